@@ -1,0 +1,111 @@
+#include "base/buf.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUF_FIRST = 256 };
+
+void buf_done(struct buf *buf)
+{
+    free(buf->data);
+    *buf = BUF_EMPTY;
+}
+
+int buf_reserve(struct buf *buf, size_t size, char **ret_space)
+{
+    if (buf->capacity - buf->end < size && buf->start > 0) {
+        memmove(buf->data, buf->data + buf->start, buf_size(buf));
+        buf->end -= buf->start;
+        buf->start = 0;
+    }
+    if (buf->capacity - buf->end < size) {
+        size_t need = 0;
+        if (__builtin_add_overflow(buf->end, size, &need)) {
+            return -ENOMEM;
+        }
+        size_t capacity = buf->capacity ? buf->capacity : BUF_FIRST;
+        while (capacity < need) {
+            if (__builtin_mul_overflow(capacity, (size_t)2, &capacity)) {
+                return -ENOMEM;
+            }
+        }
+        char *data = realloc(buf->data, capacity);
+        if (!data) {
+            return -ENOMEM;
+        }
+        buf->data = data;
+        buf->capacity = capacity;
+    }
+    *ret_space = buf->data + buf->end;
+    return 0;
+}
+
+void buf_commit(struct buf *buf, size_t size)
+{
+    assert(size <= buf->capacity - buf->end);
+    buf->end += size;
+}
+
+int buf_append(struct buf *buf, const void *bytes, size_t size)
+{
+    char *space = NULL;
+    if (size == 0) {
+        return 0;
+    }
+    int r = buf_reserve(buf, size, &space);
+    if (r < 0) {
+        return r;
+    }
+    memcpy(space, bytes, size);
+    buf_commit(buf, size);
+    return 0;
+}
+
+int buf_append_text(struct buf *buf, const char *text)
+{
+    return buf_append(buf, text, strlen(text));
+}
+
+int buf_appendf(struct buf *buf, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int size = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    char *space = NULL;
+    if (size < 0) {
+        return -EINVAL;
+    }
+    int r = buf_reserve(buf, (size_t)size + 1, &space); /* vsnprintf writes a NUL */
+    if (r < 0) {
+        return r;
+    }
+    va_start(args, fmt);
+    (void)vsnprintf(space, (size_t)size + 1, fmt, args);
+    va_end(args);
+    buf_commit(buf, (size_t)size);
+    return 0;
+}
+
+void buf_consume(struct buf *buf, size_t size)
+{
+    assert(size <= buf_size(buf));
+    buf->start += size;
+    if (buf->start == buf->end) {
+        buf->start = 0;
+        buf->end = 0;
+    }
+}
+
+void buf_clear(struct buf *buf, size_t keep)
+{
+    if (buf->capacity > keep) {
+        buf_done(buf);
+    }
+    buf->start = 0;
+    buf->end = 0;
+}

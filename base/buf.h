@@ -1,0 +1,41 @@
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+/* A growing run of bytes with a consumed front. Embedded; starts from BUF_EMPTY. */
+struct buf {
+    char *data;
+    size_t start; /* first byte not yet consumed */
+    size_t end;   /* one past the last byte */
+    size_t capacity;
+};
+
+#define BUF_EMPTY ((struct buf){})
+
+void buf_done(struct buf *buf);
+
+static inline size_t buf_size(const struct buf *buf)
+{
+    return buf->end - buf->start;
+}
+
+static inline const char *buf_bytes(const struct buf *buf)
+{
+    return buf->data + buf->start;
+}
+
+/* Makes room for size more bytes and sets *ret_space to where they go; buf_commit() then counts
+ * those that were written. 0 or -ENOMEM. */
+int buf_reserve(struct buf *buf, size_t size, char **ret_space);
+void buf_commit(struct buf *buf, size_t size);
+
+/* All return 0 or -ENOMEM; on failure the content is as before. */
+int buf_append(struct buf *buf, const void *bytes, size_t size);
+int buf_append_text(struct buf *buf, const char *text);
+__attribute__((format(printf, 2, 3))) int buf_appendf(struct buf *buf, const char *fmt, ...);
+
+/* Drops size bytes at the front. */
+void buf_consume(struct buf *buf, size_t size);
+
+/* Forgets the content; frees the memory when it has grown past keep bytes. */
+void buf_clear(struct buf *buf, size_t keep);

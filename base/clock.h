@@ -1,0 +1,8 @@
+#pragma once
+#include <stdint.h>
+
+#define CLOCK_NS_PER_MS UINT64_C(1000000)
+#define CLOCK_NS_PER_S UINT64_C(1000000000)
+
+/* CLOCK_MONOTONIC in nanoseconds. */
+uint64_t clock_now_ns(void);

@@ -1,0 +1,23 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Duplicates fd to the lowest free number >= 10 with close-on-exec, closes the old one.
+ * Numbers below 10 stay free for what a child expects at 0, 1, 2. Returns the number or -errno. */
+int fd_move_high(int fd);
+
+/* 0 or -errno. */
+int fd_set_nonblock(int fd, bool on);
+
+/* Unix stream socket pair, close-on-exec; both ends >= 3. 0 or -errno. */
+int fd_socketpair(int type, int ret_fds[2]);
+
+/* Writes all of it, also after short writes and EINTR; for blocking descriptors. 0 or -errno. */
+int fd_write_all(int fd, const void *bytes, size_t size);
+
+/* Reads a small file (of /proc, /sys) whole into text with a NUL behind it. Returns its length,
+ * -E2BIG when it does not fit, or -errno. dir_fd as in openat(2). */
+int fd_read_text_at(int dir_fd, const char *path, char *text, size_t size);
+
+/* Opens path for writing (never creating it) and writes text in one write. 0 or -errno. */
+int fd_write_text_at(int dir_fd, const char *path, const char *text);

@@ -1,0 +1,34 @@
+#pragma once
+
+/* Every ceiling of the server, with its unit and its reason. What a host or a guest can make grow
+ * has one; what a user may set has its default here and its flag in cli/options.c. */
+
+/* --- protocol --- */
+#define LIMIT_LINE_BYTES (64UL << 20) /* longest line from the host; longer ones are skipped */
+#define LIMIT_JSON_DEPTH 256U         /* nesting of a message; jansson recurses while it dumps */
+#define LIMIT_CALLS_IN_FLIGHT 256U    /* unanswered tools/call requests of one connection */
+#define LIMIT_OUT_QUEUE_BYTES (64UL << 20) /* unread answers, before requests are no longer read */
+
+/* --- guest channel --- */
+#define LIMIT_FRAME_IN_BYTES (8UL << 20)   /* one frame from a guest: rejected before allocating */
+#define LIMIT_FRAME_OUT_BYTES (80UL << 20) /* one frame to a guest: the longest code and stdin */
+#define LIMIT_FRAME_FIELDS 4096U           /* fields of a frame */
+
+/* --- run_python --- */
+#define LIMIT_SESSIONS 16U             /* interpreters at once */
+#define LIMIT_SESSION_QUEUE 64U        /* calls waiting in one session */
+#define LIMIT_OUTPUT_HEAD_BYTES 6400UL /* of the text in a reply: what is kept of its start, */
+#define LIMIT_OUTPUT_TAIL_BYTES 9600UL /* and of its end: the end says how it went */
+#define LIMIT_INTERRUPT_GRACE_MS 1000U /* from KeyboardInterrupt to SIGKILL */
+
+/* --- files --- */
+#define LIMIT_PATH_BYTES 4096UL       /* PATH_MAX, path_resolution(7) */
+#define LIMIT_FILE_BYTES (64UL << 20) /* largest file that a tool reads or writes whole */
+
+/* --- defaults of flags --- */
+#define DEFAULT_MEMORY_BYTES (1UL << 30)
+#define DEFAULT_DISK_BYTES (1UL << 30)
+#define DEFAULT_DISK_INODES 200000UL
+#define DEFAULT_PIDS 256U
+#define DEFAULT_TIMEOUT_MS 30000U
+#define DEFAULT_MAX_TIMEOUT_MS 600000U

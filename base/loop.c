@@ -1,0 +1,230 @@
+#include "base/loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { LOOP_EVENTS = 64 };
+
+struct loop {
+    int epoll_fd;
+    bool stopped;
+    int code;
+    struct loop_timer *timers; /* by deadline, nearest first */
+    struct loop_task *tasks;   /* in order of queuing */
+    struct loop_task **tasks_end;
+    struct epoll_event *round; /* events of the round being dispatched */
+    int round_size;
+};
+
+int loop_new(struct loop **ret_loop)
+{
+    struct loop *loop = calloc(1, sizeof *loop);
+    if (!loop) {
+        return -ENOMEM;
+    }
+    loop->tasks_end = &loop->tasks;
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (loop->epoll_fd < 0) {
+        int code = errno;
+        free(loop);
+        return -code;
+    }
+    *ret_loop = loop;
+    return 0;
+}
+
+void loop_free(struct loop *loop)
+{
+    if (loop) {
+        (void)close(loop->epoll_fd);
+        free(loop);
+    }
+}
+
+int loop_io_add(struct loop *loop, struct loop_io *io, int fd, uint32_t events, loop_io_fn fn,
+                void *arg)
+{
+    assert(!io->loop);
+    struct epoll_event event = {.events = events, .data.ptr = io};
+    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+        return -errno;
+    }
+    *io = (struct loop_io){.loop = loop, .fd = fd, .events = events, .fn = fn, .arg = arg};
+    return 0;
+}
+
+int loop_io_set(struct loop_io *io, uint32_t events)
+{
+    assert(io->loop);
+    if (io->events == events) {
+        return 0;
+    }
+    struct epoll_event event = {.events = events, .data.ptr = io};
+    if (epoll_ctl(io->loop->epoll_fd, EPOLL_CTL_MOD, io->fd, &event) < 0) {
+        return -errno;
+    }
+    io->events = events;
+    return 0;
+}
+
+void loop_io_remove(struct loop_io *io)
+{
+    struct loop *loop = io->loop;
+    if (!loop) {
+        return;
+    }
+    (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
+    for (int i = 0; i < loop->round_size; i++) {
+        if (loop->round[i].data.ptr == io) {
+            loop->round[i].data.ptr = NULL;
+        }
+    }
+    io->loop = NULL;
+}
+
+void loop_timer_arm(struct loop *loop, struct loop_timer *timer, uint64_t deadline_ns, loop_fn fn,
+                    void *arg)
+{
+    loop_timer_disarm(timer);
+    struct loop_timer **at = &loop->timers;
+    while (*at && (*at)->deadline_ns <= deadline_ns) {
+        at = &(*at)->next;
+    }
+    *timer = (struct loop_timer){
+        .loop = loop, .next = *at, .deadline_ns = deadline_ns, .fn = fn, .arg = arg};
+    *at = timer;
+}
+
+void loop_timer_disarm(struct loop_timer *timer)
+{
+    if (!timer->loop) {
+        return;
+    }
+    struct loop_timer **at = &timer->loop->timers;
+    while (*at != timer) {
+        at = &(*at)->next;
+    }
+    *at = timer->next;
+    timer->loop = NULL;
+}
+
+void loop_task_queue(struct loop *loop, struct loop_task *task, loop_fn fn, void *arg)
+{
+    if (task->loop) {
+        return;
+    }
+    *task = (struct loop_task){.loop = loop, .fn = fn, .arg = arg};
+    *loop->tasks_end = task;
+    loop->tasks_end = &task->next;
+}
+
+void loop_task_cancel(struct loop_task *task)
+{
+    struct loop *loop = task->loop;
+    if (!loop) {
+        return;
+    }
+    struct loop_task **at = &loop->tasks;
+    while (*at != task) {
+        at = &(*at)->next;
+    }
+    *at = task->next;
+    if (loop->tasks_end == &task->next) {
+        loop->tasks_end = at;
+    }
+    task->loop = NULL;
+}
+
+static void loop_run_tasks(struct loop *loop)
+{
+    /* A task that queues itself again waits for the next round, so that events are not starved. */
+    struct loop_task **last = loop->tasks_end;
+    while (loop->tasks) {
+        struct loop_task *task = loop->tasks;
+        bool was_last = last == &task->next;
+        loop->tasks = task->next;
+        if (!loop->tasks) {
+            loop->tasks_end = &loop->tasks;
+        }
+        task->loop = NULL;
+        task->fn(task->arg);
+        if (was_last) {
+            return;
+        }
+    }
+}
+
+static void loop_run_timers(struct loop *loop)
+{
+    uint64_t now_ns = clock_now_ns();
+    while (loop->timers && loop->timers->deadline_ns <= now_ns) {
+        struct loop_timer *timer = loop->timers;
+        loop_timer_disarm(timer);
+        timer->fn(timer->arg);
+    }
+}
+
+static int loop_wait_ms(const struct loop *loop, int timeout_ms)
+{
+    if (loop->tasks) {
+        return 0;
+    }
+    if (!loop->timers) {
+        return timeout_ms;
+    }
+    uint64_t now_ns = clock_now_ns();
+    uint64_t deadline_ns = loop->timers->deadline_ns;
+    if (deadline_ns <= now_ns) {
+        return 0;
+    }
+    /* Rounded up: waking a fraction early would spin. */
+    uint64_t wait_ms = (deadline_ns - now_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
+    int wait = wait_ms > INT_MAX ? INT_MAX : (int)wait_ms;
+    return timeout_ms >= 0 && timeout_ms < wait ? timeout_ms : wait;
+}
+
+int loop_step(struct loop *loop, int timeout_ms)
+{
+    struct epoll_event events[LOOP_EVENTS];
+    int n = epoll_wait(loop->epoll_fd, events, LOOP_EVENTS, loop_wait_ms(loop, timeout_ms));
+    if (n < 0) {
+        return errno == EINTR ? 0 : -errno;
+    }
+    loop->round = events;
+    loop->round_size = n;
+    for (int i = 0; i < n; i++) {
+        struct loop_io *io = events[i].data.ptr;
+        if (io) {
+            io->fn(io->arg, events[i].events);
+        }
+    }
+    loop->round = NULL;
+    loop->round_size = 0;
+    loop_run_timers(loop);
+    loop_run_tasks(loop);
+    return 0;
+}
+
+int loop_run(struct loop *loop)
+{
+    loop->stopped = false;
+    while (!loop->stopped) {
+        int r = loop_step(loop, -1);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return loop->code;
+}
+
+void loop_stop(struct loop *loop, int code)
+{
+    loop->stopped = true;
+    loop->code = code;
+}

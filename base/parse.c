@@ -1,0 +1,130 @@
+#include "base/parse.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Reads leading digits; *ret_rest is what follows them. */
+static int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest)
+{
+    uint64_t value = 0;
+    const char *p = text;
+    for (; *p >= '0' && *p <= '9'; p++) {
+        if (__builtin_mul_overflow(value, UINT64_C(10), &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
+            return -ERANGE;
+        }
+    }
+    if (p == text) {
+        return -EINVAL;
+    }
+    *ret_value = value;
+    *ret_rest = p;
+    return 0;
+}
+
+int parse_u64(const char *text, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+    const char *rest = NULL;
+    int r = parse_digits(text, &value, &rest);
+    if (r < 0) {
+        return r;
+    }
+    if (*rest) {
+        return -EINVAL;
+    }
+    *ret_value = value;
+    return 0;
+}
+
+int parse_size(const char *text, uint64_t *ret_bytes)
+{
+    static const char units[] = "KMGT";
+    uint64_t value = 0;
+    const char *rest = NULL;
+    int r = parse_digits(text, &value, &rest);
+    if (r < 0) {
+        return r;
+    }
+    if (*rest) {
+        const char *unit = strchr(units, *rest & ~0x20); /* either case */
+        if (!unit || !*unit) {
+            return -EINVAL;
+        }
+        rest++;
+        if (strcmp(rest, "") != 0 && strcmp(rest, "B") != 0 && strcmp(rest, "b") != 0 &&
+            strcmp(rest, "iB") != 0 && strcmp(rest, "i") != 0) {
+            return -EINVAL;
+        }
+        unsigned shift = 10U * (unsigned)(unit - units + 1);
+        if (value > UINT64_MAX >> shift) {
+            return -ERANGE;
+        }
+        value <<= shift;
+    }
+    *ret_bytes = value;
+    return 0;
+}
+
+/* A number with up to three decimals, times 1000. *ret_rest is what follows it. */
+static int parse_thousandths(const char *text, uint64_t *ret_value, const char **ret_rest)
+{
+    uint64_t value = 0;
+    const char *rest = NULL;
+    int r = parse_digits(text, &value, &rest);
+    if (r < 0) {
+        return r;
+    }
+    if (__builtin_mul_overflow(value, UINT64_C(1000), &value)) {
+        return -ERANGE;
+    }
+    if (*rest == '.') {
+        uint64_t scale = 100;
+        rest++;
+        if (*rest < '0' || *rest > '9') {
+            return -EINVAL;
+        }
+        for (; *rest >= '0' && *rest <= '9'; rest++, scale /= 10) {
+            if (scale == 0) {
+                return -EINVAL;
+            }
+            if (__builtin_add_overflow(value, (uint64_t)(*rest - '0') * scale, &value)) {
+                return -ERANGE;
+            }
+        }
+    }
+    *ret_value = value;
+    *ret_rest = rest;
+    return 0;
+}
+
+int parse_seconds(const char *text, uint64_t *ret_ms)
+{
+    const char *rest = NULL;
+    uint64_t value = 0;
+    int r = parse_thousandths(text, &value, &rest);
+    if (r < 0) {
+        return r;
+    }
+    if (strcmp(rest, "") != 0 && strcmp(rest, "s") != 0) {
+        return -EINVAL;
+    }
+    *ret_ms = value;
+    return 0;
+}
+
+int parse_milli(const char *text, uint64_t *ret_milli)
+{
+    const char *rest = NULL;
+    uint64_t value = 0;
+    int r = parse_thousandths(text, &value, &rest);
+    if (r < 0) {
+        return r;
+    }
+    if (*rest) {
+        return -EINVAL;
+    }
+    *ret_milli = value;
+    return 0;
+}

@@ -1,0 +1,17 @@
+#pragma once
+#include <stdint.h>
+
+/* Strict number parsing: the whole text must match, no sign, no white space, no overflow.
+ * All return 0 or -EINVAL / -ERANGE and write the output only on success. */
+
+/* Decimal digits only. */
+int parse_u64(const char *text, uint64_t *ret_value);
+
+/* Decimal digits and an optional unit: K M G T, each also as KB, KiB, …; all are powers of 1024. */
+int parse_size(const char *text, uint64_t *ret_bytes);
+
+/* Seconds with up to three decimals ("1.5"), an optional "s" behind them. */
+int parse_seconds(const char *text, uint64_t *ret_ms);
+
+/* A decimal fraction with up to three digits ("1.5"), in thousandths. */
+int parse_milli(const char *text, uint64_t *ret_milli);
