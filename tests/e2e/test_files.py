@@ -10,7 +10,7 @@ from client import Case, Server, Shared, need_userns
 class Files(Shared):
     def assert_written(self, result, verb, path):
         self.assertFalse(result.is_error, result.text)
-        self.assertRegex(result.text, rf"^{(?:{verb}) {path} \(")
+        self.assertRegex(result.text, rf"^(?:{verb}) {path} \(")
 
     def assert_refused(self, result, *words):
         self.assertTrue(result.is_error, result.text)
