@@ -242,6 +242,17 @@ class Server:
     def cancel(self, request_id):
         self.notify("notifications/cancelled", {"requestId": request_id, "reason": "test"})
 
+    def must_be_contained(self):
+        """Before code that would harm the machine runs: it must see another root and no host process."""
+        result = self.python("import os; at = os.stat('/'); print(at.st_dev, at.st_ino, "
+                             f"os.path.exists('/proc/{os.getpid()}'), os.getpid() < 1000)")
+        here = os.stat("/")
+        seen = result.output.split()
+        if result.is_error or seen[2:] != ["False", "True"] or \
+                seen[:2] == [str(here.st_dev), str(here.st_ino)]:
+            self.destroy()
+            raise ProtocolError(f"this server does not contain code: {result.text}")
+
     # --- the end ---
 
     def look(self):

@@ -13,6 +13,7 @@ class Hostile(Case):
     def setUp(self):
         need_userns()
         self.server = Server(*self.args)
+        self.server.must_be_contained()
         self.server.python("kept = 1")
 
     def tearDown(self):
@@ -237,6 +238,7 @@ class Planted(Case):
     def setUp(self):
         need_userns()
         self.server = Server()
+        self.server.must_be_contained()
 
     def tearDown(self):
         with self.server:

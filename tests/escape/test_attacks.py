@@ -24,6 +24,7 @@ class Attacks(Case):
         cls.world = World()
         env = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
         cls.server = Server(env={**env, "SP_BAIT": cls.world.secret})
+        cls.server.must_be_contained()
         cls.told = repr(cls.world.told(cls.server.pid))
 
     @classmethod
