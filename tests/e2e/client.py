@@ -302,6 +302,8 @@ class Server:
         return self
 
     def __exit__(self, kind, value, trace):
+        if kind is not None and os.environ.get("PAUSE"):
+            input(f"# failed; server {self.pid} is kept until Enter is pressed ")
         try:
             if kind is None and self.check:
                 status = self.process.poll()

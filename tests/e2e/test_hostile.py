@@ -274,7 +274,7 @@ class Planted(Case):
                 self.plant(f"os.path.lexists('link') and os.unlink('link')\n"
                            f"os.symlink({target!r}, 'link')")
                 result = self.answers_quickly("read_file", path="link")
-                self.assertNotIn("root:", result.text)
+                self.assertNotIn("daemon:", result.text)
                 self.assertLess(len(result.text), 2_000)
                 self.answers_quickly("write_file", path="link", content="x")
 
@@ -284,7 +284,7 @@ class Planted(Case):
 
     def test_a_linked_parent_folder(self):
         self.plant("os.symlink('/', 'up'); os.symlink('/proc/self', 'me')")
-        self.assertNotIn("root:", self.answers_quickly("read_file", path="up/etc/passwd").text)
+        self.assertNotIn("daemon:", self.answers_quickly("read_file", path="up/etc/passwd").text)
         self.answers_quickly("write_file", path="up/tmp/planted", content="x")
         self.answers_quickly("read_file", path="me/environ")
         self.assert_alive(self.server)
@@ -334,7 +334,7 @@ class Planted(Case):
                    "        except OSError: pass\nthreading.Thread(target=swap).start()")
         for _ in range(40):
             self.answers_quickly("write_file", path="race", content="x")
-            self.assertNotIn("root:", self.answers_quickly("read_file", path="race").text)
+            self.assertNotIn("daemon:", self.answers_quickly("read_file", path="race").text)
 
 
 if __name__ == "__main__":

@@ -307,10 +307,10 @@ class Lifecycle(Case):
                                           "clientInfo": {"name": "x", "version": "0"}})
             self.assertIn("result", server.request("tools/list"))
 
-    def test_initialize_makes_no_sandbox(self):
-        """Hosts start servers to probe them: nothing may be set up before the first call."""
-        with Server() as server:
-            server.request("tools/list")
+    def test_nothing_is_set_up_before_the_first_message(self):
+        """Hosts start servers only to probe them: a sandbox may begin after the first answer."""
+        with Server(initialize=False) as server:
+            server.request("ping")
             server.look()
             self.assertEqual(len(server.traces.seen), 1)
 
