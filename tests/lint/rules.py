@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 ROOMS = ("base", "schema", "rpc", "sandbox", "guest", "tools", "cli")
-MAX_LINES = {".c": 600, ".h": 150, ".py": 600}
+MAX_LINES = {".c": 600, ".h": 200, ".py": 600}
 # Tables and tests are naturally longer.
 LONGER = {"tests/e2e", "tests/escape", "tests/unit"}
 
@@ -16,6 +16,8 @@ FORBIDDEN = {
     r"alloca|setlocale|system|popen|tmpnam|tempnam|mktemp": "not in this program",
     r"signal": "use sigaction or signalfd",
 }
+# pid 1 is static and links nothing of ours: its numbers come from the kernel's /proc only.
+NUMBERS_BY_LIBC = "sandbox/init/"
 # Only cli/ may print: stdout carries the protocol, and stderr the log.
 PRINTING = r"\b(?:v?printf|puts|putchar|perror|v?fprintf|fputs|fputc)\s*\("
 MAY_PRINT = ("cli/", "sandbox/init/", "tests/")
@@ -52,7 +54,7 @@ def check_calls(name, text):
     for number, line in enumerate(strip_comments(text).split("\n"), 1):
         for calls, why in FORBIDDEN.items():
             found = re.search(rf"(?<![\w.>])(?:{calls})\s*\(", line)
-            if found:
+            if found and not (name.startswith(NUMBERS_BY_LIBC) and "parse.h" in why):
                 yield f"{name}:{number}: {found[0]} ...): {why}"
         if re.search(PRINTING, line) and not name.startswith(MAY_PRINT):
             yield f"{name}:{number}: only cli/ prints"
