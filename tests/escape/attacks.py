@@ -95,8 +95,12 @@ FILES = [
            control="write('plain'); attempt(os.chmod, 'plain', 0o755)",
            held=r"denied (EPERM|EACCES)"),
     Attack("the_view_holds_no_home_and_no_server",
-           "print([p for p in ('/home', '/root', '/var', '/run', '/srv', '/mnt', '/boot', '/sys') "
-           "if os.path.isdir(p) and os.listdir(p)])", r"\[\]",
+           "mounted = [line.split()[4] for line in open('/proc/self/mountinfo')]\n"
+           "seen = {f'{p}/{n}' for p in ('/home', '/root', '/var', '/run', '/srv', '/mnt', '/boot', "
+           "'/sys', '/opt', '/media') if os.path.isdir(p) for n in os.listdir(p)}\n"
+           "seen -= {'/var/tmp', '/run/sandpiper'}\n"
+           "print([p for p in seen if not any((m + '/').startswith(p + '/') for m in mounted)])",
+           r"\[\]",
            control="attempt(os.listdir, '/usr')"),
     Attack("open_descriptors_are_few",
            "names = [os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd') "
@@ -127,7 +131,7 @@ PROCESSES = [
            "print(any(found) or 'SP_BAIT' in os.environ)", r"False"),
     Attack("other_processes_are_invisible",
            "pids = [int(p) for p in os.listdir('/proc') if p.isdigit()]\n"
-           "print(max(pids) < 2000, len(pids) < 10)", r"True True"),
+           "print(len(pids) < 30, W['victim'] in pids, W['tester'] in pids)", r"True False False"),
     Attack("ptrace_pid_1_and_parent",
            "PTRACE_ATTACH, PTRACE_SEIZE = 16, 0x4206\nfor request in (PTRACE_ATTACH, PTRACE_SEIZE):\n"
            "    for pid in (1, os.getppid()):\n"
@@ -220,8 +224,7 @@ NAMESPACES = [
            "print(os.stat('.').st_ino == os.fstat(fd).st_ino, os.getcwd())", r"True /"),
     Attack("mount_points_name_no_host_path",
            "text = open('/proc/self/mountinfo').read() if os.path.exists('/proc/self/mountinfo') "
-           "else ''\nprint(W['folder'] in text, '/root/' in text.replace(sys.prefix, ''))",
-           r"False False"),
+           "else ''\nprint(W['folder'] in text)", r"False"),
 ]
 
 NETWORK = [
@@ -259,7 +262,8 @@ NETWORK = [
            "attempt(s.setsockopt, 6, 31, b'tls\\0')",
            r"denied (EPERM|ENOSYS|ENOENT|ENOTCONN|EOPNOTSUPP)"),
     Attack("only_the_loopback_interface_is_there",
-           "print([name for _, name in socket.if_nameindex()])", r"\['lo'\]|denied.*"),
+           "attempt(lambda: [name for _, name in socket.if_nameindex()])",
+           r"allowed \['lo'\]|denied .+"),
     Attack("bring_up_interfaces",
            "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
            "attempt(fcntl.ioctl, s, 0x8914, struct.pack('16sh14x', b'lo', 0))", r"denied .+"),
@@ -319,8 +323,17 @@ CALLS = [Attack(f"call_{row[0]}", f"attempt(syscall, {row[COLUMN]}, *{row[3]!r})
          for row in SYSCALLS if row[COLUMN] is not None]
 
 OTHER_CALLS = [
-    Attack("another_personality", "attempt(lambda: check(LIBC.personality(0x0400000)))",
-           r"denied (EPERM|EINVAL|ENOSYS)", control="attempt(LIBC.personality, 0xffffffff)"),
+    Attack("another_personality", "attempt(lambda: check(LIBC.personality(ctypes.c_ulong(0x0400000))))",
+           r"denied (EPERM|EINVAL|ENOSYS)",
+           control="attempt(LIBC.personality, ctypes.c_ulong(0xffffffff))"),
+    Attack("signals_by_descriptor_owner",
+           "r, w = os.pipe()\nfor command, value in ((8, 1), (10, 9), (1024, 0), (1026, 1)):\n"
+           "    attempt(fcntl.fcntl, r, command, value)\n"
+           "for number in (0x8901, 0x8902, 0x5452):\n"
+           "    attempt(fcntl.ioctl, socket.socket(), number, struct.pack('i', 1))", REFUSED,
+           control="attempt(fcntl.fcntl, 0, fcntl.F_GETFL)"),
+    Attack("open_for_neither_reading_nor_writing", "attempt(os.open, '/dev/null', 3)", REFUSED,
+           control="attempt(os.open, '/dev/null', os.O_RDWR)"),
     Attack("process_controls",
            "for option, value in ((35, 1), (22, 2), (0x59616d61, -1), (33, 0)):\n"
            "    attempt(lambda: check(LIBC.prctl(option, value, 0, 0, 0)))",
