@@ -1,6 +1,8 @@
 """Where no sandbox can be made, code does not run: the tools say why, and the server stays up."""
 import os
+import pathlib
 import subprocess
+import sys
 import unittest
 
 from client import BINARY, SLOW, Case, Server, need_userns
@@ -10,6 +12,34 @@ NO_NAMESPACES = ["unshare", "-Ur", "sh", "-c",
                  'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', "sh"]
 NO_MOUNTS = ["unshare", "-Ur", "sh", "-c",
              'echo 0 >/proc/sys/user/max_mnt_namespaces && exec "$@"', "sh"]
+DENY = str(pathlib.Path(__file__).resolve().parents[1] / "helpers" / "deny.py")
+
+
+def without(*calls):
+    return [sys.executable, DENY, *calls, "--"]
+
+
+class OlderKernels(Case):
+    """Each call that a kernel may lack: with a fallback it works without, else it is refused."""
+
+    def setUp(self):
+        need_userns()
+
+    def test_calls_that_have_a_fallback(self):
+        for calls in (("clone3",), ("landlock_create_ruleset",), ("pidfd_open",),
+                      ("epoll_pwait2",), ("statx",), ("faccessat2",)):
+            with self.subTest(calls=calls), Server(wrap=without(*calls)) as server:
+                self.assert_alive(server)
+                self.assertFalse(server.write("a.txt", "x").is_error)
+
+    def test_calls_without_which_no_code_runs(self):
+        for calls in (("seccomp",), ("pivot_root",), ("mount",), ("open_tree",),
+                      ("mount_setattr",), ("capset",)):
+            with self.subTest(calls=calls), Server(wrap=without(*calls)) as server:
+                result = server.python("print('code ' + 'ran')")
+                self.assertTrue(result.is_error, result.text)
+                self.assertNotIn("code ran", result.text)
+                self.assertEqual(server.request("ping")["result"], {})
 
 
 class Refusals(Case):
