@@ -336,7 +336,12 @@ class Case(unittest.TestCase):
         self.assertEqual(result.status.kind, kind, result.text)
 
     def assert_state_after_kill(self, result):
-        self.assertIn(result.status.state, STATES_AFTER_KILL, result.text)
+        state = result.status.state or ""
+        self.assertTrue(state.startswith(STATES_AFTER_KILL), result.text)
+
+    def assert_exit_code(self, result, code):
+        self.assertRegex(result.status.line, rf"^\[exit code {code} \| state: kept( \| .*)?\]$")
+        self.assertEqual(result.is_error, code != 0, result.text)
 
     def assert_alive(self, server):
         """The next call works, and at once."""

@@ -29,8 +29,7 @@ class Hostile(Case):
     # --- ends of the interpreter ---
 
     def test_sys_exit(self):
-        self.assertEqual(self.survives("import sys; sys.exit(4)").status.line,
-                         "[exit code 4 | state: kept]")
+        self.assert_exit_code(self.survives("import sys; sys.exit(4)"), 4)
         self.assert_prints(self.server.python("print(kept)"), "1")
 
     def test_os_exit(self):
