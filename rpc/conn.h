@@ -47,7 +47,7 @@ int rpc_conn_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_conf
                  const struct rpc_tools *tools, void (*on_closed)(void *arg), void *arg,
                  struct rpc_conn **ret_conn);
 
-/* Does not flush. Calls still in flight are cancelled; those that do not end at once stay valid
+/* Not from inside a function of struct rpc_tools. Does not flush. Calls still in flight are cancelled; those that do not end at once stay valid
  * until they are ended, and then send nothing. */
 void rpc_conn_free(struct rpc_conn *conn);
 
