@@ -11,10 +11,11 @@ import sys
 import _signal
 import _socket
 from os import getpid
-from time import CLOCK_REALTIME_COARSE, clock_gettime_ns, process_time_ns
+from time import clock_gettime_ns, process_time_ns
 
 CONTROL_FD = 64
 LOST_CONTROL = 97
+CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 TEXT_MAX = 2000
 
 language = load("language")
@@ -27,6 +28,14 @@ def enter(function, *args):
 
 
 ENTER = enter.__code__
+
+
+def lines_of(text):
+    """As linecache holds them: carets are misplaced on a last line without its end."""
+    lines = text.splitlines(True)
+    if lines and lines[-1][-1:] != "\n":
+        lines[-1] += "\n"
+    return lines
 
 
 class Main(type(sys)):
@@ -85,8 +94,8 @@ class Session:
 
             self.line_cache = linecache.cache
             for old, source in self.sources.items():
-                self.line_cache[old] = (len(source), None, source.splitlines(True), old)
-        self.line_cache[name] = (len(text), None, text.splitlines(True), name)
+                self.line_cache[old] = (len(source), None, lines_of(source), old)
+        self.line_cache[name] = (len(text), None, lines_of(text), name)
 
     def execute(self, text, name):
         codes, self.flags = language.compile_cell(text, name, self.flags)
