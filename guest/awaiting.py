@@ -1,5 +1,6 @@
 """Top-level await: one event loop a session, so that tasks and connections live on between cells."""
 import asyncio
+import sys
 
 COROUTINE = load("language").COROUTINE
 
@@ -13,10 +14,22 @@ async def whole(codes, namespace):
     return value
 
 
+def first_loop():
+    """Before 3.10, queues and locks bind to the default loop where they are made: that one is ours then."""
+    if sys.version_info < (3, 10):
+        try:
+            loop = asyncio.get_event_loop()
+            if not loop.is_closed():
+                return loop
+        except RuntimeError:
+            pass
+    return asyncio.new_event_loop()
+
+
 def run(session, codes):
     loop = session.loop
     if loop is None or loop.is_closed():
-        loop = session.loop = asyncio.new_event_loop()
+        loop = session.loop = first_loop()
     asyncio.set_event_loop(loop)
     task = loop.create_task(whole(codes, session.namespace))
     try:

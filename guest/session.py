@@ -194,7 +194,7 @@ class Session:
             try:
                 if len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
                     control.recv(1, _socket.MSG_PEEK)  # the wait; losing this byte to a raise is harmless
-                    chunk = control.recv(1 << 20)
+                    chunk = control.recv(1 << 16)
                     if not chunk:
                         os._exit(0)
                     data += chunk

@@ -7,10 +7,17 @@ repeats the work nor starts children of its own. inspect asks with a class in ha
 import _ast
 import os
 
-DEFINERS = (
+DEFINERS = (  # calls that make a constant or a type
     "namedtuple", "TypeVar", "NewType", "Enum", "IntEnum", "compile", "partial", "getLogger", "ContextVar",
     "frozenset", "set", "list", "dict", "tuple", "range", "Path", "Decimal", "Fraction", "make_dataclass",
 )
+PREAMBLE = """def _define(source, name, line, flags):
+    try:
+        exec(compile("\\n" * (line - 1) + source, name, "exec", flags, True), globals())
+    except Exception:
+        pass
+
+"""
 written = {"count": -1, "path": None}
 
 
@@ -63,8 +70,12 @@ def kept(node):
     return type(node).__name__ == "TypeAlias"
 
 
+def start_of(node):
+    return min([node.lineno] + [d.lineno for d in getattr(node, "decorator_list", ())])
+
+
 def statement(node, lines):
-    first = min([node.lineno] + [d.lineno for d in getattr(node, "decorator_list", ())])
+    first = start_of(node)
     if first == node.end_lineno:  # possibly one of several on its line
         line = lines[first - 1].encode()
         return line[node.col_offset : node.end_col_offset].decode()
@@ -72,21 +83,19 @@ def statement(node, lines):
 
 
 def definitions(sources):
+    """One call a statement, each by itself: what fails alone in a child must not stop the others."""
+    yield PREAMBLE
     flags = 0
-    for text in sources.values():
+    for name, text in sources.items():
         try:
-            codes, flags = load("language").compile_cell(text, "<main>", flags)
-            tree = compile(text, "<main>", "exec", 0x2400 | flags, True)
+            tree = load("language").parse(text, name, flags)
+            flags = load("language").compile_cell(text, name, flags)[1]
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             continue
         lines = text.split("\n")
         for node in tree.body:
             if kept(node):
-                body = statement(node, lines)
-                safe = "\n" not in body
-                # a name that only a left-out statement made must not stop the import of the rest
-                yield "try: %s\nexcept Exception: pass" % body if safe else body
-    return
+                yield "_define(%a, %a, %d, %d)" % (statement(node, lines), name, start_of(node), flags)
 
 
 def definitions_file(sources):
