@@ -13,7 +13,7 @@ struct output {
     size_t head_size;
     char *tail; /* ring, allocated with the first byte that the head does not take */
     size_t tail_at;
-    uint64_t total; /* bytes that were printed, without marks */
+    uint64_t total;      /* bytes that were printed, without marks */
     uint64_t kept_total; /* bytes that were offered to head and tail, with marks */
     uint64_t stream_bytes[2];
     int last_stream; /* -1: none yet */

@@ -17,9 +17,9 @@
 #include "tools/tool.h"
 
 enum {
-    READ_A_TURN = 1 << 20,                         /* then the loop serves the others */
-    READ_TEXT_BYTES = 24000,                       /* of text in one answer */
-    READ_IMAGE_BYTES = 640000,                     /* as base64 under every host's cap */
+    READ_A_TURN = 1 << 20,     /* then the loop serves the others */
+    READ_TEXT_BYTES = 24000,   /* of text in one answer */
+    READ_IMAGE_BYTES = 640000, /* as base64 under every host's cap */
     READ_BASE64_BYTES = 480000,
 };
 
@@ -308,9 +308,8 @@ static void read_job_step(void *arg)
         left -= (size_t)size;
     }
     if (left > 0) {
-        content_refuse(job->call,
-                       "%.300s is larger than %lu MiB; read it with Python, in parts.", job->path,
-                       LIMIT_FILE_BYTES >> 20);
+        content_refuse(job->call, "%.300s is larger than %lu MiB; read it with Python, in parts.",
+                       job->path, LIMIT_FILE_BYTES >> 20);
         read_job_free(job);
         return;
     }
@@ -339,7 +338,8 @@ static void read_job_opened(void *arg, int error, int fd, const struct box_file 
     }
     if (file->size_bytes > LIMIT_FILE_BYTES) {
         char size[16];
-        content_refuse(job->call, "%.300s is %s, larger than %lu MiB; read it with Python, in parts.",
+        content_refuse(job->call,
+                       "%.300s is %s, larger than %lu MiB; read it with Python, in parts.",
                        job->path, content_size(file->size_bytes, size), LIMIT_FILE_BYTES >> 20);
         read_job_free(job);
         return;

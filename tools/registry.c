@@ -44,11 +44,8 @@ static json_t *tools_list(void *ctx)
     (void)snprintf(max_timeout, sizeof max_timeout, "%g",
                    (double)tools->config.max_timeout_ms / 1000);
     const struct schema_value values[] = {
-        {"python", "CPython 3"},
-        {"memory", memory},
-        {"timeout_s", timeout},
-        {"max_timeout_s", max_timeout},
-        {NULL, NULL},
+        {"python", "CPython 3"},        {"memory", memory}, {"timeout_s", timeout},
+        {"max_timeout_s", max_timeout}, {NULL, NULL},
     };
     json_t *list = json_array();
     for (size_t i = 0; list && schema_name(i); i++) {

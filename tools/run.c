@@ -173,9 +173,9 @@ int run_compose_status(const struct run *run, struct buf *text)
     r = r ? r : outcome(run, text);
     bool says_state = run->outcome != RUN_OK || run->was_reset;
     if (r == 0 && says_state) {
-        r = buf_appendf(text, " | state: %s", run->was_reset && run->state == RUN_STATE_KEPT
-                                                  ? "reset, then kept"
-                                                  : state_text(run));
+        r = buf_appendf(text, " | state: %s",
+                        run->was_reset && run->state == RUN_STATE_KEPT ? "reset, then kept"
+                                                                       : state_text(run));
     }
     if (r == 0 && run->before[0]) {
         r = buf_appendf(text, " | before: %s", run->before);

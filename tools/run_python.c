@@ -29,8 +29,7 @@ static uint64_t timeout_of(const struct tools *tools, const json_t *arguments)
         return tools->config.timeout_ms;
     }
     double ms = json_number_value(timeout) * 1000;
-    return ms < (double)tools->config.max_timeout_ms ? (uint64_t)ms
-                                                     : tools->config.max_timeout_ms;
+    return ms < (double)tools->config.max_timeout_ms ? (uint64_t)ms : tools->config.max_timeout_ms;
 }
 
 void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
@@ -49,8 +48,8 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
     run->on_done = run_python_done;
     run->arg = call;
     rpc_call_set_data(call, run);
-    int r = sessions_run(tools->sessions,
-                         json_string_value(json_object_get(arguments, "session")), run);
+    int r = sessions_run(tools->sessions, json_string_value(json_object_get(arguments, "session")),
+                         run);
     if (r < 0) {
         rpc_call_set_data(call, NULL);
         run_free(run);

@@ -186,10 +186,14 @@ static const struct {
     enum run_part part;
     bool repeated;
 } result_parts[] = {
-    {"value", RUN_VALUE, false},           {"traceback", RUN_TRACEBACK, false},
-    {"error_type", RUN_ERROR_TYPE, false}, {"error_cell", RUN_ERROR_CELL, false},
-    {"error_line", RUN_ERROR_LINE, false}, {"where", RUN_WHERE, false},
-    {"hint", RUN_HINT, false},             {"file", RUN_FILES, true},
+    {"value", RUN_VALUE, false},
+    {"traceback", RUN_TRACEBACK, false},
+    {"error_type", RUN_ERROR_TYPE, false},
+    {"error_cell", RUN_ERROR_CELL, false},
+    {"error_line", RUN_ERROR_LINE, false},
+    {"where", RUN_WHERE, false},
+    {"hint", RUN_HINT, false},
+    {"file", RUN_FILES, true},
     {"var", RUN_VARS, true},
 };
 
@@ -333,9 +337,12 @@ static void session_send(struct session *session)
     run->cell = ++session->cell;
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
     const struct box_field fields[] = {
-        {"run", 3},           {"cell", 4},
-        {cell, strlen(cell)}, {"code", 4},
-        {run->code, run->code_size},       {"stdin", 5},
+        {"run", 3},
+        {"cell", 4},
+        {cell, strlen(cell)},
+        {"code", 4},
+        {run->code, run->code_size},
+        {"stdin", 5},
         {run->stdin_text, run->stdin_size},
     };
     size_t count = run->stdin_text ? 7 : 5;

@@ -74,7 +74,9 @@ int workspace_new(struct loop *loop, const struct box_spec *spec, struct workspa
 void workspace_free(struct workspace *workspace)
 {
     if (workspace) {
-        box_free(workspace->box);
+        if (workspace->box) {
+            box_kill(workspace->box); /* which moves it to dead */
+        }
         loop_task_cancel(&workspace->bury);
         box_free(workspace->dead);
         free(workspace);

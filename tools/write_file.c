@@ -195,10 +195,10 @@ void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *a
                                    encoding && strcmp(encoding, "base64") == 0);
     if (trouble || r < 0) {
         content_refuse(call, "%s",
-                       trouble         ? trouble
-                       : r == -EINVAL  ? "/content: is not base64; send plain text with "
-                                         "encoding=\"utf-8\", or check the encoding"
-                                       : "The server is out of memory.");
+                       trouble        ? trouble
+                       : r == -EINVAL ? "/content: is not base64; send plain text with "
+                                        "encoding=\"utf-8\", or check the encoding"
+                                      : "The server is out of memory.");
         write_job_free(job);
         return;
     }
