@@ -8,6 +8,9 @@
 #define LIMIT_JSON_DEPTH 256U         /* nesting of a message; jansson recurses while it dumps */
 #define LIMIT_CALLS_IN_FLIGHT 256U    /* unanswered tools/call requests of one connection */
 #define LIMIT_OUT_QUEUE_BYTES (64UL << 20) /* unread answers, before requests are no longer read */
+#define LIMIT_LINE_OUT_BYTES (10UL << 20)  /* longest line to the host: SDK clients close at more */
+#define LIMIT_BATCH_MESSAGES 256U  /* of one batch: its answers are held until all are there */
+#define LIMIT_PROGRESS_GAP_MS 500U /* between two progress notifications of a call */
 
 /* --- guest channel --- */
 #define LIMIT_FRAME_IN_BYTES (8UL << 20)   /* one frame from a guest: rejected before allocating */
@@ -32,3 +35,10 @@
 #define DEFAULT_PIDS 256U
 #define DEFAULT_TIMEOUT_MS 30000U
 #define DEFAULT_MAX_TIMEOUT_MS 600000U
+
+/* --- bounds of flags --- */
+#define LIMIT_TIMEOUT_MS 86400000U            /* a day: longer is a mistake of units */
+#define LIMIT_MEMORY_LEAST_BYTES (32UL << 20) /* an interpreter and its zygote */
+#define LIMIT_DISK_LEAST_BYTES (1UL << 20)
+#define LIMIT_PIDS_LEAST 8U      /* pid 1, zygote, session and a few */
+#define LIMIT_PIDS_MOST 4194304U /* PID_MAX_LIMIT, proc(5) */

@@ -1,0 +1,9 @@
+#pragma once
+
+struct options;
+
+/* Each is one command; returns the process's exit code. */
+int command_serve(const struct options *options);
+int command_run(const struct options *options);
+int command_doctor(const struct options *options);
+int command_schema(const struct options *options);

@@ -1,0 +1,33 @@
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+
+int main(int argc, char **argv)
+{
+    static struct options options;
+    (void)signal(SIGPIPE, SIG_IGN);
+    log_init();
+    options_parse(argc, argv, &options);
+    if (options.trouble[0] && options.command != COMMAND_SERVE) {
+        (void)fprintf(stderr, "sandpiper: %s\n", options.trouble);
+        return 2;
+    }
+    switch (options.command) {
+    case COMMAND_HELP:
+        return fputs(options_help, stdout) < 0;
+    case COMMAND_VERSION:
+        return printf("sandpiper %s\n", SANDPIPER_VERSION) < 0;
+    case COMMAND_RUN:
+        return command_run(&options);
+    case COMMAND_DOCTOR:
+        return command_doctor(&options);
+    case COMMAND_SCHEMA:
+        return command_schema(&options);
+    case COMMAND_SERVE:
+    default:
+        return command_serve(&options);
+    }
+}

@@ -1,0 +1,234 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/parse.h"
+
+const char options_help[] =
+    "Usage: sandpiper [OPTIONS]                 serve tools over stdin and stdout (MCP)\n"
+    "       sandpiper run [OPTIONS] FILE|-c CODE  run code once in a sandbox\n"
+    "       sandpiper doctor [OPTIONS]          show what the sandbox can enforce here\n"
+    "       sandpiper schema                    print the tools as a host gets them\n"
+    "\n"
+    "Options:\n"
+    "  --memory SIZE       memory of the sandbox (1G)\n"
+    "  --cpus N            processors that it may use at once, such as 1.5 (all)\n"
+    "  --pids N            processes and threads (256)\n"
+    "  --disk SIZE         workspace and /tmp together (1G)\n"
+    "  --timeout S         seconds a call may take that names no time (30)\n"
+    "  --max-timeout S     seconds a call may ask for (600)\n"
+    "  --workspace DIR     host folder that becomes /work (none: kept in memory)\n"
+    "  --python PATH       interpreter, CPython 3.9 or newer (active virtual\n"
+    "                      environment, else python3)\n"
+    "  --preload MODULES   modules to import before the first call, comma-separated\n"
+    "  --plan              doctor: print the steps to a sandbox\n"
+    "  --json              doctor: print JSON\n"
+    "  -h, --help          print this\n"
+    "  -V, --version       print the version\n"
+    "\n"
+    "Environment: SANDPIPER_LOG=LEVEL[,ROOM=LEVEL...] with error, warn, info, debug, trace.\n";
+
+enum option_number {
+    OPTION_MEMORY = 256,
+    OPTION_CPUS,
+    OPTION_PIDS,
+    OPTION_DISK,
+    OPTION_TIMEOUT,
+    OPTION_MAX_TIMEOUT,
+    OPTION_WORKSPACE,
+    OPTION_PYTHON,
+    OPTION_PRELOAD,
+    OPTION_PLAN,
+    OPTION_JSON,
+};
+
+static const struct option long_options[] = {
+    {"memory", required_argument, NULL, OPTION_MEMORY},
+    {"cpus", required_argument, NULL, OPTION_CPUS},
+    {"pids", required_argument, NULL, OPTION_PIDS},
+    {"disk", required_argument, NULL, OPTION_DISK},
+    {"timeout", required_argument, NULL, OPTION_TIMEOUT},
+    {"max-timeout", required_argument, NULL, OPTION_MAX_TIMEOUT},
+    {"workspace", required_argument, NULL, OPTION_WORKSPACE},
+    {"python", required_argument, NULL, OPTION_PYTHON},
+    {"preload", required_argument, NULL, OPTION_PRELOAD},
+    {"plan", no_argument, NULL, OPTION_PLAN},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {NULL, 0, NULL, 0},
+};
+
+/* The first mistake is the one that is told. */
+__attribute__((format(printf, 2, 3))) static void trouble(struct options *options, const char *fmt,
+                                                          ...)
+{
+    if (!options->trouble[0]) {
+        va_list args;
+        va_start(args, fmt);
+        (void)vsnprintf(options->trouble, sizeof options->trouble, fmt, args);
+        va_end(args);
+    }
+}
+
+static void take_size(struct options *options, const char *flag, const char *text, uint64_t least,
+                      uint64_t *ret_bytes)
+{
+    uint64_t bytes = 0;
+    if (parse_size(text, &bytes) < 0) {
+        trouble(options, "%s takes a size such as 512M or 2G, not \"%.64s\"", flag, text);
+    } else if (bytes < least) {
+        trouble(options, "%s must be at least %lluM, not \"%.64s\"", flag,
+                (unsigned long long)(least >> 20), text);
+    } else {
+        *ret_bytes = bytes;
+    }
+}
+
+static void take_seconds(struct options *options, const char *flag, const char *text,
+                         uint64_t *ret_ms)
+{
+    uint64_t ms = 0;
+    if (parse_seconds(text, &ms) < 0 || ms == 0 || ms > LIMIT_TIMEOUT_MS) {
+        trouble(options, "%s takes seconds between 0.001 and %u, not \"%.64s\"", flag,
+                LIMIT_TIMEOUT_MS / 1000, text);
+    } else {
+        *ret_ms = ms;
+    }
+}
+
+static void take_pids(struct options *options, const char *text)
+{
+    uint64_t pids = 0;
+    if (parse_u64(text, &pids) < 0 || pids < LIMIT_PIDS_LEAST || pids > LIMIT_PIDS_MOST) {
+        trouble(options, "--pids takes a number between %u and %u, not \"%.64s\"", LIMIT_PIDS_LEAST,
+                LIMIT_PIDS_MOST, text);
+    } else {
+        options->spec.limits.pids = (uint32_t)pids;
+    }
+}
+
+static void take_cpus(struct options *options, const char *text)
+{
+    uint64_t milli = 0;
+    if (parse_milli(text, &milli) < 0 || milli < 10 || milli > 1024000) {
+        trouble(options, "--cpus takes a number between 0.01 and 1024, not \"%.64s\"", text);
+    } else {
+        options->spec.limits.cpu_milli = (uint32_t)milli;
+    }
+}
+
+static void take_option(struct options *options, int option, const char *value)
+{
+    switch (option) {
+    case OPTION_MEMORY:
+        take_size(options, "--memory", value, LIMIT_MEMORY_LEAST_BYTES,
+                  &options->spec.limits.memory_bytes);
+        break;
+    case OPTION_CPUS:
+        take_cpus(options, value);
+        break;
+    case OPTION_PIDS:
+        take_pids(options, value);
+        break;
+    case OPTION_DISK:
+        take_size(options, "--disk", value, LIMIT_DISK_LEAST_BYTES,
+                  &options->spec.limits.disk_bytes);
+        break;
+    case OPTION_TIMEOUT:
+        take_seconds(options, "--timeout", value, &options->timeout_ms);
+        break;
+    case OPTION_MAX_TIMEOUT:
+        take_seconds(options, "--max-timeout", value, &options->max_timeout_ms);
+        break;
+    case OPTION_WORKSPACE:
+        options->spec.workspace = value;
+        break;
+    case OPTION_PYTHON:
+        options->spec.python = value;
+        break;
+    case OPTION_PRELOAD:
+        options->spec.preload = value;
+        break;
+    case OPTION_PLAN:
+        options->plan = true;
+        break;
+    case OPTION_JSON:
+        options->json = true;
+        break;
+    case 'c':
+        options->code = value;
+        break;
+    case 'h':
+        options->command = COMMAND_HELP;
+        break;
+    case 'V':
+        options->command = COMMAND_VERSION;
+        break;
+    default:
+        break;
+    }
+}
+
+static enum command take_command(int *argc, char ***argv)
+{
+    static const struct {
+        const char *name;
+        enum command command;
+    } commands[] = {
+        {"run", COMMAND_RUN},         {"doctor", COMMAND_DOCTOR}, {"schema", COMMAND_SCHEMA},
+        {"serve", COMMAND_SERVE},     {"mcp", COMMAND_SERVE},     {"help", COMMAND_HELP},
+        {"version", COMMAND_VERSION},
+    };
+    for (unsigned i = 0; *argc > 1 && i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp((*argv)[1], commands[i].name) == 0) {
+            (*argc)--;
+            (*argv)++;
+            return commands[i].command;
+        }
+    }
+    return COMMAND_SERVE;
+}
+
+void options_parse(int argc, char **argv, struct options *ret_options)
+{
+    struct options *options = ret_options;
+    *options = (struct options){.timeout_ms = DEFAULT_TIMEOUT_MS,
+                                .max_timeout_ms = DEFAULT_MAX_TIMEOUT_MS};
+    box_spec_init(&options->spec);
+    options->command = take_command(&argc, &argv);
+    opterr = 0;
+    /* '+': what follows FILE belongs to it. ':': a missing value is told apart. */
+    const char *shorts = options->command == COMMAND_RUN ? "+:c:hV" : ":hV";
+    for (;;) {
+        int option = getopt_long(argc, argv, shorts, long_options, NULL);
+        if (option < 0) {
+            break;
+        }
+        if (option == '?') {
+            trouble(options, "unknown option %.64s; sandpiper --help lists them", argv[optind - 1]);
+        } else if (option == ':') {
+            trouble(options, "%.64s needs a value", argv[optind - 1]);
+        } else {
+            take_option(options, option, optarg);
+        }
+    }
+    if (options->command == COMMAND_RUN && !options->code && optind < argc) {
+        options->file = argv[optind++];
+    }
+    if (optind < argc) {
+        trouble(options, "unknown argument \"%.64s\"; sandpiper --help shows the usage",
+                argv[optind]);
+    }
+    if (options->command == COMMAND_RUN && !options->code && !options->file) {
+        trouble(options, "run needs a FILE or -c CODE");
+    }
+    if (options->timeout_ms > options->max_timeout_ms) {
+        options->max_timeout_ms = options->timeout_ms;
+    }
+}

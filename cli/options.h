@@ -1,0 +1,34 @@
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sandbox/sandbox.h"
+
+/* The command line. */
+
+enum command {
+    COMMAND_SERVE,
+    COMMAND_RUN,
+    COMMAND_DOCTOR,
+    COMMAND_SCHEMA,
+    COMMAND_HELP,
+    COMMAND_VERSION
+};
+
+struct options {
+    enum command command;
+    struct box_spec spec;
+    uint64_t timeout_ms;
+    uint64_t max_timeout_ms;
+    const char *code;  /* run -c */
+    const char *file;  /* run FILE; "-" is stdin */
+    bool plan;         /* doctor --plan */
+    bool json;         /* doctor --json */
+    char trouble[512]; /* what is wrong; empty: nothing */
+};
+
+/* Reads argv; strings stay argv's. Goes on after the first mistake, so that a server with a bad
+ * flag still serves and says what to fix: trouble then has the sentence. */
+void options_parse(int argc, char **argv, struct options *ret_options);
+
+extern const char options_help[];

@@ -1,0 +1,190 @@
+/* sandpiper run: code once, in a sandbox of its own. Output goes where the code sent it, the exit
+ * code is the code's; 124 after a timeout, 128 + N after signal N, 125 when there is no sandbox. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/loop.h"
+#include "base/own.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "guest/guest.h"
+#include "tools/session.h"
+
+enum { EXIT_TIMEOUT = 124, EXIT_NO_SANDBOX = 125, EXIT_SIGNAL = 128 };
+
+struct once {
+    struct loop *loop;
+    struct loop_io signal_io;
+    int signal_fd;
+};
+
+static int exit_code(const struct run *run)
+{
+    switch (run->outcome) {
+    case RUN_OK:
+        return 0;
+    case RUN_EXIT:
+        return run->code_number;
+    case RUN_TIMEOUT:
+        return EXIT_TIMEOUT;
+    case RUN_CRASHED:
+        return EXIT_SIGNAL + run->code_number;
+    case RUN_OOM:
+        return EXIT_SIGNAL + SIGKILL;
+    case RUN_REFUSED:
+        return EXIT_NO_SANDBOX;
+    case RUN_ERROR:
+    case RUN_LOST:
+    case RUN_ENDED:
+    case RUN_CANCELLED:
+    case RUN_OUTCOME_COUNT:
+    default:
+        return 1;
+    }
+}
+
+static void print_part(const struct run *run, enum run_part part, FILE *stream)
+{
+    const struct run_text *text = &run->parts[part];
+    if (text->size > 0) {
+        (void)fwrite(text->data, 1, text->size, stream);
+        if (text->data[text->size - 1] != '\n') {
+            (void)fputc('\n', stream);
+        }
+    }
+}
+
+static void on_done(void *arg, struct run *run)
+{
+    struct once *once = arg;
+    OWNED(buf_done) struct buf status = BUF_EMPTY;
+    print_part(run, RUN_TRACEBACK, stderr);
+    if (run->outcome == RUN_REFUSED) {
+        (void)fprintf(stderr, "sandpiper: %s\n", run->text);
+    } else if (run->outcome != RUN_OK && run->outcome != RUN_EXIT && run->outcome != RUN_ERROR) {
+        run->state = RUN_STATE_KEPT;
+        if (run_compose_status(run, &status) == 0) {
+            (void)fprintf(stderr, "sandpiper: %.*s\n", (int)buf_size(&status), buf_bytes(&status));
+        }
+    }
+    loop_stop(once->loop, exit_code(run));
+    run_free(run);
+}
+
+static void on_output(void *arg, unsigned stream, const char *bytes, size_t size)
+{
+    (void)arg;
+    (void)fd_write_all(stream == BOX_STDERR ? STDERR_FILENO : STDOUT_FILENO, bytes, size);
+}
+
+static void on_signal(void *arg, uint32_t events)
+{
+    struct once *once = arg;
+    struct signalfd_siginfo info = {};
+    (void)events;
+    (void)read(once->signal_fd, &info, sizeof info);
+    loop_stop(once->loop, EXIT_SIGNAL + (int)info.ssi_signo);
+}
+
+static int read_all(int fd, struct buf *out)
+{
+    for (;;) {
+        char *space = NULL;
+        if (buf_size(out) > LIMIT_FRAME_OUT_BYTES / 2) {
+            return -EFBIG;
+        }
+        int r = buf_reserve(out, 65536, &space);
+        if (r < 0) {
+            return r;
+        }
+        ssize_t size = read(fd, space, 65536);
+        if (size < 0 && errno == EINTR) {
+            continue;
+        }
+        if (size <= 0) {
+            return size < 0 ? -errno : 0;
+        }
+        buf_commit(out, (size_t)size);
+    }
+}
+
+static int read_code(const struct options *options, struct buf *code)
+{
+    if (options->code) {
+        return buf_append_text(code, options->code);
+    }
+    if (strcmp(options->file, "-") == 0) {
+        return read_all(STDIN_FILENO, code);
+    }
+    defer_close int fd = open(options->file, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : read_all(fd, code);
+}
+
+/* A terminal is nobody's input here: who types at it expects a prompt. */
+static int read_input(const struct options *options, struct buf *input)
+{
+    bool is_code = options->file && strcmp(options->file, "-") == 0;
+    return is_code || isatty(STDIN_FILENO) ? 0 : read_all(STDIN_FILENO, input);
+}
+
+static int take_signals(struct once *once)
+{
+    sigset_t mask;
+    (void)sigemptyset(&mask);
+    (void)sigaddset(&mask, SIGTERM);
+    (void)sigaddset(&mask, SIGINT);
+    (void)sigaddset(&mask, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &mask, NULL);
+    once->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return once->signal_fd < 0 ? -errno
+                               : loop_io_add(once->loop, &once->signal_io, once->signal_fd, EPOLLIN,
+                                             on_signal, once);
+}
+
+int command_run(const struct options *options)
+{
+    OWNED(buf_done) struct buf code = BUF_EMPTY;
+    OWNED(buf_done) struct buf input = BUF_EMPTY;
+    struct options with_guest = *options;
+    struct workspace *workspace = NULL;
+    struct sessions *sessions = NULL;
+    struct once once = {.signal_fd = -1};
+    with_guest.spec.guest = guest_catalog;
+    int r = read_code(options, &code);
+    if (r < 0) {
+        (void)fprintf(stderr, "sandpiper: %s: %s\n", options->file ? options->file : "-c",
+                      strerror(-r));
+        return 2;
+    }
+    r = read_input(options, &input);
+    r = r ? r : loop_new(&once.loop);
+    r = r ? r : take_signals(&once);
+    r = r ? r : workspace_new(once.loop, &with_guest.spec, &workspace);
+    r = r ? r : sessions_new(once.loop, workspace, &sessions);
+    struct run *run = r == 0
+                          ? run_new(buf_bytes(&code), buf_size(&code),
+                                    buf_size(&input) ? buf_bytes(&input) : NULL, buf_size(&input))
+                          : NULL;
+    if (run) {
+        run->timeout_ms = options->timeout_ms;
+        run->on_done = on_done;
+        run->on_output = on_output;
+        run->arg = &once;
+        r = sessions_run(sessions, NULL, run);
+        r = r < 0 ? r : loop_run(once.loop);
+    }
+    workspace_free(workspace);
+    sessions_free(sessions);
+    loop_io_remove(&once.signal_io);
+    loop_free(once.loop);
+    return r < 0 ? EXIT_NO_SANDBOX : r;
+}

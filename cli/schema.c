@@ -1,0 +1,29 @@
+#include <jansson.h>
+#include <stdio.h>
+
+#include "base/loop.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "tools/tools.h"
+
+/* The same list that a host gets, limits filled in. */
+int command_schema(const struct options *options)
+{
+    struct loop *loop = NULL;
+    struct tools *tools = NULL;
+    struct tools_config config = {.spec = &options->spec,
+                                  .timeout_ms = options->timeout_ms,
+                                  .max_timeout_ms = options->max_timeout_ms};
+    int code = 1;
+    if (loop_new(&loop) == 0 && tools_new(loop, &config, &tools) == 0) {
+        struct rpc_tools for_rpc = tools_for_rpc(tools);
+        json_auto_t *list = for_rpc.list(for_rpc.ctx);
+        if (list && json_dumpf(list, stdout, JSON_INDENT(2)) == 0) {
+            (void)putchar('\n');
+            code = 0;
+        }
+    }
+    tools_free(tools);
+    loop_free(loop);
+    return code;
+}

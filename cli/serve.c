@@ -1,0 +1,133 @@
+/* Wires the rooms together: the loop, the tools over one sandbox, the connection on stdin and
+ * stdout. Ends, with exit code 0, when stdin does, when stdout breaks, or on SIGTERM, SIGINT or
+ * SIGHUP; the sandbox is killed first in every case. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "guest/guest.h"
+#include "rpc/conn.h"
+#include "tools/tools.h"
+
+enum { FLUSH_MS = 200 }; /* of the 500 ms that a host may give us */
+
+struct server {
+    struct loop *loop;
+    struct loop_io signal_io;
+    int signal_fd;
+    int fd_in;
+    int fd_out;
+};
+
+static void on_signal(void *arg, uint32_t events)
+{
+    struct server *server = arg;
+    struct signalfd_siginfo info;
+    (void)events;
+    if (read(server->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        log_info("cli", "signal %u", info.ssi_signo);
+    }
+    loop_stop(server->loop, 0);
+}
+
+static void on_closed(void *arg)
+{
+    struct server *server = arg;
+    loop_stop(server->loop, 0);
+}
+
+/* The protocol's descriptors become private, so that nothing we start and no library can write to
+ * the wire; 0 and 1 stay open, or the next open(2) would get their numbers. */
+static int take_wire(struct server *server)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0) {
+        return -errno;
+    }
+    /* A host that gave us no stderr would else see it as some other file of ours. */
+    if (fcntl(STDERR_FILENO, F_GETFD) < 0) {
+        (void)dup2(null, STDERR_FILENO);
+    }
+    server->fd_in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10);
+    server->fd_out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 10);
+    if (server->fd_in < 0 || server->fd_out < 0 || dup2(null, STDIN_FILENO) < 0 ||
+        dup2(null, STDOUT_FILENO) < 0) {
+        return -errno;
+    }
+    return null > 2 ? close(null) : 0;
+}
+
+static int take_signals(struct server *server)
+{
+    sigset_t mask;
+    (void)sigemptyset(&mask);
+    (void)sigaddset(&mask, SIGTERM);
+    (void)sigaddset(&mask, SIGINT);
+    (void)sigaddset(&mask, SIGHUP);
+    if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0) {
+        return -errno;
+    }
+    server->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return server->signal_fd < 0 ? -errno
+                                 : loop_io_add(server->loop, &server->signal_io, server->signal_fd,
+                                               EPOLLIN, on_signal, server);
+}
+
+static int serve(struct server *server, const struct options *options)
+{
+    static const struct rpc_config config = {.server_name = "sandpiper",
+                                             .server_title = "Sandpiper: Python in a sandbox",
+                                             .server_version = SANDPIPER_VERSION};
+    struct tools *tools = NULL;
+    struct rpc_conn *conn = NULL;
+    struct tools_config tools_config = {
+        .spec = &options->spec,
+        .timeout_ms = options->timeout_ms,
+        .max_timeout_ms = options->max_timeout_ms,
+        .trouble = options->trouble[0] ? options->trouble : NULL,
+    };
+    int r = tools_new(server->loop, &tools_config, &tools);
+    if (r == 0) {
+        struct rpc_tools for_rpc = tools_for_rpc(tools);
+        r = rpc_conn_new(server->loop, server->fd_in, server->fd_out, &config, &for_rpc, on_closed,
+                         server, &conn);
+    }
+    if (r == 0) {
+        r = loop_run(server->loop);
+    }
+    /* The sandbox first: whatever happens to the host's end, nothing of it runs any more. */
+    tools_free(tools);
+    if (conn) {
+        (void)rpc_conn_flush(conn, FLUSH_MS);
+        rpc_conn_free(conn);
+    }
+    return r;
+}
+
+int command_serve(const struct options *options)
+{
+    struct server server = {.signal_fd = -1, .fd_in = -1, .fd_out = -1};
+    struct options with_guest = *options;
+    with_guest.spec.guest = guest_catalog;
+    int r = take_wire(&server);
+    r = r ? r : loop_new(&server.loop);
+    r = r ? r : take_signals(&server);
+    r = r ? r : serve(&server, &with_guest);
+    loop_io_remove(&server.signal_io);
+    loop_free(server.loop);
+    if (r < 0) {
+        log_error("cli", "serve: %s", strerror(-r));
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,130 @@
+"""What a cell changed: names of its namespace, files of the workspace. Bounded, then silent.
+
+Names are compared by id with those at the end of the last cell: no reference is held, so the memory
+of a value that the cell drops is free at once. Files count as the cell's when their ctime, which code
+cannot set, is not older than its start; the snapshot only tells new from changed and what is gone.
+"""
+import os
+from os import scandir
+
+NAMES_MAX = 20000
+REPORTED_MAX = 20
+ENTRIES_MAX = 2000
+SKIPPED_SCANS = 32  # after a tree was too big, how many cells pass before it is looked at again
+HIDDEN = ("__pycache__", "node_modules")
+state = {"ids": {}, "files": {}, "skip": 0}
+
+
+def begin(session):
+    state["ids"] = {name: id(value) for name, value in session.namespace.items()}
+    state["files"] = scan(session.root)
+    state["skip"] = SKIPPED_SCANS if state["files"] is None else 0
+
+
+def report(session, result, started):
+    report_names(session.namespace, result)
+    report_files(session.root, result, started)
+
+
+def report_names(namespace, result):
+    if len(namespace) > NAMES_MAX:
+        state["ids"] = {}
+        return
+    before, after = state["ids"], {name: id(value) for name, value in namespace.copy().items()}
+    if before == after:
+        return
+    state["ids"] = after
+    count = 0
+    for name, number in after.items():
+        if before.get(name) == number or type(name) is not str or name[:1] == "_":
+            continue
+        kind = kind_of(namespace.get(name))
+        if kind == "module":
+            continue
+        count += 1
+        if count <= REPORTED_MAX:
+            result += ("var", "%s%s %s" % ("~" if name in before else "+", name[:100], kind))
+    for name in before.keys() - after.keys():
+        if type(name) is str and name[:1] != "_":
+            count += 1
+            if count <= REPORTED_MAX:
+                result += ("var", "-" + name[:100])
+    if count > REPORTED_MAX:
+        result += ("vars_more", str(count - REPORTED_MAX))
+
+
+def kind_of(value):
+    kind = type(value)
+    name = kind.__name__
+    if kind in (list, dict, set, tuple, frozenset, str, bytes, bytearray):
+        return "%s %d" % (name, len(value))
+    if kind.__module__ == "builtins":
+        return name
+    if hasattr(kind, "shape"):
+        try:
+            shape = value.shape
+            if isinstance(shape, tuple):
+                return "%s %s" % (name, "x".join(map(str, shape[:6])))
+        except Exception:
+            pass
+    return name[:60]
+
+
+def scan(root):
+    """{path: (mtime_ns, size, inode, ctime_ns)} of the visible files, or None above the bound."""
+    found, folders, count = {}, [root], 0
+    cut = len(root) + 1
+    while folders:
+        try:
+            with scandir(folders.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > ENTRIES_MAX:
+                        return None
+                    name = entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        if name[0] != "." and name not in HIDDEN:
+                            folders.append(entry.path)
+                    elif entry.is_file(follow_symlinks=False):
+                        s = entry.stat(follow_symlinks=False)
+                        found[entry.path[cut:]] = (s.st_mtime_ns, s.st_size, s.st_ino, s.st_ctime_ns)
+        except OSError:
+            continue
+    return found
+
+
+def report_files(root, result, started):
+    if state["skip"]:
+        state["skip"] -= 1
+        if state["skip"]:
+            return
+        state["files"] = scan(root)
+        state["skip"] = SKIPPED_SCANS if state["files"] is None else 0
+        return
+    before, after = state["files"], scan(root)
+    if after is None:
+        state["skip"] = SKIPPED_SCANS
+        result += ("files_note", "more than %d entries: changed files are not listed" % ENTRIES_MAX)
+        return
+    if before == after:
+        return
+    state["files"] = after
+    changed = []
+    for path, facts in after.items():
+        if before.get(path) != facts and facts[3] >= started:
+            changed.append("%s%s (%s)" % ("~" if path in before else "+", path[:300], size_text(facts[1])))
+    changed += ["-" + path[:300] for path in before.keys() - after.keys()]
+    changed.sort(key=lambda text: text[1:])
+    for text in changed[:REPORTED_MAX]:
+        result += ("file", text)
+    if len(changed) > REPORTED_MAX:
+        result += ("files_more", str(len(changed) - REPORTED_MAX))
+
+
+def size_text(size):
+    if size < 1000:
+        return "%d B" % size
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        if size < 999.5 or unit == "GB":
+            return "%.1f %s" % (size, unit) if size < 9.95 else "%.0f %s" % (size, unit)

@@ -1,0 +1,6 @@
+#pragma once
+#include "base/embed.h"
+
+/* The Python files of this room, to be placed in one folder inside the sandbox; ends with a zero row.
+ * `driver.py` is the one to start, it finds the others beside it. */
+extern const struct embedded guest_catalog[];

@@ -1,0 +1,78 @@
+"""From the text of a cell to code objects: fences, the last expression, top-level await."""
+import _ast
+
+ONLY_AST = 0x400
+TOP_LEVEL_AWAIT = 0x2000
+FUTURES = 0x1FE0000  # all CO_FUTURE_ bits; the same numbers in CPython 3.9 to 3.14
+COROUTINE = 0x80
+TAGS = (("<execute_python>", "</execute_python>"), ("<python>", "</python>"), ("<code>", "</code>"))
+FENCE_NAMES = ("", "python", "py", "python3", "ipython", "pycon", "tool_code")
+
+
+def strip_wrapping(text):
+    """Without a code fence or tag that wraps the whole text; line numbers stay as they were sent."""
+    for _ in range(2):
+        bare = text.strip()
+        if bare[:1] == "`":
+            text = strip_fence(text, bare)
+        elif bare[:1] == "<":
+            text = strip_tag(text, bare)
+    return text
+
+
+def strip_fence(text, bare):
+    mark = bare[: len(bare) - len(bare.lstrip("`"))]
+    first, _, rest = bare.partition("\n")
+    if len(mark) < 3 or first[len(mark) :].strip().lower() not in FENCE_NAMES or not rest:
+        return text
+    body, _, last = rest.rstrip().rpartition("\n")
+    if (last.strip() if body or "\n" in rest else rest.strip()) != mark:
+        return text
+    blank_lines = text[: len(text) - len(text.lstrip())].count("\n")
+    return "\n" * (blank_lines + 1) + body
+
+
+def strip_tag(text, bare):
+    for opening, closing in TAGS:
+        if bare.startswith(opening) and bare.endswith(closing):
+            blank_lines = text[: len(text) - len(text.lstrip())].count("\n")
+            return "\n" * blank_lines + bare[len(opening) : -len(closing)]
+    return text
+
+
+def without_indent(text):
+    """The text moved left by the indent of its first line, or None when its lines do not share it."""
+    lines = text.splitlines(True)
+    first = next((line for line in lines if line.strip()), "")
+    indent = first[: len(first) - len(first.lstrip())]
+    if not indent or any(line.strip() and not line.startswith(indent) for line in lines):
+        return None
+    return "".join(line[len(indent) :] if line.strip() else line for line in lines)
+
+
+def parse(text, name, flags):
+    try:
+        return compile(text, name, "exec", flags | ONLY_AST | TOP_LEVEL_AWAIT, True)
+    except IndentationError:
+        moved = without_indent(text)
+        if moved is None:
+            raise
+        return compile(moved, name, "exec", flags | ONLY_AST | TOP_LEVEL_AWAIT, True)
+
+
+def compile_cell(text, name, flags):
+    """(code objects to evaluate in order, future flags from now on). The last value is the cell's."""
+    tree = parse(text, name, flags)
+    body = tree.body
+    if not body:
+        return (), flags
+    last = body.pop() if type(body[-1]) is _ast.Expr else None
+    codes = []
+    if body:
+        code = compile(tree, name, "exec", flags | TOP_LEVEL_AWAIT, True)
+        flags |= code.co_flags & FUTURES
+        codes.append(code)
+    if last is not None:
+        expression = _ast.Expression(last.value)
+        codes.append(compile(expression, name, "eval", flags | TOP_LEVEL_AWAIT, True))
+    return codes, flags

@@ -1,0 +1,307 @@
+"""One session: a fork of the zygote that runs cells in one namespace and reports what they did.
+
+User code runs beneath `enter`, and nowhere else. An interrupt (SIGINT from init) raises
+KeyboardInterrupt only when `enter` is on the stack, so it can never hit the bookkeeping; one that
+arrives outside is late and is dropped. Whatever user code does to builtins, to modules or to
+descriptors 0 to 2, this file uses what it bound before the first cell.
+"""
+import builtins
+import os
+import sys
+import _signal
+import _socket
+from os import getpid
+from time import clock_gettime_ns, process_time_ns
+
+CONTROL_FD = 64
+LOST_CONTROL = 97
+CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
+TEXT_MAX = 2000
+
+language = load("language")
+streams = load("streams")
+
+
+def enter(function, *args):
+    """The door to user code. Its caller must catch BaseException."""
+    return function(*args)
+
+
+ENTER = enter.__code__
+
+
+def lines_of(text):
+    """As linecache holds them: carets are misplaced on a last line without its end."""
+    lines = text.splitlines(True)
+    if lines and lines[-1][-1:] != "\n":
+        lines[-1] += "\n"
+    return lines
+
+
+class Main(type(sys)):
+    """The module of the cells. `__file__` exists only for the modules in spawn.py that need one."""
+
+    @property
+    def __file__(self):
+        path = load("spawn").main_file(sys._getframe(1), SESSION.sources)
+        if path is None:
+            raise AttributeError("module '__main__' has no attribute '__file__'")
+        return path
+
+
+class Session:
+    def __init__(self, options):
+        self.options = options
+        self.pid = getpid()
+        self.main = Main("__main__")
+        self.namespace = self.main.__dict__
+        self.namespace["__builtins__"] = builtins
+        self.flags = 0
+        self.sources = {}
+        self.line_cache = None
+        self.where = None
+        self.user_sigint = None
+        self.loop = None
+        self.root = os.getcwd()
+        self.tuned = set()
+
+    def on_interrupt(self, _, frame):
+        inner = frame
+        while frame is not None:
+            if frame.f_code is ENTER:
+                break
+            frame = frame.f_back
+        else:
+            return
+        while inner is not None and inner.f_code.co_filename not in self.sources:
+            inner = inner.f_back
+        self.where = self.place(inner) if inner is not None else ""
+        raise KeyboardInterrupt
+
+    def place(self, frame):
+        name, line = frame.f_code.co_filename, frame.f_lineno
+        lines = self.sources[name].splitlines()
+        source = lines[line - 1].strip() if line and line <= len(lines) else ""
+        return "%s:%s %s" % (name, line, source[:200])
+
+    def remember(self, name, text):
+        """Keep the source for tracebacks, inspect.getsource and spawned processes."""
+        self.sources[name] = text
+        if self.line_cache is None:
+            if "linecache" not in sys.modules and "import" not in text:
+                return
+            import linecache
+
+            self.line_cache = linecache.cache
+            for old, source in self.sources.items():
+                self.line_cache[old] = (len(source), None, lines_of(source), old)
+        self.line_cache[name] = (len(text), None, lines_of(text), name)
+
+    def execute(self, text, name):
+        codes, self.flags = language.compile_cell(text, name, self.flags)
+        value = None
+        for code in codes:
+            if code.co_flags & language.COROUTINE:
+                return load("awaiting").run(self, codes)
+        for code in codes:
+            value = eval(code, self.namespace)
+        return value
+
+    def run(self, fields):
+        name = "<cell %s>" % fields.get("cell", b"0").decode()
+        text = language.strip_wrapping(fields.get("code", b"").decode("utf-8", "surrogateescape"))
+        self.prepare(name, text, fields.get("stdin"))
+        started, cpu = clock_gettime_ns(CLOCK_REALTIME_COARSE), process_time_ns()
+        value = error = None
+        try:
+            value = enter(self.execute, text, name)
+        except BaseException as caught:
+            error = caught
+        if getpid() != self.pid:
+            self.end_of_fork(error)
+        cpu = process_time_ns() - cpu
+        result = ["result", "status", "ok"]
+        if error is not None:
+            load("outcome").describe(self, result, error, fields.get("stdin") is None)
+        elif value is not None:
+            self.show(result, value)
+        elif self.where is not None:
+            result += ("where", self.where)
+        error = value = None
+        self.settle(fields.get("stdin") is not None)
+        try:
+            load("changes").report(self, result, started)
+        except BaseException as caught:
+            result += ("note", "what changed is not known: %r" % (caught,))
+        result += ("cpu_ms", str(cpu // 1000000))
+        return pack(result)
+
+    def prepare(self, name, text, stdin):
+        self.where = None
+        sys.modules["__main__"] = self.main
+        self.namespace.pop("__warningregistry__", None)  # "once" means once a cell, not once a line number
+        self.remember(name, text)
+        streams.renew()
+        if stdin is not None:
+            streams.give_stdin(stdin)
+        if self.user_sigint is not None:
+            _signal.signal(_signal.SIGINT, self.user_sigint)
+            self.user_sigint = None
+
+    def show(self, result, value):
+        builtins.__dict__["_"] = value
+        if type(value) is int and -(10**18) < value < 10**18 or type(value) is bool:
+            result += ("value", repr(value))
+            return
+        try:
+            result += ("value", load("display").text_of(value, enter))
+        except BaseException as caught:
+            result += ("value", "<%s: its repr raised %s>" % (type(value).__name__, type(caught).__name__))
+
+    def settle(self, had_stdin):
+        """All that the cell wrote is in the pipes, and what it bent is straight, before the result leaves."""
+        if _signal.getsignal(_signal.SIGINT) != self.on_interrupt:
+            self.user_sigint = _signal.getsignal(_signal.SIGINT)
+            _signal.signal(_signal.SIGINT, self.on_interrupt)
+        try:
+            enter(streams.flush)
+        except BaseException:
+            pass
+        if had_stdin:
+            streams.take_stdin()
+        streams.restore()
+        modules = sys.modules
+        if type(modules) is dict and ("pandas" in modules or "numpy" in modules):
+            load("display").tune_libraries(modules, self.tuned)
+
+    def end_of_fork(self, error):
+        """A child that the cell made with os.fork ran off the end of the cell: it ends here."""
+        code = 0
+        try:
+            if isinstance(error, SystemExit):
+                code = error.code if isinstance(error.code, int) else int(error.code is not None)
+            elif error is not None:
+                code = 1
+                streams.say_error(load("trace").text_of(self, error))
+            streams.flush()
+        finally:
+            os._exit(code & 0xFF)
+
+    def serve(self, control, inode):
+        """Answer frames until the other end closes. A signal handler of the user may raise in here."""
+        data = b""
+        while True:
+            try:
+                if len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
+                    control.recv(1, _socket.MSG_PEEK)  # the wait; losing this byte to a raise is harmless
+                    chunk = control.recv(1 << 16)
+                    if not chunk:
+                        os._exit(0)
+                    data += chunk
+                    continue
+            except OSError:
+                os._exit(LOST_CONTROL)
+            except BaseException:
+                continue
+            size = 4 + int.from_bytes(data[:4], "little")
+            frame, data = data[4:size], data[size:]
+            self.answer(control, inode, frame)
+
+    def answer(self, control, inode, frame):
+        verb, fields = unpack(frame)
+        if verb == "run":
+            try:
+                reply = self.run(fields)
+            except BaseException as caught:
+                reply = self.broken(caught)
+            send(control, inode, reply)
+        elif verb == "exit":
+            self.leave()
+
+    def broken(self, caught):
+        """The bookkeeping itself failed (no memory, no descriptors, a hostile object): still one answer."""
+        try:
+            streams.flush()
+        except BaseException:
+            pass
+        name = type(caught).__name__
+        text = "%s while the outcome of the cell was collected" % name
+        return pack(("result", "status", "error", "error_type", name, "error_message", text, "traceback", text + "\n"))
+
+    def leave(self):
+        import atexit
+
+        try:
+            enter(atexit._run_exitfuncs)
+        except BaseException:
+            pass
+        try:
+            streams.flush()
+        finally:
+            os._exit(0)
+
+
+def send(control, inode, reply):
+    view, at = memoryview(reply), 0
+    try:
+        if os.fstat(CONTROL_FD).st_ino != inode:
+            os._exit(LOST_CONTROL)
+        while at < len(view):
+            at += control.send(view[at:])
+    except OSError:
+        os._exit(LOST_CONTROL)
+
+
+def mark(tag):
+    """Marks that init reads: the tag names the session, the score makes it the kernel's first victim."""
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_MSGQUEUE, (tag, tag))
+    except (ImportError, OSError, ValueError):
+        pass
+    try:
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        os.write(fd, b"1000")
+        os.close(fd)
+    except OSError:
+        pass
+
+
+def reseed():
+    """Forks of one zygote must not share numpy's global random state; CPython reseeds its own."""
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+
+
+def main(fields, fds, options):
+    global SESSION
+    os.dup2(fds[0], CONTROL_FD, False)
+    streams.begin(fds[1], fds[2])
+    trace_fd = fds[3] if len(fds) > 3 else -1
+    for fd in fds[:3]:
+        os.close(fd)
+    if trace_fd >= 0:
+        import faulthandler
+
+        os.dup2(trace_fd, CONTROL_FD + 3, False)
+        os.close(trace_fd)
+        faulthandler.register(_signal.SIGUSR1, file=CONTROL_FD + 3, all_threads=False)
+    mark(int(fields.get("tag", b"0")))
+    os.setsid()
+    control = _socket.socket(fileno=CONTROL_FD)
+    control.setblocking(True)
+    SESSION = Session(options)
+    SESSION.driver_module = sys.modules["__main__"]
+    sys.modules["__main__"] = SESSION.main
+    sys.argv[:] = [""]
+    if sys.path[:1] == [FOLDER]:
+        del sys.path[0]
+    sys.path.insert(0, "")
+    reseed()
+    _signal.signal(_signal.SIGINT, SESSION.on_interrupt)
+    load("changes").begin(SESSION)
+    inode = os.fstat(CONTROL_FD).st_ino
+    send(control, inode, pack(("hello", "pid", str(SESSION.pid))))
+    SESSION.serve(control, inode)

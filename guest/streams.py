@@ -1,0 +1,178 @@
+"""Descriptors 0, 1 and 2 of a session and the sys.std* objects on them.
+
+stdout is block-buffered for speed. It is flushed wherever order could be seen: before stderr is
+written, before a child process starts, at the end of the call. stderr is written through.
+"""
+import os
+import sys
+from _io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
+
+SPARE = 65  # our own duplicates of the pipes, from which a closed 1 or 2 is made again
+NULL_FD = 68
+inodes = {}
+flush_c = None
+stdin_stale = False
+
+
+class Error(TextIOWrapper):
+    def write(self, text):
+        try:
+            out.flush()
+        except (OSError, ValueError):
+            pass
+        return TextIOWrapper.write(self, text)
+
+
+def make_writer(fd, name, kind):
+    raw = FileIO(fd, "w", closefd=False)
+    raw.name = name
+    through = kind is Error
+    return kind(
+        BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n", write_through=through,
+        line_buffering=through,
+    )
+
+
+def make_out():
+    global out
+    out = sys.stdout = sys.__stdout__ = make_writer(1, "<stdout>", TextIOWrapper)
+
+
+def make_err():
+    global err
+    err = sys.stderr = sys.__stderr__ = make_writer(2, "<stderr>", Error)
+
+
+def make_stdin():
+    global stdin
+    raw = FileIO(0, "r", closefd=False)
+    raw.name = "<stdin>"
+    stdin = sys.stdin = sys.__stdin__ = TextIOWrapper(
+        BufferedReader(raw), encoding="utf-8", errors="surrogateescape"
+    )
+
+
+def begin(stdout_fd, stderr_fd):
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, NULL_FD, False)
+    os.dup2(null, 0)
+    os.close(null)
+    for target, fd in ((1, stdout_fd), (2, stderr_fd)):
+        os.dup2(fd, target)
+        os.dup2(fd, SPARE + target, False)
+        inodes[target] = os.fstat(fd).st_ino
+    make_out()
+    make_err()
+    make_stdin()
+    wrap_starts()
+    find_flush_c()
+
+
+def wrap_starts():
+    """A child's output must come after what was printed before it was started."""
+    os.register_at_fork(before=flush_quietly)
+    import _posixsubprocess
+
+    fork_exec, system, spawn = _posixsubprocess.fork_exec, os.system, os.posix_spawn
+
+    def flushing(function):
+        def call(*args, **kwargs):
+            flush_quietly()
+            return function(*args, **kwargs)
+
+        call.__name__, call.__doc__ = function.__name__, function.__doc__
+        return call
+
+    _posixsubprocess.fork_exec = flushing(fork_exec)
+    os.system, os.posix_spawn = flushing(system), flushing(spawn)
+    held = sys.modules.get("subprocess")
+    for name in ("_fork_exec",):  # a preloaded subprocess bound the function before us
+        if held is not None and hasattr(held, name):
+            setattr(held, name, _posixsubprocess.fork_exec)
+
+
+def find_flush_c():
+    """fflush(NULL) for C extensions that print; the C half of ctypes loads in a fraction of a millisecond."""
+    global flush_c
+    try:
+        import _ctypes
+
+        address = _ctypes.dlsym(_ctypes.dlopen(None, 0), "fflush")
+        flush_c = lambda: _ctypes.call_function(address, (None,))
+    except Exception:
+        flush_c = None
+
+
+def flush_quietly():
+    try:
+        out.flush()
+    except (OSError, ValueError, RuntimeError):
+        pass
+
+
+def flush():
+    """Everything written so far reaches the pipes, also through objects that the user put in place."""
+    flush_quietly()
+    for stream, own in ((sys.__dict__.get("stdout"), out), (sys.__dict__.get("stderr"), err)):
+        if stream is not own and stream is not None:
+            try:
+                stream.flush()
+            except Exception:
+                pass
+    if flush_c is not None:
+        flush_c()
+    flush_quietly()
+
+
+def renew():
+    """Streams that an earlier cell closed or deleted are made again; replaced ones are the user's wish."""
+    names = sys.__dict__
+    if out.closed or "stdout" not in names:
+        make_out()
+    if err.closed or "stderr" not in names:
+        make_err()
+    if stdin_stale or stdin.closed or "stdin" not in names:
+        clear_stdin()
+
+
+def restore():
+    """Descriptors 1 and 2 lead to the pipes again if the cell closed or redirected them for good."""
+    for target, inode in inodes.items():
+        try:
+            if os.fstat(target).st_ino == inode:
+                continue
+        except OSError:
+            pass
+        os.dup2(SPARE + target, target)
+    flush_quietly()
+
+
+def give_stdin(data):
+    global stdin_stale
+    fd = os.memfd_create("stdin")
+    view, at = memoryview(data), 0
+    while at < len(view):
+        at += os.write(fd, view[at:])
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.dup2(fd, 0)
+    os.close(fd)
+    make_stdin()
+    stdin_stale = True
+
+
+def take_stdin():
+    clear_stdin()
+
+
+def clear_stdin():
+    global stdin_stale
+    os.dup2(NULL_FD, 0)
+    make_stdin()
+    stdin_stale = False
+
+
+def say_error(text):
+    flush_quietly()
+    data = text.encode("utf-8", "backslashreplace")
+    while data:
+        data = data[os.write(2, data) :]

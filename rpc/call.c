@@ -1,0 +1,176 @@
+#include "rpc/call.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/own.h"
+#include "rpc/call_table.h"
+
+struct rpc_call *call_new(struct rpc_peer *peer, struct rpc_request *request)
+{
+    struct rpc_call *call = calloc(1, sizeof *call);
+    if (!call) {
+        return NULL;
+    }
+    call->peer = peer;
+    call->request = *request;
+    call->request.method = NULL;
+    call->request.params = NULL;
+    call->progress = -1;
+    call->next = peer->calls;
+    if (call->next) {
+        call->next->prev = call;
+    }
+    peer->calls = call;
+    peer->call_count++;
+    *request = (struct rpc_request){};
+    return call;
+}
+
+void call_end(struct rpc_call *call, struct rpc_request *ret_request)
+{
+    struct rpc_peer *peer = call->peer;
+    assert(!call->ended); /* each call is ended exactly once */
+    call->ended = true;
+    if (peer) {
+        *(call->prev ? &call->prev->next : &peer->calls) = call->next;
+        if (call->next) {
+            call->next->prev = call->prev;
+        }
+        peer->call_count--;
+    }
+    *ret_request = call->request;
+    free(call);
+}
+
+struct rpc_call *call_find(const struct rpc_peer *peer, const struct rpc_id *id)
+{
+    for (struct rpc_call *call = peer->calls; call; call = call->next) {
+        if (!call->cancelled && rpc_id_equal(&call->request.id, id)) {
+            return call;
+        }
+    }
+    return NULL;
+}
+
+void call_cancel(struct rpc_call *call)
+{
+    struct rpc_peer *peer = call->peer;
+    assert(!call->cancelled);
+    call->cancelled = true;
+    if (call->subscription) {
+        struct rpc_request request = {};
+        call_end(call, &request);
+        peer_drop(peer, &request);
+        return;
+    }
+    /* A batch must not wait for a tool that is still stopping. */
+    peer_drop(peer, &call->request);
+    peer->tools.cancel(peer->tools.ctx, call);
+}
+
+void call_cancel_all(struct rpc_peer *peer)
+{
+    struct rpc_call *call = peer->calls;
+    while (call) {
+        if (call->cancelled) {
+            call = call->next;
+            continue;
+        }
+        call_cancel(call);
+        call = peer->calls; /* the tool may have ended any of them */
+    }
+}
+
+void call_forget_all(struct rpc_peer *peer)
+{
+    struct rpc_call *call = take_ptr(peer->calls);
+    while (call) {
+        struct rpc_call *next = call->next;
+        call->peer = NULL;
+        call->prev = NULL;
+        call->next = NULL;
+        call = next;
+    }
+    peer->call_count = 0;
+}
+
+void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured, bool is_error)
+{
+    struct rpc_peer *peer = call->peer;
+    json_auto_t *owned_content = content;
+    json_auto_t *owned_structured = structured;
+    bool cancelled = call->cancelled;
+    struct rpc_request request = {};
+    call_end(call, &request);
+    if (cancelled) {
+        return;
+    }
+    json_t *result = content ? json_pack("{s:O}", "content", content) : NULL;
+    bool made = result != NULL;
+    if (made && structured && request.context.era->has_structured_content(peer)) {
+        made = json_object_set(result, "structuredContent", structured) == 0;
+    }
+    if (made && is_error) {
+        made = json_object_set_new(result, "isError", json_true()) == 0;
+    }
+    if (!made) {
+        json_decref(take_ptr(result));
+    }
+    peer_answer(peer, &request, result, /* cacheable= */ false);
+}
+
+void rpc_call_fail(struct rpc_call *call, int code, const char *message)
+{
+    struct rpc_peer *peer = call->peer;
+    bool cancelled = call->cancelled;
+    struct rpc_request request = {};
+    call_end(call, &request);
+    if (!cancelled) {
+        peer_refuse(peer, &request, code, message, NULL);
+    }
+}
+
+bool rpc_call_wants_progress(const struct rpc_call *call)
+{
+    return !call->cancelled && call->request.context.progress_token.token;
+}
+
+void rpc_call_progress(struct rpc_call *call, double progress, const char *message)
+{
+    uint64_t now_ns = clock_now_ns();
+    struct rpc_peer *peer = call->peer;
+    if (!rpc_call_wants_progress(call) || !(progress > call->progress) ||
+        (call->progress >= 0 &&
+         now_ns - call->progress_ns < LIMIT_PROGRESS_GAP_MS * CLOCK_NS_PER_MS) ||
+        buf_size(&peer->out) > LIMIT_OUT_QUEUE_BYTES) {
+        return;
+    }
+    size_t before = buf_size(&peer->out);
+    if (message_write_progress(&peer->out, &call->request.context.progress_token, progress,
+                               message) < 0 ||
+        buf_append(&peer->out, "\n", 1) < 0) {
+        peer->out.end = peer->out.start + before;
+        return; /* progress may be lost, an answer may not */
+    }
+    call->progress = progress;
+    call->progress_ns = now_ns;
+    peer->written(peer->arg);
+}
+
+bool rpc_call_cancelled(const struct rpc_call *call)
+{
+    return call->cancelled;
+}
+
+void rpc_call_set_data(struct rpc_call *call, void *data)
+{
+    call->data = data;
+}
+
+void *rpc_call_data(const struct rpc_call *call)
+{
+    return call->data;
+}

@@ -1,0 +1,11 @@
+#pragma once
+
+/* Error codes on the wire: JSON-RPC 2.0 section 5.1, and MCP 2026-07-28 for the last. */
+enum rpc_code {
+    RPC_PARSE_ERROR = -32700,
+    RPC_INVALID_REQUEST = -32600,
+    RPC_METHOD_NOT_FOUND = -32601,
+    RPC_INVALID_PARAMS = -32602,
+    RPC_INTERNAL_ERROR = -32603,
+    RPC_UNSUPPORTED_VERSION = -32022,
+};

@@ -1,0 +1,56 @@
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+
+struct loop;
+struct rpc_call;
+struct rpc_conn;
+
+/* What rpc asks of the room that has the tools. ctx is passed back to each function. */
+struct rpc_tools {
+    void *ctx;
+
+    /* New: the JSON array that tools/list sends, or NULL when there is no memory. */
+    json_t *(*list)(void *ctx);
+
+    /* New: a JSON string for the first answer of a host, or NULL for none. */
+    json_t *(*instructions)(void *ctx);
+
+    /* Starts a tool call. Returns false, having done nothing, when there is no such tool. Otherwise
+     * the call must be ended exactly once with rpc_call_result() or rpc_call_fail(), maybe before
+     * this returns. arguments: an object, borrowed until this returns. */
+    bool (*start)(void *ctx, struct rpc_call *call, const char *name, json_t *arguments);
+
+    /* The host cancelled the call, or the connection ends. The tool stops its work and must still
+     * end the call, maybe before this returns; nothing is sent then. */
+    void (*cancel)(void *ctx, struct rpc_call *call);
+
+    /* May be NULL. Once, after the answer to the first initialize or discover was written: a chance
+     * to warm up. */
+    void (*greeted)(void *ctx);
+};
+
+/* All borrowed for the life of the connection. */
+struct rpc_config {
+    const char *server_name;
+    const char *server_title;
+    const char *server_version;
+};
+
+/* Speaks MCP on two descriptors, which are borrowed, made non-blocking, and must have different
+ * numbers. SIGPIPE must be ignored. Any kind of file will do: those that epoll(7) refuses (regular
+ * files, /dev/null) count as always ready. config and tools are copied.
+ * on_closed: once, from the loop, when stdin has ended or stdout broke. What was read has been
+ * dispatched and the calls in flight have been cancelled by then; it may free the connection.
+ * 0 or -errno. */
+int rpc_conn_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_config *config,
+                 const struct rpc_tools *tools, void (*on_closed)(void *arg), void *arg,
+                 struct rpc_conn **ret_conn);
+
+/* Not from inside a function of struct rpc_tools. Does not flush. Calls still in flight are cancelled; those that do not end at once stay valid
+ * until they are ended, and then send nothing. */
+void rpc_conn_free(struct rpc_conn *conn);
+
+/* Waits until all answers are written, for at most timeout_ms. 0, -ETIMEDOUT, or -EPIPE when stdout
+ * is broken. */
+int rpc_conn_flush(struct rpc_conn *conn, int timeout_ms);

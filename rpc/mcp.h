@@ -1,0 +1,30 @@
+#pragma once
+#include "rpc/peer.h"
+
+/* The lifecycle of the two generations of MCP, and what both share. Private to rpc.
+ * A message whose params._meta has MCP_META_VERSION belongs to 2026-07-28 and is judged alone; all
+ * others belong to the generation that starts with initialize. */
+
+#define MCP_META_PREFIX "io.modelcontextprotocol/"
+#define MCP_META_VERSION MCP_META_PREFIX "protocolVersion"
+#define MCP_META_CAPABILITIES MCP_META_PREFIX "clientCapabilities"
+#define MCP_META_SERVER MCP_META_PREFIX "serverInfo"
+#define MCP_META_SUBSCRIPTION MCP_META_PREFIX "subscriptionId"
+
+/* Each sets the request's era and returns whether the request may go on; else it was refused. */
+bool mcp_handshake_admit(struct rpc_peer *peer, struct rpc_request *request, const json_t *meta);
+bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, const json_t *meta);
+
+/* Answers the listen requests that are open, as the connection ends. */
+void mcp_discover_finish(struct rpc_peer *peer);
+
+/* New: {"name", "title", "version"}, or NULL when there is no memory. */
+json_t *mcp_server_info(const struct rpc_peer *peer);
+/* New: the first answer of a host, with capabilities and instructions. */
+json_t *mcp_greeting(const struct rpc_peer *peer);
+
+/* Whether one more request may stay open; else it was refused. */
+bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request);
+
+void mcp_tools_list(struct rpc_peer *peer, struct rpc_request *request);
+void mcp_tools_call(struct rpc_peer *peer, struct rpc_request *request);

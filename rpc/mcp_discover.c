@@ -1,0 +1,127 @@
+/* The revision 2026-07-28: no initialize; each request says its version and is judged alone. */
+#include <string.h>
+
+#include "rpc/call_table.h"
+#include "rpc/mcp.h"
+
+#define DISCOVER_VERSION "2026-07-28"
+
+enum { DISCOVER_TTL_MS = 3600 * 1000 }; /* neither tools nor instructions change in a process */
+
+static void discover(struct rpc_peer *peer, struct rpc_request *request)
+{
+    json_t *result = mcp_greeting(peer);
+    if (result &&
+        json_object_set_new(result, "supportedVersions", json_pack("[s]", DISCOVER_VERSION)) < 0) {
+        json_decref(result);
+        result = NULL;
+    }
+    peer->greeted = peer->greeted || result;
+    peer_answer(peer, request, result, /* cacheable= */ true);
+}
+
+/* The request stays open until it is cancelled or the connection ends. Nothing that can be
+ * subscribed to ever changes, so that the honoured subset is empty. */
+static void listen_open(struct rpc_peer *peer, struct rpc_request *request)
+{
+    static const char head[] =
+        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\","
+        "\"params\":{\"notifications\":{},\"_meta\":{\"" MCP_META_SUBSCRIPTION "\":";
+    size_t before = buf_size(&peer->out);
+    if (request->batch) {
+        peer_refuse(peer, request, RPC_INVALID_REQUEST,
+                    "Invalid request: subscriptions/listen must not be part of a batch", NULL);
+        return;
+    }
+    if (!mcp_may_hold(peer, request)) {
+        return;
+    }
+    if (buf_append_text(&peer->out, head) < 0 ||
+        buf_append(&peer->out, request->id.token, request->id.size) < 0 ||
+        buf_append_text(&peer->out, "}}}\n") < 0) {
+        peer->out.end = peer->out.start + before;
+        peer_answer(peer, request, NULL, /* cacheable= */ false);
+        return;
+    }
+    struct rpc_call *call = call_new(peer, request);
+    if (!call) {
+        peer->out.end = peer->out.start + before;
+        peer_answer(peer, request, NULL, /* cacheable= */ false);
+        return;
+    }
+    call->subscription = true;
+    peer->written(peer->arg);
+}
+
+void mcp_discover_finish(struct rpc_peer *peer)
+{
+    struct rpc_call *next = NULL;
+    for (struct rpc_call *call = peer->calls; call; call = next) {
+        next = call->next;
+        if (!call->subscription) {
+            continue;
+        }
+        struct rpc_request request = {};
+        call_end(call, &request);
+        json_t *id = json_loadb(request.id.token, request.id.size, JSON_DECODE_ANY, NULL);
+        json_t *result = json_pack("{s:{s:o}}", "_meta", MCP_META_SUBSCRIPTION,
+                                   id ? id : json_stringn(request.id.token, request.id.size));
+        peer_answer(peer, &request, result, /* cacheable= */ false);
+    }
+}
+
+static int discover_complete(const struct rpc_peer *peer, json_t *result, bool cacheable)
+{
+    if (!json_object_get(result, "_meta") &&
+        json_object_set_new(result, "_meta", json_object()) < 0) {
+        return -1;
+    }
+    if (cacheable && (json_object_set_new(result, "ttlMs", json_integer(DISCOVER_TTL_MS)) < 0 ||
+                      json_object_set_new(result, "cacheScope", json_string("public")) < 0)) {
+        return -1;
+    }
+    if (json_object_set_new(result, "resultType", json_string("complete")) < 0) {
+        return -1;
+    }
+    return json_object_set_new(json_object_get(result, "_meta"), MCP_META_SERVER,
+                               mcp_server_info(peer));
+}
+
+static bool discover_has_structured_content(const struct rpc_peer *)
+{
+    return true;
+}
+
+static const struct rpc_method methods[] = {
+    {"tools/call", mcp_tools_call},
+    {"tools/list", mcp_tools_list},
+    {"server/discover", discover},
+    {"subscriptions/listen", listen_open},
+    {},
+};
+
+static const struct mcp_era era = {
+    .methods = methods,
+    .complete = discover_complete,
+    .has_structured_content = discover_has_structured_content,
+};
+
+bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, const json_t *meta)
+{
+    const json_t *version = json_object_get(meta, MCP_META_VERSION);
+    request->context.era = &era;
+    if (!json_is_string(version) || !json_is_object(json_object_get(meta, MCP_META_CAPABILITIES))) {
+        peer_refuse(peer, request, RPC_INVALID_PARAMS,
+                    "Invalid _meta: " MCP_META_VERSION " (string) and " MCP_META_CAPABILITIES
+                    " (object) are required",
+                    NULL);
+        return false;
+    }
+    if (strcmp(json_string_value(version), DISCOVER_VERSION) != 0) {
+        json_auto_t *data =
+            json_pack("{s:[s], s:O}", "supported", DISCOVER_VERSION, "requested", version);
+        peer_refuse(peer, request, RPC_UNSUPPORTED_VERSION, "Unsupported protocol version", data);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,78 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/own.h"
+#include "rpc/call_table.h"
+#include "rpc/mcp.h"
+
+json_t *mcp_server_info(const struct rpc_peer *peer)
+{
+    return json_pack("{s:s, s:s*, s:s}", "name", peer->config.server_name, "title",
+                     peer->config.server_title, "version", peer->config.server_version);
+}
+
+json_t *mcp_greeting(const struct rpc_peer *peer)
+{
+    json_t *instructions = peer->tools.instructions(peer->tools.ctx);
+    return json_pack("{s:{s:{}}, s:o*}", "capabilities", "tools", "instructions", instructions);
+}
+
+void mcp_tools_list(struct rpc_peer *peer, struct rpc_request *request)
+{
+    const json_t *cursor = json_object_get(request->params, "cursor");
+    if (cursor && !json_is_null(cursor)) { /* there is one page, and so no cursor of ours */
+        peer_refuse(peer, request, RPC_INVALID_PARAMS, "Unknown cursor", NULL);
+        return;
+    }
+    json_t *tools = peer->tools.list(peer->tools.ctx);
+    json_t *result = tools ? json_pack("{s:o}", "tools", tools) : NULL;
+    peer_answer(peer, request, result, /* cacheable= */ true);
+}
+
+bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request)
+{
+    if (peer->call_count < LIMIT_CALLS_IN_FLIGHT) {
+        return true;
+    }
+    peer_refuse(peer, request, RPC_INTERNAL_ERROR,
+                "Too many calls in flight; wait until one has ended", NULL);
+    return false;
+}
+
+static void refuse_unknown(struct rpc_call *call, const char *name)
+{
+    char text[160];
+    (void)snprintf(text, sizeof text, "Unknown tool: %.100s", name);
+    rpc_call_fail(call, RPC_INVALID_PARAMS, text);
+}
+
+void mcp_tools_call(struct rpc_peer *peer, struct rpc_request *request)
+{
+    const json_t *name = json_object_get(request->params, "name");
+    json_t *sent = json_object_get(request->params, "arguments");
+    if (!json_is_string(name)) {
+        peer_refuse(peer, request, RPC_INVALID_PARAMS, "Invalid params: name must be a string",
+                    NULL);
+        return;
+    }
+    if (sent && !json_is_object(sent) && !json_is_null(sent)) {
+        peer_refuse(peer, request, RPC_INVALID_PARAMS,
+                    "Invalid params: arguments must be an object", NULL);
+        return;
+    }
+    if (!mcp_may_hold(peer, request)) {
+        return;
+    }
+    json_auto_t *arguments = json_is_object(sent) ? json_incref(sent) : json_object();
+    struct rpc_call *call = arguments ? call_new(peer, request) : NULL;
+    if (!call) {
+        peer_answer(peer, request, NULL, /* cacheable= */ false);
+        return;
+    }
+    const char *text = json_string_value(name);
+    if (strlen(text) != json_string_length(name) ||
+        !peer->tools.start(peer->tools.ctx, call, text, arguments)) {
+        refuse_unknown(call, text);
+    }
+}

@@ -1,0 +1,81 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "rpc/conn.h"
+#include "rpc/message.h"
+
+/* What rpc knows of the host at the other end, without its descriptors. Private to rpc. */
+
+struct rpc_batch;
+struct rpc_peer;
+struct rpc_request;
+
+typedef void (*rpc_method_fn)(struct rpc_peer *peer, struct rpc_request *request);
+
+struct rpc_method {
+    const char *name;
+    rpc_method_fn fn;
+};
+
+/* A generation of the protocol: mcp_handshake.c and mcp_discover.c each have one. */
+struct mcp_era {
+    const struct rpc_method *methods; /* ends with a NULL name */
+    /* Adds what this era wants in every result, and in those that hosts may keep. 0 or -1. */
+    int (*complete)(const struct rpc_peer *peer, json_t *result, bool cacheable);
+    bool (*has_structured_content)(const struct rpc_peer *peer);
+};
+
+/* All that the code above the two eras sees of the protocol version. */
+struct request_context {
+    const struct mcp_era *era;
+    struct rpc_id progress_token; /* without token: no progress is wanted */
+};
+
+struct rpc_request {
+    struct rpc_id id;
+    const char *method;      /* borrowed while the line is dispatched */
+    json_t *params;          /* borrowed likewise: an object, or NULL */
+    struct rpc_batch *batch; /* NULL unless it came in one */
+    struct request_context context;
+};
+
+enum mcp_version {
+    MCP_VERSION_NONE, /* no initialize yet */
+    MCP_VERSION_2024_11_05,
+    MCP_VERSION_2025_03_26,
+    MCP_VERSION_2025_06_18,
+    MCP_VERSION_2025_11_25,
+    MCP_VERSION_COUNT,
+};
+
+struct rpc_peer {
+    struct rpc_config config;
+    struct rpc_tools tools;
+    struct buf out;             /* whole lines that are not yet written */
+    void (*written)(void *arg); /* out has a new line */
+    void *arg;                  /* of written */
+    enum mcp_version version;   /* of the last initialize */
+    bool greeted;               /* a first handshake was answered */
+    struct rpc_call *calls;     /* in flight, and cancelled ones that have not ended */
+    size_t call_count;
+};
+
+/* Cancels the calls and forgets them; they stay valid until they end. */
+void rpc_peer_done(struct rpc_peer *peer);
+
+/* Each ends the request: it is answered once, here. result: stolen; NULL (no memory) answers
+ * -32603. data: borrowed, may be NULL. */
+void peer_answer(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
+                 bool cacheable);
+void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, const char *text,
+                 const json_t *data);
+/* Ends a request that gets no answer, because it was cancelled. */
+void peer_drop(struct rpc_peer *peer, struct rpc_request *request);
+
+/* A batch collects answers until rpc_batch_close() was called and all requests in it have ended.
+ * NULL when there is no memory. */
+struct rpc_batch *rpc_batch_new(void);
+void rpc_batch_join(struct rpc_batch *batch, struct rpc_request *request);
+void rpc_batch_close(struct rpc_peer *peer, struct rpc_batch *batch);

@@ -1,0 +1,14 @@
+#pragma once
+#include <jansson.h>
+#include <stddef.h>
+
+struct buf;
+
+/* New: a JSON string of any bytes. What is not UTF-8 becomes U+FFFD, one for each maximal part of a
+ * character (Unicode 15, section 3.9, table 3-8). NULL when there is no memory. */
+json_t *rpc_text(const char *bytes, size_t size);
+
+/* Appends value as compact JSON that holds no byte a line reader could split at: besides the C0
+ * controls, also DEL, U+0080 to U+009F, U+2028 and U+2029 are escaped. 0 or -ENOMEM; on failure
+ * buf is as before. */
+int rpc_text_dump(struct buf *buf, const json_t *value);

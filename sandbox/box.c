@@ -1,0 +1,519 @@
+/* The life of a box, as the server sees it.
+ *
+ *   box_start: find the interpreter, build the plan, make the cgroup, clone; map the ids, join the
+ *   group, say go. The child carries the plan out and executes pid 1, which starts the zygote; its
+ *   "ready" makes the box BOX_READY. Each stage can fail, and the first that does is the reason
+ *   that on_state(BOX_DEAD) tells: the child's own sentence, the zygote's exit code, or an end
+ *   without a word.
+ *
+ * Killing is one signal: pid 1 is the init of a pid namespace, and the kernel kills the rest. */
+#include "sandbox/box.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "sandbox/channel.h"
+#include "sandbox/child.h"
+
+void box_spec_init(struct box_spec *spec)
+{
+    *spec = (struct box_spec){.limits = {.memory_bytes = DEFAULT_MEMORY_BYTES,
+                                         .disk_bytes = DEFAULT_DISK_BYTES,
+                                         .disk_inodes = DEFAULT_DISK_INODES,
+                                         .pids = DEFAULT_PIDS}};
+}
+
+/* --- settings for pid 1 --- */
+
+static int config_strings(const struct plan *plan, struct wire_config *config, struct buf *out)
+{
+    int r = 0;
+    for (const char *const *text = plan->argv; r == 0 && *text; text++, config->argc++) {
+        r = buf_append(out, *text, strlen(*text) + 1);
+    }
+    for (const char *const *text = plan->envp; r == 0 && *text; text++, config->envc++) {
+        r = buf_append(out, *text, strlen(*text) + 1);
+    }
+    config->strings_bytes = (uint32_t)buf_size(out);
+    return r;
+}
+
+/* A descriptor with all that pid 1 has to know, or -errno. */
+static int make_config(const struct box *box)
+{
+    OWNED(buf_done) struct buf strings = BUF_EMPTY;
+    const struct plan *plan = &box->plan;
+    const struct box_limits *limits = &box->spec->limits;
+    struct wire_config config = {
+        .magic = WIRE_CONFIG_MAGIC,
+        .filter_arguments_count = plan->filter_arguments.count,
+        .filter_names_count = plan->filter_names.count,
+        .pids_max = cgroup_has(&box->cgroup, CGROUP_PIDS) ? 0 : limits->pids,
+        .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
+        .file_bytes = limits->disk_bytes,
+    };
+    int r = config_strings(plan, &config, &strings);
+    defer_close int fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
+    if (r < 0 || fd < 0) {
+        return r < 0 ? r : -errno;
+    }
+    r = fd_write_all(fd, &config, sizeof config);
+    if (r == 0) {
+        r = fd_write_all(fd, plan->filter_arguments.program,
+                         plan->filter_arguments.count * sizeof(struct sock_filter));
+    }
+    if (r == 0) {
+        r = fd_write_all(fd, plan->filter_names.program,
+                         plan->filter_names.count * sizeof(struct sock_filter));
+    }
+    if (r == 0) {
+        r = fd_write_all(fd, buf_bytes(&strings), buf_size(&strings));
+    }
+    return r < 0 ? r : take_fd(&fd);
+}
+
+/* --- the way to BOX_READY --- */
+
+static int map_ids(const struct box *box, struct fail *ret_fail)
+{
+    char path[64];
+    char text[64];
+    const struct {
+        const char *file;
+        unsigned id;
+    } maps[] = {{"uid_map", box->plan.outside_uid}, {"gid_map", box->plan.outside_gid}};
+    (void)snprintf(path, sizeof path, "/proc/%d/setgroups", (int)box->pid);
+    int r = fd_write_text_at(AT_FDCWD, path, "deny");
+    for (unsigned i = 0; r == 0 && i < 2; i++) {
+        (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)box->pid, maps[i].file);
+        (void)snprintf(text, sizeof text, "%d %u 1", PLAN_INSIDE_ID, maps[i].id);
+        r = fd_write_text_at(AT_FDCWD, path, text);
+    }
+    if (r < 0) {
+        return fail_set(ret_fail, -r,
+                        "the ids of the sandbox cannot be mapped (on Ubuntu 24.04 and newer: "
+                        "allow user namespaces for this program in AppArmor)");
+    }
+    return 0;
+}
+
+static void box_close(struct box *box)
+{
+    loop_io_remove(&box->pidfd_io);
+    loop_io_remove(&box->error_io);
+    loop_io_remove(&box->zygote_io);
+    if (box->pidfd >= 0) {
+        (void)close(take_fd(&box->pidfd));
+    }
+    if (box->error_fd >= 0) {
+        (void)close(take_fd(&box->error_fd));
+    }
+    if (box->zygote_fd >= 0) {
+        (void)close(take_fd(&box->zygote_fd));
+    }
+    buf_done(&box->zygote_in);
+}
+
+/* Kills all processes and waits until they are gone; from here on nothing of the box runs. */
+static void box_reap(struct box *box)
+{
+    if (box->pid > 0) {
+        /* First of all, before anything is said or logged: pid 1 takes the rest with it. */
+        (void)kill(box->pid, SIGKILL);
+        while (waitpid(box->pid, NULL, __WALL) < 0 && errno == EINTR) {
+        }
+        box->pid = 0;
+    }
+}
+
+static void box_end(struct box *box, const struct fail *why)
+{
+    if (box->state == BOX_DEAD) {
+        return;
+    }
+    box->state = BOX_DEAD;
+    box_reap(box);
+    session_end_all(box);
+    link_end(box);
+    box_close(box);
+    cgroup_remove(&box->cgroup);
+    reaper_stop(box);
+    box->on_state(box->arg, BOX_DEAD, why);
+}
+
+void box_broken(struct box *box, const struct fail *why)
+{
+    box_end(box, why);
+}
+
+void box_kill(struct box *box)
+{
+    box_end(box, NULL);
+}
+
+/* The child's report: a failed step, or the end of file that comes with execve. */
+static void box_on_error_fd(void *arg, uint32_t events)
+{
+    struct box *box = arg;
+    struct fail fail = {};
+    (void)events;
+    ssize_t size = read(box->error_fd, &fail, sizeof fail);
+    loop_io_remove(&box->error_io);
+    if (size == (ssize_t)sizeof fail) {
+        fail.text[sizeof fail.text - 1] = '\0';
+        box_end(box, &fail);
+    }
+}
+
+static void box_on_pidfd(void *arg, uint32_t events)
+{
+    struct box *box = arg;
+    struct fail fail = {};
+    (void)events;
+    if (box->error_io.loop) { /* its report may lie in the pipe behind this event */
+        box_on_error_fd(box, EPOLLIN);
+        if (box->state == BOX_DEAD) {
+            return;
+        }
+    }
+    bool oom = cgroup_oom_happened(&box->cgroup);
+    (void)fail_set(&fail, 0,
+                   oom ? "the sandbox ran out of memory (--memory) as a whole"
+                       : "the sandbox's first process ended");
+    box_end(box, &fail);
+}
+
+static const char *zygote_failure(int status)
+{
+    static const char *const steps[] = {
+        "a new session for the interpreter", "the interpreter's resource limits",
+        "the interpreter's descriptors",     "the interpreter's seccomp filters",
+        "execute the interpreter",           "find the interpreter in the sandbox",
+    };
+    unsigned step = WIFEXITED(status) ? (unsigned)WEXITSTATUS(status) - 101 : ~0U;
+    return step < sizeof steps / sizeof *steps ? steps[step] : NULL;
+}
+
+void box_process_exited(struct box *box, pid_t pid, int status)
+{
+    struct fail fail = {};
+    if (pid != box->zygote_pid) {
+        (void)session_process_exited(box, pid, status);
+        return;
+    }
+    const char *step = zygote_failure(status);
+    if (step) {
+        (void)fail_set(&fail, 0, "could not %s %s", step, box->python.path);
+    } else if (WIFSIGNALED(status)) {
+        (void)fail_set(&fail, 0, "the interpreter %s was killed by signal %d (%s)",
+                       box->python.path, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    } else {
+        (void)fail_set(&fail, 0,
+                       "the interpreter %s ended with exit code %d before it was ready (a CPython "
+                       "3.9 or newer is needed; choose one with --python PATH)",
+                       box->python.path, WEXITSTATUS(status));
+    }
+    box_end(box, &fail);
+}
+
+static void box_on_zygote_message(struct box *box, const struct box_message *message)
+{
+    struct box_field version;
+    if (message->fields[0].size != 5 || memcmp(message->fields[0].data, "ready", 5) != 0 ||
+        box->state != BOX_STARTING) {
+        return;
+    }
+    if (box_message_get(message, "python", &version) && version.size < sizeof box->version) {
+        memcpy(box->version, version.data, version.size);
+        box->version[version.size] = '\0';
+    }
+    box->state = BOX_READY;
+    box->on_state(box->arg, BOX_READY, NULL);
+}
+
+static void box_on_zygote(void *arg, uint32_t events)
+{
+    struct box *box = arg;
+    struct box_field fields[16];
+    char *space = NULL;
+    (void)events;
+    if (buf_reserve(&box->zygote_in, 4096, &space) < 0) {
+        return;
+    }
+    ssize_t size = recv(box->zygote_fd, space, 4096, MSG_DONTWAIT);
+    if (size <= 0) {
+        if (size == 0) {
+            loop_io_remove(&box->zygote_io); /* pid 1 tells how it ended */
+        }
+        return;
+    }
+    buf_commit(&box->zygote_in, (size_t)size);
+    size_t count = 0;
+    size_t used = 0;
+    while (box->state != BOX_DEAD &&
+           channel_next(&box->zygote_in, fields, 16, &count, &used) == CHANNEL_MESSAGE) {
+        box_on_zygote_message(box, &(struct box_message){fields, count});
+        if (box->state != BOX_DEAD) {
+            buf_consume(&box->zygote_in, used);
+        }
+    }
+}
+
+static void box_zygote_started(void *arg, const struct wire_reply *reply, int fd)
+{
+    struct box *box = arg;
+    (void)fd;
+    if (reply->error == 0) {
+        box->zygote_pid = reply->pid;
+    } else if (reply->error != ECONNRESET) {
+        struct fail fail = {};
+        (void)fail_set(&fail, reply->error, "start the interpreter");
+        box_end(box, &fail);
+    }
+}
+
+/* Ends that the child keeps; closed in the server as soon as the child has them. */
+struct child_ends {
+    int go[2];
+    int error_fd;
+    int init_fd;
+    int config_fd;
+    int zygote_fd;
+};
+
+static void child_ends_done(struct child_ends *ends)
+{
+    const int fds[] = {ends->go[0],   ends->go[1],     ends->error_fd,
+                       ends->init_fd, ends->config_fd, ends->zygote_fd};
+    for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (fds[i] >= 0) {
+            (void)close(fds[i]);
+        }
+    }
+}
+
+static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_fail)
+{
+    int link[2];
+    int zygote[2];
+    int error[2];
+    int r = fd_socketpair(SOCK_SEQPACKET, link);
+    if (r == 0) {
+        ends->init_fd = link[1];
+        r = link_start(box, link[0]);
+    }
+    if (r == 0) {
+        r = fd_socketpair(SOCK_STREAM, zygote);
+    }
+    if (r == 0) {
+        box->zygote_fd = zygote[0];
+        ends->zygote_fd = zygote[1];
+        r = loop_io_add(box->loop, &box->zygote_io, zygote[0], EPOLLIN, box_on_zygote, box);
+    }
+    if (r == 0 && (pipe2(error, O_CLOEXEC) < 0)) {
+        r = -errno;
+    }
+    if (r == 0) {
+        box->error_fd = error[0];
+        ends->error_fd = error[1];
+        r = loop_io_add(box->loop, &box->error_io, error[0], EPOLLIN, box_on_error_fd, box);
+    }
+    if (r == 0 && pipe2(ends->go, O_CLOEXEC) < 0) {
+        r = -errno;
+    }
+    if (r == 0) {
+        ends->config_fd = make_config(box);
+        r = ends->config_fd < 0 ? ends->config_fd : 0;
+    }
+    return r < 0 ? fail_set(ret_fail, -r, "the sandbox's descriptors") : 0;
+}
+
+static pid_t clone_child(struct box *box, const struct child_setup *setup)
+{
+    const unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
+                                CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD | SIGCHLD;
+    int pidfd = -1;
+    /* The raw call: glibc's clone wants a stack of its own. Like fork(2) otherwise. */
+    pid_t pid = (pid_t)syscall(SYS_clone, flags, NULL, &pidfd, NULL, NULL);
+    if (pid == 0) {
+        child_main(setup);
+    }
+    if (pid > 0) {
+        box->pidfd = pidfd;
+    }
+    return pid;
+}
+
+static int clone_failed(int error, struct fail *ret_fail)
+{
+    const char *remedy = "";
+    if (error == EPERM) {
+        remedy =
+            " (a container's seccomp profile or the sysctl kernel.unprivileged_userns_clone "
+            "refuses user namespaces)";
+    } else if (error == ENOSPC || error == EUSERS) {
+        remedy = " (raise the sysctl user.max_user_namespaces)";
+    }
+    return fail_set(ret_fail, error, "new namespaces for the sandbox%s", remedy);
+}
+
+static int box_launch(struct box *box, struct child_ends *ends, struct fail *ret_fail)
+{
+    int r = make_ends(box, ends, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    int program = program_fd(ret_fail);
+    if (program < 0) {
+        return program;
+    }
+    cap_t none = cap_init();
+    if (!none) {
+        return fail_set(ret_fail, ENOMEM, "capabilities");
+    }
+    struct child_setup setup = {.plan = &box->plan,
+                                .no_capabilities = none,
+                                .go_fd = ends->go[0],
+                                .error_fd = ends->error_fd,
+                                .init_fd = ends->init_fd,
+                                .config_fd = ends->config_fd,
+                                .program_fd = program};
+    box->pid = clone_child(box, &setup);
+    int error = errno;
+    (void)cap_free(none);
+    if (box->pid < 0) {
+        return clone_failed(error, ret_fail);
+    }
+    r = map_ids(box, ret_fail);
+    if (r == 0) {
+        r = cgroup_attach(&box->cgroup, box->pid);
+        if (r < 0) {
+            return fail_set(ret_fail, -r, "move the sandbox into its control group");
+        }
+        r = loop_io_add(box->loop, &box->pidfd_io, box->pidfd, EPOLLIN, box_on_pidfd, box);
+    }
+    if (r < 0) {
+        return r;
+    }
+    char go = 1;
+    return write(ends->go[1], &go, 1) == 1 ? 0 : fail_set(ret_fail, EPIPE, "the sandbox's child");
+}
+
+static int box_prepare(struct box *box, struct fail *ret_fail)
+{
+    int r = python_find(box->spec->python, &box->python, ret_fail);
+    r = r ? r : plan_build(box->spec, &box->python, &box->plan, ret_fail);
+    if (r == 0) {
+        cgroup_make(&box->cgroup, &box->spec->limits);
+        reaper_start(box);
+    }
+    return r;
+}
+
+int box_start(struct loop *loop, const struct box_spec *spec, box_state_fn on_state, void *arg,
+              struct box **ret_box, struct fail *ret_fail)
+{
+    struct box *box = calloc(1, sizeof *box);
+    if (!box) {
+        return fail_set(ret_fail, ENOMEM, "the sandbox");
+    }
+    box->loop = loop;
+    box->spec = spec;
+    box->on_state = on_state;
+    box->arg = arg;
+    box->pidfd = -1;
+    box->error_fd = -1;
+    box->link.fd = -1;
+    box->zygote_fd = -1;
+    box->reaper_fd = -1;
+    box->last_tag = WIRE_TAG_ZYGOTE;
+    struct child_ends ends = {{-1, -1}, -1, -1, -1, -1};
+    int r = box_prepare(box, ret_fail);
+    r = r ? r : box_launch(box, &ends, ret_fail);
+    if (r == 0) {
+        struct wire_request request = {.op = WIRE_START_ZYGOTE};
+        r = link_send(box, &request, ends.zygote_fd, box_zygote_started, box);
+        if (r < 0) {
+            (void)fail_set(ret_fail, -r, "start the interpreter");
+        }
+    }
+    child_ends_done(&ends);
+    if (r < 0) {
+        box->state = BOX_DEAD; /* no on_state: the caller gets the reason here */
+        box_reap(box);
+        link_end(box);
+        box_close(box);
+        cgroup_remove(&box->cgroup);
+        reaper_stop(box);
+        plan_done(&box->plan);
+        free(box);
+        return r;
+    }
+    *ret_box = box;
+    return 0;
+}
+
+void box_free(struct box *box)
+{
+    if (box) {
+        box_kill(box);
+        plan_done(&box->plan);
+        free(box);
+    }
+}
+
+enum box_state box_state(const struct box *box)
+{
+    return box->state;
+}
+
+const char *box_python_version(const struct box *box)
+{
+    return box->version;
+}
+
+const char *box_python_path(const struct box *box)
+{
+    return box->python.path;
+}
+
+enum box_layer_state box_memory_state(const struct box *box)
+{
+    return cgroup_has(&box->cgroup, CGROUP_MEMORY) ? BOX_LAYER_ON : BOX_LAYER_DEGRADED;
+}
+
+enum box_layer_state box_pids_state(const struct box *box)
+{
+    return cgroup_has(&box->cgroup, CGROUP_PIDS) ? BOX_LAYER_ON : BOX_LAYER_DEGRADED;
+}
+
+int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *ret_fail)
+{
+    struct python *python = calloc(1, sizeof *python);
+    struct plan *plan = calloc(1, sizeof *plan);
+    int r = python && plan ? 0 : fail_set(ret_fail, ENOMEM, "the sandbox's plan");
+    r = r ? r : python_find(spec->python, python, ret_fail);
+    r = r ? r : plan_build(spec, python, plan, ret_fail);
+    if (r == 0) {
+        r = plan_print(plan, out);
+        plan_done(plan);
+    }
+    free(python);
+    free(plan);
+    return r;
+}

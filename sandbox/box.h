@@ -1,0 +1,76 @@
+#pragma once
+#include "base/buf.h"
+#include "base/loop.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/plan.h"
+#include "sandbox/python.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/wire.h"
+
+/* Inside of the room: what box.c, link.c and session.c share. */
+
+/* Answer of pid 1, or none at the box's end: error is then ECONNRESET and fd -1. fd: taken. */
+typedef void (*link_fn)(void *arg, const struct wire_reply *reply, int fd);
+
+struct link_request {
+    struct link_request *next;
+    uint32_t id;
+    link_fn fn;
+    void *arg;
+};
+
+/* The conversation with pid 1. */
+struct link {
+    int fd;
+    struct loop_io io;
+    uint32_t last_id;
+    struct link_request *requests;
+};
+
+struct box {
+    struct loop *loop;
+    const struct box_spec *spec;
+    box_state_fn on_state;
+    void *arg;
+    enum box_state state;
+    struct python python;
+    struct plan plan;
+    struct cgroup cgroup;
+    pid_t pid;
+    int pidfd;
+    struct loop_io pidfd_io;
+    int error_fd; /* the child's report */
+    struct loop_io error_io;
+    struct link link;
+    pid_t reaper_pid;
+    int reaper_fd; /* its end means: the server is gone */
+    int zygote_fd;
+    struct loop_io zygote_io;
+    struct buf zygote_in;
+    pid_t zygote_pid; /* in the box */
+    char version[32];
+    struct box_session *sessions;
+    uint32_t last_tag;
+};
+
+/* link.c */
+int link_start(struct box *box, int fd);
+void link_end(struct box *box); /* answers all with ECONNRESET */
+/* Sends one request; fd >= 0 goes with it, borrowed. fn may be NULL. 0 or -errno. */
+int link_send(struct box *box, struct wire_request *request, int fd, link_fn fn, void *arg);
+
+/* box.c: the box is of no more use; tells why and kills it. */
+void box_broken(struct box *box, const struct fail *why);
+/* box.c, for link.c: pid 1 reports an end. */
+void box_process_exited(struct box *box, pid_t pid, int status);
+
+/* session.c */
+bool session_process_exited(struct box *box, pid_t pid, int status);
+void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes);
+void session_end_all(struct box *box);
+
+/* program.c: pid 1's and the reaper's program. Returns a descriptor that is the room's, or -errno */
+int program_fd(struct fail *ret_fail);
+/* Starts the reaper for the box's cgroup. Without one the box works all the same. */
+void reaper_start(struct box *box);
+void reaper_stop(struct box *box);

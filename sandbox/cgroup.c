@@ -1,0 +1,376 @@
+#include "sandbox/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+
+enum { REMOVE_ROUNDS = 200 };
+
+static const char *const controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
+
+struct place {
+    char v2_mount[PATH_MAX]; /* where the unified hierarchy is mounted; empty: nowhere */
+    char v1_mount[CGROUP_CONTROLLERS][PATH_MAX];
+    char v2_path[PATH_MAX]; /* our own group in it */
+    char v1_path[CGROUP_CONTROLLERS][PATH_MAX];
+};
+
+/* Whether word is one of list's comma-separated words. */
+static bool has_word(const char *list, const char *word)
+{
+    size_t size = strlen(word);
+    while (*list) {
+        size_t n = strcspn(list, ",\n");
+        if (n == size && strncmp(list, word, n) == 0) {
+            return true;
+        }
+        list += n;
+        list += *list != '\0';
+    }
+    return false;
+}
+
+/* "36 35 98:0 / /mnt rw - TYPE SOURCE SUPER_OPTIONS", proc(5). Only mounts of a hierarchy's root
+ * count, or the own paths of /proc/self/cgroup would not lie below them. */
+static void read_mounts(struct place *place)
+{
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    char *line = NULL;
+    size_t capacity = 0;
+    while (file && getline(&line, &capacity, file) > 0) {
+        char root[PATH_MAX];
+        char mount[PATH_MAX];
+        char type[32];
+        char options[512];
+        const char *rest = strstr(line, " - ");
+        if (!rest || sscanf(line, "%*s %*s %*s %4095s %4095s", root, mount) != 2 ||
+            sscanf(rest, " - %31s %*s %511s", type, options) != 2) {
+            continue;
+        }
+        if (strcmp(type, "cgroup2") == 0 && !place->v2_mount[0]) {
+            (void)snprintf(place->v2_mount, PATH_MAX, "%s", mount);
+        }
+        for (unsigned i = 0; strcmp(type, "cgroup") == 0 && i < CGROUP_CONTROLLERS; i++) {
+            if (has_word(options, controller_names[i])) {
+                (void)snprintf(place->v1_mount[i], PATH_MAX, "%s", mount);
+            }
+        }
+    }
+    free(line);
+    if (file) {
+        (void)fclose(file);
+    }
+}
+
+/* "4:memory:/path" for version 1, "0::/path" for version 2. */
+static void read_own_groups(struct place *place)
+{
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    char *line = NULL;
+    size_t capacity = 0;
+    while (file && getline(&line, &capacity, file) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        char *list = strchr(line, ':');
+        char *path = list ? strchr(list + 1, ':') : NULL;
+        if (!path) {
+            continue;
+        }
+        *path++ = '\0';
+        list++;
+        if (!*list) {
+            (void)snprintf(place->v2_path, PATH_MAX, "%s", path);
+        }
+        for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
+            if (has_word(list, controller_names[i])) {
+                (void)snprintf(place->v1_path[i], PATH_MAX, "%s", path);
+            }
+        }
+    }
+    free(line);
+    if (file) {
+        (void)fclose(file);
+    }
+}
+
+static int open_folder(int dir_fd, const char *path)
+{
+    int fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static void release_fd(int *fd)
+{
+    if (*fd >= 0) {
+        (void)close(*fd);
+    }
+    *fd = -1;
+}
+
+/* Makes our folder below the parent; counts it in. Returns its descriptor or -errno. */
+static int make_folder(struct cgroup *cgroup, const char *parent)
+{
+    struct stat wanted;
+    defer_close int parent_fd = open_folder(AT_FDCWD, parent);
+    if (parent_fd < 0) {
+        return parent_fd;
+    }
+    if (fstat(parent_fd, &wanted) < 0) {
+        return -errno;
+    }
+    for (unsigned i = 0; i < cgroup->folder_count; i++) {
+        struct stat st;
+        if (fstat(cgroup->parent_fds[i], &st) == 0 && st.st_ino == wanted.st_ino &&
+            st.st_dev == wanted.st_dev) {
+            return cgroup->fds[i]; /* controllers that are mounted together */
+        }
+    }
+    if (mkdirat(parent_fd, cgroup->name, 0755) < 0) {
+        return -errno;
+    }
+    int fd = open_folder(parent_fd, cgroup->name);
+    if (fd < 0) {
+        (void)unlinkat(parent_fd, cgroup->name, AT_REMOVEDIR);
+        return fd;
+    }
+    cgroup->fds[cgroup->folder_count] = fd;
+    cgroup->parent_fds[cgroup->folder_count++] = take_fd(&parent_fd);
+    return fd;
+}
+
+static int write_number(int dir_fd, const char *name, uint64_t number)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+    return fd_write_text_at(dir_fd, name, text);
+}
+
+enum { CPU_PERIOD_US = 100000 };
+
+static int set_limit_v1(int fd, enum cgroup_controller controller, const struct box_limits *limits)
+{
+    int r = 0;
+    switch (controller) {
+    case CGROUP_MEMORY:
+        r = write_number(fd, "memory.limit_in_bytes", limits->memory_bytes);
+        if (r == 0) {
+            /* Without swap accounting there is no such file, and nothing to bound. */
+            (void)write_number(fd, "memory.memsw.limit_in_bytes", limits->memory_bytes);
+            (void)write_number(fd, "memory.swappiness", 0);
+        }
+        return r;
+    case CGROUP_PIDS:
+        return write_number(fd, "pids.max", limits->pids);
+    case CGROUP_CPU:
+        if (limits->cpu_milli == 0) {
+            return 0;
+        }
+        r = write_number(fd, "cpu.cfs_period_us", CPU_PERIOD_US);
+        return r < 0 ? r
+                     : write_number(fd, "cpu.cfs_quota_us",
+                                    (uint64_t)limits->cpu_milli * CPU_PERIOD_US / 1000);
+    case CGROUP_CONTROLLERS:
+    default:
+        return -EINVAL;
+    }
+}
+
+static int set_limit_v2(int fd, enum cgroup_controller controller, const struct box_limits *limits)
+{
+    char text[64];
+    int r = 0;
+    switch (controller) {
+    case CGROUP_MEMORY:
+        r = write_number(fd, "memory.max", limits->memory_bytes);
+        if (r == 0) {
+            (void)write_number(fd, "memory.swap.max", 0);
+        }
+        return r;
+    case CGROUP_PIDS:
+        return write_number(fd, "pids.max", limits->pids);
+    case CGROUP_CPU:
+        if (limits->cpu_milli == 0) {
+            return 0;
+        }
+        (void)snprintf(text, sizeof text, "%llu %d",
+                       (unsigned long long)limits->cpu_milli * CPU_PERIOD_US / 1000, CPU_PERIOD_US);
+        return fd_write_text_at(fd, "cpu.max", text);
+    case CGROUP_CONTROLLERS:
+    default:
+        return -EINVAL;
+    }
+}
+
+/* In version 2 a group's children get a controller when the group hands it down, and it may do so
+ * only while it has no processes itself: we step into a leaf of our own first. Both are allowed
+ * only in a delegated subtree. */
+static int enable_unified(const char *parent)
+{
+    static const char leaf[] = "sandpiper-server";
+    char text[256];
+    defer_close int fd = open_folder(AT_FDCWD, parent);
+    if (fd < 0) {
+        return fd;
+    }
+    if (fd_read_text_at(fd, "cgroup.subtree_control", text, sizeof text) >= 0 &&
+        strstr(text, "memory") && strstr(text, "pids")) {
+        return 0;
+    }
+    int r = fd_write_text_at(fd, "cgroup.subtree_control", "+memory +pids");
+    if (r == -EBUSY) {
+        if (mkdirat(fd, leaf, 0755) < 0 && errno != EEXIST) {
+            return -errno;
+        }
+        defer_close int leaf_fd = open_folder(fd, leaf);
+        r = leaf_fd < 0 ? leaf_fd : write_number(leaf_fd, "cgroup.procs", (uint64_t)getpid());
+        r = r < 0 ? r : fd_write_text_at(fd, "cgroup.subtree_control", "+memory +pids");
+    }
+    (void)fd_write_text_at(fd, "cgroup.subtree_control", "+cpu");
+    return r;
+}
+
+static void set_why(struct cgroup *cgroup, enum cgroup_controller controller, const char *what,
+                    int error)
+{
+    (void)snprintf(cgroup->why[controller], sizeof cgroup->why[controller], "%s: %s", what,
+                   strerror(error));
+}
+
+static void take_controller(struct cgroup *cgroup, enum cgroup_controller controller,
+                            const char *parent, bool unified, const struct box_limits *limits)
+{
+    int fd = make_folder(cgroup, parent);
+    if (fd < 0) {
+        set_why(cgroup, controller, "no control group can be made", -fd);
+        return;
+    }
+    int r = unified ? set_limit_v2(fd, controller, limits) : set_limit_v1(fd, controller, limits);
+    if (r < 0) {
+        set_why(cgroup, controller, "the control group does not take the limit", -r);
+        return;
+    }
+    cgroup->controller_fd[controller] = fd;
+}
+
+static bool join_path(char *out, const char *mount, const char *path)
+{
+    int size = snprintf(out, PATH_MAX, "%s%s", mount, path);
+    return size > 0 && size < PATH_MAX;
+}
+
+void cgroup_make(struct cgroup *cgroup, const struct box_limits *limits)
+{
+    uint32_t random = 0;
+    (void)getrandom(&random, sizeof random, 0);
+    *cgroup = (struct cgroup){};
+    (void)snprintf(cgroup->name, sizeof cgroup->name, "sandpiper-%d-%08x", (int)getpid(), random);
+    struct place *place = calloc(1, sizeof *place);
+    for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
+        cgroup->controller_fd[i] = -1;
+        (void)snprintf(cgroup->why[i], sizeof cgroup->why[i], "no %s controller here",
+                       controller_names[i]);
+    }
+    if (!place) {
+        return;
+    }
+    read_mounts(place);
+    read_own_groups(place);
+    char parent[PATH_MAX];
+    bool any_v1 = false;
+    for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
+        if (place->v1_mount[i][0] && join_path(parent, place->v1_mount[i], place->v1_path[i])) {
+            any_v1 = true;
+            take_controller(cgroup, (enum cgroup_controller)i, parent, false, limits);
+        }
+    }
+    if (!any_v1 && place->v2_mount[0] && join_path(parent, place->v2_mount, place->v2_path)) {
+        cgroup->unified = true;
+        int r = enable_unified(parent);
+        /* A server that has already stepped into its leaf makes boxes beside it. */
+        char *leaf = strstr(parent, "/sandpiper-server");
+        if (leaf && !leaf[strlen("/sandpiper-server")]) {
+            *leaf = '\0';
+            r = 0;
+        }
+        for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
+            if (r < 0) {
+                set_why(cgroup, (enum cgroup_controller)i, "the own control group is not delegated",
+                        -r);
+            } else {
+                take_controller(cgroup, (enum cgroup_controller)i, parent, true, limits);
+            }
+        }
+    }
+    free(place);
+    if (cgroup->folder_count == 0) {
+        cgroup->name[0] = '\0';
+    }
+}
+
+bool cgroup_has(const struct cgroup *cgroup, enum cgroup_controller controller)
+{
+    return cgroup->name[0] && cgroup->controller_fd[controller] >= 0;
+}
+
+int cgroup_attach(const struct cgroup *cgroup, pid_t pid)
+{
+    for (unsigned i = 0; i < cgroup->folder_count; i++) {
+        int r = write_number(cgroup->fds[i], "cgroup.procs", (uint64_t)pid);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+bool cgroup_oom_happened(struct cgroup *cgroup)
+{
+    char text[1024];
+    const char *file = cgroup->unified ? "memory.events" : "memory.oom_control";
+    if (!cgroup_has(cgroup, CGROUP_MEMORY) ||
+        fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], file, text, sizeof text) < 0) {
+        return false;
+    }
+    const char *found = strstr(text, "oom_kill ");
+    uint64_t kills = found ? strtoull(found + strlen("oom_kill "), NULL, 10) : 0;
+    bool happened = kills > cgroup->oom_kills;
+    cgroup->oom_kills = kills;
+    return happened;
+}
+
+uint64_t cgroup_memory_peak(const struct cgroup *cgroup)
+{
+    char text[64];
+    const char *file = cgroup->unified ? "memory.peak" : "memory.max_usage_in_bytes";
+    if (!cgroup_has(cgroup, CGROUP_MEMORY) ||
+        fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], file, text, sizeof text) < 0) {
+        return 0;
+    }
+    return strtoull(text, NULL, 10);
+}
+
+void cgroup_remove(struct cgroup *cgroup)
+{
+    for (unsigned i = 0; i < cgroup->folder_count; i++) {
+        release_fd(&cgroup->fds[i]);
+        for (unsigned round = 0; round < REMOVE_ROUNDS; round++) {
+            if (unlinkat(cgroup->parent_fds[i], cgroup->name, AT_REMOVEDIR) == 0 ||
+                errno != EBUSY) {
+                break;
+            }
+            (void)poll(NULL, 0, 1);
+        }
+        release_fd(&cgroup->parent_fds[i]);
+    }
+    cgroup->folder_count = 0;
+    cgroup->name[0] = '\0';
+}

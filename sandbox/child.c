@@ -1,0 +1,410 @@
+/* The child between clone and execve. Reads like the plan: one function a step, run in the plan's
+ * order, the first failure reported as one struct fail and the end of the process. No heap, no
+ * stdio but snprintf, no logging; the server's memory is still around us, so no guest runs yet. */
+#include "sandbox/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <linux/mount.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "sandbox/wire.h"
+
+enum { CHILD_ERROR_FD = 5, CHILD_PROGRAM_FD = 6, CHILD_FIRST_TO_CLOSE = 7, CHILD_PARKED = 100 };
+
+/* A folder that every host has; the new root is mounted over it, in our own mount namespace. */
+static const char root_at[] = "/usr";
+
+struct child {
+    const struct child_setup *setup;
+    int trees[PLAN_TREES];
+    int user_sysctl_fd;
+};
+
+/* Targets are absolute in the plan; while it is built, the new root is the working directory. */
+static const char *below_root(const char *target)
+{
+    return target[1] ? target + 1 : ".";
+}
+
+/* Makes the folders above path. */
+static int make_parents(const char *path)
+{
+    char text[PATH_MAX];
+    (void)snprintf(text, sizeof text, "%s", path);
+    for (char *slash = strchr(text, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(text, 0755) < 0 && errno != EEXIST) {
+            return -1;
+        }
+        *slash = '/';
+    }
+    return 0;
+}
+
+static int make_folder(const char *path, unsigned mode)
+{
+    if (make_parents(path) < 0) {
+        return -1;
+    }
+    return mkdir(path, mode) < 0 && errno != EEXIST ? -1 : 0;
+}
+
+static int step_open_tree(struct child *child, const struct plan_step *step)
+{
+    int fd = (int)syscall(SYS_open_tree, AT_FDCWD, step->source,
+                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    child->trees[step->slot] = fd;
+    return fd < 0 && !(step->optional && (errno == ENOENT || errno == EACCES)) ? -1 : 0;
+}
+
+static int step_identity(struct child *, const struct plan_step *)
+{
+    /* Keep capabilities over the change: the steps that follow need them. */
+    if (prctl(PR_SET_SECUREBITS, SECBIT_KEEP_CAPS | SECBIT_NO_SETUID_FIXUP) < 0) {
+        return -1;
+    }
+    if (setresgid(PLAN_INSIDE_ID, PLAN_INSIDE_ID, PLAN_INSIDE_ID) < 0 ||
+        setresuid(PLAN_INSIDE_ID, PLAN_INSIDE_ID, PLAN_INSIDE_ID) < 0) {
+        return -1;
+    }
+    /* With its ids changed a process is not dumpable, and its files in /proc are root's, proc(5):
+     * the limits below could not be written. No guest exists yet; pid 1 switches it off. */
+    return prctl(PR_SET_DUMPABLE, 1);
+}
+
+static int step_loopback(struct child *, const struct plan_step *)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    if (fd < 0) {
+        return -1;
+    }
+    int r = ioctl(fd, SIOCSIFFLAGS, &request);
+    (void)close(fd);
+    return r;
+}
+
+static int step_private(struct child *child, const struct plan_step *)
+{
+    child->user_sysctl_fd = open("/proc/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+}
+
+static int step_root(struct child *, const struct plan_step *step)
+{
+    if (mount("tmpfs", root_at, "tmpfs", MS_NOSUID | MS_NODEV, step->data) < 0) {
+        return -1;
+    }
+    return chdir(root_at);
+}
+
+static int step_file(struct child *, const struct plan_step *step)
+{
+    const char *path = below_root(step->target);
+    int fd = make_parents(path) < 0
+                 ? -1
+                 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, step->mode);
+    if (fd < 0) {
+        return -1;
+    }
+    int r = fd_write_all(fd, step->content, step->content_size);
+    (void)close(fd);
+    return r < 0 ? (errno = -r, -1) : 0;
+}
+
+static int step_link(struct child *, const struct plan_step *step)
+{
+    const char *path = below_root(step->target);
+    return make_parents(path) < 0 ? -1 : symlink(step->source, path);
+}
+
+static int move_tree(int tree_fd, const char *path, uint64_t attributes)
+{
+    struct mount_attr attr = {.attr_set = attributes, .propagation = MS_PRIVATE};
+    /* A tree taken from the host keeps what the host has locked on it; we only add. */
+    if (syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) <
+        0) {
+        return -1;
+    }
+    return (int)syscall(SYS_move_mount, tree_fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+static int step_move(struct child *child, const struct plan_step *step)
+{
+    const char *path = below_root(step->target);
+    int tree_fd = child->trees[step->slot];
+    struct stat st;
+    if (tree_fd < 0) {
+        return 0; /* optional, and not there */
+    }
+    if (fstat(tree_fd, &st) < 0) {
+        return -1;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        if (make_folder(path, 0755) < 0) {
+            return -1;
+        }
+    } else {
+        int fd = make_parents(path) < 0
+                     ? -1
+                     : open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
+        if (fd < 0) {
+            return -1;
+        }
+        (void)close(fd);
+    }
+    return move_tree(tree_fd, path, step->attributes);
+}
+
+static int step_subtree(struct child *, const struct plan_step *step)
+{
+    const char *source = below_root(step->source);
+    const char *path = below_root(step->target);
+    if (make_folder(source, 0755) < 0 || make_folder(path, 0755) < 0) {
+        return -1;
+    }
+    int fd = (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (fd < 0) {
+        return -1;
+    }
+    int r = move_tree(fd, path, step->attributes);
+    (void)close(fd);
+    return r;
+}
+
+static int step_mount(const struct plan_step *step, const char *type, unsigned long flags)
+{
+    const char *path = below_root(step->target);
+    if (make_folder(path, 0755) < 0) {
+        return -1;
+    }
+    return mount(type, path, type, flags, step->data);
+}
+
+static int step_read_only_root(struct child *, const struct plan_step *)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+    return (int)syscall(SYS_mount_setattr, AT_FDCWD, ".", 0, &attr, sizeof attr);
+}
+
+static int step_pivot(struct child *, const struct plan_step *)
+{
+    char cwd[PATH_MAX];
+    if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+        chdir("/work") < 0) {
+        return -1;
+    }
+    /* CVE-2024-21626: a working directory outside of the root would be a way out. */
+    if (!getcwd(cwd, sizeof cwd) || cwd[0] != '/') {
+        errno = EXDEV;
+        return -1;
+    }
+    return 0;
+}
+
+static int step_no_namespaces(struct child *child, const struct plan_step *)
+{
+    static const char *const names[] = {
+        "max_user_namespaces", "max_mnt_namespaces", "max_pid_namespaces",  "max_net_namespaces",
+        "max_ipc_namespaces",  "max_uts_namespaces", "max_time_namespaces", "max_cgroup_namespaces",
+    };
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        int r = fd_write_text_at(child->user_sysctl_fd, names[i], "0");
+        if (r < 0 && r != -ENOENT) { /* older kernels lack some */
+            errno = -r;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Parks what stays above everything, then puts it where pid 1 expects it. */
+static int step_descriptors(struct child *child, const struct plan_step *)
+{
+    const struct child_setup *setup = child->setup;
+    const int from[] = {setup->init_fd, setup->config_fd, setup->error_fd, setup->program_fd};
+    const int to[] = {WIRE_INIT_FD, WIRE_CONFIG_FD, CHILD_ERROR_FD, CHILD_PROGRAM_FD};
+    int parked[4];
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0) {
+        return -1;
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        parked[i] = fcntl(from[i], F_DUPFD_CLOEXEC, CHILD_PARKED);
+        if (parked[i] < 0) {
+            return -1;
+        }
+    }
+    for (int fd = 0; fd < 3; fd++) {
+        if (dup2(null, fd) < 0) {
+            return -1;
+        }
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        int flags = to[i] >= CHILD_ERROR_FD ? O_CLOEXEC : 0;
+        if (dup3(parked[i], to[i], flags) < 0) {
+            return -1;
+        }
+    }
+    if (syscall(SYS_close_range, CHILD_FIRST_TO_CLOSE, ~0U, 0) < 0) {
+        for (int fd = CHILD_FIRST_TO_CLOSE; fd < 65536; fd++) {
+            (void)close(fd);
+        }
+    }
+    return 0;
+}
+
+static int step_capabilities(struct child *child, const struct plan_step *)
+{
+    for (cap_value_t cap = 0; cap_get_bound(cap) >= 0; cap++) {
+        if (cap_drop_bound(cap) < 0) {
+            return -1;
+        }
+    }
+    if (cap_reset_ambient() < 0 ||
+        prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+                                     SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+                                     SECBIT_NO_CAP_AMBIENT_RAISE |
+                                     SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED) < 0 ||
+        cap_set_proc(child->setup->no_capabilities) < 0) {
+        return -1;
+    }
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+static int step_death_signal(struct child *, const struct plan_step *)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) {
+        return -1;
+    }
+    /* The server may have ended before the signal was asked for; then its end is closed. */
+    struct pollfd fd = {.fd = WIRE_INIT_FD, .events = 0};
+    if (poll(&fd, 1, 0) == 1) {
+        errno = EPIPE;
+        return -1;
+    }
+    return 0;
+}
+
+static int step_seccomp(struct child *child, const struct plan_step *)
+{
+    const struct plan *plan = child->setup->plan;
+    struct sock_fprog program = {.len = (unsigned short)plan->filter_init.count,
+                                 .filter = plan->filter_init.program};
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
+static int step_execute(struct child *, const struct plan_step *)
+{
+    static const char *const argv[] = {"sandpiper-init", NULL};
+    static const char *const envp[] = {NULL};
+    return (int)syscall(SYS_execveat, CHILD_PROGRAM_FD, "", argv, envp, AT_EMPTY_PATH);
+}
+
+static int step_cgroup_namespace(struct child *, const struct plan_step *)
+{
+    return unshare(CLONE_NEWCGROUP);
+}
+
+static int step_session(struct child *, const struct plan_step *)
+{
+    (void)umask(022);
+    return setsid() < 0 ? -1 : 0;
+}
+
+static int step_hostname(struct child *, const struct plan_step *step)
+{
+    return sethostname(step->source, strlen(step->source));
+}
+
+static int step_folder(struct child *, const struct plan_step *step)
+{
+    return make_folder(below_root(step->target), step->mode);
+}
+
+static int step_tmpfs(struct child *, const struct plan_step *step)
+{
+    return step_mount(step, "tmpfs", MS_NOSUID | MS_NODEV);
+}
+
+static int step_proc(struct child *, const struct plan_step *step)
+{
+    return step_mount(step, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC);
+}
+
+static int step_unmount(struct child *, const struct plan_step *step)
+{
+    return umount2(below_root(step->target), 0);
+}
+
+typedef int (*step_fn)(struct child *child, const struct plan_step *step);
+
+static const step_fn step_fns[PLAN_KIND_COUNT] = {
+    [PLAN_CGROUP_NAMESPACE] = step_cgroup_namespace,
+    [PLAN_OPEN_TREE] = step_open_tree,
+    [PLAN_IDENTITY] = step_identity,
+    [PLAN_SESSION] = step_session,
+    [PLAN_HOSTNAME] = step_hostname,
+    [PLAN_LOOPBACK] = step_loopback,
+    [PLAN_PRIVATE] = step_private,
+    [PLAN_ROOT] = step_root,
+    [PLAN_FOLDER] = step_folder,
+    [PLAN_FILE] = step_file,
+    [PLAN_LINK] = step_link,
+    [PLAN_TMPFS] = step_tmpfs,
+    [PLAN_MOVE] = step_move,
+    [PLAN_SUBTREE] = step_subtree,
+    [PLAN_PROC] = step_proc,
+    [PLAN_UNMOUNT] = step_unmount,
+    [PLAN_READ_ONLY_ROOT] = step_read_only_root,
+    [PLAN_PIVOT] = step_pivot,
+    [PLAN_NO_NAMESPACES] = step_no_namespaces,
+    [PLAN_DESCRIPTORS] = step_descriptors,
+    [PLAN_CAPABILITIES] = step_capabilities,
+    [PLAN_DEATH_SIGNAL] = step_death_signal,
+    [PLAN_SECCOMP] = step_seccomp,
+    [PLAN_EXECUTE] = step_execute,
+};
+
+void child_main(const struct child_setup *setup)
+{
+    struct child child = {.setup = setup};
+    struct fail fail = {};
+    int error_fd = setup->error_fd;
+    char go = 0;
+    if (read(setup->go_fd, &go, 1) != 1) {
+        _exit(1); /* the server gave up or ended */
+    }
+    for (unsigned i = 0; i < setup->plan->step_count; i++) {
+        const struct plan_step *step = &setup->plan->steps[i];
+        if (step_fns[step->kind](&child, step) < 0) {
+            const char *object = step->target ? step->target : step->source;
+            (void)fail_set(&fail, errno, "%s%s%s", plan_kind_name(step->kind), object ? " " : "",
+                           object ? object : "");
+            fail.step = i + 1;
+            (void)write(error_fd, &fail, sizeof fail);
+            _exit(1);
+        }
+        if (step->kind == PLAN_DESCRIPTORS) {
+            error_fd = CHILD_ERROR_FD;
+        }
+    }
+    _exit(1);
+}

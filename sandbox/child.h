@@ -1,0 +1,19 @@
+#pragma once
+#include <sys/capability.h>
+
+#include "sandbox/plan.h"
+
+/* What the child needs besides the plan; prepared before the fork, because between clone and
+ * execve nothing allocates. Descriptors are the server's and close on execve. */
+struct child_setup {
+    const struct plan *plan;
+    cap_t no_capabilities;
+    int go_fd;      /* one byte: ids are mapped, groups joined */
+    int error_fd;   /* a struct fail when a step does not work; end of file when all did */
+    int init_fd;    /* pid 1's socket */
+    int config_fd;  /* pid 1's settings */
+    int program_fd; /* pid 1's program */
+};
+
+/* Carries out the plan; returns only by executing pid 1 or by _exit. */
+__attribute__((noreturn)) void child_main(const struct child_setup *setup);

@@ -1,0 +1,266 @@
+/* Opens files for the file tools, in the box's own view and with the guest's own rights. Links that
+ * the guest planted lead to what the guest itself can reach; what is not a regular file or a
+ * directory is refused before anyone reads it; nothing here waits. */
+#include "sandbox/init/init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* A file being written: a name beside the final one until it is complete. */
+static struct pending {
+    uint32_t token; /* 0: free */
+    int dir_fd;
+    bool must_not_exist;
+    char temporary[32];
+    char name[256];
+} pending[INIT_WRITES];
+static uint32_t last_token;
+
+/* Opens below the box's root without passing through /proc's magic links, openat2(2). */
+static int open_checked(int dir_fd, const char *path, int flags, mode_t mode)
+{
+    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NOCTTY),
+                           .mode = flags & O_CREAT ? mode : 0,
+                           .resolve = RESOLVE_NO_MAGICLINKS};
+    for (;;) {
+        int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
+        if (fd >= 0) {
+            return fd;
+        }
+        if (errno == EINTR || errno == EAGAIN) {
+            continue;
+        }
+        if (errno != ENOSYS) {
+            return -errno;
+        }
+        /* Before Linux 5.6. The check of the file system below still keeps /proc out. */
+        fd = openat(dir_fd, path, flags | O_CLOEXEC | O_NOCTTY, mode);
+        return fd < 0 ? -errno : fd;
+    }
+}
+
+/* Files of /proc are regular by name and never by nature: through this process they would show
+ * pid 1. */
+static int refuse_odd(int fd, struct stat *ret_stat)
+{
+    struct statfs fs;
+    if (fstat(fd, ret_stat) < 0 || fstatfs(fd, &fs) < 0) {
+        return -errno;
+    }
+    if (fs.f_type == PROC_SUPER_MAGIC) {
+        return -EACCES;
+    }
+    if (!S_ISREG(ret_stat->st_mode) && !S_ISDIR(ret_stat->st_mode)) {
+        return -EMEDIUMTYPE; /* our word for: neither a file nor a folder */
+    }
+    return 0;
+}
+
+static void answer_file(uint32_t id, int error, int fd, const struct stat *st, uint32_t token,
+                        bool existed)
+{
+    struct wire_reply reply = {.event = WIRE_ANSWER, .id = id, .error = error, .token = token};
+    if (!error || error == EMEDIUMTYPE) {
+        reply.file = (struct wire_file){
+            .mode = st->st_mode, .existed = existed, .size_bytes = (uint64_t)st->st_size};
+    }
+    init_send(&reply, error ? -1 : fd);
+}
+
+void files_open_read(const struct wire_request *request)
+{
+    struct stat st = {};
+    /* First without opening: opening a device or a FIFO can have effects, and fails on sockets. */
+    int fd = open_checked(AT_FDCWD, request->path, O_PATH, 0);
+    int error = fd < 0 ? -fd : -refuse_odd(fd, &st);
+    if (fd >= 0) {
+        (void)close(fd);
+        fd = -1;
+    }
+    if (!error) {
+        fd = open_checked(AT_FDCWD, request->path, O_RDONLY | O_NONBLOCK, 0);
+        error = fd < 0 ? -fd : -refuse_odd(fd, &st);
+    }
+    answer_file(request->id, error, fd, &st, 0, !error);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/* Opens the folder that path's last part lies in, making what is missing. *ret_name is that part.
+ * Returns the descriptor or -errno. */
+static int open_parent(const char *path, const char **ret_name)
+{
+    static char text[LIMIT_PATH_BYTES];
+    (void)snprintf(text, sizeof text, "%s", path);
+    char *name = strrchr(text, '/');
+    *ret_name = path;
+    if (!name) {
+        return open_checked(AT_FDCWD, ".", O_PATH | O_DIRECTORY, 0);
+    }
+    *ret_name = path + (name - text) + 1;
+    name[name == text ? 1 : 0] = '\0';
+    int fd = open_checked(AT_FDCWD, text, O_PATH | O_DIRECTORY, 0);
+    if (fd != -ENOENT) {
+        return fd;
+    }
+    for (char *slash = strchr(text + 1, '/');; slash = strchr(slash + 1, '/')) {
+        if (slash) {
+            *slash = '\0';
+        }
+        if (mkdir(text, 0777) < 0 && errno != EEXIST) {
+            return -errno;
+        }
+        if (!slash) {
+            break;
+        }
+        *slash = '/';
+    }
+    return open_checked(AT_FDCWD, text, O_PATH | O_DIRECTORY, 0);
+}
+
+static struct pending *pending_find(uint32_t token)
+{
+    for (unsigned i = 0; i < INIT_WRITES; i++) {
+        if (pending[i].token == token) {
+            return &pending[i];
+        }
+    }
+    return NULL;
+}
+
+static void pending_close(struct pending *p)
+{
+    (void)close(p->dir_fd);
+    *p = (struct pending){};
+}
+
+/* Makes the file that will take the name when it is complete. Takes dir_fd on success. */
+static int begin_write(int dir_fd, const char *name, mode_t mode, bool must_not_exist,
+                       uint32_t *ret_token)
+{
+    struct pending *p = pending_find(0);
+    if (!p) {
+        return -EMFILE;
+    }
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) < 0) {
+        return -errno;
+    }
+    size_t name_size = strlen(name) + 1;
+    if (name_size > sizeof p->name) {
+        return -ENAMETOOLONG;
+    }
+    (void)snprintf(p->temporary, sizeof p->temporary, ".write-%016llx", (unsigned long long)random);
+    int fd = open_checked(dir_fd, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        return fd;
+    }
+    (void)fchmod(fd, mode & 0777);
+    last_token = last_token + 1 ? last_token + 1 : 1;
+    p->token = last_token;
+    p->dir_fd = dir_fd;
+    p->must_not_exist = must_not_exist;
+    memcpy(p->name, name, name_size);
+    *ret_token = p->token;
+    return fd;
+}
+
+/* What path's last part is now: *ret_existed and *ret_mode. Links are looked through only to refuse
+ * folders; a link is replaced, never written through. */
+static int look_at_target(int dir_fd, const char *name, enum wire_write_mode mode,
+                          bool *ret_existed, mode_t *ret_mode)
+{
+    struct stat st;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        if (errno != ENOENT) {
+            return -errno;
+        }
+        *ret_existed = false;
+        *ret_mode = 0644;
+        return 0;
+    }
+    if (mode == WIRE_WRITE_CREATE) {
+        return -EEXIST;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        return -EISDIR;
+    }
+    if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)) {
+        return -EMEDIUMTYPE;
+    }
+    *ret_existed = true;
+    *ret_mode = S_ISREG(st.st_mode) ? st.st_mode & 0777 : 0644;
+    return 0;
+}
+
+void files_open_write(const struct wire_request *request)
+{
+    const char *name = NULL;
+    struct stat st = {};
+    uint32_t token = 0;
+    bool existed = false;
+    mode_t mode = 0644;
+    int fd = -1;
+    int dir_fd = open_parent(request->path, &name);
+    int error = dir_fd < 0 ? -dir_fd : 0;
+    if (!error && (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)) {
+        error = EISDIR;
+    }
+    if (!error) {
+        error = -look_at_target(dir_fd, name, (enum wire_write_mode)request->mode, &existed, &mode);
+    }
+    if (!error && request->mode == WIRE_WRITE_APPEND) {
+        fd = open_checked(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, 0644);
+        error = fd < 0 ? -fd : 0;
+    } else if (!error) {
+        fd = begin_write(dir_fd, name, mode, request->mode == WIRE_WRITE_CREATE, &token);
+        error = fd < 0 ? -fd : 0;
+    }
+    if (!error) {
+        error = -refuse_odd(fd, &st);
+    }
+    answer_file(request->id, error, fd, &st, token, existed);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (!token && dir_fd >= 0) {
+        (void)close(dir_fd);
+    }
+}
+
+void files_commit(const struct wire_request *request)
+{
+    struct pending *p = request->token ? pending_find(request->token) : NULL;
+    if (!p) {
+        init_answer(request->id, ENOENT);
+        return;
+    }
+    int error = 0;
+    unsigned flags = p->must_not_exist ? 1U /* RENAME_NOREPLACE */ : 0;
+    if (syscall(SYS_renameat2, p->dir_fd, p->temporary, p->dir_fd, p->name, flags) < 0) {
+        error = errno;
+        (void)unlinkat(p->dir_fd, p->temporary, 0);
+    }
+    pending_close(p);
+    init_answer(request->id, error);
+}
+
+void files_abort(const struct wire_request *request)
+{
+    struct pending *p = request->token ? pending_find(request->token) : NULL;
+    if (p) {
+        (void)unlinkat(p->dir_fd, p->temporary, 0);
+        pending_close(p);
+    }
+    init_answer(request->id, 0);
+}

@@ -1,0 +1,55 @@
+#pragma once
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sandbox/wire.h"
+
+enum { INIT_WATCHED = 512, INIT_WRITES = 64 };
+
+struct watched {
+    pid_t pid; /* 0: free */
+    uint32_t tag;
+    uint32_t role; /* enum wire_role */
+};
+
+/* Everything that pid 1 knows. One instance, no heap. */
+struct init {
+    const struct wire_config *config;
+    struct sock_fprog filter_arguments;
+    struct sock_fprog filter_names;
+    char **argv;
+    char **envp;
+    pid_t zygote;
+    struct watched watched[INIT_WATCHED];
+    int signal_fd;
+};
+
+/* main.c */
+void init_send(const struct wire_reply *reply, int fd);
+void init_answer(uint32_t id, int error);
+
+/* zygote.c: forks the interpreter's process, confines it and executes it. Returns the pid or
+ * -errno. control_fd: borrowed. */
+pid_t zygote_start(struct init *init, int control_fd);
+
+/* processes.c */
+void watch_add(struct init *init, const struct wire_request *request);
+void watch_signal(struct init *init, const struct wire_request *request);
+void watch_kill_tag(struct init *init, const struct wire_request *request);
+/* Reaps what has ended and reports those that are watched. */
+void watch_reap(struct init *init);
+/* Where no cgroup counts memory: adds up what all processes use, kills the largest beyond the
+ * limit. Soft: it looks every INIT_WATCH_MS. */
+void watch_memory(struct init *init);
+enum { INIT_WATCH_MS = 50 };
+
+/* files.c */
+void files_open_read(const struct wire_request *request);
+void files_open_write(const struct wire_request *request);
+void files_commit(const struct wire_request *request);
+void files_abort(const struct wire_request *request);
+
+/* reaper.c: the second life of this program, see there. */
+int reaper_main(int argc, char **argv);

@@ -1,0 +1,224 @@
+/* pid 1 of a box.
+ *
+ * The server's child has built the box and executed this program from a memfd, so no memory of the
+ * server is here. It has no capabilities, is not dumpable, and runs under a filter of its own. It
+ * starts the interpreter, reaps, signals and kills on the server's word, and opens files for the
+ * file tools in the box's own view. It never parses what the guest says; what the guest controls
+ * here are file names' targets, exit statuses and the number of processes.
+ *
+ * It ends when its socket does: with the server, however that ends. The kernel then kills every
+ * process of the pid namespace, pid_namespaces(7). */
+#include "sandbox/init/init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { INIT_STRINGS = 128 };
+
+static struct init state;
+
+void init_send(const struct wire_reply *reply, int fd)
+{
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)reply, .iov_len = sizeof *reply};
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (fd >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(head), &fd, sizeof fd);
+    }
+    while (sendmsg(WIRE_INIT_FD, &message, MSG_NOSIGNAL) < 0) {
+        if (errno != EINTR) {
+            _exit(1); /* the server is gone */
+        }
+    }
+}
+
+void init_answer(uint32_t id, int error)
+{
+    init_send(&(struct wire_reply){.event = WIRE_ANSWER, .id = id, .error = error}, -1);
+}
+
+static void init_start_zygote(uint32_t id, int fd)
+{
+    pid_t pid = fd < 0 ? -EBADF : zygote_start(&state, fd);
+    if (pid > 0) {
+        state.zygote = pid;
+    }
+    init_send(
+        &(struct wire_reply){
+            .event = WIRE_ANSWER, .id = id, .error = pid < 0 ? -pid : 0, .pid = pid < 0 ? 0 : pid},
+        -1);
+}
+
+static void init_dispatch(const struct wire_request *request, int fd)
+{
+    switch ((enum wire_op)request->op) {
+    case WIRE_START_ZYGOTE:
+        init_start_zygote(request->id, fd);
+        break;
+    case WIRE_WATCH:
+        watch_add(&state, request);
+        break;
+    case WIRE_SIGNAL:
+        watch_signal(&state, request);
+        break;
+    case WIRE_KILL_TAG:
+        watch_kill_tag(&state, request);
+        break;
+    case WIRE_OPEN_READ:
+        files_open_read(request);
+        break;
+    case WIRE_OPEN_WRITE:
+        files_open_write(request);
+        break;
+    case WIRE_COMMIT:
+        files_commit(request);
+        break;
+    case WIRE_ABORT:
+        files_abort(request);
+        break;
+    case WIRE_OP_COUNT:
+    default:
+        init_answer(request->id, ENOSYS);
+        break;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/* One packet. Leaves the program when the server has closed its end. */
+static void init_receive(void)
+{
+    static struct wire_request request;
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {};
+    struct iovec iov = {.iov_base = &request, .iov_len = sizeof request};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    ssize_t size = recvmsg(WIRE_INIT_FD, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (size < 0) {
+        if (errno == EINTR || errno == EAGAIN) {
+            return;
+        }
+        _exit(1);
+    }
+    if (size == 0) {
+        _exit(0);
+    }
+    int fd = -1;
+    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+        head->cmsg_len == CMSG_LEN(sizeof(int))) {
+        memcpy(&fd, CMSG_DATA(head), sizeof fd);
+    }
+    request.path[sizeof request.path - 1] = '\0';
+    init_dispatch(&request, fd);
+}
+
+/* Maps the settings and cuts the strings. The memfd is ours alone and sealed. */
+static bool init_load_config(void)
+{
+    static char *strings[INIT_STRINGS + 2];
+    struct stat st;
+    if (fstat(WIRE_CONFIG_FD, &st) < 0 || st.st_size < (off_t)sizeof(struct wire_config)) {
+        return false;
+    }
+    char *bytes =
+        mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, WIRE_CONFIG_FD, 0);
+    if (bytes == MAP_FAILED) {
+        return false;
+    }
+    (void)close(WIRE_CONFIG_FD);
+    struct wire_config *config = (struct wire_config *)(void *)bytes;
+    if (config->magic != WIRE_CONFIG_MAGIC || config->argc + config->envc > INIT_STRINGS) {
+        return false;
+    }
+    struct sock_filter *filters = (struct sock_filter *)(void *)(bytes + sizeof *config);
+    state.filter_arguments.filter = filters;
+    state.filter_arguments.len = (unsigned short)config->filter_arguments_count;
+    state.filter_names.filter = filters + config->filter_arguments_count;
+    state.filter_names.len = (unsigned short)config->filter_names_count;
+    char *text = (char *)(filters + config->filter_arguments_count + config->filter_names_count);
+    unsigned at = 0;
+    for (unsigned i = 0; i < config->argc + config->envc; i++) {
+        if (i == config->argc) {
+            strings[at++] = NULL;
+        }
+        strings[at++] = text;
+        text += strlen(text) + 1;
+    }
+    strings[at] = NULL;
+    state.config = config;
+    state.argv = strings;
+    state.envp = strings + config->argc + 1;
+    return true;
+}
+
+static int init_main(void)
+{
+    sigset_t mask;
+    (void)sigfillset(&mask);
+    (void)sigprocmask(SIG_BLOCK, &mask, NULL);
+    if (!init_load_config()) {
+        return 1;
+    }
+    (void)sigemptyset(&mask);
+    (void)sigaddset(&mask, SIGCHLD);
+    state.signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (state.signal_fd < 0) {
+        return 1;
+    }
+    (void)fcntl(WIRE_INIT_FD, F_SETFD, FD_CLOEXEC);
+    for (;;) {
+        struct pollfd fds[2] = {{.fd = WIRE_INIT_FD, .events = POLLIN},
+                                {.fd = state.signal_fd, .events = POLLIN}};
+        int timeout_ms = state.config->watch_memory_bytes && state.zygote ? INIT_WATCH_MS : -1;
+        (void)poll(fds, 2, timeout_ms);
+        if (fds[1].revents) {
+            struct signalfd_siginfo info;
+            while (read(state.signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+            }
+        }
+        watch_reap(&state);
+        if (state.config->watch_memory_bytes) {
+            watch_memory(&state);
+        }
+        if (fds[0].revents) {
+            init_receive();
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    /* Executing a program resets this, prctl(2); from here on the guest cannot trace us or read
+     * our memory, descriptors or environment through /proc. */
+    (void)prctl(PR_SET_DUMPABLE, 0);
+    if (argc > 1 && strcmp(argv[0], "sandpiper-reaper") == 0) {
+        return reaper_main(argc, argv);
+    }
+    return init_main();
+}

@@ -1,0 +1,227 @@
+#include "sandbox/init/init.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    KILL_ROUNDS = 400, /* with a pause each: 400 ms, then the server gives up on the box */
+    PID_SCAN = 32768,  /* where /proc is not there to be listed */
+};
+
+static struct watched *watch_find(struct init *init, pid_t pid)
+{
+    for (unsigned i = 0; pid > 0 && i < INIT_WATCHED; i++) {
+        if (init->watched[i].pid == pid) {
+            return &init->watched[i];
+        }
+    }
+    return NULL;
+}
+
+void watch_add(struct init *init, const struct wire_request *request)
+{
+    pid_t pid = request->pid;
+    if (pid <= 1 || pid == init->zygote || kill(pid, 0) < 0) {
+        init_answer(request->id, ESRCH);
+        return;
+    }
+    struct watched *entry = watch_find(init, pid);
+    for (unsigned i = 0; !entry && i < INIT_WATCHED; i++) {
+        if (init->watched[i].pid == 0) {
+            entry = &init->watched[i];
+        }
+    }
+    if (!entry) {
+        init_answer(request->id, ENOSPC);
+        return;
+    }
+    *entry = (struct watched){.pid = pid, .tag = request->tag, .role = request->role};
+    init_answer(request->id, 0);
+}
+
+void watch_signal(struct init *init, const struct wire_request *request)
+{
+    /* A watched process that has ended stays a zombie until watch_reap: its number is not reused. */
+    int error = 0;
+    if (!watch_find(init, request->pid)) {
+        error = ESRCH;
+    } else if (kill(request->pid, request->signal) < 0) {
+        error = errno;
+    }
+    init_answer(request->id, error);
+}
+
+void watch_reap(struct init *init)
+{
+    int status = 0;
+    pid_t pid = 0;
+    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {
+        struct watched *entry = watch_find(init, pid);
+        if (!entry && pid != init->zygote) {
+            continue; /* an orphan of some session */
+        }
+        if (entry) {
+            *entry = (struct watched){};
+        }
+        init_send(&(struct wire_reply){.event = WIRE_EXITED, .pid = pid, .status = status}, -1);
+    }
+}
+
+/* Whether pid is to die with the session that has this tag. A tag that nobody was given is a
+ * process that changed its own: it dies too. */
+static bool kill_belongs(const struct init *init, pid_t pid, uint32_t tag)
+{
+    struct rlimit limit;
+    const struct watched *entry = watch_find((struct init *)(uintptr_t)init, pid);
+    if (pid <= 1 || pid == init->zygote) {
+        return false;
+    }
+    if (entry) {
+        return entry->tag == tag && entry->role == WIRE_ROLE_SESSION;
+    }
+    if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) < 0) {
+        return errno == EPERM; /* set-uid is off here: only a stranger would refuse */
+    }
+    if (limit.rlim_cur == tag) {
+        return true;
+    }
+    if (limit.rlim_max == WIRE_TAG_ZYGOTE) {
+        return false; /* a session that is just being forked */
+    }
+    for (unsigned i = 0; i < INIT_WATCHED; i++) {
+        if (init->watched[i].pid > 0 && init->watched[i].tag == limit.rlim_max) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Sends signal to all that belong to tag. Returns how many there were. */
+static unsigned kill_sweep(const struct init *init, uint32_t tag, int signal)
+{
+    unsigned count = 0;
+    DIR *dir = opendir("/proc");
+    bool listed = false;
+    if (dir) {
+        const struct dirent *entry = NULL;
+        while ((entry = readdir(dir))) {
+            char *end = NULL;
+            pid_t pid = (pid_t)strtoul(entry->d_name, &end, 10);
+            if (end == entry->d_name || *end) {
+                continue;
+            }
+            listed = true;
+            if (kill_belongs(init, pid, tag) && kill(pid, signal) == 0) {
+                count++;
+            }
+        }
+        (void)closedir(dir);
+    }
+    for (pid_t pid = 2; !listed && pid < PID_SCAN; pid++) {
+        if (kill(pid, 0) == 0 && kill_belongs(init, pid, tag) && kill(pid, signal) == 0) {
+            count++;
+        }
+    }
+    return count;
+}
+
+/* Stops first, kills then: a stopped process forks no more, so a fork bomb runs dry. */
+void watch_kill_tag(struct init *init, const struct wire_request *request)
+{
+    unsigned before = 0;
+    for (unsigned round = 0; round < KILL_ROUNDS; round++) {
+        unsigned now = kill_sweep(init, request->tag, SIGSTOP);
+        if (now == before) {
+            break;
+        }
+        before = now;
+    }
+    int error = ETIMEDOUT;
+    for (unsigned round = 0; round < KILL_ROUNDS; round++) {
+        unsigned left = kill_sweep(init, request->tag, SIGKILL);
+        watch_reap(init);
+        if (left == 0) {
+            error = 0;
+            break;
+        }
+        struct timespec pause = {.tv_nsec = round < 20 ? 100000 : 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+    init_answer(request->id, error);
+}
+
+static uint64_t memory_of(pid_t pid)
+{
+    char path[32];
+    char text[128];
+    (void)snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    ssize_t size = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    if (size <= 0) {
+        return 0;
+    }
+    text[size] = '\0';
+    /* size resident shared …, proc(5). Shared ones are files, which are not this process's alone,
+     * or shared memory, which the file system's size bounds. */
+    char *rest = NULL;
+    (void)strtoul(text, &rest, 10);
+    uint64_t resident = strtoul(rest, &rest, 10);
+    uint64_t shared = strtoul(rest, &rest, 10);
+    return resident > shared ? (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+static uint64_t memory_of_files(const char *path)
+{
+    struct statvfs fs;
+    if (statvfs(path, &fs) < 0) {
+        return 0;
+    }
+    return (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
+}
+
+void watch_memory(struct init *init)
+{
+    DIR *dir = opendir("/proc");
+    if (!dir) {
+        return;
+    }
+    uint64_t all = memory_of_files("/tmp");
+    uint64_t largest = 0;
+    pid_t victim = 0;
+    const struct dirent *entry = NULL;
+    while ((entry = readdir(dir))) {
+        char *end = NULL;
+        pid_t pid = (pid_t)strtoul(entry->d_name, &end, 10);
+        const struct watched *known = watch_find(init, pid);
+        if (end == entry->d_name || *end || pid <= 1 || pid == init->zygote ||
+            (known && known->role == WIRE_ROLE_CHECKPOINT)) {
+            continue;
+        }
+        uint64_t used = memory_of(pid);
+        all += used;
+        if (used > largest) {
+            largest = used;
+            victim = pid;
+        }
+    }
+    (void)closedir(dir);
+    if (all > init->config->watch_memory_bytes && victim > 1) {
+        init_send(&(struct wire_reply){.event = WIRE_MEMORY, .pid = victim, .memory_bytes = all},
+                  -1);
+        (void)kill(victim, SIGKILL);
+    }
+}

@@ -1,0 +1,341 @@
+#include "sandbox/plan.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/limits.h>
+#include <linux/mount.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sandbox/filter.h"
+#include "sandbox/python.h"
+
+#define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define WRITABLE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define DEVICE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+
+/* As root the box runs as an id that owns nothing: kernel objects of uid 0 are out of reach, and
+ * RLIMIT_NPROC counts. Far above what distributions and sub-id ranges hand out. */
+enum { OUTSIDE_ID_FIRST = 1879048192 };
+
+static const char passwd[] =
+    "user:x:1000:1000:user:/tmp/home:/bin/sh\n"
+    "nobody:x:65534:65534:nobody:/:/bin/false\n";
+static const char group[] = "user:x:1000:\nnogroup:x:65534:\n";
+static const char hosts[] = "127.0.0.1 localhost sandbox\n::1 localhost\n";
+static const char nsswitch[] = "passwd: files\ngroup: files\nhosts: files\n";
+
+/* Of /etc, only what names no one and unlocks nothing. */
+static const char *const etc_shared[] = {
+    "/etc/alternatives", "/etc/ca-certificates", "/etc/fonts",         "/etc/ld.so.cache",
+    "/etc/ld.so.conf",   "/etc/ld.so.conf.d",    "/etc/localtime",     "/etc/magic",
+    "/etc/matplotlibrc", "/etc/mime.types",      "/etc/pki/tls/certs", "/etc/pki/ca-trust",
+    "/etc/ssl/certs",    "/etc/ssl/openssl.cnf", "/etc/timezone",
+};
+static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+                                      "/dev/urandom"};
+static const char *const system_folders[] = {"/bin",   "/lib",    "/lib32",
+                                             "/lib64", "/libx32", "/sbin"};
+
+/* Keeps text as long as the plan lives. Never NULL for a plan that is used: plan_build looks at
+ * string_count at the end. */
+__attribute__((format(printf, 2, 3))) static const char *keep(struct plan *plan, const char *fmt,
+                                                              ...)
+{
+    char **strings = realloc(plan->strings, (plan->string_count + 1) * sizeof *strings);
+    if (!strings) {
+        return NULL;
+    }
+    plan->strings = strings;
+    va_list args;
+    va_start(args, fmt);
+    int size = vasprintf(&strings[plan->string_count], fmt, args);
+    va_end(args);
+    return size < 0 ? NULL : strings[plan->string_count++];
+}
+
+static struct plan_step *add(struct plan *plan, enum plan_kind kind, const char *source,
+                             const char *target)
+{
+    assert(plan->step_count < PLAN_STEPS);
+    struct plan_step *step = &plan->steps[plan->step_count++];
+    *step = (struct plan_step){.kind = kind, .source = source, .target = target, .mode = 0755};
+    return step;
+}
+
+/* The trees that the box shows, in two passes: opened while the host's view and ids reach them,
+ * moved when the new root has their place. */
+struct tree {
+    const char *source;
+    const char *target;
+    uint64_t attributes;
+    bool optional;
+};
+
+struct trees {
+    struct tree entries[PLAN_TREES];
+    unsigned count;
+};
+
+static void show(struct trees *trees, const char *source, const char *target, uint64_t attributes,
+                 bool optional)
+{
+    if (trees->count < PLAN_TREES) {
+        trees->entries[trees->count++] = (struct tree){source, target, attributes, optional};
+    }
+}
+
+static void show_system(struct plan *plan, struct trees *trees)
+{
+    show(trees, "/usr", "/usr", READ_ONLY, false);
+    for (unsigned i = 0; i < sizeof system_folders / sizeof *system_folders; i++) {
+        const char *path = system_folders[i];
+        char target[PATH_MAX];
+        struct stat st;
+        if (lstat(path, &st) < 0) {
+            continue;
+        }
+        ssize_t size = S_ISLNK(st.st_mode) ? readlink(path, target, sizeof target - 1) : -1;
+        if (size > 0) {
+            target[size] = '\0';
+            add(plan, PLAN_LINK, keep(plan, "%s", target), path);
+        } else {
+            show(trees, path, path, READ_ONLY, true);
+        }
+    }
+    if (access("/nix/store", F_OK) == 0) {
+        show(trees, "/nix/store", "/nix/store", READ_ONLY, true);
+    }
+    for (unsigned i = 0; i < sizeof etc_shared / sizeof *etc_shared; i++) {
+        show(trees, etc_shared[i], etc_shared[i], READ_ONLY | MOUNT_ATTR_NOEXEC, true);
+    }
+    for (unsigned i = 0; i < sizeof devices / sizeof *devices; i++) {
+        show(trees, devices[i], devices[i], DEVICE, false);
+    }
+}
+
+static void show_python(struct plan *plan, struct trees *trees, const struct python *python)
+{
+    for (unsigned i = 0; i < python->folder_count; i++) {
+        const char *folder = keep(plan, "%s", python->folders[i]);
+        show(trees, folder, folder, READ_ONLY, false);
+    }
+    /* Debian keeps parts of an interpreter in /etc/pythonX.Y */
+    for (unsigned minor = 9; minor < 20; minor++) {
+        const char *folder = keep(plan, "/etc/python3.%u", minor);
+        if (folder && access(folder, F_OK) == 0) {
+            show(trees, folder, folder, READ_ONLY, true);
+        }
+    }
+}
+
+static void add_file(struct plan *plan, const char *target, const void *content, size_t size)
+{
+    struct plan_step *step = add(plan, PLAN_FILE, NULL, target);
+    step->content = content;
+    step->content_size = size;
+    step->mode = 0444;
+}
+
+static void add_fresh_files(struct plan *plan, const struct box_spec *spec)
+{
+    add(plan, PLAN_FOLDER, NULL, "/etc");
+    add_file(plan, "/etc/passwd", passwd, sizeof passwd - 1);
+    add_file(plan, "/etc/group", group, sizeof group - 1);
+    add_file(plan, "/etc/hosts", hosts, sizeof hosts - 1);
+    add_file(plan, "/etc/nsswitch.conf", nsswitch, sizeof nsswitch - 1);
+    add_file(plan, "/etc/resolv.conf", "", 0);
+    add(plan, PLAN_FOLDER, NULL, "/run");
+    add(plan, PLAN_FOLDER, NULL, "/run/sandpiper");
+    for (const struct embedded *file = spec->guest; file && file->name; file++) {
+        add_file(plan, keep(plan, "/run/sandpiper/%s", file->name), file->data, file->size);
+    }
+}
+
+static void add_mounts(struct plan *plan, const struct box_spec *spec, const struct trees *trees)
+{
+    for (unsigned i = 0; i < trees->count; i++) {
+        const struct tree *tree = &trees->entries[i];
+        struct plan_step *step = add(plan, PLAN_MOVE, tree->source, tree->target);
+        step->slot = i;
+        step->attributes = tree->attributes;
+        step->optional = tree->optional;
+    }
+    /* One tmpfs holds all that the guest can write, so that one size bounds it. */
+    add(plan, PLAN_TMPFS, NULL, "/run/disk")->data = keep(
+        plan, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)spec->limits.disk_bytes,
+        (unsigned long long)spec->limits.disk_inodes);
+    if (!spec->workspace) {
+        add(plan, PLAN_SUBTREE, "/run/disk/work", "/work")->attributes = WRITABLE;
+    }
+    add(plan, PLAN_SUBTREE, "/run/disk/tmp", "/tmp")->attributes = WRITABLE;
+    add(plan, PLAN_SUBTREE, "/run/disk/shm", "/dev/shm")->attributes = WRITABLE | MOUNT_ATTR_NOEXEC;
+    add(plan, PLAN_UNMOUNT, NULL, "/run/disk");
+    add(plan, PLAN_FOLDER, NULL, "/tmp/home");
+    add(plan, PLAN_PROC, NULL, "/proc")->data = "subset=pid,hidepid=invisible";
+    add(plan, PLAN_LINK, "/proc/self/fd", "/dev/fd");
+    add(plan, PLAN_LINK, "/proc/self/fd/0", "/dev/stdin");
+    add(plan, PLAN_LINK, "/proc/self/fd/1", "/dev/stdout");
+    add(plan, PLAN_LINK, "/proc/self/fd/2", "/dev/stderr");
+    add(plan, PLAN_FOLDER, NULL, "/var");
+    add(plan, PLAN_LINK, "/tmp", "/var/tmp");
+}
+
+static void set_environment(struct plan *plan, const struct box_spec *spec,
+                            const struct python *python)
+{
+    unsigned n = 0;
+    uint32_t cpus = (spec->limits.cpu_milli + 999) / 1000;
+    if (python->environment[0]) {
+        plan->envp[n++] =
+            keep(plan, "PATH=%s/bin:/usr/local/bin:/usr/bin:/bin", python->environment);
+        plan->envp[n++] = keep(plan, "VIRTUAL_ENV=%s", python->environment);
+    } else {
+        plan->envp[n++] = "PATH=/usr/local/bin:/usr/bin:/bin";
+    }
+    if (python->user_base[0]) {
+        plan->envp[n++] = keep(plan, "PYTHONUSERBASE=%s", python->user_base);
+    }
+    plan->envp[n++] = "HOME=/tmp/home";
+    plan->envp[n++] = "USER=user";
+    plan->envp[n++] = "LOGNAME=user";
+    plan->envp[n++] = "SHELL=/bin/sh";
+    plan->envp[n++] = "LANG=C.UTF-8";
+    plan->envp[n++] = "TMPDIR=/tmp";
+    plan->envp[n++] = "TERM=dumb";
+    plan->envp[n++] = "MPLBACKEND=Agg";
+    plan->envp[n++] = "PYTHONDONTWRITEBYTECODE=1";
+    plan->envp[n++] = "PYTHONIOENCODING=utf-8:backslashreplace";
+    for (unsigned i = 0; cpus && i < 5; i++) {
+        static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",
+                                            "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+                                            "VECLIB_MAXIMUM_THREADS"};
+        plan->envp[n++] = keep(plan, "%s=%u", names[i], cpus);
+    }
+    plan->envp[n] = NULL;
+    plan->argv[0] = keep(plan, "%s", python->path);
+    plan->argv[1] = "/run/sandpiper/driver.py";
+    plan->argv[2] = keep(plan, "%s", spec->preload ? spec->preload : "");
+    plan->argv[3] = NULL;
+}
+
+/* Whose ids the box's one user has outside, and whether the workspace needs a mapping for them. */
+static int choose_identity(struct plan *plan, const struct box_spec *spec, struct fail *ret_fail)
+{
+    struct stat st = {};
+    plan->outside_uid = geteuid();
+    plan->outside_gid = getegid();
+    if (spec->workspace) {
+        if (stat(spec->workspace, &st) < 0) {
+            return fail_set(ret_fail, errno, "the workspace %s; name a folder that exists",
+                            spec->workspace);
+        }
+        if (!S_ISDIR(st.st_mode)) {
+            return fail_set(ret_fail, ENOTDIR, "the workspace %s", spec->workspace);
+        }
+    }
+    if (geteuid() != 0) {
+        return 0;
+    }
+    if (spec->workspace && st.st_uid != 0) {
+        plan->outside_uid = st.st_uid;
+        plan->outside_gid = st.st_gid ? st.st_gid : st.st_uid;
+        return 0;
+    }
+    plan->outside_uid = OUTSIDE_ID_FIRST + (uid_t)getpid() % 4194304;
+    plan->outside_gid = plan->outside_uid;
+    plan->workspace_uid = 0;
+    plan->workspace_idmap = spec->workspace != NULL;
+    return 0;
+}
+
+static int build_filters(struct plan *plan, struct fail *ret_fail)
+{
+    int r = filter_build_init(&plan->filter_init, ret_fail);
+    r = r ? r : filter_build_arguments(&plan->filter_arguments, ret_fail);
+    return r ? r : filter_build_names(&plan->filter_names, ret_fail);
+}
+
+static void build_steps(struct plan *plan, const struct box_spec *spec, const struct python *python)
+{
+    struct trees trees = {};
+    /* Links that stand for system folders are collected now and made in their place below. */
+    show_system(plan, &trees);
+    unsigned links = plan->step_count;
+    show_python(plan, &trees, python);
+    if (spec->workspace) {
+        show(&trees, spec->workspace, "/work", WRITABLE, false);
+    }
+    struct plan_step system_links[8];
+    memcpy(system_links, plan->steps, links * sizeof *system_links);
+    plan->step_count = 0;
+    plan->tree_count = trees.count;
+
+    add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
+    for (unsigned i = 0; i < trees.count; i++) {
+        struct plan_step *step = add(plan, PLAN_OPEN_TREE, trees.entries[i].source, NULL);
+        step->slot = i;
+        step->optional = trees.entries[i].optional;
+    }
+    add(plan, PLAN_IDENTITY, NULL, NULL);
+    add(plan, PLAN_SESSION, NULL, NULL);
+    add(plan, PLAN_HOSTNAME, "sandbox", NULL);
+    add(plan, PLAN_LOOPBACK, NULL, NULL);
+    add(plan, PLAN_PRIVATE, NULL, NULL);
+    add(plan, PLAN_ROOT, NULL, NULL)->data = "size=16m,nr_inodes=2048,mode=0755";
+    for (unsigned i = 0; i < links; i++) {
+        add(plan, PLAN_LINK, system_links[i].source, system_links[i].target);
+    }
+    add_fresh_files(plan, spec);
+    add_mounts(plan, spec, &trees);
+    add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
+    add(plan, PLAN_PIVOT, NULL, NULL);
+    add(plan, PLAN_NO_NAMESPACES, NULL, NULL);
+    add(plan, PLAN_DESCRIPTORS, NULL, NULL);
+    add(plan, PLAN_CAPABILITIES, NULL, NULL);
+    /* After the ids and capabilities are final: changing them clears it, prctl(2). */
+    add(plan, PLAN_DEATH_SIGNAL, NULL, NULL);
+    add(plan, PLAN_SECCOMP, NULL, NULL);
+    add(plan, PLAN_EXECUTE, NULL, NULL);
+}
+
+int plan_build(const struct box_spec *spec, const struct python *python, struct plan *plan,
+               struct fail *ret_fail)
+{
+    *plan = (struct plan){};
+    int r = choose_identity(plan, spec, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    build_steps(plan, spec, python);
+    set_environment(plan, spec, python);
+    for (unsigned i = 0; i < plan->step_count; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        bool needs_target = step->kind == PLAN_FOLDER || step->kind == PLAN_FILE;
+        if ((needs_target && !step->target) || (step->kind == PLAN_OPEN_TREE && !step->source)) {
+            plan_done(plan);
+            return fail_set(ret_fail, ENOMEM, "the sandbox's plan");
+        }
+    }
+    r = build_filters(plan, ret_fail);
+    if (r < 0) {
+        plan_done(plan);
+    }
+    return r;
+}
+
+void plan_done(struct plan *plan)
+{
+    for (unsigned i = 0; i < plan->string_count; i++) {
+        free(plan->strings[i]);
+    }
+    free(plan->strings);
+    free(plan->filter_init.program);
+    free(plan->filter_arguments.program);
+    free(plan->filter_names.program);
+    *plan = (struct plan){};
+}

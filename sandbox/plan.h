@@ -1,0 +1,91 @@
+#pragma once
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/fail.h"
+#include "sandbox/sandbox.h"
+
+/* The way from a fork of the server to pid 1 of a box, as data. plan_build() is pure but for what
+ * it is given; child.c carries the steps out in the order in which they stand here, one call each,
+ * and stops at the first that does not work. */
+
+enum plan_kind {
+    PLAN_CGROUP_NAMESPACE, /* the box's group becomes the root that it sees */
+    PLAN_OPEN_TREE,        /* source → slot, while the host's view and ids still reach it */
+    PLAN_IDENTITY,         /* uid and gid as mapped, capabilities kept for the steps that follow */
+    PLAN_SESSION,          /* setsid, umask */
+    PLAN_HOSTNAME,         /* source: the name */
+    PLAN_LOOPBACK,
+    PLAN_PRIVATE, /* no mount travels back to the host */
+    PLAN_ROOT,    /* tmpfs that becomes /: data */
+    PLAN_FOLDER,  /* target, mode */
+    PLAN_FILE,    /* target, content */
+    PLAN_LINK,    /* target → source */
+    PLAN_TMPFS,   /* target, data */
+    PLAN_MOVE,    /* slot → target, with attributes */
+    PLAN_SUBTREE, /* folder source of the new root, moved to target */
+    PLAN_PROC,    /* target, data */
+    PLAN_UNMOUNT, /* target */
+    PLAN_READ_ONLY_ROOT,
+    PLAN_PIVOT,         /* the new root takes over, the host's goes */
+    PLAN_NO_NAMESPACES, /* user.max_*_namespaces = 0: none can be made below this one */
+    PLAN_DESCRIPTORS,   /* only what pid 1 needs stays open */
+    PLAN_CAPABILITIES,  /* all sets emptied and locked */
+    PLAN_DEATH_SIGNAL,  /* SIGKILL when the server ends */
+    PLAN_SECCOMP,       /* pid 1's filter */
+    PLAN_EXECUTE,       /* pid 1's program */
+    PLAN_KIND_COUNT,
+};
+
+struct plan_step {
+    enum plan_kind kind;
+    const char *source; /* all strings belong to the plan */
+    const char *target;
+    const char *data;
+    const unsigned char *content;
+    size_t content_size;
+    unsigned slot;       /* of a tree */
+    uint64_t attributes; /* MOUNT_ATTR_*, mount_setattr(2) */
+    bool optional;       /* a source that is not there is passed over */
+    unsigned mode;
+};
+
+enum { PLAN_STEPS = 160, PLAN_TREES = 64 };
+
+struct plan_filter {
+    struct sock_filter *program; /* heap */
+    unsigned count;
+};
+
+struct plan {
+    struct plan_step steps[PLAN_STEPS];
+    unsigned step_count;
+    unsigned tree_count;
+    char **strings; /* what the steps point to */
+    unsigned string_count;
+    struct plan_filter filter_init;      /* names that pid 1 needs and the guest */
+    struct plan_filter filter_arguments; /* the guest's: arguments */
+    struct plan_filter filter_names;     /* the guest's: names */
+    uid_t outside_uid;
+    gid_t outside_gid;
+    uid_t
+        workspace_uid; /* on-disk owner that the guest's files shall have; idmapped if it differs */
+    bool workspace_idmap;
+    const char *argv[8]; /* of the zygote, NULL-terminated; strings of the plan */
+    const char *envp[40];
+};
+
+enum { PLAN_INSIDE_ID = 1000 };
+
+struct python;
+
+/* Builds the steps for spec on this host. python: what the interpreter needs, borrowed. */
+[[nodiscard]] int plan_build(const struct box_spec *spec, const struct python *python,
+                             struct plan *plan, struct fail *ret_fail);
+void plan_done(struct plan *plan);
+
+/* "move tree of /usr to /usr read-only nosuid nodev" */
+int plan_print(const struct plan *plan, struct buf *out);
+const char *plan_kind_name(enum plan_kind kind);

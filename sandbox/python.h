@@ -1,0 +1,21 @@
+#pragma once
+#include <linux/limits.h>
+#include <stdbool.h>
+
+#include "base/fail.h"
+
+/* Which interpreter, and which host folders it needs besides /usr. Found without running it,
+ * because that would double the time to the first result; only a script (pyenv's shims) is asked. */
+
+enum { PYTHON_FOLDERS = 8 };
+
+struct python {
+    char path[PATH_MAX];                    /* what the box executes */
+    char folders[PYTHON_FOLDERS][PATH_MAX]; /* read-only, at the same place; none is below /usr */
+    unsigned folder_count;
+    char user_base[PATH_MAX];   /* PYTHONUSERBASE, or empty */
+    char environment[PATH_MAX]; /* the virtual environment's folder, or empty */
+};
+
+/* chosen: --python, or NULL. Blocks only for a script. 0 or -errno. */
+int python_find(const char *chosen, struct python *ret_python, struct fail *ret_fail);

@@ -1,0 +1,195 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/embed.h"
+#include "base/fail.h"
+
+/* The only face of this room. A box is one Linux sandbox with the interpreter's zygote in it; a
+ * session is one interpreter, a fork of the zygote, that runs the model's code. Everything here is
+ * non-blocking unless it says otherwise; callbacks come from the event loop.
+ *
+ * Nothing that comes out of a session is trusted: frames are bounded and checked in form, their
+ * content is the guest's word. */
+
+struct loop;
+struct buf;
+
+/* --- what the user wants --- */
+
+struct box_limits {
+    uint64_t memory_bytes;
+    uint64_t disk_bytes;
+    uint64_t disk_inodes;
+    uint32_t pids;
+    uint32_t cpu_milli; /* thousandths of a processor; 0: no bound */
+};
+
+/* All strings are borrowed and must outlive the box. */
+struct box_spec {
+    struct box_limits limits;
+    const char *workspace; /* host folder for /work, or NULL: on the box's own tmpfs */
+    const char *python;    /* --python, or NULL: the active virtual environment, else python3 */
+    const char *preload;   /* modules, comma-separated, or NULL */
+    const struct embedded *guest; /* files for /run/sandpiper, closed by a row without name */
+};
+
+void box_spec_init(struct box_spec *spec);
+
+/* --- what holds here --- */
+
+enum box_layer {
+    BOX_LAYER_NAMESPACES,
+    BOX_LAYER_MOUNTS,
+    BOX_LAYER_PRIVILEGES,
+    BOX_LAYER_SECCOMP,
+    BOX_LAYER_MEMORY,
+    BOX_LAYER_PIDS,
+    BOX_LAYER_CPU,
+    BOX_LAYER_DISK,
+    BOX_LAYER_PYTHON,
+    BOX_LAYER_COUNT,
+};
+
+enum box_layer_state { BOX_LAYER_ON, BOX_LAYER_DEGRADED, BOX_LAYER_OFF };
+
+struct box_layer_report {
+    const char *name; /* static */
+    enum box_layer_state state;
+    bool required;
+    char detail[256];      /* how it is done here, or what does not work */
+    char consequence[192]; /* what that means; empty when on */
+    char remedy[256];      /* what to do about it; empty when on */
+};
+
+/* Starts a real box with spec, looks at what holds, and ends it again. Blocks for some tens of
+ * milliseconds: for doctor. Fills reports[0 … BOX_LAYER_COUNT). Returns true when every required
+ * layer is on. */
+bool box_probe(const struct box_spec *spec, struct box_layer_report *reports);
+
+/* Prints the plan that a box with spec would follow, a step a line. */
+int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *ret_fail);
+
+/* --- the box --- */
+
+enum box_state {
+    BOX_STARTING,
+    BOX_READY, /* the interpreter has said so */
+    BOX_DEAD,  /* everything of it is gone; only box_free is left to do */
+};
+
+struct box;
+
+/* On BOX_READY and on BOX_DEAD, once each. why: set when it died before it was ready, or of
+ * itself; NULL after box_kill. */
+typedef void (*box_state_fn)(void *arg, enum box_state state, const struct fail *why);
+
+/* Starts a box. 0: on_state will be called. -errno: it could not even begin, ret_fail says why. */
+[[nodiscard]] int box_start(struct loop *loop, const struct box_spec *spec, box_state_fn on_state,
+                            void *arg, struct box **ret_box, struct fail *ret_fail);
+
+/* Kills everything in the box at once. Sessions get their on_end, files their answer, then on_state
+ * reports BOX_DEAD; all of it before this returns. Takes milliseconds. */
+void box_kill(struct box *box);
+
+/* box may be NULL; kills it first if it lives. */
+void box_free(struct box *box);
+
+enum box_state box_state(const struct box *box);
+const char *box_python_version(const struct box *box); /* "3.11.2"; "" until ready */
+const char *box_python_path(const struct box *box);
+/* Whether the kernel enforces the limit, or only a watchdog. */
+enum box_layer_state box_memory_state(const struct box *box);
+enum box_layer_state box_pids_state(const struct box *box);
+
+/* --- sessions --- */
+
+enum box_stream { BOX_STDOUT, BOX_STDERR };
+
+enum box_end_kind {
+    BOX_END_EXIT,   /* code */
+    BOX_END_SIGNAL, /* code: the signal's number */
+    BOX_END_OOM,    /* killed for memory: used_bytes of limit_bytes */
+    BOX_END_KILLED, /* by box_session_kill or box_kill */
+    BOX_END_LOST,   /* it closed its control socket or broke the protocol, and was killed */
+};
+
+struct box_end {
+    enum box_end_kind kind;
+    int code;
+    uint64_t used_bytes;
+    uint64_t limit_bytes;
+};
+
+struct box_field {
+    const char *data; /* not NUL-terminated; borrowed */
+    size_t size;
+};
+
+/* A message of the guest: fields[0] is the verb, then names and values in turn. */
+struct box_message {
+    const struct box_field *fields;
+    size_t count; /* odd */
+};
+
+/* Looks up the first value of name. Returns whether there is one. */
+bool box_message_get(const struct box_message *message, const char *name,
+                     struct box_field *ret_value);
+
+struct box_session;
+
+struct box_session_events {
+    /* The interpreter waits for messages. */
+    void (*on_ready)(void *arg);
+    void (*on_message)(void *arg, const struct box_message *message);
+    void (*on_output)(void *arg, enum box_stream stream, const char *bytes, size_t size);
+    /* Last call: the process and all that it started are gone, its output has been delivered. */
+    void (*on_end)(void *arg, const struct box_end *end);
+};
+
+/* Forks an interpreter from the zygote of a ready box. events and arg: borrowed until on_end. */
+[[nodiscard]] int box_session_open(struct box *box, const char *name,
+                                   const struct box_session_events *events, void *arg,
+                                   struct box_session **ret_session, struct fail *ret_fail);
+
+/* Sends one message; fields as in box_message. Queues what the guest does not read at once.
+ * 0 or -errno. */
+int box_session_send(struct box_session *session, const struct box_field *fields, size_t count);
+
+/* Delivers what the pipes hold now; to be called when a result has come, so that output written
+ * before it is there before it. */
+void box_session_drain(struct box_session *session);
+
+/* KeyboardInterrupt in the guest. */
+void box_session_interrupt(struct box_session *session);
+
+/* Kills the interpreter and all that it started. on_end follows. */
+void box_session_kill(struct box_session *session);
+
+/* --- files, in the box's view and with the guest's rights --- */
+
+enum box_write_mode { BOX_WRITE_OVERWRITE, BOX_WRITE_CREATE, BOX_WRITE_APPEND };
+
+struct box_file {
+    mode_t mode; /* S_IFREG, S_IFDIR, or what it is when error is EMEDIUMTYPE */
+    bool existed;
+    uint64_t size_bytes;
+    uint32_t token; /* for box_file_commit / _abort; 0: nothing to commit */
+};
+
+/* error: 0 or an errno value; EMEDIUMTYPE: neither a regular file nor a folder. fd: taken by the
+ * callee, -1 on error. Called once, later, or at the box's end with ECONNRESET. */
+typedef void (*box_file_fn)(void *arg, int error, int fd, const struct box_file *file);
+
+/* path: relative to /work, or absolute in the box; shorter than LIMIT_PATH_BYTES. Opens a regular
+ * file or a folder for reading. 0 or -errno. */
+int box_file_open(struct box *box, const char *path, box_file_fn fn, void *arg);
+
+/* Opens for writing; missing folders are made. The new content takes the name at commit; an append
+ * is in place at once. */
+int box_file_write(struct box *box, const char *path, enum box_write_mode mode, box_file_fn fn,
+                   void *arg);
+int box_file_commit(struct box *box, uint32_t token, box_file_fn fn, void *arg);
+void box_file_abort(struct box *box, uint32_t token);

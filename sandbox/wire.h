@@ -1,0 +1,87 @@
+#pragma once
+#include <stdint.h>
+
+#include "base/limits.h"
+
+/* What the server and pid 1 of a box say to each other, over a SOCK_SEQPACKET pair: one struct a
+ * packet, at most one descriptor beside it. pid 1 is our own program (sandbox/init), the guest can
+ * neither read its memory nor send on its socket; the server still checks what it receives.
+ *
+ * All pids are those of the box's pid namespace. */
+
+/* Descriptors that pid 1 starts with. */
+enum { WIRE_INIT_FD = 3, WIRE_CONFIG_FD = 4 };
+
+enum wire_op {
+    WIRE_START_ZYGOTE, /* fd: the zygote's control socket. Answer: pid */
+    WIRE_WATCH,        /* pid, tag, role. From now on its end is reported */
+    WIRE_SIGNAL,       /* pid, signal: a watched process */
+    WIRE_KILL_TAG,     /* tag: everything with that tag, watched or not, but checkpoints */
+    WIRE_OPEN_READ,    /* path. Answer: fd, file */
+    WIRE_OPEN_WRITE,   /* path, mode. Answer: fd, file, token */
+    WIRE_COMMIT,       /* token: what was written takes its name */
+    WIRE_ABORT,        /* token */
+    WIRE_OP_COUNT,
+};
+
+enum wire_event {
+    WIRE_ANSWER, /* to the request with this id; error is an errno value or 0 */
+    WIRE_EXITED, /* pid, status as of waitpid(2) */
+    WIRE_MEMORY, /* the watchdog killed pid: all processes together used memory_bytes */
+    WIRE_EVENT_COUNT,
+};
+
+enum wire_role { WIRE_ROLE_SESSION, WIRE_ROLE_CHECKPOINT };
+
+enum wire_write_mode { WIRE_WRITE_OVERWRITE, WIRE_WRITE_CREATE, WIRE_WRITE_APPEND };
+
+struct wire_request {
+    uint32_t op; /* enum wire_op */
+    uint32_t id;
+    int32_t pid;
+    uint32_t tag; /* RLIMIT_MSGQUEUE of the processes of one session */
+    uint32_t role;
+    int32_t signal;
+    uint32_t mode;
+    uint32_t token;
+    char path[LIMIT_PATH_BYTES]; /* NUL-terminated; a packet may end behind the NUL */
+};
+
+struct wire_file {
+    uint32_t mode; /* st_mode */
+    uint32_t existed;
+    uint64_t size_bytes;
+};
+
+struct wire_reply {
+    uint32_t event; /* enum wire_event */
+    uint32_t id;
+    int32_t error;
+    int32_t pid;
+    int32_t status;
+    uint32_t token;
+    uint64_t memory_bytes;
+    struct wire_file file;
+};
+
+/* The box's settings for pid 1, in a sealed memfd at WIRE_CONFIG_FD: this head, then the two filter
+ * programs (struct sock_filter), then strings of the zygote's argv and environment, each with its
+ * NUL. */
+#define WIRE_CONFIG_MAGIC 0x53504950U
+
+struct wire_config {
+    uint32_t magic;
+    uint32_t argc;
+    uint32_t envc;
+    uint32_t filter_arguments_count; /* instructions of each program */
+    uint32_t filter_names_count;
+    uint32_t strings_bytes;
+    uint32_t pids_max;           /* RLIMIT_NPROC where no cgroup counts processes, else 0 */
+    uint64_t watch_memory_bytes; /* watchdog limit where no cgroup counts memory, else 0 */
+    uint64_t file_bytes;         /* RLIMIT_FSIZE */
+};
+
+/* Tags: the zygote's, then one a session, counting down. RLIMIT_MSGQUEUE is free to carry them
+ * because POSIX message queues are refused; a process can lower its tag, never raise it
+ * (setrlimit(2)), and a tag that no session has is killed with any session. */
+#define WIRE_TAG_ZYGOTE 65535U

@@ -1,0 +1,5 @@
+#pragma once
+#include "base/embed.h"
+
+/* The files NAME.input.json, in order; ends with a NULL name. Generated at build time. */
+extern const struct embedded schema_catalog[];

@@ -1,0 +1,27 @@
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+
+/* The declared subset of JSON Schema 2020-12. Anything else in a schema file fails a test. */
+
+enum keyword_type {
+    KEYWORD_TYPE_ANY,
+    KEYWORD_TYPE_ARRAY,
+    KEYWORD_TYPE_BOOLEAN,
+    KEYWORD_TYPE_INTEGER,
+    KEYWORD_TYPE_NUMBER,
+    KEYWORD_TYPE_OBJECT,
+    KEYWORD_TYPE_STRING,
+    KEYWORD_TYPE_COUNT,
+};
+
+/* The value of the schema's "type"; KEYWORD_TYPE_ANY when there is none. */
+enum keyword_type keyword_type(const json_t *schema);
+
+/* "a string", "an integer", … */
+const char *keyword_type_article(enum keyword_type type);
+
+bool keyword_type_matches(enum keyword_type type, const json_t *value);
+
+/* Whether required names key. */
+bool keyword_requires(const json_t *schema, const char *key);

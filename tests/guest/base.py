@@ -1,0 +1,43 @@
+"""Runs each test class once for every interpreter in SANDPIPER_TEST_PYTHONS."""
+import unittest
+
+import fake_server
+
+
+class GuestCase(unittest.TestCase):
+    """One zygote a class, one fresh session a test. Concrete classes come from `each_python`."""
+
+    python = None
+    preload = ""
+    options = ""
+
+    @classmethod
+    def setUpClass(cls):
+        if cls.python is None:
+            raise unittest.SkipTest("base class")
+        cls.guest = fake_server.Guest(cls.python, cls.preload, cls.options)
+        cls.addClassCleanup(cls.guest.close)
+
+    def setUp(self):
+        self.session = self.guest.session()
+
+    def run_ok(self, code, **more):
+        reply = self.session.run(code, **more)
+        self.assertEqual(reply.status, "ok", reply)
+        return reply
+
+    def value(self, code, **more):
+        return self.run_ok(code, **more).value
+
+    def version(self):
+        return tuple(int(part) for part in self.guest.ready["python"][0].split(".")[:2])
+
+
+def each_python(namespace):
+    """Replaces the GuestCase classes of a test module by one for each interpreter."""
+    for name, case in list(namespace.items()):
+        if isinstance(case, type) and issubclass(case, GuestCase) and case is not GuestCase:
+            del namespace[name]
+            for number, python in enumerate(fake_server.PYTHONS):
+                made = type("%s_%d" % (name, number), (case,), {"python": python, "__module__": case.__module__})
+                namespace[made.__name__] = made

@@ -1,0 +1,152 @@
+"""A stand-in for the server: starts the driver of this tree and speaks its frames."""
+import array
+import os
+import pathlib
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+DRIVER = pathlib.Path(__file__).resolve().parents[2] / "guest" / "driver.py"
+PYTHONS = [p for p in os.environ.get("SANDPIPER_TEST_PYTHONS", sys.executable).split(":") if p]
+WAIT = 30
+
+
+def pack(*fields):
+    body = b""
+    for field in fields:
+        field = field if isinstance(field, bytes) else str(field).encode("utf-8", "surrogatepass")
+        body += len(field).to_bytes(4, "little") + field
+    return len(body).to_bytes(4, "little") + body
+
+
+def read_exactly(sock, size):
+    data = b""
+    while len(data) < size:
+        chunk = sock.recv(size - len(data))
+        if not chunk:
+            raise EOFError
+        data += chunk
+    return data
+
+
+def read_frame(sock):
+    """(verb, {key: [text, ...]})"""
+    payload, fields, at = read_exactly(sock, int.from_bytes(read_exactly(sock, 4), "little")), [], 0
+    while at < len(payload):
+        size = int.from_bytes(payload[at : at + 4], "little")
+        fields.append(payload[at + 4 : at + 4 + size].decode())
+        at += 4 + size
+    found = {}
+    for key, value in zip(fields[1::2], fields[2::2]):
+        found.setdefault(key, []).append(value)
+    return fields[0], found
+
+
+class Reply:
+    def __init__(self, fields, out, err):
+        self.fields, self.out, self.err = fields, out, err
+
+    def __getattr__(self, key):
+        return self.fields.get(key, [None])[0]
+
+    def all(self, key):
+        return self.fields.get(key, [])
+
+    def __repr__(self):
+        return "Reply(%r, out=%r, err=%r)" % (self.fields, self.out, self.err)
+
+
+class Session:
+    def __init__(self, zygote, name="default"):
+        self.sock, theirs = socket.socketpair()
+        self.out, out = os.pipe()
+        self.err, err = os.pipe()
+        fds = array.array("i", [theirs.fileno(), out, err])
+        zygote.sendmsg(
+            [pack("session", "name", name, "tag", 4242)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
+        )
+        theirs.close()
+        os.close(out)
+        os.close(err)
+        self.sock.settimeout(WAIT)
+        verb, fields = read_frame(self.sock)
+        assert verb == "hello", verb
+        self.pid, self.cell = int(fields["pid"][0]), 0
+
+    def send(self, code, **more):
+        self.cell += 1
+        fields = ["run", "cell", self.cell, "code", code]
+        for key, value in more.items():
+            fields += [key, value]
+        self.sock.sendall(pack(*fields))
+
+    def receive(self):
+        out, err, end = b"", b"", time.monotonic() + WAIT
+        while True:
+            ready = select.select([self.sock, self.out, self.err], [], [], max(0, end - time.monotonic()))[0]
+            if not ready:
+                raise TimeoutError("no result from the session")
+            if self.out in ready:
+                out += os.read(self.out, 1 << 16)
+            if self.err in ready:
+                err += os.read(self.err, 1 << 16)
+            if self.sock in ready and self.out not in ready and self.err not in ready:
+                verb, fields = read_frame(self.sock)
+                assert verb == "result", verb
+                for fd in (self.out, self.err):
+                    while select.select([fd], [], [], 0)[0]:
+                        chunk = os.read(fd, 1 << 16)
+                        if not chunk:
+                            break
+                        out, err = (out + chunk, err) if fd == self.out else (out, err + chunk)
+                return Reply(fields, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+    def run(self, code, **more):
+        self.send(code, **more)
+        return self.receive()
+
+    def interrupt(self):
+        os.kill(self.pid, signal.SIGINT)
+
+    def close(self):
+        self.sock.close()
+        for fd in (self.out, self.err):
+            os.close(fd)
+
+
+class Guest:
+    """One zygote with a scratch workspace."""
+
+    def __init__(self, python=PYTHONS[0], preload="", options=""):
+        self.folder = tempfile.TemporaryDirectory()
+        self.sock, theirs = socket.socketpair()
+        self.sock.settimeout(WAIT)
+
+        def place():
+            os.dup2(theirs.fileno(), 3)
+
+        env = {"PATH": os.environ["PATH"], "HOME": self.folder.name, "LANG": "C.UTF-8"}
+        self.process = subprocess.Popen(
+            [python, str(DRIVER), preload, options], cwd=self.folder.name, env=env, pass_fds=[3],
+            preexec_fn=place, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=None if os.environ.get("GUEST_DEBUG") else subprocess.DEVNULL,
+        )
+        theirs.close()
+        verb, self.ready = read_frame(self.sock)
+        assert verb == "ready", verb
+        self.sessions = []
+
+    def session(self, name="default"):
+        self.sessions.append(Session(self.sock, name))
+        return self.sessions[-1]
+
+    def close(self):
+        for session in self.sessions:
+            session.close()
+        self.sock.close()
+        self.process.wait(WAIT)
+        self.folder.cleanup()

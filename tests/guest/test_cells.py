@@ -1,0 +1,135 @@
+"""Cells as language: values, namespace, await, fences, stdin, spawned processes."""
+import textwrap
+
+from base import GuestCase, each_python
+
+
+class Cells(GuestCase):
+    def test_last_expression_is_the_value(self):
+        self.assertEqual(self.value("1 + 1"), "2")
+        self.assertEqual(self.value("a = 3; a * 2"), "6")
+        self.assertEqual(self.value("a  # a comment"), "3")
+        self.assertIsNone(self.value("None"))
+        self.assertIsNone(self.value("b = 1"))
+        self.assertEqual(self.value("'x'"), "'x'")
+        self.assertEqual(self.value("_"), "'x'")
+
+    def test_empty_cells(self):
+        for code in ("", "\n\n", "# only a comment", "pass"):
+            reply = self.run_ok(code)
+            self.assertEqual((reply.value, reply.out, reply.err), (None, "", ""))
+
+    def test_state_lasts(self):
+        self.run_ok("import math\ndef area(r): return math.pi * r * r\nr = 2")
+        self.assertEqual(self.value("round(area(r), 3)"), "12.566")
+        self.assertEqual(self.value("__name__"), "'__main__'")
+
+    def test_two_sessions_share_nothing(self):
+        other = self.guest.session("other")
+        self.run_ok("secret = 1")
+        self.assertEqual(other.run("secret").error_type, "NameError")
+
+    def test_output_in_order(self):
+        reply = self.run_ok("import subprocess\nprint('a')\nsubprocess.run(['echo', 'b'])\nprint('c')")
+        self.assertEqual(reply.out, "a\nb\nc\n")
+        reply = self.run_ok("import os\nprint('a')\n_ = os.system('echo b')\nprint('c')")
+        self.assertEqual(reply.out, "a\nb\nc\n")
+
+    def test_lone_surrogates_pass(self):
+        self.assertEqual(self.run_ok(r"print('\ud800')").out, "\\ud800\n")
+        self.assertEqual(self.value(r"'\ud800'"), r"'\ud800'")
+        reply = self.session.run(r"raise ValueError('\ud800')")
+        self.assertIn("\\ud800", reply.error_message)
+
+    def test_await(self):
+        self.assertEqual(self.value("import asyncio\nawait asyncio.sleep(0.001, 'done')"), "'done'")
+        self.assertEqual(self.value("x = await asyncio.sleep(0.001, 5)\nx"), "5")
+        self.assertEqual(self.value("async def f(): return 7\nasyncio.run(f())"), "7")
+        self.assertEqual(self.value("await f()"), "7")
+
+    def test_tasks_live_between_cells(self):
+        self.run_ok("import asyncio\nq = asyncio.Queue()\nasync def w(): await q.put(await asyncio.sleep(0.01, 1))")
+        self.run_ok("t = asyncio.ensure_future(w())\nawait asyncio.sleep(0)")
+        self.assertEqual(self.value("await q.get()"), "1")
+
+    def test_future_flags_are_kept(self):
+        self.run_ok("from __future__ import annotations")
+        self.assertEqual(self.value("def f(x: Undefined): pass\nf.__annotations__"), "{'x': 'Undefined'}")
+
+    def test_fences_and_tags(self):
+        self.assertEqual(self.value("```python\n1 + 2\n```"), "3")
+        self.assertEqual(self.value("\n```\n1 + 3\n```\n"), "4")
+        self.assertEqual(self.value("<execute_python>\n1 + 4\n</execute_python>"), "5")
+        self.assertEqual(self.value("<execute_python>1 + 5</execute_python>"), "6")
+        self.assertEqual(self.session.run("```python\nx = 1\n1/0\n```").error_line, "3")
+
+    def test_fences_inside_code_stay(self):
+        self.assertEqual(self.value('s = """```python\nx\n```"""\nlen(s)'), "15")
+
+    def test_indented_code(self):
+        self.assertEqual(self.value("    x = 1\n    if x:\n        x = 2\n    x"), "2")
+
+    def test_magics_get_a_hint(self):
+        for code, word in (("!ls", "subprocess"), ("%pip install x", "install"), ("%matplotlib inline", "magic")):
+            reply = self.session.run(code)
+            self.assertEqual(reply.error_type, "SyntaxError")
+            self.assertIn(word, reply.hint)
+
+    def test_source_of_functions_and_classes(self):
+        self.run_ok("def f():\n    return 1\n")
+        self.run_ok("class C:\n    x = 1\n    def m(self):\n        return 2\n")
+        self.run_ok("import inspect")
+        self.assertEqual(self.run_ok("print(inspect.getsource(f))").out, "def f():\n    return 1\n\n")
+        self.assertIn("def m(self)", self.run_ok("print(inspect.getsource(C))").out)
+
+    def test_main_module(self):
+        self.assertEqual(self.value("import __main__\n__main__.__dict__ is globals()"), "True")
+        self.assertEqual(self.value("hasattr(__main__, '__file__')"), "False")
+        self.assertEqual(self.value("import sys\n[m for m in sys.modules if 'sandpiper' in m]"), "[]")
+        self.run_ok("if __name__ == '__main__':\n    ran = True")
+        self.assertEqual(self.value("ran"), "True")
+
+    def test_pickle_and_dataclass(self):
+        self.run_ok("import pickle, dataclasses\n@dataclasses.dataclass\nclass P:\n    x: int")
+        self.assertEqual(self.value("pickle.loads(pickle.dumps(P(3)))"), "P(x=3)")
+
+    def test_multiprocessing(self):
+        self.run_ok("import multiprocessing as mp\nN = 10\nprint('once')")
+        self.run_ok("def square(x):\n    return x * x + N\nclass Box:\n    pass")
+        for method in ("fork", "spawn", "forkserver"):
+            code = "with mp.get_context('%s').Pool(2) as p: r = p.map(square, [1, 2])\nr"
+            reply = self.run_ok(code % method)
+            self.assertEqual((reply.value, reply.out), ("[11, 14]", ""), method)
+
+    def test_definitions_made_after_a_spawn(self):
+        self.run_ok("import multiprocessing as mp\ndef f(x): return x + 1")
+        self.assertEqual(self.value("c = mp.get_context('spawn')\nwith c.Pool(1) as p: r = p.map(f, [1])\nr"), "[2]")
+        self.run_ok("def f(x): return x + 2")
+        self.assertEqual(self.value("with c.Pool(1) as p: r = p.map(f, [1])\nr"), "[3]")
+
+    def test_input(self):
+        reply = self.session.run("input()")
+        self.assertEqual(reply.error_type, "EOFError")
+        self.assertIn("`stdin`", reply.error_message)
+        self.assertEqual(self.value("input(), input()", stdin="a\nb\n"), "('a', 'b')")
+        self.assertEqual(self.value("import sys\nsys.stdin.read()"), "''")
+        reply = self.run_ok("import subprocess\nsubprocess.run(['cat'])\nNone", stdin="through")
+        self.assertEqual(reply.out, "through")
+        self.assertEqual(self.run_ok("subprocess.run(['cat'])\nNone").out, "")
+
+    def test_warnings_come_once_a_cell(self):
+        code = "import warnings\nfor i in range(3): warnings.warn('old')"
+        self.assertEqual(self.run_ok(code).err.count("UserWarning: old"), 1)
+        self.assertEqual(self.run_ok(code).err.count("UserWarning: old"), 1)
+
+    def test_import_of_a_workspace_file(self):
+        self.run_ok("open('helper_mod.py', 'w').write('v = 5')")
+        self.assertEqual(self.value("import helper_mod; helper_mod.v"), "5")
+
+    def test_long_session_of_text(self):
+        big = textwrap.dedent("x%d = %d\n")
+        self.run_ok("".join(big % (i, i) for i in range(5000)))
+        self.assertEqual(self.value("x4999"), "4999")
+
+
+each_python(globals())

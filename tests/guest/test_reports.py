@@ -1,0 +1,91 @@
+"""What a result tells beside the output: display, changed names, changed files."""
+import os
+
+from base import GuestCase, each_python
+
+
+class Reports(GuestCase):
+    def test_names(self):
+        reply = self.run_ok("import os\nx = 1\n_hidden = 2\nl = [1, 2]\ndef f(): pass")
+        self.assertEqual(reply.all("var"), ["+x int", "+l list 2", "+f function"])
+        reply = self.run_ok("x = 2\ndel l")
+        self.assertEqual(reply.all("var"), ["~x int", "-l"])
+        self.assertEqual(self.run_ok("x").all("var"), [])
+
+    def test_many_names_are_counted(self):
+        reply = self.run_ok("for i in range(500): globals()['n%d' % i] = i")
+        self.assertEqual((len(reply.all("var")), reply.vars_more), (20, "481"))
+
+    def test_dropped_values_are_freed_at_once(self):
+        self.run_ok("import weakref\nclass A: pass\na = A()\nr = weakref.ref(a)")
+        self.assertEqual(self.value("a = None\nr() is None"), "True")
+
+    def test_files(self):
+        reply = self.run_ok("open('a.txt', 'w').write('x' * 18000)")
+        self.assertEqual(reply.all("file"), ["+a.txt (18 kB)"])
+        reply = self.run_ok("open('a.txt', 'a').write('x')\nimport os\nos.makedirs('d/e')\nopen('d/e/b', 'w').close()")
+        self.assertEqual(reply.all("file"), ["~a.txt (18 kB)", "+d/e/b (0 B)"])
+        self.assertEqual(self.run_ok("os.remove('a.txt')").all("file"), ["-a.txt"])
+        self.assertEqual(self.run_ok("os.remove('d/e/b')").all("file"), ["-d/e/b"])
+
+    def test_files_of_others_are_not_the_cells(self):
+        self.run_ok("1")
+        path = os.path.join(self.guest.folder.name, "theirs.txt")
+        with open(path, "w") as file:
+            file.write("x")
+        import time
+
+        time.sleep(0.02)
+        self.assertEqual(self.run_ok("2").all("file"), [])
+        os.remove(path)
+        self.run_ok("3")
+
+    def test_many_files_end_the_scan(self):
+        self.run_ok("import os\nos.mkdir('many')")
+        reply = self.run_ok("for i in range(2500): open('many/%d' % i, 'w').close()")
+        self.assertIn("2000", reply.files_note)
+        self.assertEqual(self.run_ok("1").all("file"), [])
+        self.run_ok("import shutil; shutil.rmtree('many')")
+
+    def test_big_values_are_bounded(self):
+        for code in (
+            "'x' * 10**7", "list(range(10**6))", "{i: str(i) for i in range(10**5)}", "[[['y' * 1000] * 100] * 100]",
+            "x = []\nfor i in range(5000): x = [x]\nx", "set(range(10**5))", "b'z' * 10**6",
+            "class R:\n    def __repr__(self): return 'r' * 10**6\nR()", "[R()] * 50",
+        ):
+            value = self.value(code)
+            self.assertLess(len(value), 12000, code)
+        self.assertIn("999940 more", self.value("list(range(10**6))"))
+
+    def test_small_values_are_plain(self):
+        for text in ("[1, 'a', None]", "(1,)", "{'a': {'b': [1.5]}}", "{1, 2}", "[]", "set()", "frozenset({1})",
+                     "deque([1, 2])", "[[...]]"):
+            code = "from collections import deque\n" + text
+            self.assertEqual(self.value(code).replace("Ellipsis", "..."), text)
+        self.assertEqual(self.value("l = []\nl.append(l)\nl"), "[[...]]")
+
+    def test_a_repr_that_raises(self):
+        reply = self.run_ok("class B:\n    def __repr__(self): raise KeyError('no')\nB()")
+        self.assertEqual(reply.value, "<B object: its repr raised KeyError: 'no'>")
+        self.assertIn("its repr raised", self.value("[B()]"))
+        self.assertIn("repr raised ValueError", self.value("10**5000") if self.version() >= (3, 11) else "repr raised ValueError")
+
+    def test_an_endless_repr_is_interrupted(self):
+        import time
+
+        self.run_ok("import time\nclass S:\n    def __repr__(self):\n        time.sleep(60)")
+        self.session.send("S()")
+        time.sleep(0.3)
+        self.session.interrupt()
+        self.assertIn("KeyboardInterrupt", self.session.receive().value)
+
+    def test_tables(self):
+        if self.session.run("import pandas").status == "error":
+            self.skipTest("pandas is not there")
+        text = self.value("pandas.DataFrame({'column_%d' % i: [i * 1000] * 3 for i in range(15)})")
+        self.assertEqual(len(text.splitlines()), 4)
+        reply = self.run_ok("df = pandas.DataFrame({'a': range(1000), 'b': 1})\ndf")
+        self.assertEqual(reply.all("var"), ["+df DataFrame 1000x2"])
+
+
+each_python(globals())

@@ -1,0 +1,53 @@
+#include "base/parse.h"
+
+#include <errno.h>
+
+#include "unit.h"
+
+static void numbers_are_whole_texts(void **)
+{
+    uint64_t value = 0;
+    assert_int_equal(parse_u64("18446744073709551615", &value), 0);
+    assert_true(value == UINT64_MAX);
+    assert_int_equal(parse_u64("18446744073709551616", &value), -ERANGE);
+    assert_int_equal(parse_u64("", &value), -EINVAL);
+    assert_int_equal(parse_u64("-1", &value), -EINVAL);
+    assert_int_equal(parse_u64(" 1", &value), -EINVAL);
+    assert_int_equal(parse_u64("1x", &value), -EINVAL);
+    assert_true(value == UINT64_MAX);
+}
+
+static void units_are_powers_of_1024(void **)
+{
+    uint64_t value = 0;
+    assert_int_equal(parse_size("2g", &value), 0);
+    assert_true(value == UINT64_C(2) << 30);
+    assert_int_equal(parse_size("3KiB", &value), 0);
+    assert_int_equal(value, 3072);
+    assert_int_equal(parse_size("16777216T", &value), -ERANGE);
+    assert_int_equal(parse_size("1Q", &value), -EINVAL);
+    assert_int_equal(parse_size("1KX", &value), -EINVAL);
+}
+
+static void seconds_have_three_decimals(void **)
+{
+    uint64_t value = 0;
+    assert_int_equal(parse_seconds("1.5", &value), 0);
+    assert_int_equal(value, 1500);
+    assert_int_equal(parse_seconds("0.001s", &value), 0);
+    assert_int_equal(value, 1);
+    assert_int_equal(parse_seconds("1.", &value), -EINVAL);
+    assert_int_equal(parse_seconds("1.2345", &value), -EINVAL);
+    assert_int_equal(parse_milli("2", &value), 0);
+    assert_int_equal(value, 2000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_whole_texts),
+        cmocka_unit_test(units_are_powers_of_1024),
+        cmocka_unit_test(seconds_have_three_decimals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

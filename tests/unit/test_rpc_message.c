@@ -1,0 +1,141 @@
+#include "rpc/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit.h"
+
+static struct span span_of(const char *text)
+{
+    return (struct span){text, strlen(text)};
+}
+
+/* Parses one line and compares kind and id (as JSON text, NULL: none). */
+static void expect(const char *line, enum message_kind kind, const char *id)
+{
+    enum rpc_code code = RPC_PARSE_ERROR;
+    const char *problem = NULL;
+    struct rpc_id rescued = {};
+    struct message message = {};
+    json_t *value = message_parse(span_of(line), &code, &problem, &rescued);
+    assert_non_null(value);
+    message_classify(value, span_of(line), &message);
+    assert_int_equal(message.kind, kind);
+    assert_int_equal(message.id.size, id ? strlen(id) : 0);
+    if (id) {
+        assert_memory_equal(message.id.token, id, message.id.size);
+    }
+    message_done(&message);
+    json_decref(value);
+}
+
+static void expect_refused(const char *line, enum rpc_code wanted, const char *id)
+{
+    enum rpc_code code = RPC_PARSE_ERROR;
+    const char *problem = NULL;
+    struct rpc_id rescued = {};
+    assert_null(message_parse(span_of(line), &code, &problem, &rescued));
+    assert_int_equal(code, wanted);
+    assert_non_null(problem);
+    assert_int_equal(rescued.size, id ? strlen(id) : 0);
+    if (id) {
+        assert_memory_equal(rescued.token, id, rescued.size);
+    }
+    rpc_id_done(&rescued);
+}
+
+static void kinds_are_told_apart(void **)
+{
+    expect("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}", MESSAGE_REQUEST, "1");
+    expect("{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":null}", MESSAGE_NOTIFICATION, NULL);
+    expect("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", MESSAGE_RESPONSE, "1");
+    expect("{\"jsonrpc\":\"2.0\",\"error\":{}}", MESSAGE_RESPONSE, NULL);
+    expect("{\"jsonrpc\":\"2.0\",\"id\":1}", MESSAGE_INVALID, "1");
+    expect("{\"jsonrpc\":\"1.0\",\"id\":6,\"method\":\"ping\"}", MESSAGE_INVALID, "6");
+    expect("{\"id\":7,\"method\":\"ping\"}", MESSAGE_INVALID, "7");
+    expect("{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":5}", MESSAGE_INVALID, "9");
+    expect("{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"ping\\u0000\"}", MESSAGE_INVALID, "9");
+    expect("42", MESSAGE_INVALID, NULL);
+}
+
+static void ids_come_back_as_they_were(void **)
+{
+    expect("{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"p\"}", MESSAGE_REQUEST, "0");
+    expect("{\"jsonrpc\":\"2.0\",\"id\":\"\",\"method\":\"p\"}", MESSAGE_REQUEST, "\"\"");
+    expect("{\"jsonrpc\":\"2.0\",\"id\":-9223372036854775808,\"method\":\"p\"}", MESSAGE_REQUEST,
+           "-9223372036854775808");
+    expect(
+        "{\"params\":{\"id\":[1e3,{}]},\"jsonrpc\":\"2.0\",\"id\" : 123456789012345678901234567890 "
+        ","
+        "\"method\":\"p\"}",
+        MESSAGE_REQUEST, "123456789012345678901234567890");
+    expect("{\"jsonrpc\":\"2.0\",\"id\":\"\\u0061\\u2028\",\"method\":\"p\"}", MESSAGE_REQUEST,
+           "\"a\\u2028\"");
+}
+
+static void other_ids_are_invalid(void **)
+{
+    expect("{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"p\"}", MESSAGE_INVALID, NULL);
+    expect("{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"p\"}", MESSAGE_INVALID, NULL);
+    expect("{\"jsonrpc\":\"2.0\",\"id\":1.0,\"method\":\"p\"}", MESSAGE_INVALID, NULL);
+    expect("{\"jsonrpc\":\"2.0\",\"id\":true,\"method\":\"p\"}", MESSAGE_INVALID, NULL);
+    expect("{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"p\"}", MESSAGE_INVALID, NULL);
+}
+
+static void bad_text_is_a_parse_error(void **)
+{
+    expect_refused("this is not json", RPC_PARSE_ERROR, NULL);
+    expect_refused("{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":", RPC_PARSE_ERROR, NULL);
+    expect_refused("{\"id\":1} {}", RPC_PARSE_ERROR, NULL);
+    expect_refused("{\"id\":\"\xFF\"}", RPC_PARSE_ERROR, NULL);
+    expect_refused("{\"id\":\"\\ud800\"}", RPC_PARSE_ERROR, NULL);
+}
+
+static void good_json_that_we_refuse_keeps_its_id(void **)
+{
+    expect_refused("{\"id\":5,\"a\":1,\"a\":2}", RPC_INVALID_REQUEST, "5");
+    expect_refused("{\"a\":1e999,\"id\":\"x\"}", RPC_INVALID_REQUEST, "\"x\"");
+}
+
+static void depth_at_the_limit_passes_one_over_fails(void **)
+{
+    char line[1200] = "";
+    for (unsigned depth = 256; depth <= 257; depth++) {
+        size_t n = 0;
+        memset(line, 0, sizeof line);
+        memcpy(line, "{\"id\":3,\"a\":", 12);
+        n = 12;
+        memset(line + n, '[', depth - 1);
+        memset(line + n + depth - 1, ']', depth - 1);
+        line[n + 2U * (depth - 1)] = '}';
+        if (depth == 256) {
+            expect(line, MESSAGE_INVALID, "3");
+        } else {
+            expect_refused(line, RPC_INVALID_REQUEST, "3");
+        }
+    }
+}
+
+static void errors_may_have_no_id(void **)
+{
+    struct buf out = BUF_EMPTY;
+    assert_int_equal(message_write_error(&out, &(struct rpc_id){}, RPC_PARSE_ERROR, "no", NULL), 0);
+    assert_int_equal(buf_append(&out, "", 1), 0);
+    assert_string_equal(buf_bytes(&out),
+                        "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32700,\"message\":\"no\"}}");
+    buf_done(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kinds_are_told_apart),
+        cmocka_unit_test(ids_come_back_as_they_were),
+        cmocka_unit_test(other_ids_are_invalid),
+        cmocka_unit_test(bad_text_is_a_parse_error),
+        cmocka_unit_test(good_json_that_we_refuse_keeps_its_id),
+        cmocka_unit_test(depth_at_the_limit_passes_one_over_fails),
+        cmocka_unit_test(errors_may_have_no_id),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

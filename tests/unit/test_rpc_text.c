@@ -1,0 +1,67 @@
+#include "rpc/text.h"
+
+#include <string.h>
+
+#include "base/buf.h"
+#include "unit.h"
+
+static void expect_text(const char *bytes, size_t size, const char *expected)
+{
+    json_t *text = rpc_text(bytes, size);
+    assert_non_null(text);
+    assert_int_equal(json_string_length(text), strlen(expected));
+    assert_string_equal(json_string_value(text), expected);
+    json_decref(text);
+}
+
+static void broken_characters_become_replacements(void **)
+{
+    expect_text("", 0, "");
+    expect_text("h\xC3\xA9", 3, "h\xC3\xA9");
+    expect_text(
+        "a\xFF"
+        "b",
+        3,
+        "a\xEF\xBF\xBD"
+        "b");
+    expect_text("\xC3", 1, "\xEF\xBF\xBD");
+    expect_text("\xE2\x82", 2, "\xEF\xBF\xBD");
+    expect_text(
+        "\xE2\x82"
+        "x",
+        3, "\xEF\xBF\xBDx");
+    expect_text("\xED\xA0\x80", 3, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"); /* a surrogate */
+    expect_text("\xC0\xAF", 2, "\xEF\xBF\xBD\xEF\xBF\xBD");                 /* overlong */
+    expect_text("\xF4\x90\x80\x80", 4,
+                "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"); /* past U+10FFFF */
+}
+
+static void dump_splits_no_line(void **)
+{
+    static const char bytes[] = "a\n\x1b\x7f\xC2\x85\xE2\x80\xA8\xE2\x80\xA9\xE2\x80\xAA\xC3\xA9\"";
+    struct buf out = BUF_EMPTY;
+    json_t *text = rpc_text(bytes, sizeof bytes - 1);
+    assert_int_equal(rpc_text_dump(&out, text), 0);
+    assert_int_equal(buf_append(&out, "", 1), 0);
+    assert_string_equal(buf_bytes(&out),
+                        "\"a\\n\\u001B\\u007F\\u0085\\u2028\\u2029\xE2\x80\xAA\xC3\xA9\\\"\"");
+    json_decref(text);
+    buf_done(&out);
+}
+
+static void nul_survives(void **)
+{
+    json_t *text = rpc_text("a\0\xFF", 3);
+    assert_int_equal(json_string_length(text), 5);
+    json_decref(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(broken_characters_become_replacements),
+        cmocka_unit_test(dump_splits_no_line),
+        cmocka_unit_test(nul_survives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

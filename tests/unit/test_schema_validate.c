@@ -1,0 +1,134 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "schema/schema.h"
+#include "unit.h"
+
+/* Checks arguments of a tool and compares all violations, one "pointer: text" a line. */
+static void expect(const char *tool, const char *arguments, const char *expected)
+{
+    struct schema_violation violations[8];
+    char text[8 * sizeof(struct schema_violation)] = "";
+    json_t *value = json_loads(arguments, JSON_DECODE_ANY, NULL);
+    assert_non_null(value);
+    size_t count = schema_validate(schema_input(tool), value, violations, 8);
+    for (size_t i = 0; i < count && i < 8; i++) {
+        size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof text - used, "%s: %s\n", violations[i].pointer,
+                       violations[i].text);
+    }
+    assert_string_equal(text, expected);
+    json_decref(value);
+}
+
+static void valid_arguments_pass(void **)
+{
+    expect("run_python", "{\"code\":\"1\"}", "");
+    expect("run_python",
+           "{\"code\":\"\",\"timeout_s\":2,\"stdin\":\"x\",\"reset\":true,\"session\":\"a-b.c_1\"}",
+           "");
+    expect("read_file", "{\"path\":\"a\",\"start_line\":-3,\"end_line\":4.0}", "");
+    expect("write_file", "{\"path\":\"a\",\"content\":\"\",\"mode\":\"append\"}", "");
+}
+
+static void null_of_an_optional_property_is_absent(void **)
+{
+    expect("run_python", "{\"code\":\"1\",\"timeout_s\":null,\"session\":null}", "");
+    expect(
+        "run_python", "{\"code\":null}",
+        "/code: is required, got null; send a string: Python code to run, as in a notebook cell: "
+        "the value of a last-line expression is shown.\n");
+}
+
+static void all_violations_are_told_at_once(void **)
+{
+    expect("run_python", "{\"timeout_s\":\"abc\",\"reset\":1,\"session\":\"a b\",\"zzzzz\":1}",
+           "/code: is required but missing; send a string: Python code to run, as in a notebook "
+           "cell: the value of a last-line expression is shown.\n"
+           "/timeout_s: must be a number, got string \"abc\"\n"
+           "/reset: must be true or false, got number 1\n"
+           "/session: must match ^[A-Za-z0-9_.-]{1,64}$, got string \"a b\"\n"
+           "/zzzzz: unknown argument. Known arguments: code, timeout_s, stdin, reset, session\n");
+}
+
+static void unknown_argument_gets_a_near_match(void **)
+{
+    expect("run_python", "{\"code\":\"1\",\"timeout\":3}",
+           "/timeout: unknown argument, did you mean \"timeout_s\"? Known arguments: code, "
+           "timeout_s, stdin, reset, session\n");
+    expect("write_file", "{\"path\":\"a\",\"content\":\"\",\"file_path\":\"b\"}",
+           "/file_path: unknown argument, did you mean \"path\"? Known arguments: path, content, "
+           "encoding, mode, session\n");
+}
+
+static void ranges_and_choices(void **)
+{
+    expect("run_python", "{\"code\":\"1\",\"timeout_s\":0}",
+           "/timeout_s: must be at least 0.1, got number 0\n");
+    expect("read_file", "{\"path\":\"\"}", "/path: must have at least 1 characters, got 0\n");
+    expect("read_file", "{\"path\":\"a\",\"start_line\":1.5}",
+           "/start_line: must be an integer, got number 1.5\n");
+    expect("write_file", "{\"path\":\"a\",\"content\":\"\",\"mode\":\"w\"}",
+           "/mode: must be one of \"overwrite\", \"create\", \"append\", got string \"w\"\n");
+    expect("write_file", "[]", ": must be an object, got an array\n");
+}
+
+static void hostile_names_and_values_are_bounded(void **)
+{
+    json_t *value = json_object();
+    struct schema_violation violation;
+    char key[1000];
+    memset(key, '/', sizeof key - 1);
+    key[sizeof key - 1] = '\0';
+    assert_int_equal(json_object_set_new(value, "code", json_integer(1)), 0);
+    assert_int_equal(json_object_set_new(value, key, json_null()), 0);
+    assert_int_equal(json_object_set_new(value, "session", json_string(key)), 0);
+    assert_int_equal(schema_validate(schema_input("run_python"), value, &violation, 1), 3);
+    assert_int_equal(schema_validate(schema_input("run_python"), value, NULL, 0), 3);
+    json_decref(value);
+    /* A NUL must not hide the rest of a string from the pattern. */
+    value = json_pack("{s:s, s:s#}", "code", "", "session", "a\0 b", 4);
+    assert_int_equal(schema_validate(schema_input("run_python"), value, NULL, 0), 1);
+    json_decref(value);
+}
+
+static void expect_coerced(const char *schema_text, const char *before, const char *after)
+{
+    json_t *schema = json_loads(schema_text, 0, NULL);
+    json_t *value = json_loads(before, 0, NULL);
+    json_t *wanted = json_loads(after, 0, NULL);
+    json_t *coerced = schema_coerce(schema, value);
+    assert_true(json_equal(coerced, wanted));
+    assert_int_equal(coerced == value, strcmp(before, after) == 0);
+    json_decref(coerced);
+    json_decref(wanted);
+    json_decref(value);
+    json_decref(schema);
+}
+
+static void what_hosts_send_is_put_right(void **)
+{
+    static const char schema[] =
+        "{\"properties\":{\"n\":{\"type\":\"integer\"},\"l\":{\"type\":"
+        "\"array\",\"items\":{\"type\":\"string\"}},\"r\":{}},"
+        "\"required\":[\"r\"]}";
+    expect_coerced(schema, "{\"n\":3.0,\"l\":\"a\",\"r\":null}",
+                   "{\"n\":3,\"l\":[\"a\"],\"r\":null}");
+    expect_coerced(schema, "{\"n\":null,\"r\":1}", "{\"r\":1}");
+    expect_coerced(schema, "{\"n\":3,\"l\":[],\"x\":null}", "{\"n\":3,\"l\":[],\"x\":null}");
+    expect_coerced(schema, "{\"n\":1e300,\"l\":5}", "{\"n\":1e300,\"l\":5}");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(valid_arguments_pass),
+        cmocka_unit_test(null_of_an_optional_property_is_absent),
+        cmocka_unit_test(all_violations_are_told_at_once),
+        cmocka_unit_test(unknown_argument_gets_a_near_match),
+        cmocka_unit_test(ranges_and_choices),
+        cmocka_unit_test(hostile_names_and_values_are_bounded),
+        cmocka_unit_test(what_hosts_send_is_put_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

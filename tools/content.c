@@ -1,0 +1,145 @@
+#include "tools/content.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "rpc/call.h"
+#include "rpc/text.h"
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+json_t *content_text(const char *text, size_t size)
+{
+    return json_pack("{s:s, s:o}", "type", "text", "text", rpc_text(text, size));
+}
+
+json_t *content_image(const void *bytes, size_t size, const char *mime)
+{
+    OWNED(buf_done) struct buf out = BUF_EMPTY;
+    if (content_base64_encode(bytes, size, &out) < 0) {
+        return NULL;
+    }
+    return json_pack("{s:s, s:o, s:s}", "type", "image", "data",
+                     json_stringn(buf_bytes(&out), buf_size(&out)), "mimeType", mime);
+}
+
+void content_answer(struct rpc_call *call, const char *text, size_t size, bool is_error)
+{
+    json_t *content = json_array();
+    if (content && json_array_append_new(content, content_text(text, size)) < 0) {
+        json_decref(content);
+        content = NULL;
+    }
+    rpc_call_result(call, content, NULL, is_error);
+}
+
+void content_refuse(struct rpc_call *call, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    content_answer(call, text, strlen(text), true);
+}
+
+const char *content_size(uint64_t bytes, char out[16])
+{
+    static const char *const units[] = {"kB", "MB", "GB", "TB"};
+    double size = (double)bytes;
+    if (bytes < 1000) {
+        (void)snprintf(out, 16, "%u B", (unsigned)bytes);
+        return out;
+    }
+    unsigned unit = 0;
+    for (size /= 1000; size >= 999.5 && unit < 3; unit++) {
+        size /= 1000;
+    }
+    (void)snprintf(out, 16, size < 9.95 ? "%.1f %s" : "%.0f %s", size, units[unit]);
+    return out;
+}
+
+int content_base64_encode(const void *bytes, size_t size, struct buf *out)
+{
+    const unsigned char *in = bytes;
+    char *space = NULL;
+    size_t length = (size + 2) / 3 * 4;
+    int r = buf_reserve(out, length, &space);
+    if (r < 0) {
+        return r;
+    }
+    char *at = space;
+    for (; size >= 3; size -= 3, in += 3) {
+        uint32_t group = (uint32_t)in[0] << 16 | (uint32_t)in[1] << 8 | in[2];
+        *at++ = alphabet[group >> 18];
+        *at++ = alphabet[group >> 12 & 63];
+        *at++ = alphabet[group >> 6 & 63];
+        *at++ = alphabet[group & 63];
+    }
+    if (size > 0) {
+        uint32_t group = (uint32_t)in[0] << 16 | (size == 2 ? (uint32_t)in[1] << 8 : 0);
+        *at++ = alphabet[group >> 18];
+        *at++ = alphabet[group >> 12 & 63];
+        *at++ = size == 2 ? alphabet[group >> 6 & 63] : '=';
+        *at++ = '=';
+    }
+    buf_commit(out, length);
+    return 0;
+}
+
+static int base64_digit(char c)
+{
+    const char *found = c ? strchr(alphabet, c) : NULL;
+    return found ? (int)(found - alphabet) : -1;
+}
+
+int content_base64_decode(const char *text, size_t size, void **ret_bytes, size_t *ret_size)
+{
+    defer_free unsigned char *bytes = malloc(size / 4 * 3 + 3);
+    size_t count = 0;
+    uint32_t group = 0;
+    unsigned digits = 0;
+    unsigned padding = 0;
+    if (!bytes) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < size; i++) {
+        if (strchr(" \t\r\n", text[i]) && text[i]) {
+            continue;
+        }
+        if (text[i] == '=' && digits >= 2 && digits + padding < 4) {
+            padding++;
+            continue;
+        }
+        int digit = base64_digit(text[i]);
+        if (digit < 0 || padding > 0) {
+            return -EINVAL;
+        }
+        group = group << 6 | (uint32_t)digit;
+        if (++digits == 4) {
+            bytes[count++] = (unsigned char)(group >> 16);
+            bytes[count++] = (unsigned char)(group >> 8);
+            bytes[count++] = (unsigned char)group;
+            digits = 0;
+            group = 0;
+        }
+    }
+    if (digits == 1 || (padding > 0 && digits + padding != 4)) {
+        return -EINVAL;
+    }
+    if (digits >= 2) {
+        group <<= 6 * (4 - digits);
+        bytes[count++] = (unsigned char)(group >> 16);
+        if (digits == 3) {
+            bytes[count++] = (unsigned char)(group >> 8);
+        }
+    }
+    *ret_bytes = take_ptr(bytes);
+    *ret_size = count;
+    return 0;
+}

@@ -1,0 +1,29 @@
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct rpc_call;
+
+/* Content blocks of a tool's answer. */
+
+/* Ends the call with one text block of any bytes. */
+void content_answer(struct rpc_call *call, const char *text, size_t size, bool is_error);
+
+/* Ends the call with a sentence. */
+__attribute__((format(printf, 2, 3))) void content_refuse(struct rpc_call *call, const char *fmt,
+                                                          ...);
+
+/* New: a text block, or an image block of bytes. NULL when there is no memory. */
+json_t *content_text(const char *text, size_t size);
+json_t *content_image(const void *bytes, size_t size, const char *mime);
+
+/* "18 kB", "1.2 MB": decimal units, as people write them. Returns out. */
+const char *content_size(uint64_t bytes, char out[16]);
+
+/* Base64 (RFC 4648, section 4). encode: 0 or -ENOMEM. decode: accepts white space between the
+ * characters; *ret_bytes is the caller's to free. 0, -EINVAL or -ENOMEM. */
+int content_base64_encode(const void *bytes, size_t size, struct buf *out);
+int content_base64_decode(const char *text, size_t size, void **ret_bytes, size_t *ret_size);

@@ -1,0 +1,86 @@
+#include "tools/listing.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "tools/content.h"
+
+enum { LISTING_SHOWN = 500, LISTING_READ = 20000 };
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int append_entry(int dir_fd, const char *name, struct buf *text)
+{
+    struct stat st;
+    char size[16];
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        return 0; /* gone meanwhile */
+    }
+    if (S_ISDIR(st.st_mode)) {
+        return buf_appendf(text, "%s/\n", name);
+    }
+    if (S_ISLNK(st.st_mode)) {
+        char target[256];
+        ssize_t length = readlinkat(dir_fd, name, target, sizeof target - 1);
+        target[length > 0 ? length : 0] = '\0';
+        return buf_appendf(text, "%s -> %s\n", name, target);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return buf_appendf(text, "%s (not a regular file)\n", name);
+    }
+    return buf_appendf(text, "%s (%s)\n", name, content_size((uint64_t)st.st_size, size));
+}
+
+int listing_compose(int dir_fd, const char *path, struct buf *text)
+{
+    DIR *dir = fdopendir(dir_fd);
+    char **names = calloc(LISTING_READ, sizeof *names);
+    size_t count = 0;
+    int r = 0;
+    if (!dir || !names) {
+        r = dir ? -ENOMEM : -errno;
+        free(names);
+        if (dir) {
+            (void)closedir(dir);
+        } else {
+            (void)close(dir_fd);
+        }
+        return r;
+    }
+    const struct dirent *entry = NULL;
+    bool more = false;
+    while (!more && (entry = readdir(dir))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        more = count == LISTING_READ;
+        char *name = more ? NULL : strdup(entry->d_name);
+        if (name) {
+            names[count++] = name;
+        }
+    }
+    qsort(names, count, sizeof *names, compare_names);
+    r = buf_appendf(text, "[directory %s, %zu%s entries]\n", path, count, more ? " or more" : "");
+    for (size_t i = 0; i < count; i++) {
+        if (r == 0 && i < LISTING_SHOWN) {
+            r = append_entry(dirfd(dir), names[i], text);
+        }
+        free(names[i]);
+    }
+    if (r == 0 && count > LISTING_SHOWN) {
+        r = buf_appendf(text, "… and %zu more\n", count - LISTING_SHOWN);
+    }
+    free(names);
+    (void)closedir(dir);
+    return r;
+}

@@ -1,0 +1,8 @@
+#pragma once
+
+struct buf;
+
+/* A folder as text: one entry a line, folders with a slash, files with their size, sorted by name,
+ * bounded. Looks at names through dir_fd only and follows no link. dir_fd: taken.
+ * 0 or -errno. */
+int listing_compose(int dir_fd, const char *path, struct buf *text);

@@ -1,0 +1,30 @@
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* What a run printed: its beginning and its end are kept, the middle is counted, so that a gigabyte
+ * costs no more than a page. Where stdout and stderr are both used, changes between them are
+ * marked. */
+
+struct output {
+    char *head;
+    size_t head_size;
+    char *tail; /* ring, allocated with the first byte that the head does not take */
+    size_t tail_at;
+    uint64_t total;      /* bytes that were printed, without marks */
+    uint64_t kept_total; /* bytes that were offered to head and tail, with marks */
+    uint64_t stream_bytes[2];
+    int last_stream; /* -1: none yet */
+};
+
+void output_init(struct output *output);
+void output_done(struct output *output);
+
+/* stream: enum box_stream. */
+void output_add(struct output *output, unsigned stream, const char *bytes, size_t size);
+
+/* Appends the text for a model: clean of terminal codes and NULs, progress lines folded to their
+ * last state, cut in the middle with a count. Ends with a newline unless empty. 0 or -ENOMEM. */
+int output_compose(const struct output *output, struct buf *text);

@@ -1,0 +1,54 @@
+#include "tools/path.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *path_take(const json_t *argument, char out[LIMIT_PATH_BYTES])
+{
+    const char *path = json_string_value(argument);
+    size_t size = json_string_length(argument);
+    if (size == 0) {
+        return "/path: is empty; name a file, relative to /work or absolute in the sandbox";
+    }
+    if (size >= LIMIT_PATH_BYTES) {
+        return "/path: is longer than 4095 bytes";
+    }
+    if (strlen(path) != size) {
+        return "/path: has a NUL character in it";
+    }
+    memcpy(out, path, size + 1);
+    return NULL;
+}
+
+const char *path_error(const char *path, int error, char *out, size_t size)
+{
+    static const struct {
+        int error;
+        const char *text;
+    } sentences[] = {
+        {ENOENT, "not found"},
+        {EEXIST, "is there already; use mode=\"overwrite\" or mode=\"append\""},
+        {EISDIR, "is a directory"},
+        {ENOTDIR, "leads through something that is not a directory"},
+        {EACCES, "may not be accessed from the sandbox"},
+        {EPERM, "may not be accessed from the sandbox"},
+        {EROFS, "is read-only in the sandbox; write below /work or /tmp"},
+        {ELOOP, "leads through too many symbolic links"},
+        {ENAMETOOLONG, "has a name that is too long"},
+        {ENOSPC, "does not fit: the disk limit of the sandbox is reached (--disk); remove files"},
+        {EDQUOT, "does not fit: the disk quota is reached"},
+        {EFBIG, "would be larger than a file of the sandbox may be (--disk)"},
+        {EMEDIUMTYPE, "is not a regular file (a pipe, socket or device); it is not opened"},
+        {ENXIO, "is not a regular file (a pipe, socket or device); it is not opened"},
+        {ECONNRESET, "could not be reached: the sandbox ended meanwhile; try again"},
+    };
+    const char *text = strerror(error);
+    for (unsigned i = 0; i < sizeof sentences / sizeof *sentences; i++) {
+        if (sentences[i].error == error) {
+            text = sentences[i].text;
+        }
+    }
+    (void)snprintf(out, size, "%.300s %s.", path, text);
+    return out;
+}

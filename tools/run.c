@@ -1,0 +1,215 @@
+#include "tools/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/own.h"
+
+static char *copy(const char *bytes, size_t size)
+{
+    char *text = malloc(size + 1);
+    if (text) {
+        memcpy(text, bytes, size);
+        text[size] = '\0';
+    }
+    return text;
+}
+
+struct run *run_new(const char *code, size_t code_size, const char *stdin_text, size_t stdin_size)
+{
+    struct run *run = calloc(1, sizeof *run);
+    if (!run) {
+        return NULL;
+    }
+    output_init(&run->output);
+    run->code = copy(code, code_size);
+    run->code_size = code_size;
+    if (stdin_text) {
+        run->stdin_text = copy(stdin_text, stdin_size);
+        run->stdin_size = stdin_size;
+    }
+    if (!run->code || (stdin_text && !run->stdin_text)) {
+        run_free(run);
+        return NULL;
+    }
+    return run;
+}
+
+void run_free(struct run *run)
+{
+    if (!run) {
+        return;
+    }
+    free(run->code);
+    free(run->stdin_text);
+    for (unsigned i = 0; i < RUN_PART_COUNT; i++) {
+        free(run->parts[i].data);
+    }
+    output_done(&run->output);
+    free(run);
+}
+
+void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size)
+{
+    struct run_text *text = &run->parts[part];
+    char *grown = realloc(text->data, text->size + size + 2);
+    if (!grown) {
+        return;
+    }
+    if (text->size > 0) {
+        grown[text->size++] = ' ';
+    }
+    memcpy(grown + text->size, bytes, size);
+    text->size += size;
+    grown[text->size] = '\0';
+    text->data = grown;
+}
+
+bool run_is_error(const struct run *run)
+{
+    return run->outcome != RUN_OK && (run->outcome != RUN_EXIT || run->code_number != 0);
+}
+
+static bool has(const struct run *run, enum run_part part)
+{
+    return run->parts[part].size > 0;
+}
+
+static const char *text_of(const struct run *run, enum run_part part)
+{
+    return run->parts[part].data;
+}
+
+static int duration(const struct run *run, struct buf *text)
+{
+    uint64_t ms = run->duration_ns / CLOCK_NS_PER_MS;
+    if (ms < 10000) {
+        return buf_appendf(text, "%u ms", (unsigned)ms);
+    }
+    return buf_appendf(text, "%u.%u s", (unsigned)(ms / 1000), (unsigned)(ms % 1000 / 100));
+}
+
+static int timeout(const struct run *run, struct buf *text)
+{
+    char seconds[32];
+    (void)snprintf(seconds, sizeof seconds, "%g", (double)run->timeout_ms / 1000);
+    int r = buf_appendf(text, "timeout: %s s limit", seconds);
+    if (r == 0 && has(run, RUN_WHERE)) {
+        bool stuck = run->state != RUN_STATE_INTERRUPTED;
+        r = buf_appendf(text, "; %s %s", stuck ? "stuck in native code at" : "was at",
+                        text_of(run, RUN_WHERE));
+    }
+    return r;
+}
+
+static int outcome(const struct run *run, struct buf *text)
+{
+    int r = 0;
+    switch (run->outcome) {
+    case RUN_OK:
+        r = buf_append_text(text, "ok ");
+        r = r ? r : duration(run, text);
+        if (r == 0 && run->output.total == 0 && !has(run, RUN_VALUE)) {
+            r = buf_append_text(text, ", no output");
+        }
+        return r;
+    case RUN_ERROR:
+        r = buf_appendf(text, "error: %s",
+                        has(run, RUN_ERROR_TYPE) ? text_of(run, RUN_ERROR_TYPE) : "exception");
+        if (r == 0 && has(run, RUN_ERROR_LINE)) {
+            r = buf_appendf(text, " at <cell %s>:%s",
+                            has(run, RUN_ERROR_CELL) ? text_of(run, RUN_ERROR_CELL) : "?",
+                            text_of(run, RUN_ERROR_LINE));
+        }
+        r = r ? r : buf_append_text(text, " | ");
+        return r ? r : duration(run, text);
+    case RUN_EXIT:
+        return buf_appendf(text, "exit code %d", run->code_number);
+    case RUN_TIMEOUT:
+        return timeout(run, text);
+    case RUN_OOM:
+        return buf_appendf(text, "out of memory: used %llu of %llu MiB (--memory)",
+                           (unsigned long long)(run->used_bytes >> 20),
+                           (unsigned long long)(run->limit_bytes >> 20));
+    case RUN_CRASHED: {
+        const char *name = sigabbrev_np(run->code_number);
+        return name ? buf_appendf(text, "crashed: SIG%s", name)
+                    : buf_appendf(text, "crashed: signal %d", run->code_number);
+    }
+    case RUN_LOST:
+        return buf_append_text(text, "crashed: the code closed the interpreter's own descriptors");
+    case RUN_ENDED:
+        return buf_append_text(text, "crashed: the sandbox ended");
+    case RUN_CANCELLED:
+        return buf_append_text(text, "cancelled");
+    case RUN_REFUSED:
+    case RUN_OUTCOME_COUNT:
+    default:
+        return buf_append_text(text, "refused");
+    }
+}
+
+static const char *state_text(const struct run *run)
+{
+    switch (run->state) {
+    case RUN_STATE_KEPT:
+        return "kept";
+    case RUN_STATE_INTERRUPTED:
+        return "kept (interrupted)";
+    case RUN_STATE_LOST:
+        return "lost (a fresh interpreter starts, variables are gone, files are kept)";
+    case RUN_STATE_ALL_LOST:
+    default:
+        return "lost (a fresh sandbox starts, variables and files are gone)";
+    }
+}
+
+int run_compose_status(const struct run *run, struct buf *text)
+{
+    int r = buf_append_text(text, "[");
+    r = r ? r : outcome(run, text);
+    bool says_state = run->outcome != RUN_OK || run->was_reset;
+    if (r == 0 && says_state) {
+        r = buf_appendf(text, " | state: %s",
+                        run->was_reset && run->state == RUN_STATE_KEPT ? "reset, then kept"
+                                                                       : state_text(run));
+    }
+    if (r == 0 && run->before[0]) {
+        r = buf_appendf(text, " | before: %s", run->before);
+    }
+    if (r == 0 && has(run, RUN_FILES)) {
+        r = buf_appendf(text, " | files: %s", text_of(run, RUN_FILES));
+    }
+    if (r == 0 && has(run, RUN_VARS)) {
+        r = buf_appendf(text, " | vars: %s", text_of(run, RUN_VARS));
+    }
+    return r ? r : buf_append_text(text, "]");
+}
+
+static int append_part(const struct run *run, enum run_part part, const char *before,
+                       struct buf *text)
+{
+    const struct run_text *value = &run->parts[part];
+    if (value->size == 0) {
+        return 0;
+    }
+    int r = buf_append_text(text, before);
+    r = r ? r : buf_append(text, value->data, value->size);
+    if (r == 0 && value->data[value->size - 1] != '\n') {
+        r = buf_append_text(text, "\n");
+    }
+    return r;
+}
+
+int run_compose(const struct run *run, struct buf *text)
+{
+    int r = output_compose(&run->output, text);
+    r = r ? r : append_part(run, RUN_VALUE, "Out: ", text);
+    r = r ? r : append_part(run, RUN_TRACEBACK, "", text);
+    r = r ? r : append_part(run, RUN_HINT, "Hint: ", text);
+    r = r ? r : run_compose_status(run, text);
+    return r ? r : buf_append_text(text, "\n");
+}

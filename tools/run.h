@@ -1,0 +1,95 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/output.h"
+
+/* One run of code in a session: what was asked, and what came of it. The session fills it and hands
+ * it back through on_done; run_python and the command line make answers of it. */
+
+enum run_outcome {
+    RUN_OK,
+    RUN_ERROR,   /* an exception */
+    RUN_EXIT,    /* sys.exit, or the process ended with this code */
+    RUN_TIMEOUT, /* interrupted or killed, see state */
+    RUN_OOM,
+    RUN_CRASHED, /* by a signal */
+    RUN_LOST,    /* it cut itself off from the server */
+    RUN_ENDED,   /* the whole sandbox ended under it */
+    RUN_CANCELLED,
+    RUN_REFUSED, /* there is no sandbox: text says why */
+    RUN_OUTCOME_COUNT,
+};
+
+enum run_state {
+    RUN_STATE_KEPT,
+    RUN_STATE_INTERRUPTED, /* kept, what was finished before the interrupt is there */
+    RUN_STATE_LOST,        /* variables are gone, a fresh interpreter comes; files are there */
+    RUN_STATE_ALL_LOST,    /* files too */
+};
+
+/* Text of the guest, copied; NULL: none. */
+struct run_text {
+    char *data;
+    size_t size;
+};
+
+enum run_part {
+    RUN_VALUE,
+    RUN_TRACEBACK,
+    RUN_ERROR_TYPE,
+    RUN_ERROR_CELL,
+    RUN_ERROR_LINE,
+    RUN_WHERE,
+    RUN_HINT,
+    RUN_FILES, /* "+plot.png (18 kB) ~data.csv", joined */
+    RUN_VARS,
+    RUN_PART_COUNT,
+};
+
+struct run {
+    struct run *next;
+    /* asked; the strings are the run's */
+    char *code;
+    size_t code_size;
+    char *stdin_text; /* NULL: none */
+    size_t stdin_size;
+    uint64_t timeout_ms;
+    bool reset;
+    bool cancelled;
+    void (*on_done)(void *arg, struct run *run); /* takes the run: run_free */
+    /* The command line's: called with output as it comes instead of keeping it. */
+    void (*on_output)(void *arg, unsigned stream, const char *bytes, size_t size);
+    void *arg;
+
+    /* came of it */
+    enum run_outcome outcome;
+    enum run_state state;
+    int code_number; /* exit code or signal */
+    uint64_t used_bytes;
+    uint64_t limit_bytes;
+    uint64_t started_ns;
+    uint64_t duration_ns;
+    unsigned cell;
+    bool was_reset;   /* the interpreter was fresh because this run asked for it */
+    char before[256]; /* what became of the state since the last answer; empty: nothing */
+    char text[640];   /* RUN_REFUSED: the sentence */
+    struct run_text parts[RUN_PART_COUNT];
+    struct output output;
+};
+
+/* Copies code and stdin_text. NULL when there is no memory. */
+struct run *run_new(const char *code, size_t code_size, const char *stdin_text, size_t stdin_size);
+void run_free(struct run *run);
+
+/* Copies bytes into a part; a repeated part is joined with a space. */
+void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size);
+
+/* Whether the host should show the result as a failure. */
+bool run_is_error(const struct run *run);
+
+/* Appends the whole answer: output, value or traceback, hint, and the status line. 0 or -ENOMEM. */
+int run_compose(const struct run *run, struct buf *text);
+/* Appends only "[ok 3 ms]". */
+int run_compose_status(const struct run *run, struct buf *text);

@@ -1,0 +1,509 @@
+/* The life of a session.
+ *
+ *   NONE ──first run──► WAITING (for the box) ──► OPENING (the fork says hello) ──► IDLE
+ *   IDLE ──run──► RUNNING ──result──► IDLE
+ *   RUNNING ──deadline or cancel──► INTERRUPTED ──result──► IDLE
+ *   INTERRUPTED ──grace over──► KILLED ──end──► NONE, and the next run starts a fresh interpreter
+ *
+ * The interpreter's end can come in every state; a run that it takes along is answered from what
+ * is known then, else it is remembered for the next answer's status line. */
+#include "tools/session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/parse.h"
+
+enum session_state {
+    SESSION_NONE,
+    SESSION_WAITING,
+    SESSION_OPENING,
+    SESSION_IDLE,
+    SESSION_RUNNING,
+    SESSION_INTERRUPTED,
+    SESSION_KILLED,
+};
+
+static const char default_name[] = "default";
+
+struct session {
+    struct session *next;
+    struct sessions *owner;
+    char name[65];
+    enum session_state state;
+    struct box_session *guest; /* NULL in NONE and WAITING */
+    struct workspace_waiter waiter;
+    struct run *current;
+    struct run *queue;
+    struct run **queue_end;
+    unsigned queued;
+    unsigned cell;       /* of the last run */
+    unsigned generation; /* of the box that the state was in */
+    bool has_state;      /* some run was answered by the present interpreter */
+    bool resetting;      /* killed because current asked for a fresh one */
+    bool where_asked;
+    struct output between; /* printed while nothing ran */
+    char before[256];
+    struct loop_timer timer;
+};
+
+struct sessions {
+    struct loop *loop;
+    struct workspace *workspace;
+    struct session *list;
+    unsigned count;
+};
+
+static void session_pump(struct session *session);
+
+int sessions_new(struct loop *loop, struct workspace *workspace, struct sessions **ret_sessions)
+{
+    struct sessions *sessions = calloc(1, sizeof *sessions);
+    if (!sessions) {
+        return -ENOMEM;
+    }
+    sessions->loop = loop;
+    sessions->workspace = workspace;
+    *ret_sessions = sessions;
+    return 0;
+}
+
+void sessions_free(struct sessions *sessions)
+{
+    if (!sessions) {
+        return;
+    }
+    while (sessions->list) {
+        struct session *session = sessions->list;
+        assert(!session->guest); /* the box is gone by now */
+        sessions->list = session->next;
+        loop_timer_disarm(&session->timer);
+        workspace_wait_cancel(&session->waiter);
+        while (session->queue) {
+            struct run *run = session->queue;
+            session->queue = run->next;
+            run_free(run);
+        }
+        run_free(session->current);
+        output_done(&session->between);
+        free(session);
+    }
+    free(sessions);
+}
+
+static struct session *session_get(struct sessions *sessions, const char *name)
+{
+    struct session *session = sessions->list;
+    while (session && strcmp(session->name, name) != 0) {
+        session = session->next;
+    }
+    if (session || sessions->count == LIMIT_SESSIONS) {
+        return session;
+    }
+    session = calloc(1, sizeof *session);
+    if (session) {
+        session->owner = sessions;
+        session->queue_end = &session->queue;
+        (void)snprintf(session->name, sizeof session->name, "%s", name);
+        output_init(&session->between);
+        session->next = sessions->list;
+        sessions->list = session;
+        sessions->count++;
+    }
+    return session;
+}
+
+/* --- the end of a run --- */
+
+static void session_done(struct session *session, enum run_outcome outcome, enum run_state state)
+{
+    struct run *run = session->current;
+    loop_timer_disarm(&session->timer);
+    session->current = NULL;
+    run->outcome = outcome;
+    run->state = state;
+    run->duration_ns = run->started_ns ? clock_now_ns() - run->started_ns : 0;
+    if (run->cancelled) {
+        /* Its answer goes nowhere: the next one tells. */
+        (void)snprintf(session->before, sizeof session->before, "a call was cancelled, state %s",
+                       state == RUN_STATE_KEPT || state == RUN_STATE_INTERRUPTED ? "kept" : "lost");
+    } else {
+        (void)snprintf(run->before, sizeof run->before, "%s", session->before);
+        session->before[0] = '\0';
+    }
+    run->on_done(run->arg, run);
+}
+
+static void session_refuse(struct session *session, const struct fail *why)
+{
+    struct run *run = session->current;
+    char text[FAIL_TEXT + 128];
+    (void)snprintf(run->text, sizeof run->text, "The sandbox is not available: %s.",
+                   fail_describe(why, text, sizeof text));
+    session_done(session, RUN_REFUSED, RUN_STATE_KEPT);
+}
+
+/* --- deadlines --- */
+
+static void session_kill(void *arg)
+{
+    struct session *session = arg;
+    session->state = SESSION_KILLED;
+    box_session_kill(session->guest);
+}
+
+static void session_interrupt(struct session *session)
+{
+    session->state = SESSION_INTERRUPTED;
+    box_session_interrupt(session->guest);
+    loop_timer_arm(session->owner->loop, &session->timer,
+                   clock_now_ns() + LIMIT_INTERRUPT_GRACE_MS * CLOCK_NS_PER_MS, session_kill,
+                   session);
+}
+
+static void session_deadline(void *arg)
+{
+    session_interrupt(arg);
+}
+
+/* --- what the guest says --- */
+
+static bool field_is(const struct box_field *field, const char *text)
+{
+    return field->size == strlen(text) && memcmp(field->data, text, field->size) == 0;
+}
+
+static const struct {
+    const char *name;
+    enum run_part part;
+    bool repeated;
+} result_parts[] = {
+    {"value", RUN_VALUE, false},
+    {"traceback", RUN_TRACEBACK, false},
+    {"error_type", RUN_ERROR_TYPE, false},
+    {"error_cell", RUN_ERROR_CELL, false},
+    {"error_line", RUN_ERROR_LINE, false},
+    {"where", RUN_WHERE, false},
+    {"hint", RUN_HINT, false},
+    {"file", RUN_FILES, true},
+    {"var", RUN_VARS, true},
+};
+
+static void take_parts(struct run *run, const struct box_message *message)
+{
+    for (size_t i = 1; i + 1 < message->count; i += 2) {
+        for (unsigned p = 0; p < sizeof result_parts / sizeof *result_parts; p++) {
+            if (field_is(&message->fields[i], result_parts[p].name) &&
+                (result_parts[p].repeated || !run->parts[result_parts[p].part].size)) {
+                run_set_part(run, result_parts[p].part, message->fields[i + 1].data,
+                             message->fields[i + 1].size);
+            }
+        }
+    }
+}
+
+static int take_number(const struct box_message *message, const char *name)
+{
+    struct box_field field;
+    char text[16] = "";
+    uint64_t value = 0;
+    if (box_message_get(message, name, &field) && field.size < sizeof text) {
+        memcpy(text, field.data, field.size);
+    }
+    return parse_u64(text, &value) == 0 && value < 256 ? (int)value : 1;
+}
+
+static void session_on_message(void *arg, const struct box_message *message)
+{
+    struct session *session = arg;
+    struct box_field status = {"", 0};
+    if (!field_is(&message->fields[0], "result") ||
+        (session->state != SESSION_RUNNING && session->state != SESSION_INTERRUPTED)) {
+        return; /* late, or nonsense of hostile code */
+    }
+    box_session_drain(session->guest);
+    struct run *run = session->current;
+    bool timed_out = session->state == SESSION_INTERRUPTED && !run->cancelled;
+    enum run_outcome outcome = RUN_ERROR;
+    enum run_state state = RUN_STATE_KEPT;
+    (void)box_message_get(message, "status", &status);
+    take_parts(run, message);
+    if (field_is(&status, "ok")) {
+        outcome = RUN_OK;
+    } else if (field_is(&status, "exit")) {
+        outcome = RUN_EXIT;
+        run->code_number = take_number(message, "exit_code");
+    } else if (field_is(&status, "interrupted")) {
+        outcome = timed_out ? RUN_TIMEOUT : RUN_CANCELLED;
+        state = RUN_STATE_INTERRUPTED;
+    }
+    if (timed_out && outcome == RUN_ERROR) {
+        /* The interrupt came out as another exception; the deadline is still the reason. */
+        outcome = RUN_TIMEOUT;
+        state = RUN_STATE_INTERRUPTED;
+    }
+    session->state = SESSION_IDLE;
+    session->has_state = true;
+    session_done(session, outcome, state);
+    session_pump(session);
+}
+
+static void session_on_output(void *arg, enum box_stream stream, const char *bytes, size_t size)
+{
+    struct session *session = arg;
+    struct run *run = session->current;
+    if (!run) {
+        output_add(&session->between, (unsigned)stream, bytes, size);
+    } else if (run->on_output) {
+        run->output.total += size;
+        run->on_output(run->arg, (unsigned)stream, bytes, size);
+    } else {
+        output_add(&run->output, (unsigned)stream, bytes, size);
+    }
+}
+
+static enum run_outcome outcome_of_end(const struct session *session, const struct box_end *end,
+                                       struct run *run)
+{
+    run->code_number = end->code;
+    run->used_bytes = end->used_bytes;
+    run->limit_bytes = end->limit_bytes;
+    switch (end->kind) {
+    case BOX_END_EXIT:
+        return end->code == 97 ? RUN_LOST : RUN_EXIT;
+    case BOX_END_SIGNAL:
+        return RUN_CRASHED;
+    case BOX_END_OOM:
+        return RUN_OOM;
+    case BOX_END_LOST:
+        return RUN_LOST;
+    case BOX_END_KILLED:
+    default:
+        if (session->state != SESSION_KILLED) {
+            return RUN_ENDED;
+        }
+        return run->cancelled ? RUN_CANCELLED : RUN_TIMEOUT;
+    }
+}
+
+static void session_on_end(void *arg, const struct box_end *end)
+{
+    struct session *session = arg;
+    struct run *run = session->current;
+    bool box_ended = !workspace_box(session->owner->workspace);
+    enum run_state lost = box_ended && !workspace_is_host_folder(session->owner->workspace)
+                              ? RUN_STATE_ALL_LOST
+                              : RUN_STATE_LOST;
+    session->guest = NULL;
+    if (session->resetting) {
+        session->resetting = false;
+        session->has_state = false;
+        session->state = SESSION_NONE;
+        session_pump(session);
+        return;
+    }
+    bool began = session->state >= SESSION_RUNNING;
+    enum run_outcome outcome = run ? outcome_of_end(session, end, run) : RUN_OK;
+    session->state = SESSION_NONE;
+    if (run && (began || box_ended)) {
+        session->has_state = false;
+        session_done(session, outcome, lost);
+    } else if (run) {
+        struct fail fail = {};
+        (void)fail_set(&fail, 0, "the interpreter ended before it was ready");
+        session_refuse(session, &fail);
+    } else if (session->has_state) {
+        session->has_state = false;
+        (void)snprintf(session->before, sizeof session->before,
+                       "the interpreter ended between the calls, its variables are gone");
+    }
+    session_pump(session);
+}
+
+/* --- the way to a run --- */
+
+static void session_send(struct session *session)
+{
+    struct run *run = session->current;
+    char cell[16];
+    run->cell = ++session->cell;
+    (void)snprintf(cell, sizeof cell, "%u", run->cell);
+    const struct box_field fields[] = {
+        {"run", 3},
+        {"cell", 4},
+        {cell, strlen(cell)},
+        {"code", 4},
+        {run->code, run->code_size},
+        {"stdin", 5},
+        {run->stdin_text, run->stdin_size},
+    };
+    size_t count = run->stdin_text ? 7 : 5;
+    run->started_ns = clock_now_ns();
+    /* What was printed since the last answer belongs before what this run prints. */
+    if (!run->on_output && session->between.total > 0) {
+        output_done(&run->output);
+        run->output = session->between;
+        output_init(&session->between);
+    }
+    session->state = SESSION_RUNNING;
+    if (run->timeout_ms > 0) {
+        loop_timer_arm(session->owner->loop, &session->timer,
+                       run->started_ns + run->timeout_ms * CLOCK_NS_PER_MS, session_deadline,
+                       session);
+    }
+    int r = box_session_send(session->guest, fields, count);
+    if (r < 0) {
+        log_debug("tools", "run: %s", strerror(-r)); /* its end is reported */
+    }
+}
+
+static void session_on_ready(void *arg)
+{
+    struct session *session = arg;
+    session->state = SESSION_IDLE;
+    session_pump(session);
+}
+
+static const struct box_session_events session_events = {
+    .on_ready = session_on_ready,
+    .on_message = session_on_message,
+    .on_output = session_on_output,
+    .on_end = session_on_end,
+};
+
+static void session_box_ready(void *arg, struct box *box, const struct fail *why)
+{
+    struct session *session = arg;
+    struct fail fail = {};
+    session->state = SESSION_NONE;
+    if (!box) {
+        if (session->current) {
+            session_refuse(session, why);
+            session_pump(session);
+        }
+        return;
+    }
+    session->generation = workspace_generation(session->owner->workspace);
+    session->state = SESSION_OPENING;
+    int r = box_session_open(box, session->name, &session_events, session, &session->guest, &fail);
+    if (r < 0) {
+        session->state = SESSION_NONE;
+        if (session->current) {
+            session_refuse(session, &fail);
+            session_pump(session);
+        }
+    }
+}
+
+static void session_start(struct session *session)
+{
+    session->state = SESSION_WAITING;
+    workspace_wait(session->owner->workspace, &session->waiter, session_box_ready, session);
+}
+
+/* Takes the next run where nothing stands in its way. */
+static void session_pump(struct session *session)
+{
+    if (!session->current && session->queue) {
+        session->current = session->queue;
+        session->queue = session->current->next;
+        if (!session->queue) {
+            session->queue_end = &session->queue;
+        }
+        session->queued--;
+    }
+    struct run *run = session->current;
+    if (!run) {
+        return;
+    }
+    if (session->state == SESSION_NONE) {
+        if (run->reset) {
+            run->reset = false;
+            run->was_reset = true;
+        }
+        session_start(session);
+    } else if (session->state == SESSION_IDLE && run->reset) {
+        run->reset = false;
+        run->was_reset = true;
+        if (session->has_state) {
+            session->resetting = true;
+            session_kill(session);
+        } else {
+            session_send(session);
+        }
+    } else if (session->state == SESSION_IDLE) {
+        session_send(session);
+    }
+}
+
+void sessions_warm_up(struct sessions *sessions)
+{
+    struct session *session = session_get(sessions, default_name);
+    if (session && session->state == SESSION_NONE) {
+        session_start(session);
+    }
+}
+
+int sessions_run(struct sessions *sessions, const char *name, struct run *run)
+{
+    struct session *session = session_get(sessions, name ? name : default_name);
+    if (!session) {
+        return sessions->count == LIMIT_SESSIONS ? -EMFILE : -ENOMEM;
+    }
+    if (session->queued == LIMIT_SESSION_QUEUE) {
+        return -EBUSY;
+    }
+    run->next = NULL;
+    *session->queue_end = run;
+    session->queue_end = &run->next;
+    session->queued++;
+    session_pump(session);
+    return 0;
+}
+
+static bool session_cancel_queued(struct session *session, struct run *run)
+{
+    for (struct run **at = &session->queue; *at; at = &(*at)->next) {
+        if (*at == run) {
+            *at = run->next;
+            if (session->queue_end == &run->next) {
+                session->queue_end = at;
+            }
+            session->queued--;
+            run->outcome = RUN_CANCELLED;
+            run->on_done(run->arg, run);
+            return true;
+        }
+    }
+    return false;
+}
+
+void sessions_cancel(struct sessions *sessions, struct run *run)
+{
+    for (struct session *session = sessions->list; session; session = session->next) {
+        if (session->current == run) {
+            run->cancelled = true;
+            if (session->state == SESSION_RUNNING) {
+                session_interrupt(session);
+            } else if (session->state < SESSION_RUNNING) {
+                /* Not begun: the interpreter goes on opening, for the next run. */
+                session->current = NULL;
+                run->outcome = RUN_CANCELLED;
+                run->on_done(run->arg, run);
+                session_pump(session);
+            }
+            return;
+        }
+        if (session_cancel_queued(session, run)) {
+            return;
+        }
+    }
+}

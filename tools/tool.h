@@ -1,0 +1,24 @@
+#pragma once
+#include <jansson.h>
+
+#include "tools/session.h"
+#include "tools/tools.h"
+#include "tools/workspace.h"
+
+/* Inside of the room: what a tool's file needs and offers. */
+
+struct tools {
+    struct loop *loop;
+    struct tools_config config;
+    struct workspace *workspace;
+    struct sessions *sessions;
+};
+
+/* Calls get validated arguments, borrowed until they return, and end the call. */
+void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
+void read_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
+void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
+
+/* The host does not want the answer any more. Of no effect on calls of the other tools, which end
+ * soon by themselves: only a run leaves data with its call. */
+void run_python_cancel(struct tools *tools, struct rpc_call *call);

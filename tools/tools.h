@@ -1,0 +1,28 @@
+#pragma once
+#include <jansson.h>
+#include <stdint.h>
+
+#include "rpc/conn.h"
+#include "sandbox/sandbox.h"
+
+/* The four tools over one workspace, as rpc wants them. */
+
+struct loop;
+struct tools;
+
+struct tools_config {
+    const struct box_spec *spec; /* borrowed */
+    uint64_t timeout_ms;         /* of a call that names none */
+    uint64_t max_timeout_ms;
+    /* What is wrong with the configuration, or NULL: the server serves, its tools answer with
+     * this. Borrowed. */
+    const char *trouble;
+};
+
+int tools_new(struct loop *loop, const struct tools_config *config, struct tools **ret_tools);
+
+/* Ends the sandbox; calls in flight are ended by rpc before. */
+void tools_free(struct tools *tools);
+
+/* What rpc calls; valid as long as tools. */
+struct rpc_tools tools_for_rpc(struct tools *tools);

@@ -1,0 +1,140 @@
+#include "tools/workspace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/loop.h"
+
+struct workspace {
+    struct loop *loop;
+    const struct box_spec *spec;
+    struct box *box;
+    struct workspace_waiter *waiters;
+    struct loop_task bury; /* frees a dead box outside of its own callbacks */
+    struct box *dead;
+    unsigned generation;
+};
+
+static void workspace_bury(void *arg)
+{
+    struct workspace *workspace = arg;
+    box_free(workspace->dead);
+    workspace->dead = NULL;
+    if (workspace->waiters && !workspace->box) {
+        workspace_warm_up(workspace);
+    }
+}
+
+static void workspace_tell(struct workspace *workspace, struct box *box, const struct fail *why)
+{
+    /* Those who ask again while they are told wait for the next box. */
+    struct workspace_waiter *waiters = workspace->waiters;
+    workspace->waiters = NULL;
+    while (waiters) {
+        struct workspace_waiter *waiter = waiters;
+        waiters = waiter->next;
+        waiter->workspace = NULL;
+        waiter->fn(waiter->arg, box, why);
+    }
+}
+
+static void workspace_on_state(void *arg, enum box_state state, const struct fail *why)
+{
+    struct workspace *workspace = arg;
+    struct fail none = {};
+    if (state == BOX_READY) {
+        workspace_tell(workspace, workspace->box, NULL);
+        return;
+    }
+    if (why) {
+        char text[FAIL_TEXT + 128];
+        log_error("tools", "sandbox: %s", fail_describe(why, text, sizeof text));
+    }
+    workspace->dead = workspace->box;
+    workspace->box = NULL;
+    workspace->generation++;
+    loop_task_queue(workspace->loop, &workspace->bury, workspace_bury, workspace);
+    (void)fail_set(&none, 0, "the sandbox ended");
+    workspace_tell(workspace, NULL, why ? why : &none);
+}
+
+int workspace_new(struct loop *loop, const struct box_spec *spec, struct workspace **ret_workspace)
+{
+    struct workspace *workspace = calloc(1, sizeof *workspace);
+    if (!workspace) {
+        return -ENOMEM;
+    }
+    workspace->loop = loop;
+    workspace->spec = spec;
+    *ret_workspace = workspace;
+    return 0;
+}
+
+void workspace_free(struct workspace *workspace)
+{
+    if (workspace) {
+        if (workspace->box) {
+            box_kill(workspace->box); /* which moves it to dead */
+        }
+        loop_task_cancel(&workspace->bury);
+        box_free(workspace->dead);
+        free(workspace);
+    }
+}
+
+void workspace_warm_up(struct workspace *workspace)
+{
+    struct fail fail = {};
+    if (workspace->box || workspace->dead) {
+        return;
+    }
+    int r = box_start(workspace->loop, workspace->spec, workspace_on_state, workspace,
+                      &workspace->box, &fail);
+    if (r < 0) {
+        char text[FAIL_TEXT + 128];
+        log_error("tools", "sandbox: %s", fail_describe(&fail, text, sizeof text));
+        workspace_tell(workspace, NULL, &fail);
+    }
+}
+
+void workspace_wait(struct workspace *workspace, struct workspace_waiter *waiter, workspace_fn fn,
+                    void *arg)
+{
+    if (workspace->box && box_state(workspace->box) == BOX_READY) {
+        fn(arg, workspace->box, NULL);
+        return;
+    }
+    *waiter = (struct workspace_waiter){
+        .next = workspace->waiters, .workspace = workspace, .fn = fn, .arg = arg};
+    workspace->waiters = waiter;
+    workspace_warm_up(workspace);
+}
+
+void workspace_wait_cancel(struct workspace_waiter *waiter)
+{
+    if (!waiter->workspace) {
+        return;
+    }
+    struct workspace_waiter **at = &waiter->workspace->waiters;
+    while (*at != waiter) {
+        at = &(*at)->next;
+    }
+    *at = waiter->next;
+    waiter->workspace = NULL;
+}
+
+struct box *workspace_box(const struct workspace *workspace)
+{
+    return workspace->box && box_state(workspace->box) == BOX_READY ? workspace->box : NULL;
+}
+
+unsigned workspace_generation(const struct workspace *workspace)
+{
+    return workspace->generation;
+}
+
+bool workspace_is_host_folder(const struct workspace *workspace)
+{
+    return workspace->spec->workspace != NULL;
+}

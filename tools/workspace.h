@@ -1,0 +1,38 @@
+#pragma once
+#include <stdbool.h>
+
+#include "base/fail.h"
+#include "sandbox/sandbox.h"
+
+/* The one box of this server, started when it is first needed and again when it has died. */
+
+struct workspace;
+
+/* Called once: box is ready, or NULL with the reason. */
+typedef void (*workspace_fn)(void *arg, struct box *box, const struct fail *why);
+
+struct workspace_waiter {
+    struct workspace_waiter *next;
+    struct workspace *workspace; /* NULL: not waiting */
+    workspace_fn fn;
+    void *arg;
+};
+
+/* spec: borrowed. 0 or -ENOMEM. */
+int workspace_new(struct loop *loop, const struct box_spec *spec, struct workspace **ret_workspace);
+void workspace_free(struct workspace *workspace);
+
+/* Starts the box if there is none; does not wait. */
+void workspace_warm_up(struct workspace *workspace);
+
+/* Calls fn when the box is ready, maybe before this returns. */
+void workspace_wait(struct workspace *workspace, struct workspace_waiter *waiter, workspace_fn fn,
+                    void *arg);
+void workspace_wait_cancel(struct workspace_waiter *waiter);
+
+/* The box, or NULL while there is none that is ready. */
+struct box *workspace_box(const struct workspace *workspace);
+
+/* How often a box has ended: what was in its /work, unless that is a host folder, went with it. */
+unsigned workspace_generation(const struct workspace *workspace);
+bool workspace_is_host_folder(const struct workspace *workspace);

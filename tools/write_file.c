@@ -1,0 +1,206 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "base/loop.h"
+#include "base/own.h"
+#include "rpc/call.h"
+#include "rpc/code.h"
+#include "tools/content.h"
+#include "tools/path.h"
+#include "tools/tool.h"
+
+enum { WRITE_A_TURN = 1 << 20 }; /* then the loop serves the others */
+
+/* One write, from the call to its answer: wait for the box, open, write in pieces, commit. */
+struct write_job {
+    struct tools *tools;
+    struct rpc_call *call;
+    struct workspace_waiter waiter;
+    char path[LIMIT_PATH_BYTES];
+    enum box_write_mode mode;
+    char *bytes;
+    size_t size;
+    size_t done;
+    int fd;
+    uint32_t token;
+    bool existed;
+    struct loop_task task;
+};
+
+static void write_job_free(struct write_job *job)
+{
+    loop_task_cancel(&job->task);
+    if (job->fd >= 0) {
+        (void)close(job->fd);
+    }
+    free(job->bytes);
+    free(job);
+}
+
+static void write_job_fail(struct write_job *job, int error)
+{
+    char text[512];
+    struct box *box = workspace_box(job->tools->workspace);
+    if (job->token && error != ECONNRESET && box) {
+        box_file_abort(box, job->token);
+    }
+    content_refuse(job->call, "%s", path_error(job->path, error, text, sizeof text));
+    write_job_free(job);
+}
+
+static unsigned long count_lines(const struct write_job *job)
+{
+    unsigned long lines = 0;
+    for (size_t i = 0; i < job->size; i++) {
+        lines += job->bytes[i] == '\n';
+    }
+    return lines + (job->size > 0 && job->bytes[job->size - 1] != '\n');
+}
+
+static void write_job_succeed(struct write_job *job)
+{
+    char size[16];
+    char text[LIMIT_PATH_BYTES + 128];
+    const char *verb = job->mode == BOX_WRITE_APPEND && job->existed ? "appended to"
+                       : job->existed                                ? "overwrote"
+                                                                     : "created";
+    unsigned long lines = count_lines(job);
+    int length = snprintf(text, sizeof text, "%s %s (%lu line%s, %s)\n", verb, job->path, lines,
+                          lines == 1 ? "" : "s", content_size(job->size, size));
+    content_answer(job->call, text, length > 0 ? (size_t)length : 0, false);
+    write_job_free(job);
+}
+
+static void write_job_committed(void *arg, int error, int fd, const struct box_file *file)
+{
+    struct write_job *job = arg;
+    (void)fd;
+    (void)file;
+    if (error) {
+        job->token = 0;
+        write_job_fail(job, error);
+    } else {
+        write_job_succeed(job);
+    }
+}
+
+static void write_job_step(void *arg)
+{
+    struct write_job *job = arg;
+    size_t part = job->size - job->done;
+    part = part < WRITE_A_TURN ? part : WRITE_A_TURN;
+    while (part > 0) {
+        ssize_t size = write(job->fd, job->bytes + job->done, part);
+        if (size < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            write_job_fail(job, errno);
+            return;
+        }
+        job->done += (size_t)size;
+        part -= (size_t)size;
+    }
+    if (job->done < job->size) {
+        loop_task_queue(job->tools->loop, &job->task, write_job_step, job);
+        return;
+    }
+    if (job->token == 0) {
+        write_job_succeed(job);
+        return;
+    }
+    struct box *box = workspace_box(job->tools->workspace);
+    int r = box ? box_file_commit(box, job->token, write_job_committed, job) : -ECONNRESET;
+    if (r < 0) {
+        write_job_fail(job, -r);
+    }
+}
+
+static void write_job_opened(void *arg, int error, int fd, const struct box_file *file)
+{
+    struct write_job *job = arg;
+    if (error) {
+        write_job_fail(job, error);
+        return;
+    }
+    job->fd = fd;
+    job->token = file->token;
+    job->existed = file->existed;
+    write_job_step(job);
+}
+
+static void write_job_begin(void *arg, struct box *box, const struct fail *why)
+{
+    struct write_job *job = arg;
+    char text[FAIL_TEXT + 128];
+    if (!box) {
+        content_refuse(job->call, "The sandbox is not available: %s.",
+                       fail_describe(why, text, sizeof text));
+        write_job_free(job);
+        return;
+    }
+    int r = box_file_write(box, job->path, job->mode, write_job_opened, job);
+    if (r < 0) {
+        write_job_fail(job, -r);
+    }
+}
+
+static int take_content(struct write_job *job, const json_t *content, bool base64)
+{
+    const char *text = json_string_value(content);
+    size_t size = json_string_length(content);
+    if (base64) {
+        void *bytes = NULL;
+        int r = content_base64_decode(text, size, &bytes, &job->size);
+        job->bytes = bytes;
+        return r;
+    }
+    job->bytes = malloc(size + 1);
+    if (!job->bytes) {
+        return -ENOMEM;
+    }
+    memcpy(job->bytes, text, size);
+    job->size = size;
+    return 0;
+}
+
+void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
+{
+    static const char *const modes[] = {[BOX_WRITE_OVERWRITE] = "overwrite",
+                                        [BOX_WRITE_CREATE] = "create",
+                                        [BOX_WRITE_APPEND] = "append"};
+    const char *mode = json_string_value(json_object_get(arguments, "mode"));
+    const char *encoding = json_string_value(json_object_get(arguments, "encoding"));
+    struct write_job *job = calloc(1, sizeof *job);
+    if (!job) {
+        rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
+        return;
+    }
+    job->tools = tools;
+    job->call = call;
+    job->fd = -1;
+    for (unsigned i = 0; mode && i < 3; i++) {
+        if (strcmp(mode, modes[i]) == 0) {
+            job->mode = (enum box_write_mode)i;
+        }
+    }
+    const char *trouble = path_take(json_object_get(arguments, "path"), job->path);
+    int r = trouble ? 0
+                    : take_content(job, json_object_get(arguments, "content"),
+                                   encoding && strcmp(encoding, "base64") == 0);
+    if (trouble || r < 0) {
+        content_refuse(call, "%s",
+                       trouble        ? trouble
+                       : r == -EINVAL ? "/content: is not base64; send plain text with "
+                                        "encoding=\"utf-8\", or check the encoding"
+                                      : "The server is out of memory.");
+        write_job_free(job);
+        return;
+    }
+    workspace_wait(tools->workspace, &job->waiter, write_job_begin, job);
+}
