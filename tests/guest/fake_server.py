@@ -61,11 +61,11 @@ class Reply:
 
 
 class Session:
-    def __init__(self, zygote, name="default"):
+    def __init__(self, zygote, name="default", stack_fd=None):
         self.sock, theirs = socket.socketpair()
         self.out, out = os.pipe()
         self.err, err = os.pipe()
-        fds = array.array("i", [theirs.fileno(), out, err])
+        fds = array.array("i", [theirs.fileno(), out, err] + ([] if stack_fd is None else [stack_fd]))
         zygote.sendmsg(
             [pack("session", "name", name, "tag", 4242)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
         )
@@ -140,8 +140,8 @@ class Guest:
         assert verb == "ready", verb
         self.sessions = []
 
-    def session(self, name="default"):
-        self.sessions.append(Session(self.sock, name))
+    def session(self, name="default", stack_fd=None):
+        self.sessions.append(Session(self.sock, name, stack_fd))
         return self.sessions[-1]
 
     def close(self):
