@@ -86,14 +86,16 @@ class Session:
 
     def receive(self):
         out, err, end = b"", b"", time.monotonic() + WAIT
+        pipes = [self.out, self.err]
         while True:
-            ready = select.select([self.sock, self.out, self.err], [], [], max(0, end - time.monotonic()))[0]
+            ready = select.select([self.sock] + pipes, [], [], max(0, end - time.monotonic()))[0]
             if not ready:
                 raise TimeoutError("no result from the session")
-            if self.out in ready:
-                out += os.read(self.out, 1 << 16)
-            if self.err in ready:
-                err += os.read(self.err, 1 << 16)
+            for fd in set(pipes) & set(ready):
+                chunk = os.read(fd, 1 << 16)
+                if not chunk:
+                    pipes.remove(fd)  # the session is gone; its socket says so too
+                out, err = (out + chunk, err) if fd == self.out else (out, err + chunk)
             if self.sock in ready and self.out not in ready and self.err not in ready:
                 verb, fields = read_frame(self.sock)
                 assert verb == "result", verb

@@ -42,7 +42,11 @@ class Zygote(GuestCase):
         pid = self.session.pid
         self.session.sock.close()
         for _ in range(200):
-            if not os.path.exists("/proc/%d" % pid) or " Z " in open("/proc/%d/stat" % pid).read():
+            try:
+                with open("/proc/%d/stat" % pid) as file:
+                    if " Z " in file.read():
+                        return
+            except (FileNotFoundError, ProcessLookupError):
                 return
             time.sleep(0.01)
         self.fail("the session lives on")
@@ -51,7 +55,7 @@ class Zygote(GuestCase):
         self.run_ok("import atexit; atexit.register(print, 'bye')")
         self.session.sock.sendall(fake_server.pack("exit"))
         with self.assertRaises(EOFError):
-            self.session.receive()
+            fake_server.read_frame(self.session.sock)
         self.assertEqual(os.read(self.session.out, 100), b"bye\n")
 
     def test_death_of_a_session_leaves_the_zygote(self):
