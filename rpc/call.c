@@ -108,10 +108,10 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
     if (cancelled) {
         return;
     }
-    json_t *result = content ? json_pack("{s:O}", "content", content) : NULL;
+    json_t *result = owned_content ? json_pack("{s:O}", "content", owned_content) : NULL;
     bool made = result != NULL;
-    if (made && structured && request.context.era->has_structured_content(peer)) {
-        made = json_object_set(result, "structuredContent", structured) == 0;
+    if (made && owned_structured && request.context.era->has_structured_content(peer)) {
+        made = json_object_set(result, "structuredContent", owned_structured) == 0;
     }
     if (made && is_error) {
         made = json_object_set_new(result, "isError", json_true()) == 0;
