@@ -35,6 +35,7 @@ void call_end(struct rpc_call *call, struct rpc_request *ret_request)
     assert(!call->ended); /* each call is ended exactly once */
     call->ended = true;
     if (peer) {
+        assert((peer->calls == call) == !call->prev);
         *(call->prev ? &call->prev->next : &peer->calls) = call->next;
         if (call->next) {
             call->next->prev = call->prev;
@@ -58,7 +59,7 @@ struct rpc_call *call_find(const struct rpc_peer *peer, const struct rpc_id *id)
 void call_cancel(struct rpc_call *call)
 {
     struct rpc_peer *peer = call->peer;
-    assert(!call->cancelled);
+    assert(peer && !call->cancelled);
     call->cancelled = true;
     if (call->subscription) {
         struct rpc_request request = {};
