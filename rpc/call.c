@@ -35,8 +35,11 @@ void call_end(struct rpc_call *call, struct rpc_request *ret_request)
     assert(!call->ended); /* each call is ended exactly once */
     call->ended = true;
     if (peer) {
-        assert((peer->calls == call) == !call->prev);
-        *(call->prev ? &call->prev->next : &peer->calls) = call->next;
+        if (call->prev) {
+            call->prev->next = call->next;
+        } else {
+            peer->calls = call->next;
+        }
         if (call->next) {
             call->next->prev = call->prev;
         }
@@ -76,6 +79,7 @@ void call_cancel_all(struct rpc_peer *peer)
 {
     struct rpc_call *call = peer->calls;
     while (call) {
+        assert(call->peer == peer);
         if (call->cancelled) {
             call = call->next;
             continue;
