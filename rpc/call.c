@@ -29,9 +29,9 @@ struct rpc_call *call_new(struct rpc_peer *peer, struct rpc_request *request)
     return call;
 }
 
-void call_end(struct rpc_call *call, struct rpc_request *ret_request)
+static void call_end_of(struct rpc_peer *peer, struct rpc_call *call,
+                        struct rpc_request *ret_request)
 {
-    struct rpc_peer *peer = call->peer;
     assert(!call->ended); /* each call is ended exactly once */
     call->ended = true;
     if (peer) {
@@ -49,6 +49,11 @@ void call_end(struct rpc_call *call, struct rpc_request *ret_request)
     free(call);
 }
 
+void call_end(struct rpc_call *call, struct rpc_request *ret_request)
+{
+    call_end_of(call->peer, call, ret_request);
+}
+
 struct rpc_call *call_find(const struct rpc_peer *peer, const struct rpc_id *id)
 {
     for (struct rpc_call *call = peer->calls; call; call = call->next) {
@@ -59,14 +64,13 @@ struct rpc_call *call_find(const struct rpc_peer *peer, const struct rpc_id *id)
     return NULL;
 }
 
-void call_cancel(struct rpc_call *call)
+static void call_cancel_of(struct rpc_peer *peer, struct rpc_call *call)
 {
-    struct rpc_peer *peer = call->peer;
-    assert(peer && !call->cancelled);
+    assert(!call->cancelled);
     call->cancelled = true;
     if (call->subscription) {
         struct rpc_request request = {};
-        call_end(call, &request);
+        call_end_of(peer, call, &request);
         peer_drop(peer, &request);
         return;
     }
@@ -75,17 +79,26 @@ void call_cancel(struct rpc_call *call)
     peer->tools.cancel(peer->tools.ctx, call);
 }
 
-void call_cancel_all(struct rpc_peer *peer)
+void call_cancel(struct rpc_call *call)
+{
+    call_cancel_of(call->peer, call);
+}
+
+static struct rpc_call *call_first_live(const struct rpc_peer *peer)
 {
     struct rpc_call *call = peer->calls;
-    while (call) {
-        assert(call->peer == peer);
-        if (call->cancelled) {
-            call = call->next;
-            continue;
-        }
-        call_cancel(call);
-        call = peer->calls; /* the tool may have ended any of them */
+    while (call && call->cancelled) {
+        call = call->next;
+    }
+    return call;
+}
+
+void call_cancel_all(struct rpc_peer *peer)
+{
+    struct rpc_call *call = NULL;
+    /* From the start each time: a tool may end any of its calls when it is told of one. */
+    while ((call = call_first_live(peer))) {
+        call_cancel_of(peer, call);
     }
 }
 
