@@ -8,14 +8,14 @@ enum { PREVIEW_BYTES = 40 };
 
 void check_fail(struct check *check, const char *fmt, ...)
 {
+    va_list args;
+    va_start(args, fmt);
     if (check->count < check->max) {
         struct schema_violation *violation = &check->violations[check->count];
-        va_list args;
         memcpy(violation->pointer, check->pointer, sizeof violation->pointer);
-        va_start(args, fmt);
         (void)vsnprintf(violation->text, sizeof violation->text, fmt, args);
-        va_end(args);
     }
+    va_end(args);
     check->count++;
 }
 
