@@ -59,6 +59,7 @@ class Session:
         self.sources = {}
         self.line_cache = None
         self.where = None
+        self.trace_fd = -1
         self.user_sigint = None
         self.loop = None
         self.root = os.getcwd()
@@ -75,6 +76,8 @@ class Session:
         while inner is not None and inner.f_code.co_filename not in self.sources:
             inner = inner.f_back
         self.where = self.place(inner) if inner is not None else ""
+        if self.trace_fd >= 0:
+            os.write(self.trace_fd, b"interrupted\n")  # code that goes on all the same is not stuck
         raise KeyboardInterrupt
 
     def place(self, frame):
@@ -293,6 +296,8 @@ def main(fields, fds, options):
     control = _socket.socket(fileno=CONTROL_FD)
     control.setblocking(True)
     SESSION = Session(options)
+    if trace_fd >= 0:
+        SESSION.trace_fd = CONTROL_FD + 3
     SESSION.driver_module = sys.modules["__main__"]
     sys.modules["__main__"] = SESSION.main
     sys.argv[:] = [""]

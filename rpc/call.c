@@ -29,13 +29,17 @@ struct rpc_call *call_new(struct rpc_peer *peer, struct rpc_request *request)
     return call;
 }
 
-void call_end(struct rpc_call *call, struct rpc_request *ret_request)
+static void call_end_of(struct rpc_peer *peer, struct rpc_call *call,
+                        struct rpc_request *ret_request)
 {
-    struct rpc_peer *peer = call->peer;
     assert(!call->ended); /* each call is ended exactly once */
     call->ended = true;
     if (peer) {
-        *(call->prev ? &call->prev->next : &peer->calls) = call->next;
+        if (call->prev) {
+            call->prev->next = call->next;
+        } else {
+            peer->calls = call->next;
+        }
         if (call->next) {
             call->next->prev = call->prev;
         }
@@ -43,6 +47,11 @@ void call_end(struct rpc_call *call, struct rpc_request *ret_request)
     }
     *ret_request = call->request;
     free(call);
+}
+
+void call_end(struct rpc_call *call, struct rpc_request *ret_request)
+{
+    call_end_of(call->peer, call, ret_request);
 }
 
 struct rpc_call *call_find(const struct rpc_peer *peer, const struct rpc_id *id)
@@ -55,14 +64,13 @@ struct rpc_call *call_find(const struct rpc_peer *peer, const struct rpc_id *id)
     return NULL;
 }
 
-void call_cancel(struct rpc_call *call)
+static void call_cancel_of(struct rpc_peer *peer, struct rpc_call *call)
 {
-    struct rpc_peer *peer = call->peer;
     assert(!call->cancelled);
     call->cancelled = true;
     if (call->subscription) {
         struct rpc_request request = {};
-        call_end(call, &request);
+        call_end_of(peer, call, &request);
         peer_drop(peer, &request);
         return;
     }
@@ -71,16 +79,26 @@ void call_cancel(struct rpc_call *call)
     peer->tools.cancel(peer->tools.ctx, call);
 }
 
-void call_cancel_all(struct rpc_peer *peer)
+void call_cancel(struct rpc_call *call)
+{
+    call_cancel_of(call->peer, call);
+}
+
+static struct rpc_call *call_first_live(const struct rpc_peer *peer)
 {
     struct rpc_call *call = peer->calls;
-    while (call) {
-        if (call->cancelled) {
-            call = call->next;
-            continue;
-        }
-        call_cancel(call);
-        call = peer->calls; /* the tool may have ended any of them */
+    while (call && call->cancelled) {
+        call = call->next;
+    }
+    return call;
+}
+
+void call_cancel_all(struct rpc_peer *peer)
+{
+    struct rpc_call *call = NULL;
+    /* From the start each time: a tool may end any of its calls when it is told of one. */
+    while ((call = call_first_live(peer))) {
+        call_cancel_of(peer, call);
     }
 }
 
@@ -108,10 +126,10 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
     if (cancelled) {
         return;
     }
-    json_t *result = content ? json_pack("{s:O}", "content", content) : NULL;
+    json_t *result = owned_content ? json_pack("{s:O}", "content", owned_content) : NULL;
     bool made = result != NULL;
-    if (made && structured && request.context.era->has_structured_content(peer)) {
-        made = json_object_set(result, "structuredContent", structured) == 0;
+    if (made && owned_structured && request.context.era->has_structured_content(peer)) {
+        made = json_object_set(result, "structuredContent", owned_structured) == 0;
     }
     if (made && is_error) {
         made = json_object_set_new(result, "isError", json_true()) == 0;

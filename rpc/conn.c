@@ -272,6 +272,7 @@ static void conn_written(void *arg)
     conn_run(conn);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the eight are each of another owner */
 int rpc_conn_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_config *config,
                  const struct rpc_tools *tools, void (*on_closed)(void *arg), void *arg,
                  struct rpc_conn **ret_conn)

@@ -61,6 +61,26 @@ static const char *scan_space(const char *p, const char *end)
     return p;
 }
 
+static bool scan_ends_scalar(char c)
+{
+    switch (c) {
+    case ',':
+    case ':':
+    case '[':
+    case ']':
+    case '{':
+    case '}':
+    case '"':
+    case ' ':
+    case '\t':
+    case '\n':
+    case '\r':
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Returns what follows the value at p; at least one byte is passed unless p is end. */
 static const char *scan_value(const char *p, const char *end)
 {
@@ -79,7 +99,7 @@ static const char *scan_value(const char *p, const char *end)
             p++;
             continue;
         } else {
-            while (p < end && !memchr(",:]}\"[{ \t\n\r", *p, 11)) {
+            while (p < end && !scan_ends_scalar(*p)) {
                 p++;
             }
         }

@@ -30,6 +30,8 @@
 #include "sandbox/channel.h"
 #include "sandbox/child.h"
 
+enum { ZYGOTE_DEATHS = 8 }; /* by the guest's hand, before the box is given up */
+
 void box_spec_init(struct box_spec *spec)
 {
     *spec = (struct box_spec){.limits = {.memory_bytes = DEFAULT_MEMORY_BYTES,
@@ -198,39 +200,6 @@ static void box_on_pidfd(void *arg, uint32_t events)
     box_end(box, &fail);
 }
 
-static const char *zygote_failure(int status)
-{
-    static const char *const steps[] = {
-        "a new session for the interpreter", "the interpreter's resource limits",
-        "the interpreter's descriptors",     "the interpreter's seccomp filters",
-        "execute the interpreter",           "find the interpreter in the sandbox",
-    };
-    unsigned step = WIFEXITED(status) ? (unsigned)WEXITSTATUS(status) - 101 : ~0U;
-    return step < sizeof steps / sizeof *steps ? steps[step] : NULL;
-}
-
-void box_process_exited(struct box *box, pid_t pid, int status)
-{
-    struct fail fail = {};
-    if (pid != box->zygote_pid) {
-        (void)session_process_exited(box, pid, status);
-        return;
-    }
-    const char *step = zygote_failure(status);
-    if (step) {
-        (void)fail_set(&fail, 0, "could not %s %s", step, box->python.path);
-    } else if (WIFSIGNALED(status)) {
-        (void)fail_set(&fail, 0, "the interpreter %s was killed by signal %d (%s)",
-                       box->python.path, WTERMSIG(status), strsignal(WTERMSIG(status)));
-    } else {
-        (void)fail_set(&fail, 0,
-                       "the interpreter %s ended with exit code %d before it was ready (a CPython "
-                       "3.9 or newer is needed; choose one with --python PATH)",
-                       box->python.path, WEXITSTATUS(status));
-    }
-    box_end(box, &fail);
-}
-
 static void box_on_zygote_message(struct box *box, const struct box_message *message)
 {
     struct box_field version;
@@ -287,19 +256,80 @@ static void box_zygote_started(void *arg, const struct wire_reply *reply, int fd
     }
 }
 
+/* Waits with nothing: the request lies in the socket until pid 1 is there to read it. Requests for
+ * sessions wait in the zygote's own socket in the same way. */
+static int box_start_zygote(struct box *box, struct fail *ret_fail)
+{
+    int ends[2];
+    loop_io_remove(&box->zygote_io);
+    if (box->zygote_fd >= 0) {
+        (void)close(take_fd(&box->zygote_fd));
+    }
+    buf_clear(&box->zygote_in, 0);
+    box->zygote_pid = 0;
+    int r = fd_socketpair(SOCK_STREAM, ends);
+    if (r == 0) {
+        box->zygote_fd = ends[0];
+        r = loop_io_add(box->loop, &box->zygote_io, ends[0], EPOLLIN, box_on_zygote, box);
+        if (r == 0) {
+            struct wire_request request = {.op = WIRE_START_ZYGOTE};
+            r = link_send(box, &request, ends[1], box_zygote_started, box);
+        }
+        (void)close(ends[1]);
+    }
+    return r < 0 ? fail_set(ret_fail, -r, "start the interpreter") : 0;
+}
+
+static const char *zygote_failure(int status)
+{
+    static const char *const steps[] = {
+        "a new session for the interpreter", "the interpreter's resource limits",
+        "the interpreter's descriptors",     "the interpreter's seccomp filters",
+        "execute the interpreter",           "find the interpreter in the sandbox",
+    };
+    unsigned step = WIFEXITED(status) ? (unsigned)WEXITSTATUS(status) - 101 : ~0U;
+    return step < sizeof steps / sizeof *steps ? steps[step] : NULL;
+}
+
+void box_process_exited(struct box *box, pid_t pid, int status)
+{
+    struct fail fail = {};
+    if (pid != box->zygote_pid) {
+        (void)session_process_exited(box, pid, status);
+        return;
+    }
+    if (box->state == BOX_READY && box->zygote_deaths++ < ZYGOTE_DEATHS &&
+        box_start_zygote(box, &fail) == 0) {
+        log_info("sandbox", "the zygote was killed; another is started");
+        session_zygote_died(box);
+        return;
+    }
+    const char *step = zygote_failure(status);
+    if (step) {
+        (void)fail_set(&fail, 0, "could not %s %s", step, box->python.path);
+    } else if (WIFSIGNALED(status)) {
+        (void)fail_set(&fail, 0, "the interpreter %s was killed by signal %d (%s)",
+                       box->python.path, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    } else {
+        (void)fail_set(&fail, 0,
+                       "the interpreter %s ended with exit code %d before it was ready (a CPython "
+                       "3.9 or newer is needed; choose one with --python PATH)",
+                       box->python.path, WEXITSTATUS(status));
+    }
+    box_end(box, &fail);
+}
+
 /* Ends that the child keeps; closed in the server as soon as the child has them. */
 struct child_ends {
     int go[2];
     int error_fd;
     int init_fd;
     int config_fd;
-    int zygote_fd;
 };
 
 static void child_ends_done(struct child_ends *ends)
 {
-    const int fds[] = {ends->go[0],   ends->go[1],     ends->error_fd,
-                       ends->init_fd, ends->config_fd, ends->zygote_fd};
+    const int fds[] = {ends->go[0], ends->go[1], ends->error_fd, ends->init_fd, ends->config_fd};
     for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
         if (fds[i] >= 0) {
             (void)close(fds[i]);
@@ -310,20 +340,11 @@ static void child_ends_done(struct child_ends *ends)
 static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_fail)
 {
     int link[2];
-    int zygote[2];
     int error[2];
     int r = fd_socketpair(SOCK_SEQPACKET, link);
     if (r == 0) {
         ends->init_fd = link[1];
         r = link_start(box, link[0]);
-    }
-    if (r == 0) {
-        r = fd_socketpair(SOCK_STREAM, zygote);
-    }
-    if (r == 0) {
-        box->zygote_fd = zygote[0];
-        ends->zygote_fd = zygote[1];
-        r = loop_io_add(box->loop, &box->zygote_io, zygote[0], EPOLLIN, box_on_zygote, box);
     }
     if (r == 0 && (pipe2(error, O_CLOEXEC) < 0)) {
         r = -errno;
@@ -442,16 +463,10 @@ int box_start(struct loop *loop, const struct box_spec *spec, box_state_fn on_st
     box->zygote_fd = -1;
     box->reaper_fd = -1;
     box->last_tag = WIRE_TAG_ZYGOTE;
-    struct child_ends ends = {{-1, -1}, -1, -1, -1, -1};
+    struct child_ends ends = {{-1, -1}, -1, -1, -1};
     int r = box_prepare(box, ret_fail);
     r = r ? r : box_launch(box, &ends, ret_fail);
-    if (r == 0) {
-        struct wire_request request = {.op = WIRE_START_ZYGOTE};
-        r = link_send(box, &request, ends.zygote_fd, box_zygote_started, box);
-        if (r < 0) {
-            (void)fail_set(ret_fail, -r, "start the interpreter");
-        }
-    }
+    r = r ? r : box_start_zygote(box, ret_fail);
     child_ends_done(&ends);
     if (r < 0) {
         box->state = BOX_DEAD; /* no on_state: the caller gets the reason here */

@@ -48,6 +48,7 @@ struct box {
     struct loop_io zygote_io;
     struct buf zygote_in;
     pid_t zygote_pid; /* in the box */
+    unsigned zygote_deaths;
     char version[32];
     struct box_session *sessions;
     uint32_t last_tag;
@@ -67,6 +68,7 @@ void box_process_exited(struct box *box, pid_t pid, int status);
 /* session.c */
 bool session_process_exited(struct box *box, pid_t pid, int status);
 void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes);
+void session_zygote_died(struct box *box);
 void session_end_all(struct box *box);
 
 /* program.c: pid 1's and the reaper's program. Returns a descriptor that is the room's, or -errno */

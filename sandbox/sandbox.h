@@ -165,6 +165,13 @@ void box_session_drain(struct box_session *session);
 /* KeyboardInterrupt in the guest. */
 void box_session_interrupt(struct box_session *session);
 
+/* Asks the interpreter's signal handler, which runs also while native code does, to write down where
+ * it is; box_session_traced() reads what is there some milliseconds later: lines of faulthandler,
+ * and "interrupted" for each KeyboardInterrupt that Python code has seen. The guest's word, like all
+ * else; returns its length, a NUL follows. */
+void box_session_trace(struct box_session *session);
+size_t box_session_traced(const struct box_session *session, char *text, size_t size);
+
 /* Kills the interpreter and all that it started. on_end follows. */
 void box_session_kill(struct box_session *session);
 

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,7 +33,9 @@ enum {
     SESSION_READ = 65536,
     SESSION_READS_A_TURN = 8, /* then the loop serves the others */
     SESSION_PIPE_BYTES = 262144,
-    SESSION_KILL_MS = 5000, /* then the whole box goes */
+    SESSION_KILL_MS = 5000,  /* then the whole box goes */
+    SESSION_CLOSED_MS = 200, /* from the socket's end to the process's */
+    SESSION_GUEST_FDS = 4,
 };
 
 enum session_state { SESSION_STARTING, SESSION_READY, SESSION_ENDING };
@@ -57,6 +60,7 @@ struct box_session {
     struct buf in;
     struct buf out;
     struct session_pipe pipes[2];
+    int trace_fd; /* memfd that the guest's signal handler writes to */
     bool exited;
     int status;
     bool swept; /* nothing with the tag is left */
@@ -69,6 +73,7 @@ struct box_session {
 static char read_space[SESSION_READ];
 
 static void session_sweep(struct box_session *session);
+static void session_lose(struct box_session *session);
 
 /* --- output --- */
 
@@ -161,6 +166,7 @@ static void session_finish(struct box_session *session)
     loop_timer_disarm(&session->timer);
     loop_io_remove(&session->io);
     (void)close(session->fd);
+    (void)close(session->trace_fd);
     for (unsigned i = 0; i < 2; i++) {
         struct session_pipe *pipe = &session->pipes[i];
         int waiting = 0;
@@ -250,6 +256,16 @@ void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes)
     }
 }
 
+/* The zygote died, and with it the forks that it was asked for. */
+void session_zygote_died(struct box *box)
+{
+    for (struct box_session *session = box->sessions; session; session = session->next) {
+        if (session->state == SESSION_STARTING) {
+            session_lose(session);
+        }
+    }
+}
+
 void session_end_all(struct box *box)
 {
     while (box->sessions) {
@@ -277,12 +293,34 @@ static void session_lose(struct box_session *session)
     }
 }
 
-void box_session_interrupt(struct box_session *session)
+static void session_closed(void *arg)
+{
+    session_lose(arg);
+}
+
+static void session_signal(struct box_session *session, int signal)
 {
     if (session->state == SESSION_READY) {
-        struct wire_request request = {.op = WIRE_SIGNAL, .pid = session->pid, .signal = SIGINT};
+        struct wire_request request = {.op = WIRE_SIGNAL, .pid = session->pid, .signal = signal};
         (void)link_send(session->box, &request, -1, NULL, NULL);
     }
+}
+
+void box_session_interrupt(struct box_session *session)
+{
+    session_signal(session, SIGINT);
+}
+
+void box_session_trace(struct box_session *session)
+{
+    session_signal(session, SIGUSR1);
+}
+
+size_t box_session_traced(const struct box_session *session, char *text, size_t size)
+{
+    ssize_t length = pread(session->trace_fd, text, size - 1, 0);
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0 ? (size_t)length : 0;
 }
 
 /* --- the control socket --- */
@@ -390,9 +428,14 @@ static void session_on_io(void *arg, uint32_t events)
         return;
     }
     if (size <= 0) {
-        /* Closed: with the process's end, which pid 1 reports, or by the guest's own code. */
+        /* Closed: with the process's end, which pid 1 is about to report, or by the guest's own
+         * code, which then is of no more use. */
         loop_io_remove(&session->io);
-        session_lose(session);
+        if (session->state != SESSION_ENDING) {
+            loop_timer_arm(session->box->loop, &session->timer,
+                           clock_now_ns() + SESSION_CLOSED_MS * CLOCK_NS_PER_MS, session_closed,
+                           session);
+        }
         return;
     }
     buf_commit(&session->in, (size_t)size);
@@ -431,8 +474,8 @@ static int send_with_fds(int fd, const struct buf *frame, const int *fds, size_t
     return (size_t)size == buf_size(frame) ? 0 : -EAGAIN;
 }
 
-/* Makes the three connections; guest_fds are the guest's ends. */
-static int session_connect(struct box_session *session, int guest_fds[3])
+/* Makes the connections; guest_fds are the guest's ends. */
+static int session_connect(struct box_session *session, int guest_fds[SESSION_GUEST_FDS])
 {
     int pair[2];
     int r = fd_socketpair(SOCK_STREAM, pair);
@@ -454,7 +497,9 @@ static int session_connect(struct box_session *session, int guest_fds[3])
             return r;
         }
     }
-    return 0;
+    session->trace_fd = memfd_create("sandpiper-trace", MFD_CLOEXEC);
+    guest_fds[3] = session->trace_fd < 0 ? -1 : fcntl(session->trace_fd, F_DUPFD_CLOEXEC, 3);
+    return guest_fds[3] < 0 ? -errno : 0;
 }
 
 static int session_attach(struct box_session *session)
@@ -476,7 +521,7 @@ static int session_ask_zygote(struct box_session *session, const char *name, con
     const struct box_field fields[] = {
         {"session", 7}, {"name", 4}, {name, strlen(name)}, {"tag", 3}, {tag, strlen(tag)}};
     int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
-    return r < 0 ? r : send_with_fds(session->box->zygote_fd, &frame, guest_fds, 3);
+    return r < 0 ? r : send_with_fds(session->box->zygote_fd, &frame, guest_fds, SESSION_GUEST_FDS);
 }
 
 int box_session_open(struct box *box, const char *name, const struct box_session_events *events,
@@ -493,6 +538,7 @@ int box_session_open(struct box *box, const char *name, const struct box_session
     session->events = events;
     session->arg = arg;
     session->fd = -1;
+    session->trace_fd = -1;
     if (box->last_tag <= 1024) {
         box->last_tag = WIRE_TAG_ZYGOTE;
     }
@@ -501,11 +547,11 @@ int box_session_open(struct box *box, const char *name, const struct box_session
         session->pipes[i] =
             (struct session_pipe){.session = session, .stream = (enum box_stream)i, .fd = -1};
     }
-    int guest_fds[3] = {-1, -1, -1};
+    int guest_fds[SESSION_GUEST_FDS] = {-1, -1, -1, -1};
     int r = session_connect(session, guest_fds);
     r = r ? r : session_attach(session);
     r = r ? r : session_ask_zygote(session, name, guest_fds);
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < SESSION_GUEST_FDS; i++) {
         if (guest_fds[i] >= 0) {
             (void)close(guest_fds[i]);
         }
@@ -517,6 +563,9 @@ int box_session_open(struct box *box, const char *name, const struct box_session
         }
         if (session->fd >= 0) {
             (void)close(session->fd);
+        }
+        if (session->trace_fd >= 0) {
+            (void)close(session->trace_fd);
         }
         free(session);
         return fail_set(ret_fail, -r, "open a session");

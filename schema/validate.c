@@ -1,102 +1,15 @@
 #include <regex.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "schema/check.h"
 #include "schema/keyword.h"
 #include "schema/near.h"
 #include "schema/schema.h"
 
-enum { PREVIEW_BYTES = 40, SENTENCE_BYTES = 120 };
-
-/* Where the check stands: the value at pointer is being looked at. */
-struct check {
-    struct schema_violation *violations;
-    size_t max;
-    size_t count;
-    char pointer[sizeof((struct schema_violation *)0)->pointer];
-};
-
-__attribute__((format(printf, 2, 3))) static void violation_add(struct check *check,
-                                                                const char *fmt, ...)
-{
-    if (check->count < check->max) {
-        struct schema_violation *violation = &check->violations[check->count];
-        va_list args;
-        memcpy(violation->pointer, check->pointer, sizeof violation->pointer);
-        va_start(args, fmt);
-        (void)vsnprintf(violation->text, sizeof violation->text, fmt, args);
-        va_end(args);
-    }
-    check->count++;
-}
-
-/* Appends "/token" with RFC 6901 escapes, whole characters only. Returns the length to go back to
- * with pointer_pop(). */
-static size_t pointer_push(struct check *check, const char *token)
-{
-    size_t old = strlen(check->pointer);
-    size_t at = old;
-    size_t room = sizeof check->pointer - 1;
-    if (at < room) {
-        check->pointer[at++] = '/';
-    }
-    while (*token) {
-        const char *escape = *token == '~' ? "~0" : *token == '/' ? "~1" : NULL;
-        size_t size = 1;
-        while (((unsigned char)token[size] & 0xC0U) == 0x80U) {
-            size++;
-        }
-        size_t need = escape ? 2 : size;
-        if (at + need > room) {
-            break;
-        }
-        memcpy(check->pointer + at, escape ? escape : token, need);
-        at += need;
-        token += size;
-    }
-    check->pointer[at] = '\0';
-    return old;
-}
-
-static void pointer_pop(struct check *check, size_t old)
-{
-    check->pointer[old] = '\0';
-}
-
-/* What was sent, short: 'string "abc"', "number 3", "null". Returns out. */
-static const char *preview(const json_t *value, char *out, size_t size)
-{
-    static const char *const names[] = {"object", "array",   "string",  "number",
-                                        "number", "boolean", "boolean", "null"};
-    const char *name = names[json_typeof(value)];
-    if (json_is_object(value) || json_is_array(value) || json_is_null(value)) {
-        (void)snprintf(out, size, json_is_null(value) ? "%s" : "an %s", name);
-        return out;
-    }
-    json_auto_t *head = NULL;
-    bool cut = false;
-    if (json_is_string(value)) {
-        size_t keep = json_string_length(value);
-        const char *text = json_string_value(value);
-        cut = keep > PREVIEW_BYTES;
-        if (cut) {
-            keep = PREVIEW_BYTES;
-            while (((unsigned char)text[keep] & 0xC0U) == 0x80U) {
-                keep--;
-            }
-        }
-        head = json_stringn_nocheck(text, keep);
-        value = head;
-    }
-    char token[6 * PREVIEW_BYTES + 3] = ""; /* each byte at most as \u00XX, and two quotes */
-    size_t used = value ? json_dumpb(value, token, sizeof token - 1, JSON_ENCODE_ANY) : 0;
-    token[used < sizeof token ? used : 0] = '\0';
-    (void)snprintf(out, size, "%s %s%s", name, token, cut ? "…" : "");
-    return out;
-}
+enum { SENTENCE_BYTES = 120 };
 
 /* "a, b, c" of an array's strings or an object's keys. Returns out. */
 static const char *name_list(const json_t *names, char *out, size_t size)
@@ -161,15 +74,15 @@ static void check_string(struct check *check, const json_t *schema, const json_t
     const char *pattern = json_string_value(json_object_get(schema, "pattern"));
     size_t size = min || max ? code_points(value) : 0;
     if (min && size < (size_t)json_integer_value(min)) {
-        violation_add(check, "must have at least %lld characters, got %zu",
-                      (long long)json_integer_value(min), size);
+        check_fail(check, "must have at least %lld characters, got %zu",
+                   (long long)json_integer_value(min), size);
     }
     if (max && size > (size_t)json_integer_value(max)) {
-        violation_add(check, "must have at most %lld characters, got %zu",
-                      (long long)json_integer_value(max), size);
+        check_fail(check, "must have at most %lld characters, got %zu",
+                   (long long)json_integer_value(max), size);
     }
     if (pattern && !pattern_matches(pattern, value)) {
-        violation_add(check, "must match %s, got %s", pattern, preview(value, got, sizeof got));
+        check_fail(check, "must match %s, got %s", pattern, check_preview(value, got, sizeof got));
     }
 }
 
@@ -179,12 +92,12 @@ static void check_number(struct check *check, const json_t *schema, const json_t
     const json_t *min = json_object_get(schema, "minimum");
     const json_t *max = json_object_get(schema, "maximum");
     if (min && json_number_value(value) < json_number_value(min)) {
-        violation_add(check, "must be at least %.15g, got %s", json_number_value(min),
-                      preview(value, got, sizeof got));
+        check_fail(check, "must be at least %.15g, got %s", json_number_value(min),
+                   check_preview(value, got, sizeof got));
     }
     if (max && json_number_value(value) > json_number_value(max)) {
-        violation_add(check, "must be at most %.15g, got %s", json_number_value(max),
-                      preview(value, got, sizeof got));
+        check_fail(check, "must be at most %.15g, got %s", json_number_value(max),
+                   check_preview(value, got, sizeof got));
     }
 }
 
@@ -197,19 +110,19 @@ static void check_array(struct check *check, const json_t *schema, const json_t 
     const json_t *items = json_object_get(schema, "items");
     size_t size = json_array_size(value);
     if (min && size < (size_t)json_integer_value(min)) {
-        violation_add(check, "must have at least %lld items, got %zu",
-                      (long long)json_integer_value(min), size);
+        check_fail(check, "must have at least %lld items, got %zu",
+                   (long long)json_integer_value(min), size);
     }
     if (max && size > (size_t)json_integer_value(max)) {
-        violation_add(check, "must have at most %lld items, got %zu",
-                      (long long)json_integer_value(max), size);
+        check_fail(check, "must have at most %lld items, got %zu",
+                   (long long)json_integer_value(max), size);
     }
     for (size_t i = 0; items && i < size; i++) {
         char token[24];
         (void)snprintf(token, sizeof token, "%zu", i);
-        size_t old = pointer_push(check, token);
+        size_t old = check_enter(check, token);
         check_value(check, items, json_array_get(value, i));
-        pointer_pop(check, old);
+        check_leave(check, old);
     }
 }
 
@@ -228,11 +141,11 @@ static void check_missing(struct check *check, const json_t *schema, const json_
         const char *about = json_string_value(json_object_get(property, "description"));
         const char *stop = about ? strstr(about, ". ") : NULL;
         size_t size = stop ? (size_t)(stop - about) : about ? strlen(about) : 0;
-        size_t old = pointer_push(check, key);
-        violation_add(check, "is required%s; send %s%s%.*s", sent ? ", got null" : " but missing",
-                      keyword_type_article(keyword_type(property)), about ? ": " : "",
-                      size < SENTENCE_BYTES ? (int)size : SENTENCE_BYTES, about ? about : "");
-        pointer_pop(check, old);
+        size_t old = check_enter(check, key);
+        check_fail(check, "is required%s; send %s%s%.*s", sent ? ", got null" : " but missing",
+                   keyword_type_article(keyword_type(property)), about ? ": " : "",
+                   size < SENTENCE_BYTES ? (int)size : SENTENCE_BYTES, about ? about : "");
+        check_leave(check, old);
     }
 }
 
@@ -242,10 +155,10 @@ static void check_unknown(struct check *check, const json_t *properties, const c
     const char *close = near_key(properties, key);
     (void)name_list(properties, known, sizeof known);
     if (close) {
-        violation_add(check, "unknown argument, did you mean \"%s\"? Known arguments: %s", close,
-                      known);
+        check_fail(check, "unknown argument, did you mean \"%s\"? Known arguments: %s", close,
+                   known);
     } else {
-        violation_add(check, "unknown argument. Known arguments: %s", known);
+        check_fail(check, "unknown argument. Known arguments: %s", known);
     }
 }
 
@@ -258,13 +171,13 @@ static void check_object(struct check *check, const json_t *schema, const json_t
     check_missing(check, schema, value);
     json_object_foreach (object, key, member) {
         const json_t *property = json_object_get(properties, key);
-        size_t old = pointer_push(check, key);
+        size_t old = check_enter(check, key);
         if (property && !json_is_null(member)) {
             check_value(check, property, member);
         } else if (!property && json_is_false(json_object_get(schema, "additionalProperties"))) {
             check_unknown(check, properties, key);
         }
-        pointer_pop(check, old);
+        check_leave(check, old);
     }
 }
 
@@ -274,14 +187,14 @@ static void check_value(struct check *check, const json_t *schema, const json_t 
     enum keyword_type type = keyword_type(schema);
     const json_t *options = json_object_get(schema, "enum");
     if (!keyword_type_matches(type, value)) {
-        violation_add(check, "must be %s, got %s", keyword_type_article(type),
-                      preview(value, text, sizeof text));
+        check_fail(check, "must be %s, got %s", keyword_type_article(type),
+                   check_preview(value, text, sizeof text));
         return;
     }
     if (options && !enum_has(options, value)) {
         char known[160];
-        violation_add(check, "must be one of %s, got %s", name_list(options, known, sizeof known),
-                      preview(value, text, sizeof text));
+        check_fail(check, "must be one of %s, got %s", name_list(options, known, sizeof known),
+                   check_preview(value, text, sizeof text));
         return;
     }
     if (json_is_string(value)) {

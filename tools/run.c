@@ -98,9 +98,10 @@ static int timeout(const struct run *run, struct buf *text)
     (void)snprintf(seconds, sizeof seconds, "%g", (double)run->timeout_ms / 1000);
     int r = buf_appendf(text, "timeout: %s s limit", seconds);
     if (r == 0 && has(run, RUN_WHERE)) {
-        bool stuck = run->state != RUN_STATE_INTERRUPTED;
-        r = buf_appendf(text, "; %s %s", stuck ? "stuck in native code at" : "was at",
-                        text_of(run, RUN_WHERE));
+        const char *how = run->state == RUN_STATE_INTERRUPTED ? "was at"
+                          : run->stuck                        ? "stuck in native code at"
+                                                              : "ignored the interrupt at";
+        r = buf_appendf(text, "; %s %s", how, text_of(run, RUN_WHERE));
     }
     return r;
 }

@@ -160,12 +160,55 @@ static void session_kill(void *arg)
     box_session_kill(session->guest);
 }
 
+/* "  File "<cell 7>", line 4 in f" of the handler's lines becomes "<cell 7>:4 source". */
+static void take_where(struct session *session)
+{
+    char text[4096];
+    struct run *run = session->current;
+    (void)box_session_traced(session->guest, text, sizeof text);
+    const char *file = strstr(text, "File \"<cell ");
+    const char *line = file ? strstr(file, "\", line ") : NULL;
+    unsigned cell = 0;
+    unsigned number = 0;
+    run->stuck = strstr(text, "interrupted") == NULL;
+    if (!line || sscanf(file, "File \"<cell %9u", &cell) != 1 ||
+        sscanf(line, "\", line %9u", &number) != 1) {
+        return;
+    }
+    const char *source = cell == run->cell ? run->code : "";
+    for (unsigned i = 1; i < number && source; i++) {
+        source = strchr(source, '\n');
+        source = source ? source + 1 : NULL;
+    }
+    source = source ? source + strspn(source, " \t") : "";
+    char where[256];
+    int size = snprintf(where, sizeof where, "<cell %u>:%u%s%.*s", cell, number, *source ? " " : "",
+                        (int)strcspn(source, "\n"), source);
+    run_set_part(run, RUN_WHERE, where, size < (int)sizeof where ? (size_t)size : sizeof where - 1);
+}
+
+static void session_traced(void *arg)
+{
+    struct session *session = arg;
+    take_where(session);
+    session_kill(session);
+}
+
+/* The interrupt has not helped: ask where it hangs, then kill. */
+static void session_grace_over(void *arg)
+{
+    struct session *session = arg;
+    box_session_trace(session->guest);
+    loop_timer_arm(session->owner->loop, &session->timer,
+                   clock_now_ns() + LIMIT_TRACE_MS * CLOCK_NS_PER_MS, session_traced, session);
+}
+
 static void session_interrupt(struct session *session)
 {
     session->state = SESSION_INTERRUPTED;
     box_session_interrupt(session->guest);
     loop_timer_arm(session->owner->loop, &session->timer,
-                   clock_now_ns() + LIMIT_INTERRUPT_GRACE_MS * CLOCK_NS_PER_MS, session_kill,
+                   clock_now_ns() + LIMIT_INTERRUPT_GRACE_MS * CLOCK_NS_PER_MS, session_grace_over,
                    session);
 }
 

@@ -28,7 +28,9 @@ static uint32_t last_token;
 /* Opens below the box's root without passing through /proc's magic links, openat2(2). */
 static int open_checked(int dir_fd, const char *path, int flags, mode_t mode)
 {
-    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NOCTTY),
+    /* With O_PATH nothing but the place is taken, and openat2 refuses flags that mean more. */
+    flags |= flags & O_PATH ? O_CLOEXEC : O_CLOEXEC | O_NOCTTY;
+    struct open_how how = {.flags = (uint64_t)(unsigned)flags,
                            .mode = flags & O_CREAT ? mode : 0,
                            .resolve = RESOLVE_NO_MAGICLINKS};
     for (;;) {
@@ -43,7 +45,7 @@ static int open_checked(int dir_fd, const char *path, int flags, mode_t mode)
             return -errno;
         }
         /* Before Linux 5.6. The check of the file system below still keeps /proc out. */
-        fd = openat(dir_fd, path, flags | O_CLOEXEC | O_NOCTTY, mode);
+        fd = openat(dir_fd, path, flags, mode);
         return fd < 0 ? -errno : fd;
     }
 }

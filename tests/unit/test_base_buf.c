@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 static void bytes_come_back_in_order(void **)
 {

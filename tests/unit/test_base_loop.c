@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 static char order[16];
 static size_t order_size;
@@ -26,11 +26,14 @@ static void timers_fire_by_deadline(void **)
     struct loop_timer second = {};
     struct loop_timer never = {};
     uint64_t now_ns = clock_now_ns();
+    char one[] = "1";
+    char two[] = "2";
+    char other[] = "x";
     order_size = 0;
     assert_int_equal(loop_new(&loop), 0);
-    loop_timer_arm(loop, &second, now_ns + 2, note, "2");
-    loop_timer_arm(loop, &never, now_ns + 1, note, "x");
-    loop_timer_arm(loop, &first, now_ns, note, "1");
+    loop_timer_arm(loop, &second, now_ns + 2, note, two);
+    loop_timer_arm(loop, &never, now_ns + 1, note, other);
+    loop_timer_arm(loop, &first, now_ns, note, one);
     loop_timer_disarm(&never);
     loop_timer_disarm(&never);
     assert_int_equal(loop_step(loop, 1000), 0);

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 static void numbers_are_whole_texts(void **)
 {

@@ -14,7 +14,7 @@
 #include "base/limits.h"
 #include "base/loop.h"
 #include "rpc/call.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 enum { HELD_MAX = 300 };
 

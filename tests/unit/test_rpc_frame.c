@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 enum { MAX = 8 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 static struct span span_of(const char *text)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 static void expect_text(const char *bytes, size_t size, const char *expected)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "schema/schema.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 enum { DESCRIPTION_MAX = 2048 }; /* hosts cut longer ones */
 

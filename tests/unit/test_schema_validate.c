@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "schema/schema.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 /* Checks arguments of a tool and compares all violations, one "pointer: text" a line. */
 static void expect(const char *tool, const char *arguments, const char *expected)
@@ -14,8 +14,9 @@ static void expect(const char *tool, const char *arguments, const char *expected
     size_t count = schema_validate(schema_input(tool), value, violations, 8);
     for (size_t i = 0; i < count && i < 8; i++) {
         size_t used = strlen(text);
-        (void)snprintf(text + used, sizeof text - used, "%s: %s\n", violations[i].pointer,
-                       violations[i].text);
+        int n = snprintf(text + used, sizeof text - used, "%s: %s\n", violations[i].pointer,
+                         violations[i].text);
+        assert_in_range(n, 1, sizeof text - used - 1);
     }
     assert_string_equal(text, expected);
     json_decref(value);

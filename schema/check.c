@@ -1,0 +1,82 @@
+#include "schema/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PREVIEW_BYTES = 40 };
+
+void check_fail(struct check *check, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    if (check->count < check->max) {
+        struct schema_violation *violation = &check->violations[check->count];
+        memcpy(violation->pointer, check->pointer, sizeof violation->pointer);
+        (void)vsnprintf(violation->text, sizeof violation->text, fmt, args);
+    }
+    va_end(args);
+    check->count++;
+}
+
+size_t check_enter(struct check *check, const char *token)
+{
+    size_t old = strlen(check->pointer);
+    size_t at = old;
+    size_t room = sizeof check->pointer - 1;
+    if (at < room) {
+        check->pointer[at++] = '/';
+    }
+    while (*token) {
+        const char *escape = *token == '~' ? "~0" : *token == '/' ? "~1" : NULL;
+        size_t size = 1;
+        while (((unsigned char)token[size] & 0xC0U) == 0x80U) {
+            size++;
+        }
+        size_t need = escape ? 2 : size;
+        if (at + need > room) {
+            break;
+        }
+        memcpy(check->pointer + at, escape ? escape : token, need);
+        at += need;
+        token += size;
+    }
+    check->pointer[at] = '\0';
+    return old;
+}
+
+void check_leave(struct check *check, size_t old)
+{
+    check->pointer[old] = '\0';
+}
+
+const char *check_preview(const json_t *value, char *out, size_t size)
+{
+    static const char *const names[] = {"object", "array",   "string",  "number",
+                                        "number", "boolean", "boolean", "null"};
+    const char *name = names[json_typeof(value)];
+    if (json_is_object(value) || json_is_array(value) || json_is_null(value)) {
+        (void)snprintf(out, size, json_is_null(value) ? "%s" : "an %s", name);
+        return out;
+    }
+    json_auto_t *head = NULL;
+    bool cut = false;
+    if (json_is_string(value)) {
+        size_t keep = json_string_length(value);
+        const char *text = json_string_value(value);
+        cut = keep > PREVIEW_BYTES;
+        if (cut) {
+            keep = PREVIEW_BYTES;
+            while (((unsigned char)text[keep] & 0xC0U) == 0x80U) {
+                keep--;
+            }
+        }
+        head = json_stringn_nocheck(text, keep);
+        value = head;
+    }
+    char token[6 * PREVIEW_BYTES + 3] = ""; /* each byte at most as \u00XX, and two quotes */
+    size_t used = value ? json_dumpb(value, token, sizeof token - 1, JSON_ENCODE_ANY) : 0;
+    token[used < sizeof token ? used : 0] = '\0';
+    (void)snprintf(out, size, "%s %s%s", name, token, cut ? "…" : "");
+    return out;
+}
