@@ -41,7 +41,7 @@ class Files(Shared):
         self.assertEqual(self.content("m.txt"), "two\n")
         self.server.write("m.txt", "three\n", mode="append")
         self.assertEqual(self.content("m.txt"), "two\nthree\n")
-        self.assert_refused(self.server.write("m.txt", "no", mode="create"), "m.txt", "exist")
+        self.assert_refused(self.server.write("m.txt", "no", mode="create"), "m.txt", "already")
         self.assertEqual(self.content("m.txt"), "two\nthree\n")
 
     def test_append_makes_a_file_that_is_not_there(self):
@@ -122,7 +122,8 @@ class Files(Shared):
     def test_a_directory_cannot_be_written(self):
         self.server.python("import os; os.makedirs('folder', exist_ok=True)")
         self.assert_refused(self.server.write("folder", "x"), "folder")
-        self.assert_refused(self.server.write("a.txt/b", "x"))
+        self.server.write("no-folder.txt", "x")
+        self.assert_refused(self.server.write("no-folder.txt/b", "x"), "no-folder.txt")
 
     def test_path_tricks_are_refused(self):
         """Absolute names and .. are names of the sandbox, where none of this is to be found."""

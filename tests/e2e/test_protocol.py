@@ -51,11 +51,16 @@ class Lines(Shared):
                 self.assertEqual(answer["id"], json.loads(token))
                 self.assertIs(type(answer["id"]), type(json.loads(token)))
 
-    def test_blank_lines_carriage_returns_and_a_byte_order_mark_are_tolerated(self):
+    def test_blank_lines_and_carriage_returns_are_tolerated(self):
         self.server.send_line("")
         self.server.send_line("  \t ")
-        self.server.send_line('\ufeff{"jsonrpc":"2.0","id":"bom","method":"ping"}\r')
-        self.assertEqual(self.server.receive()["id"], "bom")
+        self.server.send_line('{"jsonrpc":"2.0","id":"cr","method":"ping"}\r')
+        self.assertEqual(self.server.receive()["id"], "cr")
+
+    def test_a_byte_order_mark_at_the_beginning_is_tolerated(self):
+        with Server(initialize=False) as server:
+            server.send_line('\ufeff{"jsonrpc":"2.0","id":"bom","method":"ping"}')
+            self.assertEqual(server.receive()["id"], "bom")
 
     def test_unknown_methods_are_refused_and_unknown_notifications_ignored(self):
         for method in ("no/such", "resources/list", "prompts/list", "", "tools", "Ping"):

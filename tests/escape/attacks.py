@@ -98,7 +98,7 @@ FILES = [
            "mounted = [line.split()[4] for line in open('/proc/self/mountinfo')]\n"
            "seen = {f'{p}/{n}' for p in ('/home', '/root', '/var', '/run', '/srv', '/mnt', '/boot', "
            "'/sys', '/opt', '/media') if os.path.isdir(p) for n in os.listdir(p)}\n"
-           "seen -= {'/var/tmp', '/run/sandpiper'}\n"
+           "seen -= {'/var/tmp', '/run/sandpiper', '/run/disk'}\n"
            "print([p for p in seen if not any((m + '/').startswith(p + '/') for m in mounted)])",
            r"\[\]",
            control="attempt(os.listdir, '/usr')"),
@@ -114,7 +114,7 @@ PROCESSES = [
     Attack("signal_host_processes",
            "for p in (W['victim'], W['server'], W['tester']): attempt(os.kill, p, signal.SIGKILL)",
            control="pid = os.fork()\nif pid == 0: time.sleep(60)\n"
-                   "attempt(os.kill, pid, 9); os.waitpid(pid, 0)"),
+                   "attempt(os.kill, pid, 9); ended = os.waitpid(pid, 0)"),
     Attack("kill_pid_1_of_the_sandbox",
            "attempt(os.kill, 1, signal.SIGKILL); attempt(os.kill, 1, signal.SIGSTOP)\n"
            "print('still', os.path.isdir('/proc/self'))", r"denied EPERM|allowed None|still True"),
@@ -179,7 +179,7 @@ PROCESSES = [
            "print(len(open('/proc/self/uid_map').readlines()), os.getuid() != 0, "
            "open('/proc/self/setgroups').read().strip())", r"1 True deny"),
     Attack("write_the_uid_map_again",
-           "for name in ('uid_map', 'gid_map', 'setgroups', 'projid_map'):\n"
+           "for name in ('uid_map', 'gid_map', 'setgroups'):\n"
            "    attempt(write, '/proc/self/' + name, b'0 0 1')",
            control="attempt(read, '/proc/self/uid_map')"),
     Attack("shield_from_the_memory_killer",
