@@ -74,11 +74,14 @@ class Doctor(Case):
         self.assertIsInstance(json.loads(done.stdout), dict)
 
     def test_the_plan_is_printed_and_changes_nothing(self):
-        before = run_cli("doctor", "--plan").stdout
+        def plan():
+            """Without the outside identity, which is another one for each server."""
+            return re.sub(rb"\d{7,}", b"ID", run_cli("doctor", "--plan").stdout)
+        before = plan()
         self.assertGreater(before.count(b"\n"), 10)
         self.assertIn(b"pivot", before)
         self.assertIn(b"seccomp", before)
-        self.assertEqual(run_cli("doctor", "--plan").stdout, before)
+        self.assertEqual(plan(), before)
 
     def test_flags_change_the_plan(self):
         self.assertNotEqual(run_cli("doctor", "--plan", "--disk", "64M").stdout,
