@@ -17,8 +17,9 @@ __builtins__ = dict(sys.modules["builtins"].__dict__)
 FOLDER = os.path.dirname(__file__)
 CONTROL_FD = 3
 FDS_MAX = 4
-WARM = ("trace", "changes", "display", "hints")  # loaded when idle, in the order of likely need
+WARM = ("changes", "native", "trace", "display", "outcome", "hints", "spawn")  # in the order of likely need
 loaded = {}
+warm = list(WARM)
 
 
 def load(name):
@@ -30,7 +31,8 @@ def load(name):
             source = file.read()
         module = type(sys)("sandpiper." + name)
         module.__dict__.update(
-            __builtins__=__builtins__, __file__=path, load=load, FOLDER=FOLDER, pack=pack, unpack=unpack
+            __builtins__=__builtins__, __file__=path, load=load, FOLDER=FOLDER, pack=pack, unpack=unpack,
+            warm_up=warm_up,
         )
         exec(compile(source, path, "exec", 0, True), module.__dict__)
         loaded[name] = module
@@ -87,6 +89,12 @@ def waiting(control):
     return True
 
 
+def warm_up(control):
+    """Load what will be needed, as long as no request waits. A fork inherits what is left to load."""
+    while warm and not waiting(control):
+        load(warm.pop(0))
+
+
 def preload(control, names):
     for name in names.split(","):
         if not name:
@@ -126,18 +134,17 @@ def main():
     control = _socket.socket(fileno=CONTROL_FD)
     os.set_inheritable(CONTROL_FD, False)
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+    os.environ.setdefault("MPLBACKEND", "Agg")  # there is no display to draw on
     version = "%d.%d.%d" % sys.version_info[:3]
     control.sendall(
         pack(("ready", "python", version, "executable", sys.executable or "", "prefix", sys.prefix))
     )
     load("session")
     preload(control, sys.argv[1] if len(sys.argv) > 1 else "")
-    warm = list(WARM)
     import gc
 
     while True:
-        while warm and not waiting(control):
-            load(warm.pop(0))
+        warm_up(control)
         gc.freeze()  # keeps the collector of a session from touching, and so copying, our pages
         fds = []
         header = receive(control, 4, fds)

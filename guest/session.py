@@ -16,7 +16,6 @@ from time import clock_gettime_ns, process_time_ns
 CONTROL_FD = 64
 LOST_CONTROL = 97
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
-TEXT_MAX = 2000
 
 language = load("language")
 streams = load("streams")
@@ -171,7 +170,7 @@ class Session:
         except BaseException:
             pass
         if had_stdin:
-            streams.take_stdin()
+            streams.clear_stdin()
         streams.restore()
         modules = sys.modules
         if type(modules) is dict and ("pandas" in modules or "numpy" in modules):
@@ -196,6 +195,7 @@ class Session:
         while True:
             try:
                 if len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
+                    warm_up(control)
                     control.recv(1, _socket.MSG_PEEK)  # the wait; losing this byte to a raise is harmless
                     chunk = control.recv(1 << 16)
                     if not chunk:

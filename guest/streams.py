@@ -10,7 +10,6 @@ from _io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 SPARE = 65  # our own duplicates of the pipes, from which a closed 1 or 2 is made again
 NULL_FD = 68
 inodes = {}
-flush_c = None
 stdin_stale = False
 
 
@@ -65,7 +64,6 @@ def begin(stdout_fd, stderr_fd):
     make_err()
     make_stdin()
     wrap_starts()
-    find_flush_c()
 
 
 def wrap_starts():
@@ -86,21 +84,8 @@ def wrap_starts():
     _posixsubprocess.fork_exec = flushing(fork_exec)
     os.system, os.posix_spawn = flushing(system), flushing(spawn)
     held = sys.modules.get("subprocess")
-    for name in ("_fork_exec",):  # a preloaded subprocess bound the function before us
-        if held is not None and hasattr(held, name):
-            setattr(held, name, _posixsubprocess.fork_exec)
-
-
-def find_flush_c():
-    """fflush(NULL) for C extensions that print; the C half of ctypes loads in a fraction of a millisecond."""
-    global flush_c
-    try:
-        import _ctypes
-
-        address = _ctypes.dlsym(_ctypes.dlopen(None, 0), "fflush")
-        flush_c = lambda: _ctypes.call_function(address, (None,))
-    except Exception:
-        flush_c = None
+    if hasattr(held, "_fork_exec"):  # a preloaded subprocess bound the function before us
+        held._fork_exec = _posixsubprocess.fork_exec
 
 
 def flush_quietly():
@@ -119,6 +104,7 @@ def flush():
                 stream.flush()
             except Exception:
                 pass
+    flush_c = load("native").flush
     if flush_c is not None:
         flush_c()
     flush_quietly()
@@ -158,10 +144,6 @@ def give_stdin(data):
     os.close(fd)
     make_stdin()
     stdin_stale = True
-
-
-def take_stdin():
-    clear_stdin()
 
 
 def clear_stdin():

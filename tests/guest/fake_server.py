@@ -61,11 +61,11 @@ class Reply:
 
 
 class Session:
-    def __init__(self, zygote, name="default"):
+    def __init__(self, zygote, name="default", stack_fd=None):
         self.sock, theirs = socket.socketpair()
         self.out, out = os.pipe()
         self.err, err = os.pipe()
-        fds = array.array("i", [theirs.fileno(), out, err])
+        fds = array.array("i", [theirs.fileno(), out, err] + ([] if stack_fd is None else [stack_fd]))
         zygote.sendmsg(
             [pack("session", "name", name, "tag", 4242)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
         )
@@ -86,14 +86,16 @@ class Session:
 
     def receive(self):
         out, err, end = b"", b"", time.monotonic() + WAIT
+        pipes = [self.out, self.err]
         while True:
-            ready = select.select([self.sock, self.out, self.err], [], [], max(0, end - time.monotonic()))[0]
+            ready = select.select([self.sock] + pipes, [], [], max(0, end - time.monotonic()))[0]
             if not ready:
                 raise TimeoutError("no result from the session")
-            if self.out in ready:
-                out += os.read(self.out, 1 << 16)
-            if self.err in ready:
-                err += os.read(self.err, 1 << 16)
+            for fd in set(pipes) & set(ready):
+                chunk = os.read(fd, 1 << 16)
+                if not chunk:
+                    pipes.remove(fd)  # the session is gone; its socket says so too
+                out, err = (out + chunk, err) if fd == self.out else (out, err + chunk)
             if self.sock in ready and self.out not in ready and self.err not in ready:
                 verb, fields = read_frame(self.sock)
                 assert verb == "result", verb
@@ -140,8 +142,8 @@ class Guest:
         assert verb == "ready", verb
         self.sessions = []
 
-    def session(self, name="default"):
-        self.sessions.append(Session(self.sock, name))
+    def session(self, name="default", stack_fd=None):
+        self.sessions.append(Session(self.sock, name, stack_fd))
         return self.sessions[-1]
 
     def close(self):

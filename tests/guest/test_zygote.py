@@ -1,0 +1,94 @@
+"""The zygote and the life of sessions: start, preload, marks, descriptors, end."""
+import os
+import resource
+import signal
+import time
+
+import fake_server
+from base import GuestCase, each_python
+
+
+class Zygote(GuestCase):
+    preload = "json,no_such_module_here"
+
+    def test_ready_names_the_interpreter(self):
+        ready = self.guest.ready
+        self.assertEqual(self.value("import sys; '%d.%d.%d' % sys.version_info[:3]"), repr(ready["python"][0]))
+        self.assertEqual(self.value("sys.executable"), repr(ready["executable"][0]))
+
+    def test_preload(self):
+        self.assertEqual(self.value("import sys; 'json' in sys.modules"), "True")
+
+    def test_session_is_marked(self):
+        soft, hard = resource.prlimit(self.session.pid, resource.RLIMIT_MSGQUEUE)
+        self.assertEqual((soft, hard), (4242, 4242))
+        with open("/proc/%d/oom_score_adj" % self.session.pid) as file:
+            self.assertEqual(file.read().strip(), "1000")
+        self.assertEqual(os.getsid(self.session.pid), self.session.pid)
+
+    def test_session_is_not_the_zygotes_child(self):
+        with open("/proc/%d/stat" % self.session.pid) as file:
+            parent = int(file.read().rpartition(")")[2].split()[1])
+        self.assertNotEqual(parent, self.guest.process.pid)
+
+    def test_only_expected_descriptors(self):
+        fds = self.value("import os; sorted(int(f) for f in os.listdir('/proc/self/fd') if int(f) not in (0, 1, 2))")
+        numbers = [int(part) for part in fds.strip("[]").split(",")]
+        self.assertTrue(all(n >= 64 for n in numbers[1:]), numbers)  # the first is listdir's own
+        self.assertEqual(self.run_ok("import subprocess\nsubprocess.run(['ls', '/proc/self/fd'])\nNone").out.split(),
+                         ["0", "1", "2", "3"])
+
+    def test_end_of_file_ends_a_session(self):
+        pid = self.session.pid
+        self.session.sock.close()
+        for _ in range(200):
+            try:
+                with open("/proc/%d/stat" % pid) as file:
+                    if " Z " in file.read():
+                        return
+            except (FileNotFoundError, ProcessLookupError):
+                return
+            time.sleep(0.01)
+        self.fail("the session lives on")
+
+    def test_exit_runs_atexit(self):
+        self.run_ok("import atexit; atexit.register(print, 'bye')")
+        self.session.sock.sendall(fake_server.pack("exit"))
+        with self.assertRaises(EOFError):
+            fake_server.read_frame(self.session.sock)
+        self.assertEqual(os.read(self.session.out, 100), b"bye\n")
+
+    def test_death_of_a_session_leaves_the_zygote(self):
+        for code in ("import os; os._exit(3)", "import os; os.kill(os.getpid(), 9)"):
+            session = self.guest.session()
+            session.send(code)
+            with self.assertRaises((EOFError, ConnectionError)):
+                session.receive()
+        self.assertEqual(self.guest.session().run("1").value, "1")
+
+    def test_zygote_ignores_interrupts(self):
+        os.kill(self.guest.process.pid, signal.SIGINT)
+        self.assertEqual(self.guest.session().run("1").value, "1")
+
+    def test_output_of_c_stdio_and_floods(self):
+        reply = self.run_ok("import ctypes\nctypes.CDLL(None).printf(b'from c\\n')\nNone")
+        self.assertEqual(reply.out, "from c\n")
+        self.assertEqual(len(self.run_ok("print('x' * 3_000_000)").out), 3000001)
+
+    def test_stderr_after_stdout_that_came_first(self):
+        # both on one pipe show the order
+        reply = self.run_ok("import os, sys\nos.dup2(1, 2)\nprint('a')\nprint('b', file=sys.stderr)\nprint('c')")
+        self.assertEqual(reply.out, "a\nb\nc\n")
+
+    def test_stack_of_a_stuck_session(self):
+        fd = os.memfd_create("stack")
+        session = self.guest.session(stack_fd=fd)
+        session.send("import time\ntime.sleep(1)")
+        time.sleep(0.4)
+        os.kill(session.pid, signal.SIGUSR1)
+        self.assertEqual(session.receive().status, "ok")
+        self.assertIn(b'File "<cell 1>", line 2 in <module>', os.pread(fd, 4096, 0))
+        os.close(fd)
+
+
+each_python(globals())
