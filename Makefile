@@ -1,0 +1,44 @@
+# A thin face on meson and build-aux/: `make help` says what there is.
+BUILD ?= build
+PREFIX ?= /usr/local
+MESON_OPTIONS ?=
+
+.PHONY: all help demo check check-quick check-asan check-lint format install uninstall clean
+
+all: $(BUILD)/build.ninja
+	ninja -C $(BUILD)
+
+help:
+	@echo 'make              build $(BUILD)/sandpiper (installs Debian packages that are missing)'
+	@echo 'make demo         play a session with the real server'
+	@echo 'make check        every test: as root, as a user, in a user namespace, with sanitizers'
+	@echo 'make check-quick  the tests of this build only;  check-asan, check-lint: those runs only'
+	@echo 'make format       clang-format over every C file'
+	@echo 'make install      to $$DESTDIR$(PREFIX);  make uninstall'
+
+$(BUILD)/build.ninja:
+	build-aux/deps.sh build
+	meson setup $(BUILD) --prefix=$(PREFIX) $(MESON_OPTIONS)
+
+demo: all
+	python3 build-aux/demo.py $(BUILD)/sandpiper
+
+check:
+	build-aux/deps.sh build check
+	python3 build-aux/check.py
+
+check-quick check-asan check-lint:
+	build-aux/deps.sh build check
+	python3 build-aux/check.py $(@:check-%=%)
+
+format:
+	git ls-files '*.c' '*.h' | xargs clang-format -i
+
+install: all
+	meson install -C $(BUILD) --no-rebuild
+
+uninstall:
+	ninja -C $(BUILD) uninstall
+
+clean:
+	rm -rf $(BUILD) build-asan build-clang

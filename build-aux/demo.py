@@ -1,0 +1,168 @@
+"""Play a session with the real server over its stdin and stdout, as a host would, and show it.
+
+    demo.py PATH-TO-sandpiper
+"""
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+HOST, MODEL, DIM, BAD, GOOD = "1;36", "1;34", "2", "31", "32"
+
+
+def paint(style, text):
+    return f"\033[{style}m{text}\033[0m" if COLOUR else text
+
+
+def show(style, mark, text):
+    for line in text.rstrip("\n").split("\n"):
+        print(f"  {paint(style, mark)} {line}")
+
+
+class Host:
+    def __init__(self, binary):
+        self.server = subprocess.Popen([binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.last_id = 0
+
+    def send(self, message):
+        line = json.dumps({"jsonrpc": "2.0", **message})
+        self.server.stdin.write(line.encode() + b"\n")
+        self.server.stdin.flush()
+
+    def request(self, method, params):
+        self.last_id += 1
+        self.send({"id": self.last_id, "method": method, "params": params})
+        while True:
+            line = self.server.stdout.readline()
+            if not line:
+                sys.exit("demo: the server ended early; `sandpiper doctor` says what is missing")
+            answer = json.loads(line)
+            if answer.get("id") == self.last_id:
+                return answer["result"]
+
+    def call(self, tool, **arguments):
+        """Shows one tool call with its answer; returns the answer's text."""
+        for name, value in arguments.items():
+            if isinstance(value, str) and "\n" in value:
+                show(MODEL, "│", value)
+            else:
+                show(MODEL, "│", f"{name} = {value!r}")
+        began = time.monotonic()
+        result = self.request("tools/call", {"name": tool, "arguments": arguments})
+        took = (time.monotonic() - began) * 1000
+        text = "".join(block.get("text", f"<{block['type']}>\n") for block in result["content"])
+        show(BAD if result.get("isError") else GOOD, "▌", text)
+        print(f"  {paint(DIM, f'{tool}, {took:.1f} ms')}\n")
+        return text
+
+    def python(self, code, **arguments):
+        return self.call("run_python", code=textwrap.dedent(code).strip() + "\n", **arguments)
+
+
+def title(text):
+    print(paint(HOST, f"── {text} " + "─" * max(0, 88 - len(text))))
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"demo: expected {what}")
+
+
+def analysis(host):
+    title("An analysis in four steps; variables stay between the calls")
+    host.call("write_file", path="data/orders.csv", content=textwrap.dedent("""\
+        day,city,amount
+        mon,Lima,120.50
+        mon,Oslo,80
+        tue,Lima,
+        tue,Oslo,95.25
+        wed,Lima,210
+        wed,Pune,n/a
+        """))
+    host.python("""
+        import csv
+        rows = list(csv.DictReader(open("data/orders.csv")))
+        print(len(rows), "rows;", rows[0])
+        """)
+    host.python("""
+        def number(text):
+            try:
+                return float(text)
+            except ValueError:
+                return None
+        clean = [{**r, "amount": number(r["amount"])} for r in rows if number(r["amount"]) is not None]
+        len(clean)
+        """)
+    host.python("""
+        totals = {}
+        for r in clean:
+            totals[r["city"]] = totals.get(r["city"], 0) + r["amount"]
+        totals
+        """)
+    host.python("""
+        with open("data/totals.csv", "w") as f:
+            for city, amount in sorted(totals.items()):
+                print(city, amount, sep=",", file=f)
+        """)
+    text = host.call("read_file", path="data/totals.csv")
+    expect("Lima,330.5" in text, "the totals in the file")
+
+
+def mistakes(host):
+    title("A mistake, told as CPython tells it, then corrected; nothing is lost")
+    text = host.python('best = totals["Pune"]\nprint(best)\n')
+    expect("KeyError" in text, "a KeyError")
+    text = host.python('best = max(totals, key=totals.get)\nprint(best, totals[best])\n')
+    expect("Lima 330.5" in text, "the corrected answer")
+
+
+def dangers(host):
+    title("Code that would wreck the machine")
+    text = host.python(f"import os\nprint(os.path.exists({os.path.abspath(__file__)!r}))\n")
+    expect(text.startswith("False"), "a sandbox that does not see this program")
+    text = host.python("""
+        import os, shutil
+        shutil.rmtree("/", ignore_errors=True)
+        print("the sandbox still has", len(os.listdir("/usr/bin")), "programs in /usr/bin")
+        print("the host's users:", open("/etc/passwd").read().count("\\n"), "lines in /etc/passwd")
+        """)
+    expect("programs in /usr/bin" in text, "an answer after rmtree('/')")
+    expect(os.path.exists("/etc/passwd") and os.path.exists("/usr/bin/env"), "the host unharmed")
+    show(GOOD, "✔", "the host is unharmed\n")
+    title("A loop without end, stopped after one second; the variables are still there")
+    text = host.python("while True:\n    pass\n", timeout_s=1)
+    expect("[timeout" in text, "a timeout")
+    text = host.python("print(totals)\n")
+    expect("Lima" in text, "the variables after the timeout")
+
+
+def main():
+    binary = sys.argv[1] if len(sys.argv) > 1 else "build/sandpiper"
+    began = time.monotonic()
+    host = Host(binary)
+    title("initialize")
+    hello = host.request("initialize", {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "demo", "version": "1"}})
+    host.send({"method": "notifications/initialized"})
+    server = hello["serverInfo"]
+    show(GOOD, "▌", f"{server['name']} {server['version']}, protocol {hello['protocolVersion']}, "
+                    f"after {(time.monotonic() - began) * 1000:.1f} ms")
+    tools = host.request("tools/list", {})["tools"]
+    show(GOOD, "▌", "tools: " + ", ".join(tool["name"] for tool in tools) + "\n")
+    analysis(host)
+    mistakes(host)
+    dangers(host)
+    title("The end: stdin is closed")
+    began = time.monotonic()
+    host.server.stdin.close()
+    status = host.server.wait(5)
+    expect(status == 0, f"exit status 0, not {status}")
+    show(GOOD, "✔", f"exit status 0 after {(time.monotonic() - began) * 1000:.0f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,388 @@
+"""A small MCP client for the tests: standard library only, strict about what the server sends.
+
+    with Server("--timeout", "5") as server:
+        result = server.python("1 + 1")
+        assert result.status.kind == "ok"
+
+Every line on the server's stdout must be one JSON object of JSON-RPC 2.0, valid UTF-8, at most
+10 MiB. Leaving the block closes stdin and asserts exit status 0 and that nothing is left behind.
+SANDPIPER names the binary; SANDPIPER_TEST_SLOW multiplies every time limit (sanitizers, valgrind).
+"""
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from traces import Traces
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = os.environ.get("SANDPIPER") or str(ROOT / "build" / "sandpiper")
+SLOW = float(os.environ.get("SANDPIPER_TEST_SLOW", "1"))
+LINE_LIMIT = 10 << 20  # clients built on the official SDK close the connection beyond this
+LATEST = "2025-11-25"
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", LATEST)
+PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "SANDPIPER_LOG")
+
+DURATION = r"\d+(?:\.\d+)? (?:us|ms|s|min)"
+# What may become of the state when its interpreter had to be killed.
+STATES_AFTER_KILL = ("restored to before this call", "reset", "lost")
+
+
+class ProtocolError(AssertionError):
+    """The server wrote something that is not an MCP message, or did not write in time."""
+
+
+@dataclasses.dataclass
+class Status:
+    """The bracketed last line of a run_python answer, taken apart at its bars."""
+
+    line: str
+
+    @property
+    def parts(self):
+        return [part.strip() for part in self.line[1:-1].split(" | ")]
+
+    @property
+    def kind(self):
+        for kind in ("ok", "error", "timeout", "out of memory", "crashed", "exit code"):
+            if re.match(kind + r"\b", self.parts[0]):
+                return kind
+        return self.parts[0]
+
+    @property
+    def state(self):
+        found = [part[len("state: "):] for part in self.parts if part.startswith("state: ")]
+        return found[0] if found else None
+
+    def field(self, name):
+        for part in self.parts[1:]:
+            if part.startswith(name + ": "):
+                return part[len(name) + 2:]
+        return None
+
+
+@dataclasses.dataclass
+class Result:
+    raw: dict
+
+    @property
+    def is_error(self):
+        return self.raw.get("isError", False)
+
+    @property
+    def content(self):
+        return self.raw["content"]
+
+    @property
+    def text(self):
+        return "".join(block["text"] for block in self.content if block["type"] == "text")
+
+    @property
+    def lines(self):
+        return self.text.rstrip("\n").split("\n")
+
+    @property
+    def status(self):
+        line = self.lines[-1]
+        if not (line.startswith("[") and line.endswith("]")):
+            raise ProtocolError(f"no status line at the end of {self.text[-400:]!r}")
+        return Status(line)
+
+    @property
+    def output(self):
+        """Everything above the status line."""
+        return "\n".join(self.lines[:-1])
+
+
+class Server:
+    def __init__(self, *args, env=None, cwd=None, stderr=subprocess.DEVNULL, initialize=True,
+                 version=LATEST, wrap=(), check=True):
+        self.temp = tempfile.mkdtemp(prefix="sp-test-")
+        self.traces = Traces(self.temp)
+        self.check = check
+        if env is None:
+            env = {name: os.environ[name] for name in ("HOME", "PATH", "USER", *PASSED_ON)
+                   if name in os.environ}
+            env["TMPDIR"] = self.temp
+        self.process = subprocess.Popen(
+            [*wrap, BINARY, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
+            env=env, cwd=cwd, start_new_session=True)
+        self.pid = self.process.pid
+        self.lines = queue.Queue()
+        self.stash = collections.OrderedDict()
+        self.last_id = 0
+        self.reading = threading.Event()
+        self.reading.set()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        if initialize:
+            self.initialize(version)
+
+    # --- lines ---
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.reading.wait()
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def stop_reading(self):
+        """As a host does that hangs: the pipe fills up. One line may still be taken."""
+        self.reading.clear()
+
+    def go_on_reading(self):
+        self.reading.set()
+
+    def send_bytes(self, data):
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def send_line(self, line):
+        self.send_bytes((line.encode() if isinstance(line, str) else line) + b"\n")
+
+    def send(self, message):
+        self.send_line(json.dumps({"jsonrpc": "2.0", **message}))
+
+    def receive(self, timeout=20):
+        """The next message; None at the end of the stream."""
+        try:
+            line = self.lines.get(timeout=timeout * SLOW)
+        except queue.Empty:
+            raise ProtocolError(f"no message within {timeout * SLOW} s") from None
+        if line is None:
+            return None
+        if not line.endswith(b"\n") or len(line) > LINE_LIMIT:
+            raise ProtocolError(f"unterminated or too long line: {line[:200]!r}")
+        message = json.loads(line.decode("utf-8"))
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            raise ProtocolError(f"not a JSON-RPC message: {line[:200]!r}")
+        return message
+
+    def silent(self, seconds):
+        """True when the server writes nothing for so long."""
+        try:
+            line = self.lines.get(timeout=seconds)
+        except queue.Empty:
+            return True
+        raise ProtocolError(f"unexpected: {line!r}")
+
+    # --- requests ---
+
+    def start(self, method, params=None, request_id=None):
+        """Sends a request and returns its id without waiting."""
+        if request_id is None:
+            self.last_id += 1
+            request_id = self.last_id
+        message = {"id": request_id, "method": method}
+        if params is not None:
+            message["params"] = params
+        self.send(message)
+        return request_id
+
+    def wait(self, request_id, timeout=20):
+        """The response with this id; other responses are kept for their own wait()."""
+        end = time.monotonic() + timeout * SLOW
+        while request_id not in self.stash:
+            message = self.receive(max(0.01, (end - time.monotonic()) / SLOW))
+            if message is None:
+                raise ProtocolError(f"end of stream before the answer to {request_id!r}")
+            if "method" in message:
+                continue
+            if message.get("id") in self.stash:
+                raise ProtocolError(f"two answers to {message['id']!r}")
+            self.stash[message.get("id")] = message
+        return self.stash.pop(request_id)
+
+    def request(self, method, params=None, timeout=20):
+        return self.wait(self.start(method, params), timeout)
+
+    def notify(self, method, params=None):
+        self.send({"method": method, **({} if params is None else {"params": params})})
+
+    def initialize(self, version=LATEST):
+        answer = self.request("initialize", {
+            "protocolVersion": version, "capabilities": {},
+            "clientInfo": {"name": "sandpiper-tests", "version": "1"}})
+        self.notify("notifications/initialized")
+        return answer["result"]
+
+    def start_call(self, tool, **arguments):
+        return self.start("tools/call", {"name": tool, "arguments": arguments})
+
+    def finish_call(self, request_id, timeout=60):
+        answer = self.wait(request_id, timeout)
+        if "error" in answer:
+            raise ProtocolError(f"protocol error instead of a tool result: {answer['error']}")
+        return Result(answer["result"])
+
+    def call(self, tool, _timeout=60, **arguments):
+        result = self.finish_call(self.start_call(tool, **arguments), _timeout)
+        self.look()
+        return result
+
+    def python(self, code, _timeout=60, **arguments):
+        return self.call("run_python", _timeout, code=code, **arguments)
+
+    def write(self, path, content, **arguments):
+        return self.call("write_file", path=path, content=content, **arguments)
+
+    def read(self, path, **arguments):
+        return self.call("read_file", path=path, **arguments)
+
+    def cancel(self, request_id):
+        self.notify("notifications/cancelled", {"requestId": request_id, "reason": "test"})
+
+    def must_be_contained(self):
+        """Before code that would harm the machine runs: it must see another root and no host process."""
+        result = self.python("import os; at = os.stat('/'); print(at.st_dev, at.st_ino, "
+                             f"os.path.exists('/proc/{os.getpid()}'), os.getpid() < 1000)")
+        here = os.stat("/")
+        seen = result.output.split()
+        if result.is_error or seen[2:] != ["False", "True"] or \
+                seen[:2] == [str(here.st_dev), str(here.st_ino)]:
+            self.destroy()
+            raise ProtocolError(f"this server does not contain code: {result.text}")
+
+    # --- the end ---
+
+    def look(self):
+        self.traces.look(self.pid)
+
+    def signal(self, number):
+        self.look()
+        self.process.send_signal(number)
+
+    def close_stdin(self):
+        self.look()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+
+    def join(self, timeout=5):
+        """Exit status (negative: signal), after at most timeout seconds."""
+        try:
+            return self.process.wait(timeout * SLOW)
+        except subprocess.TimeoutExpired:
+            raise ProtocolError(f"still running after {timeout * SLOW} s") from None
+
+    def left(self, within_s=1.0):
+        return self.traces.left(within_s * SLOW)
+
+    def end(self):
+        """Closes stdin and returns (exit status, seconds until the exit)."""
+        began = time.monotonic()
+        self.close_stdin()
+        return self.join(), time.monotonic() - began
+
+    def destroy(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+        self.reading.set()
+        self.reader.join(2)
+        for stream in (self.process.stdin, self.process.stdout):
+            try:
+                stream.close()
+            except (OSError, ValueError):
+                pass
+        shutil.rmtree(self.temp, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if kind is not None and os.environ.get("PAUSE"):
+            input(f"# failed; server {self.pid} is kept until Enter is pressed ")
+        try:
+            if kind is None and self.check:
+                status = self.process.poll()
+                if status is None:
+                    status, _ = self.end()
+                    if status != 0:
+                        raise ProtocolError(f"exit status {status} after the end of stdin")
+                left = self.left()
+                if left:
+                    raise ProtocolError(f"left behind: {left}")
+        finally:
+            self.destroy()
+
+
+class Case(unittest.TestCase):
+    """A test case with the assertions that many tests share."""
+
+    maxDiff = None
+
+    def assert_ok(self, result):
+        self.assertFalse(result.is_error, result.text)
+        self.assertEqual(result.status.kind, "ok", result.text)
+
+    def assert_prints(self, result, text):
+        self.assert_ok(result)
+        self.assertEqual(result.output, text)
+
+    def assert_kind(self, result, kind):
+        self.assertTrue(result.is_error, result.text)
+        self.assertEqual(result.status.kind, kind, result.text)
+
+    def assert_state_after_kill(self, result):
+        state = result.status.state or ""
+        self.assertTrue(state.startswith(STATES_AFTER_KILL), result.text)
+
+    def assert_exit_code(self, result, code):
+        self.assertRegex(result.status.line, rf"^\[exit code {code} \| state: kept( \| .*)?\]$")
+        self.assertEqual(result.is_error, code != 0, result.text)
+
+    def assert_alive(self, server):
+        """The next call works, and at once."""
+        self.assert_prints(server.python("print(6 * 7)"), "42")
+
+    def assert_violation(self, result, *words):
+        self.assertTrue(result.is_error, result.text)
+        for word in words:
+            self.assertIn(word, result.text)
+
+    def assert_error_code(self, answer, code):
+        self.assertIn("error", answer, answer)
+        self.assertEqual(answer["error"]["code"], code, answer)
+        self.assertIsInstance(answer["error"]["message"], str)
+
+
+class Shared(Case):
+    """Cases that share one server, started for the first of them."""
+
+    args = ()
+
+    @classmethod
+    def setUpClass(cls):
+        need_userns()
+        cls.server = Server(*cls.args)
+
+    @classmethod
+    def tearDownClass(cls):
+        with cls.server:
+            pass
+
+
+def need_userns():
+    """Skips where this machine lets nobody make a user namespace: no sandbox can exist there."""
+    if os.geteuid() == 0 and os.path.exists("/proc/self/ns/user"):
+        return
+    tried = subprocess.run(["unshare", "-Ur", "true"], capture_output=True)
+    if tried.returncode != 0:
+        raise unittest.SkipTest("userns: " + tried.stderr.decode(errors="replace").strip())
+
+
+def run_cli(*args, timeout=60, **options):
+    options.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.run([BINARY, *args], capture_output=True, timeout=timeout * SLOW, **options)

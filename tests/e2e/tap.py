@@ -1,0 +1,80 @@
+"""Run one unittest module as TAP, so that meson counts and shows every case and every skip.
+
+A skip's reason starts with the feature it misses and a colon ("userns: refused by this kernel").
+Features listed in SANDPIPER_TEST_REQUIRE (comma separated, or "all") turn their skips into failures.
+Further arguments choose cases by name, as unittest does: tap.py test_files.py Files.test_append
+"""
+import importlib.util
+import os
+import pathlib
+import sys
+import unittest
+
+REQUIRED = {word for word in os.environ.get("SANDPIPER_TEST_REQUIRE", "").split(",") if word}
+
+
+class Tap(unittest.TestResult):
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+        self.failed = 0
+
+    def line(self, ok, name, note=""):
+        self.count += 1
+        self.failed += not ok
+        print(f"{'ok' if ok else 'not ok'} {self.count} - {name}{note}", flush=True)
+
+    @staticmethod
+    def name(test):
+        return test.id().rsplit(".", 1)[-1]
+
+    def addSuccess(self, test):
+        self.line(True, self.name(test))
+
+    def addSkip(self, test, reason):
+        feature = reason.split(":", 1)[0].strip()
+        wanted = feature in REQUIRED or "all" in REQUIRED
+        note = f" # SKIP {reason}" if not wanted else f" # required, but {reason}"
+        self.line(not wanted, self.name(test), note)
+
+    def addFailure(self, test, err):
+        text = self._exc_info_to_string(err, test).rstrip()
+        print("# " + text.replace("\n", "\n# "), flush=True)
+        self.line(False, self.name(test))
+
+    def addError(self, test, err):
+        self.addFailure(test, err)
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            print(f"# in {subtest}", flush=True)
+            self.addFailure(test, err)
+
+    def addExpectedFailure(self, test, err):
+        self.line(True, self.name(test))
+
+    def addUnexpectedSuccess(self, test):
+        self.line(False, self.name(test), " # passed, but is marked as an expected failure")
+
+
+def main():
+    path = pathlib.Path(sys.argv[1]).resolve()
+    sys.path[:0] = [str(path.parent), str(pathlib.Path(__file__).resolve().parent)]
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    loader = unittest.defaultTestLoader
+    if sys.argv[2:]:
+        suite = loader.loadTestsFromNames(sys.argv[2:], module)
+    else:
+        suite = loader.loadTestsFromModule(module)
+    result = Tap()
+    suite.run(result)
+    print(f"1..{result.count}", flush=True)
+    return 1 if result.failed else 0
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""The command line: run, doctor, schema, --version, --help and bad flags."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from client import BINARY, SLOW, Case, Server, need_userns, run_cli
+from traces import descendants
+
+
+class Run(Case):
+    def setUp(self):
+        need_userns()
+
+    def test_code_given_on_the_command_line(self):
+        done = run_cli("run", "-c", "print('out'); import sys; print('err', file=sys.stderr)")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"out\n", done.stdout)
+
+    def test_the_exit_code_is_that_of_the_code(self):
+        for code, status in (("pass", 0), ("raise SystemExit(3)", 3), ("1 / 0", 1),
+                             ("import os; os._exit(7)", 7)):
+            with self.subTest(code=code):
+                self.assertEqual(run_cli("run", "-c", code).returncode, status)
+
+    def test_a_file(self):
+        with tempfile.TemporaryDirectory(prefix="sp-run-") as folder:
+            path = pathlib.Path(folder, "program.py")
+            path.write_text("print(6 * 7)\n")
+            done = run_cli("run", str(path))
+            self.assertEqual((done.returncode, done.stdout.startswith(b"42\n")), (0, True))
+
+    def test_a_missing_file_is_a_usage_error(self):
+        done = run_cli("run", "/nonexistent.py")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(b"/nonexistent.py", done.stderr)
+        self.assertEqual(run_cli("run").returncode, 2)
+
+    def test_limits_apply(self):
+        began = time.monotonic()
+        done = run_cli("run", "--timeout", "1", "-c", "while True: pass")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertLess(time.monotonic() - began, 5 * SLOW)
+
+    def test_a_traceback_is_shown(self):
+        done = run_cli("run", "-c", "{}['k']")
+        self.assertIn(b"KeyError: 'k'", done.stdout + done.stderr)
+
+    def test_interrupt_ends_it_and_leaves_nothing(self):
+        process = subprocess.Popen([BINARY, "run", "-c", "import time; time.sleep(60)"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        time.sleep(1)
+        children = descendants(process.pid)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=5 * SLOW)
+        time.sleep(0.2)
+        self.assertEqual([pid for pid in children if os.path.exists(f"/proc/{pid}")], [])
+
+
+class Doctor(Case):
+    def test_it_lists_the_layers_with_their_consequence(self):
+        done = run_cli("doctor")
+        text = done.stdout.decode()
+        for word in ("user", "mount", "pid", "seccomp", "cgroup", "Landlock", "memory", "python"):
+            self.assertRegex(text, re.compile(word, re.IGNORECASE))
+
+    def test_json(self):
+        done = run_cli("doctor", "--json")
+        self.assertIsInstance(json.loads(done.stdout), dict)
+
+    def test_the_plan_is_printed_and_changes_nothing(self):
+        before = run_cli("doctor", "--plan").stdout
+        self.assertGreater(before.count(b"\n"), 10)
+        self.assertIn(b"pivot_root", before)
+        self.assertIn(b"seccomp", before)
+        self.assertEqual(run_cli("doctor", "--plan").stdout, before)
+
+    def test_flags_change_the_plan(self):
+        self.assertNotEqual(run_cli("doctor", "--plan", "--disk", "64M").stdout,
+                            run_cli("doctor", "--plan").stdout)
+
+    def test_exit_status_is_zero_where_the_sandbox_can_be_made(self):
+        need_userns()
+        self.assertEqual(run_cli("doctor").returncode, 0)
+
+
+class Words(Case):
+    def test_version(self):
+        done = run_cli("--version")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stdout.decode(), r"^sandpiper \d+\.\d+\.\d+\n$")
+
+    def test_help_names_every_flag_of_the_manual(self):
+        done = run_cli("--help")
+        self.assertEqual(done.returncode, 0)
+        text = done.stdout.decode()
+        for flag in ("--memory", "--cpus", "--pids", "--disk", "--timeout", "--max-timeout",
+                     "--workspace", "--python", "run", "doctor", "--version", "--help"):
+            self.assertIn(flag, text)
+        manual = pathlib.Path(__file__).parents[2] / "docs" / "sandpiper.1.scd"
+        documented = set(re.findall(r"^\*(--[a-z-]+)\*", manual.read_text(), re.MULTILINE))
+        advertised = set(re.findall(r"--[a-z][a-z-]+", text))
+        self.assertEqual(documented - advertised, set(), "in the manual, not in --help")
+        self.assertEqual(advertised - documented, set(), "in --help, not in the manual")
+
+    def test_schema_prints_what_tools_list_sends(self):
+        done = run_cli("schema")
+        self.assertEqual(done.returncode, 0)
+        printed = json.loads(done.stdout)
+        with Server() as server:
+            listed = server.request("tools/list")["result"]["tools"]
+        tools = printed["tools"] if isinstance(printed, dict) else printed
+        self.assertEqual([tool["name"] for tool in tools], [tool["name"] for tool in listed])
+        for mine, sent in zip(tools, listed):
+            self.assertEqual(mine["inputSchema"], sent["inputSchema"])
+
+    def test_unknown_words_are_usage_errors(self):
+        for args in (["--nonsense"], ["nonsense"], ["run", "--nonsense"], ["doctor", "extra"],
+                     ["-x"], ["--memory"]):
+            with self.subTest(args=args):
+                done = run_cli(*args)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertTrue(done.stderr)
+                self.assertEqual(done.stdout, b"")
+
+    def test_bad_values_are_named_together_with_the_flag(self):
+        for flag, values in {"--memory": ("x", "-1", "0", "1Q", "", "1e3", "99999999999999999999"),
+                             "--pids": ("0", "-3", "many", "1.5"),
+                             "--cpus": ("0", "-1", "x"),
+                             "--timeout": ("0", "-1", "soon"),
+                             "--disk": ("0", "x"),
+                             "--max-timeout": ("0", "x")}.items():
+            for value in values:
+                with self.subTest(flag=flag, value=value):
+                    done = run_cli("run", flag, value, "-c", "pass")
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn(flag.encode(), done.stderr)
+
+    def test_a_flag_given_twice_or_with_an_equals_sign(self):
+        need_userns()
+        self.assertEqual(run_cli("run", "--memory=256M", "--pids=32", "-c", "pass").returncode, 0)
+        self.assertEqual(run_cli("run", "--pids", "9", "--pids", "32", "-c", "pass").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,218 @@
+"""write_file and read_file: what they take, what they answer, and what they refuse."""
+import base64
+import pathlib
+import tempfile
+import unittest
+
+from client import Case, Server, Shared, need_userns
+
+
+class Files(Shared):
+    def assert_written(self, result, verb, path):
+        self.assertFalse(result.is_error, result.text)
+        self.assertRegex(result.text, rf"^(?:{verb}) {path} \(")
+
+    def assert_refused(self, result, *words):
+        self.assertTrue(result.is_error, result.text)
+        for word in words:
+            self.assertIn(word, result.text)
+
+    def content(self, path):
+        result = self.server.read(path)
+        self.assertFalse(result.is_error, result.text)
+        return result.text
+
+    def test_what_was_written_is_read_and_seen_by_code(self):
+        text = "first\nsecond é\n"
+        result = self.server.write("a.txt", text)
+        self.assert_written(result, "created", "a.txt")
+        self.assertIn("2 lines", result.text)
+        self.assertEqual(self.content("a.txt"), text)
+        self.assert_prints(self.server.python("print(open('a.txt', encoding='utf-8').read() == "
+                                              f"{text!r})"), "True")
+
+    def test_what_code_wrote_is_read(self):
+        self.server.python("open('by-code.txt', 'w').write('x\\ny\\n')")
+        self.assertEqual(self.content("by-code.txt"), "x\ny\n")
+
+    def test_overwrite_replaces_append_extends_create_refuses(self):
+        self.server.write("m.txt", "one\n")
+        self.assert_written(self.server.write("m.txt", "two\n"), "overwrote|replaced|updated", "m.txt")
+        self.assertEqual(self.content("m.txt"), "two\n")
+        self.server.write("m.txt", "three\n", mode="append")
+        self.assertEqual(self.content("m.txt"), "two\nthree\n")
+        self.assert_refused(self.server.write("m.txt", "no", mode="create"), "m.txt", "already")
+        self.assertEqual(self.content("m.txt"), "two\nthree\n")
+
+    def test_append_makes_a_file_that_is_not_there(self):
+        self.server.write("new-append.txt", "x", mode="append")
+        self.assertEqual(self.content("new-append.txt").rstrip("\n"), "x")
+
+    def test_empty_content_is_allowed(self):
+        self.assertFalse(self.server.write("empty.txt", "").is_error)
+        self.assert_prints(self.server.python("import os; print(os.path.getsize('empty.txt'))"), "0")
+        self.assertFalse(self.server.read("empty.txt").is_error)
+
+    def test_missing_content_is_not_empty_content(self):
+        result = self.server.call("write_file", path="never.txt")
+        self.assert_refused(result, "content", "append")
+        self.assert_refused(self.server.read("never.txt"), "not found")
+
+    def test_base64_both_ways(self):
+        data = bytes(range(256)) * 4
+        text = base64.b64encode(data).decode()
+        self.assertFalse(self.server.write("bytes.bin", text, encoding="base64").is_error)
+        self.assert_prints(self.server.python("print(open('bytes.bin','rb').read() == "
+                                              "bytes(range(256)) * 4)"), "True")
+        read = self.server.read("bytes.bin", encoding="base64").text
+        self.assertIn(text[:200], read.replace("\n", ""))
+
+    def test_bad_base64_is_a_violation_and_writes_nothing(self):
+        self.assert_refused(self.server.write("bad.bin", "!!!", encoding="base64"), "base64")
+        self.assert_refused(self.server.read("bad.bin"), "not found")
+
+    def test_a_binary_is_described_not_dumped(self):
+        self.server.python("open('b.bin', 'wb').write(bytes(range(256)) * 100)")
+        result = self.server.read("b.bin")
+        self.assertLess(len(result.text), 500)
+
+    def test_parents_are_made(self):
+        self.assertFalse(self.server.write("src/deep/er/a.py", "x = 1\n").is_error)
+        self.assertEqual(self.content("src/deep/er/a.py"), "x = 1\n")
+
+    def test_line_ranges(self):
+        self.server.write("lines.txt", "".join(f"line {n}\n" for n in range(1, 101)))
+        result = self.server.read("lines.txt", start_line=10, end_line=12)
+        self.assertTrue(result.text.startswith("line 10\nline 11\nline 12\n"), result.text)
+        self.assertIn("lines 10-12 of 100", result.text)
+        self.assertNotIn("line 13\n", result.text)
+        result = self.server.read("lines.txt", start_line=-2)
+        self.assertIn("line 99\nline 100\n", result.text)
+        self.assertNotIn("line 98\n", result.text)
+        result = self.server.read("lines.txt", start_line=99, end_line=500)
+        self.assertIn("line 99\nline 100\n", result.text)
+        self.assertIn("100", self.server.read("lines.txt", start_line=500).text)
+
+    def test_a_partial_answer_says_how_to_continue(self):
+        self.server.write("many.txt", "".join(f"line {n}\n" for n in range(1, 20001)))
+        result = self.server.read("many.txt")
+        self.assertLess(len(result.text), 40_000)
+        self.assertRegex(result.lines[-1],
+                         r"^\[lines 1-\d+ of 20000, .*; continue with start_line=\d+\]$")
+        start = int(result.lines[-1].rsplit("=", 1)[1][:-1])
+        self.assertTrue(self.server.read("many.txt", start_line=start).text
+                        .startswith(f"line {start}\n"))
+
+    def test_one_very_long_line_is_bounded(self):
+        self.server.python("open('long.txt', 'w').write('x' * 5_000_000)")
+        self.assertLess(len(self.server.read("long.txt").text), 40_000)
+
+    def test_missing_is_said_with_near_names(self):
+        self.server.write("report_final.csv", "a\n")
+        self.assert_refused(self.server.read("report_finl.csv"), "not found", "report_final.csv")
+
+    def test_a_directory_is_listed(self):
+        self.server.write("listing/one.txt", "1")
+        self.server.write("listing/two.txt", "22")
+        result = self.server.read("listing")
+        self.assertFalse(result.is_error)
+        self.assertIn("one.txt", result.text)
+        self.assertIn("two.txt", result.text)
+
+    def test_a_directory_cannot_be_written(self):
+        self.server.python("import os; os.makedirs('folder', exist_ok=True)")
+        self.assert_refused(self.server.write("folder", "x"), "folder")
+        self.server.write("no-folder.txt", "x")
+        self.assert_refused(self.server.write("no-folder.txt/b", "x"), "no-folder.txt")
+
+    def test_path_tricks_are_refused(self):
+        """Absolute names and .. are names of the sandbox, where none of this is to be found."""
+        for path in ("/etc/shadow", "/proc/self/environ", "", "a\x00b", "x" * 5000,
+                     "/proc/1/root/etc/shadow", "../../../etc/shadow", "/root/.profile"):
+            with self.subTest(path=path[:40]):
+                self.assertTrue(self.server.read(path).is_error)
+        self.assertNotIn("daemon:", self.server.read("../../etc/passwd").text)
+        for path in ("../escaped.txt", "/etc/escaped", "/usr/escaped", "", "a\x00b", "/escaped",
+                     "x" * 5000, "..", ".", "/dev/null/x", "/proc/self/comm"):
+            with self.subTest(write=path[:40]):
+                self.assertTrue(self.server.write(path, "x").is_error)
+
+    def test_wrong_arguments_are_all_named(self):
+        result = self.server.call("write_file", path=5, content=[], mode="truncate", encoding="x")
+        self.assert_violation(result, "path", "content", "mode", "encoding")
+        result = self.server.call("read_file", path="a.txt", start_line="one", encoding="utf-16")
+        self.assert_violation(result, "start_line", "encoding")
+
+    def test_files_work_while_code_runs_and_after_a_crash(self):
+        self.server.write("calm.txt", "calm\n")
+        slow = self.server.start_call("run_python", code="import time; time.sleep(1)")
+        self.assertEqual(self.content("calm.txt"), "calm\n")
+        self.server.finish_call(slow)
+        self.server.python("import os; os._exit(1)")
+        self.assertEqual(self.content("calm.txt"), "calm\n")
+
+    def test_a_large_file_goes_both_ways(self):
+        text = "0123456789abcde\n" * (1 << 18)
+        self.assertFalse(self.server.write("large.txt", text).is_error)
+        self.assert_prints(self.server.python("import os; print(os.path.getsize('large.txt'))"),
+                           str(len(text)))
+
+    def test_overwrite_leaves_the_old_file_to_those_who_have_it_open(self):
+        self.server.write("atomic.txt", "old")
+        self.server.python("held = open('atomic.txt')")
+        self.server.write("atomic.txt", "new")
+        self.assert_prints(self.server.python("print(held.read(), open('atomic.txt').read())"),
+                           "old new")
+
+    def test_no_temporary_name_is_left_beside_the_file(self):
+        self.server.write("tidy/a.txt", "x")
+        self.server.write("tidy/a.txt", "y")
+        self.assert_prints(self.server.python("import os; print(os.listdir('tidy'))"), "['a.txt']")
+
+    def test_windows_line_ends_and_a_missing_last_newline_stay(self):
+        self.server.write("crlf.txt", "a\r\nb")
+        self.assert_prints(self.server.python("print(open('crlf.txt', 'rb').read())"), "b'a\\r\\nb'")
+
+
+class HostFolder(Case):
+    """--workspace DIR: the same tools on a folder of the host."""
+
+    def test_files_are_on_the_host_and_belong_to_the_user(self):
+        need_userns()
+        with tempfile.TemporaryDirectory(prefix="sp-workspace-") as folder:
+            (pathlib.Path(folder) / "given.txt").write_text("given")
+            with Server("--workspace", folder) as server:
+                self.assertIn("given", server.read("given.txt").text)
+                self.assertFalse(server.write("by-tool.txt", "tool").is_error)
+                self.assert_ok(server.python("open('by-code.txt', 'w').write('code')"))
+            made = {path.name: path.read_text() for path in pathlib.Path(folder).iterdir()}
+            self.assertEqual(made, {"given.txt": "given", "by-tool.txt": "tool",
+                                    "by-code.txt": "code"})
+
+    def test_links_in_the_folder_do_not_lead_out(self):
+        need_userns()
+        with tempfile.TemporaryDirectory(prefix="sp-workspace-") as folder, \
+                tempfile.TemporaryDirectory(prefix="sp-outside-") as outside:
+            secret = pathlib.Path(outside) / "secret.txt"
+            secret.write_text("outside-secret")
+            (pathlib.Path(folder) / "link").symlink_to(secret)
+            (pathlib.Path(folder) / "out").symlink_to(outside)
+            with Server("--workspace", folder) as server:
+                self.assertNotIn("outside-secret", server.read("link").text)
+                self.assertNotIn("outside-secret", server.read("out/secret.txt").text)
+                server.write("link", "changed")
+                server.write("out/new.txt", "new")
+                server.python("open('out/new2.txt', 'w').write('x')")
+            self.assertEqual(secret.read_text(), "outside-secret")
+            self.assertEqual([path.name for path in pathlib.Path(outside).iterdir()],
+                             ["secret.txt"])
+
+    def test_a_folder_that_is_not_there_is_said_in_words(self):
+        with Server("--workspace", "/nonexistent/folder") as server:
+            result = server.python("1")
+            self.assertTrue(result.is_error)
+            self.assertIn("/nonexistent/folder", result.text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,189 @@
+"""The interpreter is the user's own: --python, an active virtual environment, a shim, python3."""
+import glob
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from client import Case, Server, need_userns, run_cli
+
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+
+def make_venv(folder, *options):
+    subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--without-pip", *options, folder], check=True,
+                   capture_output=True)
+    packages = glob.glob(f"{folder}/lib/python3*/site-packages")[0]
+    pathlib.Path(packages, "only_in_venv.py").write_text("value = 'from the venv'\n")
+
+
+class Interpreters(Case):
+    def setUp(self):
+        need_userns()
+        self.folder = tempfile.mkdtemp(prefix="sp-interpreter-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        os.chmod(self.folder, 0o755)
+
+    def need_system_python(self):
+        if not os.access(SYSTEM_PYTHON, os.X_OK):
+            self.skipTest(f"python: no {SYSTEM_PYTHON}")
+
+    def need_venv(self):
+        self.need_system_python()
+        if subprocess.run([SYSTEM_PYTHON, "-c", "import venv"], capture_output=True).returncode:
+            self.skipTest("venv: the module is not installed")
+
+    def where(self, server):
+        return server.python("import sys; print(sys.prefix, sys.version_info[:2])").output
+
+    def environment(self, **changes):
+        return {"HOME": os.environ.get("HOME", "/"), "PATH": os.environ["PATH"], **changes}
+
+    def test_by_flag(self):
+        self.need_system_python()
+        with Server("--python", SYSTEM_PYTHON) as server:
+            self.assertTrue(self.where(server).startswith("/usr "), self.where(server))
+
+    def test_by_flag_a_name_found_on_the_path(self):
+        self.need_system_python()
+        with Server("--python", "python3", env=self.environment(PATH="/usr/bin:/bin")) as server:
+            self.assertTrue(self.where(server).startswith("/usr "))
+
+    def test_a_virtual_environment_by_flag(self):
+        self.need_venv()
+        make_venv(f"{self.folder}/venv")
+        with Server("--python", f"{self.folder}/venv/bin/python") as server:
+            self.assert_prints(server.python("import only_in_venv; print(only_in_venv.value)"),
+                               "from the venv")
+
+    def test_the_active_virtual_environment(self):
+        self.need_venv()
+        make_venv(f"{self.folder}/venv")
+        env = self.environment(VIRTUAL_ENV=f"{self.folder}/venv")
+        with Server(env=env) as server:
+            self.assert_prints(server.python("import sys, only_in_venv; print(only_in_venv.value, "
+                                             "sys.prefix != sys.base_prefix)"),
+                               "from the venv True")
+
+    def test_a_virtual_environment_with_system_packages(self):
+        self.need_venv()
+        make_venv(f"{self.folder}/venv", "--system-site-packages")
+        with Server("--python", f"{self.folder}/venv/bin/python3") as server:
+            self.assert_prints(server.python("import only_in_venv, sys\n"
+                                             "print(any('dist-packages' in p or p.startswith('/usr')"
+                                             " for p in sys.path))"), "True")
+
+    def test_a_virtual_environment_with_spaces_and_umlauts_in_its_path(self):
+        self.need_venv()
+        make_venv(f"{self.folder}/my vénv")
+        with Server("--python", f"{self.folder}/my vénv/bin/python") as server:
+            self.assert_prints(server.python("import only_in_venv; print(1)"), "1")
+
+    def test_a_virtual_environment_is_read_only(self):
+        self.need_venv()
+        make_venv(f"{self.folder}/venv")
+        with Server("--python", f"{self.folder}/venv/bin/python") as server:
+            result = server.python("import only_in_venv as m\nopen(m.__file__, 'a').write('x')")
+            self.assertTrue(result.is_error)
+        for path in pathlib.Path(self.folder).rglob("only_in_venv.py"):
+            self.assertEqual(path.read_text(), "value = 'from the venv'\n")
+
+    def test_a_symbolic_link_to_an_interpreter(self):
+        self.need_system_python()
+        os.symlink(SYSTEM_PYTHON, f"{self.folder}/my-python")
+        with Server("--python", f"{self.folder}/my-python") as server:
+            self.assert_prints(server.python("print(1)"), "1")
+
+    def test_a_shell_script_that_finds_the_interpreter(self):
+        """As pyenv, asdf and mise put them on the PATH."""
+        self.need_system_python()
+        shim = pathlib.Path(self.folder, "python3")
+        shim.write_text(f"#!/bin/sh\nexec {SYSTEM_PYTHON} \"$@\"\n")
+        shim.chmod(0o755)
+        env = self.environment(PATH=f"{self.folder}:{os.environ['PATH']}")
+        with Server(env=env) as server:
+            self.assertTrue(self.where(server).startswith("/usr "))
+
+    def test_the_pyenv_shim_if_there_is_one(self):
+        shims = [path for path in os.environ["PATH"].split(":") if path.endswith("shims")
+                 and os.access(path + "/python3", os.X_OK)]
+        if not shims:
+            self.skipTest("pyenv: no shim on the PATH")
+        expected = subprocess.run([shims[0] + "/python3", "-c", "import sys; print(sys.prefix)"],
+                                  capture_output=True, text=True).stdout.strip()
+        with Server() as server:
+            self.assertTrue(self.where(server).startswith(expected))
+
+    def test_every_installed_version(self):
+        versions = [path for path in sorted(glob.glob("/usr/bin/python3.*[0-9]") + glob.glob(
+            os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))) if os.access(path, os.X_OK)]
+        tried = 0
+        for path in versions:
+            version = subprocess.run([path, "-c", "import sys; print(sys.version_info >= (3, 9))"],
+                                     capture_output=True, text=True).stdout.strip()
+            if version != "True":
+                continue
+            tried += 1
+            with self.subTest(path=path), Server("--python", path) as server:
+                server.python("kept = 1")
+                self.assert_kind(server.python("1 / 0"), "error")
+                self.assert_prints(server.python("print(kept)"), "1")
+        if not tried:
+            self.skipTest("python: no CPython of at least 3.9")
+
+    def test_the_users_own_site_settings_are_not_run(self):
+        """A sitecustomize in the workspace or PYTHON* variables must not reach the driver."""
+        with tempfile.TemporaryDirectory(prefix="sp-workspace-") as work:
+            for name in ("sitecustomize", "usercustomize", "json", "socket", "struct", "traceback"):
+                pathlib.Path(work, name + ".py").write_text("raise SystemExit('planted')\n")
+            env = self.environment(PYTHONPATH=work, PYTHONINSPECT="1", PYTHONSAFEPATH="")
+            with Server("--workspace", work, env=env, cwd=work) as server:
+                self.assert_prints(server.python("print(1)"), "1")
+
+
+class Missing(Case):
+    """Where there is no usable interpreter the server stays up and says so."""
+
+    def assert_sentence(self, server, *words):
+        result = server.python("1")
+        self.assertTrue(result.is_error)
+        for word in words:
+            self.assertIn(word, result.text)
+        self.assertEqual(server.request("ping")["result"], {})
+        self.assertTrue(server.python("2").is_error)
+
+    def test_a_path_that_is_not_there(self):
+        with Server("--python", "/nonexistent/python3") as server:
+            self.assert_sentence(server, "/nonexistent/python3", "--python")
+
+    def test_no_python_on_the_path(self):
+        with Server(env={"PATH": "/nonexistent", "HOME": "/"}) as server:
+            self.assert_sentence(server, "--python")
+
+    def test_a_program_that_is_no_python(self):
+        with Server("--python", "/bin/true") as server:
+            self.assert_sentence(server, "/bin/true")
+
+    def test_a_program_that_hangs(self):
+        with tempfile.TemporaryDirectory(prefix="sp-interpreter-") as folder:
+            path = pathlib.Path(folder, "python3")
+            path.write_text("#!/bin/sh\nexec sleep 60\n")
+            path.chmod(0o755)
+            os.chmod(folder, 0o755)
+            with Server("--python", str(path), check=False) as server:
+                self.assertTrue(server.python("1", _timeout=30).is_error)
+                self.assertEqual(server.end()[0], 0)
+                self.assertEqual(server.left(), [])
+
+    def test_doctor_names_it(self):
+        done = run_cli("doctor", "--python", "/nonexistent/python3")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(b"/nonexistent/python3", done.stdout)
+
+
+if __name__ == "__main__":
+    assert sys.version_info >= (3, 9)
+    unittest.main()

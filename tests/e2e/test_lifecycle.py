@@ -1,0 +1,287 @@
+"""How a server begins and ends; whatever happens, nothing may be left behind."""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from client import SLOW, Case, Server, need_userns
+
+EXIT_LIMIT_S = 0.5  # hosts allow 2 s; we promise this
+
+
+class Ends(Case):
+    def setUp(self):
+        need_userns()
+
+    def assert_ends(self, server, stop):
+        began = time.monotonic()
+        stop(server)
+        status = server.join()
+        seconds = time.monotonic() - began
+        self.assertEqual(status, 0)
+        self.assertLess(seconds, EXIT_LIMIT_S * SLOW)
+        self.assertEqual(server.left(), [])
+
+    def in_each_phase(self, stop):
+        """Stops one server before the first call, one at rest and one while code runs."""
+        with Server(check=False) as server:
+            self.assert_ends(server, stop)
+        with Server(check=False) as server:
+            self.assert_alive(server)
+            self.assert_ends(server, stop)
+        with Server(check=False) as server:
+            self.assert_alive(server)
+            server.start_call("run_python", code="import subprocess\n"
+                              "subprocess.run(['sleep', '60'])")
+            time.sleep(0.3)
+            self.assert_ends(server, stop)
+
+    def test_end_of_stdin(self):
+        self.in_each_phase(lambda server: server.close_stdin())
+
+    def test_sigterm(self):
+        self.in_each_phase(lambda server: server.signal(signal.SIGTERM))
+
+    def test_sigint(self):
+        self.in_each_phase(lambda server: server.signal(signal.SIGINT))
+
+    def test_sighup(self):
+        self.in_each_phase(lambda server: server.signal(signal.SIGHUP))
+
+    def test_sigterm_followed_by_the_end_of_stdin(self):
+        def stop(server):
+            server.signal(signal.SIGTERM)
+            server.close_stdin()
+        self.in_each_phase(stop)
+
+    def test_sigint_then_sigterm(self):
+        def stop(server):
+            server.signal(signal.SIGINT)
+            time.sleep(0.05)
+            if server.process.poll() is None:
+                server.signal(signal.SIGTERM)
+        self.in_each_phase(stop)
+
+    def test_quick_requests_before_the_end_are_answered(self):
+        with Server() as server:
+            server.send_bytes(b'{"jsonrpc":"2.0","id":"a","method":"ping"}\n'
+                              b'{"jsonrpc":"2.0","id":"b","method":"tools/list"}\n')
+            server.close_stdin()
+            self.assertEqual(server.receive()["id"], "a")
+            self.assertEqual(server.receive()["id"], "b")
+            self.assertEqual(server.join(), 0)
+
+    def test_stdout_closed_by_the_host(self):
+        with Server(check=False) as server:
+            self.assert_alive(server)
+            server.start_call("run_python", code="import time; time.sleep(60)")
+            server.look()
+            server.process.stdout.close()
+            server.start("ping")
+            server.close_stdin()
+            server.join()
+            self.assertEqual(server.left(), [])
+
+    def test_with_stubborn_code_running(self):
+        with Server(check=False) as server:
+            self.assert_alive(server)
+            server.start_call("run_python", code=(
+                "import os, signal, time\n"
+                "for n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n"
+                "    except (OSError, ValueError): pass\n"
+                "for _ in range(20):\n    if os.fork() == 0: os.setsid()\n"
+                "while True:\n    try: time.sleep(60)\n    except BaseException: pass"))
+            time.sleep(0.5)
+            self.assert_ends(server, lambda server: server.close_stdin())
+
+    def test_with_stopped_processes(self):
+        with Server(check=False) as server:
+            self.assert_alive(server)
+            server.start_call("run_python", code="import os, signal\nos.fork()\n"
+                              "os.kill(os.getpid(), signal.SIGSTOP)")
+            time.sleep(0.3)
+            self.assert_ends(server, lambda server: server.signal(signal.SIGTERM))
+
+
+class Killed(Case):
+    """kill -9 of the server itself: the kernel must clean up, within one second."""
+
+    def setUp(self):
+        need_userns()
+
+    def assert_nothing_left(self, server):
+        server.signal(signal.SIGKILL)
+        server.join()
+        self.assertEqual(server.left(1.0), [])
+
+    def test_before_the_first_call(self):
+        with Server(check=False) as server:
+            self.assert_nothing_left(server)
+
+    def test_at_rest(self):
+        with Server(check=False) as server:
+            self.assert_alive(server)
+            self.assert_nothing_left(server)
+
+    def test_while_code_runs(self):
+        with Server(check=False) as server:
+            self.assert_alive(server)
+            server.start_call("run_python", code="while True: pass")
+            time.sleep(0.3)
+            self.assert_nothing_left(server)
+
+    def test_while_a_file_is_written(self):
+        with Server(check=False) as server:
+            self.assert_alive(server)
+            server.start_call("write_file", path="big.txt", content="x" * (8 << 20))
+            self.assert_nothing_left(server)
+
+    def test_while_the_sandbox_is_set_up(self):
+        for delay in (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16):
+            with self.subTest(delay=delay), Server(check=False) as server:
+                server.start_call("run_python", code="import time; time.sleep(60)")
+                time.sleep(delay)
+                self.assert_nothing_left(server)
+
+    def test_with_many_stubborn_daemons(self):
+        with Server(check=False) as server:
+            self.assert_ok(server.python(
+                "import os, signal, time\nfor _ in range(20):\n    if os.fork() == 0:\n"
+                "        os.setsid()\n        signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+                "        time.sleep(600)\n        os._exit(0)"))
+            self.assert_nothing_left(server)
+
+    def test_the_sandbox_killed_from_outside_costs_no_answer(self):
+        with Server() as server:
+            self.assert_alive(server)
+            for child in server.traces.seen:
+                if child[0] != server.pid:
+                    try:
+                        os.kill(child[0], signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+            time.sleep(0.2)
+            server.python("1")
+            self.assert_alive(server)
+
+
+class Surroundings(Case):
+    def setUp(self):
+        need_userns()
+
+    def test_two_servers_at_once_do_not_meet(self):
+        with Server() as one, Server() as two:
+            one.python("name = 'one'; open('f', 'w').write(name)")
+            two.python("name = 'two'; open('f', 'w').write(name)")
+            self.assert_prints(one.python("print(name, open('f').read())"), "one one")
+            self.assert_prints(two.python("print(name, open('f').read())"), "two two")
+
+    def test_an_empty_environment(self):
+        with Server(env={}) as server:
+            self.assert_alive(server)
+
+    def test_a_strange_environment(self):
+        env = {"HOME": "/nonexistent", "PATH": os.environ["PATH"], "LANG": "xx_YY.nonsense",
+               "TMPDIR": "/nonexistent", "PYTHONHOME": "/nonexistent", "PYTHONPATH": "/nonexistent",
+               "PYTHONSTARTUP": "/nonexistent", "LD_PRELOAD": "", "PYTHONIOENCODING": "ascii"}
+        with Server(env=env) as server:
+            self.assert_prints(server.python("print('é')"), "é")
+
+    def test_another_locale(self):
+        with Server(env={**os.environ, "LC_ALL": "de_DE.UTF-8"}) as server:
+            self.assertRegex(server.python("print(1.5)").text, r"^1\.5\n\[ok ")
+
+    def test_a_strange_working_directory(self):
+        for folder in ("/", "/proc", "/tmp"):
+            with self.subTest(folder=folder), Server(cwd=folder) as server:
+                self.assert_alive(server)
+
+    def test_a_working_directory_that_is_gone(self):
+        folder = f"/tmp/sp-gone-{os.getpid()}"
+        os.mkdir(folder)
+        wrap = ["sh", "-c", f"cd {folder} && rmdir {folder} && exec \"$@\"", "sh"]
+        with Server(wrap=wrap) as server:
+            self.assert_alive(server)
+
+    def test_closed_standard_error(self):
+        with Server(wrap=["sh", "-c", 'exec "$@" 2>&-', "sh"]) as server:
+            self.assert_alive(server)
+
+    def test_standard_error_that_nobody_reads(self):
+        env = {**os.environ, "SANDPIPER_LOG": "trace"}
+        with Server(env=env, stderr=subprocess.PIPE) as server:
+            for _ in range(300):
+                server.request("ping")
+            self.assert_alive(server)
+            server.process.stderr.close()
+            self.assert_alive(server)
+
+    def test_signals_ignored_or_blocked_by_the_host(self):
+        wrap = ["python3", "-c", "import os, signal, sys\n"
+                "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))\n"
+                "[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 13, 15, 17)]\n"
+                "os.execvp(sys.argv[1], sys.argv[1:])"]
+        with Server(wrap=wrap) as server:
+            self.assert_alive(server)
+            self.assert_prints(server.python(
+                "import subprocess; print(subprocess.run(['sh', '-c', 'kill $$']).returncode)"),
+                "-15")
+
+    def test_descriptors_that_the_host_left_open_stay_outside(self):
+        wrap = ["python3", "-c", "import os, sys\nfor n in range(20, 40):\n"
+                "    os.dup2(os.open('/etc/passwd', os.O_RDONLY), n)\n"
+                "os.execvp(sys.argv[1], sys.argv[1:])"]
+        with Server(wrap=wrap) as server:
+            result = server.python("import os\nfor fd in range(3, 256):\n    try:\n"
+                                   "        data = os.pread(fd, 10, 0)\n"
+                                   "        if b'root' in data: print('leak', fd)\n"
+                                   "    except OSError: pass")
+            self.assertNotIn("leak", result.text)
+
+    def test_a_host_that_stops_reading_does_not_stop_the_clock(self):
+        with Server() as server:
+            self.assert_alive(server)
+            server.stop_reading()
+            ids = [server.start_call("run_python", code="print('x' * 15000)", session="default")
+                   for _ in range(40)]
+            last = server.start_call("run_python", code="while True: pass", timeout_s=1)
+            time.sleep(3)
+            server.go_on_reading()
+            for request_id in ids:
+                self.assert_ok(server.finish_call(request_id))
+            self.assertEqual(server.finish_call(last).status.kind, "timeout")
+
+    def test_a_host_that_never_reads_can_still_end_the_server(self):
+        with Server(check=False) as server:
+            server.python("1")
+            server.stop_reading()
+            for _ in range(60):
+                server.start_call("run_python", code="print('x' * 15000)")
+            time.sleep(1)
+            server.close_stdin()
+            self.assertIsNotNone(server.join())
+            self.assertEqual(server.left(), [])
+
+    def test_a_long_session_does_not_grow(self):
+        with Server() as server:
+            for _ in range(50):
+                server.python("print('x' * 1000)")
+            before = resident_kb(server.pid)
+            for _ in range(300):
+                server.python("print('x' * 1000)")
+            self.assertLess(resident_kb(server.pid) - before, 2048 * SLOW)
+            before = len(os.listdir(f"/proc/{server.pid}/fd"))
+            for _ in range(10):
+                server.python("import os; os._exit(1)")
+            self.assert_alive(server)
+            self.assertLessEqual(len(os.listdir(f"/proc/{server.pid}/fd")), before + 2)
+
+
+def resident_kb(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,129 @@
+"""Limits given by flags take effect, and a call that meets one says so in numbers."""
+import os
+import time
+import unittest
+
+from client import SLOW, Case, Server, need_userns
+
+MEBIBYTE = 1 << 20
+
+
+def writable_cgroup(controller):
+    """True when this user may make groups of that kind (cgroup v1 or v2)."""
+    paths = [f"/sys/fs/cgroup/{controller}", "/sys/fs/cgroup"]
+    return any(os.path.isdir(path) and os.access(path, os.W_OK) for path in paths)
+
+
+class Limits(Case):
+    def setUp(self):
+        need_userns()
+
+    def test_memory(self):
+        with Server("--memory", "128M") as server:
+            self.assert_ok(server.python(f"small = bytearray(16 * {MEBIBYTE})"))
+            result = server.python("big = [bytearray(1 << 22) for _ in range(256)]")
+            self.assertTrue(result.is_error, result.text)
+            self.assertIn(result.status.kind, ("out of memory", "error"))
+            self.assert_alive(server)
+        with Server("--memory", "1G") as server:
+            self.assert_ok(server.python(f"big = bytearray(256 * {MEBIBYTE})"))
+
+    def test_memory_counts_files_in_memory(self):
+        if not writable_cgroup("memory"):
+            self.skipTest("cgroup: no memory group can be made here")
+        with Server("--memory", "128M", "--disk", "1G") as server:
+            result = server.python("with open('/dev/shm/x', 'wb') as f:\n"
+                                   "    for _ in range(512): f.write(bytes(1 << 20))", timeout_s=20)
+            self.assertTrue(result.is_error, result.text)
+            self.assert_alive(server)
+
+    def test_processes(self):
+        with Server("--pids", "24") as server:
+            result = server.python(
+                "import subprocess\nprocs = []\ntry:\n    while len(procs) < 100:\n"
+                "        procs.append(subprocess.Popen(['sleep', '9']))\n"
+                "except OSError as e: print(e.errno)\n"
+                "n = len(procs)\n[p.kill() for p in procs]; [p.wait() for p in procs]\nprint(n)")
+            self.assert_ok(result)
+            errno, count = result.output.split("\n")[-2:]
+            self.assertEqual(errno, "11")
+            self.assertLess(int(count), 24)
+            self.assertGreater(int(count), 8)
+
+    def test_threads_count_as_processes(self):
+        with Server("--pids", "24") as server:
+            result = server.python("import threading\ne = threading.Event()\nn = 0\ntry:\n"
+                                   "    while n < 100:\n"
+                                   "        threading.Thread(target=e.wait).start(); n += 1\n"
+                                   "except RuntimeError: pass\ne.set()\nprint(n)")
+            self.assertLess(int(result.output), 24)
+
+    def test_disk(self):
+        with Server("--disk", "16M") as server:
+            for folder in (".", "/tmp"):
+                result = server.python(
+                    f"import os, errno\nn = 0\nf = open({folder!r} + '/big', 'wb', buffering=0)\n"
+                    "try:\n    while n < 256: n += f.write(bytes(1 << 20)) >> 20\n"
+                    "except OSError as e: print(errno.errorcode[e.errno])\n"
+                    "f.close(); os.unlink(f.name); print(n)")
+                self.assert_ok(result)
+                name, written = result.output.split("\n")
+                self.assertIn(name, ("ENOSPC", "EFBIG", "EDQUOT"))
+                self.assertLessEqual(int(written), 17)
+            self.assertTrue(server.write("big.txt", "x" * (20 * MEBIBYTE)).is_error)
+            self.assertFalse(server.write("small.txt", "x").is_error)
+
+    def test_number_of_files(self):
+        with Server() as server:
+            result = server.python("import os, errno\nos.mkdir('many')\nn = 0\ntry:\n"
+                                   "    while n < 400_000:\n"
+                                   "        os.close(os.open(f'many/{n}', os.O_CREAT)); n += 1\n"
+                                   "except OSError as e: print(errno.errorcode[e.errno])\nprint(n)",
+                                   timeout_s=60)
+            self.assertIn("ENOSPC", result.text)
+            self.assert_alive(server)
+
+    def test_timeout_of_a_call_and_by_flag(self):
+        with Server("--timeout", "1") as server:
+            server.python("1")
+            began = time.monotonic()
+            result = server.python("while True: pass")
+            self.assertLess(time.monotonic() - began, 4 * SLOW)
+            self.assertIn("1 s limit", result.status.line)
+            self.assert_ok(server.python("import time; time.sleep(1.5)", timeout_s=5))
+
+    def test_maximum_timeout(self):
+        with Server("--max-timeout", "2") as server:
+            self.assert_violation(server.python("1", timeout_s=3), "timeout_s", "2")
+            self.assert_ok(server.python("1", timeout_s=2))
+
+    def test_processor_share(self):
+        if not writable_cgroup("cpu"):
+            self.skipTest("cgroup: no cpu group can be made here")
+        with Server("--cpus", "0.25") as server:
+            result = server.python("import time\nwall, cpu = time.monotonic(), time.process_time()\n"
+                                   "while time.monotonic() - wall < 2: pass\n"
+                                   "print(time.process_time() - cpu)")
+            self.assertLess(float(result.output), 1.0)
+
+    def test_numeric_libraries_are_told_the_number_of_processors(self):
+        with Server("--cpus", "1") as server:
+            result = server.python("import os; print(os.environ.get('OMP_NUM_THREADS'), "
+                                   "os.environ.get('OPENBLAS_NUM_THREADS'))")
+            self.assert_prints(result, "1 1")
+
+    def test_core_dumps_are_off_and_descriptors_bounded(self):
+        with Server() as server:
+            self.assert_prints(server.python(
+                "import resource as r\nprint(r.getrlimit(r.RLIMIT_CORE)[1] <= 1, "
+                "r.getrlimit(r.RLIMIT_NOFILE)[1] <= 65536)"), "True True")
+
+    def test_a_small_memory_limit_does_not_hurt_the_server(self):
+        with Server("--memory", "32M") as server:
+            for _ in range(3):
+                server.python("x = bytearray(1 << 28)")
+            self.assertEqual(server.request("ping")["result"], {})
+
+
+if __name__ == "__main__":
+    unittest.main()

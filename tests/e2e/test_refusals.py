@@ -1,0 +1,88 @@
+"""Where no sandbox can be made, code does not run: the tools say why, and the server stays up."""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+from client import BINARY, SLOW, Case, Server, need_userns
+
+# A user namespace below which no further one can be made, as on machines where they are turned off.
+NO_NAMESPACES = ["unshare", "-Ur", "sh", "-c",
+                 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', "sh"]
+NO_MOUNTS = ["unshare", "-Ur", "sh", "-c",
+             'echo 0 >/proc/sys/user/max_mnt_namespaces && exec "$@"', "sh"]
+DENY = str(pathlib.Path(__file__).resolve().parents[1] / "helpers" / "deny.py")
+
+
+def without(*calls):
+    return [sys.executable, DENY, *calls, "--"]
+
+
+class OlderKernels(Case):
+    """Each call that a kernel may lack: with a fallback it works without, else it is refused."""
+
+    def setUp(self):
+        need_userns()
+
+    def test_calls_that_have_a_fallback(self):
+        for calls in (("clone3",), ("landlock_create_ruleset",), ("pidfd_open",),
+                      ("epoll_pwait2",), ("statx",), ("faccessat2",)):
+            with self.subTest(calls=calls), Server(wrap=without(*calls)) as server:
+                self.assert_alive(server)
+                self.assertFalse(server.write("a.txt", "x").is_error)
+
+    def test_calls_without_which_no_code_runs(self):
+        for calls in (("seccomp",), ("pivot_root",), ("mount",), ("open_tree",),
+                      ("mount_setattr",), ("capset",)):
+            with self.subTest(calls=calls), Server(wrap=without(*calls)) as server:
+                result = server.python("print('code ' + 'ran')")
+                self.assertTrue(result.is_error, result.text)
+                self.assertNotIn("code ran", result.text)
+                self.assertEqual(server.request("ping")["result"], {})
+
+
+class Refusals(Case):
+    def setUp(self):
+        need_userns()
+        tried = subprocess.run([*NO_NAMESPACES, "true"], capture_output=True)
+        if tried.returncode:
+            self.skipTest("userns: its limits cannot be set here")
+
+    def refused(self, wrap, *words):
+        marker = f"/tmp/sp-ran-{os.getpid()}"
+        with Server(wrap=wrap) as server:
+            result = server.python(f"open({marker!r}, 'w')\nprint('code ' + 'ran')")
+            self.assertTrue(result.is_error)
+            self.assertNotIn("code ran", result.text)
+            self.assertFalse(os.path.exists(marker))
+            for word in words:
+                self.assertIn(word, result.text)
+            self.assertGreater(len(result.text), 40, "a sentence with cause and remedy")
+            self.assertTrue(server.write("a.txt", "x").is_error)
+            self.assertTrue(server.read("a.txt").is_error)
+            self.assertEqual(server.request("ping")["result"], {})
+            self.assertTrue(server.python("1").is_error)
+
+    def test_without_user_namespaces(self):
+        self.refused(NO_NAMESPACES, "namespace")
+
+    def test_without_mount_namespaces(self):
+        self.refused(NO_MOUNTS)
+
+    def test_doctor_says_so(self):
+        done = subprocess.run([*NO_NAMESPACES, BINARY, "doctor"], capture_output=True,
+                              timeout=60 * SLOW)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(b"namespace", done.stdout.lower())
+
+    def test_run_does_not_run_either(self):
+        done = subprocess.run([*NO_NAMESPACES, BINARY, "run", "-c", "print('code ' + 'ran')"],
+                              capture_output=True, timeout=60 * SLOW)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertNotIn(b"code ran", done.stdout)
+        self.assertIn(b"namespace", done.stderr + done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

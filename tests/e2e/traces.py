@@ -1,0 +1,115 @@
+"""What a server may leave on the machine, and how a test proves that nothing is left.
+
+Processes are recognised by (pid, start time), so that a reused number is no false alarm. The
+sandbox's processes are found as descendants of the server while it lives: once it is dead they
+belong to init and nothing else ties them to us, except the pid namespace and the cgroups that they
+were seen in.
+"""
+import os
+import pathlib
+import time
+
+TEMP_DIRS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
+
+
+def processes():
+    """{pid: (parent, start time, state)} of every process that /proc shows."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            text = pathlib.Path("/proc", entry, "stat").read_text(errors="replace")
+        except OSError:
+            continue
+        fields = text[text.rindex(")") + 2:].split()
+        found[int(entry)] = (int(fields[1]), int(fields[19]), fields[0])
+    return found
+
+
+def descendants(root, table=None):
+    table = table or processes()
+    children = {}
+    for pid, (parent, _, _) in table.items():
+        children.setdefault(parent, []).append(pid)
+    found, queue = [], [root]
+    while queue:
+        for child in children.get(queue.pop(), []):
+            found.append(child)
+            queue.append(child)
+    return found
+
+
+def pid_namespace(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return None
+
+
+def cgroup_dirs(pid):
+    """Directories of this process's own groups, where their name says that a server made them."""
+    found = set()
+    try:
+        lines = pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if "sandpiper" not in path:
+            continue
+        names = [controllers.replace("name=", "")] if controllers else ["", "unified"]
+        found |= {pathlib.Path("/sys/fs/cgroup", name, path.lstrip("/")) for name in names}
+    return {path for path in found if path.is_dir()}
+
+
+def mounts():
+    with open("/proc/self/mountinfo") as file:
+        return {line.split(" ", 3)[3] for line in file}
+
+
+class Traces:
+    """Watches one server. Call look() while it runs, left() when it is over."""
+
+    def __init__(self, temp_dir):
+        self.temp_dir = pathlib.Path(temp_dir)
+        self.mounts_before = mounts()
+        self.seen, self.namespaces, self.cgroups = set(), set(), set()
+        self.pid = None
+
+    def look(self, pid):
+        self.pid = pid
+        table = processes()
+        if pid not in table:
+            return
+        for child in [pid, *descendants(pid, table)]:
+            self.seen.add((child, table[child][1]))
+            self.cgroups |= cgroup_dirs(child)
+            namespace = pid_namespace(child)
+            if namespace and namespace != pid_namespace("self"):
+                self.namespaces.add(namespace)
+
+    def left_now(self):
+        left = []
+        for pid, (_, start, state) in processes().items():
+            inside = self.namespaces and pid_namespace(pid) in self.namespaces
+            if state not in "ZX" and ((pid, start) in self.seen or inside):
+                left.append(f"process {pid}")
+        left += [f"cgroup {path}" for path in self.cgroups if path.exists()]
+        left += [f"mount {line}" for line in mounts() - self.mounts_before]
+        if self.temp_dir.is_dir():
+            left += [f"file {path}" for path in self.temp_dir.iterdir()]
+        for folder in TEMP_DIRS:
+            names = os.listdir(folder) if os.access(folder, os.R_OK) else []
+            left += [f"file {folder}/{name}" for name in names
+                     if "sandpiper" in name and str(self.pid) in name]
+        return left
+
+    def left(self, within_s=1.0):
+        """What is left after waiting for at most within_s; [] is the good answer."""
+        end = time.monotonic() + within_s
+        while True:
+            left = self.left_now()
+            if not left or time.monotonic() > end:
+                return left
+            time.sleep(0.02)

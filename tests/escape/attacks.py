@@ -1,0 +1,359 @@
+"""The attacks, as data. Each is Python that runs in the sandbox and that must come to nothing.
+
+`held` is what the attack's own output must match, whole, line by line; besides, the bait in
+world.py must be unharmed and its secret must not appear. `control` is code close to the attack that
+must work, or work at least as far as printing what `control_holds` says, so that a test cannot pass
+because the attack itself is broken.
+"""
+import dataclasses
+import platform
+
+DENIED = r"denied (EPERM|EACCES|ENOSYS|ENOENT|ESRCH|EROFS|ENOTDIR|EINVAL|EAFNOSUPPORT|ENODEV|ENXIO|" \
+         r"EPROTONOSUPPORT|ECONNREFUSED|ENETUNREACH|ENOTTY|EBADF|ENOTSUP|EOPNOTSUPP|ESOCKTNOSUPPORT)"
+REFUSED = r"denied (EPERM|ENOSYS)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Attack:
+    name: str
+    code: str
+    held: str = DENIED
+    control: str = "attempt(os.getpid)"
+    control_holds: str = r"allowed .+"
+
+
+FILES = [
+    Attack("read_a_world_readable_file", "attempt(read, W['file'])",
+           control="write('own', b'x'); attempt(read, 'own')"),
+    Attack("write_a_world_writable_file", "attempt(write, W['file'])",
+           control="attempt(write, 'own')"),
+    Attack("list_the_folder_of_a_host_file", "attempt(os.listdir, W['folder'])",
+           control="attempt(os.listdir, '.')"),
+    Attack("read_shared_memory_of_the_host", "attempt(read, W['shm'])",
+           control="write('/dev/shm/own'); attempt(read, '/dev/shm/own')"),
+    Attack("read_secrets_of_the_machine",
+           "for path in ('/etc/shadow', '/etc/sudoers', '/etc/ssh/ssh_host_ed25519_key', "
+           "'/root/.bashrc', '/var/lib/dpkg/status', '/boot/config', '/run/utmp'): "
+           "attempt(read, path)", control="attempt(read, '/etc/passwd')"),
+    Attack("passwd_names_nobody_of_the_host",
+           "print('clean' if len(read('/etc/passwd').splitlines()) < 6 else 'leak')", r"clean",
+           control="import pwd; attempt(pwd.getpwuid, os.getuid())"),
+    Attack("walk_up_from_the_workspace", "attempt(read, '../' * 40 + W['file'].lstrip('/'))",
+           control="write('/tmp/up'); attempt(read, '../' * 40 + 'tmp/up')"),
+    Attack("link_out_of_the_workspace",
+           "os.symlink(W['file'], 'l'); attempt(read, 'l'); attempt(write, 'l')",
+           control="write('own'); os.symlink('own', 'l2'); attempt(read, 'l2')"),
+    Attack("root_of_other_processes",
+           "for p in ['1', 'self', 'thread-self', str(os.getppid()), str(W['server']), "
+           "str(W['victim'])]: attempt(read, f'/proc/{p}/root' + W['file'])",
+           control="attempt(os.listdir, '/proc/self')"),
+    Attack("working_directory_of_the_server",
+           "for p in (1, os.getppid(), W['server']): attempt(os.listdir, f'/proc/{p}/cwd/../..')",
+           control="attempt(os.readlink, '/proc/self/cwd')",
+           held=r"denied .*|allowed \[[^\]]*'work'[^\]]*\].*"),
+    Attack("write_to_system_folders",
+           "for p in ('/usr/bin/x', '/etc/x', '/lib/x', '/x', '/proc/x', '/usr/lib/x', '/bin/x', "
+           "sys.prefix + '/x', os.__file__): attempt(write, p, b'x', 'ab')",
+           control="attempt(write, '/tmp/x')"),
+    Attack("change_modes_and_times_of_system_files",
+           "attempt(os.chmod, '/usr/bin/env', 0o777); attempt(os.utime, '/usr/bin/env'); "
+           "attempt(os.unlink, '/usr/bin/env'); attempt(os.rename, '/usr', '/usr2')",
+           control="write('m'); attempt(os.chmod, 'm', 0o700)"),
+    Attack("remount_system_folders_writable",
+           "MS_REMOUNT, MS_BIND = 32, 4096\n"
+           "for p in (b'/', b'/usr', b'/lib', b'/etc'):\n"
+           "    attempt(lambda: check(LIBC.mount(None, p, None, MS_REMOUNT | MS_BIND, None)))",
+           control="attempt(os.statvfs, '/usr')"),
+    Attack("make_device_nodes",
+           "attempt(os.mknod, 'd', stat.S_IFBLK | 0o666, os.makedev(8, 0)); "
+           "attempt(os.mknod, '/tmp/d', stat.S_IFCHR | 0o666, os.makedev(1, 1))",
+           control="attempt(os.mkfifo, 'f')"),
+    Attack("devices_of_the_host",
+           "for p in ('/dev/mem', '/dev/kmsg', '/dev/sda', '/dev/vda', '/dev/kvm', '/dev/fuse', "
+           "'/dev/net/tun', '/dev/tty', '/dev/console', '/dev/ptmx', '/dev/loop0', '/dev/userfaultfd',"
+           " '/dev/vsock', '/dev/port'): attempt(os.open, p, os.O_RDWR)",
+           control="attempt(os.open, '/dev/null', os.O_RDWR)"),
+    Attack("kernel_files_in_proc",
+           "for p in ('/proc/kcore', '/proc/kallsyms', '/proc/sysrq-trigger', '/proc/keys', "
+           "'/proc/sys/kernel/core_pattern', '/proc/sys/kernel/hostname', '/proc/timer_list', "
+           "'/proc/1/mem', '/proc/sys/vm/drop_caches', '/proc/kmsg', '/proc/config.gz'): "
+           "attempt(os.open, p, os.O_RDWR)",
+           control="attempt(read, '/proc/self/stat')"),
+    Attack("control_groups",
+           "for p in ('/sys/fs/cgroup', '/sys', '/sys/kernel/debug', '/sys/fs/cgroup/memory'): "
+           "attempt(os.listdir, p)", control="attempt(os.listdir, '/usr')"),
+    Attack("hard_link_of_a_system_file", "attempt(os.link, '/usr/bin/env', 'hard')",
+           control="write('h1'); attempt(os.link, 'h1', 'h2')",
+           held=r"denied (EXDEV|EPERM|EACCES|EROFS)"),
+    Attack("open_by_handle", "buf = ctypes.create_string_buffer(136)\n"
+           "buf[0] = 128\nmount = ctypes.c_int()\n"
+           "attempt(lambda: check(LIBC.name_to_handle_at(-100, b'.', buf, ctypes.byref(mount), 0)))\n"
+           "attempt(lambda: check(LIBC.open_by_handle_at(3, buf, 0)))", REFUSED),
+    Attack("set_user_id_bit",
+           "write('suid'); attempt(os.chmod, 'suid', 0o4755); attempt(os.chmod, 'suid', 0o2755)\n"
+           "attempt(os.open, 's2', os.O_CREAT | os.O_WRONLY, 0o4755)",
+           control="write('plain'); attempt(os.chmod, 'plain', 0o755)",
+           held=r"denied (EPERM|EACCES)"),
+    Attack("the_view_holds_no_home_and_no_server",
+           "mounted = [line.split()[4] for line in open('/proc/self/mountinfo')]\n"
+           "seen = {f'{p}/{n}' for p in ('/home', '/root', '/var', '/run', '/srv', '/mnt', '/boot', "
+           "'/sys', '/opt', '/media') if os.path.isdir(p) for n in os.listdir(p)}\n"
+           "seen -= {'/var/tmp', '/run/sandpiper', '/run/disk'}\n"
+           "print([p for p in seen if not any((m + '/').startswith(p + '/') for m in mounted)])",
+           r"\[\]",
+           control="attempt(os.listdir, '/usr')"),
+    Attack("open_descriptors_are_few",
+           "names = [os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd') "
+           "if os.path.lexists(f'/proc/self/fd/{fd}')]\n"
+           "print([n for n in names if not n.startswith(('pipe:', 'socket:', '/dev/null', "
+           "'/proc/', 'anon_inode:', '/memfd:'))])", r"\[\]",
+           control="attempt(os.listdir, '/proc/self/fd')"),
+]
+
+PROCESSES = [
+    Attack("signal_host_processes",
+           "for p in (W['victim'], W['server'], W['tester']): attempt(os.kill, p, signal.SIGKILL)",
+           control="pid = os.fork()\nif pid == 0: time.sleep(60)\n"
+                   "attempt(os.kill, pid, 9); ended = os.waitpid(pid, 0)"),
+    Attack("kill_pid_1_of_the_sandbox",
+           "attempt(os.kill, 1, signal.SIGKILL); attempt(os.kill, 1, signal.SIGSTOP)\n"
+           "print('still', os.path.isdir('/proc/self'))", r"denied EPERM|allowed None|still True"),
+    Attack("read_memory_and_environment_of_pid_1",
+           "for name in ('mem', 'environ', 'maps', 'cmdline', 'fd', 'exe', 'root', 'cwd'):\n"
+           "    path = f'/proc/1/{name}'\n"
+           "    attempt(os.listdir if name == 'fd' else os.readlink if name in "
+           "('exe', 'root', 'cwd') else read, path)",
+           control="attempt(read, '/proc/self/environ')",
+           held=r"denied (EACCES|EPERM|ENOENT|ESRCH)|allowed b'[\w/. -]*(\\x00)?[\w/. \\-]*'"),
+    Attack("environment_of_the_server_is_nowhere",
+           "found = []\nfor path in glob.glob('/proc/*/environ') + glob.glob('/proc/*/cmdline'):\n"
+           "    try: found.append(b'SP_BAIT' in read(path))\n    except OSError: pass\n"
+           "print(any(found) or 'SP_BAIT' in os.environ)", r"False"),
+    Attack("other_processes_are_invisible",
+           "pids = [int(p) for p in os.listdir('/proc') if p.isdigit()]\n"
+           "print(len(pids) < 30, W['victim'] in pids, W['tester'] in pids)", r"True False False"),
+    Attack("ptrace_pid_1_and_parent",
+           "PTRACE_ATTACH, PTRACE_SEIZE = 16, 0x4206\nfor request in (PTRACE_ATTACH, PTRACE_SEIZE):\n"
+           "    for pid in (1, os.getppid()):\n"
+           "        attempt(lambda: check(LIBC.ptrace(request, pid, None, None)))", REFUSED),
+    Attack("limits_of_pid_1_and_host",
+           "for pid in (1, W['victim'], W['server']):\n"
+           "    attempt(resource.prlimit, pid, resource.RLIMIT_NOFILE, (0, 0))",
+           control="attempt(resource.prlimit, 0, resource.RLIMIT_NOFILE)",
+           held=r"denied (EPERM|ESRCH|ENOSYS)"),
+    Attack("raise_own_limits",
+           "for name in ('CORE', 'NOFILE', 'NPROC', 'MEMLOCK', 'RTPRIO', 'NICE', 'MSGQUEUE', "
+           "'SIGPENDING'):\n"
+           "    which = getattr(resource, 'RLIMIT_' + name, None)\n"
+           "    if which is not None:\n        hard = resource.getrlimit(which)[1]\n"
+           "        if hard == -1: print('denied unlimited'); continue\n"
+           "        attempt(resource.setrlimit, which, (hard + 1, hard + 1))",
+           held=r"denied (EPERM|EINVAL|ValueError|unlimited)",
+           control="attempt(resource.setrlimit, resource.RLIMIT_NOFILE, (64, "
+                   "resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"),
+    Attack("real_time_priority",
+           "attempt(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(50)); "
+           "attempt(os.setpriority, os.PRIO_PROCESS, 0, -20)", r"denied (EPERM|EACCES|EINVAL)",
+           control="attempt(os.nice, 1)"),
+    Attack("priority_and_scheduling_of_others",
+           "attempt(os.setpriority, os.PRIO_PROCESS, 1, 19); "
+           "attempt(os.setpriority, os.PRIO_USER, 0, 19); attempt(os.sched_setaffinity, 1, {0})",
+           r"denied (EPERM|ESRCH|EACCES)", control="attempt(os.sched_getaffinity, 0)"),
+    Attack("capabilities_are_empty",
+           "print({name: status(name) for name in ('CapInh', 'CapPrm', 'CapEff', 'CapBnd', "
+           "'CapAmb')})", r"\{('Cap\w+': '0+'(, )?){5}\}"),
+    Attack("no_new_privileges_and_filter_are_set",
+           "print(status('NoNewPrivs'), status('Seccomp'))", r"1 2"),
+    Attack("become_root_by_call",
+           "attempt(os.setuid, 0); attempt(os.setgid, 0); attempt(os.setgroups, [0]); "
+           "attempt(os.setresuid, 0, 0, 0)", control="attempt(os.setuid, os.getuid())"),
+    Attack("become_root_by_program",
+           "import subprocess\nfor name in ('su', 'sudo', 'mount', 'ping', 'newgrp', 'passwd'):\n"
+           "    path = '/usr/bin/' + name\n"
+           "    if os.path.exists(path):\n"
+           "        out = subprocess.run([path, '-c', 'id'], capture_output=True, timeout=5, "
+           "stdin=subprocess.DEVNULL).stdout\n        print('root' if b'uid=0' in out else 'no')\n"
+           "print('no')", r"no", control="import subprocess\n"
+           "attempt(subprocess.check_output, ['id', '-u'])"),
+    Attack("uid_map_names_no_root_and_one_user",
+           "print(len(open('/proc/self/uid_map').readlines()), os.getuid() != 0, "
+           "open('/proc/self/setgroups').read().strip())", r"1 True deny"),
+    Attack("write_the_uid_map_again",
+           "for name in ('uid_map', 'gid_map', 'setgroups'):\n"
+           "    attempt(write, '/proc/self/' + name, b'0 0 1')",
+           control="attempt(read, '/proc/self/uid_map')"),
+    Attack("shield_from_the_memory_killer",
+           "attempt(write, '/proc/self/oom_score_adj', b'-1000'); "
+           "attempt(write, '/proc/1/oom_score_adj', b'1000')",
+           control="attempt(write, '/proc/self/oom_score_adj', b'1000')"),
+    Attack("shared_memory_segment_of_the_host",
+           "attempt(lambda: check(LIBC.shmat(W['shm_id'], None, 0) or 0))\n"
+           "attempt(lambda: check(LIBC.shmget(0, 1 << 20, 0o1666)))",
+           r"denied (ENOSYS|EINVAL|EPERM|EIDRM)"),
+    Attack("forge_the_servers_pidfd", "attempt(os.pidfd_open, W['server'])\n"
+           "attempt(os.pidfd_open, W['victim'])", control="attempt(os.pidfd_open, os.getpid())"),
+]
+
+NAMESPACES = [
+    *[Attack(f"own_{name}_namespace",
+             f"print(os.readlink('/proc/self/ns/{name}') != W['namespaces']['{name}'])", r"True")
+      for name in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")],
+    *[Attack(f"unshare_{name}", f"attempt(lambda: check(LIBC.unshare({flag:#x})))",
+             r"denied (EPERM|ENOSYS|ENOSPC)")
+      for name, flag in (("user", 0x10000000), ("mount", 0x20000), ("pid", 0x20000000),
+                         ("net", 0x40000000), ("ipc", 0x8000000), ("uts", 0x4000000),
+                         ("cgroup", 0x2000000), ("time", 0x80))],
+    Attack("clone_into_a_new_user_namespace",
+           "NR = {'x86_64': 56, 'aarch64': 220}[platform.machine()]\n"
+           "attempt(syscall, NR, 0x10000000 | 17, 0, 0, 0, 0)", r"denied (EPERM|ENOSYS|ENOSPC)",
+           control="pid = os.fork()\nif pid == 0: os._exit(0)\nattempt(os.waitpid, pid, 0)"),
+    Attack("clone3_into_a_new_user_namespace",
+           "attempt(syscall, 435, struct.pack('QQQQQQQQ', 0x10000000, 0, 0, 0, 17, 0, 0, 0), 64)",
+           REFUSED),
+    Attack("enter_namespaces_of_pid_1",
+           "for name in ('mnt', 'net', 'user', 'pid'):\n    try: fd = os.open(f'/proc/1/ns/{name}', 0)\n"
+           "    except OSError as e: print('denied', errno.errorcode[e.errno]); continue\n"
+           "    attempt(lambda: check(LIBC.setns(fd, 0)))"),
+    Attack("set_the_host_name", "attempt(socket.sethostname, 'taken')", REFUSED,
+           control="attempt(socket.gethostname)"),
+    Attack("host_name_is_not_the_hosts", "print(socket.gethostname() == W['hostname'] "
+           "and W['hostname'] != 'sandpiper')", r"False"),
+    Attack("leave_the_root_by_chroot", "attempt(os.chroot, '.')", REFUSED),
+    Attack("old_root_is_gone", "fd = os.open('/', os.O_RDONLY)\nos.chdir('/')\n"
+           "for _ in range(40): os.chdir('..')\n"
+           "print(os.stat('.').st_ino == os.fstat(fd).st_ino, os.getcwd())", r"True /"),
+    Attack("mount_points_name_no_host_path",
+           "text = open('/proc/self/mountinfo').read() if os.path.exists('/proc/self/mountinfo') "
+           "else ''\nprint(W['folder'] in text)", r"False"),
+]
+
+NETWORK = [
+    Attack("connect_to_loopback_services",
+           "for port in W['ports']: attempt(connect, socket.AF_INET, ('127.0.0.1', port))",
+           control="s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()\n"
+                   "attempt(connect, socket.AF_INET, s.getsockname())"),
+    Attack("connect_to_the_internet_and_the_metadata_service",
+           "for host in ('1.1.1.1', '8.8.8.8', '169.254.169.254', '10.0.0.1', '192.168.0.1'):\n"
+           "    attempt(connect, socket.AF_INET, (host, 80))"),
+    Attack("send_datagrams_out",
+           "attempt(connect, socket.AF_INET, ('8.8.8.8', 53), socket.SOCK_DGRAM)"),
+    Attack("resolve_names", "attempt(socket.getaddrinfo, 'example.com', 80)",
+           r"denied .+"),
+    Attack("connect_to_an_abstract_socket", "attempt(connect, socket.AF_UNIX, W['abstract'])",
+           control="s = socket.socket(socket.AF_UNIX); s.bind('\\0own'); s.listen()\n"
+                   "attempt(connect, socket.AF_UNIX, '\\0own')"),
+    Attack("connect_to_a_socket_file", "attempt(connect, socket.AF_UNIX, W['socket'])",
+           control="s = socket.socket(socket.AF_UNIX); s.bind('own.sock'); s.listen()\n"
+                   "attempt(connect, socket.AF_UNIX, 'own.sock')"),
+    *[Attack(f"socket_of_family_{name}", f"attempt(lambda: socket.socket({family}, {kind}, 0))",
+             control="attempt(lambda: socket.socket().close())")
+      for name, family, kind in (("netlink", 16, 3), ("packet", 17, 3), ("vsock", 40, 1),
+                                 ("alg", 38, 5), ("bluetooth", 31, 3), ("can", 29, 3),
+                                 ("kcm", 41, 5), ("xdp", 44, 3), ("tipc", 30, 1), ("key", 15, 3),
+                                 ("rds", 21, 5), ("qipcrtr", 42, 2))],
+    Attack("raw_and_icmp_sockets",
+           "attempt(lambda: socket.socket(2, socket.SOCK_RAW, 1)); "
+           "attempt(lambda: socket.socket(2, socket.SOCK_DGRAM, 1)); "
+           "attempt(lambda: socket.socket(2, socket.SOCK_RAW, 255))"),
+    Attack("multipath_and_sctp",
+           "attempt(lambda: socket.socket(2, 1, 262)); attempt(lambda: socket.socket(2, 1, 132))"),
+    Attack("socket_upper_layer_protocols",
+           "s = socket.socket()\nattempt(s.setsockopt, 6, 31, b'espintcp\\0')\n"
+           "attempt(s.setsockopt, 6, 31, b'tls\\0')",
+           r"denied (EPERM|ENOSYS|ENOENT|ENOTCONN|EOPNOTSUPP)"),
+    Attack("only_the_loopback_interface_is_there",
+           "attempt(lambda: [name for _, name in socket.if_nameindex()])",
+           r"allowed \['lo'\]|denied .+"),
+    Attack("bring_up_interfaces",
+           "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+           "attempt(fcntl.ioctl, s, 0x8914, struct.pack('16sh14x', b'lo', 0))", r"denied .+"),
+]
+
+TERMINALS = [
+    Attack("push_characters_into_a_terminal",
+           "for fd in (0, 1, 2):\n    attempt(fcntl.ioctl, fd, 0x5412, b'x')\n"
+           "    attempt(fcntl.ioctl, fd, 0x541C, b'\\x03')", r"denied (EPERM|ENOTTY|EACCES)"),
+    Attack("high_bits_of_an_ioctl_number",
+           "attempt(lambda: check(LIBC.ioctl(0, ctypes.c_ulong(0x100005412), b'x')))",
+           r"denied (EPERM|ENOTTY)"),
+    Attack("controlling_terminal", "attempt(os.open, '/dev/tty', os.O_RDWR); "
+           "attempt(fcntl.ioctl, 0, 0x540E, 0)", r"denied .+"),
+]
+
+# name, number on x86_64, number on aarch64, arguments. Numbers, because libc wraps few of these.
+SYSCALLS = [
+    ("ptrace", 101, 117, (0, 0, 0, 0)), ("process_vm_readv", 310, 270, (1, 0, 0, 0, 0, 0)),
+    ("process_vm_writev", 311, 271, (1, 0, 0, 0, 0, 0)), ("kcmp", 312, 272, (1, 1, 0, 0, 0)),
+    ("pidfd_getfd", 438, 438, (3, 0, 0)), ("mount", 165, 40, (0, 0, 0, 0, 0)),
+    ("umount2", 166, 39, (b"/usr", 2)), ("pivot_root", 155, 41, (b".", b".")),
+    ("fsopen", 430, 430, (b"tmpfs", 0)), ("fsmount", 432, 432, (3, 0, 0)),
+    ("open_tree", 428, 428, (-100, b"/", 1)), ("move_mount", 429, 429, (3, b"", -100, b"/x", 4)),
+    ("mount_setattr", 442, 442, (-100, b"/", 0, b"\0" * 32, 32)),
+    ("fspick", 433, 433, (-100, b"/", 0)), ("setns", 308, 268, (3, 0)),
+    ("bpf", 321, 280, (0, b"\0" * 64, 64)), ("perf_event_open", 298, 241, (b"\0" * 128, 0, -1, -1, 0)),
+    ("keyctl", 250, 219, (0, -3, 1)), ("add_key", 248, 217, (b"user", b"k", b"v", 1, -3)),
+    ("request_key", 249, 218, (b"user", b"k", 0, -3)), ("userfaultfd", 323, 282, (1,)),
+    ("io_uring_setup", 425, 425, (8, b"\0" * 128)), ("io_uring_enter", 426, 426, (3, 1, 1, 1, 0, 0)),
+    ("io_uring_register", 427, 427, (3, 0, 0, 0)), ("kexec_load", 246, 104, (0, 0, 0, 0)),
+    ("init_module", 175, 105, (b"", 0, b"")), ("finit_module", 313, 273, (3, b"", 0)),
+    ("delete_module", 176, 106, (b"x", 0)), ("reboot", 169, 142, (0xfee1dead, 672274793, 0, 0)),
+    ("swapon", 167, 224, (b"/x", 0)), ("swapoff", 168, 225, (b"/x",)),
+    ("acct", 163, 89, (b"acct",)), ("quotactl", 179, 60, (0, 0, 0, 0)),
+    ("syslog", 103, 116, (3, 0, 0)), ("settimeofday", 164, 170, (b"\0" * 16, 0)),
+    ("clock_settime", 227, 112, (0, b"\0" * 16)), ("adjtimex", 159, 171, (b"\1" * 208,)),
+    ("sethostname", 170, 161, (b"x", 1)), ("setdomainname", 171, 162, (b"x", 1)),
+    ("vhangup", 153, 58, ()), ("chroot", 161, 51, (b".",)), ("fanotify_init", 300, 262, (0, 0)),
+    ("memfd_secret", 447, 447, (0,)), ("open_by_handle_at", 304, 265, (3, b"\0" * 64, 0)),
+    ("splice", 275, 76, (0, 0, 0, 0, 0, 0)), ("tee", 276, 77, (0, 0, 0, 0)),
+    ("vmsplice", 278, 75, (0, 0, 0, 0)), ("migrate_pages", 256, 238, (0, 0, 0, 0)),
+    ("move_pages", 279, 239, (0, 0, 0, 0, 0, 0)), ("process_madvise", 440, 440, (3, 0, 0, 0, 0)),
+    ("seccomp_new_listener", 317, 277, (1, 8, b"\0" * 16)),
+    ("openat2", 437, 437, (-100, b"/", b"\0" * 24, 24)), ("landlock_create", 444, 444, (0, 0, 1)),
+    ("msgget", 68, 186, (0, 0o1666)), ("semget", 64, 190, (0, 1, 0o1666)),
+    ("shmget", 29, 194, (0, 4096, 0o1666)), ("mq_open", 240, 180, (b"q", 0o102, 0o666, 0)),
+    ("iopl", 172, None, (3,)), ("ioperm", 173, None, (0, 1, 1)), ("uselib", 134, None, (b"x",)),
+    ("modify_ldt", 154, None, (0, 0, 0)), ("kexec_file_load", 320, 294, (3, 3, 0, b"", 0)),
+    ("lookup_dcookie", 212, 18, (0, b"", 0)), ("nfsservctl", 180, 42, (0, 0, 0)),
+    ("statmount", 457, 457, (b"\0" * 24, b"\0" * 64, 64, 0)),
+    ("listmount", 458, 458, (b"\0" * 24, b"\0" * 64, 8, 0)),
+]
+COLUMN = {"x86_64": 1, "aarch64": 2}.get(platform.machine(), 1)
+CALLS = [Attack(f"call_{row[0]}", f"attempt(syscall, {row[COLUMN]}, *{row[3]!r})", REFUSED,
+                control="attempt(syscall, {'x86_64': 39, 'aarch64': 172}[platform.machine()])")
+         for row in SYSCALLS if row[COLUMN] is not None]
+
+OTHER_CALLS = [
+    Attack("another_personality", "attempt(lambda: check(LIBC.personality(ctypes.c_ulong(0x0400000))))",
+           r"denied (EPERM|EINVAL|ENOSYS)",
+           control="attempt(LIBC.personality, ctypes.c_ulong(0xffffffff))"),
+    Attack("signals_by_descriptor_owner",
+           "r, w = os.pipe()\nfor command, value in ((8, 1), (10, 9), (1024, 0), (1026, 1)):\n"
+           "    attempt(fcntl.fcntl, r, command, value)\n"
+           "for number in (0x8901, 0x8902, 0x5452):\n"
+           "    attempt(fcntl.ioctl, socket.socket(), number, struct.pack('i', 1))", REFUSED,
+           control="attempt(fcntl.fcntl, 0, fcntl.F_GETFL)"),
+    Attack("open_for_neither_reading_nor_writing", "attempt(os.open, '/dev/null', 3)", REFUSED,
+           control="attempt(os.open, '/dev/null', os.O_RDWR)"),
+    Attack("process_controls",
+           "for option, value in ((35, 1), (22, 2), (0x59616d61, -1), (33, 0)):\n"
+           "    attempt(lambda: check(LIBC.prctl(option, value, 0, 0, 0)))",
+           r"denied (EPERM|EINVAL|EFAULT|EACCES|ENOSYS)",
+           control="attempt(lambda: check(LIBC.prctl(16, ctypes.create_string_buffer(16))))"),
+    Attack("filter_cannot_be_taken_off",
+           "attempt(lambda: check(LIBC.prctl(22, 0, 0, 0, 0))); print(status('Seccomp'))",
+           r"denied (EPERM|EINVAL|EFAULT|ENOSYS)|2"),
+    Attack("thirty_two_bit_calls",
+           "import mmap\nif platform.machine() != 'x86_64': print('denied machine')\nelse:\n"
+           "    pid = os.fork()\n    if pid == 0:\n"
+           "        page = mmap.mmap(-1, 4096, prot=7)\n"
+           "        page.write(bytes.fromhex('b814000000cd80c3'))\n"
+           "        at = ctypes.addressof(ctypes.c_char.from_buffer(page))\n"
+           "        value = ctypes.CFUNCTYPE(ctypes.c_int)(at)()\n"
+           "        os._exit(0 if value > 0 else 1)\n"
+           "    code = os.waitpid(pid, 0)[1]\n"
+           "    print('allowed' if code == 0 else 'denied', code)", r"denied .+"),
+    Attack("x32_calls", "attempt(syscall, 0x40000000 + 39)",
+           r"denied .+|.*SIGSYS.*"),
+]
+
+ATTACKS = [*FILES, *PROCESSES, *NAMESPACES, *NETWORK, *TERMINALS, *CALLS, *OTHER_CALLS]

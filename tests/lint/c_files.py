@@ -1,0 +1,56 @@
+"""Run clang-format or clang-tidy over our C files; exit 77 (a skip for meson) where it is missing.
+
+    c_files.py format SOURCE_ROOT
+    c_files.py tidy SOURCE_ROOT BUILD_ROOT      (BUILD_ROOT: a directory configured with clang)
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+FOLDERS = ("base", "schema", "rpc", "sandbox", "guest", "tools", "cli", "tests")
+
+
+def need(tool):
+    if not shutil.which(tool):
+        print(f"{tool}: not installed")
+        sys.exit(77)
+
+
+def report(done):
+    if done.returncode:
+        print(done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+    return done.returncode != 0
+
+
+def check_format(root):
+    need("clang-format")
+    files = [str(path) for folder in FOLDERS for path in sorted((root / folder).rglob("*.[ch]"))]
+    return report(subprocess.run(["clang-format", "--dry-run", "--Werror", *files],
+                                 capture_output=True))
+
+
+def check_tidy(root, build):
+    need("clang-tidy")
+    commands = json.loads((build / "compile_commands.json").read_text())
+    if not any("clang" in entry["command"].split()[0] for entry in commands):
+        print("clang: the build directory is not configured with it")
+        sys.exit(77)
+    ours = sorted({str((pathlib.Path(entry["directory"]) / entry["file"]).resolve())
+                   for entry in commands})
+    ours = [path for path in ours if pathlib.Path(path).is_relative_to(root)
+            and pathlib.Path(path).relative_to(root).parts[0] in FOLDERS[:-1]]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = list(pool.map(lambda path: subprocess.run(
+            ["clang-tidy", "--quiet", "-p", str(build), path], capture_output=True), ours))
+    return any([report(one) for one in done])
+
+
+if __name__ == "__main__":
+    source = pathlib.Path(sys.argv[2]).resolve()
+    if sys.argv[1] == "format":
+        sys.exit(check_format(source))
+    sys.exit(check_tidy(source, pathlib.Path(sys.argv[3]).resolve()))

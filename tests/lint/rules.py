@@ -1,0 +1,89 @@
+"""Rules of the house that no compiler checks: sizes, forbidden calls, words that must not be here."""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOMS = ("base", "schema", "rpc", "sandbox", "guest", "tools", "cli")
+MAX_LINES = {".c": 600, ".h": 200, ".py": 600}
+# Tables and tests are naturally longer.
+LONGER = {"tests/e2e", "tests/escape", "tests/unit"}
+
+# call -> why, and what to use
+FORBIDDEN = {
+    r"strcpy|strcat|sprintf|vsprintf|gets": "no bound: use snprintf or buf_",
+    r"atoi|atol|atoll|strtol|strtoll|strtoul|strtoull|strtod|atof|sscanf": "use base/parse.h",
+    r"alloca|setlocale|system|popen|tmpnam|tempnam|mktemp": "not in this program",
+    r"signal": "use sigaction or signalfd",
+}
+# pid 1 is static and links nothing of ours: its numbers come from the kernel's /proc only.
+NUMBERS_BY_LIBC = "sandbox/init/"
+# Only cli/ may print: stdout carries the protocol, and stderr the log.
+PRINTING = r"\b(?:v?printf|puts|putchar|perror|v?fprintf|fputs|fputc)\s*\("
+MAY_PRINT = ("cli/", "sandbox/init/", "tests/")
+# Assembled so that this file does not hold the words that it looks for.
+PROMISES = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b|not yet implem" r"ented")
+MACHINE = re.compile(r"/work/(?:h-|main|shared)|\.\./sha" r"red\b|/ro" r"ot/\.(?:pyenv|cache)|"
+                     r"/ho" r"me/[a-z]+/|registry\.npm" r"js\.org")
+BINARY = {".png", ".ico", ".gz"}
+
+
+def tracked(root):
+    """Files under version control, or every file where there is none (a source archive)."""
+    listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], capture_output=True)
+    if listed.returncode == 0 and listed.stdout:
+        return [root / name for name in listed.stdout.decode().split("\0") if name]
+    return [path for path in root.rglob("*") if path.is_file() and ".git" not in path.parts
+            and "build" not in path.parts[len(root.parts)][:5]]
+
+
+def strip_comments(text):
+    """Blanks comments and string literals, keeping every line break."""
+    pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"'
+    return re.sub(pattern, lambda found: "\n" * found[0].count("\n"), text, flags=re.DOTALL)
+
+
+def check_size(name, text):
+    limit = MAX_LINES.get(pathlib.PurePath(name).suffix)
+    count = text.count("\n")
+    if limit and count > limit and not any(name.startswith(folder) for folder in LONGER):
+        yield f"{name}: {count} lines, more than {limit}: two files?"
+
+
+def check_calls(name, text):
+    for number, line in enumerate(strip_comments(text).split("\n"), 1):
+        for calls, why in FORBIDDEN.items():
+            found = re.search(rf"(?<![\w.>])(?:{calls})\s*\(", line)
+            if found and not (name.startswith(NUMBERS_BY_LIBC) and "parse.h" in why):
+                yield f"{name}:{number}: {found[0]} ...): {why}"
+        if re.search(PRINTING, line) and not name.startswith(MAY_PRINT):
+            yield f"{name}:{number}: only cli/ prints"
+
+
+def check_words(name, text):
+    for number, line in enumerate(text.split("\n"), 1):
+        if PROMISES.search(line):
+            yield f"{name}:{number}: a promise instead of the work"
+        if MACHINE.search(line):
+            yield f"{name}:{number}: names a place of one machine, or a registry host"
+        if line.rstrip() != line and not name.endswith((".md", ".scd", ".patch")):
+            yield f"{name}:{number}: blanks at the end of the line"
+
+
+def main(root):
+    bad = []
+    for path in tracked(root):
+        name = str(path.relative_to(root))
+        if path.suffix in BINARY or "/corpus-" in name or not path.is_file():
+            continue
+        text = path.read_text(errors="replace")
+        bad += check_size(name, text)
+        bad += check_words(name, text) if "golden/" not in name else []
+        if name.split("/")[0] in ROOMS and path.suffix in (".c", ".h"):
+            bad += check_calls(name, text)
+    print("\n".join(bad) or "rules: clean")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1]).resolve()))
