@@ -14,6 +14,7 @@ from os import getpid
 from time import clock_gettime_ns, process_time_ns
 
 CONTROL_FD = 64
+TRACE_FD = 69  # behind the numbers of streams.py
 LOST_CONTROL = 97
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 
@@ -288,16 +289,16 @@ def main(fields, fds, options):
     if trace_fd >= 0:
         import faulthandler
 
-        os.dup2(trace_fd, CONTROL_FD + 3, False)
+        os.dup2(trace_fd, TRACE_FD, False)
         os.close(trace_fd)
-        faulthandler.register(_signal.SIGUSR1, file=CONTROL_FD + 3, all_threads=False)
+        faulthandler.register(_signal.SIGUSR1, file=TRACE_FD, all_threads=False)
     mark(int(fields.get("tag", b"0")))
     os.setsid()
     control = _socket.socket(fileno=CONTROL_FD)
     control.setblocking(True)
     SESSION = Session(options)
     if trace_fd >= 0:
-        SESSION.trace_fd = CONTROL_FD + 3
+        SESSION.trace_fd = TRACE_FD
     SESSION.driver_module = sys.modules["__main__"]
     sys.modules["__main__"] = SESSION.main
     sys.argv[:] = [""]

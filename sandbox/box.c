@@ -29,6 +29,7 @@
 #include "base/own.h"
 #include "sandbox/channel.h"
 #include "sandbox/child.h"
+#include "sandbox/idmap.h"
 
 enum { ZYGOTE_DEATHS = 8 }; /* by the guest's hand, before the box is given up */
 
@@ -325,11 +326,13 @@ struct child_ends {
     int error_fd;
     int init_fd;
     int config_fd;
+    int workspace_fd;
 };
 
 static void child_ends_done(struct child_ends *ends)
 {
-    const int fds[] = {ends->go[0], ends->go[1], ends->error_fd, ends->init_fd, ends->config_fd};
+    const int fds[] = {ends->go[0],   ends->go[1],     ends->error_fd,
+                       ends->init_fd, ends->config_fd, ends->workspace_fd};
     for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
         if (fds[i] >= 0) {
             (void)close(fds[i]);
@@ -399,6 +402,13 @@ static int box_launch(struct box *box, struct child_ends *ends, struct fail *ret
     if (r < 0) {
         return r;
     }
+    if (box->plan.workspace_idmap) {
+        ends->workspace_fd = idmap_tree(box->spec->workspace, box->plan.outside_uid,
+                                        box->plan.outside_gid, ret_fail);
+        if (ends->workspace_fd < 0) {
+            return ends->workspace_fd;
+        }
+    }
     int program = program_fd(ret_fail);
     if (program < 0) {
         return program;
@@ -413,6 +423,7 @@ static int box_launch(struct box *box, struct child_ends *ends, struct fail *ret
                                 .error_fd = ends->error_fd,
                                 .init_fd = ends->init_fd,
                                 .config_fd = ends->config_fd,
+                                .workspace_fd = ends->workspace_fd,
                                 .program_fd = program};
     box->pid = clone_child(box, &setup);
     int error = errno;
@@ -463,7 +474,7 @@ int box_start(struct loop *loop, const struct box_spec *spec, box_state_fn on_st
     box->zygote_fd = -1;
     box->reaper_fd = -1;
     box->last_tag = WIRE_TAG_ZYGOTE;
-    struct child_ends ends = {{-1, -1}, -1, -1, -1};
+    struct child_ends ends = {{-1, -1}, -1, -1, -1, -1};
     int r = box_prepare(box, ret_fail);
     r = r ? r : box_launch(box, &ends, ret_fail);
     r = r ? r : box_start_zygote(box, ret_fail);

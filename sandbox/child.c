@@ -74,6 +74,12 @@ static int step_open_tree(struct child *child, const struct plan_step *step)
     return fd < 0 && !(step->optional && (errno == ENOENT || errno == EACCES)) ? -1 : 0;
 }
 
+static int step_take_tree(struct child *child, const struct plan_step *step)
+{
+    child->trees[step->slot] = child->setup->workspace_fd;
+    return 0;
+}
+
 static int step_identity(struct child *, const struct plan_step *)
 {
     /* Keep capabilities over the change: the steps that follow need them. */
@@ -359,6 +365,7 @@ typedef int (*step_fn)(struct child *child, const struct plan_step *step);
 static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_CGROUP_NAMESPACE] = step_cgroup_namespace,
     [PLAN_OPEN_TREE] = step_open_tree,
+    [PLAN_TAKE_TREE] = step_take_tree,
     [PLAN_IDENTITY] = step_identity,
     [PLAN_SESSION] = step_session,
     [PLAN_HOSTNAME] = step_hostname,

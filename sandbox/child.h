@@ -8,11 +8,12 @@
 struct child_setup {
     const struct plan *plan;
     cap_t no_capabilities;
-    int go_fd;      /* one byte: ids are mapped, groups joined */
-    int error_fd;   /* a struct fail when a step does not work; end of file when all did */
-    int init_fd;    /* pid 1's socket */
-    int config_fd;  /* pid 1's settings */
-    int program_fd; /* pid 1's program */
+    int go_fd;        /* one byte: ids are mapped, groups joined */
+    int error_fd;     /* a struct fail when a step does not work; end of file when all did */
+    int init_fd;      /* pid 1's socket */
+    int config_fd;    /* pid 1's settings */
+    int workspace_fd; /* a tree whose ids are mapped, or -1 */
+    int program_fd;   /* pid 1's program */
 };
 
 /* Carries out the plan; returns only by executing pid 1 or by _exit. */

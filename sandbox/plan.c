@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "sandbox/filter.h"
+#include "sandbox/idmap.h"
 #include "sandbox/python.h"
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -238,7 +239,8 @@ static int choose_identity(struct plan *plan, const struct box_spec *spec, struc
             return fail_set(ret_fail, ENOTDIR, "the workspace %s", spec->workspace);
         }
     }
-    if (geteuid() != 0) {
+    /* Root of a user namespace that maps only itself has no other id to give. */
+    if (geteuid() != 0 || !idmap_covers(OUTSIDE_ID_FIRST)) {
         return 0;
     }
     if (spec->workspace && st.st_uid != 0) {
@@ -248,7 +250,6 @@ static int choose_identity(struct plan *plan, const struct box_spec *spec, struc
     }
     plan->outside_uid = OUTSIDE_ID_FIRST + (uid_t)getpid() % 4194304;
     plan->outside_gid = plan->outside_uid;
-    plan->workspace_uid = 0;
     plan->workspace_idmap = spec->workspace != NULL;
     return 0;
 }
@@ -280,6 +281,9 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
         struct plan_step *step = add(plan, PLAN_OPEN_TREE, trees.entries[i].source, NULL);
         step->slot = i;
         step->optional = trees.entries[i].optional;
+        if (plan->workspace_idmap && strcmp(trees.entries[i].target, "/work") == 0) {
+            step->kind = PLAN_TAKE_TREE;
+        }
     }
     add(plan, PLAN_IDENTITY, NULL, NULL);
     add(plan, PLAN_SESSION, NULL, NULL);

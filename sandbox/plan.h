@@ -14,9 +14,10 @@
 enum plan_kind {
     PLAN_CGROUP_NAMESPACE, /* the box's group becomes the root that it sees */
     PLAN_OPEN_TREE,        /* source → slot, while the host's view and ids still reach it */
-    PLAN_IDENTITY,         /* uid and gid as mapped, capabilities kept for the steps that follow */
-    PLAN_SESSION,          /* setsid, umask */
-    PLAN_HOSTNAME,         /* source: the name */
+    PLAN_TAKE_TREE, /* slot: the workspace, opened by the server because its ids are mapped */
+    PLAN_IDENTITY,  /* uid and gid as mapped, capabilities kept for the steps that follow */
+    PLAN_SESSION,   /* setsid, umask */
+    PLAN_HOSTNAME,  /* source: the name */
     PLAN_LOOPBACK,
     PLAN_PRIVATE, /* no mount travels back to the host */
     PLAN_ROOT,    /* tmpfs that becomes /: data */
@@ -72,8 +73,8 @@ struct plan {
     gid_t outside_gid;
     uid_t
         workspace_uid; /* on-disk owner that the guest's files shall have; idmapped if it differs */
-    bool workspace_idmap;
-    const char *argv[8]; /* of the zygote, NULL-terminated; strings of the plan */
+    bool workspace_idmap; /* root's own folder: its files change hands by a mapping */
+    const char *argv[8];  /* of the zygote, NULL-terminated; strings of the plan */
     const char *envp[40];
 };
 

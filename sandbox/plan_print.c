@@ -7,6 +7,7 @@
 static const char *const kind_names[PLAN_KIND_COUNT] = {
     [PLAN_CGROUP_NAMESPACE] = "unshare cgroup namespace",
     [PLAN_OPEN_TREE] = "open tree",
+    [PLAN_TAKE_TREE] = "take tree with mapped ids",
     [PLAN_IDENTITY] = "set ids",
     [PLAN_SESSION] = "new session",
     [PLAN_HOSTNAME] = "set hostname",

@@ -160,21 +160,28 @@ void watch_kill_tag(struct init *init, const struct wire_request *request)
     init_answer(request->id, error);
 }
 
-static uint64_t memory_of(pid_t pid)
+/* Reads a file of /proc/PID. Returns its length; 0 when it cannot be read. */
+static size_t read_of(pid_t pid, const char *name, char *text, size_t size)
 {
-    char path[32];
-    char text[128];
-    (void)snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    char path[48];
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return 0;
     }
-    ssize_t size = read(fd, text, sizeof text - 1);
+    ssize_t length = read(fd, text, size - 1);
     (void)close(fd);
-    if (size <= 0) {
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0 ? (size_t)length : 0;
+}
+
+/* Cheap, and too much where forks share their pages. */
+static uint64_t memory_of(pid_t pid)
+{
+    char text[128];
+    if (read_of(pid, "statm", text, sizeof text) == 0) {
         return 0;
     }
-    text[size] = '\0';
     /* size resident shared …, proc(5). Shared ones are files, which are not this process's alone,
      * or shared memory, which the file system's size bounds. */
     char *rest = NULL;
@@ -182,6 +189,17 @@ static uint64_t memory_of(pid_t pid)
     uint64_t resident = strtoul(rest, &rest, 10);
     uint64_t shared = strtoul(rest, &rest, 10);
     return resident > shared ? (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* Exact, and slow: the kernel walks all pages. */
+static uint64_t memory_share_of(pid_t pid)
+{
+    char text[2048];
+    if (read_of(pid, "smaps_rollup", text, sizeof text) == 0) {
+        return memory_of(pid);
+    }
+    const char *anon = strstr(text, "Pss_Anon:");
+    return anon ? strtoul(anon + strlen("Pss_Anon:"), NULL, 10) * 1024 : memory_of(pid);
 }
 
 static uint64_t memory_of_files(const char *path)
@@ -193,17 +211,19 @@ static uint64_t memory_of_files(const char *path)
     return (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
 }
 
-void watch_memory(struct init *init)
+struct memory_sum {
+    uint64_t all;
+    uint64_t largest;
+    pid_t largest_pid;
+};
+
+/* Adds up what the guest's processes use; checkpoints and the zygote are not to be killed for it. */
+static struct memory_sum memory_add(struct init *init, uint64_t (*used_by)(pid_t pid))
 {
+    struct memory_sum sum = {.all = memory_of_files("/tmp")};
     DIR *dir = opendir("/proc");
-    if (!dir) {
-        return;
-    }
-    uint64_t all = memory_of_files("/tmp");
-    uint64_t largest = 0;
-    pid_t victim = 0;
     const struct dirent *entry = NULL;
-    while ((entry = readdir(dir))) {
+    while (dir && (entry = readdir(dir))) {
         char *end = NULL;
         pid_t pid = (pid_t)strtoul(entry->d_name, &end, 10);
         const struct watched *known = watch_find(init, pid);
@@ -211,17 +231,31 @@ void watch_memory(struct init *init)
             (known && known->role == WIRE_ROLE_CHECKPOINT)) {
             continue;
         }
-        uint64_t used = memory_of(pid);
-        all += used;
-        if (used > largest) {
-            largest = used;
-            victim = pid;
+        uint64_t used = used_by(pid);
+        sum.all += used;
+        if (used > sum.largest) {
+            sum.largest = used;
+            sum.largest_pid = pid;
         }
     }
-    (void)closedir(dir);
-    if (all > init->config->watch_memory_bytes && victim > 1) {
-        init_send(&(struct wire_reply){.event = WIRE_MEMORY, .pid = victim, .memory_bytes = all},
+    if (dir) {
+        (void)closedir(dir);
+    }
+    return sum;
+}
+
+void watch_memory(struct init *init)
+{
+    uint64_t limit = init->config->watch_memory_bytes;
+    if (memory_add(init, memory_of).all <= limit) {
+        return;
+    }
+    struct memory_sum sum = memory_add(init, memory_share_of);
+    if (sum.all > limit && sum.largest_pid > 1) {
+        init_send(&(struct wire_reply){.event = WIRE_MEMORY,
+                                       .pid = sum.largest_pid,
+                                       .memory_bytes = sum.all},
                   -1);
-        (void)kill(victim, SIGKILL);
+        (void)kill(sum.largest_pid, SIGKILL);
     }
 }

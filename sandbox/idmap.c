@@ -1,0 +1,90 @@
+#include "sandbox/idmap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+
+bool idmap_covers(uid_t id)
+{
+    char text[4096];
+    if (fd_read_text_at(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) < 0) {
+        return false;
+    }
+    for (const char *line = text; *line;) {
+        unsigned inside = 0;
+        unsigned outside = 0;
+        unsigned count = 0;
+        if (sscanf(line, "%u %u %u", &inside, &outside, &count) == 3 && id >= inside &&
+            id - inside < count) {
+            return true;
+        }
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+    return false;
+}
+
+/* The kernel takes the mapping from a user namespace, and a namespace needs a process to be made:
+ * one that waits until its map is written and its namespace opened. */
+static int map_namespace(uid_t outside_uid, gid_t outside_gid)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (pid == 0) {
+        for (;;) {
+            (void)pause();
+        }
+    }
+    if (pid < 0) {
+        return -errno;
+    }
+    char path[64];
+    char map[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/uid_map", (int)pid);
+    (void)snprintf(map, sizeof map, "0 %u 1", outside_uid);
+    int r = fd_write_text_at(AT_FDCWD, path, map);
+    (void)snprintf(path, sizeof path, "/proc/%d/gid_map", (int)pid);
+    (void)snprintf(map, sizeof map, "0 %u 1", outside_gid);
+    r = r < 0 ? r : fd_write_text_at(AT_FDCWD, path, map);
+    (void)snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
+    if (r == 0) {
+        r = open(path, O_RDONLY | O_CLOEXEC);
+        r = r < 0 ? -errno : r;
+    }
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    return r;
+}
+
+int idmap_tree(const char *path, uid_t outside_uid, gid_t outside_gid, struct fail *ret_fail)
+{
+    defer_close int user_fd = map_namespace(outside_uid, outside_gid);
+    if (user_fd < 0) {
+        return fail_set(ret_fail, -user_fd, "map the ids of the workspace %s", path);
+    }
+    defer_close int tree_fd = (int)syscall(SYS_open_tree, AT_FDCWD, path,
+                                           OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    if (tree_fd < 0) {
+        return fail_set(ret_fail, errno, "open the workspace %s", path);
+    }
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)user_fd};
+    if (syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) <
+        0) {
+        return fail_set(ret_fail, errno,
+                        "the workspace %s belongs to root, and its file system cannot map ids "
+                        "(give it to an ordinary user: chown -R 1000:1000 %s)",
+                        path, path);
+    }
+    return take_fd(&tree_fd);
+}
