@@ -37,7 +37,7 @@ class Hostile(Case):
         self.assert_prints(self.server.python("print(kept)"), "1")
 
     def test_os_exit(self):
-        result = self.survives("import os; print('last words'); os._exit(5)")
+        result = self.survives("import os; print('last words', flush=True); os._exit(5)")
         self.assertIn("exit code 5", result.status.parts[0])
         self.assertIn("last words", result.text)
         self.assert_state_after_kill(result)
