@@ -52,6 +52,19 @@ void run_free(struct run *run)
     free(run);
 }
 
+/* The status line is one line, whatever a file is called. */
+static void flatten(enum run_part part, char *bytes, size_t size)
+{
+    if (part == RUN_VALUE || part == RUN_TRACEBACK || part == RUN_HINT) {
+        return;
+    }
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char)bytes[i] < ' ' || bytes[i] == 0x7f) {
+            bytes[i] = '?';
+        }
+    }
+}
+
 void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size)
 {
     struct run_text *text = &run->parts[part];
@@ -63,6 +76,7 @@ void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t
         grown[text->size++] = ' ';
     }
     memcpy(grown + text->size, bytes, size);
+    flatten(part, grown + text->size, size);
     text->size += size;
     grown[text->size] = '\0';
     text->data = grown;
