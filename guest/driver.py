@@ -17,7 +17,7 @@ __builtins__ = dict(sys.modules["builtins"].__dict__)
 FOLDER = os.path.dirname(__file__)
 CONTROL_FD = 3
 FDS_MAX = 4
-WARM = ("changes", "native", "trace", "display", "outcome", "hints", "spawn")  # in the order of likely need
+WARM = ("checkpoint", "changes", "native", "trace", "display", "outcome", "hints", "spawn")  # in the order of likely need
 loaded = {}
 warm = list(WARM)
 

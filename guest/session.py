@@ -61,6 +61,8 @@ class Session:
         self.line_cache = None
         self.where = None
         self.trace_fd = -1
+        self.between = 0
+        self.inode = 0
         self.user_sigint = None
         self.loop = None
         self.root = os.getcwd()
@@ -211,14 +213,28 @@ class Session:
             frame, data = data[4:size], data[size:]
             self.answer(control, inode, frame)
 
+    def settle_fork(self):
+        """The process between the session and its checkpoint has said all that it had to."""
+        if self.between:
+            try:
+                os.waitpid(self.between, 0)
+            except OSError:
+                pass
+            self.between = 0
+
+    def send(self, control, fields):
+        send(control, self.inode, pack(fields))
+
     def answer(self, control, inode, frame):
         verb, fields = unpack(frame)
         if verb == "run":
+            self.settle_fork()
             try:
                 reply = self.run(fields)
             except BaseException as caught:
                 reply = self.broken(caught)
             send(control, inode, reply)
+            self.between = load("checkpoint").make(self, control, fields.get("cell", b"0"))
         elif verb == "exit":
             self.leave()
 
@@ -308,6 +324,6 @@ def main(fields, fds, options):
     reseed()
     _signal.signal(_signal.SIGINT, SESSION.on_interrupt)
     load("changes").begin(SESSION)
-    inode = os.fstat(CONTROL_FD).st_ino
+    inode = SESSION.inode = os.fstat(CONTROL_FD).st_ino
     send(control, inode, pack(("hello", "pid", str(SESSION.pid))))
     SESSION.serve(control, inode)
