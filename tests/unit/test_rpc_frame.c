@@ -89,8 +89,9 @@ static void byte_order_mark_crlf_and_blank_lines_are_passed_over(void **)
 
 static void line_at_the_limit_passes_however_it_was_cut(void **)
 {
-    static const char bytes[] = "\xEF\xBB\xBF"
-                                "12345678\r\n12345678\r\n123456789\r\n";
+    static const char bytes[] =
+        "\xEF\xBB\xBF"
+        "12345678\r\n12345678\r\n123456789\r\n";
     struct frame frame = {};
     for (size_t i = 0; i + 1 < sizeof bytes; i++) {
         feed(&frame, bytes + i, 1);
