@@ -52,6 +52,13 @@ void run_free(struct run *run)
     free(run);
 }
 
+/* The parts of the status line. They are the guest's word and must not end the line, or code could
+ * write a status of its own below it. */
+static bool is_one_line(enum run_part part)
+{
+    return part != RUN_VALUE && part != RUN_TRACEBACK && part != RUN_HINT;
+}
+
 void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size)
 {
     struct run_text *text = &run->parts[part];
@@ -63,6 +70,11 @@ void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t
         grown[text->size++] = ' ';
     }
     memcpy(grown + text->size, bytes, size);
+    for (size_t i = text->size; is_one_line(part) && i < text->size + size; i++) {
+        if ((unsigned char)grown[i] < ' ' || grown[i] == '\177') {
+            grown[i] = ' ';
+        }
+    }
     text->size += size;
     grown[text->size] = '\0';
     text->data = grown;
