@@ -27,7 +27,9 @@ def strip_fence(text, bare):
         return text
     body, _, last = rest.rstrip().rpartition("\n")
     if (last.strip() if body or "\n" in rest else rest.strip()) != mark:
-        return text
+        if not last.rstrip().endswith(mark):
+            return text
+        body = rest.rstrip()[: -len(mark)]  # the closing fence stands behind code
     blank_lines = text[: len(text) - len(text.lstrip())].count("\n")
     return "\n" * (blank_lines + 1) + body
 

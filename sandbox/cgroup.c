@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/parse.h"
 
 enum { REMOVE_ROUNDS = 200 };
 
@@ -42,29 +43,45 @@ static bool has_word(const char *list, const char *word)
 
 /* "36 35 98:0 / /mnt rw - TYPE SOURCE SUPER_OPTIONS", proc(5). Only mounts of a hierarchy's root
  * count, or the own paths of /proc/self/cgroup would not lie below them. */
+static void take_mount(struct place *place, char *line)
+{
+    enum { FIELD_MOUNT = 4, FIELDS = 5 };
+    char *rest = strstr(line, " - ");
+    char *fields[FIELDS];
+    char *state = NULL;
+    if (!rest) {
+        return;
+    }
+    *rest = '\0';
+    for (unsigned i = 0; i < FIELDS; i++) {
+        fields[i] = strtok_r(i ? NULL : line, " ", &state);
+        if (!fields[i]) {
+            return;
+        }
+    }
+    const char *type = strtok_r(rest + strlen(" - "), " ", &state);
+    const char *source = strtok_r(NULL, " ", &state);
+    const char *options = strtok_r(NULL, " \n", &state);
+    if (!type || !source || !options) {
+        return;
+    }
+    if (strcmp(type, "cgroup2") == 0 && !place->v2_mount[0]) {
+        (void)snprintf(place->v2_mount, PATH_MAX, "%s", fields[FIELD_MOUNT]);
+    }
+    for (unsigned i = 0; strcmp(type, "cgroup") == 0 && i < CGROUP_CONTROLLERS; i++) {
+        if (has_word(options, controller_names[i])) {
+            (void)snprintf(place->v1_mount[i], PATH_MAX, "%s", fields[FIELD_MOUNT]);
+        }
+    }
+}
+
 static void read_mounts(struct place *place)
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
     char *line = NULL;
     size_t capacity = 0;
     while (file && getline(&line, &capacity, file) > 0) {
-        char root[PATH_MAX];
-        char mount[PATH_MAX];
-        char type[32];
-        char options[512];
-        const char *rest = strstr(line, " - ");
-        if (!rest || sscanf(line, "%*s %*s %*s %4095s %4095s", root, mount) != 2 ||
-            sscanf(rest, " - %31s %*s %511s", type, options) != 2) {
-            continue;
-        }
-        if (strcmp(type, "cgroup2") == 0 && !place->v2_mount[0]) {
-            (void)snprintf(place->v2_mount, PATH_MAX, "%s", mount);
-        }
-        for (unsigned i = 0; strcmp(type, "cgroup") == 0 && i < CGROUP_CONTROLLERS; i++) {
-            if (has_word(options, controller_names[i])) {
-                (void)snprintf(place->v1_mount[i], PATH_MAX, "%s", mount);
-            }
-        }
+        take_mount(place, line);
     }
     free(line);
     if (file) {
@@ -341,7 +358,11 @@ bool cgroup_oom_happened(struct cgroup *cgroup)
         return false;
     }
     const char *found = strstr(text, "oom_kill ");
-    uint64_t kills = found ? strtoull(found + strlen("oom_kill "), NULL, 10) : 0;
+    const char *rest = NULL;
+    uint64_t kills = 0;
+    if (!found || parse_digits(found + strlen("oom_kill "), &kills, &rest) < 0) {
+        return false;
+    }
     bool happened = kills > cgroup->oom_kills;
     cgroup->oom_kills = kills;
     return happened;
@@ -355,7 +376,9 @@ uint64_t cgroup_memory_peak(const struct cgroup *cgroup)
         fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], file, text, sizeof text) < 0) {
         return 0;
     }
-    return strtoull(text, NULL, 10);
+    const char *rest = NULL;
+    uint64_t peak = 0;
+    return parse_digits(text, &peak, &rest) < 0 ? 0 : peak;
 }
 
 void cgroup_remove(struct cgroup *cgroup)

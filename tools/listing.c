@@ -97,3 +97,22 @@ int listing_compose(int dir_fd, const char *path, struct buf *text)
     (void)closedir(dir);
     return r;
 }
+
+json_t *listing_names(int dir_fd)
+{
+    DIR *dir = fdopendir(dir_fd);
+    json_t *names = json_object();
+    if (!dir) {
+        (void)close(dir_fd);
+        json_decref(names);
+        return NULL;
+    }
+    const struct dirent *entry = NULL;
+    for (unsigned i = 0; i < LISTING_READ && (entry = readdir(dir)); i++) {
+        if (entry->d_name[0] != '.') {
+            (void)json_object_set_new(names, entry->d_name, json_true()); /* not if not UTF-8 */
+        }
+    }
+    (void)closedir(dir);
+    return names;
+}

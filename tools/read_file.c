@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
+#include "schema/near.h"
 #include "tools/content.h"
 #include "tools/listing.h"
 #include "tools/path.h"
@@ -316,9 +317,44 @@ static void read_job_step(void *arg)
     loop_task_queue(job->tools->loop, &job->task, read_job_step, job);
 }
 
+/* Nothing has that name: says which of its neighbours may be meant. */
+static void read_job_parent_opened(void *arg, int error, int fd, const struct box_file *file)
+{
+    struct read_job *job = arg;
+    (void)file;
+    const char *slash = strrchr(job->path, '/');
+    json_auto_t *names = error ? NULL : listing_names(fd);
+    const char *near = names ? near_key(names, slash ? slash + 1 : job->path) : NULL;
+    if (!near) {
+        read_job_fail(job, ENOENT);
+        return;
+    }
+    content_refuse(job->call, "%.300s not found. Did you mean %.*s%.300s?", job->path,
+                   slash ? (int)(slash + 1 - job->path) : 0, job->path, near);
+    read_job_free(job);
+}
+
+static void read_job_not_found(struct read_job *job)
+{
+    char parent[LIMIT_PATH_BYTES];
+    struct box *box = workspace_box(job->tools->workspace);
+    (void)snprintf(parent, sizeof parent, "%s", job->path);
+    char *slash = strrchr(parent, '/');
+    if (slash) {
+        slash[slash == parent ? 1 : 0] = '\0';
+    }
+    if (!box || box_file_open(box, slash ? parent : ".", read_job_parent_opened, job) < 0) {
+        read_job_fail(job, ENOENT);
+    }
+}
+
 static void read_job_opened(void *arg, int error, int fd, const struct box_file *file)
 {
     struct read_job *job = arg;
+    if (error == ENOENT) {
+        read_job_not_found(job);
+        return;
+    }
     if (error) {
         read_job_fail(job, error);
         return;

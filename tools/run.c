@@ -52,11 +52,17 @@ void run_free(struct run *run)
     free(run);
 }
 
-/* The parts of the status line. They are the guest's word and must not end the line, or code could
- * write a status of its own below it. */
-static bool is_one_line(enum run_part part)
+/* The status line is one line, whatever a file is called. */
+static void flatten(enum run_part part, char *bytes, size_t size)
 {
-    return part != RUN_VALUE && part != RUN_TRACEBACK && part != RUN_HINT;
+    if (part == RUN_VALUE || part == RUN_TRACEBACK || part == RUN_HINT) {
+        return;
+    }
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char)bytes[i] < ' ' || bytes[i] == 0x7f) {
+            bytes[i] = '?';
+        }
+    }
 }
 
 void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size)
@@ -70,11 +76,7 @@ void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t
         grown[text->size++] = ' ';
     }
     memcpy(grown + text->size, bytes, size);
-    for (size_t i = text->size; is_one_line(part) && i < text->size + size; i++) {
-        if ((unsigned char)grown[i] < ' ' || grown[i] == '\177') {
-            grown[i] = ' ';
-        }
-    }
+    flatten(part, grown + text->size, size);
     text->size += size;
     grown[text->size] = '\0';
     text->data = grown;

@@ -72,7 +72,7 @@ struct run {
     uint64_t started_ns;
     uint64_t duration_ns;
     unsigned cell;
-    bool stuck; /* RUN_TIMEOUT: no Python code has seen the interrupt */
+    bool stuck;       /* RUN_TIMEOUT: no Python code has seen the interrupt */
     bool was_reset;   /* the interpreter was fresh because this run asked for it */
     char before[256]; /* what became of the state since the last answer; empty: nothing */
     char text[640];   /* RUN_REFUSED: the sentence */

@@ -168,22 +168,23 @@ static void take_where(struct session *session)
     (void)box_session_traced(session->guest, text, sizeof text);
     const char *file = strstr(text, "File \"<cell ");
     const char *line = file ? strstr(file, "\", line ") : NULL;
-    unsigned cell = 0;
-    unsigned number = 0;
+    const char *rest = NULL;
+    uint64_t cell = 0;
+    uint64_t number = 0;
     run->stuck = strstr(text, "interrupted") == NULL;
-    if (!line || sscanf(file, "File \"<cell %9u", &cell) != 1 ||
-        sscanf(line, "\", line %9u", &number) != 1) {
+    if (!line || parse_digits(file + strlen("File \"<cell "), &cell, &rest) < 0 ||
+        parse_digits(line + strlen("\", line "), &number, &rest) < 0) {
         return;
     }
     const char *source = cell == run->cell ? run->code : "";
-    for (unsigned i = 1; i < number && source; i++) {
+    for (uint64_t i = 1; i < number && source; i++) {
         source = strchr(source, '\n');
         source = source ? source + 1 : NULL;
     }
     source = source ? source + strspn(source, " \t") : "";
     char where[256];
-    int size = snprintf(where, sizeof where, "<cell %u>:%u%s%.*s", cell, number, *source ? " " : "",
-                        (int)strcspn(source, "\n"), source);
+    int size = snprintf(where, sizeof where, "<cell %u>:%u%s%.*s", (unsigned)cell, (unsigned)number,
+                        *source ? " " : "", (int)strcspn(source, "\n"), source);
     run_set_part(run, RUN_WHERE, where, size < (int)sizeof where ? (size_t)size : sizeof where - 1);
 }
 

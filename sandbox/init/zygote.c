@@ -63,6 +63,11 @@ __attribute__((noreturn)) static void zygote_child(const struct init *init, int 
         }
     }
     (void)prctl(PR_SET_PDEATHSIG, 0);
+    /* Ignored signals stay ignored over execve(2): what the host and the server ignore is not for
+     * the guest. */
+    for (int number = 1; number < NSIG; number++) {
+        (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    }
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     /* Arguments before names: the second filter refuses seccomp(2) itself. */
     if (!install(&init->filter_arguments) || !install(&init->filter_names)) {

@@ -212,10 +212,10 @@ static void guest_cannot_forge_a_status_line(void **)
     run->outcome = RUN_ERROR;
     put(RUN_ERROR_TYPE, "E]\n[ok 3 ms");
     put(RUN_FILES, "+a\r\nb\033[2K\177");
-    expect_status("[error: E] [ok 3 ms | 0 ms | state: kept | files: +a  b [2K ]");
+    expect_status("[error: E]?[ok 3 ms | 0 ms | state: kept | files: +a??b?[2K?]");
     put(RUN_TRACEBACK, "line 1\nline 2\n");
     expect_answer(
-        "line 1\nline 2\n[error: E] [ok 3 ms | 0 ms | state: kept | files: +a  b [2K ]\n");
+        "line 1\nline 2\n[error: E]?[ok 3 ms | 0 ms | state: kept | files: +a??b?[2K?]\n");
 }
 
 static void answer_has_output_then_value_then_hint_then_status(void **)
