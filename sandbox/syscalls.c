@@ -33,7 +33,6 @@ const char *const syscalls_allowed[] = {
     "fsync",
     "fdatasync",
     "sync_file_range",
-    "syncfs",
     "flock",
     "fcntl",
     "fcntl64",
@@ -376,6 +375,9 @@ const char *const syscalls_refused[] = {
     NULL,
 };
 
-/* openat2: files are opened without magic links. seccomp: the guest's filters are installed by
- * pid 1's child. */
-const char *const syscalls_init[] = {"openat2", "seccomp", NULL};
+/* openat2: files are opened without magic links. seccomp, landlock: the guest is confined by pid 1's
+ * child. */
+const char *const syscalls_init[] = {
+    "openat2", "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
+    NULL,
+};
