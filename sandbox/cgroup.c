@@ -1,20 +1,23 @@
 #include "sandbox/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
 
-enum { REMOVE_ROUNDS = 200 };
+enum { REMOVE_ROUNDS = 200, STALE_SECONDS = 10 };
 
 static const char *const controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
 
@@ -116,6 +119,34 @@ static void release_fd(int *fd)
     *fd = -1;
 }
 
+/* Removes what a server left here that was killed together with its reaper, or in the moment before
+ * it had one. Only groups that are empty can be removed; those of servers whose number we cannot see
+ * may be just being filled, so young ones are left alone. */
+static void sweep_stale(int parent_fd)
+{
+    int fd = open_folder(parent_fd, ".");
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry = NULL;
+    time_t now = time(NULL);
+    while (dir && (entry = readdir(dir))) {
+        int pid = 0;
+        unsigned random = 0;
+        struct stat st;
+        if (sscanf(entry->d_name, "sandpiper-%d-%8x", &pid, &random) != 2 || pid <= 1 ||
+            kill(pid, 0) == 0 || errno != ESRCH ||
+            fstatat(parent_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+            now - st.st_ctime < STALE_SECONDS) {
+            continue;
+        }
+        (void)unlinkat(parent_fd, entry->d_name, AT_REMOVEDIR);
+    }
+    if (dir) {
+        (void)closedir(dir);
+    } else if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
 /* Makes our folder below the parent; counts it in. Returns its descriptor or -errno. */
 static int make_folder(struct cgroup *cgroup, const char *parent)
 {
@@ -134,6 +165,7 @@ static int make_folder(struct cgroup *cgroup, const char *parent)
             return cgroup->fds[i]; /* controllers that are mounted together */
         }
     }
+    sweep_stale(parent_fd);
     if (mkdirat(parent_fd, cgroup->name, 0755) < 0) {
         return -errno;
     }
