@@ -206,6 +206,9 @@ const char *const syscalls_allowed[] = {
     "pidfd_open",
     "pidfd_send_signal",
     "prctl",
+    "landlock_create_ruleset", /* only ever takes rights away: sessions and programs may */
+    "landlock_add_rule",
+    "landlock_restrict_self",
     "arch_prctl",
     "restart_syscall",
     "getrlimit",
@@ -375,9 +378,6 @@ const char *const syscalls_refused[] = {
     NULL,
 };
 
-/* openat2: files are opened without magic links. seccomp, landlock: the guest is confined by pid 1's
- * child. */
-const char *const syscalls_init[] = {
-    "openat2", "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
-    NULL,
-};
+/* openat2: files are opened without magic links. seccomp: the guest's filters are installed by
+ * pid 1's child. */
+const char *const syscalls_init[] = {"openat2", "seccomp", NULL};
