@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/parse.h"
 
 enum { REMOVE_ROUNDS = 200, STALE_SECONDS = 10 };
 
@@ -119,26 +120,42 @@ static void release_fd(int *fd)
     *fd = -1;
 }
 
+/* Whether name is that of a box's group whose server is gone, as far as we can see. */
+static bool is_stale(int parent_fd, const char *name)
+{
+    static const char prefix[] = "sandpiper-";
+    char text[24] = "";
+    uint64_t pid = 0;
+    struct stat st;
+    size_t digits = 0;
+    if (strncmp(name, prefix, sizeof prefix - 1) == 0) {
+        name += sizeof prefix - 1;
+        digits = strcspn(name, "-");
+    }
+    if (digits == 0 || digits >= sizeof text || name[digits] != '-') {
+        return false;
+    }
+    memcpy(text, name, digits);
+    if (parse_u64(text, &pid) < 0 || pid < 2 || pid > INT32_MAX || kill((pid_t)pid, 0) == 0 ||
+        errno != ESRCH) {
+        return false;
+    }
+    /* A server that we cannot see, in a container, may be just filling a young one. */
+    return fstatat(parent_fd, name - (sizeof prefix - 1), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           time(NULL) - st.st_ctime >= STALE_SECONDS;
+}
+
 /* Removes what a server left here that was killed together with its reaper, or in the moment before
- * it had one. Only groups that are empty can be removed; those of servers whose number we cannot see
- * may be just being filled, so young ones are left alone. */
+ * it had one. Only empty groups can be removed. */
 static void sweep_stale(int parent_fd)
 {
     int fd = open_folder(parent_fd, ".");
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry = NULL;
-    time_t now = time(NULL);
     while (dir && (entry = readdir(dir))) {
-        int pid = 0;
-        unsigned random = 0;
-        struct stat st;
-        if (sscanf(entry->d_name, "sandpiper-%d-%8x", &pid, &random) != 2 || pid <= 1 ||
-            kill(pid, 0) == 0 || errno != ESRCH ||
-            fstatat(parent_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-            now - st.st_ctime < STALE_SECONDS) {
-            continue;
+        if (is_stale(parent_fd, entry->d_name)) {
+            (void)unlinkat(parent_fd, entry->d_name, AT_REMOVEDIR);
         }
-        (void)unlinkat(parent_fd, entry->d_name, AT_REMOVEDIR);
     }
     if (dir) {
         (void)closedir(dir);
