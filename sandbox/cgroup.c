@@ -1,21 +1,24 @@
 #include "sandbox/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
 
-enum { REMOVE_ROUNDS = 200 };
+enum { REMOVE_ROUNDS = 200, STALE_SECONDS = 10 };
 
 static const char *const controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
 
@@ -133,6 +136,50 @@ static void release_fd(int *fd)
     *fd = -1;
 }
 
+/* Whether name is that of a box's group whose server is gone, as far as we can see. */
+static bool is_stale(int parent_fd, const char *name)
+{
+    static const char prefix[] = "sandpiper-";
+    char text[24] = "";
+    uint64_t pid = 0;
+    struct stat st;
+    size_t digits = 0;
+    if (strncmp(name, prefix, sizeof prefix - 1) == 0) {
+        name += sizeof prefix - 1;
+        digits = strcspn(name, "-");
+    }
+    if (digits == 0 || digits >= sizeof text || name[digits] != '-') {
+        return false;
+    }
+    memcpy(text, name, digits);
+    if (parse_u64(text, &pid) < 0 || pid < 2 || pid > INT32_MAX || kill((pid_t)pid, 0) == 0 ||
+        errno != ESRCH) {
+        return false;
+    }
+    /* A server that we cannot see, in a container, may be just filling a young one. */
+    return fstatat(parent_fd, name - (sizeof prefix - 1), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           time(NULL) - st.st_ctime >= STALE_SECONDS;
+}
+
+/* Removes what a server left here that was killed together with its reaper, or in the moment before
+ * it had one. Only empty groups can be removed. */
+static void sweep_stale(int parent_fd)
+{
+    int fd = open_folder(parent_fd, ".");
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry = NULL;
+    while (dir && (entry = readdir(dir))) {
+        if (is_stale(parent_fd, entry->d_name)) {
+            (void)unlinkat(parent_fd, entry->d_name, AT_REMOVEDIR);
+        }
+    }
+    if (dir) {
+        (void)closedir(dir);
+    } else if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
 /* Makes our folder below the parent; counts it in. Returns its descriptor or -errno. */
 static int make_folder(struct cgroup *cgroup, const char *parent)
 {
@@ -151,6 +198,7 @@ static int make_folder(struct cgroup *cgroup, const char *parent)
             return cgroup->fds[i]; /* controllers that are mounted together */
         }
     }
+    sweep_stale(parent_fd);
     if (mkdirat(parent_fd, cgroup->name, 0755) < 0) {
         return -errno;
     }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,8 +44,13 @@ bool idmap_covers(uid_t id)
  * one that waits until its map is written and its namespace opened. */
 static int map_namespace(uid_t outside_uid, gid_t outside_gid)
 {
+    pid_t server = getpid();
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid == 0) {
+        /* Not to outlive a server that is killed now, nor one that already was. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != server) {
+            _exit(1);
+        }
         for (;;) {
             (void)pause();
         }

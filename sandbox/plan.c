@@ -178,7 +178,9 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
         step->optional = tree->optional;
     }
     add(plan, PLAN_FOLDER, NULL, "/tmp/home");
-    add(plan, PLAN_PROC, NULL, "/proc")->data = "subset=pid,hidepid=invisible";
+    /* No hidepid: it hides what is not dumpable from pid 1 too, and any process can make itself so;
+     * pid 1 has to find all to kill them. */
+    add(plan, PLAN_PROC, NULL, "/proc")->data = "subset=pid";
     add(plan, PLAN_LINK, "/proc/self/fd", "/dev/fd");
     add(plan, PLAN_LINK, "/proc/self/fd/0", "/dev/stdin");
     add(plan, PLAN_LINK, "/proc/self/fd/1", "/dev/stdout");
