@@ -13,11 +13,19 @@ import _socket
 from os import getpid
 from time import clock_gettime_ns, process_time_ns
 
+try:
+    import faulthandler
+    import resource
+except ImportError:  # parts that a trimmed Python may lack
+    faulthandler = resource = None
+
 CONTROL_FD = 64
 TRACE_FD = 69  # behind the numbers of streams.py
 LOST_CONTROL = 97
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 
+frames = load("frames")
+idle = load("zygote").idle
 language = load("language")
 streams = load("streams")
 
@@ -65,6 +73,7 @@ class Session:
         self.loop = None
         self.root = os.getcwd()
         self.tuned = set()
+        self.held = ()
 
     def on_interrupt(self, _, frame):
         inner = frame
@@ -101,6 +110,9 @@ class Session:
         self.line_cache[name] = (len(text), None, lines_of(text), name)
 
     def execute(self, text, name):
+        if self.held:
+            held, self.held = self.held, ()
+            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, held)
         codes, self.flags = language.compile_cell(text, name, self.flags)
         value = None
         for code in codes:
@@ -137,7 +149,7 @@ class Session:
         except BaseException as caught:
             result += ("note", "what changed is not known: %r" % (caught,))
         result += ("cpu_ms", str(cpu // 1000000))
-        return pack(result)
+        return frames.pack(result)
 
     def prepare(self, name, text, stdin):
         self.where = None
@@ -174,8 +186,28 @@ class Session:
             streams.clear_stdin()
         streams.restore()
         modules = sys.modules
-        if type(modules) is dict and ("pandas" in modules or "numpy" in modules):
+        if type(modules) is dict and len(modules) != idle.modules:
+            self.settle_libraries(modules)
+
+    def settle_libraries(self, modules):
+        """What only a cell that imported something can have made necessary."""
+        flush = load("native").flush
+        if flush is not None:
+            flush()
+        if "pandas" in modules or "numpy" in modules:
             load("display").tune_libraries(modules, self.tuned)
+        if "signal" in modules:
+            self.hold_signals()
+
+    def hold_signals(self):
+        """A handler of the user's that raises must do so in a cell, not while we read or send a frame."""
+        handled = [
+            number for number in range(1, _signal.NSIG)
+            if number != _signal.SIGINT and callable(_signal.getsignal(number))
+        ]
+        if handled:
+            _signal.pthread_sigmask(_signal.SIG_BLOCK, handled)
+            self.held = handled
 
     def end_of_fork(self, error):
         """A child that the cell made with os.fork ran off the end of the cell: it ends here."""
@@ -191,12 +223,13 @@ class Session:
             os._exit(code & 0xFF)
 
     def serve(self, control, inode):
-        """Answer frames until the other end closes. A signal handler of the user may raise in here."""
+        """Answer frames until the other end closes. A late signal handler of the user may still raise in here."""
         data = b""
         while True:
             try:
                 if len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
-                    warm_up(control)
+                    if idle.warm:
+                        idle.warm_up(control)
                     control.recv(1, _socket.MSG_PEEK)  # the wait; losing this byte to a raise is harmless
                     chunk = control.recv(1 << 16)
                     if not chunk:
@@ -212,7 +245,7 @@ class Session:
             self.answer(control, inode, frame)
 
     def answer(self, control, inode, frame):
-        verb, fields = unpack(frame)
+        verb, fields = frames.unpack(frame)
         if verb == "run":
             try:
                 reply = self.run(fields)
@@ -230,7 +263,7 @@ class Session:
             pass
         name = type(caught).__name__
         text = "%s while the outcome of the cell was collected" % name
-        return pack(("result", "status", "error", "error_type", name, "error_message", text, "traceback", text + "\n"))
+        return frames.pack(("result", "status", "error", "error_type", name, "error_message", text, "traceback", text + "\n"))
 
     def leave(self):
         import atexit
@@ -256,19 +289,21 @@ def send(control, inode, reply):
         os._exit(LOST_CONTROL)
 
 
-def mark(tag):
-    """Marks that init reads: the tag names the session, the score makes it the kernel's first victim."""
-    try:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_MSGQUEUE, (tag, tag))
-    except (ImportError, OSError, ValueError):
-        pass
+def be_first_victim():
+    """Of the kernel, when memory runs out: the zygote and init must live on."""
     try:
         fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
         os.write(fd, b"1000")
         os.close(fd)
     except OSError:
+        pass
+
+
+def mark(tag):
+    """The name by which init knows the processes of this session."""
+    try:
+        resource.setrlimit(resource.RLIMIT_MSGQUEUE, (tag, tag))
+    except (AttributeError, OSError, ValueError):
         pass
 
 
@@ -279,35 +314,39 @@ def reseed():
         numpy_random.seed()
 
 
-def main(fields, fds, options):
+def prepare(options):
     global SESSION
-    os.dup2(fds[0], CONTROL_FD, False)
-    streams.begin(fds[1], fds[2])
-    trace_fd = fds[3] if len(fds) > 3 else -1
-    for fd in fds[:3]:
-        os.close(fd)
-    if trace_fd >= 0:
-        import faulthandler
-
-        os.dup2(trace_fd, TRACE_FD, False)
-        os.close(trace_fd)
-        faulthandler.register(_signal.SIGUSR1, file=TRACE_FD, all_threads=False)
-    mark(int(fields.get("tag", b"0")))
+    streams.prepare()
     os.setsid()
-    control = _socket.socket(fileno=CONTROL_FD)
-    control.setblocking(True)
+    be_first_victim()
     SESSION = Session(options)
-    if trace_fd >= 0:
-        SESSION.trace_fd = TRACE_FD
     SESSION.driver_module = sys.modules["__main__"]
     sys.modules["__main__"] = SESSION.main
     sys.argv[:] = [""]
-    if sys.path[:1] == [FOLDER]:
-        del sys.path[0]
     sys.path.insert(0, "")
     reseed()
     _signal.signal(_signal.SIGINT, SESSION.on_interrupt)
-    load("changes").begin(SESSION)
+
+
+def main(spare, options):
+    """spare: where the frame with our descriptors comes from, possibly much later."""
+    prepare(options)
+    verb, fields, fds = frames.receive_frame(spare)
+    if verb is None:
+        os._exit(0)
+    spare.close()
+    os.dup2(fds[0], CONTROL_FD, False)
+    streams.connect(fds[1], fds[2])
+    if len(fds) > 3 and faulthandler is not None:
+        os.dup2(fds[3], TRACE_FD, False)
+        faulthandler.register(_signal.SIGUSR1, file=TRACE_FD, all_threads=False)
+        SESSION.trace_fd = TRACE_FD
+    for fd in fds:
+        os.close(fd)
+    mark(int(fields.get("tag", b"0")))
+    SESSION.name = fields.get("name", b"").decode("utf-8", "replace")
+    control = _socket.socket(fileno=CONTROL_FD)
+    control.setblocking(True)
     inode = os.fstat(CONTROL_FD).st_ino
-    send(control, inode, pack(("hello", "pid", str(SESSION.pid))))
+    send(control, inode, frames.pack(("hello", "pid", str(SESSION.pid))))
     SESSION.serve(control, inode)
