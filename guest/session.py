@@ -57,7 +57,36 @@ class Main(type(sys)):
         return path
 
 
+class PyplotWatch:
+    """In sys.meta_path: pyplot is adopted as soon as the code has imported it, and nothing sooner."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name != "matplotlib.pyplot":
+            return None
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target) if finder is not cls else None
+            if spec is not None:
+                execute = spec.loader.exec_module
+
+                def exec_module(module):
+                    execute(module)
+                    load("figures").adopt(SESSION, module)
+
+                spec.loader.exec_module = exec_module
+                return spec
+        return None
+
+
+def display(*objects, **_):
+    """Show objects in their best form: text where this call stands, images with the result."""
+    load("display").display(SESSION, objects, enter)
+
+
 class Session:
+    name = "default"
+    cell = "0"
+
     def __init__(self, options):
         self.options = options
         self.pid = getpid()
@@ -73,6 +102,8 @@ class Session:
         self.loop = None
         self.root = os.getcwd()
         self.tuned = set()
+        self.images = None  # those of this cell
+        self.saved_images = []
         self.held = ()
 
     def on_interrupt(self, _, frame):
@@ -123,36 +154,60 @@ class Session:
         return value
 
     def run(self, fields):
-        name = "<cell %s>" % fields.get("cell", b"0").decode()
+        self.cell = fields.get("cell", b"0").decode()
+        name = "<cell %s>" % self.cell
         text = language.strip_wrapping(fields.get("code", b"").decode("utf-8", "surrogateescape"))
         self.prepare(name, text, fields.get("stdin"))
         started, cpu = clock_gettime_ns(CLOCK_REALTIME_COARSE), process_time_ns()
-        value = error = None
+        result, error = ["result", "status", "ok"], None
         try:
-            value = enter(self.execute, text, name)
+            self.show(result, enter(self.execute, text, name))
         except BaseException as caught:
             error = caught
         if getpid() != self.pid:
             self.end_of_fork(error)
         cpu = process_time_ns() - cpu
-        result = ["result", "status", "ok"]
         if error is not None:
             load("outcome").describe(self, result, error, fields.get("stdin") is None)
-        elif value is not None:
-            self.show(result, value)
         elif self.where is not None:
             result += ("where", self.where)
-        error = value = None
+        error = None
+        if "matplotlib.pyplot" in sys.modules:
+            self.guard(result, "the open figures", enter, load("figures").take_open, self)
         self.settle(fields.get("stdin") is not None)
-        try:
-            load("changes").report(self, result, started)
-        except BaseException as caught:
-            result += ("note", "what changed is not known: %r" % (caught,))
+        changed = self.guard(result, "what changed", load("changes").report, self, result, started)
+        if self.images is not None or self.saved_images or changed:
+            self.guard(result, "the images", enter, self.report_images, result, changed or ())
         result += ("cpu_ms", str(cpu // 1000000))
         return frames.pack(result)
 
+    def guard(self, result, what, function, *args):
+        """An object that the code has bent may make a report fail, never the result."""
+        try:
+            return function(*args)
+        except BaseException as caught:
+            result += ("note", "%s could not be reported: %s" % (what, type(caught).__name__))
+            return None
+
+    def shown_images(self):
+        if self.images is None:
+            self.images = load("images").Images(self)
+        return self.images
+
+    def report_images(self, result, changed):
+        images = load("images")
+        for path in self.saved_images + [path for path in changed if images.is_image(path)]:
+            self.shown_images().add_file(path)
+        if self.images is not None:
+            for path in self.images.paths:
+                result += ("image", path)
+            for path, size in self.images.written:
+                result += ("file", "+%s (%s)" % (path, load("changes").size_text(size)))
+
     def prepare(self, name, text, stdin):
-        self.where = None
+        self.where = self.images = None
+        if self.saved_images:
+            self.saved_images = []
         sys.modules["__main__"] = self.main
         self.namespace.pop("__warningregistry__", None)  # "once" means once a cell, not once a line number
         self.remember(name, text)
@@ -162,16 +217,19 @@ class Session:
         if self.user_sigint is not None:
             _signal.signal(_signal.SIGINT, self.user_sigint)
             self.user_sigint = None
+        load("changes").begin(self)
 
     def show(self, result, value):
+        if value is None:
+            return
         builtins.__dict__["_"] = value
         if type(value) is int and -(10**18) < value < 10**18 or type(value) is bool:
             result += ("value", repr(value))
             return
-        try:
-            result += ("value", load("display").text_of(value, enter))
-        except BaseException as caught:
-            result += ("value", "<%s: its repr raised %s>" % (type(value).__name__, type(caught).__name__))
+        text = load("display").present(self, value, enter)
+        if "\n" in text and type(value) is not str:
+            text = "\n" + text  # the columns of a table stay below each other
+        result += ("value", text)
 
     def settle(self, had_stdin):
         """All that the cell wrote is in the pipes, and what it bent is straight, before the result leaves."""
@@ -324,6 +382,12 @@ def prepare(options):
     sys.modules["__main__"] = SESSION.main
     sys.argv[:] = [""]
     sys.path.insert(0, "")
+    builtins.display = display
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        load("figures").adopt(SESSION, pyplot)
+    else:
+        sys.meta_path.insert(0, PyplotWatch)
     reseed()
     _signal.signal(_signal.SIGINT, SESSION.on_interrupt)
 
