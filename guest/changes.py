@@ -2,7 +2,9 @@
 
 Names are compared by id with those at the end of the last cell: no reference is held, so the memory
 of a value that the cell drops is free at once. Files count as the cell's when their ctime, which code
-cannot set, is not older than its start; the snapshot only tells new from changed and what is gone.
+cannot set, is not older than its start; the snapshot tells new from changed and what is gone. Stamps
+are a few milliseconds coarse, so a small workspace is also looked at before the cell: what others
+wrote in the same tick, between the calls, is then not taken for the cell's.
 """
 import os
 from os import scandir
@@ -12,18 +14,20 @@ REPORTED_MAX = 20
 ENTRIES_MAX = 2000
 SKIPPED_SCANS = 32  # after a tree was too big, how many cells pass before it is looked at again
 HIDDEN = ("__pycache__", "node_modules")
-state = {"ids": {}, "files": {}, "skip": 0}
+SMALL = 40  # files
+state = {"ids": {}, "files": None, "skip": 0}
 
 
 def begin(session):
-    state["ids"] = {name: id(value) for name, value in session.namespace.items()}
-    state["files"] = scan(session.root)
-    state["skip"] = SKIPPED_SCANS if state["files"] is None else 0
+    if state["skip"] == 0 and (state["files"] is None or len(state["files"]) <= SMALL):
+        state["files"] = scan(session.root)
+        state["skip"] = SKIPPED_SCANS if state["files"] is None else 0
 
 
 def report(session, result, started):
+    """Adds to the result; returns the paths of the files that are new or changed."""
     report_names(session.namespace, result)
-    report_files(session.root, result, started)
+    return report_files(session.root, result, started)
 
 
 def report_names(namespace, result):
@@ -96,29 +100,26 @@ def scan(root):
 def report_files(root, result, started):
     if state["skip"]:
         state["skip"] -= 1
-        if state["skip"]:
-            return
-        state["files"] = scan(root)
-        state["skip"] = SKIPPED_SCANS if state["files"] is None else 0
-        return
+        return ()
     before, after = state["files"], scan(root)
+    state["files"] = after
     if after is None:
         state["skip"] = SKIPPED_SCANS
         result += ("files_note", "more than %d entries: changed files are not listed" % ENTRIES_MAX)
-        return
+        return ()
     if before == after:
-        return
-    state["files"] = after
-    changed = []
+        return ()
+    changed = [("-" + path[:300], path) for path in before.keys() - after.keys()]
     for path, facts in after.items():
         if before.get(path) != facts and facts[3] >= started:
-            changed.append("%s%s (%s)" % ("~" if path in before else "+", path[:300], size_text(facts[1])))
-    changed += ["-" + path[:300] for path in before.keys() - after.keys()]
-    changed.sort(key=lambda text: text[1:])
-    for text in changed[:REPORTED_MAX]:
+            sign = "~" if path in before else "+"
+            changed.append(("%s%s (%s)" % (sign, path[:300], size_text(facts[1])), path))
+    changed.sort(key=lambda entry: entry[1])
+    for text, _ in changed[:REPORTED_MAX]:
         result += ("file", text)
     if len(changed) > REPORTED_MAX:
         result += ("files_more", str(len(changed) - REPORTED_MAX))
+    return [root + "/" + path for text, path in changed if text[0] != "-"]
 
 
 def size_text(size):

@@ -1,4 +1,5 @@
 """The text of a cell's value: plain repr where it is short, laid out and bounded where it is not."""
+import sys
 from collections import deque
 
 TEXT_MAX = 8000
@@ -20,12 +21,43 @@ def cut(text, limit=TEXT_MAX):
 
 
 def text_of(value, enter):
+    """The text for a value; what its repr raises is raised."""
     kind = type(value)
     if kind in (str, bytes, bytearray):
         return short_string(value, STRING_MAX)
     if kind in BRACKETS:
         return cut(enter(Layout().text, value, 0, 0))
-    return cut(safe_repr(value, enter))
+    return cut(enter(repr, value))
+
+
+def present(session, value, enter):
+    """The text for a value; its images are added to those of the call."""
+    kind = type(value)
+    if kind in PLAIN or kind in BRACKETS or kind in (str, bytes, bytearray):
+        return text_of(value, enter)
+    if is_figure(value):
+        enter(load("figures").take, session, value)
+        return text_of(value, enter)
+    data = load("forms").forms_of(value, enter)
+    paths = load("forms").add_images(session, data)
+    text = load("forms").text_form(value, data)
+    if text is None:
+        text = text_of(value, enter)
+    else:
+        text = cut(text)
+    return "\n".join([text] + paths)
+
+
+def is_figure(value):
+    module = sys.modules.get("matplotlib.figure")
+    return module is not None and isinstance(value, module.Figure)
+
+
+def display(session, objects, enter):
+    """As in a notebook: text goes to stdout where the call stands, images to the result."""
+    for value in objects:
+        text = value if type(value) is str else present(session, value, enter)
+        sys.stdout.write(text + "\n")
 
 
 def safe_repr(value, enter):

@@ -25,13 +25,22 @@ def strip_fence(text, bare):
     first, _, rest = bare.partition("\n")
     if len(mark) < 3 or first[len(mark) :].strip().lower() not in FENCE_NAMES or not rest:
         return text
-    body, _, last = rest.rstrip().rpartition("\n")
-    if (last.strip() if body or "\n" in rest else rest.strip()) != mark:
-        if not last.rstrip().endswith(mark):
-            return text
-        body = rest.rstrip()[: -len(mark)]  # the closing fence stands behind code
+    body = rest.rstrip()
+    if not body.endswith(mark):
+        return text
+    body = body[: -len(mark)]
+    if body.endswith("`") or body.rpartition("\n")[2].strip() and not parses(body):
+        return text  # the mark belongs to the code
     blank_lines = text[: len(text) - len(text.lstrip())].count("\n")
     return "\n" * (blank_lines + 1) + body
+
+
+def parses(text):
+    try:
+        compile(text, "<fenced>", "exec", ONLY_AST | TOP_LEVEL_AWAIT, True)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    return True
 
 
 def strip_tag(text, bare):

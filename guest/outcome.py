@@ -14,13 +14,6 @@ def cut(text, limit=MESSAGE_MAX):
     return "%s ... [%d characters left out] ... %s" % (text[:half], len(text) - 2 * half, text[-half:])
 
 
-def type_name(kind):
-    module = kind.__module__
-    if module in ("builtins", "__main__", None):
-        return kind.__qualname__
-    return "%s.%s" % (module, kind.__qualname__)
-
-
 def message_of(error):
     try:
         return cut(enter(str, error))
@@ -40,7 +33,7 @@ def describe(session, result, error, no_stdin):
         result[2] = "interrupted"
     else:
         result[2] = "error"
-    name, message = type_name(type(error)), message_of(error)
+    name, message = type(error).__qualname__, message_of(error)
     result += ("error_type", name, "error_message", message)
     cell, line = trace.position(session, error)
     if cell:

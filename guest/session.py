@@ -13,11 +13,19 @@ import _socket
 from os import getpid
 from time import clock_gettime_ns, process_time_ns
 
+try:
+    import faulthandler
+    import resource
+except ImportError:  # parts that a trimmed Python may lack
+    faulthandler = resource = None
+
 CONTROL_FD = 64
 TRACE_FD = 69  # behind the numbers of streams.py
 LOST_CONTROL = 97
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 
+frames = load("frames")
+idle = load("zygote").idle
 language = load("language")
 streams = load("streams")
 
@@ -49,7 +57,36 @@ class Main(type(sys)):
         return path
 
 
+class PyplotWatch:
+    """In sys.meta_path: pyplot is adopted as soon as the code has imported it, and nothing sooner."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name != "matplotlib.pyplot":
+            return None
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target) if finder is not cls else None
+            if spec is not None:
+                execute = spec.loader.exec_module
+
+                def exec_module(module):
+                    execute(module)
+                    load("figures").adopt(SESSION, module)
+
+                spec.loader.exec_module = exec_module
+                return spec
+        return None
+
+
+def display(*objects, **_):
+    """Show objects in their best form: text where this call stands, images with the result."""
+    load("display").display(SESSION, objects, enter)
+
+
 class Session:
+    name = "default"
+    cell = "0"
+
     def __init__(self, options):
         self.options = options
         self.pid = getpid()
@@ -67,6 +104,9 @@ class Session:
         self.loop = None
         self.root = os.getcwd()
         self.tuned = set()
+        self.images = None  # those of this cell
+        self.saved_images = []
+        self.held = ()
 
     def on_interrupt(self, _, frame):
         inner = frame
@@ -103,6 +143,9 @@ class Session:
         self.line_cache[name] = (len(text), None, lines_of(text), name)
 
     def execute(self, text, name):
+        if self.held:
+            held, self.held = self.held, ()
+            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, held)
         codes, self.flags = language.compile_cell(text, name, self.flags)
         value = None
         for code in codes:
@@ -113,36 +156,60 @@ class Session:
         return value
 
     def run(self, fields):
-        name = "<cell %s>" % fields.get("cell", b"0").decode()
+        self.cell = fields.get("cell", b"0").decode()
+        name = "<cell %s>" % self.cell
         text = language.strip_wrapping(fields.get("code", b"").decode("utf-8", "surrogateescape"))
         self.prepare(name, text, fields.get("stdin"))
         started, cpu = clock_gettime_ns(CLOCK_REALTIME_COARSE), process_time_ns()
-        value = error = None
+        result, error = ["result", "status", "ok"], None
         try:
-            value = enter(self.execute, text, name)
+            self.show(result, enter(self.execute, text, name))
         except BaseException as caught:
             error = caught
         if getpid() != self.pid:
             self.end_of_fork(error)
         cpu = process_time_ns() - cpu
-        result = ["result", "status", "ok"]
         if error is not None:
             load("outcome").describe(self, result, error, fields.get("stdin") is None)
-        elif value is not None:
-            self.show(result, value)
         elif self.where is not None:
             result += ("where", self.where)
-        error = value = None
+        error = None
+        if "matplotlib.pyplot" in sys.modules:
+            self.guard(result, "the open figures", enter, load("figures").take_open, self)
         self.settle(fields.get("stdin") is not None)
-        try:
-            load("changes").report(self, result, started)
-        except BaseException as caught:
-            result += ("note", "what changed is not known: %r" % (caught,))
+        changed = self.guard(result, "what changed", load("changes").report, self, result, started)
+        if self.images is not None or self.saved_images or changed:
+            self.guard(result, "the images", enter, self.report_images, result, changed or ())
         result += ("cpu_ms", str(cpu // 1000000))
-        return pack(result)
+        return frames.pack(result)
+
+    def guard(self, result, what, function, *args):
+        """An object that the code has bent may make a report fail, never the result."""
+        try:
+            return function(*args)
+        except BaseException as caught:
+            result += ("note", "%s could not be reported: %s" % (what, type(caught).__name__))
+            return None
+
+    def shown_images(self):
+        if self.images is None:
+            self.images = load("images").Images(self)
+        return self.images
+
+    def report_images(self, result, changed):
+        images = load("images")
+        for path in self.saved_images + [path for path in changed if images.is_image(path)]:
+            self.shown_images().add_file(path)
+        if self.images is not None:
+            for path in self.images.paths:
+                result += ("image", path)
+            for path, size in self.images.written:
+                result += ("file", "+%s (%s)" % (path, load("changes").size_text(size)))
 
     def prepare(self, name, text, stdin):
-        self.where = None
+        self.where = self.images = None
+        if self.saved_images:
+            self.saved_images = []
         sys.modules["__main__"] = self.main
         self.namespace.pop("__warningregistry__", None)  # "once" means once a cell, not once a line number
         self.remember(name, text)
@@ -152,16 +219,19 @@ class Session:
         if self.user_sigint is not None:
             _signal.signal(_signal.SIGINT, self.user_sigint)
             self.user_sigint = None
+        load("changes").begin(self)
 
     def show(self, result, value):
+        if value is None:
+            return
         builtins.__dict__["_"] = value
         if type(value) is int and -(10**18) < value < 10**18 or type(value) is bool:
             result += ("value", repr(value))
             return
-        try:
-            result += ("value", load("display").text_of(value, enter))
-        except BaseException as caught:
-            result += ("value", "<%s: its repr raised %s>" % (type(value).__name__, type(caught).__name__))
+        text = load("display").present(self, value, enter)
+        if "\n" in text and type(value) is not str:
+            text = "\n" + text  # the columns of a table stay below each other
+        result += ("value", text)
 
     def settle(self, had_stdin):
         """All that the cell wrote is in the pipes, and what it bent is straight, before the result leaves."""
@@ -176,8 +246,28 @@ class Session:
             streams.clear_stdin()
         streams.restore()
         modules = sys.modules
-        if type(modules) is dict and ("pandas" in modules or "numpy" in modules):
+        if type(modules) is dict and len(modules) != idle.modules:
+            self.settle_libraries(modules)
+
+    def settle_libraries(self, modules):
+        """What only a cell that imported something can have made necessary."""
+        flush = load("native").flush
+        if flush is not None:
+            flush()
+        if "pandas" in modules or "numpy" in modules:
             load("display").tune_libraries(modules, self.tuned)
+        if "signal" in modules:
+            self.hold_signals()
+
+    def hold_signals(self):
+        """A handler of the user's that raises must do so in a cell, not while we read or send a frame."""
+        handled = [
+            number for number in range(1, _signal.NSIG)
+            if number != _signal.SIGINT and callable(_signal.getsignal(number))
+        ]
+        if handled:
+            _signal.pthread_sigmask(_signal.SIG_BLOCK, handled)
+            self.held = handled
 
     def end_of_fork(self, error):
         """A child that the cell made with os.fork ran off the end of the cell: it ends here."""
@@ -193,12 +283,13 @@ class Session:
             os._exit(code & 0xFF)
 
     def serve(self, control, inode):
-        """Answer frames until the other end closes. A signal handler of the user may raise in here."""
+        """Answer frames until the other end closes. A late signal handler of the user may still raise in here."""
         data = b""
         while True:
             try:
                 if len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
-                    warm_up(control)
+                    if idle.warm:
+                        idle.warm_up(control)
                     control.recv(1, _socket.MSG_PEEK)  # the wait; losing this byte to a raise is harmless
                     chunk = control.recv(1 << 16)
                     if not chunk:
@@ -223,10 +314,10 @@ class Session:
             self.between = 0
 
     def send(self, control, fields):
-        send(control, self.inode, pack(fields))
+        send(control, self.inode, frames.pack(fields))
 
     def answer(self, control, inode, frame):
-        verb, fields = unpack(frame)
+        verb, fields = frames.unpack(frame)
         if verb == "run":
             self.settle_fork()
             try:
@@ -246,7 +337,7 @@ class Session:
             pass
         name = type(caught).__name__
         text = "%s while the outcome of the cell was collected" % name
-        return pack(("result", "status", "error", "error_type", name, "error_message", text, "traceback", text + "\n"))
+        return frames.pack(("result", "status", "error", "error_type", name, "error_message", text, "traceback", text + "\n"))
 
     def leave(self):
         import atexit
@@ -272,19 +363,21 @@ def send(control, inode, reply):
         os._exit(LOST_CONTROL)
 
 
-def mark(tag):
-    """Marks that init reads: the tag names the session, the score makes it the kernel's first victim."""
-    try:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_MSGQUEUE, (tag, tag))
-    except (ImportError, OSError, ValueError):
-        pass
+def be_first_victim():
+    """Of the kernel, when memory runs out: the zygote and init must live on."""
     try:
         fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
         os.write(fd, b"1000")
         os.close(fd)
     except OSError:
+        pass
+
+
+def mark(tag):
+    """The name by which init knows the processes of this session."""
+    try:
+        resource.setrlimit(resource.RLIMIT_MSGQUEUE, (tag, tag))
+    except (AttributeError, OSError, ValueError):
         pass
 
 
@@ -295,35 +388,45 @@ def reseed():
         numpy_random.seed()
 
 
-def main(fields, fds, options):
+def prepare(options):
     global SESSION
-    os.dup2(fds[0], CONTROL_FD, False)
-    streams.begin(fds[1], fds[2])
-    trace_fd = fds[3] if len(fds) > 3 else -1
-    for fd in fds[:3]:
-        os.close(fd)
-    if trace_fd >= 0:
-        import faulthandler
-
-        os.dup2(trace_fd, TRACE_FD, False)
-        os.close(trace_fd)
-        faulthandler.register(_signal.SIGUSR1, file=TRACE_FD, all_threads=False)
-    mark(int(fields.get("tag", b"0")))
+    streams.prepare()
     os.setsid()
-    control = _socket.socket(fileno=CONTROL_FD)
-    control.setblocking(True)
+    be_first_victim()
     SESSION = Session(options)
-    if trace_fd >= 0:
-        SESSION.trace_fd = TRACE_FD
     SESSION.driver_module = sys.modules["__main__"]
     sys.modules["__main__"] = SESSION.main
     sys.argv[:] = [""]
-    if sys.path[:1] == [FOLDER]:
-        del sys.path[0]
     sys.path.insert(0, "")
+    builtins.display = display
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        load("figures").adopt(SESSION, pyplot)
+    else:
+        sys.meta_path.insert(0, PyplotWatch)
     reseed()
     _signal.signal(_signal.SIGINT, SESSION.on_interrupt)
-    load("changes").begin(SESSION)
+
+
+def main(spare, options):
+    """spare: where the frame with our descriptors comes from, possibly much later."""
+    prepare(options)
+    verb, fields, fds = frames.receive_frame(spare)
+    if verb is None:
+        os._exit(0)
+    spare.close()
+    os.dup2(fds[0], CONTROL_FD, False)
+    streams.connect(fds[1], fds[2])
+    if len(fds) > 3 and faulthandler is not None:
+        os.dup2(fds[3], TRACE_FD, False)
+        faulthandler.register(_signal.SIGUSR1, file=TRACE_FD, all_threads=False)
+        SESSION.trace_fd = TRACE_FD
+    for fd in fds:
+        os.close(fd)
+    mark(int(fields.get("tag", b"0")))
+    SESSION.name = fields.get("name", b"").decode("utf-8", "replace")
+    control = _socket.socket(fileno=CONTROL_FD)
+    control.setblocking(True)
     inode = SESSION.inode = os.fstat(CONTROL_FD).st_ino
-    send(control, inode, pack(("hello", "pid", str(SESSION.pid))))
+    send(control, inode, frames.pack(("hello", "pid", str(SESSION.pid))))
     SESSION.serve(control, inode)

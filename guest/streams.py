@@ -1,16 +1,50 @@
 """Descriptors 0, 1 and 2 of a session and the sys.std* objects on them.
 
-stdout is block-buffered for speed. It is flushed wherever order could be seen: before stderr is
-written, before a child process starts, at the end of the call. stderr is written through.
+stdout is written line by line, as on a terminal, so that its order with what C code and children
+write is right and a call that is killed has shown all it printed. A flood of lines goes over to
+blocks. stdout is also flushed before stderr is written and before a child process starts.
 """
 import os
 import sys
 from _io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
+from time import monotonic
 
 SPARE = 65  # our own duplicates of the pipes, from which a closed 1 or 2 is made again
 NULL_FD = 68
+LINES_MAX = 1000  # of one call, that are written one by one
+BLOCK_S = 0.02  # after that, the longest that a line waits for the next one
 inodes = {}
 stdin_stale = False
+
+
+class Lines(BufferedWriter):
+    """TextIOWrapper flushes its buffer after each line; a flush that someone asked for comes by Out.flush."""
+
+    left = LINES_MAX
+    flushed = 0.0
+
+    def flush(self):
+        if self.left > 0:
+            self.left -= 1
+            BufferedWriter.flush(self)
+        elif monotonic() - self.flushed > BLOCK_S:
+            BufferedWriter.flush(self)
+            self.flushed = monotonic()
+
+    def close(self):
+        if not self.closed:
+            BufferedWriter.flush(self)
+        BufferedWriter.close(self)
+
+
+class Out(TextIOWrapper):
+    def flush(self):
+        lines = self.buffer
+        left, lines.left = lines.left, 1
+        try:
+            TextIOWrapper.flush(self)
+        finally:
+            lines.left = left
 
 
 class Error(TextIOWrapper):
@@ -25,16 +59,16 @@ class Error(TextIOWrapper):
 def make_writer(fd, name, kind):
     raw = FileIO(fd, "w", closefd=False)
     raw.name = name
-    through = kind is Error
+    buffer = BufferedWriter(raw) if kind is Error else Lines(raw)
     return kind(
-        BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n", write_through=through,
-        line_buffering=through,
+        buffer, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=kind is Error,
+        line_buffering=True,
     )
 
 
 def make_out():
     global out
-    out = sys.stdout = sys.__stdout__ = make_writer(1, "<stdout>", TextIOWrapper)
+    out = sys.stdout = sys.__stdout__ = make_writer(1, "<stdout>", Out)
 
 
 def make_err():
@@ -51,19 +85,28 @@ def make_stdin():
     )
 
 
-def begin(stdout_fd, stderr_fd):
+def prepare():
+    """All that can be made before the pipes are there; a pipe stands in for them, as objects remember its kind."""
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, NULL_FD, False)
     os.dup2(null, 0)
     os.close(null)
-    for target, fd in ((1, stdout_fd), (2, stderr_fd)):
-        os.dup2(fd, target)
-        os.dup2(fd, SPARE + target, False)
-        inodes[target] = os.fstat(fd).st_ino
+    pipe = os.pipe()
+    os.dup2(pipe[1], 1)
+    os.dup2(pipe[1], 2)
+    os.close(pipe[0])
+    os.close(pipe[1])
     make_out()
     make_err()
     make_stdin()
     wrap_starts()
+
+
+def connect(stdout_fd, stderr_fd):
+    for target, fd in ((1, stdout_fd), (2, stderr_fd)):
+        os.dup2(fd, target)
+        os.dup2(fd, SPARE + target, False)
+        inodes[target] = os.fstat(fd).st_ino
 
 
 def wrap_starts():
@@ -104,9 +147,6 @@ def flush():
                 stream.flush()
             except Exception:
                 pass
-    flush_c = load("native").flush
-    if flush_c is not None:
-        flush_c()
     flush_quietly()
 
 
@@ -115,6 +155,8 @@ def renew():
     names = sys.__dict__
     if out.closed or "stdout" not in names:
         make_out()
+    elif out.buffer.left != LINES_MAX:
+        out.buffer.left = LINES_MAX
     if err.closed or "stderr" not in names:
         make_err()
     if stdin_stale or stdin.closed or "stdin" not in names:

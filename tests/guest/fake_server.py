@@ -131,7 +131,9 @@ class Guest:
         def place():
             os.dup2(theirs.fileno(), 3)
 
-        env = {"PATH": os.environ["PATH"], "HOME": self.folder.name, "LANG": "C.UTF-8"}
+        env = {"PATH": os.environ["PATH"], "HOME": self.folder.name, "LANG": "C.UTF-8",
+               "TMPDIR": self.folder.name + "/.tmp"}
+        os.mkdir(env["TMPDIR"])
         self.process = subprocess.Popen(
             [python, str(DRIVER), preload, options], cwd=self.folder.name, env=env, pass_fds=[3],
             preexec_fn=place, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

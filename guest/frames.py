@@ -1,0 +1,52 @@
+"""Frames as docs/GUEST.md describes them, and their transport over a socket."""
+import sys
+from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET
+
+FDS_MAX = 4
+
+
+def pack(fields):
+    """One frame: u32 payload size, then each field as u32 size and bytes. Lone surrogates are escaped."""
+    parts = []
+    for field in fields:
+        if type(field) is not bytes:
+            field = field.encode("utf-8", "backslashreplace")
+        parts.append(len(field).to_bytes(4, "little"))
+        parts.append(field)
+    payload = b"".join(parts)
+    return len(payload).to_bytes(4, "little") + payload
+
+
+def unpack(payload):
+    """(verb, {key: bytes}) of a payload; of a repeated key the last value counts."""
+    fields, at, end = [], 0, len(payload)
+    while at < end:
+        size = int.from_bytes(payload[at : at + 4], "little")
+        fields.append(payload[at + 4 : at + 4 + size])
+        at += 4 + size
+    keys = [key.decode("utf-8", "replace") for key in fields[1::2]]
+    return fields[0].decode("utf-8", "replace"), dict(zip(keys, fields[2::2]))
+
+
+def receive(control, size, fds):
+    """Exactly size bytes, or b"" at end of file; descriptors that come along are appended to fds."""
+    data = b""
+    while len(data) < size:
+        chunk, ancillary, _, _ = control.recvmsg(size - len(data), CMSG_SPACE(FDS_MAX * 4), MSG_CMSG_CLOEXEC)
+        for level, kind, body in ancillary:
+            if level == SOL_SOCKET and kind == SCM_RIGHTS:
+                fds += [int.from_bytes(body[i : i + 4], sys.byteorder) for i in range(0, len(body), 4)]
+        if not chunk:
+            return b""
+        data += chunk
+    return data
+
+
+def receive_frame(control):
+    """(verb, fields, descriptors); the verb is None at end of file."""
+    fds = []
+    header = receive(control, 4, fds)
+    if not header:
+        return None, {}, fds
+    verb, fields = unpack(receive(control, int.from_bytes(header, "little"), fds))
+    return verb, fields, fds
