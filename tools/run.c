@@ -55,7 +55,7 @@ void run_free(struct run *run)
 /* The status line is one line, whatever a file is called. */
 static void flatten(enum run_part part, char *bytes, size_t size)
 {
-    if (part == RUN_VALUE || part == RUN_TRACEBACK || part == RUN_HINT) {
+    if (part == RUN_VALUE || part == RUN_TRACEBACK || part == RUN_HINT || part == RUN_IMAGES) {
         return;
     }
     for (size_t i = 0; i < size; i++) {
@@ -73,7 +73,7 @@ void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t
         return;
     }
     if (text->size > 0) {
-        grown[text->size++] = ' ';
+        grown[text->size++] = part == RUN_IMAGES ? '\n' : ' ';
     }
     memcpy(grown + text->size, bytes, size);
     flatten(part, grown + text->size, size);

@@ -47,6 +47,7 @@ enum run_part {
     RUN_HINT,
     RUN_FILES, /* "+plot.png (18 kB) ~data.csv", joined */
     RUN_VARS,
+    RUN_IMAGES, /* paths, a newline between them */
     RUN_PART_COUNT,
 };
 

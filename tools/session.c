@@ -240,6 +240,7 @@ static const struct {
     {"hint", RUN_HINT, false},
     {"file", RUN_FILES, true},
     {"var", RUN_VARS, true},
+    {"image", RUN_IMAGES, true},
 };
 
 static void take_parts(struct run *run, const struct box_message *message)
