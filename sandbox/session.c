@@ -261,6 +261,12 @@ static void session_sweep(struct box_session *session)
     loop_timer_arm(session->box->loop, &session->timer,
                    clock_now_ns() + SESSION_KILL_MS * CLOCK_NS_PER_MS, session_stuck, session);
     struct wire_request request = {.op = WIRE_KILL_TAG, .tag = session->tag};
+    for (const struct box_session *other = session->box->sessions;
+         other && request.tag_count < WIRE_TAGS; other = other->next) {
+        if (other != session) {
+            request.tags[request.tag_count++] = other->tag;
+        }
+    }
     int r = link_send(session->box, &request, -1, session_swept, session);
     if (r < 0) {
         log_debug("sandbox", "sweep: %s", strerror(-r)); /* the timer ends it */

@@ -35,6 +35,8 @@ enum wire_role { WIRE_ROLE_SESSION, WIRE_ROLE_CHECKPOINT };
 
 enum wire_write_mode { WIRE_WRITE_OVERWRITE, WIRE_WRITE_CREATE, WIRE_WRITE_APPEND };
 
+enum { WIRE_TAGS = 64 };
+
 struct wire_request {
     uint32_t op; /* enum wire_op */
     uint32_t id;
@@ -44,6 +46,8 @@ struct wire_request {
     int32_t signal;
     uint32_t mode;
     uint32_t token;
+    uint32_t tag_count;          /* WIRE_KILL_TAG: sessions that live or are being forked, */
+    uint32_t tags[WIRE_TAGS];    /* and their tags */
     char path[LIMIT_PATH_BYTES]; /* NUL-terminated; a packet may end behind the NUL */
 };
 

@@ -77,9 +77,9 @@ void watch_reap(struct init *init)
     }
 }
 
-/* Whether pid is to die with the session that has this tag. A tag that nobody was given is a
- * process that changed its own: it dies too. */
-static bool kill_belongs(const struct init *init, pid_t pid, uint32_t tag)
+/* Whether pid is to die with the session that has request's tag. A tag that no session has is that
+ * of a process that changed its own: it dies too. */
+static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_request *request)
 {
     struct rlimit limit;
     const struct watched *entry = watch_find((struct init *)(uintptr_t)init, pid);
@@ -87,27 +87,27 @@ static bool kill_belongs(const struct init *init, pid_t pid, uint32_t tag)
         return false;
     }
     if (entry) {
-        return entry->tag == tag && entry->role == WIRE_ROLE_SESSION;
+        return entry->tag == request->tag && entry->role == WIRE_ROLE_SESSION;
     }
     if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) < 0) {
         return errno == EPERM; /* set-uid is off here: only a stranger would refuse */
     }
-    if (limit.rlim_cur == tag) {
+    if (limit.rlim_cur == request->tag) {
         return true;
     }
     if (limit.rlim_max == WIRE_TAG_ZYGOTE) {
         return false; /* a session that is just being forked */
     }
-    for (unsigned i = 0; i < INIT_WATCHED; i++) {
-        if (init->watched[i].pid > 0 && init->watched[i].tag == limit.rlim_max) {
+    for (uint32_t i = 0; i < request->tag_count && i < WIRE_TAGS; i++) {
+        if (request->tags[i] == limit.rlim_max) {
             return false;
         }
     }
     return true;
 }
 
-/* Sends signal to all that belong to tag. Returns how many there were. */
-static unsigned kill_sweep(const struct init *init, uint32_t tag, int signal)
+/* Sends signal to all that belong to the tag. Returns how many there were. */
+static unsigned kill_sweep(const struct init *init, const struct wire_request *request, int signal)
 {
     unsigned count = 0;
     DIR *dir = opendir("/proc");
@@ -121,14 +121,14 @@ static unsigned kill_sweep(const struct init *init, uint32_t tag, int signal)
                 continue;
             }
             listed = true;
-            if (kill_belongs(init, pid, tag) && kill(pid, signal) == 0) {
+            if (kill_belongs(init, pid, request) && kill(pid, signal) == 0) {
                 count++;
             }
         }
         (void)closedir(dir);
     }
     for (pid_t pid = 2; !listed && pid < PID_SCAN; pid++) {
-        if (kill(pid, 0) == 0 && kill_belongs(init, pid, tag) && kill(pid, signal) == 0) {
+        if (kill(pid, 0) == 0 && kill_belongs(init, pid, request) && kill(pid, signal) == 0) {
             count++;
         }
     }
@@ -140,7 +140,7 @@ void watch_kill_tag(struct init *init, const struct wire_request *request)
 {
     unsigned before = 0;
     for (unsigned round = 0; round < KILL_ROUNDS; round++) {
-        unsigned now = kill_sweep(init, request->tag, SIGSTOP);
+        unsigned now = kill_sweep(init, request, SIGSTOP);
         if (now == before) {
             break;
         }
@@ -148,7 +148,7 @@ void watch_kill_tag(struct init *init, const struct wire_request *request)
     }
     int error = ETIMEDOUT;
     for (unsigned round = 0; round < KILL_ROUNDS; round++) {
-        unsigned left = kill_sweep(init, request->tag, SIGKILL);
+        unsigned left = kill_sweep(init, request, SIGKILL);
         watch_reap(init);
         if (left == 0) {
             error = 0;
