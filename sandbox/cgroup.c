@@ -162,7 +162,8 @@ static bool is_stale(int parent_fd, const char *name)
 }
 
 /* Removes what a server left here that was killed together with its reaper, or in the moment before
- * it had one. Only empty groups can be removed. */
+ * it had one. Only empty groups can be removed. At the end, not at the start: there it would lengthen
+ * that very moment. */
 static void sweep_stale(int parent_fd)
 {
     int fd = open_folder(parent_fd, ".");
@@ -198,7 +199,6 @@ static int make_folder(struct cgroup *cgroup, const char *parent)
             return cgroup->fds[i]; /* controllers that are mounted together */
         }
     }
-    sweep_stale(parent_fd);
     if (mkdirat(parent_fd, cgroup->name, 0755) < 0) {
         return -errno;
     }
@@ -440,6 +440,7 @@ void cgroup_remove(struct cgroup *cgroup)
             }
             (void)poll(NULL, 0, 1);
         }
+        sweep_stale(cgroup->parent_fds[i]);
         release_fd(&cgroup->parent_fds[i]);
     }
     cgroup->folder_count = 0;

@@ -56,6 +56,19 @@ void init_answer(uint32_t id, int error)
     init_send(&(struct wire_reply){.event = WIRE_ANSWER, .id = id, .error = error}, -1);
 }
 
+/* Makes a session, and all that it starts, the first to go when memory runs out. Under Landlock it
+ * cannot do so itself: /proc is read-only to it. */
+static void init_offer_to_memory_killer(pid_t pid)
+{
+    char path[48];
+    (void)snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)write(fd, "1000", 4);
+        (void)close(fd);
+    }
+}
+
 static void init_start_zygote(uint32_t id, int fd)
 {
     pid_t pid = fd < 0 ? -EBADF : zygote_start(&state, fd);
@@ -75,6 +88,9 @@ static void init_dispatch(const struct wire_request *request, int fd)
         init_start_zygote(request->id, fd);
         break;
     case WIRE_WATCH:
+        if (request->pid > 1 && request->role == WIRE_ROLE_SESSION) {
+            init_offer_to_memory_killer(request->pid);
+        }
         watch_add(&state, request);
         break;
     case WIRE_SIGNAL:

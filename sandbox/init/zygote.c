@@ -42,17 +42,6 @@ static bool zygote_limits(const struct wire_config *config)
            (config->pids_max == 0 || set_limit(RLIMIT_NPROC, config->pids_max));
 }
 
-/* First in line when memory runs out, with all that is forked from it: the guest cannot write to
- * /proc under Landlock, and pid 1 must not be chosen. */
-static void offer_to_memory_killer(void)
-{
-    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)write(fd, "1000", 4);
-        (void)close(fd);
-    }
-}
-
 static bool install(const struct sock_fprog *program)
 {
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program) == 0;
@@ -84,9 +73,6 @@ __attribute__((noreturn)) static void zygote_child(const struct init *init, int 
     for (int number = 1; number < NSIG; number++) {
         (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     }
-    /* A process that is not dumpable does not own its files in /proc; execve sets it back anyway. */
-    (void)prctl(PR_SET_DUMPABLE, 1);
-    offer_to_memory_killer();
     /* The mounts hold without it: where the kernel has no Landlock, doctor says so. */
     (void)landlock_confine();
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
