@@ -11,7 +11,6 @@ import _signal
 
 WAKE = _signal.SIGUSR2
 ALL_SIGNALS = _signal.valid_signals()
-SCORE_LIVE, SCORE_ASLEEP = b"1000", b"300"  # oom_score_adj: the live process dies first
 
 
 def make(session, control, cell):
@@ -53,7 +52,6 @@ def sleep(session, control, cell):
         os.setsid()
     except OSError:
         pass
-    score(SCORE_ASLEEP)
     while True:
         _signal.sigwait((WAKE,))
         try:
@@ -61,20 +59,10 @@ def sleep(session, control, cell):
         except OSError:
             break
     session.pid = os.getpid()
-    score(SCORE_LIVE)
     drain(control)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
     session.send(control, ("resumed", "pid", str(session.pid)))
     return True
-
-
-def score(text):
-    try:
-        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-        os.write(fd, text)
-        os.close(fd)
-    except OSError:
-        pass
 
 
 def drain(control):

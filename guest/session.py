@@ -22,6 +22,7 @@ except ImportError:  # parts that a trimmed Python may lack
 CONTROL_FD = 64
 TRACE_FD = 69  # behind the numbers of streams.py
 LOST_CONTROL = 97
+RLIMIT_LOCKS, TAG_SUM = 10, 65536  # a limit without effect since Linux 2.4: it carries the tag's counterpart
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 
 frames = load("frames")
@@ -377,6 +378,7 @@ def mark(tag):
     """The name by which init knows the processes of this session."""
     try:
         resource.setrlimit(resource.RLIMIT_MSGQUEUE, (tag, tag))
+        resource.setrlimit(RLIMIT_LOCKS, (TAG_SUM - tag, TAG_SUM - tag))
     except (AttributeError, OSError, ValueError):
         pass
 
@@ -405,6 +407,9 @@ def prepare(options):
     else:
         sys.meta_path.insert(0, PyplotWatch)
     reseed()
+    confine = load("native").confine
+    if confine is not None:
+        confine()
     _signal.signal(_signal.SIGINT, SESSION.on_interrupt)
 
 

@@ -89,3 +89,6 @@ struct wire_config {
  * because POSIX message queues are refused; a process can lower its tag, never raise it
  * (setrlimit(2)), and a tag that no session has is killed with any session. */
 #define WIRE_TAG_ZYGOTE 65535U
+/* RLIMIT_LOCKS of a session's processes is this minus the tag. Both can only be lowered, so no other
+ * session's pair can be reached; a pair that does not add up is killed with any session. */
+#define WIRE_TAG_SUM 65536U

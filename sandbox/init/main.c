@@ -56,15 +56,17 @@ void init_answer(uint32_t id, int error)
     init_send(&(struct wire_reply){.event = WIRE_ANSWER, .id = id, .error = error}, -1);
 }
 
-/* Makes a session, and all that it starts, the first to go when memory runs out. Under Landlock it
- * cannot do so itself: /proc is read-only to it. */
-static void init_offer_to_memory_killer(pid_t pid)
+/* The live process of a session, with all that it starts, is the first to go when memory runs out;
+ * its checkpoint goes before pid 1 and the zygote. The guest cannot set this itself: under Landlock
+ * /proc is read-only to it. */
+static void init_offer_to_memory_killer(pid_t pid, enum wire_role role)
 {
     char path[48];
+    const char *score = role == WIRE_ROLE_SESSION ? "1000" : "300";
     (void)snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd >= 0) {
-        (void)write(fd, "1000", 4);
+        (void)write(fd, score, strlen(score));
         (void)close(fd);
     }
 }
@@ -88,8 +90,8 @@ static void init_dispatch(const struct wire_request *request, int fd)
         init_start_zygote(request->id, fd);
         break;
     case WIRE_WATCH:
-        if (request->pid > 1 && request->role == WIRE_ROLE_SESSION) {
-            init_offer_to_memory_killer(request->pid);
+        if (request->pid > 1) {
+            init_offer_to_memory_killer(request->pid, (enum wire_role)request->role);
         }
         watch_add(&state, request);
         break;

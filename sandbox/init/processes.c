@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,6 +17,7 @@
 enum {
     KILL_ROUNDS = 400, /* with a pause each: 400 ms, then the server gives up on the box */
     PID_SCAN = 32768,  /* where /proc is not there to be listed */
+    MEMFDS_SEEN = 1024,
 };
 
 static struct watched *watch_find(struct init *init, pid_t pid)
@@ -65,7 +67,13 @@ void watch_reap(struct init *init)
 {
     int status = 0;
     pid_t pid = 0;
-    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | __WALL)) > 0) {
+        if (WIFSTOPPED(status)) {
+            if (pid == init->zygote) {
+                (void)kill(pid, SIGCONT); /* by the guest's hand: nobody else could go on */
+            }
+            continue;
+        }
         struct watched *entry = watch_find(init, pid);
         if (!entry && pid != init->zygote) {
             continue; /* an orphan of some session */
@@ -82,6 +90,7 @@ void watch_reap(struct init *init)
 static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_request *request)
 {
     struct rlimit limit;
+    struct rlimit counterpart;
     const struct watched *entry = watch_find((struct init *)(uintptr_t)init, pid);
     if (pid <= 1 || pid == init->zygote) {
         return false;
@@ -89,7 +98,8 @@ static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_r
     if (entry) {
         return entry->tag == request->tag && entry->role == WIRE_ROLE_SESSION;
     }
-    if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) < 0) {
+    if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) < 0 ||
+        prlimit(pid, RLIMIT_LOCKS, NULL, &counterpart) < 0) {
         return errno == EPERM; /* set-uid is off here: only a stranger would refuse */
     }
     if (limit.rlim_cur == request->tag) {
@@ -97,6 +107,10 @@ static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_r
     }
     if (limit.rlim_max == WIRE_TAG_ZYGOTE) {
         return false; /* a session that is just being forked */
+    }
+    if (counterpart.rlim_max != RLIM_INFINITY &&
+        counterpart.rlim_max + limit.rlim_max != WIRE_TAG_SUM) {
+        return true;
     }
     for (uint32_t i = 0; i < request->tag_count && i < WIRE_TAGS; i++) {
         if (request->tags[i] == limit.rlim_max) {
@@ -175,31 +189,81 @@ static size_t read_of(pid_t pid, const char *name, char *text, size_t size)
     return length > 0 ? (size_t)length : 0;
 }
 
-/* Cheap, and too much where forks share their pages. */
-static uint64_t memory_of(pid_t pid)
+struct memory_use {
+    uint64_t private_bytes;
+    uint64_t shared_bytes; /* of files in memory, mapped: shared mappings, memfds, /dev/shm */
+};
+
+/* The number of kibibytes behind name in a file of /proc, in bytes. */
+static uint64_t memory_field(const char *text, const char *name)
 {
-    char text[128];
-    if (read_of(pid, "statm", text, sizeof text) == 0) {
-        return 0;
+    const char *found = strstr(text, name);
+    return found ? strtoul(found + strlen(name), NULL, 10) * 1024 : 0;
+}
+
+/* Cheap, and too much where forks share their pages. */
+static struct memory_use memory_of(pid_t pid)
+{
+    char text[4096];
+    struct memory_use use = {};
+    if (read_of(pid, "status", text, sizeof text) > 0) {
+        use.private_bytes = memory_field(text, "RssAnon:");
+        use.shared_bytes = memory_field(text, "RssShmem:");
     }
-    /* size resident shared …, proc(5). Shared ones are files, which are not this process's alone,
-     * or shared memory, which the file system's size bounds. */
-    char *rest = NULL;
-    (void)strtoul(text, &rest, 10);
-    uint64_t resident = strtoul(rest, &rest, 10);
-    uint64_t shared = strtoul(rest, &rest, 10);
-    return resident > shared ? (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    return use;
 }
 
 /* Exact, and slow: the kernel walks all pages. */
-static uint64_t memory_share_of(pid_t pid)
+static struct memory_use memory_share_of(pid_t pid)
 {
     char text[2048];
-    if (read_of(pid, "smaps_rollup", text, sizeof text) == 0) {
+    if (read_of(pid, "smaps_rollup", text, sizeof text) == 0 || !strstr(text, "Pss_Anon:")) {
         return memory_of(pid);
     }
-    const char *anon = strstr(text, "Pss_Anon:");
-    return anon ? strtoul(anon + strlen("Pss_Anon:"), NULL, 10) * 1024 : memory_of(pid);
+    return (struct memory_use){.private_bytes = memory_field(text, "Pss_Anon:"),
+                               .shared_bytes = memory_field(text, "Pss_Shmem:")};
+}
+
+/* The memfds that pid holds open; each counts once. A process that hides its descriptors is ended:
+ * nothing else would count what it holds. */
+static uint64_t memory_of_memfds(pid_t pid)
+{
+    static ino_t seen[MEMFDS_SEEN];
+    static unsigned seen_count;
+    if (pid == 0) {
+        seen_count = 0;
+        return 0;
+    }
+    char path[48];
+    uint64_t sum = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(path);
+    if (!dir && errno == EACCES) {
+        (void)kill(pid, SIGKILL);
+    }
+    const struct dirent *entry = NULL;
+    while (dir && (entry = readdir(dir))) {
+        char target[16] = "";
+        struct stat st;
+        if (readlinkat(dirfd(dir), entry->d_name, target, sizeof target) < 7 ||
+            memcmp(target, "/memfd:", 7) != 0 || fstatat(dirfd(dir), entry->d_name, &st, 0) < 0) {
+            continue;
+        }
+        bool known = false;
+        for (unsigned i = 0; i < seen_count && !known; i++) {
+            known = seen[i] == st.st_ino;
+        }
+        if (!known) {
+            sum += (uint64_t)st.st_blocks * 512;
+            if (seen_count < MEMFDS_SEEN) {
+                seen[seen_count++] = st.st_ino;
+            }
+        }
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    return sum;
 }
 
 static uint64_t memory_of_files(const char *path)
@@ -218,9 +282,12 @@ struct memory_sum {
 };
 
 /* Adds up what the guest's processes use; checkpoints and the zygote are not to be killed for it. */
-static struct memory_sum memory_add(struct init *init, uint64_t (*used_by)(pid_t pid))
+static struct memory_sum memory_add(struct init *init, struct memory_use (*used_by)(pid_t pid))
 {
-    struct memory_sum sum = {.all = memory_of_files("/tmp")};
+    struct memory_sum sum = {};
+    uint64_t files = memory_of_files("/tmp");
+    uint64_t mapped = 0;
+    (void)memory_of_memfds(0);
     DIR *dir = opendir("/proc");
     const struct dirent *entry = NULL;
     while (dir && (entry = readdir(dir))) {
@@ -231,8 +298,12 @@ static struct memory_sum memory_add(struct init *init, uint64_t (*used_by)(pid_t
             (known && known->role == WIRE_ROLE_CHECKPOINT)) {
             continue;
         }
-        uint64_t used = used_by(pid);
-        sum.all += used;
+        struct memory_use use = used_by(pid);
+        uint64_t held = memory_of_memfds(pid);
+        uint64_t used = use.private_bytes + (held > use.shared_bytes ? held : use.shared_bytes);
+        sum.all += use.private_bytes;
+        mapped += use.shared_bytes;
+        files += held;
         if (used > sum.largest) {
             sum.largest = used;
             sum.largest_pid = pid;
@@ -241,6 +312,8 @@ static struct memory_sum memory_add(struct init *init, uint64_t (*used_by)(pid_t
     if (dir) {
         (void)closedir(dir);
     }
+    /* What is mapped may be one of the files as well: the larger sum is the least that is used. */
+    sum.all += files > mapped ? files : mapped;
     return sum;
 }
 
