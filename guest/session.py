@@ -57,21 +57,32 @@ class Main(type(sys)):
         return path
 
 
-class PyplotWatch:
-    """In sys.meta_path: pyplot is adopted as soon as the code has imported it, and nothing sooner."""
+def adopt_pyplot():
+    load("figures").adopt(SESSION, sys.modules["matplotlib.pyplot"])
+
+
+def tune():
+    load("display").tune_libraries(sys.modules, SESSION.tuned)
+
+
+class Watch:
+    """In sys.meta_path: what some libraries need, as soon as the code has imported them and not sooner."""
+
+    names = {"matplotlib.pyplot": adopt_pyplot, "numpy": tune, "pandas": tune}
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name != "matplotlib.pyplot":
+        then = cls.names.get(name)
+        if then is None:
             return None
         for finder in sys.meta_path:
             spec = finder.find_spec(name, path, target) if finder is not cls else None
-            if spec is not None:
+            if spec is not None and spec.loader is not None:
                 execute = spec.loader.exec_module
 
                 def exec_module(module):
                     execute(module)
-                    load("figures").adopt(SESSION, module)
+                    then()
 
                 spec.loader.exec_module = exec_module
                 return spec
@@ -252,8 +263,6 @@ class Session:
         flush = load("native").flush
         if flush is not None:
             flush()
-        if "pandas" in modules or "numpy" in modules:
-            load("display").tune_libraries(modules, self.tuned)
         if "signal" in modules:
             self.hold_signals()
 
@@ -383,11 +392,10 @@ def prepare(options):
     sys.argv[:] = [""]
     sys.path.insert(0, "")
     builtins.display = display
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is not None:
-        load("figures").adopt(SESSION, pyplot)
-    else:
-        sys.meta_path.insert(0, PyplotWatch)
+    sys.meta_path.insert(0, Watch)
+    for name, then in Watch.names.items():
+        if name in sys.modules:  # by --preload
+            then()
     reseed()
     _signal.signal(_signal.SIGINT, SESSION.on_interrupt)
 

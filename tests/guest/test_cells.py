@@ -1,4 +1,5 @@
 """Cells as language: values, namespace, await, fences, stdin, spawned processes."""
+import os
 import textwrap
 
 from base import GuestCase, each_python
@@ -100,6 +101,8 @@ class Cells(GuestCase):
             code = "with mp.get_context('%s').Pool(2) as p: r = p.map(square, [1, 2])\nr"
             reply = self.run_ok(code % method)
             self.assertEqual((reply.value, reply.out), ("[11, 14]", ""), method)
+        left = [name for name in os.listdir(self.guest.folder.name + "/.tmp") if "cells" in name]
+        self.assertEqual(left, [])
 
     def test_definitions_made_after_a_spawn(self):
         self.run_ok("import multiprocessing as mp\ndef f(x): return x + 1")
