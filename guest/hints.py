@@ -107,6 +107,8 @@ def operating_system(error):
     code = error.errno
     if code in (errno.ENOSPC, errno.EDQUOT):
         return "the workspace is full; remove files, or the user can raise --disk"
+    if code == errno.EFBIG:
+        return "no file may be larger than the workspace; the user can raise --disk"
     if code == errno.EAGAIN and isinstance(error, BlockingIOError):
         return "no more processes or threads may be started; the limit is the flag --pids"
     if code in (errno.EMFILE, errno.ENFILE):

@@ -158,7 +158,7 @@ class Session:
         codes, self.flags = language.compile_cell(text, name, self.flags)
         value = None
         for code in codes:
-            if code.co_flags & language.COROUTINE:
+            if code.co_flags & language.COROUTINE or language.wants_loop(code):
                 return load("awaiting").run(self, codes)
         for code in codes:
             value = eval(code, self.namespace)

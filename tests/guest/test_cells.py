@@ -53,6 +53,10 @@ class Cells(GuestCase):
         self.run_ok("t = asyncio.ensure_future(w())\nawait asyncio.sleep(0)")
         self.assertEqual(self.value("await q.get()"), "1")
 
+    def test_tasks_start_without_an_await(self):
+        self.run_ok("import asyncio\nhits = []\nasync def w(): hits.append(1)\nt = asyncio.create_task(w())")
+        self.assertEqual(self.value("await t\nhits"), "[1]")
+
     def test_future_flags_are_kept(self):
         self.run_ok("from __future__ import annotations")
         self.assertEqual(self.value("def f(x: Undefined): pass\nf.__annotations__"), "{'x': 'Undefined'}")
