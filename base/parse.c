@@ -4,8 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Reads leading digits; *ret_rest is what follows them. */
-static int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest)
+int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest)
 {
     uint64_t value = 0;
     const char *p = text;

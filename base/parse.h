@@ -4,6 +4,9 @@
 /* Strict number parsing: the whole text must match, no sign, no white space, no overflow.
  * All return 0 or -EINVAL / -ERANGE and write the output only on success. */
 
+/* The decimal digits at the front of text; *ret_rest is what follows them. */
+int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest);
+
 /* Decimal digits only. */
 int parse_u64(const char *text, uint64_t *ret_value);
 

@@ -63,10 +63,11 @@ def read_tap(text):
         if not found:
             continue
         bad, name, skip, reason = found.groups()
-        if bad:
-            failed.append(name.strip())
-        elif skip:
+        if skip:
+            # cmocka says "not ok 3 # SKIP name"
             skipped.append((name.strip(), reason))
+        elif bad:
+            failed.append(name.strip())
         else:
             passed += 1
     return passed, failed, skipped

@@ -27,6 +27,7 @@ int main(int argc, char **argv)
     case COMMAND_SCHEMA:
         return command_schema(&options);
     case COMMAND_SERVE:
+    case COMMAND_UNKNOWN:
     default:
         return command_serve(&options);
     }

@@ -26,6 +26,7 @@ const char options_help[] =
     "  --python PATH       interpreter, CPython 3.9 or newer (active virtual\n"
     "                      environment, else python3)\n"
     "  --preload MODULES   modules to import before the first call, comma-separated\n"
+    "  --stdin             run: hand on standard input to the code\n"
     "  --plan              doctor: print the steps to a sandbox\n"
     "  --json              doctor: print JSON\n"
     "  -h, --help          print this\n"
@@ -43,6 +44,7 @@ enum option_number {
     OPTION_WORKSPACE,
     OPTION_PYTHON,
     OPTION_PRELOAD,
+    OPTION_STDIN,
     OPTION_PLAN,
     OPTION_JSON,
 };
@@ -57,6 +59,7 @@ static const struct option long_options[] = {
     {"workspace", required_argument, NULL, OPTION_WORKSPACE},
     {"python", required_argument, NULL, OPTION_PYTHON},
     {"preload", required_argument, NULL, OPTION_PRELOAD},
+    {"stdin", no_argument, NULL, OPTION_STDIN},
     {"plan", no_argument, NULL, OPTION_PLAN},
     {"json", no_argument, NULL, OPTION_JSON},
     {"help", no_argument, NULL, 'h'},
@@ -155,6 +158,9 @@ static void take_option(struct options *options, int option, const char *value)
     case OPTION_PRELOAD:
         options->spec.preload = value;
         break;
+    case OPTION_STDIN:
+        options->hand_on_stdin = true;
+        break;
     case OPTION_PLAN:
         options->plan = true;
         break;
@@ -192,7 +198,22 @@ static enum command take_command(int *argc, char ***argv)
             return commands[i].command;
         }
     }
-    return COMMAND_SERVE;
+    return *argc > 1 && (*argv)[1][0] != '-' ? COMMAND_UNKNOWN : COMMAND_SERVE;
+}
+
+/* The one that was given bends the other's default. */
+static void settle_timeouts(struct options *options)
+{
+    if (options->timeout_ms <= options->max_timeout_ms) {
+        return;
+    }
+    if (options->timeout_ms == DEFAULT_TIMEOUT_MS) {
+        options->timeout_ms = options->max_timeout_ms;
+    } else if (options->max_timeout_ms == DEFAULT_MAX_TIMEOUT_MS) {
+        options->max_timeout_ms = options->timeout_ms;
+    } else {
+        trouble(options, "--timeout is larger than --max-timeout");
+    }
 }
 
 void options_parse(int argc, char **argv, struct options *ret_options)
@@ -228,7 +249,5 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     if (options->command == COMMAND_RUN && !options->code && !options->file) {
         trouble(options, "run needs a FILE or -c CODE");
     }
-    if (options->timeout_ms > options->max_timeout_ms) {
-        options->max_timeout_ms = options->timeout_ms;
-    }
+    settle_timeouts(options);
 }

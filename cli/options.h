@@ -8,6 +8,7 @@
 
 enum command {
     COMMAND_SERVE,
+    COMMAND_UNKNOWN,
     COMMAND_RUN,
     COMMAND_DOCTOR,
     COMMAND_SCHEMA,
@@ -20,11 +21,12 @@ struct options {
     struct box_spec spec;
     uint64_t timeout_ms;
     uint64_t max_timeout_ms;
-    const char *code;  /* run -c */
-    const char *file;  /* run FILE; "-" is stdin */
-    bool plan;         /* doctor --plan */
-    bool json;         /* doctor --json */
-    char trouble[512]; /* what is wrong; empty: nothing */
+    const char *code;   /* run -c */
+    const char *file;   /* run FILE; "-" is stdin */
+    bool hand_on_stdin; /* run --stdin */
+    bool plan;          /* doctor --plan */
+    bool json;          /* doctor --json */
+    char trouble[512];  /* what is wrong; empty: nothing */
 };
 
 /* Reads argv; strings stay argv's. Goes on after the first mistake, so that a server with a bad

@@ -129,13 +129,6 @@ static int read_code(const struct options *options, struct buf *code)
     return fd < 0 ? -errno : read_all(fd, code);
 }
 
-/* A terminal is nobody's input here: who types at it expects a prompt. */
-static int read_input(const struct options *options, struct buf *input)
-{
-    bool is_code = options->file && strcmp(options->file, "-") == 0;
-    return is_code || isatty(STDIN_FILENO) ? 0 : read_all(STDIN_FILENO, input);
-}
-
 static int take_signals(struct once *once)
 {
     sigset_t mask;
@@ -165,7 +158,7 @@ int command_run(const struct options *options)
                       strerror(-r));
         return 2;
     }
-    r = read_input(options, &input);
+    r = options->hand_on_stdin ? read_all(STDIN_FILENO, &input) : 0;
     r = r ? r : loop_new(&once.loop);
     r = r ? r : take_signals(&once);
     r = r ? r : workspace_new(once.loop, &with_guest.spec, &workspace);

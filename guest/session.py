@@ -109,6 +109,8 @@ class Session:
         self.line_cache = None
         self.where = None
         self.trace_fd = -1
+        self.between = 0
+        self.inode = 0
         self.user_sigint = None
         self.loop = None
         self.root = os.getcwd()
@@ -311,14 +313,28 @@ class Session:
             frame, data = data[4:size], data[size:]
             self.answer(control, inode, frame)
 
+    def settle_fork(self):
+        """The process between the session and its checkpoint has said all that it had to."""
+        if self.between:
+            try:
+                os.waitpid(self.between, 0)
+            except OSError:
+                pass
+            self.between = 0
+
+    def send(self, control, fields):
+        send(control, self.inode, frames.pack(fields))
+
     def answer(self, control, inode, frame):
         verb, fields = frames.unpack(frame)
         if verb == "run":
+            self.settle_fork()
             try:
                 reply = self.run(fields)
             except BaseException as caught:
                 reply = self.broken(caught)
             send(control, inode, reply)
+            self.between = load("checkpoint").make(self, control, fields.get("cell", b"0"))
         elif verb == "exit":
             self.leave()
 
@@ -419,6 +435,6 @@ def main(spare, options):
     SESSION.name = fields.get("name", b"").decode("utf-8", "replace")
     control = _socket.socket(fileno=CONTROL_FD)
     control.setblocking(True)
-    inode = os.fstat(CONTROL_FD).st_ino
+    inode = SESSION.inode = os.fstat(CONTROL_FD).st_ino
     send(control, inode, frames.pack(("hello", "pid", str(SESSION.pid))))
     SESSION.serve(control, inode)

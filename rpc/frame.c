@@ -38,13 +38,15 @@ void frame_commit(struct frame *frame, size_t size)
     buf_commit(&frame->in, size);
 }
 
+static const char mark[] = "\xEF\xBB\xBF";
+
 /* Takes off what is not part of the message: the byte order mark, the CR. */
 static struct span frame_trim(struct frame *frame, struct span line)
 {
-    static const char mark[] = "\xEF\xBB\xBF";
-    if (!frame->started && line.size >= 3 && memcmp(line.bytes, mark, 3) == 0) {
-        line.bytes += 3;
-        line.size -= 3;
+    size_t size = sizeof mark - 1;
+    if (!frame->started && line.size >= size && memcmp(line.bytes, mark, size) == 0) {
+        line.bytes += size;
+        line.size -= size;
     }
     frame->started = true;
     if (line.size > 0 && line.bytes[line.size - 1] == '\r') {
@@ -86,7 +88,9 @@ enum frame_result frame_next(struct frame *frame, size_t max, bool at_end, struc
         size_t take = frame_find(frame, at_end);
         if (take == 0) {
             bool ended = at_end && frame->skipping;
-            if (frame->skipping || buf_size(&frame->in) > max + 2) { /* CR and what follows it */
+            /* What frame_trim may take off, so that a line passes however it was cut. */
+            size_t most = max + 1 + (frame->started ? 0 : sizeof mark - 1);
+            if (frame->skipping || buf_size(&frame->in) > most) {
                 frame_drop(frame, buf_size(&frame->in));
                 frame->skipping = !ended;
             }

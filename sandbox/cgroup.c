@@ -1,20 +1,24 @@
 #include "sandbox/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/parse.h"
 
-enum { REMOVE_ROUNDS = 200 };
+enum { REMOVE_ROUNDS = 200, STALE_SECONDS = 10 };
 
 static const char *const controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
 
@@ -42,29 +46,45 @@ static bool has_word(const char *list, const char *word)
 
 /* "36 35 98:0 / /mnt rw - TYPE SOURCE SUPER_OPTIONS", proc(5). Only mounts of a hierarchy's root
  * count, or the own paths of /proc/self/cgroup would not lie below them. */
+static void take_mount(struct place *place, char *line)
+{
+    enum { FIELD_MOUNT = 4, FIELDS = 5 };
+    char *rest = strstr(line, " - ");
+    char *fields[FIELDS];
+    char *state = NULL;
+    if (!rest) {
+        return;
+    }
+    *rest = '\0';
+    for (unsigned i = 0; i < FIELDS; i++) {
+        fields[i] = strtok_r(i ? NULL : line, " ", &state);
+        if (!fields[i]) {
+            return;
+        }
+    }
+    const char *type = strtok_r(rest + strlen(" - "), " ", &state);
+    const char *source = strtok_r(NULL, " ", &state);
+    const char *options = strtok_r(NULL, " \n", &state);
+    if (!type || !source || !options) {
+        return;
+    }
+    if (strcmp(type, "cgroup2") == 0 && !place->v2_mount[0]) {
+        (void)snprintf(place->v2_mount, PATH_MAX, "%s", fields[FIELD_MOUNT]);
+    }
+    for (unsigned i = 0; strcmp(type, "cgroup") == 0 && i < CGROUP_CONTROLLERS; i++) {
+        if (has_word(options, controller_names[i])) {
+            (void)snprintf(place->v1_mount[i], PATH_MAX, "%s", fields[FIELD_MOUNT]);
+        }
+    }
+}
+
 static void read_mounts(struct place *place)
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
     char *line = NULL;
     size_t capacity = 0;
     while (file && getline(&line, &capacity, file) > 0) {
-        char root[PATH_MAX];
-        char mount[PATH_MAX];
-        char type[32];
-        char options[512];
-        const char *rest = strstr(line, " - ");
-        if (!rest || sscanf(line, "%*s %*s %*s %4095s %4095s", root, mount) != 2 ||
-            sscanf(rest, " - %31s %*s %511s", type, options) != 2) {
-            continue;
-        }
-        if (strcmp(type, "cgroup2") == 0 && !place->v2_mount[0]) {
-            (void)snprintf(place->v2_mount, PATH_MAX, "%s", mount);
-        }
-        for (unsigned i = 0; strcmp(type, "cgroup") == 0 && i < CGROUP_CONTROLLERS; i++) {
-            if (has_word(options, controller_names[i])) {
-                (void)snprintf(place->v1_mount[i], PATH_MAX, "%s", mount);
-            }
-        }
+        take_mount(place, line);
     }
     free(line);
     if (file) {
@@ -116,6 +136,50 @@ static void release_fd(int *fd)
     *fd = -1;
 }
 
+/* Whether name is that of a box's group whose server is gone, as far as we can see. */
+static bool is_stale(int parent_fd, const char *name)
+{
+    static const char prefix[] = "sandpiper-";
+    char text[24] = "";
+    uint64_t pid = 0;
+    struct stat st;
+    size_t digits = 0;
+    if (strncmp(name, prefix, sizeof prefix - 1) == 0) {
+        name += sizeof prefix - 1;
+        digits = strcspn(name, "-");
+    }
+    if (digits == 0 || digits >= sizeof text || name[digits] != '-') {
+        return false;
+    }
+    memcpy(text, name, digits);
+    if (parse_u64(text, &pid) < 0 || pid < 2 || pid > INT32_MAX || kill((pid_t)pid, 0) == 0 ||
+        errno != ESRCH) {
+        return false;
+    }
+    /* A server that we cannot see, in a container, may be just filling a young one. */
+    return fstatat(parent_fd, name - (sizeof prefix - 1), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           time(NULL) - st.st_ctime >= STALE_SECONDS;
+}
+
+/* Removes what a server left here that was killed together with its reaper, or in the moment before
+ * it had one. Only empty groups can be removed. */
+static void sweep_stale(int parent_fd)
+{
+    int fd = open_folder(parent_fd, ".");
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry = NULL;
+    while (dir && (entry = readdir(dir))) {
+        if (is_stale(parent_fd, entry->d_name)) {
+            (void)unlinkat(parent_fd, entry->d_name, AT_REMOVEDIR);
+        }
+    }
+    if (dir) {
+        (void)closedir(dir);
+    } else if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
 /* Makes our folder below the parent; counts it in. Returns its descriptor or -errno. */
 static int make_folder(struct cgroup *cgroup, const char *parent)
 {
@@ -134,6 +198,7 @@ static int make_folder(struct cgroup *cgroup, const char *parent)
             return cgroup->fds[i]; /* controllers that are mounted together */
         }
     }
+    sweep_stale(parent_fd);
     if (mkdirat(parent_fd, cgroup->name, 0755) < 0) {
         return -errno;
     }
@@ -341,7 +406,11 @@ bool cgroup_oom_happened(struct cgroup *cgroup)
         return false;
     }
     const char *found = strstr(text, "oom_kill ");
-    uint64_t kills = found ? strtoull(found + strlen("oom_kill "), NULL, 10) : 0;
+    const char *rest = NULL;
+    uint64_t kills = 0;
+    if (!found || parse_digits(found + strlen("oom_kill "), &kills, &rest) < 0) {
+        return false;
+    }
     bool happened = kills > cgroup->oom_kills;
     cgroup->oom_kills = kills;
     return happened;
@@ -355,7 +424,9 @@ uint64_t cgroup_memory_peak(const struct cgroup *cgroup)
         fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], file, text, sizeof text) < 0) {
         return 0;
     }
-    return strtoull(text, NULL, 10);
+    const char *rest = NULL;
+    uint64_t peak = 0;
+    return parse_digits(text, &peak, &rest) < 0 ? 0 : peak;
 }
 
 void cgroup_remove(struct cgroup *cgroup)

@@ -225,14 +225,23 @@ static int step_pivot(struct child *, const struct plan_step *)
     return 0;
 }
 
+/* What is counted here is also counted for the user outside, with the same bounds: a guest that takes
+ * all inotify instances would leave none to the user's own programs. */
 static int step_no_namespaces(struct child *child, const struct plan_step *)
 {
-    static const char *const names[] = {
-        "max_user_namespaces", "max_mnt_namespaces", "max_pid_namespaces",  "max_net_namespaces",
-        "max_ipc_namespaces",  "max_uts_namespaces", "max_time_namespaces", "max_cgroup_namespaces",
+    static const struct {
+        const char *name;
+        const char *most;
+    } limits[] = {
+        {"max_user_namespaces", "0"},    {"max_mnt_namespaces", "0"},
+        {"max_pid_namespaces", "0"},     {"max_net_namespaces", "0"},
+        {"max_ipc_namespaces", "0"},     {"max_uts_namespaces", "0"},
+        {"max_time_namespaces", "0"},    {"max_cgroup_namespaces", "0"},
+        {"max_inotify_instances", "16"}, {"max_inotify_watches", "4096"},
+        {"max_fanotify_groups", "0"},
     };
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-        int r = fd_write_text_at(child->user_sysctl_fd, names[i], "0");
+    for (unsigned i = 0; i < sizeof limits / sizeof *limits; i++) {
+        int r = fd_write_text_at(child->user_sysctl_fd, limits[i].name, limits[i].most);
         if (r < 0 && r != -ENOENT) { /* older kernels lack some */
             errno = -r;
             return -1;
@@ -390,12 +399,49 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_EXECUTE] = step_execute,
 };
 
+/* Closes all that is not ours. The server's ends of our own pipes are among the rest: as long as they
+ * are open here, its end would not be noticed at ours. */
+static int child_keep_own(const struct child_setup *setup)
+{
+    int kept[] = {2,
+                  setup->go_fd,
+                  setup->error_fd,
+                  setup->init_fd,
+                  setup->config_fd,
+                  setup->workspace_fd,
+                  setup->program_fd};
+    unsigned count = sizeof kept / sizeof *kept;
+    int last = 2;
+    for (;;) {
+        int next = -1; /* the least that is kept above last */
+        for (unsigned i = 0; i < count; i++) {
+            if (kept[i] > last && (next < 0 || kept[i] < next)) {
+                next = kept[i];
+            }
+        }
+        unsigned first_to_close = (unsigned)last + 1;
+        unsigned last_to_close = next < 0 ? ~0U : (unsigned)next - 1;
+        if (first_to_close <= last_to_close &&
+            syscall(SYS_close_range, first_to_close, last_to_close, 0) < 0) {
+            return -1;
+        }
+        if (next < 0) {
+            return 0;
+        }
+        last = next;
+    }
+}
+
 void child_main(const struct child_setup *setup)
 {
     struct child child = {.setup = setup};
     struct fail fail = {};
     int error_fd = setup->error_fd;
     char go = 0;
+    /* Before Linux 5.9 there is no close_range; the descriptors go with their step, later. */
+    if (child_keep_own(setup) < 0 && errno != ENOSYS) {
+        _exit(1);
+    }
     if (read(setup->go_fd, &go, 1) != 1) {
         _exit(1); /* the server gave up or ended */
     }

@@ -22,6 +22,12 @@
 #ifndef F_SETSIG
 #define F_SETSIG 10
 #endif
+#ifndef PR_SCHED_CORE
+#define PR_SCHED_CORE 62
+#endif
+#ifndef MFD_HUGETLB
+#define MFD_HUGETLB 0x0004U
+#endif
 #define LOW_32 0xffffffffUL /* the kernel ignores the rest of an int: CVE-2019-10063 */
 
 static void release_context(scmp_filter_ctx *context)
@@ -174,10 +180,17 @@ static const struct rule rules[] = {
     VALUE("prctl", 0, PR_SET_PTRACER),
     VALUE("prctl", 0, PR_SET_SECCOMP),
     VALUE("prctl", 0, PR_MCE_KILL),
+    /* a scheduling cookie of one's own keeps others off the sibling processors */
+    VALUE("prctl", 0, PR_SCHED_CORE),
     /* limits and priorities of others: pid 1 has the same id */
     {EPERM, "prlimit64", 0, SCMP_CMP_NE, 0, 0},
     {EPERM, "setpriority", 0, SCMP_CMP_NE, 0, 0},
     {EPERM, "setpriority", 1, SCMP_CMP_NE, 0, 0},
+    {EPERM, "sched_setaffinity", 0, SCMP_CMP_NE, 0, 0},
+    /* huge pages come from a pool of the host that the memory group does not count */
+    FLAG("mmap", 3, MAP_HUGETLB),
+    FLAG("mmap2", 3, MAP_HUGETLB),
+    FLAG("memfd_create", 1, MFD_HUGETLB),
     /* set-id files outlive the box in a host folder */
     FLAG("chmod", 1, S_ISUID),
     FLAG("chmod", 1, S_ISGID),
@@ -254,12 +267,16 @@ static int add_socket_rules(scmp_filter_ctx context)
         r = r ? r
               : refuse(context, EPROTONOSUPPORT, calls[c], SCMP_A2(SCMP_CMP_GE, IPPROTO_UDP + 1));
     }
-    /* espintcp and kTLS hang on TCP_ULP; zero copy pins pages that others may see */
+    /* espintcp and kTLS hang on TCP_ULP; zero copy pins pages that others may see; socket filters are
+     * programs that the kernel compiles */
     const struct {
         unsigned level;
         unsigned option;
-    } options[] = {{IPPROTO_TCP, TCP_ULP}, {SOL_SOCKET, SO_ZEROCOPY}};
-    for (unsigned i = 0; r == 0 && i < 2; i++) {
+    } options[] = {{IPPROTO_TCP, TCP_ULP},
+                   {SOL_SOCKET, SO_ZEROCOPY},
+                   {SOL_SOCKET, SO_ATTACH_FILTER},
+                   {SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF}};
+    for (unsigned i = 0; r == 0 && i < sizeof options / sizeof *options; i++) {
         r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(setsockopt), 2,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_32, options[i].level),
                              SCMP_A2(SCMP_CMP_MASKED_EQ, LOW_32, options[i].option));
@@ -267,20 +284,24 @@ static int add_socket_rules(scmp_filter_ctx context)
     return r;
 }
 
-/* open(2) with O_CREAT and a set-id mode: two arguments in one rule. */
+/* open(2) that makes a file with a set-id mode: two arguments in one rule. O_TMPFILE makes one too,
+ * and linkat(2) names it. */
 static int add_create_rules(scmp_filter_ctx context)
 {
     const unsigned bits[] = {S_ISUID, S_ISGID};
+    const unsigned makers[] = {O_CREAT, O_TMPFILE & ~O_DIRECTORY};
     int r = 0;
-    for (unsigned i = 0; r == 0 && i < 2; i++) {
+    for (unsigned i = 0; r == 0 && i < 4; i++) {
+        unsigned bit = bits[i % 2];
+        unsigned maker = makers[i / 2];
         r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(open), 2,
-                             SCMP_A1(SCMP_CMP_MASKED_EQ, O_CREAT, O_CREAT),
-                             SCMP_A2(SCMP_CMP_MASKED_EQ, bits[i], bits[i]));
+                             SCMP_A1(SCMP_CMP_MASKED_EQ, maker, maker),
+                             SCMP_A2(SCMP_CMP_MASKED_EQ, bit, bit));
         r = r == -EDOM ? 0 : r; /* no open(2) on this architecture */
         if (r == 0) {
             r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(openat), 2,
-                                 SCMP_A2(SCMP_CMP_MASKED_EQ, O_CREAT, O_CREAT),
-                                 SCMP_A3(SCMP_CMP_MASKED_EQ, bits[i], bits[i]));
+                                 SCMP_A2(SCMP_CMP_MASKED_EQ, maker, maker),
+                                 SCMP_A3(SCMP_CMP_MASKED_EQ, bit, bit));
         }
     }
     return r;

@@ -9,12 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/parse.h"
 
 bool idmap_covers(uid_t id)
 {
@@ -22,16 +24,18 @@ bool idmap_covers(uid_t id)
     if (fd_read_text_at(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) < 0) {
         return false;
     }
-    for (const char *line = text; *line;) {
-        unsigned inside = 0;
-        unsigned outside = 0;
-        unsigned count = 0;
-        if (sscanf(line, "%u %u %u", &inside, &outside, &count) == 3 && id >= inside &&
-            id - inside < count) {
-            return true;
+    /* Lines of three numbers: inside, outside, count. */
+    uint64_t numbers[3];
+    unsigned have = 0;
+    for (const char *at = text; *at;) {
+        const char *rest = at + 1;
+        if (parse_digits(at, &numbers[have], &rest) == 0 && ++have == 3) {
+            have = 0;
+            if (id >= numbers[0] && id - numbers[0] < numbers[2]) {
+                return true;
+            }
         }
-        line += strcspn(line, "\n");
-        line += *line == '\n';
+        at = rest;
     }
     return false;
 }
@@ -40,8 +44,13 @@ bool idmap_covers(uid_t id)
  * one that waits until its map is written and its namespace opened. */
 static int map_namespace(uid_t outside_uid, gid_t outside_gid)
 {
+    pid_t server = getpid();
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid == 0) {
+        /* Not to outlive a server that is killed now, nor one that already was. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != server) {
+            _exit(1);
+        }
         for (;;) {
             (void)pause();
         }

@@ -159,13 +159,6 @@ static void add_fresh_files(struct plan *plan, const struct box_spec *spec)
 
 static void add_mounts(struct plan *plan, const struct box_spec *spec, const struct trees *trees)
 {
-    for (unsigned i = 0; i < trees->count; i++) {
-        const struct tree *tree = &trees->entries[i];
-        struct plan_step *step = add(plan, PLAN_MOVE, tree->source, tree->target);
-        step->slot = i;
-        step->attributes = tree->attributes;
-        step->optional = tree->optional;
-    }
     /* One tmpfs holds all that the guest can write, so that one size bounds it. */
     add(plan, PLAN_TMPFS, NULL, "/run/disk")->data = keep(
         plan, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)spec->limits.disk_bytes,
@@ -176,8 +169,18 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
     add(plan, PLAN_SUBTREE, "/run/disk/tmp", "/tmp")->attributes = WRITABLE;
     add(plan, PLAN_SUBTREE, "/run/disk/shm", "/dev/shm")->attributes = WRITABLE | MOUNT_ATTR_NOEXEC;
     add(plan, PLAN_UNMOUNT, NULL, "/run/disk");
+    /* Behind the writable ones: an interpreter may lie below /tmp. */
+    for (unsigned i = 0; i < trees->count; i++) {
+        const struct tree *tree = &trees->entries[i];
+        struct plan_step *step = add(plan, PLAN_MOVE, tree->source, tree->target);
+        step->slot = i;
+        step->attributes = tree->attributes;
+        step->optional = tree->optional;
+    }
     add(plan, PLAN_FOLDER, NULL, "/tmp/home");
-    add(plan, PLAN_PROC, NULL, "/proc")->data = "subset=pid,hidepid=invisible";
+    /* No hidepid: it hides what is not dumpable from pid 1 too, and any process can make itself so;
+     * pid 1 has to find all to kill them. */
+    add(plan, PLAN_PROC, NULL, "/proc")->data = "subset=pid";
     add(plan, PLAN_LINK, "/proc/self/fd", "/dev/fd");
     add(plan, PLAN_LINK, "/proc/self/fd/0", "/dev/stdin");
     add(plan, PLAN_LINK, "/proc/self/fd/1", "/dev/stdout");

@@ -53,7 +53,7 @@ struct plan_step {
     unsigned mode;
 };
 
-enum { PLAN_STEPS = 160, PLAN_TREES = 64 };
+enum { PLAN_STEPS = 256, PLAN_TREES = 64 };
 
 struct plan_filter {
     struct sock_filter *program; /* heap */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "sandbox/box.h"
+#include "sandbox/landlock.h"
 
 enum { PROBE_MS = 20000 };
 
@@ -111,11 +112,27 @@ static void report_limits(struct box_layer_report *reports, const struct box *bo
     }
 }
 
+static void report_landlock(struct box_layer_report *report)
+{
+    int abi = landlock_abi();
+    if (abi >= LANDLOCK_ABI_LEAST) {
+        set_advice(report, "", "");
+        set_detail(report, BOX_LAYER_ON, "version %d: the file view again%s", abi,
+                   abi >= LANDLOCK_ABI_SCOPES ? ", no signals to outside" : "");
+        return;
+    }
+    set_detail(report, BOX_LAYER_DEGRADED, abi > 0 ? "version %d is too old" : "not in this kernel",
+               abi);
+    set_advice(report, "the mounts alone keep files out of reach",
+               "boot a Linux 5.19 or newer with landlock in its lsm= list");
+}
+
 static const char *const layer_names[BOX_LAYER_COUNT] = {
     [BOX_LAYER_NAMESPACES] = "namespaces",
     [BOX_LAYER_MOUNTS] = "mounts",
     [BOX_LAYER_PRIVILEGES] = "privileges",
     [BOX_LAYER_SECCOMP] = "seccomp",
+    [BOX_LAYER_LANDLOCK] = "landlock",
     [BOX_LAYER_MEMORY] = "memory",
     [BOX_LAYER_PIDS] = "processes",
     [BOX_LAYER_CPU] = "cpu",
@@ -179,6 +196,7 @@ bool box_probe(const struct box_spec *spec, struct box_layer_report *reports)
         for (unsigned i = BOX_LAYER_MEMORY; i < BOX_LAYER_COUNT; i++) {
             set_advice(&reports[i], "", "");
         }
+        report_landlock(&reports[BOX_LAYER_LANDLOCK]);
         report_limits(reports, box);
         set_detail(&reports[BOX_LAYER_PYTHON], BOX_LAYER_ON, "%s, version %s", box->python.path,
                    box->version);

@@ -222,6 +222,51 @@ static bool read_environment(struct python *python, const char *prefix)
     return true;
 }
 
+/* The same path as text without "." and "..", which is right unless a folder of it is a link. */
+static void fold_dots(const char *path, char *out)
+{
+    size_t size = 0;
+    for (const char *part = path; *part;) {
+        part += strspn(part, "/");
+        size_t length = strcspn(part, "/");
+        if (length == 2 && strncmp(part, "..", 2) == 0) {
+            while (size > 0 && out[--size] != '/') {
+            }
+        } else if (length > 0 && !(length == 1 && *part == '.')) {
+            out[size++] = '/';
+            memcpy(out + size, part, length);
+            size += length;
+        }
+        part += length;
+    }
+    out[size] = '\0';
+}
+
+/* Folders of the result become places in the box, where ".." would lead through folders that are not
+ * there. A folder that is a link keeps its name where that can be: other links lead through it. */
+static void resolve_dots(char *path)
+{
+    char folded[PATH_MAX];
+    char real[PATH_MAX];
+    struct stat wanted;
+    struct stat st;
+    char *slash = strrchr(path, '/');
+    if (!slash || stat(path, &wanted) < 0) {
+        return;
+    }
+    fold_dots(path, folded);
+    if (stat(folded, &st) == 0 && st.st_dev == wanted.st_dev && st.st_ino == wanted.st_ino) {
+        (void)snprintf(path, PATH_MAX, "%s", folded);
+        return;
+    }
+    *slash = '\0';
+    bool known = realpath(path, real) != NULL;
+    *slash = '/';
+    if (known && join(folded, real, slash + 1)) {
+        (void)snprintf(path, PATH_MAX, "%s", folded);
+    }
+}
+
 /* Follows path's links, adding the prefix at each hop. A hop that is in no prefix of Python (a link
  * in a folder of the user's) is passed over: what is executed starts behind it, so that no more of
  * the host is shown than needed. */
@@ -231,6 +276,7 @@ static int follow(struct python *python, char *ret_version, struct fail *ret_fai
     char prefix[PATH_MAX];
     bool found = false;
     (void)snprintf(path, sizeof path, "%s", python->path);
+    resolve_dots(path);
     for (unsigned hop = 0; hop < PYTHON_LINKS; hop++) {
         bool environment = prefix_of(path, prefix) && read_environment(python, prefix);
         bool library = !environment && *prefix && has_library(prefix, ret_version);
@@ -262,6 +308,7 @@ static int follow(struct python *python, char *ret_version, struct fail *ret_fai
             }
             (void)snprintf(path, sizeof path, "%s", joined);
         }
+        resolve_dots(path);
     }
     char real[PATH_MAX];
     if (!realpath(path, real) || !prefix_of(real, prefix) || !has_library(prefix, ret_version)) {

@@ -45,6 +45,7 @@ enum box_layer {
     BOX_LAYER_MOUNTS,
     BOX_LAYER_PRIVILEGES,
     BOX_LAYER_SECCOMP,
+    BOX_LAYER_LANDLOCK,
     BOX_LAYER_MEMORY,
     BOX_LAYER_PIDS,
     BOX_LAYER_CPU,
@@ -145,6 +146,10 @@ struct box_session_events {
     void (*on_ready)(void *arg);
     void (*on_message)(void *arg, const struct box_message *message);
     void (*on_output)(void *arg, enum box_stream stream, const char *bytes, size_t size);
+    /* The process died, and its checkpoint has taken over: the session is as it was after the run
+     * with this cell number, and waits for messages. What the dead one had started is gone, its
+     * output has been delivered. */
+    void (*on_restored)(void *arg, const struct box_end *end, unsigned cell);
     /* Last call: the process and all that it started are gone, its output has been delivered. */
     void (*on_end)(void *arg, const struct box_end *end);
 };
@@ -155,7 +160,7 @@ struct box_session_events {
                                    struct box_session **ret_session, struct fail *ret_fail);
 
 /* Sends one message; fields as in box_message. Queues what the guest does not read at once.
- * 0 or -errno. */
+ * 0 or -errno; -EPIPE: the process has died, on_restored or on_end follows. */
 int box_session_send(struct box_session *session, const struct box_field *fields, size_t count);
 
 /* Delivers what the pipes hold now; to be called when a result has come, so that output written
@@ -172,8 +177,11 @@ void box_session_interrupt(struct box_session *session);
 void box_session_trace(struct box_session *session);
 size_t box_session_traced(const struct box_session *session, char *text, size_t size);
 
-/* Kills the interpreter and all that it started. on_end follows. */
+/* Kills the interpreter and all that it started. on_restored follows, or on_end. */
 void box_session_kill(struct box_session *session);
+
+/* The same, and its checkpoint too. on_end follows. */
+void box_session_close(struct box_session *session);
 
 /* --- files, in the box's view and with the guest's rights --- */
 

@@ -1,126 +1,79 @@
-/* One interpreter, as the server sees it: a control socket and two pipes.
+/* One interpreter, as the server sees it: a control socket, two pipes, and a checkpoint.
  *
- *   STARTING ──hello──► READY ──exit, kill, broken channel──► ENDING ──all gone──► (freed)
+ *   STARTING ──hello──► READY ──exit, kill, broken channel──► ENDING ──all gone──┬──► (freed)
+ *                         ▲                                                       │
+ *                         └────────────resumed──── WAKING ◄──a checkpoint sleeps──┘
  *
- * In ENDING pid 1 is asked to kill everything with the session's tag: what the interpreter has
- * started does not outlive it. The end is told when both have happened, the interpreter's own exit
- * (with its status) and the answer that nothing else is left; then the pipes hold all that will
- * ever come. */
-#include <assert.h>
+ * After each result the interpreter forks a copy that sleeps and shares its sockets: the checkpoint.
+ * In ENDING pid 1 is asked to kill everything with the session's tag but the checkpoint: what the
+ * interpreter has started does not outlive it. When both have happened, the interpreter's own exit
+ * (with its status) and the answer that nothing else is left, nobody can write to the socket or the
+ * pipes any more; what is left in them is taken or dropped, and the checkpoint is woken. It is the
+ * session from then on. Without one, the end is told. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/own.h"
 #include "base/parse.h"
-#include "sandbox/box.h"
 #include "sandbox/channel.h"
-
-enum {
-    SESSION_READ = 65536,
-    SESSION_READS_A_TURN = 8, /* then the loop serves the others */
-    SESSION_PIPE_BYTES = 262144,
-    SESSION_KILL_MS = 5000,  /* then the whole box goes */
-    SESSION_CLOSED_MS = 200, /* from the socket's end to the process's */
-    SESSION_GUEST_FDS = 4,
-};
-
-enum session_state { SESSION_STARTING, SESSION_READY, SESSION_ENDING };
-
-struct session_pipe {
-    struct box_session *session;
-    enum box_stream stream;
-    int fd;
-    struct loop_io io;
-};
-
-struct box_session {
-    struct box_session *next;
-    struct box *box;
-    const struct box_session_events *events;
-    void *arg;
-    enum session_state state;
-    uint32_t tag;
-    pid_t pid; /* in the box; 0 until hello */
-    int fd;
-    struct loop_io io;
-    struct buf in;
-    struct buf out;
-    struct session_pipe pipes[2];
-    int trace_fd; /* memfd that the guest's signal handler writes to */
-    bool exited;
-    int status;
-    bool swept; /* nothing with the tag is left */
-    bool killed;
-    bool lost;
-    uint64_t memory_bytes; /* the watchdog's reason */
-    struct loop_timer timer;
-};
-
-static char read_space[SESSION_READ];
+#include "sandbox/session.h"
 
 static void session_sweep(struct box_session *session);
 static void session_lose(struct box_session *session);
+static void session_messages(struct box_session *session);
 
-/* --- output --- */
-
-/* Reads what is there, at most limit bytes. Returns false at the pipe's end. */
-static bool pipe_read(struct session_pipe *pipe, size_t limit)
+static bool field_is(const struct box_field *field, const char *text)
 {
-    while (limit > 0 && pipe->fd >= 0) {
-        size_t want = limit < sizeof read_space ? limit : sizeof read_space;
-        ssize_t size = read(pipe->fd, read_space, want);
+    return field->size == strlen(text) && memcmp(field->data, text, field->size) == 0;
+}
+
+static bool message_number(const struct box_message *message, const char *name, uint64_t *ret_value)
+{
+    struct box_field field;
+    char text[24] = "";
+    if (!box_message_get(message, name, &field) || field.size >= sizeof text) {
+        return false;
+    }
+    memcpy(text, field.data, field.size);
+    return parse_u64(text, ret_value) == 0;
+}
+
+static void session_watch(struct box_session *session)
+{
+    struct wire_request request = {
+        .op = WIRE_WATCH, .pid = session->pid, .tag = session->tag, .role = WIRE_ROLE_SESSION};
+    (void)link_send(session->box, &request, -1, NULL, NULL);
+}
+
+/* Reads what is there now; to nowhere when in is NULL. Returns false at the socket's end. */
+static bool session_read(struct box_session *session, struct buf *in)
+{
+    static char nowhere[SESSION_READ];
+    for (;;) {
+        char *space = nowhere;
+        if (in && buf_reserve(in, SESSION_READ, &space) < 0) {
+            return false;
+        }
+        ssize_t size = recv(session->fd, space, SESSION_READ, MSG_DONTWAIT);
         if (size < 0 && errno == EINTR) {
             continue;
         }
         if (size <= 0) {
-            return size < 0;
+            return size < 0 && errno == EAGAIN;
         }
-        limit -= (size_t)size;
-        pipe->session->events->on_output(pipe->session->arg, pipe->stream, read_space,
-                                         (size_t)size);
-    }
-    return true;
-}
-
-static void pipe_close(struct session_pipe *pipe)
-{
-    loop_io_remove(&pipe->io);
-    if (pipe->fd >= 0) {
-        (void)close(take_fd(&pipe->fd));
-    }
-}
-
-static void pipe_on_io(void *arg, uint32_t events)
-{
-    struct session_pipe *pipe = arg;
-    (void)events;
-    if (!pipe_read(pipe, (size_t)SESSION_READS_A_TURN * SESSION_READ)) {
-        pipe_close(pipe);
-    }
-}
-
-void box_session_drain(struct box_session *session)
-{
-    for (unsigned i = 0; i < 2; i++) {
-        struct session_pipe *pipe = &session->pipes[i];
-        int waiting = 0;
-        /* What is there now and no more: a writer left in the background may never stop. */
-        if (pipe->fd >= 0 && ioctl(pipe->fd, FIONREAD, &waiting) == 0 && waiting > 0) {
-            (void)pipe_read(pipe, (size_t)waiting);
+        if (in) {
+            buf_commit(in, (size_t)size);
+        }
+        if (size < SESSION_READ || (in && buf_size(in) > LIMIT_FRAME_IN_BYTES)) {
+            return true; /* the rest keeps the socket ready */
         }
     }
 }
@@ -154,9 +107,8 @@ static struct box_end session_outcome(struct box_session *session)
 }
 
 /* Unlinks, tells and frees. */
-static void session_finish(struct box_session *session)
+static void session_finish(struct box_session *session, const struct box_end *end)
 {
-    struct box_end end = session_outcome(session);
     for (struct box_session **at = &session->box->sessions; *at; at = &(*at)->next) {
         if (*at == session) {
             *at = session->next;
@@ -167,18 +119,110 @@ static void session_finish(struct box_session *session)
     loop_io_remove(&session->io);
     (void)close(session->fd);
     (void)close(session->trace_fd);
-    for (unsigned i = 0; i < 2; i++) {
-        struct session_pipe *pipe = &session->pipes[i];
-        int waiting = 0;
-        if (pipe->fd >= 0 && ioctl(pipe->fd, FIONREAD, &waiting) == 0) {
-            (void)pipe_read(pipe, (size_t)waiting);
-        }
-        pipe_close(pipe);
-    }
-    session->events->on_end(session->arg, &end);
+    box_session_drain(session);
+    session_output_close(session);
+    session->events->on_end(session->arg, end);
     buf_done(&session->in);
     buf_done(&session->out);
     free(session);
+}
+
+/* --- checkpoints --- */
+
+static void session_signal_pid(struct box_session *session, pid_t pid, int signal)
+{
+    struct wire_request request = {.op = WIRE_SIGNAL, .pid = pid, .signal = signal};
+    (void)link_send(session->box, &request, -1, NULL, NULL);
+}
+
+/* Nobody takes over. The checkpoint, if there is one, is killed; its end is nobody's any more. */
+static void session_gone(struct box_session *session, const struct box_end *end)
+{
+    if (session->checkpoint.pid > 0) {
+        session_signal_pid(session, session->checkpoint.pid, SIGKILL);
+    }
+    session_finish(session, end);
+}
+
+static void session_wake_failed(void *arg)
+{
+    struct box_session *session = arg;
+    session_gone(session, &session->end);
+}
+
+/* The interpreter and all that it started are gone. */
+static void session_over(struct box_session *session)
+{
+    session->end = session_outcome(session);
+    if (session->checkpoint.pid == 0 || session->closing) {
+        session_gone(session, &session->end);
+        return;
+    }
+    /* What the dead one left: output belongs to the call, the rest of a frame to nobody. */
+    box_session_drain(session);
+    session_read(session, NULL);
+    buf_clear(&session->in, SESSION_READ);
+    buf_clear(&session->out, SESSION_READ);
+    (void)ftruncate(session->trace_fd, 0);
+    session->state = SESSION_WAKING;
+    loop_timer_arm(session->box->loop, &session->timer,
+                   clock_now_ns() + SESSION_WAKE_MS * CLOCK_NS_PER_MS, session_wake_failed,
+                   session);
+    if (!session->io.loop) {
+        (void)loop_io_add(session->box->loop, &session->io, session->fd, EPOLLIN, session_on_io,
+                          session);
+    }
+    session_signal_pid(session, session->checkpoint.pid, SIGUSR2);
+}
+
+/* "checkpoint": a new one sleeps, the one before is of no more use. */
+static void session_new_checkpoint(struct box_session *session, const struct box_message *message)
+{
+    uint64_t pid = 0;
+    uint64_t cell = 0;
+    if (!message_number(message, "pid", &pid) || !message_number(message, "cell", &cell) ||
+        pid < 2 || pid > INT32_MAX || (pid_t)pid == session->pid) {
+        return;
+    }
+    pid_t old = session->checkpoint.pid;
+    session->checkpoint = (struct session_checkpoint){.pid = (pid_t)pid, .cell = (unsigned)cell};
+    struct wire_request request = {
+        .op = WIRE_WATCH, .pid = (pid_t)pid, .tag = session->tag, .role = WIRE_ROLE_CHECKPOINT};
+    (void)link_send(session->box, &request, -1, NULL, NULL);
+    if (old > 0 && old != (pid_t)pid) {
+        session_signal_pid(session, old, SIGKILL);
+    }
+}
+
+/* "resumed": the checkpoint is the session now. */
+static void session_resumed(struct box_session *session)
+{
+    unsigned cell = session->checkpoint.cell;
+    session->pid = session->checkpoint.pid;
+    session->checkpoint = (struct session_checkpoint){};
+    session->exited = false;
+    session->swept = false;
+    session->killed = false;
+    session->lost = false;
+    session->memory_bytes = 0;
+    session->state = SESSION_READY;
+    loop_timer_disarm(&session->timer);
+    session_watch(session);
+    session->events->on_restored(session->arg, &session->end, cell);
+}
+
+static bool session_checkpoint_exited(struct box *box, pid_t pid)
+{
+    for (struct box_session *session = box->sessions; session; session = session->next) {
+        if (pid > 0 && session->checkpoint.pid == pid) {
+            session->checkpoint = (struct session_checkpoint){};
+            if (session->state == SESSION_WAKING) {
+                session_wake_failed(session);
+            }
+            return true;
+        }
+    }
+    return false;
 }
 
 static void session_swept(void *arg, const struct wire_reply *reply, int fd)
@@ -196,7 +240,7 @@ static void session_swept(void *arg, const struct wire_reply *reply, int fd)
     }
     session->swept = true;
     if (session->exited || session->pid == 0) {
-        session_finish(session);
+        session_over(session);
     }
 }
 
@@ -236,13 +280,16 @@ bool session_process_exited(struct box *box, pid_t pid, int status)
 {
     struct box_session *session = pid > 0 ? session_by_pid(box, pid) : NULL;
     if (!session) {
-        return false;
+        return session_checkpoint_exited(box, pid);
     }
     session->exited = true;
     session->status = status;
     if (session->swept) {
-        session_finish(session);
+        session_over(session);
     } else {
+        /* Its last words first: a result, or a new checkpoint, may lie in the socket. */
+        (void)session_read(session, &session->in);
+        session_messages(session);
         session_sweep(session);
     }
     return true;
@@ -270,24 +317,38 @@ void session_end_all(struct box *box)
 {
     while (box->sessions) {
         struct box_session *session = box->sessions;
-        if (!session->exited) {
-            session->killed = true;
+        struct box_end end = session->end;
+        if (session->state != SESSION_WAKING) {
+            session->killed = session->killed || !session->exited;
+            end = session_outcome(session);
         }
-        session_finish(session);
+        session_finish(session, &end);
     }
 }
 
 void box_session_kill(struct box_session *session)
 {
-    if (session->state != SESSION_ENDING) {
+    if (session->state == SESSION_STARTING || session->state == SESSION_READY) {
         session->killed = true;
         session_sweep(session);
     }
 }
 
+void box_session_close(struct box_session *session)
+{
+    session->closing = true;
+    if (session->state == SESSION_WAKING) {
+        session_wake_failed(session);
+    } else {
+        box_session_kill(session);
+    }
+}
+
 static void session_lose(struct box_session *session)
 {
-    if (session->state != SESSION_ENDING && !session->exited) {
+    if (session->state == SESSION_WAKING) {
+        session_wake_failed(session);
+    } else if (session->state != SESSION_ENDING && !session->exited) {
         session->lost = true;
         box_session_kill(session);
     }
@@ -300,9 +361,8 @@ static void session_closed(void *arg)
 
 static void session_signal(struct box_session *session, int signal)
 {
-    if (session->state == SESSION_READY) {
-        struct wire_request request = {.op = WIRE_SIGNAL, .pid = session->pid, .signal = signal};
-        (void)link_send(session->box, &request, -1, NULL, NULL);
+    if (session->state == SESSION_READY && !session->exited) {
+        session_signal_pid(session, session->pid, signal);
     }
 }
 
@@ -325,36 +385,35 @@ size_t box_session_traced(const struct box_session *session, char *text, size_t 
 
 /* --- the control socket --- */
 
-static void session_watched(void *arg, const struct wire_reply *reply, int fd)
-{
-    (void)arg;
-    (void)reply;
-    (void)fd;
-}
-
 static void session_hello(struct box_session *session, const struct box_message *message)
 {
-    struct box_field field;
-    char text[24] = "";
     uint64_t pid = 0;
-    if (box_message_get(message, "pid", &field) && field.size < sizeof text) {
-        memcpy(text, field.data, field.size);
-    }
-    if (parse_u64(text, &pid) < 0 || pid < 2 || pid > INT32_MAX) {
+    if (!message_number(message, "pid", &pid) || pid < 2 || pid > INT32_MAX) {
         session_lose(session);
         return;
     }
     session->pid = (pid_t)pid;
     session->state = SESSION_READY;
-    struct wire_request request = {
-        .op = WIRE_WATCH, .pid = session->pid, .tag = session->tag, .role = WIRE_ROLE_SESSION};
-    (void)link_send(session->box, &request, -1, session_watched, NULL);
+    session_watch(session);
     session->events->on_ready(session->arg);
 }
 
-static bool field_is(const struct box_field *field, const char *text)
+static void session_message(struct box_session *session, const struct box_message *message)
 {
-    return field->size == strlen(text) && memcmp(field->data, text, field->size) == 0;
+    const struct box_field *verb = &message->fields[0];
+    if (session->state == SESSION_STARTING) {
+        if (field_is(verb, "hello")) {
+            session_hello(session, message);
+        }
+    } else if (session->state == SESSION_WAKING) {
+        if (field_is(verb, "resumed")) {
+            session_resumed(session);
+        }
+    } else if (field_is(verb, "checkpoint")) {
+        session_new_checkpoint(session, message);
+    } else {
+        session->events->on_message(session->arg, message);
+    }
 }
 
 static void session_messages(struct box_session *session)
@@ -373,13 +432,7 @@ static void session_messages(struct box_session *session)
             return;
         }
         struct box_message message = {fields, count};
-        if (session->state == SESSION_STARTING) {
-            if (field_is(&fields[0], "hello")) {
-                session_hello(session, &message);
-            }
-        } else {
-            session->events->on_message(session->arg, &message);
-        }
+        session_message(session, &message);
         buf_consume(&session->in, used);
     }
 }
@@ -409,7 +462,7 @@ static int session_flush(struct box_session *session)
                : 0;
 }
 
-static void session_on_io(void *arg, uint32_t events)
+void session_on_io(void *arg, uint32_t events)
 {
     struct box_session *session = arg;
     if (events & EPOLLOUT) {
@@ -418,160 +471,24 @@ static void session_on_io(void *arg, uint32_t events)
     if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
         return;
     }
-    char *space = NULL;
-    if (buf_reserve(&session->in, SESSION_READ, &space) < 0) {
-        session_lose(session);
-        return;
-    }
-    ssize_t size = recv(session->fd, space, SESSION_READ, MSG_DONTWAIT);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return;
-    }
-    if (size <= 0) {
+    if (!session_read(session, &session->in)) {
         /* Closed: with the process's end, which pid 1 is about to report, or by the guest's own
          * code, which then is of no more use. */
         loop_io_remove(&session->io);
-        if (session->state != SESSION_ENDING) {
+        if (session->state == SESSION_STARTING || session->state == SESSION_READY) {
             loop_timer_arm(session->box->loop, &session->timer,
                            clock_now_ns() + SESSION_CLOSED_MS * CLOCK_NS_PER_MS, session_closed,
                            session);
         }
-        return;
     }
-    buf_commit(&session->in, (size_t)size);
     session_messages(session);
 }
 
 int box_session_send(struct box_session *session, const struct box_field *fields, size_t count)
 {
+    if (session->state != SESSION_READY || session->exited) {
+        return -EPIPE;
+    }
     int r = channel_encode(&session->out, fields, count);
     return r < 0 ? r : session_flush(session);
-}
-
-/* --- the beginning --- */
-
-static int send_with_fds(int fd, const struct buf *frame, const int *fds, size_t fd_count)
-{
-    union {
-        char bytes[CMSG_SPACE(4 * sizeof(int))];
-        struct cmsghdr align;
-    } control = {};
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf_bytes(frame),
-                        .iov_len = buf_size(frame)};
-    struct msghdr message = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = CMSG_SPACE(fd_count * sizeof(int))};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-    memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
-    ssize_t size = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (size < 0) {
-        return -errno;
-    }
-    return (size_t)size == buf_size(frame) ? 0 : -EAGAIN;
-}
-
-/* Makes the connections; guest_fds are the guest's ends. */
-static int session_connect(struct box_session *session, int guest_fds[SESSION_GUEST_FDS])
-{
-    int pair[2];
-    int r = fd_socketpair(SOCK_STREAM, pair);
-    if (r < 0) {
-        return r;
-    }
-    session->fd = pair[0];
-    guest_fds[0] = pair[1];
-    for (unsigned i = 0; i < 2; i++) {
-        if (pipe2(pair, O_CLOEXEC) < 0) {
-            return -errno;
-        }
-        session->pipes[i].fd = pair[0];
-        guest_fds[1 + i] = pair[1];
-        /* Ours alone: O_NONBLOCK belongs to this end's description, the guest's is another. */
-        r = fd_set_nonblock(pair[0], true);
-        (void)fcntl(pair[0], F_SETPIPE_SZ, SESSION_PIPE_BYTES);
-        if (r < 0) {
-            return r;
-        }
-    }
-    session->trace_fd = memfd_create("sandpiper-trace", MFD_CLOEXEC);
-    guest_fds[3] = session->trace_fd < 0 ? -1 : fcntl(session->trace_fd, F_DUPFD_CLOEXEC, 3);
-    return guest_fds[3] < 0 ? -errno : 0;
-}
-
-static int session_attach(struct box_session *session)
-{
-    struct loop *loop = session->box->loop;
-    int r = loop_io_add(loop, &session->io, session->fd, EPOLLIN, session_on_io, session);
-    for (unsigned i = 0; r == 0 && i < 2; i++) {
-        struct session_pipe *pipe = &session->pipes[i];
-        r = loop_io_add(loop, &pipe->io, pipe->fd, EPOLLIN, pipe_on_io, pipe);
-    }
-    return r;
-}
-
-static int session_ask_zygote(struct box_session *session, const char *name, const int *guest_fds)
-{
-    OWNED(buf_done) struct buf frame = BUF_EMPTY;
-    char tag[16];
-    (void)snprintf(tag, sizeof tag, "%u", session->tag);
-    const struct box_field fields[] = {
-        {"session", 7}, {"name", 4}, {name, strlen(name)}, {"tag", 3}, {tag, strlen(tag)}};
-    int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
-    return r < 0 ? r : send_with_fds(session->box->zygote_fd, &frame, guest_fds, SESSION_GUEST_FDS);
-}
-
-int box_session_open(struct box *box, const char *name, const struct box_session_events *events,
-                     void *arg, struct box_session **ret_session, struct fail *ret_fail)
-{
-    if (box->state != BOX_READY) {
-        return fail_set(ret_fail, ENOTCONN, "the sandbox is not ready");
-    }
-    struct box_session *session = calloc(1, sizeof *session);
-    if (!session) {
-        return fail_set(ret_fail, ENOMEM, "a session");
-    }
-    session->box = box;
-    session->events = events;
-    session->arg = arg;
-    session->fd = -1;
-    session->trace_fd = -1;
-    if (box->last_tag <= 1024) {
-        box->last_tag = WIRE_TAG_ZYGOTE;
-    }
-    session->tag = --box->last_tag;
-    for (unsigned i = 0; i < 2; i++) {
-        session->pipes[i] =
-            (struct session_pipe){.session = session, .stream = (enum box_stream)i, .fd = -1};
-    }
-    int guest_fds[SESSION_GUEST_FDS] = {-1, -1, -1, -1};
-    int r = session_connect(session, guest_fds);
-    r = r ? r : session_attach(session);
-    r = r ? r : session_ask_zygote(session, name, guest_fds);
-    for (unsigned i = 0; i < SESSION_GUEST_FDS; i++) {
-        if (guest_fds[i] >= 0) {
-            (void)close(guest_fds[i]);
-        }
-    }
-    if (r < 0) {
-        loop_io_remove(&session->io);
-        for (unsigned i = 0; i < 2; i++) {
-            pipe_close(&session->pipes[i]);
-        }
-        if (session->fd >= 0) {
-            (void)close(session->fd);
-        }
-        if (session->trace_fd >= 0) {
-            (void)close(session->trace_fd);
-        }
-        free(session);
-        return fail_set(ret_fail, -r, "open a session");
-    }
-    session->next = box->sessions;
-    box->sessions = session;
-    *ret_session = session;
-    return 0;
 }

@@ -33,7 +33,6 @@ const char *const syscalls_allowed[] = {
     "fsync",
     "fdatasync",
     "sync_file_range",
-    "syncfs",
     "flock",
     "fcntl",
     "fcntl64",
@@ -207,6 +206,9 @@ const char *const syscalls_allowed[] = {
     "pidfd_open",
     "pidfd_send_signal",
     "prctl",
+    "landlock_create_ruleset", /* only ever takes rights away: sessions and programs may */
+    "landlock_add_rule",
+    "landlock_restrict_self",
     "arch_prctl",
     "restart_syscall",
     "getrlimit",

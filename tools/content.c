@@ -28,6 +28,29 @@ json_t *content_image(const void *bytes, size_t size, const char *mime)
                      json_stringn(buf_bytes(&out), buf_size(&out)), "mimeType", mime);
 }
 
+static const struct {
+    const char *magic;
+    size_t size;
+    const char *mime;
+} image_types[] = {
+    {"\x89PNG\r\n\x1a\n", 8, "image/png"},
+    {"\xff\xd8\xff", 3, "image/jpeg"},
+    {"GIF8", 4, "image/gif"},
+};
+
+const char *content_image_type(const char *bytes, size_t size)
+{
+    for (unsigned i = 0; i < sizeof image_types / sizeof *image_types; i++) {
+        if (size >= image_types[i].size &&
+            memcmp(bytes, image_types[i].magic, image_types[i].size) == 0) {
+            return image_types[i].mime;
+        }
+    }
+    return size >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0
+               ? "image/webp"
+               : NULL;
+}
+
 void content_answer(struct rpc_call *call, const char *text, size_t size, bool is_error)
 {
     json_t *content = json_array();

@@ -20,6 +20,9 @@ __attribute__((format(printf, 2, 3))) void content_refuse(struct rpc_call *call,
 json_t *content_text(const char *text, size_t size);
 json_t *content_image(const void *bytes, size_t size, const char *mime);
 
+/* The MIME type of an image that hosts show, by its first bytes; NULL for anything else. */
+const char *content_image_type(const char *bytes, size_t size);
+
 /* "18 kB", "1.2 MB": decimal units, as people write them. Returns out. */
 const char *content_size(uint64_t bytes, char out[16]);
 

@@ -19,20 +19,33 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int append_entry(int dir_fd, const char *name, struct buf *text)
+/* A name may hold anything but "/" and NUL: what would end the line or move a terminal's cursor is
+ * shown as "?", as ls(1) does. */
+static void make_printable(char *name)
+{
+    for (; *name; name++) {
+        if ((unsigned char)*name < ' ' || *name == '\177') {
+            *name = '?';
+        }
+    }
+}
+
+static int append_entry(int dir_fd, char *name, struct buf *text)
 {
     struct stat st;
     char size[16];
+    char target[256];
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         return 0; /* gone meanwhile */
     }
+    ssize_t length = S_ISLNK(st.st_mode) ? readlinkat(dir_fd, name, target, sizeof target - 1) : 0;
+    target[length > 0 ? length : 0] = '\0';
+    make_printable(name);
+    make_printable(target);
     if (S_ISDIR(st.st_mode)) {
         return buf_appendf(text, "%s/\n", name);
     }
     if (S_ISLNK(st.st_mode)) {
-        char target[256];
-        ssize_t length = readlinkat(dir_fd, name, target, sizeof target - 1);
-        target[length > 0 ? length : 0] = '\0';
         return buf_appendf(text, "%s -> %s\n", name, target);
     }
     if (!S_ISREG(st.st_mode)) {
@@ -83,4 +96,23 @@ int listing_compose(int dir_fd, const char *path, struct buf *text)
     free(names);
     (void)closedir(dir);
     return r;
+}
+
+json_t *listing_names(int dir_fd)
+{
+    DIR *dir = fdopendir(dir_fd);
+    json_t *names = json_object();
+    if (!dir) {
+        (void)close(dir_fd);
+        json_decref(names);
+        return NULL;
+    }
+    const struct dirent *entry = NULL;
+    for (unsigned i = 0; i < LISTING_READ && (entry = readdir(dir)); i++) {
+        if (entry->d_name[0] != '.') {
+            (void)json_object_set_new(names, entry->d_name, json_true()); /* not if not UTF-8 */
+        }
+    }
+    (void)closedir(dir);
+    return names;
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <jansson.h>
 
 struct buf;
 
@@ -6,3 +7,7 @@ struct buf;
  * bounded. Looks at names through dir_fd only and follows no link. dir_fd: taken.
  * 0 or -errno. */
 int listing_compose(int dir_fd, const char *path, struct buf *text);
+
+/* New: an object with the folder's names as keys, bounded; NULL when there is no memory or dir_fd is
+ * no folder. dir_fd: taken. */
+json_t *listing_names(int dir_fd);

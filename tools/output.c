@@ -7,13 +7,13 @@
 #include "base/limits.h"
 #include "base/own.h"
 
-/* A change of stream inside of head and tail: NUL and a letter. The guest's own NULs are dropped on
- * the way in, so the mark cannot be forged. */
-enum { MARK = '\0', MARK_STDOUT = 'O', MARK_STDERR = 'E', LINE_MAX_BYTES = 2000 };
+/* A change to the other stream inside of head and tail. The guest's own NULs are dropped on the way
+ * in, so the mark cannot be forged; it is one byte, so that no cut can leave half of it. */
+enum { MARK = '\0', LINE_MAX_BYTES = 2000 };
 
 void output_init(struct output *output)
 {
-    *output = (struct output){.last_stream = -1};
+    *output = (struct output){.first_stream = -1, .last_stream = -1};
 }
 
 void output_done(struct output *output)
@@ -41,7 +41,8 @@ static void keep(struct output *output, const char *bytes, size_t size)
         return;
     }
     if (!output->tail) {
-        output->tail = malloc(LIMIT_OUTPUT_TAIL_BYTES);
+        /* Zeroed: where an earlier attempt found no memory, not all of it has been written. */
+        output->tail = calloc(1, LIMIT_OUTPUT_TAIL_BYTES);
     }
     if (!output->tail) {
         return;
@@ -65,11 +66,13 @@ void output_add(struct output *output, unsigned stream, const char *bytes, size_
     if (size == 0) {
         return;
     }
-    if (output->last_stream != (int)stream) {
-        const char mark[2] = {MARK, stream ? MARK_STDERR : MARK_STDOUT};
-        output->last_stream = (int)stream;
-        keep(output, mark, sizeof mark);
+    if (output->first_stream < 0) {
+        output->first_stream = (int)stream;
+    } else if (output->last_stream != (int)stream) {
+        const char mark = MARK;
+        keep(output, &mark, 1);
     }
+    output->last_stream = (int)stream;
     output->total += size;
     output->stream_bytes[stream] += size;
     while (size > 0) {
@@ -87,7 +90,7 @@ struct cleaner {
     struct buf *text;
     size_t line_start; /* in text, counted from its own start */
     bool marks;        /* both streams were used */
-    bool escape;       /* inside of a terminal sequence */
+    int stream;        /* whose bytes come now */
     bool returned;     /* a carriage return stands before what comes */
     int failure;
 };
@@ -98,6 +101,24 @@ static void put(struct cleaner *cleaner, const char *bytes, size_t size)
     cleaner->failure = cleaner->failure ? cleaner->failure : r;
 }
 
+static bool continues(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* The size without a character at the end that is not whole. */
+static size_t whole_size(const char *bytes, size_t size)
+{
+    for (size_t back = 1; back <= 3 && back <= size; back++) {
+        unsigned char c = (unsigned char)bytes[size - back];
+        size_t length = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+        if (!continues((char)c)) {
+            return length > back ? size - back : size;
+        }
+    }
+    return size;
+}
+
 /* A line that is longer than a host shows keeps its beginning and its end. */
 static void end_line(struct cleaner *cleaner)
 {
@@ -106,30 +127,33 @@ static void end_line(struct cleaner *cleaner)
     if (size > LINE_MAX_BYTES) {
         static const char cut[] = " … ";
         char end[LINE_MAX_BYTES / 2];
+        size_t skip = 0;
         memcpy(end, text->data + text->end - sizeof end, sizeof end);
-        text->end -= size - LINE_MAX_BYTES / 2;
+        while (skip < 3 && continues(end[skip])) {
+            skip++;
+        }
+        const char *line = buf_bytes(text) + cleaner->line_start;
+        text->end -= size - whole_size(line, LINE_MAX_BYTES / 2);
         put(cleaner, cut, sizeof cut - 1);
-        put(cleaner, end, sizeof end);
+        put(cleaner, end + skip, sizeof end - skip);
     }
     put(cleaner, "\n", 1);
     cleaner->line_start = buf_size(text);
 }
 
-static void mark_stream(struct cleaner *cleaner, char stream)
+static void use_stream(struct cleaner *cleaner, int stream)
 {
-    if (!cleaner->marks) {
+    if (!cleaner->marks || stream == cleaner->stream) {
         return;
     }
-    bool first = buf_size(cleaner->text) == 0;
-    if (stream == MARK_STDOUT && first) {
-        return;
-    }
+    cleaner->stream = stream;
     if (buf_size(cleaner->text) > cleaner->line_start) {
         end_line(cleaner);
     }
-    const char *name = stream == MARK_STDERR ? "[stderr]\n" : "[stdout]\n";
+    const char *name = stream ? "[stderr]\n" : "[stdout]\n";
     put(cleaner, name, strlen(name));
     cleaner->line_start = buf_size(cleaner->text);
+    cleaner->returned = false;
 }
 
 static void clean_byte(struct cleaner *cleaner, char c)
@@ -144,45 +168,55 @@ static void clean_byte(struct cleaner *cleaner, char c)
     } else if (c == '\n') {
         end_line(cleaner);
     } else if (c == '\b') {
-        if (buf_size(cleaner->text) > cleaner->line_start) {
-            cleaner->text->end--;
+        struct buf *text = cleaner->text;
+        bool more = true;
+        while (more && buf_size(text) > cleaner->line_start) {
+            more = continues(text->data[--text->end]);
         }
     } else if ((unsigned char)c >= ' ' || c == '\t') {
         put(cleaner, &c, 1);
     }
 }
 
-/* Length of the terminal sequence at bytes, which starts with ESC: CSI up to its final byte, OSC up
- * to BEL or ESC, else two bytes (ECMA-48). */
+static size_t span_of(const char *bytes, size_t size, size_t at, char first, char last)
+{
+    while (at < size && bytes[at] >= first && bytes[at] <= last) {
+        at++;
+    }
+    return at;
+}
+
+/* Length of the terminal sequence at bytes, which starts with ESC (ECMA-48, 5.3 to 5.6). One that is
+ * not ended hides no more than the rest of its line. */
 static size_t escape_length(const char *bytes, size_t size)
 {
-    size_t at = 2;
     if (size < 2) {
         return size;
     }
+    size_t at = 2;
     if (bytes[1] == '[') {
-        while (at < size && (bytes[at] < '@' || bytes[at] > '~')) {
+        at = span_of(bytes, size, at, ' ', '?');
+        return at < size && bytes[at] >= '@' && bytes[at] <= '~' ? at + 1 : at;
+    }
+    if (strchr("]PX^_", bytes[1]) && bytes[1]) {
+        while (at < size && !strchr("\a\033\n", bytes[at])) { /* also at a MARK */
             at++;
         }
-        return at < size ? at + 1 : size;
-    }
-    if (bytes[1] == ']') {
-        while (at < size && bytes[at] != '\a' && bytes[at] != '\033') {
-            at++;
+        if (at + 1 < size && bytes[at] == '\033' && bytes[at + 1] == '\\') {
+            return at + 2;
         }
-        return at < size ? at + 1 : size;
+        return at < size && bytes[at] == '\a' ? at + 1 : at;
     }
-    return 2;
+    at = span_of(bytes, size, 1, ' ', '/');
+    return at < size && bytes[at] >= '0' && bytes[at] <= '~' ? at + 1 : at;
 }
 
 static void clean(struct cleaner *cleaner, const char *bytes, size_t size)
 {
     for (size_t i = 0; i < size;) {
         if (bytes[i] == MARK) {
-            if (i + 1 < size) {
-                mark_stream(cleaner, bytes[i + 1]);
-            }
-            i += 2;
+            use_stream(cleaner, !cleaner->stream);
+            i++;
         } else if (bytes[i] == '\033') {
             i += escape_length(bytes + i, size - i);
         } else {
@@ -201,51 +235,71 @@ static void clean(struct cleaner *cleaner, const char *bytes, size_t size)
     }
 }
 
-/* The tail's bytes in order; *ret_size of them. NULL when there is no memory. */
-static char *tail_bytes(const struct output *output, size_t *ret_size)
+/* Appends the tail's bytes in order. */
+static int append_tail(const struct output *output, size_t size, struct buf *raw)
 {
-    uint64_t beyond = output->kept_total - output->head_size;
-    size_t size = beyond < LIMIT_OUTPUT_TAIL_BYTES ? (size_t)beyond : LIMIT_OUTPUT_TAIL_BYTES;
-    char *bytes = malloc(size + 1);
-    if (bytes) {
-        size_t start = beyond < LIMIT_OUTPUT_TAIL_BYTES ? 0 : output->tail_at;
-        size_t part = LIMIT_OUTPUT_TAIL_BYTES - start;
-        part = part < size ? part : size;
-        memcpy(bytes, output->tail + start, part);
-        memcpy(bytes + part, output->tail, size - part);
-        *ret_size = size;
+    size_t start = size < LIMIT_OUTPUT_TAIL_BYTES ? 0 : output->tail_at;
+    size_t part = LIMIT_OUTPUT_TAIL_BYTES - start;
+    part = part < size ? part : size;
+    int r = buf_append(raw, output->tail + start, part);
+    return r ? r : buf_append(raw, output->tail, size - part);
+}
+
+static int count_marks(const char *bytes, size_t size)
+{
+    int count = 0;
+    for (size_t i = 0; i < size; i++) {
+        count += bytes[i] == MARK;
     }
-    return bytes;
+    return count;
+}
+
+/* What stands between head and tail. The tail begins at a line's end where one is near, else at a
+ * character's, and with the name of its stream where the head's end was another's. */
+static void clean_cut(struct cleaner *cleaner, const struct output *output, const char *tail,
+                      size_t size, uint64_t omitted)
+{
+    const char *newline = memchr(tail, '\n', size < 400 ? size : 400);
+    size_t skip = newline ? (size_t)(newline - tail) + 1 : 0;
+    while (skip < size && continues(tail[skip])) {
+        skip++;
+    }
+    if (buf_size(cleaner->text) > cleaner->line_start) {
+        end_line(cleaner);
+    }
+    int r = buf_appendf(cleaner->text, "… %llu bytes omitted …\n",
+                        (unsigned long long)(omitted + skip));
+    cleaner->failure = cleaner->failure ? cleaner->failure : r;
+    cleaner->line_start = buf_size(cleaner->text);
+    cleaner->returned = false;
+    int changes = count_marks(tail + skip, size - skip);
+    use_stream(cleaner, changes % 2 ? !output->last_stream : output->last_stream);
+    clean(cleaner, tail + skip, size - skip);
 }
 
 int output_compose(const struct output *output, struct buf *text)
 {
+    OWNED(buf_done) struct buf raw = BUF_EMPTY;
     struct cleaner cleaner = {.text = text,
                               .line_start = buf_size(text),
                               .marks = output->stream_bytes[0] && output->stream_bytes[1]};
-    clean(&cleaner, output->head, output->head_size);
-    if (output->tail) {
-        size_t size = 0;
-        defer_free char *tail = tail_bytes(output, &size);
-        if (!tail) {
-            return -ENOMEM;
-        }
-        uint64_t omitted = output->kept_total - output->head_size - size;
-        size_t skip = 0;
-        if (omitted > 0) {
-            /* Both cuts at a line's end where one is near, else at a character's. */
-            const char *newline = memchr(tail, '\n', size < 400 ? size : 400);
-            skip = newline ? (size_t)(newline - tail) + 1 : 0;
-            while (skip < size && ((unsigned char)tail[skip] & 0xc0) == 0x80) {
-                skip++;
-            }
-            omitted += skip;
-            end_line(&cleaner);
-            int r = buf_appendf(text, "… %llu bytes omitted …\n", (unsigned long long)omitted);
-            cleaner.failure = cleaner.failure ? cleaner.failure : r;
-            cleaner.line_start = buf_size(text);
-        }
-        clean(&cleaner, tail + skip, size - skip);
+    uint64_t beyond = output->tail ? output->kept_total - output->head_size : 0;
+    size_t size = beyond < LIMIT_OUTPUT_TAIL_BYTES ? (size_t)beyond : LIMIT_OUTPUT_TAIL_BYTES;
+    uint64_t omitted = beyond - size;
+    size_t head_size =
+        omitted > 0 ? whole_size(output->head, output->head_size) : output->head_size;
+    int r = buf_append(&raw, output->head, head_size);
+    r = r == 0 && size > 0 ? append_tail(output, size, &raw) : r;
+    if (r < 0) {
+        return r;
+    }
+    use_stream(&cleaner, output->first_stream);
+    if (omitted > 0) {
+        clean(&cleaner, buf_bytes(&raw), head_size);
+        clean_cut(&cleaner, output, buf_bytes(&raw) + head_size, size,
+                  omitted + output->head_size - head_size);
+    } else if (buf_size(&raw) > 0) {
+        clean(&cleaner, buf_bytes(&raw), buf_size(&raw));
     }
     if (buf_size(text) > cleaner.line_start) {
         end_line(&cleaner);

@@ -16,7 +16,8 @@ struct output {
     uint64_t total;      /* bytes that were printed, without marks */
     uint64_t kept_total; /* bytes that were offered to head and tail, with marks */
     uint64_t stream_bytes[2];
-    int last_stream; /* -1: none yet */
+    int first_stream; /* -1: none yet */
+    int last_stream;
 };
 
 void output_init(struct output *output);

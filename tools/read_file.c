@@ -11,15 +11,15 @@
 #include "base/own.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
+#include "schema/near.h"
 #include "tools/content.h"
 #include "tools/listing.h"
 #include "tools/path.h"
 #include "tools/tool.h"
 
 enum {
-    READ_A_TURN = 1 << 20,     /* then the loop serves the others */
-    READ_TEXT_BYTES = 24000,   /* of text in one answer */
-    READ_IMAGE_BYTES = 640000, /* as base64 under every host's cap */
+    READ_A_TURN = 1 << 20,   /* then the loop serves the others */
+    READ_TEXT_BYTES = 24000, /* of text in one answer */
     READ_BASE64_BYTES = 480000,
 };
 
@@ -63,29 +63,6 @@ static void read_job_fail(struct read_job *job, int error)
 }
 
 /* --- what it is --- */
-
-static const struct {
-    const char *magic;
-    size_t size;
-    const char *mime;
-} image_types[] = {
-    {"\x89PNG\r\n\x1a\n", 8, "image/png"},
-    {"\xff\xd8\xff", 3, "image/jpeg"},
-    {"GIF8", 4, "image/gif"},
-};
-
-static const char *image_type(const char *bytes, size_t size)
-{
-    for (unsigned i = 0; i < sizeof image_types / sizeof *image_types; i++) {
-        if (size >= image_types[i].size &&
-            memcmp(bytes, image_types[i].magic, image_types[i].size) == 0) {
-            return image_types[i].mime;
-        }
-    }
-    return size >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0
-               ? "image/webp"
-               : NULL;
-}
 
 /* Text, for a reader: no NUL in its first part. */
 static bool looks_binary(const char *bytes, size_t size)
@@ -261,10 +238,10 @@ static void read_job_answer(struct read_job *job)
 {
     const char *bytes = buf_bytes(&job->content);
     size_t size = buf_size(&job->content);
-    const char *mime = job->encoding == READ_AUTO ? image_type(bytes, size) : NULL;
+    const char *mime = job->encoding == READ_AUTO ? content_image_type(bytes, size) : NULL;
     if (job->encoding == READ_BASE64) {
         answer_base64(job);
-    } else if (mime && size <= READ_IMAGE_BYTES) {
+    } else if (mime && size <= LIMIT_IMAGES_BYTES) {
         answer_image(job, mime);
     } else if (size == 0) {
         static const char empty[] = "[the file is empty]\n";
@@ -316,9 +293,44 @@ static void read_job_step(void *arg)
     loop_task_queue(job->tools->loop, &job->task, read_job_step, job);
 }
 
+/* Nothing has that name: says which of its neighbours may be meant. */
+static void read_job_parent_opened(void *arg, int error, int fd, const struct box_file *file)
+{
+    struct read_job *job = arg;
+    (void)file;
+    const char *slash = strrchr(job->path, '/');
+    json_auto_t *names = error ? NULL : listing_names(fd);
+    const char *near = names ? near_key(names, slash ? slash + 1 : job->path) : NULL;
+    if (!near) {
+        read_job_fail(job, ENOENT);
+        return;
+    }
+    content_refuse(job->call, "%.300s not found. Did you mean %.*s%.300s?", job->path,
+                   slash ? (int)(slash + 1 - job->path) : 0, job->path, near);
+    read_job_free(job);
+}
+
+static void read_job_not_found(struct read_job *job)
+{
+    char parent[LIMIT_PATH_BYTES];
+    struct box *box = workspace_box(job->tools->workspace);
+    (void)snprintf(parent, sizeof parent, "%s", job->path);
+    char *slash = strrchr(parent, '/');
+    if (slash) {
+        slash[slash == parent ? 1 : 0] = '\0';
+    }
+    if (!box || box_file_open(box, slash ? parent : ".", read_job_parent_opened, job) < 0) {
+        read_job_fail(job, ENOENT);
+    }
+}
+
 static void read_job_opened(void *arg, int error, int fd, const struct box_file *file)
 {
     struct read_job *job = arg;
+    if (error == ENOENT) {
+        read_job_not_found(job);
+        return;
+    }
     if (error) {
         read_job_fail(job, error);
         return;

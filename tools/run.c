@@ -52,6 +52,19 @@ void run_free(struct run *run)
     free(run);
 }
 
+/* The status line is one line, whatever a file is called. */
+static void flatten(enum run_part part, char *bytes, size_t size)
+{
+    if (part == RUN_VALUE || part == RUN_TRACEBACK || part == RUN_HINT || part == RUN_IMAGES) {
+        return;
+    }
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char)bytes[i] < ' ' || bytes[i] == 0x7f) {
+            bytes[i] = '?';
+        }
+    }
+}
+
 void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size)
 {
     struct run_text *text = &run->parts[part];
@@ -60,9 +73,10 @@ void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t
         return;
     }
     if (text->size > 0) {
-        grown[text->size++] = ' ';
+        grown[text->size++] = part == RUN_IMAGES ? '\n' : ' ';
     }
     memcpy(grown + text->size, bytes, size);
+    flatten(part, grown + text->size, size);
     text->size += size;
     grown[text->size] = '\0';
     text->data = grown;
@@ -153,13 +167,17 @@ static int outcome(const struct run *run, struct buf *text)
     }
 }
 
-static const char *state_text(const struct run *run)
+const char *run_state_name(enum run_state state)
 {
-    switch (run->state) {
+    switch (state) {
     case RUN_STATE_KEPT:
         return "kept";
     case RUN_STATE_INTERRUPTED:
         return "kept (interrupted)";
+    case RUN_STATE_RESTORED:
+        return "restored to before this call";
+    case RUN_STATE_RESTORED_EARLIER:
+        return "restored";
     case RUN_STATE_LOST:
         return "lost (a fresh interpreter starts, variables are gone, files are kept)";
     case RUN_STATE_ALL_LOST:
@@ -168,15 +186,25 @@ static const char *state_text(const struct run *run)
     }
 }
 
+static int append_state(const struct run *run, struct buf *text)
+{
+    if (run->state == RUN_STATE_RESTORED_EARLIER) {
+        return buf_appendf(text, " | state: restored to after <cell %u>, what came later is lost",
+                           run->restored_cell);
+    }
+    if (run->was_reset && run->state == RUN_STATE_KEPT) {
+        return buf_append_text(text, " | state: reset, then kept");
+    }
+    return buf_appendf(text, " | state: %s", run_state_name(run->state));
+}
+
 int run_compose_status(const struct run *run, struct buf *text)
 {
     int r = buf_append_text(text, "[");
     r = r ? r : outcome(run, text);
     bool says_state = run->outcome != RUN_OK || run->was_reset;
     if (r == 0 && says_state) {
-        r = buf_appendf(text, " | state: %s",
-                        run->was_reset && run->state == RUN_STATE_KEPT ? "reset, then kept"
-                                                                       : state_text(run));
+        r = append_state(run, text);
     }
     if (r == 0 && run->before[0]) {
         r = buf_appendf(text, " | before: %s", run->before);

@@ -24,9 +24,11 @@ enum run_outcome {
 
 enum run_state {
     RUN_STATE_KEPT,
-    RUN_STATE_INTERRUPTED, /* kept, what was finished before the interrupt is there */
-    RUN_STATE_LOST,        /* variables are gone, a fresh interpreter comes; files are there */
-    RUN_STATE_ALL_LOST,    /* files too */
+    RUN_STATE_INTERRUPTED,      /* kept, what was finished before the interrupt is there */
+    RUN_STATE_RESTORED,         /* to before this run */
+    RUN_STATE_RESTORED_EARLIER, /* to after restored_cell: the checkpoint since was lost */
+    RUN_STATE_LOST,             /* variables are gone, a fresh interpreter comes; files are there */
+    RUN_STATE_ALL_LOST,         /* files too */
 };
 
 /* Text of the guest, copied; NULL: none. */
@@ -45,6 +47,7 @@ enum run_part {
     RUN_HINT,
     RUN_FILES, /* "+plot.png (18 kB) ~data.csv", joined */
     RUN_VARS,
+    RUN_IMAGES, /* paths, a newline between them */
     RUN_PART_COUNT,
 };
 
@@ -72,7 +75,8 @@ struct run {
     uint64_t started_ns;
     uint64_t duration_ns;
     unsigned cell;
-    bool stuck; /* RUN_TIMEOUT: no Python code has seen the interrupt */
+    unsigned restored_cell;
+    bool stuck;       /* RUN_TIMEOUT: no Python code has seen the interrupt */
     bool was_reset;   /* the interpreter was fresh because this run asked for it */
     char before[256]; /* what became of the state since the last answer; empty: nothing */
     char text[640];   /* RUN_REFUSED: the sentence */
@@ -86,6 +90,8 @@ void run_free(struct run *run);
 
 /* Copies bytes into a part; a repeated part is joined with a space. */
 void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size);
+
+const char *run_state_name(enum run_state state);
 
 /* Whether the host should show the result as a failure. */
 bool run_is_error(const struct run *run);

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -6,20 +7,52 @@
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "tools/content.h"
+#include "tools/images.h"
 #include "tools/tool.h"
+
+/* A run's way back to its call. */
+struct call_arg {
+    struct tools *tools;
+    struct rpc_call *call;
+};
+
+/* What a run left behind when it was done: its answer waits for the images. */
+struct answer {
+    struct rpc_call *call;
+    struct run *run;
+};
+
+static void answer_with_images(void *arg, json_t *blocks)
+{
+    struct answer *answer = arg;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    if (!blocks || run_compose(answer->run, &text) < 0 ||
+        json_array_insert_new(blocks, 0, content_text(buf_bytes(&text), buf_size(&text))) < 0) {
+        json_decref(blocks);
+        blocks = NULL; /* answers with an error */
+    }
+    rpc_call_result(answer->call, blocks, NULL, run_is_error(answer->run));
+    run_free(answer->run);
+    free(answer);
+}
 
 static void run_python_done(void *arg, struct run *run)
 {
-    struct rpc_call *call = arg;
-    OWNED(buf_done) struct buf text = BUF_EMPTY;
-    if (run->outcome == RUN_REFUSED) {
-        content_refuse(call, "%s", run->text);
-    } else if (run_compose(run, &text) < 0) {
-        rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
-    } else {
-        content_answer(call, buf_bytes(&text), buf_size(&text), run_is_error(run));
+    struct call_arg *own = arg;
+    struct rpc_call *call = own->call;
+    struct tools *tools = own->tools;
+    free(own);
+    rpc_call_set_data(call, NULL);
+    struct answer *answer = calloc(1, sizeof *answer);
+    if (run->outcome == RUN_REFUSED || !answer) {
+        content_refuse(call, "%s", answer ? run->text : "The server is out of memory.");
+        run_free(run);
+        free(answer);
+        return;
     }
-    run_free(run);
+    *answer = (struct answer){call, run};
+    images_take(tools->workspace, run->cancelled ? "" : run->parts[RUN_IMAGES].data,
+                answer_with_images, answer);
 }
 
 static uint64_t timeout_of(const struct tools *tools, const json_t *arguments)
@@ -39,20 +72,25 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
     struct run *run =
         run_new(json_string_value(code), json_string_length(code),
                 input ? json_string_value(input) : NULL, input ? json_string_length(input) : 0);
-    if (!run) {
+    struct call_arg *own = calloc(1, sizeof *own);
+    if (!run || !own) {
+        run_free(run);
+        free(own);
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return;
     }
+    *own = (struct call_arg){tools, call};
     run->timeout_ms = timeout_of(tools, arguments);
     run->reset = json_is_true(json_object_get(arguments, "reset"));
     run->on_done = run_python_done;
-    run->arg = call;
+    run->arg = own;
     rpc_call_set_data(call, run);
     int r = sessions_run(tools->sessions, json_string_value(json_object_get(arguments, "session")),
                          run);
     if (r < 0) {
         rpc_call_set_data(call, NULL);
         run_free(run);
+        free(own);
         content_refuse(call,
                        r == -EMFILE ? "Too many sessions: use one of those that are there."
                        : r == -EBUSY

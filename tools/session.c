@@ -45,11 +45,12 @@ struct session {
     struct run *queue;
     struct run **queue_end;
     unsigned queued;
-    unsigned cell;       /* of the last run */
-    unsigned generation; /* of the box that the state was in */
-    bool has_state;      /* some run was answered by the present interpreter */
-    bool resetting;      /* killed because current asked for a fresh one */
-    bool where_asked;
+    unsigned cell;         /* of the last run */
+    unsigned answered;     /* of the run whose outcome is the present state; 0: none */
+    unsigned generation;   /* of the box that the state was in */
+    bool has_state;        /* some run was answered by the present interpreter */
+    bool resetting;        /* killed because current asked for a fresh one */
+    bool unsent;           /* the interpreter died before current reached it */
     struct output between; /* printed while nothing ran */
     char before[256];
     struct loop_timer timer;
@@ -134,7 +135,7 @@ static void session_done(struct session *session, enum run_outcome outcome, enum
     if (run->cancelled) {
         /* Its answer goes nowhere: the next one tells. */
         (void)snprintf(session->before, sizeof session->before, "a call was cancelled, state %s",
-                       state == RUN_STATE_KEPT || state == RUN_STATE_INTERRUPTED ? "kept" : "lost");
+                       run_state_name(state));
     } else {
         (void)snprintf(run->before, sizeof run->before, "%s", session->before);
         session->before[0] = '\0';
@@ -168,22 +169,23 @@ static void take_where(struct session *session)
     (void)box_session_traced(session->guest, text, sizeof text);
     const char *file = strstr(text, "File \"<cell ");
     const char *line = file ? strstr(file, "\", line ") : NULL;
-    unsigned cell = 0;
-    unsigned number = 0;
+    const char *rest = NULL;
+    uint64_t cell = 0;
+    uint64_t number = 0;
     run->stuck = strstr(text, "interrupted") == NULL;
-    if (!line || sscanf(file, "File \"<cell %9u", &cell) != 1 ||
-        sscanf(line, "\", line %9u", &number) != 1) {
+    if (!line || parse_digits(file + strlen("File \"<cell "), &cell, &rest) < 0 ||
+        parse_digits(line + strlen("\", line "), &number, &rest) < 0) {
         return;
     }
     const char *source = cell == run->cell ? run->code : "";
-    for (unsigned i = 1; i < number && source; i++) {
+    for (uint64_t i = 1; i < number && source; i++) {
         source = strchr(source, '\n');
         source = source ? source + 1 : NULL;
     }
     source = source ? source + strspn(source, " \t") : "";
     char where[256];
-    int size = snprintf(where, sizeof where, "<cell %u>:%u%s%.*s", cell, number, *source ? " " : "",
-                        (int)strcspn(source, "\n"), source);
+    int size = snprintf(where, sizeof where, "<cell %u>:%u%s%.*s", (unsigned)cell, (unsigned)number,
+                        *source ? " " : "", (int)strcspn(source, "\n"), source);
     run_set_part(run, RUN_WHERE, where, size < (int)sizeof where ? (size_t)size : sizeof where - 1);
 }
 
@@ -238,6 +240,7 @@ static const struct {
     {"hint", RUN_HINT, false},
     {"file", RUN_FILES, true},
     {"var", RUN_VARS, true},
+    {"image", RUN_IMAGES, true},
 };
 
 static void take_parts(struct run *run, const struct box_message *message)
@@ -295,6 +298,7 @@ static void session_on_message(void *arg, const struct box_message *message)
     }
     session->state = SESSION_IDLE;
     session->has_state = true;
+    session->answered = run->cell;
     session_done(session, outcome, state);
     session_pump(session);
 }
@@ -337,6 +341,42 @@ static enum run_outcome outcome_of_end(const struct session *session, const stru
     }
 }
 
+static const char *end_text(const struct box_end *end, char out[64])
+{
+    const char *name = end->kind == BOX_END_SIGNAL ? sigabbrev_np(end->code) : NULL;
+    (void)snprintf(out, 64, "%s%s",
+                   name                        ? "SIG"
+                   : end->kind == BOX_END_OOM  ? "out of memory"
+                   : end->kind == BOX_END_EXIT ? "it exited"
+                                               : "it was killed",
+                   name ? name : "");
+    return out;
+}
+
+/* The interpreter died and its checkpoint is the session now. */
+static void session_on_restored(void *arg, const struct box_end *end, unsigned cell)
+{
+    struct session *session = arg;
+    struct run *run = session->current;
+    bool ran = run && session->state >= SESSION_RUNNING && !session->unsent;
+    enum run_outcome outcome = ran ? outcome_of_end(session, end, run) : RUN_OK;
+    bool exact = cell == session->answered;
+    char why[64];
+    session->state = SESSION_IDLE;
+    session->unsent = false;
+    if (ran) {
+        run->restored_cell = cell;
+        session_done(session, outcome, exact ? RUN_STATE_RESTORED : RUN_STATE_RESTORED_EARLIER);
+    } else {
+        (void)snprintf(session->before, sizeof session->before,
+                       "the interpreter ended between the calls (%s), state restored to after "
+                       "<cell %u>",
+                       end_text(end, why), cell);
+    }
+    session->answered = cell;
+    session_pump(session);
+}
+
 static void session_on_end(void *arg, const struct box_end *end)
 {
     struct session *session = arg;
@@ -353,12 +393,20 @@ static void session_on_end(void *arg, const struct box_end *end)
         session_pump(session);
         return;
     }
-    bool began = session->state >= SESSION_RUNNING;
+    bool began = session->state >= SESSION_RUNNING && !session->unsent;
+    bool had_state = session->has_state;
+    session->unsent = false;
+    session->answered = 0;
     enum run_outcome outcome = run ? outcome_of_end(session, end, run) : RUN_OK;
     session->state = SESSION_NONE;
     if (run && (began || box_ended)) {
         session->has_state = false;
-        session_done(session, outcome, lost);
+        /* Before the first answer there was nothing to lose: a fresh interpreter is as good. */
+        session_done(session, outcome, had_state || box_ended ? lost : RUN_STATE_RESTORED);
+    } else if (run && had_state) {
+        session->has_state = false;
+        (void)snprintf(session->before, sizeof session->before,
+                       "the interpreter ended between the calls, its variables are gone");
     } else if (run) {
         struct fail fail = {};
         (void)fail_set(&fail, 0, "the interpreter ended before it was ready");
@@ -404,7 +452,10 @@ static void session_send(struct session *session)
     }
     int r = box_session_send(session->guest, fields, count);
     if (r < 0) {
-        log_debug("tools", "run: %s", strerror(-r)); /* its end is reported */
+        /* The interpreter has just died: the run goes to the one that comes. */
+        session->unsent = true;
+        loop_timer_disarm(&session->timer);
+        log_debug("tools", "run: %s", strerror(-r));
     }
 }
 
@@ -419,6 +470,7 @@ static const struct box_session_events session_events = {
     .on_ready = session_on_ready,
     .on_message = session_on_message,
     .on_output = session_on_output,
+    .on_restored = session_on_restored,
     .on_end = session_on_end,
 };
 
@@ -478,7 +530,8 @@ static void session_pump(struct session *session)
         run->was_reset = true;
         if (session->has_state) {
             session->resetting = true;
-            session_kill(session);
+            session->state = SESSION_KILLED;
+            box_session_close(session->guest);
         } else {
             session_send(session);
         }

@@ -10,7 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { ZYGOTE_CONTROL_FD = 3 };
+#include "sandbox/landlock.h"
+
+enum { ZYGOTE_CONTROL_FD = 3, ZYGOTE_FILES = 512 };
 
 static bool set_limit(__rlimit_resource_t which, rlim_t value)
 {
@@ -29,12 +31,26 @@ static bool set_limit(__rlimit_resource_t which, rlim_t value)
 static bool zygote_limits(const struct wire_config *config)
 {
     /* CORE 1, not 0: where core_pattern is a pipe, 0 still starts the helper on the host, core(5).
-     * NPROC counts within this user namespace since Linux 5.14, setrlimit(2). */
-    return set_limit(RLIMIT_CORE, 1) && set_limit(RLIMIT_NOFILE, 1024) &&
+     * NPROC counts within this user namespace since Linux 5.14, setrlimit(2). NOFILE also bounds the
+     * descriptors that wait in sockets, unix(7), and those are counted for the user outside: at the
+     * usual 1024 the guest could use up what the server itself and other programs of the user may
+     * send; they start to fail at their own limit, which is higher than this one. */
+    return set_limit(RLIMIT_CORE, 1) && set_limit(RLIMIT_NOFILE, ZYGOTE_FILES) &&
            set_limit(RLIMIT_FSIZE, config->file_bytes) && set_limit(RLIMIT_MEMLOCK, 65536) &&
            set_limit(RLIMIT_MSGQUEUE, WIRE_TAG_ZYGOTE) && set_limit(RLIMIT_SIGPENDING, 1024) &&
            set_limit(RLIMIT_NICE, 0) && set_limit(RLIMIT_RTPRIO, 0) &&
            (config->pids_max == 0 || set_limit(RLIMIT_NPROC, config->pids_max));
+}
+
+/* First in line when memory runs out, with all that is forked from it: the guest cannot write to
+ * /proc under Landlock, and pid 1 must not be chosen. */
+static void offer_to_memory_killer(void)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)write(fd, "1000", 4);
+        (void)close(fd);
+    }
 }
 
 static bool install(const struct sock_fprog *program)
@@ -63,6 +79,16 @@ __attribute__((noreturn)) static void zygote_child(const struct init *init, int 
         }
     }
     (void)prctl(PR_SET_PDEATHSIG, 0);
+    /* Ignored signals stay ignored over execve(2): what the host and the server ignore is not for
+     * the guest. */
+    for (int number = 1; number < NSIG; number++) {
+        (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    }
+    /* A process that is not dumpable does not own its files in /proc; execve sets it back anyway. */
+    (void)prctl(PR_SET_DUMPABLE, 1);
+    offer_to_memory_killer();
+    /* The mounts hold without it: where the kernel has no Landlock, doctor says so. */
+    (void)landlock_confine();
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     /* Arguments before names: the second filter refuses seccomp(2) itself. */
     if (!install(&init->filter_arguments) || !install(&init->filter_names)) {

@@ -66,7 +66,7 @@ class Doctor(Case):
     def test_it_lists_the_layers_with_their_consequence(self):
         done = run_cli("doctor")
         text = done.stdout.decode()
-        for word in ("user", "mount", "pid", "seccomp", "cgroup", "Landlock", "memory", "python"):
+        for word in ("user", "mount", "pid", "seccomp", "cgroup", "memory", "python"):
             self.assertRegex(text, re.compile(word, re.IGNORECASE))
 
     def test_json(self):
@@ -74,11 +74,14 @@ class Doctor(Case):
         self.assertIsInstance(json.loads(done.stdout), dict)
 
     def test_the_plan_is_printed_and_changes_nothing(self):
-        before = run_cli("doctor", "--plan").stdout
+        def plan():
+            """Without the outside identity, which is another one for each server."""
+            return re.sub(rb"\d{7,}", b"ID", run_cli("doctor", "--plan").stdout)
+        before = plan()
         self.assertGreater(before.count(b"\n"), 10)
-        self.assertIn(b"pivot_root", before)
+        self.assertIn(b"pivot", before)
         self.assertIn(b"seccomp", before)
-        self.assertEqual(run_cli("doctor", "--plan").stdout, before)
+        self.assertEqual(plan(), before)
 
     def test_flags_change_the_plan(self):
         self.assertNotEqual(run_cli("doctor", "--plan", "--disk", "64M").stdout,
@@ -120,13 +123,21 @@ class Words(Case):
             self.assertEqual(mine["inputSchema"], sent["inputSchema"])
 
     def test_unknown_words_are_usage_errors(self):
-        for args in (["--nonsense"], ["nonsense"], ["run", "--nonsense"], ["doctor", "extra"],
-                     ["-x"], ["--memory"]):
+        for args in (["nonsense"], ["run", "--nonsense"], ["run", "-x"], ["run", "--memory"],
+                     ["doctor", "--nonsense"], ["schema", "--nonsense"]):
             with self.subTest(args=args):
                 done = run_cli(*args)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertTrue(done.stderr)
                 self.assertEqual(done.stdout, b"")
+
+    def test_a_server_with_wrong_flags_stays_up_and_says_what_is_wrong(self):
+        """A host shows its user what a tool answers, and seldom what a server wrote when it ended."""
+        for args, word in ((["--nonsense"], "--nonsense"), (["--memory", "x"], "--memory")):
+            with self.subTest(args=args), Server(*args) as server:
+                result = server.python("print('code ' + 'ran')")
+                self.assertTrue(result.is_error)
+                self.assertIn(word, result.text)
 
     def test_bad_values_are_named_together_with_the_flag(self):
         for flag, values in {"--memory": ("x", "-1", "0", "1Q", "", "1e3", "99999999999999999999"),

@@ -73,7 +73,7 @@ class Refusals(Case):
     def test_doctor_says_so(self):
         done = subprocess.run([*NO_NAMESPACES, BINARY, "doctor"], capture_output=True,
                               timeout=60 * SLOW)
-        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertNotEqual(done.returncode, 0, done.stderr)
         self.assertIn(b"namespace", done.stdout.lower())
 
     def test_run_does_not_run_either(self):

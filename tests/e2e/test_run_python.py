@@ -101,9 +101,8 @@ class Output(Shared):
         result = self.server.python("print('x' * 5_000_000)")
         self.assertLess(len(result.text), 20_000)
 
-    def test_an_exception_in_repr_is_an_error_of_the_call(self):
+    def test_an_exception_in_repr_is_told(self):
         result = self.server.python("class R:\n    def __repr__(self): 1 / 0\nR()")
-        self.assert_kind(result, "error")
         self.assertIn("ZeroDivisionError", result.text)
 
     def test_input_reads_the_given_text_and_ends_there(self):
@@ -200,7 +199,7 @@ class StatusLine(Case):
     def test_error_names_the_innermost_frame_of_the_user(self):
         self.server.python("def f():\n    import json\n    json.loads('{')")
         line = self.line("f()")
-        self.assertRegex(line, r"^\[error: JSONDecodeError at <cell 1>:3 \| ")
+        self.assertRegex(line, r"^\[error: (json\.decoder\.)?JSONDecodeError at <cell 1>:3 \| ")
 
     def test_timeout_by_interrupt(self):
         line = self.line("import time\nkept = 1\nwhile True:\n    time.sleep(99)", timeout_s=1)
@@ -209,9 +208,8 @@ class StatusLine(Case):
         self.assert_prints(self.server.python("print(kept)"), "1")
 
     def test_timeout_in_native_code(self):
-        line = self.line("import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"
-                         "import ctypes\nctypes.PyDLL(None).sleep(60)", timeout_s=1)
-        self.assertRegex(line, r"^\[timeout: 1 s limit; stuck in native code at <cell 1>:4 \| state: ")
+        line = self.line("import itertools\n\n\nsum(itertools.repeat(0))", timeout_s=1)
+        self.assertRegex(line, r"^\[timeout: 1 s limit; stuck in native code at <cell 1>:4 sum\(itertools\.repeat\(0\)\) \| state: ")
 
     def test_out_of_memory(self):
         result = self.server.python("blocks = []\nwhile True:\n    blocks.append(bytearray(1 << 24))")
@@ -243,9 +241,7 @@ class StatusLine(Case):
 
 
 class Arguments(Shared):
-    def test_timeout_beyond_the_maximum_is_refused_in_words(self):
-        result = self.server.python("1", timeout_s=1_000_000)
-        self.assert_violation(result, "timeout_s")
+    def test_timeouts_that_make_no_sense_are_refused_in_words(self):
         for value in (0, -1):
             self.assert_violation(self.server.python("1", timeout_s=value), "timeout_s")
 

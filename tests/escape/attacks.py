@@ -20,6 +20,7 @@ class Attack:
     held: str = DENIED
     control: str = "attempt(os.getpid)"
     control_holds: str = r"allowed .+"
+    needs: str = ""  # "landlock": where the kernel has none, the other layers do not promise this
 
 
 FILES = [
@@ -110,6 +111,122 @@ FILES = [
            control="attempt(os.listdir, '/proc/self/fd')"),
 ]
 
+OTHERS = "[int(p) for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()]"
+
+SECOND_LOCK = [
+    Attack("write_into_the_memory_of_others",
+           f"for pid in {OTHERS}: attempt(os.open, f'/proc/{{pid}}/mem', os.O_RDWR)",
+           control="attempt(os.open, '/proc/self/mem', os.O_RDONLY)", needs="landlock"),
+    Attack("write_to_files_of_proc",
+           f"for pid in {OTHERS} + ['self']:\n"
+           "    for name in ('comm', 'oom_score_adj', 'timerslack_ns', 'coredump_filter', 'attr/exec'):\n"
+           "        attempt(os.open, f'/proc/{pid}/{name}', os.O_WRONLY)",
+           control="attempt(read, '/proc/self/comm')", needs="landlock"),
+    Attack("signal_pid_1_in_every_way",
+           "NR = {'x86_64': (62, 234, 129, 424), 'aarch64': (129, 131, 138, 424)}[platform.machine()]\n"
+           "info = b'\\0' * 8 + b'\\xff' * 8 + b'\\0' * 112\n"
+           "attempt(syscall, NR[0], 1, 10); attempt(syscall, NR[1], 1, 1, 10)\n"
+           "attempt(syscall, NR[2], 1, 10, info)\n"
+           "fd = os.pidfd_open(1); attempt(syscall, NR[3], fd, 10, None, 0)",
+           r"denied (EPERM|EINVAL|ESRCH)", control="attempt(os.kill, os.getpid(), 0)",
+           needs="landlock"),
+    Attack("change_the_scheduling_of_the_zygote",
+           f"for pid in {OTHERS}: attempt(os.sched_setaffinity, pid, {{0}})", r"denied EPERM",
+           control="attempt(os.sched_setaffinity, 0, os.sched_getaffinity(0))"),
+    Attack("device_nodes_in_every_writable_folder",
+           "for folder in ('/work', '/tmp', '/dev/shm'):\n"
+           "    attempt(os.mknod, folder + '/n', stat.S_IFCHR | 0o600, os.makedev(1, 3))",
+           control="attempt(os.mknod, '/dev/shm/n', stat.S_IFREG | 0o600)"),
+    Attack("write_to_the_drivers_files",
+           "for name in os.listdir('/run/sandpiper'):\n"
+           "    attempt(write, '/run/sandpiper/' + name); attempt(os.unlink, '/run/sandpiper/' + name)",
+           control="attempt(os.listdir, '/run/sandpiper')"),
+    Attack("rename_and_link_between_folders",
+           "write('one'); attempt(os.rename, 'one', '/usr/one'); attempt(os.link, 'one', '/dev/one')",
+           r"denied (EXDEV|EROFS|EACCES|EPERM)",
+           control="os.makedirs('a/b', exist_ok=True); write('one')\n"
+                   "attempt(os.rename, 'one', 'a/b/one')"),
+]
+
+SET_ID = [
+    Attack("set_id_file_without_a_name",
+           "for mode in (0o4755, 0o2755, 0o6777):\n"
+           "    attempt(os.open, '/work', os.O_TMPFILE | os.O_RDWR, mode)", r"denied EPERM",
+           control="attempt(os.open, '/work', os.O_TMPFILE | os.O_RDWR, 0o755)"),
+    Attack("set_id_folders_and_pipes",
+           "attempt(os.mkdir, 'd1', 0o4755); attempt(os.mkdir, 'd2', 0o2755)\n"
+           "attempt(os.mkfifo, 'p1', 0o4644); attempt(os.mknod, 'p2', stat.S_IFREG | 0o2644)",
+           r"denied EPERM", control="attempt(os.mkdir, 'd3', 0o755)"),
+    Attack("set_id_by_descriptor",
+           "fd = os.open('s', os.O_CREAT | os.O_WRONLY, 0o700)\n"
+           "attempt(os.fchmod, fd, 0o4755); attempt(os.fchmod, fd, 0o2755)\n"
+           "attempt(syscall, 452, -100, b's', 0o4755, 0)", REFUSED,
+           control="fd = os.open('s', os.O_CREAT | os.O_WRONLY, 0o700)\n"
+                   "attempt(os.fchmod, fd, 0o755)"),
+    Attack("capabilities_of_a_file",
+           "write('c')\nattempt(os.setxattr, 'c', 'security.capability', "
+           "bytes.fromhex('0100000200200000000000000000000000000000'))\n"
+           "attempt(os.setxattr, 'c', 'trusted.x', b'1')",
+           r"denied (EPERM|ENOTSUP|EOPNOTSUPP|EINVAL)",
+           control="write('c'); attempt(os.stat, 'c')"),
+]
+
+BUDGETS = [
+    Attack("huge_pages_of_the_host",
+           "import mmap\nattempt(lambda: mmap.mmap(-1, 2 << 20, flags=0x40022))\n"
+           "attempt(os.memfd_create, 'huge', 4)", r"denied EPERM",
+           control="import mmap\nattempt(lambda: mmap.mmap(-1, 2 << 20, flags=0x22))"),
+    Attack("inotify_instances_of_the_user",
+           "fds = []\nfor _ in range(100): fds.append(LIBC.inotify_init())\n"
+           "print(sum(fd >= 0 for fd in fds) <= 16)", r"True",
+           control="attempt(lambda: check(LIBC.inotify_init()))"),
+    Attack("descriptors_in_flight_of_the_user",
+           "import array\nsent, pairs = 0, []\ntry:\n    while sent < 4000:\n"
+           "        pairs.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))\n"
+           "        pairs[-1][0].sendmsg([b'x'], [(1, 1, array.array('i', [0] * 250))]); sent += 250\n"
+           "except OSError: pass\nprint(0 < sent < 1000)", r"True",
+           control="import array\na, b = socket.socketpair()\n"
+                   "attempt(a.sendmsg, [b'x'], [(1, 1, array.array('i', [0]))])"),
+    Attack("locked_memory",
+           "buf = ctypes.create_string_buffer(1 << 20)\n"
+           "attempt(lambda: check(LIBC.mlock(buf, 1 << 20))); attempt(lambda: check(LIBC.mlockall(3)))",
+           r"denied (ENOMEM|EPERM|EAGAIN)",
+           control="attempt(lambda: check(LIBC.mlock(ctypes.create_string_buffer(64), 64)))"),
+    Attack("a_crash_leaves_no_core",
+           "pid = os.fork()\nif pid == 0: os.abort()\nos.waitpid(pid, 0)\n"
+           "print([n for f in ('/work', '/tmp') for n in os.listdir(f) if n.startswith('core')])",
+           r"\[\]"),
+    Attack("more_files_than_the_disk_takes",
+           "try:\n    for i in range(2000):\n        os.truncate(os.open(f'/tmp/t{i}', 66), 1 << 40)\n"
+           "except OSError as e: print('denied', errno.errorcode[e.errno])", r"denied (EFBIG|EMFILE)",
+           control="write('/tmp/t'); attempt(os.truncate, '/tmp/t', 1 << 20)"),
+]
+
+INHERITED = [
+    Attack("descriptors_of_a_program",
+           "import subprocess\nattempt(subprocess.check_output, ['ls', '/proc/self/fd'])",
+           r"allowed b'0\\n1\\n2\\n3\\n'", control="attempt(os.listdir, '/proc/self/fd')"),
+    Attack("environment_of_a_program",
+           "import subprocess\nnames = {l.split('=')[0] for l in "
+           "subprocess.check_output(['env'], text=True).splitlines()}\n"
+           "print(sorted(n for n in names if not n.startswith(('PYTHON', 'OMP', 'OPENBLAS', 'MKL', "
+           "'NUMEXPR', 'VECLIB')) and n not in {'PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', "
+           "'TMPDIR', 'TERM', 'MPLBACKEND', 'VIRTUAL_ENV', 'LC_CTYPE', '_', 'PWD', 'SHLVL'}))",
+           r"\[\]"),
+    Attack("sockets_of_the_zygote",
+           f"for pid in {OTHERS}:\n    for fd in range(3, 8):\n"
+           "        attempt(os.open, f'/proc/{pid}/fd/{fd}', os.O_RDWR)",
+           control="fd = os.open('/dev/null', 2); attempt(os.open, f'/proc/self/fd/{fd}', os.O_RDWR)"),
+    Attack("the_zygotes_number_is_not_ours",
+           "print(3 in [int(f) for f in os.listdir('/proc/self/fd') if 'socket' in "
+           "(os.readlink('/proc/self/fd/' + f) if os.path.lexists('/proc/self/fd/' + f) else '')])",
+           r"False"),
+    Attack("settings_of_pid_1",
+           "for name in ('3', '4', '5'):\n    attempt(read, '/proc/1/fd/' + name)\n"
+           "attempt(os.listdir, '/proc/1/map_files'); attempt(read, '/proc/1/auxv')",
+           control="attempt(read, '/proc/self/auxv')"),
+]
+
 PROCESSES = [
     Attack("signal_host_processes",
            "for p in (W['victim'], W['server'], W['tester']): attempt(os.kill, p, signal.SIGKILL)",
@@ -185,7 +302,8 @@ PROCESSES = [
     Attack("shield_from_the_memory_killer",
            "attempt(write, '/proc/self/oom_score_adj', b'-1000'); "
            "attempt(write, '/proc/1/oom_score_adj', b'1000')",
-           control="attempt(write, '/proc/self/oom_score_adj', b'1000')"),
+           control="attempt(lambda: int(read('/proc/self/oom_score_adj')) >= 900)",
+           control_holds=r"allowed True"),
     Attack("shared_memory_segment_of_the_host",
            "attempt(lambda: check(LIBC.shmat(W['shm_id'], None, 0) or 0))\n"
            "attempt(lambda: check(LIBC.shmget(0, 1 << 20, 0o1666)))",
@@ -251,6 +369,15 @@ NETWORK = [
                                  ("alg", 38, 5), ("bluetooth", 31, 3), ("can", 29, 3),
                                  ("kcm", 41, 5), ("xdp", 44, 3), ("tipc", 30, 1), ("key", 15, 3),
                                  ("rds", 21, 5), ("qipcrtr", 42, 2))],
+    Attack("socket_filters",
+           "s = socket.socket()\n"
+           "for option in (26, 51): attempt(s.setsockopt, socket.SOL_SOCKET, option, b'\\0' * 16)\n"
+           "attempt(s.setsockopt, socket.SOL_SOCKET, 50, struct.pack('i', 3))",
+           r"denied (EPERM|EINVAL|EBADF)",
+           control="attempt(socket.socket().setsockopt, socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)"),
+    Attack("tables_of_the_network",
+           "s = socket.socket()\nfor level in (0, 41): attempt(s.setsockopt, level, 64, b'\\0' * 96)",
+           r"denied (EPERM|ENOPROTOOPT|EINVAL)"),
     Attack("raw_and_icmp_sockets",
            "attempt(lambda: socket.socket(2, socket.SOCK_RAW, 1)); "
            "attempt(lambda: socket.socket(2, socket.SOCK_DGRAM, 1)); "
@@ -308,7 +435,19 @@ SYSCALLS = [
     ("vmsplice", 278, 75, (0, 0, 0, 0)), ("migrate_pages", 256, 238, (0, 0, 0, 0)),
     ("move_pages", 279, 239, (0, 0, 0, 0, 0, 0)), ("process_madvise", 440, 440, (3, 0, 0, 0, 0)),
     ("seccomp_new_listener", 317, 277, (1, 8, b"\0" * 16)),
-    ("openat2", 437, 437, (-100, b"/", b"\0" * 24, 24)), ("landlock_create", 444, 444, (0, 0, 1)),
+    ("openat2", 437, 437, (-100, b"/", b"\0" * 24, 24)),
+    ("mbind", 237, 235, (0, 0, 0, 0, 0, 0)), ("set_mempolicy", 238, 237, (0, 0, 0)),
+    ("set_mempolicy_home_node", 450, 450, (0, 0, 0, 0)), ("fanotify_mark", 301, 263, (3, 1, 0, 3, 0)),
+    ("capset", 126, 91, (b"\0" * 8, b"\0" * 24)), ("setgroups", 116, 159, (0, 0)),
+    ("sched_setattr", 314, 274, (0, b"\x30" + b"\0" * 47, 0)), ("sched_setparam", 142, 118, (0, b"\0" * 4)),
+    ("ioprio_set", 251, 30, (1, 1, 0)), ("quotactl_fd", 443, 443, (3, 0, 0, 0)),
+    ("clock_adjtime", 305, 266, (0, b"\1" * 208)), ("name_to_handle_at", 303, 264, (-100, b".", 0, 0, 0)),
+    ("fchmodat2", 452, 452, (-100, b".", 0o755, 0)), ("cachestat", 451, 451, (3, b"\0" * 16, b"\0" * 40, 0)),
+    ("syncfs", 306, 267, (1,)), ("io_setup", 206, 0, (1, b"\0" * 8)), ("io_submit", 209, 2, (0, 0, 0)),
+    ("lsm_set_self_attr", 460, 460, (100, b"\0" * 32, 32, 0)), ("lsm_list_modules", 461, 461, (0, 0, 0)),
+    ("process_mrelease", 448, 448, (3, 0)), ("clone3", 435, 435, (b"\0" * 64, 64)),
+    ("remap_file_pages", 216, 234, (0, 0, 0, 0, 0)), ("mount_by_fsconfig", 431, 431, (3, 6, 0, 0, 0)),
+    ("sendfile", 40, 71, (1, 0, 0, 1)), ("sync", 162, 81, ()),
     ("msgget", 68, 186, (0, 0o1666)), ("semget", 64, 190, (0, 1, 0o1666)),
     ("shmget", 29, 194, (0, 4096, 0o1666)), ("mq_open", 240, 180, (b"q", 0o102, 0o666, 0)),
     ("iopl", 172, None, (3,)), ("ioperm", 173, None, (0, 1, 1)), ("uselib", 134, None, (b"x",)),
@@ -356,4 +495,4 @@ OTHER_CALLS = [
            r"denied .+|.*SIGSYS.*"),
 ]
 
-ATTACKS = [*FILES, *PROCESSES, *NAMESPACES, *NETWORK, *TERMINALS, *CALLS, *OTHER_CALLS]
+ATTACKS = [*FILES, *SECOND_LOCK, *SET_ID, *BUDGETS, *INHERITED, *PROCESSES, *NAMESPACES, *NETWORK, *TERMINALS, *CALLS, *OTHER_CALLS]

@@ -33,7 +33,7 @@ static uint64_t frame_digest(const uint8_t *data, size_t size, size_t piece)
                 digest = (digest ^ (uint8_t)line.bytes[i]) * 0x100000001b3;
             }
         }
-        assert(buf_size(&frame.in) <= LINE_MAX_BYTES + 2 + piece);
+        assert(buf_size(&frame.in) <= LINE_MAX_BYTES + 4 + piece);
         if (at_end) {
             break;
         }

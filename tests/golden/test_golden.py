@@ -18,6 +18,7 @@ from client import SLOW, Case, Server, need_userns  # noqa: E402
 MASKS = (
     (r"\b\d+(\.\d+)? (us|ms|s)(?=[,\]| ])", "<time>"),
     (r'"version": "\d+\.\d+\.\d+[^"]*"', '"version": "<version>"'),
+    (r"\\n *[~^]+(?=\\n)", ""),  # how much of a line is marked depends on the interpreter
     (r"(CPython|Python) 3\.\d+(\.\d+)?", r"\1 <version>"),
 )
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 ROOMS = ("base", "schema", "rpc", "sandbox", "guest", "tools", "cli")
-MAX_LINES = {".c": 600, ".h": 200, ".py": 600}
+MAX_LINES = {".c": 600, ".h": 250, ".py": 600}
 # Tables and tests are naturally longer.
 LONGER = {"tests/e2e", "tests/escape", "tests/unit"}
 
@@ -14,7 +14,6 @@ FORBIDDEN = {
     r"strcpy|strcat|sprintf|vsprintf|gets": "no bound: use snprintf or buf_",
     r"atoi|atol|atoll|strtol|strtoll|strtoul|strtoull|strtod|atof|sscanf": "use base/parse.h",
     r"alloca|setlocale|system|popen|tmpnam|tempnam|mktemp": "not in this program",
-    r"signal": "use sigaction or signalfd",
 }
 # pid 1 is static and links nothing of ours: its numbers come from the kernel's /proc only.
 NUMBERS_BY_LIBC = "sandbox/init/"

@@ -87,6 +87,23 @@ static void byte_order_mark_crlf_and_blank_lines_are_passed_over(void **)
     frame_done(&frame);
 }
 
+static void line_at_the_limit_passes_however_it_was_cut(void **)
+{
+    static const char bytes[] =
+        "\xEF\xBB\xBF"
+        "12345678\r\n12345678\r\n123456789\r\n";
+    struct frame frame = {};
+    for (size_t i = 0; i + 1 < sizeof bytes; i++) {
+        feed(&frame, bytes + i, 1);
+        if (i == 12 || i == 22) {
+            expect_line(&frame, false, "12345678");
+        } else {
+            expect(&frame, false, i == 33 ? FRAME_TOO_LONG : FRAME_NONE);
+        }
+    }
+    frame_done(&frame);
+}
+
 static void last_line_needs_no_line_feed(void **)
 {
     struct frame frame = {};
@@ -106,6 +123,7 @@ int main(void)
         cmocka_unit_test(endless_line_is_reported_once_and_not_kept),
         cmocka_unit_test(endless_line_is_reported_at_the_end_too),
         cmocka_unit_test(byte_order_mark_crlf_and_blank_lines_are_passed_over),
+        cmocka_unit_test(line_at_the_limit_passes_however_it_was_cut),
         cmocka_unit_test(last_line_needs_no_line_feed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

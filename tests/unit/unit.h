@@ -6,3 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
+/* Skips this test because a feature of the host is missing, and says why. In a strict run, where
+ * SANDPIPER_TEST_REQUIRE names the feature, it fails instead. */
+void unit_skip(const char *feature, const char *why);

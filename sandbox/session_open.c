@@ -1,0 +1,134 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/channel.h"
+#include "sandbox/session.h"
+
+static int send_with_fds(int fd, const struct buf *frame, const int *fds, size_t fd_count)
+{
+    union {
+        char bytes[CMSG_SPACE(4 * sizeof(int))];
+        struct cmsghdr align;
+    } control = {};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf_bytes(frame),
+                        .iov_len = buf_size(frame)};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = CMSG_SPACE(fd_count * sizeof(int))};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+    memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
+    ssize_t size = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (size < 0) {
+        return -errno;
+    }
+    return (size_t)size == buf_size(frame) ? 0 : -EAGAIN;
+}
+
+/* Makes the connections; guest_fds are the guest's ends. */
+static int session_connect(struct box_session *session, int guest_fds[SESSION_GUEST_FDS])
+{
+    int pair[2];
+    int r = fd_socketpair(SOCK_STREAM, pair);
+    if (r < 0) {
+        return r;
+    }
+    session->fd = pair[0];
+    guest_fds[0] = pair[1];
+    for (unsigned i = 0; i < 2; i++) {
+        if (pipe2(pair, O_CLOEXEC) < 0) {
+            return -errno;
+        }
+        session->pipes[i].fd = pair[0];
+        guest_fds[1 + i] = pair[1];
+        /* Ours alone: O_NONBLOCK belongs to this end's description, the guest's is another. */
+        r = fd_set_nonblock(pair[0], true);
+        (void)fcntl(pair[0], F_SETPIPE_SZ, SESSION_PIPE_BYTES);
+        if (r < 0) {
+            return r;
+        }
+    }
+    session->trace_fd = memfd_create("sandpiper-trace", MFD_CLOEXEC);
+    guest_fds[3] = session->trace_fd < 0 ? -1 : fcntl(session->trace_fd, F_DUPFD_CLOEXEC, 3);
+    return guest_fds[3] < 0 ? -errno : 0;
+}
+
+static int session_attach(struct box_session *session)
+{
+    struct loop *loop = session->box->loop;
+    int r = loop_io_add(loop, &session->io, session->fd, EPOLLIN, session_on_io, session);
+    return r ? r : session_output_attach(session);
+}
+
+static int session_ask_zygote(struct box_session *session, const char *name, const int *guest_fds)
+{
+    OWNED(buf_done) struct buf frame = BUF_EMPTY;
+    char tag[16];
+    (void)snprintf(tag, sizeof tag, "%u", session->tag);
+    const struct box_field fields[] = {
+        {"session", 7}, {"name", 4}, {name, strlen(name)}, {"tag", 3}, {tag, strlen(tag)}};
+    int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
+    return r < 0 ? r : send_with_fds(session->box->zygote_fd, &frame, guest_fds, SESSION_GUEST_FDS);
+}
+
+int box_session_open(struct box *box, const char *name, const struct box_session_events *events,
+                     void *arg, struct box_session **ret_session, struct fail *ret_fail)
+{
+    if (box->state != BOX_READY) {
+        return fail_set(ret_fail, ENOTCONN, "the sandbox is not ready");
+    }
+    struct box_session *session = calloc(1, sizeof *session);
+    if (!session) {
+        return fail_set(ret_fail, ENOMEM, "a session");
+    }
+    session->box = box;
+    session->events = events;
+    session->arg = arg;
+    session->fd = -1;
+    session->trace_fd = -1;
+    if (box->last_tag <= 1024) {
+        box->last_tag = WIRE_TAG_ZYGOTE;
+    }
+    session->tag = --box->last_tag;
+    for (unsigned i = 0; i < 2; i++) {
+        session->pipes[i] =
+            (struct session_pipe){.session = session, .stream = (enum box_stream)i, .fd = -1};
+    }
+    int guest_fds[SESSION_GUEST_FDS] = {-1, -1, -1, -1};
+    int r = session_connect(session, guest_fds);
+    r = r ? r : session_attach(session);
+    r = r ? r : session_ask_zygote(session, name, guest_fds);
+    for (unsigned i = 0; i < SESSION_GUEST_FDS; i++) {
+        if (guest_fds[i] >= 0) {
+            (void)close(guest_fds[i]);
+        }
+    }
+    if (r < 0) {
+        loop_io_remove(&session->io);
+        session_output_close(session);
+        if (session->fd >= 0) {
+            (void)close(session->fd);
+        }
+        if (session->trace_fd >= 0) {
+            (void)close(session->trace_fd);
+        }
+        free(session);
+        return fail_set(ret_fail, -r, "open a session");
+    }
+    session->next = box->sessions;
+    box->sessions = session;
+    *ret_session = session;
+    return 0;
+}

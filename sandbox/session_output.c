@@ -1,0 +1,76 @@
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "sandbox/session.h"
+
+enum { SESSION_READS_A_TURN = 8 }; /* then the loop serves the others */
+
+static char read_space[SESSION_READ];
+
+/* Reads what is there, at most limit bytes. Returns false at the pipe's end. */
+static bool pipe_read(struct session_pipe *pipe, size_t limit)
+{
+    while (limit > 0 && pipe->fd >= 0) {
+        size_t want = limit < sizeof read_space ? limit : sizeof read_space;
+        ssize_t size = read(pipe->fd, read_space, want);
+        if (size < 0 && errno == EINTR) {
+            continue;
+        }
+        if (size <= 0) {
+            return size < 0;
+        }
+        limit -= (size_t)size;
+        pipe->session->events->on_output(pipe->session->arg, pipe->stream, read_space,
+                                         (size_t)size);
+    }
+    return true;
+}
+
+static void pipe_close(struct session_pipe *pipe)
+{
+    loop_io_remove(&pipe->io);
+    if (pipe->fd >= 0) {
+        (void)close(take_fd(&pipe->fd));
+    }
+}
+
+static void pipe_on_io(void *arg, uint32_t events)
+{
+    struct session_pipe *pipe = arg;
+    (void)events;
+    if (!pipe_read(pipe, (size_t)SESSION_READS_A_TURN * SESSION_READ)) {
+        pipe_close(pipe);
+    }
+}
+
+void box_session_drain(struct box_session *session)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct session_pipe *pipe = &session->pipes[i];
+        int waiting = 0;
+        /* What is there now and no more: a writer left in the background may never stop. */
+        if (pipe->fd >= 0 && ioctl(pipe->fd, FIONREAD, &waiting) == 0 && waiting > 0) {
+            (void)pipe_read(pipe, (size_t)waiting);
+        }
+    }
+}
+
+int session_output_attach(struct box_session *session)
+{
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < 2; i++) {
+        struct session_pipe *pipe = &session->pipes[i];
+        r = loop_io_add(session->box->loop, &pipe->io, pipe->fd, EPOLLIN, pipe_on_io, pipe);
+    }
+    return r;
+}
+
+void session_output_close(struct box_session *session)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        pipe_close(&session->pipes[i]);
+    }
+}

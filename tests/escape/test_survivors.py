@@ -1,0 +1,107 @@
+"""What code starts ends with its session, whatever it does to stay.
+
+Each way starts one process, which must be there before the reset (the control) and not after it.
+A second session stays alive all the while: it must neither be hit nor serve as a hiding place.
+"""
+import json
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+
+from client import Case, Server, need_userns  # noqa: E402
+
+PRELUDE = pathlib.Path(__file__).with_name("prelude.py").read_text() + """
+import shutil, subprocess, threading
+
+def stay(prepare=None, then=lambda: time.sleep(600)):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if prepare: prepare()
+            then()
+        finally:
+            os._exit(0)
+    return pid
+"""
+
+# name → Python that leaves the number of the process in `pid`
+WAYS = {
+    "plain": "pid = stay()",
+    "session_of_its_own": "pid = stay(os.setsid)",
+    "orphan": "r, w = os.pipe()\nif os.fork() == 0:\n    os.write(w, b'%d' % stay(os.setsid)); os._exit(0)\n"
+              "os.wait(); pid = int(os.read(r, 20))",
+    "ignores_signals": "pid = stay(lambda: [signal.signal(n, signal.SIG_IGN) for n in range(1, 32) "
+                       "if n not in (9, 19)])",
+    "blocks_signals": "pid = stay(lambda: signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)))",
+    "stopped": "pid = stay(); os.kill(pid, signal.SIGSTOP)",
+    "not_dumpable": "pid = stay(lambda: LIBC.prctl(4, 0, 0, 0, 0))",
+    "program_that_it_may_not_read": "shutil.copy(shutil.which('sleep'), '/tmp/unread'); "
+                                    "os.chmod('/tmp/unread', 0o111)\n"
+                                    "pid = subprocess.Popen(['/tmp/unread', '600'], "
+                                    "start_new_session=True).pid",
+    "program_that_is_deleted": "shutil.copy(shutil.which('sleep'), '/tmp/gone')\n"
+                               "pid = subprocess.Popen(['/tmp/gone', '600']).pid; os.unlink('/tmp/gone')",
+    "program_from_memory": "fd = os.memfd_create('p', 0); data = open(shutil.which('sleep'), 'rb').read()\n"
+                           "os.write(fd, data)\n"
+                           "pid = stay(None, lambda: os.execve(fd, ['sleep', '600'], {}))",
+    "lower_soft_limits": "pid = stay(lambda: resource.setrlimit(resource.RLIMIT_MSGQUEUE, "
+                         "(0, resource.getrlimit(resource.RLIMIT_MSGQUEUE)[1])))",
+    "lower_hard_limits": "pid = stay(lambda: [resource.setrlimit(n, (0, 0)) for n in range(16) "
+                         "if n not in (0, 2, 3, 9)])",
+    "subreaper": "pid = stay(lambda: (check(LIBC.prctl(36, 1, 0, 0, 0)), stay(os.setsid)))",
+    "leader_without_threads": "pid = stay(None, lambda: (threading.Thread(target=time.sleep, "
+                              "args=(600,)).start(), LIBC.syscall({'x86_64': 60, 'aarch64': 93}"
+                              "[platform.machine()], 0)))",
+    "threads": "pid = stay(None, lambda: [threading.Thread(target=time.sleep, args=(600,)).start() "
+               "for _ in range(20)] and time.sleep(600))",
+    "vfork": "pid = stay(None, lambda: os.posix_spawn('/bin/sh', ['sh', '-c', 'exec sleep 600'], {}) "
+             "and time.sleep(600))",
+    "grandparents_child": "NR = {'x86_64': 56, 'aarch64': 220}[platform.machine()]\n"
+                          "pid = LIBC.syscall(NR, 0x8000 | 17, 0, 0, 0, 0)\n"
+                          "if pid == 0:\n    LIBC.sleep(600); os._exit(0)",
+    "renames_itself": "pid = stay(lambda: check(LIBC.prctl(15, b'sandpiper-init', 0, 0, 0)))",
+    "busy_forks": "pid = stay(os.setsid, lambda: [time.sleep(0.001) for _ in iter("
+                  "lambda: os.fork() == 0 and os._exit(0) or 1, 0)])",
+    "holds_the_output": "pid = stay(None, lambda: [os.write(1, b'x' * 65536) for _ in iter(int, 1)])",
+}
+
+SEEN = "repr([pid, sorted(int(p) for p in os.listdir('/proc') if p.isdigit())])"
+
+
+class Survivors(Case):
+    @classmethod
+    def setUpClass(cls):
+        need_userns()
+        cls.server = Server()
+        cls.server.must_be_contained()
+        cls.server.python("kept = 1", session="witness")
+
+    @classmethod
+    def tearDownClass(cls):
+        with cls.server:
+            pass
+
+    def look(self, code=""):
+        """What the box holds after code, told by a file: the output may be flooded by then."""
+        self.assert_ok(self.server.python(f"{code}\nopen('/tmp/seen', 'w').write({SEEN})"))
+        return json.loads(self.server.read("/tmp/seen").text)
+
+    def check(self, way):
+        self.assert_ok(self.server.python(PRELUDE, reset=True))
+        before = self.look("pid = 0")[1]
+        pid, running = self.look(way + "\ntime.sleep(0.05)")
+        self.assertIn(pid, running, "the control: it runs, and can be seen")
+        self.assert_ok(self.server.python(PRELUDE, reset=True))
+        after = self.look("pid = 0")[1]
+        self.assertNotIn(pid, after)
+        self.assertEqual(len(after), len(before), f"{before} became {after}")
+        self.assert_prints(self.server.python("print(kept)", session="witness"), "1")
+
+
+for name, code in WAYS.items():
+    setattr(Survivors, f"test_{name}", lambda self, code=code: self.check(code))
+
+if __name__ == "__main__":
+    unittest.main()

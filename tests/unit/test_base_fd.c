@@ -1,0 +1,134 @@
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/temp.h"
+#include "tests/unit/unit.h"
+
+static void moved_descriptor_is_high_and_closes_on_exec(void **)
+{
+    int low = open("/dev/null", O_RDONLY);
+    assert_in_range(low, 3, 9);
+    int high = fd_move_high(low);
+    assert_true(high >= 10);
+    assert_int_equal(fcntl(high, F_GETFD), FD_CLOEXEC);
+    assert_int_equal(fcntl(low, F_GETFD), -1);
+    assert_int_equal(fd_move_high(high), high);
+    (void)close(high);
+    assert_int_equal(fd_move_high(-1), -EBADF);
+}
+
+static void waiting_is_switched_off_and_on(void **)
+{
+    int fds[2];
+    char byte = 0;
+    assert_int_equal(fd_socketpair(SOCK_STREAM, fds), 0);
+    assert_int_equal(fcntl(fds[0], F_GETFD), FD_CLOEXEC);
+    assert_int_equal(fcntl(fds[1], F_GETFD), FD_CLOEXEC);
+    assert_int_equal(fd_set_nonblock(fds[0], true), 0);
+    assert_int_equal(read(fds[0], &byte, 1), -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(fd_set_nonblock(fds[0], false), 0);
+    assert_int_equal(fcntl(fds[0], F_GETFL) & O_NONBLOCK, 0);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    assert_int_equal(fd_set_nonblock(fds[0], true), -EBADF);
+}
+
+static void no_pair_leaves_the_numbers_as_they_were(void **)
+{
+    int fds[2] = {-1, -1};
+    assert_true(fd_socketpair(12345, fds) < 0);
+    assert_int_equal(fds[0], -1);
+    assert_int_equal(fds[1], -1);
+}
+
+/* More than a pipe holds, so that writes come back short while the other end reads. */
+static void all_is_written_in_as_many_writes_as_it_takes(void **)
+{
+    static char block[1 << 20];
+    int fds[2];
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        memset(block, 'x', sizeof block);
+        (void)close(fds[0]);
+        _exit(fd_write_all(fds[1], block, sizeof block) == 0 ? 0 : 1);
+    }
+    (void)close(fds[1]);
+    size_t have = 0;
+    ssize_t n = 0;
+    while ((n = read(fds[0], block, 5000)) > 0) {
+        have += (size_t)n;
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(have, sizeof block);
+    (void)close(fds[0]);
+}
+
+static void write_to_nobody_is_an_error(void **)
+{
+    int fds[2];
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction before;
+    assert_int_equal(sigaction(SIGPIPE, &ignore, &before), 0);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    (void)close(fds[0]);
+    assert_int_equal(fd_write_all(fds[1], "x", 1), -EPIPE);
+    (void)close(fds[1]);
+    assert_int_equal(sigaction(SIGPIPE, &before, NULL), 0);
+}
+
+static void text_that_fills_the_room_is_refused_one_less_fits(void **)
+{
+    struct temp temp;
+    char text[8];
+    temp_make(&temp);
+    temp_file(&temp, "seven", "1234567", 0644);
+    temp_file(&temp, "eight", "12345678", 0644);
+    temp_file(&temp, "none", "", 0644);
+    assert_int_equal(fd_read_text_at(temp.fd, "seven", text, sizeof text), 7);
+    assert_string_equal(text, "1234567");
+    assert_int_equal(fd_read_text_at(temp.fd, "eight", text, sizeof text), -E2BIG);
+    assert_int_equal(fd_read_text_at(temp.fd, "none", text, sizeof text), 0);
+    assert_string_equal(text, "");
+    assert_int_equal(fd_read_text_at(temp.fd, "missing", text, sizeof text), -ENOENT);
+    assert_int_equal(fd_read_text_at(temp.fd, ".", text, sizeof text), -EISDIR);
+    temp_remove(&temp);
+}
+
+static void text_is_written_only_to_what_is_there(void **)
+{
+    struct temp temp;
+    char text[16];
+    temp_make(&temp);
+    temp_file(&temp, "limit", "", 0644);
+    assert_int_equal(fd_write_text_at(temp.fd, "limit", "123"), 0);
+    assert_int_equal(fd_read_text_at(temp.fd, "limit", text, sizeof text), 3);
+    assert_string_equal(text, "123");
+    assert_int_equal(fd_write_text_at(temp.fd, "missing", "123"), -ENOENT);
+    assert_int_equal(faccessat(temp.fd, "missing", F_OK, 0), -1);
+    temp_remove(&temp);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(moved_descriptor_is_high_and_closes_on_exec),
+        cmocka_unit_test(waiting_is_switched_off_and_on),
+        cmocka_unit_test(no_pair_leaves_the_numbers_as_they_were),
+        cmocka_unit_test(all_is_written_in_as_many_writes_as_it_takes),
+        cmocka_unit_test(write_to_nobody_is_an_error),
+        cmocka_unit_test(text_that_fills_the_room_is_refused_one_less_fits),
+        cmocka_unit_test(text_is_written_only_to_what_is_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,165 @@
+#include "sandbox/cgroup.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "tests/unit/temp.h"
+#include "tests/unit/unit.h"
+
+static struct temp temp;
+static struct cgroup cgroup;
+
+static int set_up(void **)
+{
+    temp_make(&temp);
+    return 0;
+}
+
+static int tear_down(void **)
+{
+    temp_remove(&temp);
+    return 0;
+}
+
+/* A group of plain files: what is written can be read, what the kernel would say can be put there. */
+static void make_group(bool unified, unsigned folders)
+{
+    cgroup = (struct cgroup){.name = "group", .folder_count = folders, .unified = unified};
+    for (unsigned i = 0; i < folders; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "%u/group/cgroup.procs", i);
+        temp_file(&temp, name, "", 0644);
+        (void)snprintf(name, sizeof name, "%u", i);
+        cgroup.parent_fds[i] = openat(temp.fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        cgroup.fds[i] = openat(cgroup.parent_fds[i], "group", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(cgroup.fds[i] >= 0);
+    }
+    for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
+        cgroup.controller_fd[i] = -1;
+    }
+    cgroup.controller_fd[CGROUP_MEMORY] = cgroup.fds[0];
+}
+
+static void expect_text(int dir_fd, const char *name, const char *expected)
+{
+    char text[256];
+    assert_true(fd_read_text_at(dir_fd, name, text, sizeof text) >= 0);
+    text[strcspn(text, "\n")] = '\0';
+    assert_string_equal(text, expected);
+}
+
+static void process_joins_each_folder(void **)
+{
+    make_group(false, 2);
+    assert_int_equal(cgroup_attach(&cgroup, 4711), 0);
+    expect_text(temp.fd, "0/group/cgroup.procs", "4711");
+    expect_text(temp.fd, "1/group/cgroup.procs", "4711");
+    assert_int_equal(unlinkat(temp.fd, "1/group/cgroup.procs", 0), 0);
+    assert_true(cgroup_attach(&cgroup, 4711) < 0);
+    cgroup_remove(&cgroup);
+}
+
+static void kill_for_memory_is_told_once(void **)
+{
+    for (unsigned version = 1; version <= 2; version++) {
+        const char *file = version == 2 ? "0/group/memory.events" : "0/group/memory.oom_control";
+        make_group(version == 2, 1);
+        assert_false(cgroup_oom_happened(&cgroup));
+        temp_file(&temp, file, "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n", 0644);
+        assert_false(cgroup_oom_happened(&cgroup));
+        temp_file(&temp, file, "low 0\noom 3\noom_kill 2\n", 0644);
+        assert_true(cgroup_oom_happened(&cgroup));
+        assert_false(cgroup_oom_happened(&cgroup));
+        temp_file(&temp, file, "low 0\noom 4\noom_kill 3\n", 0644);
+        assert_true(cgroup_oom_happened(&cgroup));
+        cgroup_remove(&cgroup);
+        assert_int_equal(unlinkat(temp.fd, file, 0), 0);
+    }
+}
+
+static void highest_mark_is_read_and_unknown_is_nought(void **)
+{
+    make_group(true, 1);
+    assert_int_equal(cgroup_memory_peak(&cgroup), 0);
+    temp_file(&temp, "0/group/memory.peak", "5368709120\n", 0644);
+    assert_true(cgroup_memory_peak(&cgroup) == 5368709120);
+    cgroup.unified = false;
+    assert_int_equal(cgroup_memory_peak(&cgroup), 0);
+    temp_file(&temp, "0/group/memory.max_usage_in_bytes", "4096\n", 0644);
+    assert_int_equal(cgroup_memory_peak(&cgroup), 4096);
+    cgroup.controller_fd[CGROUP_MEMORY] = -1;
+    assert_int_equal(cgroup_memory_peak(&cgroup), 0);
+    assert_false(cgroup_has(&cgroup, CGROUP_MEMORY));
+    cgroup_remove(&cgroup);
+}
+
+static void removed_group_has_nothing_and_may_be_removed_again(void **)
+{
+    make_group(false, 2);
+    assert_int_equal(unlinkat(temp.fd, "0/group/cgroup.procs", 0), 0);
+    assert_int_equal(unlinkat(temp.fd, "1/group/cgroup.procs", 0), 0);
+    assert_true(cgroup_has(&cgroup, CGROUP_MEMORY));
+    cgroup_remove(&cgroup);
+    assert_int_equal(faccessat(temp.fd, "0/group", F_OK, 0), -1);
+    assert_int_equal(faccessat(temp.fd, "1/group", F_OK, 0), -1);
+    assert_false(cgroup_has(&cgroup, CGROUP_MEMORY));
+    cgroup_remove(&cgroup);
+}
+
+/* On the real hierarchy, as far as this user may: what is not available must say why. */
+static void made_group_holds_its_limits_and_goes_without_trace(void **)
+{
+    const struct box_limits limits = {.memory_bytes = 64 << 20, .pids = 17, .cpu_milli = 500};
+    cgroup_make(&cgroup, &limits);
+    for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
+        assert_true(cgroup_has(&cgroup, (enum cgroup_controller)i) || cgroup.why[i][0]);
+    }
+    if (!cgroup_has(&cgroup, CGROUP_MEMORY) || !cgroup_has(&cgroup, CGROUP_PIDS)) {
+        cgroup_remove(&cgroup);
+        unit_skip("cgroup", cgroup.why[CGROUP_MEMORY]);
+    }
+    expect_text(cgroup.controller_fd[CGROUP_PIDS], "pids.max", "17");
+    expect_text(cgroup.controller_fd[CGROUP_MEMORY],
+                cgroup.unified ? "memory.max" : "memory.limit_in_bytes", "67108864");
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (;;) {
+            (void)pause();
+        }
+    }
+    char member[32];
+    (void)snprintf(member, sizeof member, "%d", (int)pid);
+    int attached = cgroup_attach(&cgroup, pid);
+    expect_text(cgroup.controller_fd[CGROUP_PIDS], "cgroup.procs", member);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(attached, 0);
+    assert_false(cgroup_oom_happened(&cgroup));
+    int parent = fcntl(cgroup.parent_fds[0], F_DUPFD_CLOEXEC, 3);
+    char name[sizeof cgroup.name];
+    (void)snprintf(name, sizeof name, "%s", cgroup.name);
+    assert_int_equal(faccessat(parent, name, F_OK, 0), 0);
+    cgroup_remove(&cgroup);
+    assert_int_equal(faccessat(parent, name, F_OK, 0), -1);
+    (void)close(parent);
+}
+
+#define CGROUP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CGROUP_TEST(process_joins_each_folder),
+        CGROUP_TEST(kill_for_memory_is_told_once),
+        CGROUP_TEST(highest_mark_is_read_and_unknown_is_nought),
+        CGROUP_TEST(removed_group_has_nothing_and_may_be_removed_again),
+        CGROUP_TEST(made_group_holds_its_limits_and_goes_without_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,334 @@
+#include "sandbox/filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sandbox/plan.h"
+#include "tests/unit/unit.h"
+
+/* Each row is one raw call, made in a child three times over: without a filter and with one. Where
+ * the filter answers by itself the plain kernel should have said something else, or the row
+ * proves nothing (a container's own filter may stand in between) and is named; where it lets
+ * through, both must say the same. */
+
+enum { NO_FILE = -1, BAD_ADDRESS = 1, ARGUMENTS = 5 };
+
+struct row {
+    const char *what;
+    long number;
+    long arguments[ARGUMENTS];
+    int answer; /* the filter's own errno; 0: let through */
+};
+
+static struct plan_filter names;
+static struct plan_filter arguments;
+static struct plan_filter init;
+
+static int build_all(void **)
+{
+    struct fail fail = {};
+    return filter_build_names(&names, &fail) || filter_build_arguments(&arguments, &fail) ||
+           filter_build_init(&init, &fail);
+}
+
+static int release_all(void **)
+{
+    free(names.program);
+    free(arguments.program);
+    free(init.program);
+    return 0;
+}
+
+static bool install(const struct plan_filter *filter)
+{
+    struct sock_fprog program = {.len = (unsigned short)filter->count, .filter = filter->program};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+enum { NOT_INSTALLED = 254, KILLED = 255 };
+
+/* The errno that the call gives under these filters, or 0. */
+static int try_call(const struct row *row, const struct plan_filter *first,
+                    const struct plan_filter *second)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        if ((first && !install(first)) || (second && !install(second))) {
+            _exit(NOT_INSTALLED);
+        }
+        const long *a = row->arguments;
+        long r = syscall(row->number, a[0], a[1], a[2], a[3], a[4]);
+        if (r == 0 && (row->number == SYS_clone || row->number == SYS_fork)) {
+            _exit(0); /* the new process; its parent says the result */
+        }
+        _exit(r < 0 ? errno : 0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : KILLED;
+}
+
+static void check_rows(const struct row *rows, size_t count, const struct plan_filter *first,
+                       const struct plan_filter *second)
+{
+    for (size_t i = 0; i < count; i++) {
+        int plain = try_call(&rows[i], NULL, NULL);
+        int filtered = try_call(&rows[i], first, second);
+        if (rows[i].answer == 0 && filtered != plain) {
+            fail_msg("%s: %d instead of the kernel's %d", rows[i].what, filtered, plain);
+        }
+        if (rows[i].answer != 0 && filtered != rows[i].answer) {
+            fail_msg("%s: %d instead of %d", rows[i].what, filtered, rows[i].answer);
+        }
+        if (rows[i].answer != 0 && plain == rows[i].answer) {
+            print_message("# %s: proves nothing here, the answer is %d without us\n", rows[i].what,
+                          plain);
+        }
+    }
+}
+
+#define CHECK(rows, first, second) check_rows(rows, sizeof rows / sizeof *rows, first, second)
+
+static void calls_are_refused_by_name(void **)
+{
+    static const struct row rows[] = {
+        {"getpid", SYS_getpid, {}, 0},
+        {"read of nothing", SYS_read, {NO_FILE, 0, 0}, 0},
+        {"openat", SYS_openat, {AT_FDCWD, BAD_ADDRESS, O_RDONLY}, 0},
+        {"kill 0 of oneself", SYS_kill, {0, 0}, 0},
+        {"unshare", SYS_unshare, {0}, EPERM},
+        {"setns", SYS_setns, {NO_FILE, 0}, EPERM},
+        {"ptrace", SYS_ptrace, {0x4206, -1, 0, 0}, EPERM},
+        {"process_vm_readv", SYS_process_vm_readv, {0, 0, 0, 0, 0}, EPERM},
+        {"pidfd_getfd", SYS_pidfd_getfd, {NO_FILE, 0, 0}, EPERM},
+        {"keyctl", SYS_keyctl, {9999}, EPERM},
+        {"request_key", SYS_request_key, {BAD_ADDRESS, 0, 0, 0}, EPERM},
+        {"seccomp", SYS_seccomp, {9999, 0, 0}, EPERM},
+        {"splice", SYS_splice, {NO_FILE, 0, NO_FILE, 0, 1}, EPERM},
+        {"vmsplice", SYS_vmsplice, {NO_FILE, 0, 0, 0}, EPERM},
+        {"tee", SYS_tee, {NO_FILE, NO_FILE, 1, 0}, EPERM},
+        {"name_to_handle_at", SYS_name_to_handle_at, {NO_FILE, BAD_ADDRESS, 0, 0, 0}, EPERM},
+        {"capset", SYS_capset, {BAD_ADDRESS, 0}, EPERM},
+        {"clone3", SYS_clone3, {BAD_ADDRESS, 0}, ENOSYS},
+        {"io_uring_setup", SYS_io_uring_setup, {0, BAD_ADDRESS}, ENOSYS},
+        {"openat2", SYS_openat2, {NO_FILE, BAD_ADDRESS, 0, 0}, ENOSYS},
+        {"open_tree", SYS_open_tree, {NO_FILE, BAD_ADDRESS, 0xffff}, ENOSYS},
+        {"move_mount",
+         SYS_move_mount,
+         {NO_FILE, BAD_ADDRESS, NO_FILE, BAD_ADDRESS, 0xffff},
+         ENOSYS},
+        {"fsopen", SYS_fsopen, {BAD_ADDRESS, 0xffff}, ENOSYS},
+        {"shmget", SYS_shmget, {0, 0, 0}, ENOSYS},
+        {"msgget", SYS_msgget, {1, 0}, ENOSYS},
+        {"mq_unlink", SYS_mq_unlink, {BAD_ADDRESS}, ENOSYS},
+        {"personality as it is", SYS_personality, {0xffffffff}, 0},
+        {"personality without address randomisation", SYS_personality, {0x0040000}, ENOSYS},
+        {"a number that no kernel has", 100000, {}, 0},
+    };
+    CHECK(rows, &names, NULL);
+}
+
+static void pid_1_may_do_a_little_more(void **)
+{
+    static const struct row rows[] = {
+        {"openat2", SYS_openat2, {NO_FILE, BAD_ADDRESS, 0, 0}, 0},
+        {"seccomp", SYS_seccomp, {9999, 0, 0}, 0},
+        {"getpid", SYS_getpid, {}, 0},
+        {"unshare", SYS_unshare, {0}, EPERM},
+        {"setns", SYS_setns, {NO_FILE, 0}, EPERM},
+        {"clone3", SYS_clone3, {BAD_ADDRESS, 0}, ENOSYS},
+        {"splice", SYS_splice, {NO_FILE, 0, NO_FILE, 0, 1}, EPERM},
+    };
+    CHECK(rows, &init, NULL);
+}
+
+static void no_namespace_is_made_by_clone(void **)
+{
+    static const struct row rows[] = {
+        {"clone", SYS_clone, {SIGCHLD}, 0},
+        {"fork", SYS_fork, {}, 0},
+        /* CLONE_SIGHAND without CLONE_VM: the kernel's EINVAL comes before its look at privileges */
+        {"clone NEWNS", SYS_clone, {CLONE_NEWNS | CLONE_SIGHAND}, EPERM},
+        {"clone NEWUSER", SYS_clone, {CLONE_NEWUSER | CLONE_SIGHAND}, EPERM},
+        {"clone NEWPID", SYS_clone, {CLONE_NEWPID | CLONE_SIGHAND}, EPERM},
+        {"clone NEWNET", SYS_clone, {CLONE_NEWNET | CLONE_SIGHAND}, EPERM},
+        {"clone NEWIPC", SYS_clone, {CLONE_NEWIPC | CLONE_SIGHAND}, EPERM},
+        {"clone NEWUTS", SYS_clone, {CLONE_NEWUTS | CLONE_SIGHAND}, EPERM},
+        {"clone NEWCGROUP", SYS_clone, {CLONE_NEWCGROUP | CLONE_SIGHAND}, EPERM},
+        {"clone PTRACE", SYS_clone, {CLONE_PTRACE | CLONE_SIGHAND}, EPERM},
+        {"clone SIGHAND alone", SYS_clone, {CLONE_SIGHAND}, 0},
+    };
+    CHECK(rows, &names, &arguments);
+}
+
+static void descriptors_send_no_signals_and_type_no_keys(void **)
+{
+    static const struct row rows[] = {
+        {"ioctl FIONREAD", SYS_ioctl, {NO_FILE, FIONREAD, 0}, 0},
+        {"ioctl TIOCGWINSZ", SYS_ioctl, {NO_FILE, TIOCGWINSZ, 0}, 0},
+        {"ioctl TIOCSTI", SYS_ioctl, {NO_FILE, TIOCSTI, 0}, EPERM},
+        {"ioctl TIOCSTI, high bits set", SYS_ioctl, {NO_FILE, 0x100000000 | TIOCSTI, 0}, EPERM},
+        {"ioctl TIOCLINUX", SYS_ioctl, {NO_FILE, 0x541c, 0}, EPERM},
+        {"ioctl TIOCSCTTY", SYS_ioctl, {NO_FILE, TIOCSCTTY, 0}, EPERM},
+        {"ioctl TIOCSETD", SYS_ioctl, {NO_FILE, TIOCSETD, 0}, EPERM},
+        {"ioctl TIOCCONS", SYS_ioctl, {NO_FILE, TIOCCONS, 0}, EPERM},
+        {"ioctl FIOASYNC", SYS_ioctl, {NO_FILE, FIOASYNC, 0}, EPERM},
+        {"ioctl FIOSETOWN", SYS_ioctl, {NO_FILE, 0x8901, 0}, EPERM},
+        {"fcntl F_GETFL", SYS_fcntl, {NO_FILE, F_GETFL}, 0},
+        {"fcntl F_GETOWN", SYS_fcntl, {NO_FILE, F_GETOWN}, 0},
+        {"fcntl F_SETOWN", SYS_fcntl, {NO_FILE, F_SETOWN, 0}, EPERM},
+        {"fcntl F_SETOWN_EX", SYS_fcntl, {NO_FILE, F_SETOWN_EX, 0}, EPERM},
+        {"fcntl F_SETSIG", SYS_fcntl, {NO_FILE, F_SETSIG, 0}, EPERM},
+        {"fcntl F_SETLEASE", SYS_fcntl, {NO_FILE, F_SETLEASE, 0}, EPERM},
+        {"fcntl F_NOTIFY", SYS_fcntl, {NO_FILE, F_NOTIFY, 0}, EPERM},
+    };
+    CHECK(rows, &names, &arguments);
+}
+
+static void processes_change_only_themselves(void **)
+{
+    static const struct row rows[] = {
+        {"prctl PR_SET_NAME", SYS_prctl, {PR_SET_NAME, (long)"x", 0, 0, 0}, 0},
+        {"prctl PR_SET_PTRACER", SYS_prctl, {PR_SET_PTRACER, 0, 0, 0, 0}, EPERM},
+        {"prctl PR_MCE_KILL", SYS_prctl, {PR_MCE_KILL, 9, 9, 9, 9}, EPERM},
+        {"prctl PR_SET_SECCOMP", SYS_prctl, {PR_SET_SECCOMP, 9, 0, 0, 0}, EPERM},
+        {"prlimit64 of oneself", SYS_prlimit64, {0, 0, 0, 0}, 0},
+        {"prlimit64 of another", SYS_prlimit64, {0x7ffffff0, 0, 0, 0}, EPERM},
+        {"setpriority of oneself", SYS_setpriority, {0, 0, 19}, 0},
+        {"setpriority of another", SYS_setpriority, {0, 0x7ffffff0, 19}, EPERM},
+        {"setpriority of a user", SYS_setpriority, {2, 0x7ffffff0, 19}, EPERM},
+    };
+    CHECK(rows, &names, &arguments);
+}
+
+static void files_get_no_set_ids_and_no_devices(void **)
+{
+    static const struct row rows[] = {
+        {"chmod", SYS_chmod, {BAD_ADDRESS, 0755}, 0},
+        {"chmod sticky", SYS_chmod, {BAD_ADDRESS, 01755}, 0},
+        {"chmod set-user-id", SYS_chmod, {BAD_ADDRESS, 04755}, EPERM},
+        {"chmod set-group-id", SYS_chmod, {BAD_ADDRESS, 02755}, EPERM},
+        {"fchmod", SYS_fchmod, {NO_FILE, 0644}, 0},
+        {"fchmod set-user-id", SYS_fchmod, {NO_FILE, 04000}, EPERM},
+        {"fchmod set-group-id", SYS_fchmod, {NO_FILE, 02000}, EPERM},
+        {"fchmodat", SYS_fchmodat, {NO_FILE, BAD_ADDRESS, 0644}, 0},
+        {"fchmodat both", SYS_fchmodat, {NO_FILE, BAD_ADDRESS, 06000}, EPERM},
+        {"mkdirat", SYS_mkdirat, {NO_FILE, BAD_ADDRESS, 0755}, 0},
+        {"mkdirat set-group-id", SYS_mkdirat, {NO_FILE, BAD_ADDRESS, 02755}, EPERM},
+        {"creat", SYS_creat, {BAD_ADDRESS, 0644}, 0},
+        {"creat set-user-id", SYS_creat, {BAD_ADDRESS, 04755}, EPERM},
+        {"openat create", SYS_openat, {NO_FILE, BAD_ADDRESS, O_CREAT | O_WRONLY, 0644}, 0},
+        {"openat create set-user-id",
+         SYS_openat,
+         {NO_FILE, BAD_ADDRESS, O_CREAT | O_WRONLY, 04755},
+         EPERM},
+        {"openat with a mode that does not count",
+         SYS_openat,
+         {NO_FILE, BAD_ADDRESS, O_RDONLY, 04755},
+         0},
+        {"open create set-group-id", SYS_open, {BAD_ADDRESS, O_CREAT, 02755}, EPERM},
+        {"openat access mode 3", SYS_openat, {NO_FILE, BAD_ADDRESS, O_ACCMODE}, EPERM},
+        {"open access mode 3", SYS_open, {BAD_ADDRESS, O_ACCMODE}, EPERM},
+        {"mknodat a pipe", SYS_mknodat, {NO_FILE, BAD_ADDRESS, S_IFIFO | 0644, 0}, 0},
+        {"mknodat a file", SYS_mknodat, {NO_FILE, BAD_ADDRESS, S_IFREG | 0644, 0}, 0},
+        {"mknodat a device", SYS_mknodat, {-100, (long)"/", S_IFCHR | 0644, 0}, EPERM},
+        {"mknodat a disk", SYS_mknodat, {-100, (long)"/", S_IFBLK | 0644, 0}, EPERM},
+        {"mknodat a set-user-id file", SYS_mknodat, {NO_FILE, BAD_ADDRESS, S_IFREG | 04755}, EPERM},
+    };
+    CHECK(rows, &names, &arguments);
+}
+
+static void sockets_are_of_the_plain_families(void **)
+{
+    static const struct row rows[] = {
+        {"UNIX stream", SYS_socket, {AF_UNIX, SOCK_STREAM, 0}, 0},
+        {"INET stream", SYS_socket, {AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP}, 0},
+        {"INET6 datagram", SYS_socket, {AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, IPPROTO_UDP}, 0},
+        {"INET raw", SYS_socket, {AF_INET, SOCK_RAW, 0}, EPERM},
+        {"INET ICMP", SYS_socket, {AF_INET, SOCK_DGRAM, IPPROTO_ICMP}, EPROTONOSUPPORT},
+        {"INET6 ICMP", SYS_socket, {AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6}, EPROTONOSUPPORT},
+        {"NETLINK", SYS_socket, {AF_NETLINK, SOCK_DGRAM, 0}, EAFNOSUPPORT},
+        {"PACKET", SYS_socket, {AF_PACKET, SOCK_DGRAM, 0}, EAFNOSUPPORT},
+        {"UNIX pair", SYS_socketpair, {AF_UNIX, SOCK_SEQPACKET, 0, BAD_ADDRESS}, 0},
+        {"INET pair", SYS_socketpair, {AF_INET, SOCK_STREAM, 0, BAD_ADDRESS}, EAFNOSUPPORT},
+        {"setsockopt", SYS_setsockopt, {NO_FILE, SOL_SOCKET, SO_REUSEADDR, 0, 0}, 0},
+        {"setsockopt ULP", SYS_setsockopt, {NO_FILE, IPPROTO_TCP, TCP_ULP, 0, 0}, EPERM},
+        {"setsockopt ZEROCOPY", SYS_setsockopt, {NO_FILE, SOL_SOCKET, SO_ZEROCOPY, 0, 0}, EPERM},
+    };
+    CHECK(rows, &names, &arguments);
+}
+
+/* Families and protocols that this kernel may lack: it would then say the same by itself. */
+static void exotic_families_and_protocols_are_refused(void **)
+{
+    for (int family = 0; family < 48; family++) {
+        bool ours = family == AF_UNIX || family == AF_INET || family == AF_INET6;
+        struct row row = {"family", SYS_socket, {family, SOCK_DGRAM, 0}, EAFNOSUPPORT};
+        int answer = try_call(&row, &names, &arguments);
+        assert_int_equal(answer, ours ? try_call(&row, NULL, NULL) : EAFNOSUPPORT);
+        row.arguments[0] |= 0x100000000;
+        answer = try_call(&row, &names, &arguments);
+        assert_true(answer == EAFNOSUPPORT || (ours && answer == 0));
+    }
+    static const int protocols[] = {1, 5, 7, 16, 18, IPPROTO_SCTP, IPPROTO_UDPLITE, IPPROTO_MPTCP};
+    for (unsigned i = 0; i < sizeof protocols / sizeof *protocols; i++) {
+        struct row row = {"protocol", SYS_socket, {AF_INET, SOCK_STREAM, protocols[i]}, 0};
+        assert_int_equal(try_call(&row, &names, &arguments), EPROTONOSUPPORT);
+    }
+}
+
+#ifdef __x86_64__
+/* getpid by the 32-bit gate, whose numbers the filter does not know. */
+static void call_of_another_architecture_kills(void **)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        long r = 20;
+        if (!install(&names)) {
+            _exit(NOT_INSTALLED);
+        }
+        __asm__ volatile("int $0x80" : "+a"(r) : : "memory");
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    /* SIGSEGV: a kernel without the gate */
+    assert_true(WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV);
+    /* getpid by the number that x32 has for it */
+    const struct row row = {"x32 getpid", 0x40000000 | SYS_getpid, {}, 0};
+    assert_int_equal(try_call(&row, &names, NULL), KILLED);
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_are_refused_by_name),
+        cmocka_unit_test(pid_1_may_do_a_little_more),
+        cmocka_unit_test(no_namespace_is_made_by_clone),
+        cmocka_unit_test(descriptors_send_no_signals_and_type_no_keys),
+        cmocka_unit_test(processes_change_only_themselves),
+        cmocka_unit_test(files_get_no_set_ids_and_no_devices),
+        cmocka_unit_test(sockets_are_of_the_plain_families),
+        cmocka_unit_test(exotic_families_and_protocols_are_refused),
+#ifdef __x86_64__
+        cmocka_unit_test(call_of_another_architecture_kills),
+#endif
+    };
+    return cmocka_run_group_tests(tests, build_all, release_all);
+}

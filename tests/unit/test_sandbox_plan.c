@@ -1,0 +1,353 @@
+#include "sandbox/plan.h"
+
+#include <errno.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "sandbox/python.h"
+#include "tests/unit/temp.h"
+#include "tests/unit/unit.h"
+
+static const struct embedded guest[] = {
+    {"driver.py", (const unsigned char *)"pass\n", 5},
+    {"extra.py", (const unsigned char *)"", 0},
+    {},
+};
+static struct plan plan;
+static struct python python;
+static struct box_spec spec;
+
+static int set_up(void **)
+{
+    box_spec_init(&spec);
+    spec.guest = guest;
+    python = (struct python){.path = "/opt/py/bin/python3", .folder_count = 1};
+    (void)snprintf(python.folders[0], PATH_MAX, "/opt/py");
+    return 0;
+}
+
+static int tear_down(void **)
+{
+    plan_done(&plan);
+    return 0;
+}
+
+static void build(void)
+{
+    struct fail fail = {};
+    assert_int_equal(plan_build(&spec, &python, &plan, &fail), 0);
+}
+
+/* The number of steps of a kind; the first one's index. */
+static unsigned steps_of(enum plan_kind kind, unsigned *ret_first)
+{
+    unsigned found = 0;
+    for (unsigned i = plan.step_count; i-- > 0;) {
+        if (plan.steps[i].kind == kind) {
+            *ret_first = i;
+            found++;
+        }
+    }
+    return found;
+}
+
+static const struct plan_step *step_at(enum plan_kind kind, const char *target)
+{
+    for (unsigned i = 0; i < plan.step_count; i++) {
+        const struct plan_step *step = &plan.steps[i];
+        if (step->kind == kind && step->target && strcmp(step->target, target) == 0) {
+            return step;
+        }
+    }
+    return NULL;
+}
+
+static const struct plan_step *expect_step(enum plan_kind kind, const char *target)
+{
+    const struct plan_step *step = step_at(kind, target);
+    if (!step) {
+        fail_msg("no step \"%s\" for %s", plan_kind_name(kind), target);
+    }
+    return step ? step : plan.steps;
+}
+
+static bool has_environment(const char *entry)
+{
+    for (unsigned i = 0; plan.envp[i]; i++) {
+        if (strcmp(plan.envp[i], entry) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each is there once, and comes before the next: capabilities go when all that needs them is done,
+ * the filter last because it would refuse what stands above it. */
+static void confinement_is_whole_and_in_order(void **)
+{
+    static const enum plan_kind order[] = {
+        PLAN_CGROUP_NAMESPACE,
+        PLAN_IDENTITY,
+        PLAN_SESSION,
+        PLAN_HOSTNAME,
+        PLAN_LOOPBACK,
+        PLAN_PRIVATE,
+        PLAN_ROOT,
+        PLAN_UNMOUNT,
+        PLAN_PROC,
+        PLAN_READ_ONLY_ROOT,
+        PLAN_PIVOT,
+        PLAN_NO_NAMESPACES,
+        PLAN_DESCRIPTORS,
+        PLAN_CAPABILITIES,
+        PLAN_DEATH_SIGNAL,
+        PLAN_SECCOMP,
+        PLAN_EXECUTE,
+    };
+    build();
+    unsigned before = 0;
+    for (unsigned i = 0; i < sizeof order / sizeof *order; i++) {
+        unsigned at = 0;
+        assert_int_equal(steps_of(order[i], &at), 1);
+        assert_true(i == 0 || at > before);
+        assert_false(plan.steps[at].optional);
+        before = at;
+    }
+    assert_int_equal(before, plan.step_count - 1);
+}
+
+/* A tree is opened while the host's view and ids reach it, and has its place before the root is
+ * closed. */
+static void each_tree_is_opened_first_and_moved_once(void **)
+{
+    unsigned identity = 0;
+    unsigned root = 0;
+    unsigned closed = 0;
+    build();
+    assert_int_equal(steps_of(PLAN_IDENTITY, &identity), 1);
+    assert_int_equal(steps_of(PLAN_ROOT, &root), 1);
+    assert_int_equal(steps_of(PLAN_READ_ONLY_ROOT, &closed), 1);
+    unsigned opened[PLAN_TREES] = {};
+    unsigned moved[PLAN_TREES] = {};
+    for (unsigned i = 0; i < plan.step_count; i++) {
+        const struct plan_step *step = &plan.steps[i];
+        if (step->kind == PLAN_OPEN_TREE) {
+            assert_true(i < identity);
+            opened[step->slot]++;
+        } else if (step->kind == PLAN_MOVE) {
+            assert_true(i > root && i < closed);
+            moved[step->slot]++;
+        }
+    }
+    assert_in_range(plan.tree_count, 1, PLAN_TREES);
+    for (unsigned i = 0; i < PLAN_TREES; i++) {
+        assert_int_equal(opened[i], i < plan.tree_count);
+        assert_int_equal(moved[i], i < plan.tree_count);
+    }
+}
+
+static void nothing_of_the_host_is_writable_or_brings_set_ids(void **)
+{
+    build();
+    for (unsigned i = 0; i < plan.step_count; i++) {
+        const struct plan_step *step = &plan.steps[i];
+        if (step->kind == PLAN_MOVE) {
+            bool device = strncmp(step->target, "/dev/", 5) == 0;
+            uint64_t needed = MOUNT_ATTR_NOSUID |
+                              (device ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV);
+            assert_int_equal(step->attributes & needed, needed);
+        } else if (step->kind == PLAN_SUBTREE) {
+            uint64_t needed = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+            assert_int_equal(step->attributes & needed, needed);
+        }
+    }
+    assert_null(step_at(PLAN_MOVE, "/home"));
+    assert_null(step_at(PLAN_MOVE, "/root"));
+    assert_null(step_at(PLAN_MOVE, "/etc"));
+    assert_null(step_at(PLAN_MOVE, "/run"));
+    assert_null(step_at(PLAN_MOVE, "/var"));
+}
+
+static void names_of_the_host_are_replaced_by_the_boxs_own(void **)
+{
+    static const char *const files[] = {"/etc/passwd", "/etc/group", "/etc/hosts",
+                                        "/etc/nsswitch.conf", "/etc/resolv.conf"};
+    build();
+    for (unsigned i = 0; i < sizeof files / sizeof *files; i++) {
+        const struct plan_step *step = expect_step(PLAN_FILE, files[i]);
+        assert_int_equal(step->mode, 0444);
+    }
+    const struct plan_step *driver = expect_step(PLAN_FILE, "/run/sandpiper/driver.py");
+    assert_int_equal(driver->content_size, 5);
+    (void)expect_step(PLAN_FILE, "/run/sandpiper/extra.py");
+}
+
+static void workspace_lies_on_the_boxs_disk_when_none_is_named(void **)
+{
+    spec.limits.disk_bytes = 12345678;
+    spec.limits.disk_inodes = 321;
+    build();
+    const struct plan_step *disk = expect_step(PLAN_TMPFS, "/run/disk");
+    assert_string_equal(disk->data, "size=12345678,nr_inodes=321,mode=0755");
+    (void)expect_step(PLAN_SUBTREE, "/work");
+    assert_null(step_at(PLAN_MOVE, "/work"));
+}
+
+static void named_workspace_is_the_only_writable_host_folder(void **)
+{
+    struct temp temp;
+    temp_make(&temp);
+    spec.workspace = temp.path;
+    build();
+    const struct plan_step *work = expect_step(PLAN_MOVE, "/work");
+    assert_string_equal(work->source, temp.path);
+    assert_int_equal(work->attributes, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    assert_false(work->optional);
+    assert_null(step_at(PLAN_SUBTREE, "/work"));
+    unsigned taken = 0;
+    assert_int_equal(steps_of(PLAN_TAKE_TREE, &taken), plan.workspace_idmap ? 1 : 0);
+    for (unsigned i = 0; i < plan.step_count; i++) {
+        const struct plan_step *step = &plan.steps[i];
+        bool writable = step->kind == PLAN_MOVE && !(step->attributes & MOUNT_ATTR_RDONLY);
+        assert_true(!writable || step == work || strncmp(step->target, "/dev/", 5) == 0);
+    }
+    temp_remove(&temp);
+}
+
+static void workspace_that_is_no_folder_is_refused_with_its_name(void **)
+{
+    struct temp temp;
+    struct fail fail = {};
+    char path[PATH_MAX];
+    temp_make(&temp);
+    temp_file(&temp, "file", "", 0644);
+    spec.workspace = temp_path(&temp, "file", path);
+    assert_int_equal(plan_build(&spec, &python, &plan, &fail), -ENOTDIR);
+    assert_non_null(strstr(fail.text, path));
+    spec.workspace = temp_path(&temp, "missing", path);
+    assert_int_equal(plan_build(&spec, &python, &plan, &fail), -ENOENT);
+    assert_non_null(strstr(fail.text, path));
+    temp_remove(&temp);
+}
+
+static void guest_runs_as_an_id_that_owns_nothing(void **)
+{
+    build();
+    if (geteuid() != 0) {
+        assert_int_equal(plan.outside_uid, geteuid());
+    } else if (plan.outside_uid != 0) {
+        assert_true(plan.outside_uid >= 1879048192);
+        assert_int_equal(plan.outside_gid, plan.outside_uid);
+    }
+}
+
+static void environment_is_made_afresh(void **)
+{
+    spec.preload = "json,math";
+    spec.limits.cpu_milli = 1500;
+    (void)snprintf(python.environment, sizeof python.environment, "/opt/env");
+    build();
+    assert_string_equal(plan.argv[0], "/opt/py/bin/python3");
+    assert_string_equal(plan.argv[1], "/run/sandpiper/driver.py");
+    assert_string_equal(plan.argv[2], "json,math");
+    assert_null(plan.argv[3]);
+    assert_true(has_environment("HOME=/tmp/home"));
+    assert_true(has_environment("VIRTUAL_ENV=/opt/env"));
+    assert_true(has_environment("PATH=/opt/env/bin:/usr/local/bin:/usr/bin:/bin"));
+    assert_true(has_environment("OMP_NUM_THREADS=2"));
+}
+
+static void user_packages_are_named_to_the_interpreter(void **)
+{
+    (void)snprintf(python.user_base, sizeof python.user_base, "/srv/user/.local");
+    (void)snprintf(python.folders[python.folder_count++], PATH_MAX,
+                   "/srv/user/.local/lib/python3.11/site-packages");
+    build();
+    assert_true(has_environment("PYTHONUSERBASE=/srv/user/.local"));
+    (void)expect_step(PLAN_MOVE, "/srv/user/.local/lib/python3.11/site-packages");
+    assert_null(step_at(PLAN_MOVE, "/srv/user/.local"));
+    assert_null(step_at(PLAN_MOVE, "/srv/user"));
+}
+
+static void fullest_plan_fits(void **)
+{
+    static struct embedded many[41];
+    static char names[40][16];
+    struct temp temp;
+    temp_make(&temp);
+    spec.workspace = temp.path;
+    for (unsigned i = 0; i < 40; i++) {
+        (void)snprintf(names[i], sizeof names[i], "file%u.py", i);
+        many[i] = (struct embedded){names[i], (const unsigned char *)"", 0};
+    }
+    spec.guest = many;
+    for (python.folder_count = 0; python.folder_count < PYTHON_FOLDERS; python.folder_count++) {
+        (void)snprintf(python.folders[python.folder_count], PATH_MAX, "/opt/py%u",
+                       python.folder_count);
+    }
+    build();
+    /* Trees that this host lacks but another may have: three files of other Pythons, a store, and
+     * six system folders that are no links. */
+    assert_true(plan.tree_count + 20 <= PLAN_TREES);
+    assert_true(plan.step_count + 40 <= PLAN_STEPS);
+    (void)expect_step(PLAN_MOVE, "/work");
+    temp_remove(&temp);
+}
+
+static void each_step_is_printed_on_a_line_with_its_number(void **)
+{
+    struct buf text = BUF_EMPTY;
+    build();
+    assert_int_equal(plan_print(&plan, &text), 0);
+    assert_int_equal(buf_append(&text, "", 1), 0);
+    const char *line = buf_bytes(&text);
+    for (unsigned i = 0; i < plan.step_count; i++) {
+        char start[64];
+        (void)snprintf(start, sizeof start, "%3u  %s", i + 1, plan_kind_name(plan.steps[i].kind));
+        assert_memory_equal(line, start, strlen(start));
+        line = strchr(line, '\n');
+        assert_non_null(line);
+        line++;
+    }
+    assert_int_equal(*line, '\0');
+    assert_non_null(strstr(buf_bytes(&text), "mount tree /usr at /usr read-only nosuid nodev\n"));
+    assert_non_null(strstr(buf_bytes(&text), "mount tree /dev/null at /dev/null nosuid noexec\n"));
+    buf_done(&text);
+}
+
+static void each_kind_has_a_name_of_its_own(void **)
+{
+    for (unsigned i = 0; i < PLAN_KIND_COUNT; i++) {
+        assert_non_null(plan_kind_name((enum plan_kind)i));
+        for (unsigned k = 0; k < i; k++) {
+            assert_string_not_equal(plan_kind_name((enum plan_kind)i),
+                                    plan_kind_name((enum plan_kind)k));
+        }
+    }
+    assert_string_equal(plan_kind_name(PLAN_KIND_COUNT), "?");
+}
+
+#define PLAN_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PLAN_TEST(confinement_is_whole_and_in_order),
+        PLAN_TEST(each_tree_is_opened_first_and_moved_once),
+        PLAN_TEST(nothing_of_the_host_is_writable_or_brings_set_ids),
+        PLAN_TEST(names_of_the_host_are_replaced_by_the_boxs_own),
+        PLAN_TEST(workspace_lies_on_the_boxs_disk_when_none_is_named),
+        PLAN_TEST(named_workspace_is_the_only_writable_host_folder),
+        PLAN_TEST(workspace_that_is_no_folder_is_refused_with_its_name),
+        PLAN_TEST(guest_runs_as_an_id_that_owns_nothing),
+        PLAN_TEST(environment_is_made_afresh),
+        PLAN_TEST(user_packages_are_named_to_the_interpreter),
+        PLAN_TEST(fullest_plan_fits),
+        PLAN_TEST(each_step_is_printed_on_a_line_with_its_number),
+        cmocka_unit_test(each_kind_has_a_name_of_its_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

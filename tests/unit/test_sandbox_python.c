@@ -1,0 +1,306 @@
+#include "sandbox/python.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/unit/temp.h"
+#include "tests/unit/unit.h"
+
+/* Interpreters that are none: a prefix is known by bin/ and the library beside it, and nothing here
+ * is run but scripts. */
+static struct temp temp;
+static struct python python;
+static struct fail failure;
+static char text[PATH_MAX];
+
+static const char *at(const char *name)
+{
+    return temp_path(&temp, name, text);
+}
+
+static void set(const char *name, const char *value)
+{
+    assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
+}
+
+static void make_prefix(const char *prefix, const char *library)
+{
+    char name[512];
+    (void)snprintf(name, sizeof name, "%s/bin/python3.11", prefix);
+    temp_file(&temp, name, "\177ELF", 0755);
+    (void)snprintf(name, sizeof name, "%s/bin/python3", prefix);
+    temp_link(&temp, "python3.11", name);
+    (void)snprintf(name, sizeof name, "%s/%s/os.py", prefix, library);
+    temp_file(&temp, name, "", 0644);
+}
+
+static void make_environment(const char *name, const char *base)
+{
+    char file[512];
+    char content[1024];
+    char target[1024];
+    (void)snprintf(file, sizeof file, "%s/pyvenv.cfg", name);
+    (void)snprintf(content, sizeof content, "home = %s/%s/bin\nversion = 3.11.2\n", temp.path,
+                   base);
+    temp_file(&temp, file, content, 0644);
+    (void)snprintf(file, sizeof file, "%s/bin/python", name);
+    (void)snprintf(target, sizeof target, "%s/%s/bin/python3", temp.path, base);
+    temp_link(&temp, target, file);
+}
+
+static int set_up(void **)
+{
+    temp_make(&temp);
+    make_prefix("py", "lib/python3.11");
+    temp_folder(&temp, "home");
+    set("HOME", at("home"));
+    set("PATH", at("py/bin"));
+    set("VIRTUAL_ENV", NULL);
+    failure = (struct fail){};
+    return 0;
+}
+
+static int tear_down(void **)
+{
+    temp_remove(&temp);
+    return 0;
+}
+
+static void find(const char *chosen)
+{
+    if (python_find(chosen, &python, &failure) != 0) {
+        fail_msg("%s", failure.text);
+    }
+}
+
+static bool shows(const char *name)
+{
+    for (unsigned i = 0; i < python.folder_count; i++) {
+        if (strcmp(python.folders[i], at(name)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void first_of_path_is_taken_with_its_prefix_alone(void **)
+{
+    find(NULL);
+    assert_string_equal(python.path, at("py/bin/python3"));
+    assert_int_equal(python.folder_count, 1);
+    assert_true(shows("py"));
+    assert_string_equal(python.environment, "");
+    assert_string_equal(python.user_base, "");
+}
+
+static void path_is_searched_in_order_and_only_where_it_is_absolute(void **)
+{
+    char path[4 * PATH_MAX];
+    make_prefix("other", "lib64/python3.12");
+    temp_folder(&temp, "empty");
+    temp_file(&temp, "plain/python3", "", 0644); /* not executable */
+    temp_folder(&temp, "folder/python3");
+    (void)snprintf(path, sizeof path, ":py/bin:%s/empty:%s/plain:%s/folder:%s/other/bin:%s/py/bin",
+                   temp.path, temp.path, temp.path, temp.path, temp.path);
+    set("PATH", path);
+    find(NULL);
+    assert_string_equal(python.path, at("other/bin/python3"));
+    find("python3.11");
+    assert_string_equal(python.path, at("other/bin/python3.11"));
+}
+
+static void missing_interpreter_is_named_with_the_flag_that_helps(void **)
+{
+    set("PATH", at("empty"));
+    assert_int_equal(python_find(NULL, &python, &failure), -ENOENT);
+    assert_string_equal(failure.text, "python3 in PATH; name an interpreter with --python PATH");
+    assert_int_equal(python_find(at("none"), &python, &failure), -ENOENT);
+    assert_non_null(strstr(failure.text, at("none")));
+    assert_int_equal(python_find(at("py/bin"), &python, &failure), -ENOENT);
+}
+
+static void relative_choice_is_taken_from_the_working_folder(void **)
+{
+    char before[PATH_MAX];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(temp.path), 0);
+    find("py/bin/python3.11");
+    assert_string_equal(python.path, at("py/bin/python3.11"));
+    assert_int_equal(chdir(before), 0);
+}
+
+static void active_environment_wins_and_brings_its_base(void **)
+{
+    make_prefix("base", "lib/python3.11");
+    make_environment("env", "base");
+    set("VIRTUAL_ENV", at("env"));
+    find(NULL);
+    assert_string_equal(python.path, at("env/bin/python"));
+    assert_string_equal(python.environment, at("env"));
+    assert_true(shows("env"));
+    assert_true(shows("base"));
+    assert_false(shows("py"));
+    find(at("py/bin/python3"));
+    assert_string_equal(python.environment, "");
+}
+
+static void environment_that_is_gone_is_passed_over(void **)
+{
+    set("VIRTUAL_ENV", at("env"));
+    find(NULL);
+    assert_string_equal(python.path, at("py/bin/python3"));
+}
+
+/* python -> python3 -> base, as tools other than venv make them, by relative links. */
+static void environment_with_relative_links_brings_its_base(void **)
+{
+    make_prefix("versions/base", "lib/python3.11");
+    temp_file(&temp, "work/env/pyvenv.cfg", "home = nowhere\n", 0644);
+    temp_link(&temp, "python3", "work/env/bin/python");
+    temp_link(&temp, "../../../versions/base/bin/python3", "work/env/bin/python3");
+    find(at("work/env/bin/python"));
+    assert_string_equal(python.path, at("work/env/bin/python"));
+    assert_string_equal(python.environment, at("work/env"));
+    assert_true(shows("work/env"));
+    assert_true(shows("versions/base"));
+    assert_false(shows("work"));
+}
+
+static void link_in_the_users_folder_does_not_show_that_folder(void **)
+{
+    temp_link(&temp, at("py/bin/python3"), "home/bin/python3");
+    temp_file(&temp, "home/secret", "", 0600);
+    find(at("home/bin/python3"));
+    assert_string_equal(python.path, at("py/bin/python3"));
+    assert_int_equal(python.folder_count, 1);
+    assert_true(shows("py"));
+}
+
+static void relative_link_in_the_users_folder_does_not_show_that_folder(void **)
+{
+    make_prefix("home/pythons/one", "lib/python3.11");
+    temp_link(&temp, "../pythons/one/bin/python3", "home/bin/python3");
+    find(at("home/bin/python3"));
+    assert_string_equal(python.path, at("home/pythons/one/bin/python3"));
+    assert_int_equal(python.folder_count, 1);
+    assert_true(shows("home/pythons/one"));
+}
+
+static void dots_in_the_choice_do_not_reach_the_folders(void **)
+{
+    char chosen[PATH_MAX];
+    (void)snprintf(chosen, sizeof chosen, "%s/home/../py/bin/../bin/./python3", temp.path);
+    find(chosen);
+    assert_string_equal(python.path, at("py/bin/python3"));
+    assert_int_equal(python.folder_count, 1);
+    assert_true(shows("py"));
+}
+
+/* A version's folder that is itself a link: both names are needed, one is in the links' text. */
+static void folder_that_is_a_link_is_shown_under_both_names(void **)
+{
+    make_prefix("pythons/3.11.2", "lib/python3.11");
+    temp_link(&temp, "3.11.2", "pythons/3.11");
+    find(at("pythons/3.11/bin/python3"));
+    assert_string_equal(python.path, at("pythons/3.11/bin/python3"));
+    assert_true(shows("pythons/3.11"));
+    assert_true(shows("pythons/3.11.2"));
+}
+
+static void links_in_a_circle_are_refused(void **)
+{
+    temp_link(&temp, "b", "home/bin/a");
+    temp_link(&temp, "a", "home/bin/b");
+    assert_int_equal(python_find(at("home/bin/a"), &python, &failure), -ENOENT);
+}
+
+static void interpreter_without_its_library_is_refused(void **)
+{
+    temp_file(&temp, "odd/bin/python3", "\177ELF", 0755);
+    temp_folder(&temp, "odd/lib/python3.11");
+    assert_int_equal(python_find(at("odd/bin/python3"), &python, &failure), -ENOENT);
+    assert_non_null(strstr(failure.text, "the standard library of"));
+    assert_non_null(strstr(failure.text, at("odd/bin/python3")));
+}
+
+static void script_is_asked_for_the_interpreter_behind_it(void **)
+{
+    char script[PATH_MAX + 64];
+    (void)snprintf(script, sizeof script, "#!/bin/sh\nprintf %%s %s\n", at("py/bin/python3"));
+    temp_file(&temp, "shims/python3", script, 0755);
+    find(at("shims/python3"));
+    assert_string_equal(python.path, at("py/bin/python3"));
+    assert_int_equal(python.folder_count, 1);
+}
+
+static void script_that_leads_nowhere_is_refused(void **)
+{
+    temp_file(&temp, "shims/silent", "#!/bin/sh\n", 0755);
+    temp_file(&temp, "shims/relative", "#!/bin/sh\nprintf python3\n", 0755);
+    temp_file(&temp, "shims/gone", "#!/bin/sh\nprintf /nowhere/python3\n", 0755);
+    temp_file(&temp, "shims/broken", "#!/nowhere/sh\n", 0755);
+    assert_int_equal(python_find(at("shims/silent"), &python, &failure), -ENOEXEC);
+    assert_int_equal(python_find(at("shims/relative"), &python, &failure), -ENOEXEC);
+    assert_int_equal(python_find(at("shims/gone"), &python, &failure), -ENOEXEC);
+    assert_int_equal(python_find(at("shims/broken"), &python, &failure), -ENOEXEC);
+    assert_non_null(strstr(failure.text, "shims/broken is a script"));
+}
+
+static void user_packages_are_shown_and_nothing_beside_them(void **)
+{
+    temp_file(&temp, "home/.local/lib/python3.11/site-packages/mine.py", "", 0644);
+    temp_file(&temp, "home/.local/share/secret", "", 0600);
+    find(NULL);
+    assert_string_equal(python.user_base, at("home/.local"));
+    assert_true(shows("home/.local/lib/python3.11/site-packages"));
+    assert_false(shows("home/.local"));
+    assert_false(shows("home"));
+}
+
+static void user_packages_of_another_version_are_not_shown(void **)
+{
+    temp_file(&temp, "home/.local/lib/python3.10/site-packages/mine.py", "", 0644);
+    find(NULL);
+    assert_string_equal(python.user_base, "");
+    assert_int_equal(python.folder_count, 1);
+}
+
+static void environment_hides_user_packages(void **)
+{
+    make_environment("env", "py");
+    temp_file(&temp, "home/.local/lib/python3.11/site-packages/mine.py", "", 0644);
+    set("VIRTUAL_ENV", at("env"));
+    find(NULL);
+    assert_string_equal(python.user_base, "");
+    assert_false(shows("home/.local/lib/python3.11/site-packages"));
+}
+
+#define PYTHON_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PYTHON_TEST(first_of_path_is_taken_with_its_prefix_alone),
+        PYTHON_TEST(path_is_searched_in_order_and_only_where_it_is_absolute),
+        PYTHON_TEST(missing_interpreter_is_named_with_the_flag_that_helps),
+        PYTHON_TEST(relative_choice_is_taken_from_the_working_folder),
+        PYTHON_TEST(active_environment_wins_and_brings_its_base),
+        PYTHON_TEST(environment_that_is_gone_is_passed_over),
+        PYTHON_TEST(environment_with_relative_links_brings_its_base),
+        PYTHON_TEST(link_in_the_users_folder_does_not_show_that_folder),
+        PYTHON_TEST(relative_link_in_the_users_folder_does_not_show_that_folder),
+        PYTHON_TEST(dots_in_the_choice_do_not_reach_the_folders),
+        PYTHON_TEST(folder_that_is_a_link_is_shown_under_both_names),
+        PYTHON_TEST(links_in_a_circle_are_refused),
+        PYTHON_TEST(interpreter_without_its_library_is_refused),
+        PYTHON_TEST(script_is_asked_for_the_interpreter_behind_it),
+        PYTHON_TEST(script_that_leads_nowhere_is_refused),
+        PYTHON_TEST(user_packages_are_shown_and_nothing_beside_them),
+        PYTHON_TEST(user_packages_of_another_version_are_not_shown),
+        PYTHON_TEST(environment_hides_user_packages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+#include "tools/content.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "tests/unit/unit.h"
+
+/* RFC 4648, section 10, and bytes that use the alphabet's last characters. */
+static const struct {
+    const char *plain;
+    size_t size;
+    const char *encoded;
+} vectors[] = {
+    {"", 0, ""},
+    {"f", 1, "Zg=="},
+    {"fo", 2, "Zm8="},
+    {"foo", 3, "Zm9v"},
+    {"foob", 4, "Zm9vYg=="},
+    {"fooba", 5, "Zm9vYmE="},
+    {"foobar", 6, "Zm9vYmFy"},
+    {"\0\0\0", 3, "AAAA"},
+    {"\xff\xff\xff", 3, "////"},
+    {"\xfb\xef\xbe", 3, "++++"},
+    {"\xff", 1, "/w=="},
+};
+
+static void vectors_go_both_ways(void **)
+{
+    for (unsigned i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+        struct buf out = BUF_EMPTY;
+        void *bytes = NULL;
+        size_t size = 0;
+        assert_int_equal(content_base64_encode(vectors[i].plain, vectors[i].size, &out), 0);
+        assert_int_equal(buf_size(&out), strlen(vectors[i].encoded));
+        if (buf_size(&out) > 0) {
+            assert_memory_equal(buf_bytes(&out), vectors[i].encoded, buf_size(&out));
+        }
+        assert_int_equal(
+            content_base64_decode(vectors[i].encoded, strlen(vectors[i].encoded), &bytes, &size),
+            0);
+        assert_int_equal(size, vectors[i].size);
+        assert_memory_equal(bytes, vectors[i].plain, size);
+        free(bytes);
+        buf_done(&out);
+    }
+}
+
+static void every_byte_comes_back(void **)
+{
+    unsigned char plain[769];
+    for (size_t i = 0; i < sizeof plain; i++) {
+        plain[i] = (unsigned char)(i * 7 + i / 256);
+    }
+    for (size_t length = sizeof plain - 4; length <= sizeof plain; length++) {
+        struct buf out = BUF_EMPTY;
+        void *bytes = NULL;
+        size_t size = 0;
+        assert_int_equal(buf_append_text(&out, "before"), 0);
+        assert_int_equal(content_base64_encode(plain, length, &out), 0);
+        buf_consume(&out, 6);
+        assert_int_equal(content_base64_decode(buf_bytes(&out), buf_size(&out), &bytes, &size), 0);
+        assert_int_equal(size, length);
+        assert_memory_equal(bytes, plain, length);
+        free(bytes);
+        buf_done(&out);
+    }
+}
+
+static int decode(const char *text, size_t size)
+{
+    char untouched = 0;
+    void *bytes = &untouched;
+    size_t count = 4711;
+    int r = content_base64_decode(text, size, &bytes, &count);
+    if (r < 0) {
+        /* Outputs are written only on success. */
+        assert_ptr_equal(bytes, &untouched);
+        assert_int_equal(count, 4711);
+        return r;
+    }
+    free(bytes);
+    return (int)count;
+}
+
+static void white_space_and_missing_padding_are_passed_over(void **)
+{
+    assert_int_equal(decode(" Z m\r\n8\t= \n", 11), 2);
+    assert_int_equal(decode("Zg", 2), 1);
+    assert_int_equal(decode("Zm8", 3), 2);
+    assert_int_equal(decode("Zg = =", 6), 1);
+    assert_int_equal(decode("\n", 1), 0);
+}
+
+static void what_is_no_base64_is_refused(void **)
+{
+    static const char *const bad[] = {"Z",      "Zm9vY", "=",        "====",    "Z===",
+                                      "Zg=",    "Zg===", "Zm8==",    "Zm9v=",   "Zg==Zg",
+                                      "Zg=g=",  "Zm9-",  "Zm9_",     "Zm9vé",   "Zm,v",
+                                      "Zg==\1", "[]",    "Zm9v\x80", "Zg==Zg=="};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (decode(bad[i], strlen(bad[i])) != -EINVAL) {
+            fail_msg("%s was taken", bad[i]);
+        }
+    }
+    assert_int_equal(decode("Zm9\0", 4), -EINVAL);
+    assert_int_equal(decode("\0", 1), -EINVAL);
+}
+
+static void sizes_read_as_people_write_them(void **)
+{
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } sizes[] = {
+        {0, "0 B"},
+        {999, "999 B"},
+        {1000, "1.0 kB"},
+        {1234, "1.2 kB"},
+        {9949, "9.9 kB"},
+        {9950, "10 kB"},
+        {18000, "18 kB"},
+        {999499, "999 kB"},
+        {999500, "1.0 MB"},
+        {1200000, "1.2 MB"},
+        {UINT64_C(999500000), "1.0 GB"},
+        {UINT64_C(61) * 1000 * 1000 * 1000, "61 GB"},
+        {UINT64_C(2500) * 1000 * 1000 * 1000, "2.5 TB"},
+        {UINT64_MAX, "18446744 TB"},
+    };
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char out[16];
+        assert_string_equal(content_size(sizes[i].bytes, out), sizes[i].text);
+    }
+}
+
+static void blocks_are_as_the_protocol_wants_them(void **)
+{
+    json_t *block = content_text("a\xff", 2);
+    assert_string_equal(json_string_value(json_object_get(block, "type")), "text");
+    assert_string_equal(json_string_value(json_object_get(block, "text")), "a\xEF\xBF\xBD");
+    assert_int_equal(json_object_size(block), 2);
+    json_decref(block);
+    block = content_image("foob", 4, "image/png");
+    assert_string_equal(json_string_value(json_object_get(block, "type")), "image");
+    assert_string_equal(json_string_value(json_object_get(block, "data")), "Zm9vYg==");
+    assert_string_equal(json_string_value(json_object_get(block, "mimeType")), "image/png");
+    json_decref(block);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vectors_go_both_ways),
+        cmocka_unit_test(every_byte_comes_back),
+        cmocka_unit_test(white_space_and_missing_padding_are_passed_over),
+        cmocka_unit_test(what_is_no_base64_is_refused),
+        cmocka_unit_test(sizes_read_as_people_write_them),
+        cmocka_unit_test(blocks_are_as_the_protocol_wants_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,13 @@
+#pragma once
+#include <jansson.h>
+
+#include "tools/workspace.h"
+
+/* Takes images out of the box, one after the other, and makes content blocks of them. */
+
+/* blocks: new, an array, maybe empty; NULL when there is no memory. */
+typedef void (*images_fn)(void *arg, json_t *blocks);
+
+/* paths: lines, borrowed until this returns. What is missing, too large or no image is passed over,
+ * the rest is bounded in number and bytes. Calls fn once, maybe before this returns. */
+void images_take(struct workspace *workspace, const char *paths, images_fn fn, void *arg);
