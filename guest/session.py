@@ -154,9 +154,6 @@ class Session:
         self.line_cache[name] = (len(text), None, lines_of(text), name)
 
     def execute(self, text, name):
-        if self.held:
-            held, self.held = self.held, ()
-            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, held)
         codes, self.flags = language.compile_cell(text, name, self.flags)
         value = None
         for code in codes:
@@ -173,10 +170,13 @@ class Session:
         self.prepare(name, text, fields.get("stdin"))
         started, cpu = clock_gettime_ns(CLOCK_REALTIME_COARSE), process_time_ns()
         result, error = ["result", "status", "ok"], None
+        if self.held:
+            self.release_signals()
         try:
             self.show(result, enter(self.execute, text, name))
         except BaseException as caught:
             error = caught
+        self.hold_signals()
         if getpid() != self.pid:
             self.end_of_fork(error)
         cpu = process_time_ns() - cpu
@@ -265,18 +265,29 @@ class Session:
         flush = load("native").flush
         if flush is not None:
             flush()
-        if "signal" in modules:
-            self.hold_signals()
+
+    def release_signals(self):
+        """Handlers of signals that came since the last cell run now; what they raise has no cell to end."""
+        held, self.held = self.held, ()
+        try:
+            enter(_signal.pthread_sigmask, _signal.SIG_UNBLOCK, held)
+        except BaseException:
+            pass
 
     def hold_signals(self):
-        """A handler of the user's that raises must do so in a cell, not while we read or send a frame."""
-        handled = [
-            number for number in range(1, _signal.NSIG)
-            if number != _signal.SIGINT and callable(_signal.getsignal(number))
-        ]
-        if handled:
-            _signal.pthread_sigmask(_signal.SIG_BLOCK, handled)
-            self.held = handled
+        """A handler of the user's that raises must do so in a cell, not while we report, read or send."""
+        while "signal" in sys.modules:
+            try:
+                handled = [
+                    number for number in range(1, _signal.NSIG)
+                    if number != _signal.SIGINT and callable(_signal.getsignal(number))
+                ]
+                if handled:
+                    self.held = handled
+                    _signal.pthread_sigmask(_signal.SIG_BLOCK, handled)
+                break
+            except BaseException:
+                continue
 
     def end_of_fork(self, error):
         """A child that the cell made with os.fork ran off the end of the cell: it ends here."""
@@ -340,6 +351,7 @@ class Session:
 
     def broken(self, caught):
         """The bookkeeping itself failed (no memory, no descriptors, a hostile object): still one answer."""
+        self.hold_signals()
         try:
             streams.flush()
         except BaseException:
