@@ -46,11 +46,11 @@ static bool message_number(const struct box_message *message, const char *name, 
     return parse_u64(text, ret_value) == 0;
 }
 
-static void session_watch(struct box_session *session)
+static int session_watch(struct box_session *session, link_fn fn)
 {
     struct wire_request request = {
         .op = WIRE_WATCH, .pid = session->pid, .tag = session->tag, .role = WIRE_ROLE_SESSION};
-    (void)link_send(session->box, &request, -1, NULL, NULL);
+    return link_send(session->box, &request, -1, fn, session);
 }
 
 /* Reads what is there now; to nowhere when in is NULL. Returns false at the socket's end. */
@@ -207,7 +207,7 @@ static void session_resumed(struct box_session *session)
     session->memory_bytes = 0;
     session->state = SESSION_READY;
     loop_timer_disarm(&session->timer);
-    session_watch(session);
+    (void)session_watch(session, NULL); /* it is watched as a checkpoint: only its role changes */
     session->events->on_restored(session->arg, &session->end, cell);
 }
 
@@ -385,6 +385,23 @@ size_t box_session_traced(const struct box_session *session, char *text, size_t 
 
 /* --- the control socket --- */
 
+/* Only a watched process gets code: the end of another one would pass unseen. */
+static void session_watched(void *arg, const struct wire_reply *reply, int fd)
+{
+    struct box_session *session = arg;
+    (void)fd;
+    if (reply->error == ECONNRESET) {
+        return; /* the box ends; so does the session, there */
+    }
+    if (reply->error) {
+        session->pid = 0;
+        session_lose(session);
+    } else if (session->state == SESSION_STARTING) {
+        session->state = SESSION_READY;
+        session->events->on_ready(session->arg);
+    }
+}
+
 static void session_hello(struct box_session *session, const struct box_message *message)
 {
     uint64_t pid = 0;
@@ -393,9 +410,9 @@ static void session_hello(struct box_session *session, const struct box_message 
         return;
     }
     session->pid = (pid_t)pid;
-    session->state = SESSION_READY;
-    session_watch(session);
-    session->events->on_ready(session->arg);
+    if (session_watch(session, session_watched) < 0) {
+        session_lose(session);
+    }
 }
 
 static void session_message(struct box_session *session, const struct box_message *message)

@@ -112,9 +112,9 @@ static int timeout(const struct run *run, struct buf *text)
     (void)snprintf(seconds, sizeof seconds, "%g", (double)run->timeout_ms / 1000);
     int r = buf_appendf(text, "timeout: %s s limit", seconds);
     if (r == 0 && has(run, RUN_WHERE)) {
-        const char *how = run->state == RUN_STATE_INTERRUPTED ? "was at"
-                          : run->stuck                        ? "stuck in native code at"
-                                                              : "ignored the interrupt at";
+        const char *how = run->interrupted ? "was at"
+                          : run->stuck     ? "stuck in native code at"
+                                           : "ignored the interrupt at";
         r = buf_appendf(text, "; %s %s", how, text_of(run, RUN_WHERE));
     }
     return r;
@@ -178,6 +178,8 @@ const char *run_state_name(enum run_state state)
         return "restored to before this call";
     case RUN_STATE_RESTORED_EARLIER:
         return "restored";
+    case RUN_STATE_DROPPED:
+        return "not kept (fresh run)";
     case RUN_STATE_LOST:
         return "lost (a fresh interpreter starts, variables are gone, files are kept)";
     case RUN_STATE_ALL_LOST:
@@ -202,7 +204,7 @@ int run_compose_status(const struct run *run, struct buf *text)
 {
     int r = buf_append_text(text, "[");
     r = r ? r : outcome(run, text);
-    bool says_state = run->outcome != RUN_OK || run->was_reset;
+    bool says_state = run->outcome != RUN_OK || run->was_reset || run->fresh;
     if (r == 0 && says_state) {
         r = append_state(run, text);
     }

@@ -27,6 +27,7 @@ enum run_state {
     RUN_STATE_INTERRUPTED,      /* kept, what was finished before the interrupt is there */
     RUN_STATE_RESTORED,         /* to before this run */
     RUN_STATE_RESTORED_EARLIER, /* to after restored_cell: the checkpoint since was lost */
+    RUN_STATE_DROPPED,          /* a fresh run: nothing was to be kept */
     RUN_STATE_LOST,             /* variables are gone, a fresh interpreter comes; files are there */
     RUN_STATE_ALL_LOST,         /* files too */
 };
@@ -60,6 +61,7 @@ struct run {
     size_t stdin_size;
     uint64_t timeout_ms;
     bool reset;
+    bool fresh; /* in an interpreter of its own that is thrown away */
     bool cancelled;
     void (*on_done)(void *arg, struct run *run); /* takes the run: run_free */
     /* The command line's: called with output as it comes instead of keeping it. */
@@ -76,6 +78,7 @@ struct run {
     uint64_t duration_ns;
     unsigned cell;
     unsigned restored_cell;
+    bool interrupted; /* RUN_TIMEOUT: the code gave way to the interrupt */
     bool stuck;       /* RUN_TIMEOUT: no Python code has seen the interrupt */
     bool was_reset;   /* the interpreter was fresh because this run asked for it */
     char before[256]; /* what became of the state since the last answer; empty: nothing */

@@ -82,6 +82,7 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
     *own = (struct call_arg){tools, call};
     run->timeout_ms = timeout_of(tools, arguments);
     run->reset = json_is_true(json_object_get(arguments, "reset"));
+    run->fresh = json_is_true(json_object_get(arguments, "fresh"));
     run->on_done = run_python_done;
     run->arg = own;
     rpc_call_set_data(call, run);

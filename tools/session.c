@@ -49,6 +49,7 @@ struct session {
     unsigned answered;     /* of the run whose outcome is the present state; 0: none */
     unsigned generation;   /* of the box that the state was in */
     bool has_state;        /* some run was answered by the present interpreter */
+    bool transient;        /* for one run: closed and freed with it */
     bool resetting;        /* killed because current asked for a fresh one */
     bool unsent;           /* the interpreter died before current reached it */
     struct output between; /* printed while nothing ran */
@@ -100,16 +101,9 @@ void sessions_free(struct sessions *sessions)
     free(sessions);
 }
 
-static struct session *session_get(struct sessions *sessions, const char *name)
+static struct session *session_new(struct sessions *sessions, const char *name)
 {
-    struct session *session = sessions->list;
-    while (session && strcmp(session->name, name) != 0) {
-        session = session->next;
-    }
-    if (session || sessions->count == LIMIT_SESSIONS) {
-        return session;
-    }
-    session = calloc(1, sizeof *session);
+    struct session *session = sessions->count < LIMIT_SESSIONS ? calloc(1, sizeof *session) : NULL;
     if (session) {
         session->owner = sessions;
         session->queue_end = &session->queue;
@@ -122,6 +116,30 @@ static struct session *session_get(struct sessions *sessions, const char *name)
     return session;
 }
 
+static struct session *session_get(struct sessions *sessions, const char *name)
+{
+    struct session *session = sessions->list;
+    while (session && (session->transient || strcmp(session->name, name) != 0)) {
+        session = session->next;
+    }
+    return session ? session : session_new(sessions, name);
+}
+
+/* Frees a session for one run whose interpreter is gone. */
+static void session_drop(struct session *session)
+{
+    struct session **at = &session->owner->list;
+    while (*at != session) {
+        at = &(*at)->next;
+    }
+    *at = session->next;
+    session->owner->count--;
+    loop_timer_disarm(&session->timer);
+    workspace_wait_cancel(&session->waiter);
+    output_done(&session->between);
+    free(session);
+}
+
 /* --- the end of a run --- */
 
 static void session_done(struct session *session, enum run_outcome outcome, enum run_state state)
@@ -130,7 +148,8 @@ static void session_done(struct session *session, enum run_outcome outcome, enum
     loop_timer_disarm(&session->timer);
     session->current = NULL;
     run->outcome = outcome;
-    run->state = state;
+    run->interrupted = state == RUN_STATE_INTERRUPTED;
+    run->state = run->fresh && state != RUN_STATE_ALL_LOST ? RUN_STATE_DROPPED : state;
     run->duration_ns = run->started_ns ? clock_now_ns() - run->started_ns : 0;
     if (run->cancelled) {
         /* Its answer goes nowhere: the next one tells. */
@@ -482,8 +501,8 @@ static void session_box_ready(void *arg, struct box *box, const struct fail *why
     if (!box) {
         if (session->current) {
             session_refuse(session, why);
-            session_pump(session);
         }
+        session_pump(session);
         return;
     }
     session->generation = workspace_generation(session->owner->workspace);
@@ -493,8 +512,8 @@ static void session_box_ready(void *arg, struct box *box, const struct fail *why
         session->state = SESSION_NONE;
         if (session->current) {
             session_refuse(session, &fail);
-            session_pump(session);
         }
+        session_pump(session);
     }
 }
 
@@ -502,6 +521,17 @@ static void session_start(struct session *session)
 {
     session->state = SESSION_WAITING;
     workspace_wait(session->owner->workspace, &session->waiter, session_box_ready, session);
+}
+
+/* The one run of a transient session is done: what is left of it goes. */
+static void session_retire(struct session *session)
+{
+    if (session->guest) {
+        session->state = SESSION_KILLED;
+        box_session_close(session->guest); /* whose end comes back here */
+    } else if (session->state != SESSION_WAITING) {
+        session_drop(session);
+    }
 }
 
 /* Takes the next run where nothing stands in its way. */
@@ -517,6 +547,9 @@ static void session_pump(struct session *session)
     }
     struct run *run = session->current;
     if (!run) {
+        if (session->transient) {
+            session_retire(session);
+        }
         return;
     }
     if (session->state == SESSION_NONE) {
@@ -550,7 +583,11 @@ void sessions_warm_up(struct sessions *sessions)
 
 int sessions_run(struct sessions *sessions, const char *name, struct run *run)
 {
-    struct session *session = session_get(sessions, name ? name : default_name);
+    struct session *session = run->fresh ? session_new(sessions, "fresh")
+                                         : session_get(sessions, name ? name : default_name);
+    if (session && run->fresh) {
+        session->transient = true;
+    }
     if (!session) {
         return sessions->count == LIMIT_SESSIONS ? -EMFILE : -ENOMEM;
     }

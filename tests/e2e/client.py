@@ -35,7 +35,7 @@ PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "SANDPIPER_LOG")
 
 DURATION = r"\d+(?:\.\d+)? (?:us|ms|s|min)"
 # What may become of the state when its interpreter had to be killed.
-STATES_AFTER_KILL = ("restored to before this call", "reset", "lost")
+STATES_AFTER_KILL = ("restored to before this call",)
 
 
 class ProtocolError(AssertionError):
