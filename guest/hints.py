@@ -83,12 +83,16 @@ def missing_module(session, error):
     distribution = distribution_for(module)
     if "install" in session.options:
         return "install_package with packages=[\"%s\"] makes `import %s` work" % (distribution, module)
+    if distribution == module:
+        return "`%s` is not installed here" % module
     return "`%s` comes with the distribution %s, which is not installed here" % (module, distribution)
 
 
-def syntax(error):
+def syntax(session, error):
     line = (error.text or "").strip()
     if line.startswith(("!pip", "%pip", "pip install", "%conda", "!conda", "!uv")):
+        if "install" in session.options:
+            return "packages are installed by the tool install_package, not by code"
         return "code cannot install packages; `pip` lines belong to a shell, not to Python"
     if line[:1] == "!":
         return "`!command` is notebook syntax; use subprocess.run([...], check=True)"
@@ -103,6 +107,8 @@ def operating_system(error):
     code = error.errno
     if code in (errno.ENOSPC, errno.EDQUOT):
         return "the workspace is full; remove files, or the user can raise --disk"
+    if code == errno.EFBIG:
+        return "no file may be larger than the workspace; the user can raise --disk"
     if code == errno.EAGAIN and isinstance(error, BlockingIOError):
         return "no more processes or threads may be started; the limit is the flag --pids"
     if code in (errno.EMFILE, errno.ENFILE):
@@ -134,7 +140,7 @@ def hint_for(session, error, name, message):
     if isinstance(error, ModuleNotFoundError):
         return missing_module(session, error)
     if isinstance(error, SyntaxError):
-        return syntax(error)
+        return syntax(session, error)
     if isinstance(error, MemoryError):
         return "the memory limit is reached; work in pieces or delete what is not needed (flag --memory)"
     if isinstance(error, RecursionError):

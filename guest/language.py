@@ -6,6 +6,8 @@ TOP_LEVEL_AWAIT = 0x2000
 FUTURES = 0x1FE0000  # all CO_FUTURE_ bits; the same numbers in CPython 3.9 to 3.14
 COROUTINE = 0x80
 TAGS = (("<execute_python>", "</execute_python>"), ("<python>", "</python>"), ("<code>", "</code>"))
+LOOP_USERS = frozenset(("create_task", "ensure_future", "get_running_loop"))
+LOOP_OWNERS = frozenset(("run", "run_until_complete", "run_forever", "Runner"))
 FENCE_NAMES = ("", "python", "py", "python3", "ipython", "pycon", "tool_code")
 
 
@@ -87,3 +89,9 @@ def compile_cell(text, name, flags):
         expression = _ast.Expression(last.value)
         codes.append(compile(expression, name, "eval", flags | TOP_LEVEL_AWAIT, True))
     return codes, flags
+
+
+def wants_loop(code):
+    """Whether a cell without an await starts tasks on the loop of the session, and runs none of its own."""
+    names = code.co_names
+    return not LOOP_USERS.isdisjoint(names) and LOOP_OWNERS.isdisjoint(names)

@@ -58,21 +58,32 @@ class Main(type(sys)):
         return path
 
 
-class PyplotWatch:
-    """In sys.meta_path: pyplot is adopted as soon as the code has imported it, and nothing sooner."""
+def adopt_pyplot():
+    load("figures").adopt(SESSION, sys.modules["matplotlib.pyplot"])
+
+
+def tune():
+    load("display").tune_libraries(sys.modules, SESSION.tuned)
+
+
+class Watch:
+    """In sys.meta_path: what some libraries need, as soon as the code has imported them and not sooner."""
+
+    names = {"matplotlib.pyplot": adopt_pyplot, "numpy": tune, "pandas": tune}
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name != "matplotlib.pyplot":
+        then = cls.names.get(name)
+        if then is None:
             return None
         for finder in sys.meta_path:
             spec = finder.find_spec(name, path, target) if finder is not cls else None
-            if spec is not None:
+            if spec is not None and spec.loader is not None:
                 execute = spec.loader.exec_module
 
                 def exec_module(module):
                     execute(module)
-                    load("figures").adopt(SESSION, module)
+                    then()
 
                 spec.loader.exec_module = exec_module
                 return spec
@@ -144,13 +155,10 @@ class Session:
         self.line_cache[name] = (len(text), None, lines_of(text), name)
 
     def execute(self, text, name):
-        if self.held:
-            held, self.held = self.held, ()
-            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, held)
         codes, self.flags = language.compile_cell(text, name, self.flags)
         value = None
         for code in codes:
-            if code.co_flags & language.COROUTINE:
+            if code.co_flags & language.COROUTINE or language.wants_loop(code):
                 return load("awaiting").run(self, codes)
         for code in codes:
             value = eval(code, self.namespace)
@@ -163,10 +171,13 @@ class Session:
         self.prepare(name, text, fields.get("stdin"))
         started, cpu = clock_gettime_ns(CLOCK_REALTIME_COARSE), process_time_ns()
         result, error = ["result", "status", "ok"], None
+        if self.held:
+            self.release_signals()
         try:
             self.show(result, enter(self.execute, text, name))
         except BaseException as caught:
             error = caught
+        self.hold_signals()
         if getpid() != self.pid:
             self.end_of_fork(error)
         cpu = process_time_ns() - cpu
@@ -255,20 +266,29 @@ class Session:
         flush = load("native").flush
         if flush is not None:
             flush()
-        if "pandas" in modules or "numpy" in modules:
-            load("display").tune_libraries(modules, self.tuned)
-        if "signal" in modules:
-            self.hold_signals()
+
+    def release_signals(self):
+        """Handlers of signals that came since the last cell run now; what they raise has no cell to end."""
+        held, self.held = self.held, ()
+        try:
+            enter(_signal.pthread_sigmask, _signal.SIG_UNBLOCK, held)
+        except BaseException:
+            pass
 
     def hold_signals(self):
-        """A handler of the user's that raises must do so in a cell, not while we read or send a frame."""
-        handled = [
-            number for number in range(1, _signal.NSIG)
-            if number != _signal.SIGINT and callable(_signal.getsignal(number))
-        ]
-        if handled:
-            _signal.pthread_sigmask(_signal.SIG_BLOCK, handled)
-            self.held = handled
+        """A handler of the user's that raises must do so in a cell, not while we report, read or send."""
+        while "signal" in sys.modules:
+            try:
+                handled = [
+                    number for number in range(1, _signal.NSIG)
+                    if number != _signal.SIGINT and callable(_signal.getsignal(number))
+                ]
+                if handled:
+                    self.held = handled
+                    _signal.pthread_sigmask(_signal.SIG_BLOCK, handled)
+                break
+            except BaseException:
+                continue
 
     def end_of_fork(self, error):
         """A child that the cell made with os.fork ran off the end of the cell: it ends here."""
@@ -332,6 +352,7 @@ class Session:
 
     def broken(self, caught):
         """The bookkeeping itself failed (no memory, no descriptors, a hostile object): still one answer."""
+        self.hold_signals()
         try:
             streams.flush()
         except BaseException:
@@ -401,11 +422,10 @@ def prepare(options):
     sys.argv[:] = [""]
     sys.path.insert(0, "")
     builtins.display = display
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is not None:
-        load("figures").adopt(SESSION, pyplot)
-    else:
-        sys.meta_path.insert(0, PyplotWatch)
+    sys.meta_path.insert(0, Watch)
+    for name, then in Watch.names.items():
+        if name in sys.modules:  # by --preload
+            then()
     reseed()
     confine = load("native").confine
     if confine is not None:

@@ -18,7 +18,8 @@ PREAMBLE = """def _define(source, name, line, flags):
         pass
 
 """
-written = {"count": -1, "path": None}
+CELLS_FD = 70  # behind the number of session.py
+written = {"count": -1}
 
 
 def main_file(caller, sources):
@@ -99,22 +100,13 @@ def definitions(sources):
 
 
 def definitions_file(sources):
-    if written["count"] == len(sources):
-        return written["path"]
-    folder = os.environ.get("TMPDIR", "/tmp")
-    path = "%s/.cells-%d-%d.py" % (folder, os.getpid(), len(sources))
-    text = "\n".join(definitions(sources)) + "\n"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(fd, "w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
-    if written["path"]:
-        remove(written["path"])
-    written.update(count=len(sources), path=path)
-    return path
-
-
-def remove(path):
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
+    """A file without a name, so that nothing is left behind; children reach it through this process."""
+    if written["count"] != len(sources):
+        text = "\n".join(definitions(sources)) + "\n"
+        fd = os.memfd_create("cells")
+        with open(fd, "w", encoding="utf-8", errors="replace", closefd=False) as file:
+            file.write(text)
+        os.dup2(fd, CELLS_FD, False)
+        os.close(fd)
+        written["count"] = len(sources)
+    return "/proc/%d/fd/%d" % (os.getpid(), CELLS_FD)

@@ -3,18 +3,43 @@
 stdout is written line by line, as on a terminal, so that its order with what C code and children
 write is right and a call that is killed has shown all it printed. A flood of lines goes over to
 blocks. stdout is also flushed before stderr is written and before a child process starts.
+
+The two pipes carry no common order. So where Python code changes from one to the other, it waits until
+the server has read what is in the first: some ten microseconds, and not at all in a call in which the
+server once was not quick enough.
 """
 import os
 import sys
 from _io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
-from time import monotonic
+from time import monotonic, sleep
 
 SPARE = 65  # our own duplicates of the pipes, from which a closed 1 or 2 is made again
 NULL_FD = 68
 LINES_MAX = 1000  # of one call, that are written one by one
 BLOCK_S = 0.02  # after that, the longest that a line waits for the next one
+SWITCH_S = 0.005  # the longest that a change of stream waits for the server
+FIONREAD, NOTHING = 0x541B, bytes(4)
 inodes = {}
 stdin_stale = False
+order = {"last": 1, "wait": True}
+
+
+def turn_to(target):
+    """Called before a write to 1 or 2, when the other was written last."""
+    other, order["last"] = order["last"], target
+    if not order["wait"]:
+        return
+    try:
+        from fcntl import ioctl
+
+        end = monotonic() + SWITCH_S
+        while ioctl(other, FIONREAD, NOTHING) != NOTHING:
+            sleep(0.00001)
+            if monotonic() > end:
+                order["wait"] = False
+                break
+    except (ImportError, OSError):
+        order["wait"] = False
 
 
 class Lines(BufferedWriter):
@@ -26,6 +51,8 @@ class Lines(BufferedWriter):
     def flush(self):
         if self.left > 0:
             self.left -= 1
+            if order["last"] != 1:
+                turn_to(1)
             BufferedWriter.flush(self)
         elif monotonic() - self.flushed > BLOCK_S:
             BufferedWriter.flush(self)
@@ -53,6 +80,8 @@ class Error(TextIOWrapper):
             out.flush()
         except (OSError, ValueError):
             pass
+        if order["last"] != 2:
+            turn_to(2)
         return TextIOWrapper.write(self, text)
 
 
@@ -157,6 +186,7 @@ def renew():
         make_out()
     elif out.buffer.left != LINES_MAX:
         out.buffer.left = LINES_MAX
+        order.update(last=1, wait=True)
     if err.closed or "stderr" not in names:
         make_err()
     if stdin_stale or stdin.closed or "stdin" not in names:

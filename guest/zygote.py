@@ -14,7 +14,9 @@ import _socket
 CONTROL_FD = 3
 IDLE_S = 0.02  # the first call of the first session should not have to share the processor with us
 AT_ONCE_S = 1e-6
-WARM = ("checkpoint", "changes", "native", "display", "outcome", "trace", "hints", "forms", "images", "figures", "spawn")
+WARM = (  # in the order of likely need
+    "changes", "checkpoint", "native", "display", "outcome", "trace", "hints", "forms", "images", "figures", "spawn",
+)
 frames = load("frames")
 
 

@@ -1,4 +1,5 @@
 """Cells as language: values, namespace, await, fences, stdin, spawned processes."""
+import os
 import textwrap
 
 from base import GuestCase, each_python
@@ -52,6 +53,10 @@ class Cells(GuestCase):
         self.run_ok("t = asyncio.ensure_future(w())\nawait asyncio.sleep(0)")
         self.assertEqual(self.value("await q.get()"), "1")
 
+    def test_tasks_start_without_an_await(self):
+        self.run_ok("import asyncio\nhits = []\nasync def w(): hits.append(1)\nt = asyncio.create_task(w())")
+        self.assertEqual(self.value("await t\nhits"), "[1]")
+
     def test_future_flags_are_kept(self):
         self.run_ok("from __future__ import annotations")
         self.assertEqual(self.value("def f(x: Undefined): pass\nf.__annotations__"), "{'x': 'Undefined'}")
@@ -100,6 +105,8 @@ class Cells(GuestCase):
             code = "with mp.get_context('%s').Pool(2) as p: r = p.map(square, [1, 2])\nr"
             reply = self.run_ok(code % method)
             self.assertEqual((reply.value, reply.out), ("[11, 14]", ""), method)
+        left = [name for name in os.listdir(self.guest.folder.name + "/.tmp") if "cells" in name]
+        self.assertEqual(left, [])
 
     def test_definitions_made_after_a_spawn(self):
         self.run_ok("import multiprocessing as mp\ndef f(x): return x + 1")
