@@ -41,16 +41,16 @@ enum plan_kind {
 };
 
 struct plan_step {
-    enum plan_kind kind;
     const char *source; /* all strings belong to the plan */
     const char *target;
     const char *data;
     const unsigned char *content;
     size_t content_size;
-    unsigned slot;       /* of a tree */
     uint64_t attributes; /* MOUNT_ATTR_*, mount_setattr(2) */
-    bool optional;       /* a source that is not there is passed over */
+    enum plan_kind kind;
     unsigned mode;
+    unsigned slot; /* of a tree */
+    bool optional; /* a source that is not there is passed over */
 };
 
 enum { PLAN_STEPS = 256, PLAN_TREES = 64 };

@@ -108,7 +108,11 @@ int content_base64_encode(const void *bytes, size_t size, struct buf *out)
         uint32_t group = (uint32_t)in[0] << 16 | (size == 2 ? (uint32_t)in[1] << 8 : 0);
         *at++ = alphabet[group >> 18];
         *at++ = alphabet[group >> 12 & 63];
-        *at++ = size == 2 ? alphabet[group >> 6 & 63] : '=';
+        if (size == 2) {
+            *at++ = alphabet[group >> 6 & 63];
+        } else {
+            *at++ = '=';
+        }
         *at++ = '=';
     }
     buf_commit(out, length);
@@ -121,16 +125,13 @@ static int base64_digit(char c)
     return found ? (int)(found - alphabet) : -1;
 }
 
-int content_base64_decode(const char *text, size_t size, void **ret_bytes, size_t *ret_size)
+/* bytes: room for three where four characters or fewer stand. */
+static int base64_decode(const char *text, size_t size, unsigned char *bytes, size_t *ret_size)
 {
-    defer_free unsigned char *bytes = malloc(size / 4 * 3 + 3);
     size_t count = 0;
     uint32_t group = 0;
     unsigned digits = 0;
     unsigned padding = 0;
-    if (!bytes) {
-        return -ENOMEM;
-    }
     for (size_t i = 0; i < size; i++) {
         if (strchr(" \t\r\n", text[i]) && text[i]) {
             continue;
@@ -162,7 +163,21 @@ int content_base64_decode(const char *text, size_t size, void **ret_bytes, size_
             bytes[count++] = (unsigned char)(group >> 8);
         }
     }
-    *ret_bytes = take_ptr(bytes);
     *ret_size = count;
+    return 0;
+}
+
+int content_base64_decode(const char *text, size_t size, void **ret_bytes, size_t *ret_size)
+{
+    unsigned char *bytes = malloc(size / 4 * 3 + 3);
+    if (!bytes) {
+        return -ENOMEM;
+    }
+    int r = base64_decode(text, size, bytes, ret_size);
+    if (r < 0) {
+        free(bytes);
+        return r;
+    }
+    *ret_bytes = bytes;
     return 0;
 }

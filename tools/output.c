@@ -257,7 +257,7 @@ static int count_marks(const char *bytes, size_t size)
 /* What stands between head and tail. The tail begins at a line's end where one is near, else at a
  * character's, and with the name of its stream where the head's end was another's. */
 static void clean_cut(struct cleaner *cleaner, const struct output *output, const char *tail,
-                      size_t size, uint64_t omitted)
+                      size_t size, unsigned long long omitted)
 {
     const char *newline = memchr(tail, '\n', size < 400 ? size : 400);
     size_t skip = newline ? (size_t)(newline - tail) + 1 : 0;
@@ -267,8 +267,7 @@ static void clean_cut(struct cleaner *cleaner, const struct output *output, cons
     if (buf_size(cleaner->text) > cleaner->line_start) {
         end_line(cleaner);
     }
-    int r = buf_appendf(cleaner->text, "… %llu bytes omitted …\n",
-                        (unsigned long long)(omitted + skip));
+    int r = buf_appendf(cleaner->text, "… %llu bytes omitted …\n", omitted + skip);
     cleaner->failure = cleaner->failure ? cleaner->failure : r;
     cleaner->line_start = buf_size(cleaner->text);
     cleaner->returned = false;

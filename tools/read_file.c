@@ -94,13 +94,13 @@ static void answer_base64(struct read_job *job)
     uint64_t left = size - offset;
     uint64_t length = job->has_bytes && job->length < left ? job->length : left;
     length = length < READ_BASE64_BYTES ? length : READ_BASE64_BYTES;
+    uint64_t end = offset + length;
     int r = content_base64_encode(buf_bytes(&job->content) + offset, (size_t)length, &text);
     if (r == 0 && length < size) {
         r = buf_appendf(&text, "\n[bytes %llu-%llu of %zu", (unsigned long long)offset,
-                        (unsigned long long)(offset + length), size);
-        if (r == 0 && offset + length < size) {
-            r = buf_appendf(&text, "; continue with offset=%llu",
-                            (unsigned long long)(offset + length));
+                        (unsigned long long)end, size);
+        if (r == 0 && end < size) {
+            r = buf_appendf(&text, "; continue with offset=%llu", (unsigned long long)end);
         }
         r = r ? r : buf_append_text(&text, "]\n");
     }

@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,7 +51,11 @@ static void no_pair_leaves_the_numbers_as_they_were(void **)
     assert_int_equal(fds[1], -1);
 }
 
-/* More than a pipe holds, so that writes come back short while the other end reads. */
+static void wake(int)
+{
+}
+
+/* More than a pipe holds, and signals: writes come back short, and with EINTR. */
 static void all_is_written_in_as_many_writes_as_it_takes(void **)
 {
     static char block[1 << 20];
@@ -57,6 +63,10 @@ static void all_is_written_in_as_many_writes_as_it_takes(void **)
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
+        struct sigaction action = {.sa_handler = wake};
+        struct itimerval often = {.it_interval.tv_usec = 1000, .it_value.tv_usec = 1000};
+        (void)sigaction(SIGALRM, &action, NULL);
+        (void)setitimer(ITIMER_REAL, &often, NULL);
         memset(block, 'x', sizeof block);
         (void)close(fds[0]);
         _exit(fd_write_all(fds[1], block, sizeof block) == 0 ? 0 : 1);
@@ -64,8 +74,9 @@ static void all_is_written_in_as_many_writes_as_it_takes(void **)
     (void)close(fds[1]);
     size_t have = 0;
     ssize_t n = 0;
-    while ((n = read(fds[0], block, 5000)) > 0) {
+    while ((n = read(fds[0], block, 50000)) > 0) {
         have += (size_t)n;
+        (void)poll(NULL, 0, 3); /* so that signals find the writer waiting */
     }
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -20,6 +20,7 @@ static int ask_below(const char *map, const uid_t *ids, unsigned count)
     assert_int_equal(fd_socketpair(SOCK_STREAM, fds), 0);
     pid_t pid = fork();
     if (pid == 0) {
+        (void)close(fds[0]); /* so that the parent's end is the only one */
         if (unshare(CLONE_NEWUSER) < 0 || write(fds[1], "", 1) != 1 ||
             read(fds[1], &byte, 1) != 1) {
             _exit(NO_NAMESPACE);

@@ -99,6 +99,9 @@ static void first_of_path_is_taken_with_its_prefix_alone(void **)
 static void path_is_searched_in_order_and_only_where_it_is_absolute(void **)
 {
     char path[4 * PATH_MAX];
+    char before[PATH_MAX];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(temp.path), 0);
     make_prefix("other", "lib64/python3.12");
     temp_folder(&temp, "empty");
     temp_file(&temp, "plain/python3", "", 0644); /* not executable */
@@ -110,6 +113,7 @@ static void path_is_searched_in_order_and_only_where_it_is_absolute(void **)
     assert_string_equal(python.path, at("other/bin/python3"));
     find("python3.11");
     assert_string_equal(python.path, at("other/bin/python3.11"));
+    assert_int_equal(chdir(before), 0);
 }
 
 static void missing_interpreter_is_named_with_the_flag_that_helps(void **)
@@ -238,6 +242,9 @@ static void script_is_asked_for_the_interpreter_behind_it(void **)
 
 static void script_that_leads_nowhere_is_refused(void **)
 {
+    char before[PATH_MAX];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(at("py/bin")), 0);
     temp_file(&temp, "shims/silent", "#!/bin/sh\n", 0755);
     temp_file(&temp, "shims/relative", "#!/bin/sh\nprintf python3\n", 0755);
     temp_file(&temp, "shims/gone", "#!/bin/sh\nprintf /nowhere/python3\n", 0755);
@@ -247,6 +254,7 @@ static void script_that_leads_nowhere_is_refused(void **)
     assert_int_equal(python_find(at("shims/gone"), &python, &failure), -ENOEXEC);
     assert_int_equal(python_find(at("shims/broken"), &python, &failure), -ENOEXEC);
     assert_non_null(strstr(failure.text, "shims/broken is a script"));
+    assert_int_equal(chdir(before), 0);
 }
 
 static void user_packages_are_shown_and_nothing_beside_them(void **)

@@ -223,7 +223,8 @@ static void backspace_takes_one_character(void **)
 {
     assert_string_equal(cleaned("abc\b\bd"), "ad\n");
     assert_string_equal(cleaned("a\n\b\bb"), "a\nb\n");
-    assert_string_equal(cleaned("xé\b\b\b\by"), "y\n");
+    assert_string_equal(cleaned("xé\by"), "xy\n");
+    assert_string_equal(cleaned("x€\b\b\by"), "y\n");
     assert_string_equal(cleaned("-\b\\\b|\b/"), "/\n");
 }
 
@@ -258,7 +259,7 @@ static void seam_of_head_and_tail_does_not_show(void **)
     for (unsigned before = 0; before < 8; before++) {
         output_done(&output);
         add_lines(0, HEAD / 16 - 1);
-        add(OUT, "0123456789abcde" + before);
+        add(OUT, &"0123456789abcde"[before]);
         add(OUT, "\033[31mé");
         const char *whole = compose();
         assert_string_equal(strrchr(whole, '\n') - 2, "é\n");
@@ -306,7 +307,7 @@ static void cuts_fall_between_characters(void **)
     for (unsigned i = 0; i < 3; i++) {
         for (unsigned shift = 0; shift < 4; shift++) {
             output_done(&output);
-            add(OUT, "..." + shift % 3);
+            add(OUT, &"..."[shift % 3]);
             for (unsigned k = 0; k < 3 + shift; k++) {
                 add(OUT, "y");
             }
