@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +32,10 @@
 #include "sandbox/child.h"
 #include "sandbox/idmap.h"
 
-enum { ZYGOTE_DEATHS = 8 }; /* by the guest's hand, before the box is given up */
+enum {
+    ZYGOTE_DEATHS = 8, /* by the guest's hand, before the box is given up */
+    REAP_MS = 250,
+};
 
 void box_spec_init(struct box_spec *spec)
 {
@@ -132,15 +136,34 @@ static void box_close(struct box *box)
     buf_done(&box->zygote_in);
 }
 
-/* Kills all processes and waits until they are gone; from here on nothing of the box runs. */
-static void box_reap(struct box *box)
+/* Kills all processes and waits until they are gone; from here on nothing of the box runs. Where
+ * there are many the kernel needs its time: then what is left is the reaper's, because a host gives
+ * us half a second to end. */
+static bool box_reap(struct box *box)
 {
-    if (box->pid > 0) {
-        /* First of all, before anything is said or logged: pid 1 takes the rest with it. */
-        (void)kill(box->pid, SIGKILL);
-        while (waitpid(box->pid, NULL, __WALL) < 0 && errno == EINTR) {
-        }
-        box->pid = 0;
+    if (box->pid <= 0) {
+        return true;
+    }
+    /* First of all, before anything is said or logged: pid 1 takes the rest with it. */
+    (void)kill(box->pid, SIGKILL);
+    struct pollfd ended = {.fd = box->pidfd, .events = POLLIN};
+    bool gone = box->pidfd < 0 || box->reaper_fd < 0 || poll(&ended, 1, REAP_MS) == 1;
+    while (gone && waitpid(box->pid, NULL, __WALL) < 0 && errno == EINTR) {
+    }
+    box->pid = 0;
+    return gone;
+}
+
+static void box_release(struct box *box, bool gone)
+{
+    link_end(box);
+    box_close(box);
+    if (gone) {
+        cgroup_remove(&box->cgroup);
+        reaper_stop(box);
+    } else {
+        cgroup_leave(&box->cgroup);
+        (void)close(take_fd(&box->reaper_fd)); /* which tells it */
     }
 }
 
@@ -150,12 +173,9 @@ static void box_end(struct box *box, const struct fail *why)
         return;
     }
     box->state = BOX_DEAD;
-    box_reap(box);
+    bool gone = box_reap(box);
     session_end_all(box);
-    link_end(box);
-    box_close(box);
-    cgroup_remove(&box->cgroup);
-    reaper_stop(box);
+    box_release(box, gone);
     box->on_state(box->arg, BOX_DEAD, why);
 }
 
@@ -481,11 +501,7 @@ int box_start(struct loop *loop, const struct box_spec *spec, box_state_fn on_st
     child_ends_done(&ends);
     if (r < 0) {
         box->state = BOX_DEAD; /* no on_state: the caller gets the reason here */
-        box_reap(box);
-        link_end(box);
-        box_close(box);
-        cgroup_remove(&box->cgroup);
-        reaper_stop(box);
+        box_release(box, box_reap(box));
         plan_done(&box->plan);
         free(box);
         return r;

@@ -441,6 +441,14 @@ void cgroup_remove(struct cgroup *cgroup)
             (void)poll(NULL, 0, 1);
         }
         sweep_stale(cgroup->parent_fds[i]);
+    }
+    cgroup_leave(cgroup);
+}
+
+void cgroup_leave(struct cgroup *cgroup)
+{
+    for (unsigned i = 0; i < cgroup->folder_count; i++) {
+        release_fd(&cgroup->fds[i]);
         release_fd(&cgroup->parent_fds[i]);
     }
     cgroup->folder_count = 0;

@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import queue
+import select
 import re
 import shutil
 import signal
@@ -121,6 +122,7 @@ class Server:
         self.lines = queue.Queue()
         self.stash = collections.OrderedDict()
         self.last_id = 0
+        self.hang_up = os.pipe()
         self.reading = threading.Event()
         self.reading.set()
         self.reader = threading.Thread(target=self._read, daemon=True)
@@ -131,10 +133,26 @@ class Server:
     # --- lines ---
 
     def _read(self):
-        for line in self.process.stdout:
+        fd, rest = self.process.stdout.fileno(), b""
+        while True:
+            if self.hang_up[0] in select.select([fd, self.hang_up[0]], [], [])[0]:
+                break
             self.reading.wait()
-            self.lines.put(line)
+            data = os.read(fd, 1 << 16)
+            if not data:
+                break
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self.lines.put(line + b"\n")
+        if rest:
+            self.lines.put(rest)
         self.lines.put(None)
+
+    def close_stdout(self):
+        """Not from under the thread that reads it, which would wait for ever."""
+        os.write(self.hang_up[1], b"x")
+        self.reader.join()
+        self.process.stdout.close()
 
     def stop_reading(self):
         """As a host does that hangs: the pipe fills up. One line may still be taken."""

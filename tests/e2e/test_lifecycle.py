@@ -77,7 +77,7 @@ class Ends(Case):
             self.assert_alive(server)
             server.start_call("run_python", code="import time; time.sleep(60)")
             server.look()
-            server.process.stdout.close()
+            server.close_stdout()
             server.start("ping")
             server.close_stdin()
             server.join()
