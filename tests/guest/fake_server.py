@@ -46,6 +46,29 @@ def read_frame(sock):
     return fields[0], found
 
 
+def adopt_orphans():
+    """Sessions and checkpoints are orphans that the sandbox's init would end: here they are ours."""
+    import ctypes
+
+    pr_set_child_subreaper = 36
+    ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
+
+
+def end_orphans():
+    """Kills what is left of a guest; whoever dies leaves its own children to us."""
+    while True:
+        tasks = pathlib.Path("/proc/self/task").glob("*/children")
+        children = [int(pid) for task in tasks for pid in task.read_text().split()]
+        if not children:
+            return
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+adopt_orphans()
+
+
 class Reply:
     def __init__(self, fields, out, err):
         self.fields, self.out, self.err = fields, out, err
@@ -155,4 +178,5 @@ class Guest:
             session.close()
         self.sock.close()
         self.process.wait(WAIT)
+        end_orphans()
         self.folder.cleanup()
