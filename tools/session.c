@@ -20,7 +20,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "base/parse.h"
+#include "tools/outcome.h"
 
 enum session_state {
     SESSION_NONE,
@@ -180,38 +180,12 @@ static void session_kill(void *arg)
     box_session_kill(session->guest);
 }
 
-/* "  File "<cell 7>", line 4 in f" of the handler's lines becomes "<cell 7>:4 source". */
-static void take_where(struct session *session)
-{
-    char text[4096];
-    struct run *run = session->current;
-    (void)box_session_traced(session->guest, text, sizeof text);
-    const char *file = strstr(text, "File \"<cell ");
-    const char *line = file ? strstr(file, "\", line ") : NULL;
-    const char *rest = NULL;
-    uint64_t cell = 0;
-    uint64_t number = 0;
-    run->stuck = strstr(text, "interrupted") == NULL;
-    if (!line || parse_digits(file + strlen("File \"<cell "), &cell, &rest) < 0 ||
-        parse_digits(line + strlen("\", line "), &number, &rest) < 0) {
-        return;
-    }
-    const char *source = cell == run->cell ? run->code : "";
-    for (uint64_t i = 1; i < number && source; i++) {
-        source = strchr(source, '\n');
-        source = source ? source + 1 : NULL;
-    }
-    source = source ? source + strspn(source, " \t") : "";
-    char where[256];
-    int size = snprintf(where, sizeof where, "<cell %u>:%u%s%.*s", (unsigned)cell, (unsigned)number,
-                        *source ? " " : "", (int)strcspn(source, "\n"), source);
-    run_set_part(run, RUN_WHERE, where, size < (int)sizeof where ? (size_t)size : sizeof where - 1);
-}
-
 static void session_traced(void *arg)
 {
     struct session *session = arg;
-    take_where(session);
+    char text[4096];
+    (void)box_session_traced(session->guest, text, sizeof text);
+    outcome_take_trace(session->current, text);
     session_kill(session);
 }
 
@@ -245,47 +219,6 @@ static bool field_is(const struct box_field *field, const char *text)
     return field->size == strlen(text) && memcmp(field->data, text, field->size) == 0;
 }
 
-static const struct {
-    const char *name;
-    enum run_part part;
-    bool repeated;
-} result_parts[] = {
-    {"value", RUN_VALUE, false},
-    {"traceback", RUN_TRACEBACK, false},
-    {"error_type", RUN_ERROR_TYPE, false},
-    {"error_cell", RUN_ERROR_CELL, false},
-    {"error_line", RUN_ERROR_LINE, false},
-    {"where", RUN_WHERE, false},
-    {"hint", RUN_HINT, false},
-    {"file", RUN_FILES, true},
-    {"var", RUN_VARS, true},
-    {"image", RUN_IMAGES, true},
-};
-
-static void take_parts(struct run *run, const struct box_message *message)
-{
-    for (size_t i = 1; i + 1 < message->count; i += 2) {
-        for (unsigned p = 0; p < sizeof result_parts / sizeof *result_parts; p++) {
-            if (field_is(&message->fields[i], result_parts[p].name) &&
-                (result_parts[p].repeated || !run->parts[result_parts[p].part].size)) {
-                run_set_part(run, result_parts[p].part, message->fields[i + 1].data,
-                             message->fields[i + 1].size);
-            }
-        }
-    }
-}
-
-static int take_number(const struct box_message *message, const char *name)
-{
-    struct box_field field;
-    char text[16] = "";
-    uint64_t value = 0;
-    if (box_message_get(message, name, &field) && field.size < sizeof text) {
-        memcpy(text, field.data, field.size);
-    }
-    return parse_u64(text, &value) == 0 && value < 256 ? (int)value : 1;
-}
-
 static void session_on_message(void *arg, const struct box_message *message)
 {
     struct session *session = arg;
@@ -300,12 +233,12 @@ static void session_on_message(void *arg, const struct box_message *message)
     enum run_outcome outcome = RUN_ERROR;
     enum run_state state = RUN_STATE_KEPT;
     (void)box_message_get(message, "status", &status);
-    take_parts(run, message);
+    outcome_take_parts(run, message);
     if (field_is(&status, "ok")) {
         outcome = RUN_OK;
     } else if (field_is(&status, "exit")) {
         outcome = RUN_EXIT;
-        run->code_number = take_number(message, "exit_code");
+        run->code_number = outcome_exit_code(message);
     } else if (field_is(&status, "interrupted")) {
         outcome = timed_out ? RUN_TIMEOUT : RUN_CANCELLED;
         state = RUN_STATE_INTERRUPTED;
@@ -336,49 +269,14 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
     }
 }
 
-static enum run_outcome outcome_of_end(const struct session *session, const struct box_end *end,
-                                       struct run *run)
-{
-    run->code_number = end->code;
-    run->used_bytes = end->used_bytes;
-    run->limit_bytes = end->limit_bytes;
-    switch (end->kind) {
-    case BOX_END_EXIT:
-        return end->code == 97 ? RUN_LOST : RUN_EXIT;
-    case BOX_END_SIGNAL:
-        return RUN_CRASHED;
-    case BOX_END_OOM:
-        return RUN_OOM;
-    case BOX_END_LOST:
-        return RUN_LOST;
-    case BOX_END_KILLED:
-    default:
-        if (session->state != SESSION_KILLED) {
-            return RUN_ENDED;
-        }
-        return run->cancelled ? RUN_CANCELLED : RUN_TIMEOUT;
-    }
-}
-
-static const char *end_text(const struct box_end *end, char out[64])
-{
-    const char *name = end->kind == BOX_END_SIGNAL ? sigabbrev_np(end->code) : NULL;
-    (void)snprintf(out, 64, "%s%s",
-                   name                        ? "SIG"
-                   : end->kind == BOX_END_OOM  ? "out of memory"
-                   : end->kind == BOX_END_EXIT ? "it exited"
-                                               : "it was killed",
-                   name ? name : "");
-    return out;
-}
-
 /* The interpreter died and its checkpoint is the session now. */
 static void session_on_restored(void *arg, const struct box_end *end, unsigned cell)
 {
     struct session *session = arg;
     struct run *run = session->current;
     bool ran = run && session->state >= SESSION_RUNNING && !session->unsent;
-    enum run_outcome outcome = ran ? outcome_of_end(session, end, run) : RUN_OK;
+    enum run_outcome outcome =
+        ran ? outcome_of_end(run, end, session->state == SESSION_KILLED) : RUN_OK;
     bool exact = cell == session->answered;
     char why[64];
     session->state = SESSION_IDLE;
@@ -390,7 +288,7 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
         (void)snprintf(session->before, sizeof session->before,
                        "the interpreter ended between the calls (%s), state restored to after "
                        "<cell %u>",
-                       end_text(end, why), cell);
+                       outcome_end_text(end, why), cell);
     }
     session->answered = cell;
     session_pump(session);
@@ -416,7 +314,8 @@ static void session_on_end(void *arg, const struct box_end *end)
     bool had_state = session->has_state;
     session->unsent = false;
     session->answered = 0;
-    enum run_outcome outcome = run ? outcome_of_end(session, end, run) : RUN_OK;
+    enum run_outcome outcome =
+        run ? outcome_of_end(run, end, session->state == SESSION_KILLED) : RUN_OK;
     session->state = SESSION_NONE;
     if (run && (began || box_ended)) {
         session->has_state = false;

@@ -1,0 +1,112 @@
+#include "tools/outcome.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+
+/* "  File "<cell 7>", line 4 in f" of the handler's lines becomes "<cell 7>:4 source". */
+void outcome_take_trace(struct run *run, const char *text)
+{
+    const char *file = strstr(text, "File \"<cell ");
+    const char *line = file ? strstr(file, "\", line ") : NULL;
+    const char *rest = NULL;
+    uint64_t cell = 0;
+    uint64_t number = 0;
+    run->stuck = strstr(text, "interrupted") == NULL;
+    if (!line || parse_digits(file + strlen("File \"<cell "), &cell, &rest) < 0 ||
+        parse_digits(line + strlen("\", line "), &number, &rest) < 0) {
+        return;
+    }
+    const char *source = cell == run->cell ? run->code : "";
+    for (uint64_t i = 1; i < number && source; i++) {
+        source = strchr(source, '\n');
+        source = source ? source + 1 : NULL;
+    }
+    source = source ? source + strspn(source, " \t") : "";
+    char where[256];
+    int size = snprintf(where, sizeof where, "<cell %u>:%u%s%.*s", (unsigned)cell, (unsigned)number,
+                        *source ? " " : "", (int)strcspn(source, "\n"), source);
+    run_set_part(run, RUN_WHERE, where, size < (int)sizeof where ? (size_t)size : sizeof where - 1);
+}
+
+static bool field_is(const struct box_field *field, const char *text)
+{
+    return field->size == strlen(text) && memcmp(field->data, text, field->size) == 0;
+}
+
+static const struct {
+    const char *name;
+    enum run_part part;
+    bool repeated;
+} result_parts[] = {
+    {"value", RUN_VALUE, false},
+    {"traceback", RUN_TRACEBACK, false},
+    {"error_type", RUN_ERROR_TYPE, false},
+    {"error_cell", RUN_ERROR_CELL, false},
+    {"error_line", RUN_ERROR_LINE, false},
+    {"where", RUN_WHERE, false},
+    {"hint", RUN_HINT, false},
+    {"file", RUN_FILES, true},
+    {"var", RUN_VARS, true},
+    {"image", RUN_IMAGES, true},
+};
+
+void outcome_take_parts(struct run *run, const struct box_message *message)
+{
+    for (size_t i = 1; i + 1 < message->count; i += 2) {
+        for (unsigned p = 0; p < sizeof result_parts / sizeof *result_parts; p++) {
+            if (field_is(&message->fields[i], result_parts[p].name) &&
+                (result_parts[p].repeated || !run->parts[result_parts[p].part].size)) {
+                run_set_part(run, result_parts[p].part, message->fields[i + 1].data,
+                             message->fields[i + 1].size);
+            }
+        }
+    }
+}
+
+int outcome_exit_code(const struct box_message *message)
+{
+    struct box_field field;
+    char text[16] = "";
+    uint64_t value = 0;
+    if (box_message_get(message, "exit_code", &field) && field.size < sizeof text) {
+        memcpy(text, field.data, field.size);
+    }
+    return parse_u64(text, &value) == 0 && value < 256 ? (int)value : 1;
+}
+
+enum run_outcome outcome_of_end(struct run *run, const struct box_end *end, bool killed)
+{
+    run->code_number = end->code;
+    run->used_bytes = end->used_bytes;
+    run->limit_bytes = end->limit_bytes;
+    switch (end->kind) {
+    case BOX_END_EXIT:
+        return end->code == 97 ? RUN_LOST : RUN_EXIT;
+    case BOX_END_SIGNAL:
+        return RUN_CRASHED;
+    case BOX_END_OOM:
+        return RUN_OOM;
+    case BOX_END_LOST:
+        return RUN_LOST;
+    case BOX_END_KILLED:
+    default:
+        if (!killed) {
+            return RUN_ENDED;
+        }
+        return run->cancelled ? RUN_CANCELLED : RUN_TIMEOUT;
+    }
+}
+
+const char *outcome_end_text(const struct box_end *end, char out[64])
+{
+    const char *name = end->kind == BOX_END_SIGNAL ? sigabbrev_np(end->code) : NULL;
+    (void)snprintf(out, 64, "%s%s",
+                   name                        ? "SIG"
+                   : end->kind == BOX_END_OOM  ? "out of memory"
+                   : end->kind == BOX_END_EXIT ? "it exited"
+                                               : "it was killed",
+                   name ? name : "");
+    return out;
+}

@@ -1,0 +1,21 @@
+#pragma once
+#include "sandbox/sandbox.h"
+#include "tools/run.h"
+
+/* What the guest and the box say of a run, put into the run. The guest's words are copied as text and
+ * believed in nothing that the server knows better. */
+
+/* The parts of a "result". */
+void outcome_take_parts(struct run *run, const struct box_message *message);
+
+/* exit_code of a "result"; 1 where it makes no sense. */
+int outcome_exit_code(const struct box_message *message);
+
+/* Where the code hangs, of the lines that box_session_traced() gives. */
+void outcome_take_trace(struct run *run, const char *text);
+
+/* What the end of the process means for the run that it took along. killed: by us. */
+enum run_outcome outcome_of_end(struct run *run, const struct box_end *end, bool killed);
+
+/* "SIGSEGV", "out of memory", …: for an end between the runs. Returns out. */
+const char *outcome_end_text(const struct box_end *end, char out[64]);
