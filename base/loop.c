@@ -213,13 +213,14 @@ int loop_step(struct loop *loop, int timeout_ms)
 
 int loop_run(struct loop *loop)
 {
-    loop->stopped = false;
+    /* Stopped before it ran is stopped: a callback may come while a caller still sets up. */
     while (!loop->stopped) {
         int r = loop_step(loop, -1);
         if (r < 0) {
             return r;
         }
     }
+    loop->stopped = false;
     return loop->code;
 }
 

@@ -39,10 +39,18 @@ def find_confine():
         return None
 
     def confine():
-        none, scopes = bytes(8), (3).to_bytes(8, sys.byteorder)  # abstract sockets and signals
-        fd = call_function(syscall, (CREATE_RULESET, none + none + scopes, 24, 0))
-        if fd < 0:  # before version 6; a right that is refused anyway makes a domain all the same
-            fd = call_function(syscall, (CREATE_RULESET, (64).to_bytes(8, sys.byteorder), 8, 0))
+        refer = REFER.to_bytes(8, sys.byteorder)
+        scopes = (3).to_bytes(8, sys.byteorder)  # abstract sockets and signals, from version 6
+        fd = call_function(syscall, (CREATE_RULESET, refer + bytes(8) + scopes, 24, 0))
+        if fd < 0:
+            fd = call_function(syscall, (CREATE_RULESET, refer, 8, 0))
+        if fd < 0:  # version 1: a right that is refused anyway makes a domain all the same
+            fd = call_function(syscall, (CREATE_RULESET, MAKE_CHAR.to_bytes(8, sys.byteorder), 8, 0))
+        else:
+            root = os.open("/", os.O_PATH)
+            rule = refer + root.to_bytes(4, sys.byteorder)
+            call_function(syscall, (ADD_RULE, fd, PATH_BENEATH, rule, 0))
+            os.close(root)
         if fd >= 0:
             call_function(syscall, (RESTRICT_SELF, fd, 0))
             os.close(fd)
@@ -50,6 +58,7 @@ def find_confine():
     return confine
 
 
-CREATE_RULESET, RESTRICT_SELF = 444, 446  # the same on all architectures
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on all architectures
+PATH_BENEATH, MAKE_CHAR, REFER = 1, 1 << 6, 1 << 13  # every domain refuses REFER that does not allow it
 flush = find_flush()
 confine = find_confine()

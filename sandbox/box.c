@@ -416,6 +416,12 @@ static int clone_failed(int error, struct fail *ret_fail)
     return fail_set(ret_fail, error, "new namespaces for the sandbox%s", remedy);
 }
 
+static int child_go(const struct child_ends *ends)
+{
+    const char go = 1;
+    return write(ends->go[1], &go, 1) == 1 ? 0 : -EPIPE;
+}
+
 static int box_launch(struct box *box, struct child_ends *ends, struct fail *ret_fail)
 {
     int r = make_ends(box, ends, ret_fail);
@@ -453,17 +459,21 @@ static int box_launch(struct box *box, struct child_ends *ends, struct fail *ret
     }
     r = map_ids(box, ret_fail);
     if (r == 0) {
-        r = cgroup_attach(&box->cgroup, box->pid);
-        if (r < 0) {
-            return fail_set(ret_fail, -r, "move the sandbox into its control group");
-        }
         r = loop_io_add(box->loop, &box->pidfd_io, box->pidfd, EPOLLIN, box_on_pidfd, box);
     }
     if (r < 0) {
         return r;
     }
-    char go = 1;
-    return write(ends->go[1], &go, 1) == 1 ? 0 : fail_set(ret_fail, EPIPE, "the sandbox's child");
+    /* Joining a group can take the kernel 15 ms (a grace period of RCU): the child builds its root
+     * meanwhile, and waits for it before anything of the guest runs. */
+    if (child_go(ends) < 0) {
+        return fail_set(ret_fail, EPIPE, "the sandbox's child");
+    }
+    r = cgroup_attach(&box->cgroup, box->pid);
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "move the sandbox into its control group");
+    }
+    return child_go(ends) < 0 ? fail_set(ret_fail, EPIPE, "the sandbox's child") : 0;
 }
 
 static int box_prepare(struct box *box, struct fail *ret_fail)
@@ -471,8 +481,9 @@ static int box_prepare(struct box *box, struct fail *ret_fail)
     int r = python_find(box->spec->python, &box->python, ret_fail);
     r = r ? r : plan_build(box->spec, &box->python, &box->plan, ret_fail);
     if (r == 0) {
-        cgroup_make(&box->cgroup, &box->spec->limits);
+        cgroup_find(&box->cgroup);
         reaper_start(box);
+        cgroup_make(&box->cgroup, &box->spec->limits);
     }
     return r;
 }

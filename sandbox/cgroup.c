@@ -181,35 +181,42 @@ static void sweep_stale(int parent_fd)
     }
 }
 
-/* Makes our folder below the parent; counts it in. Returns its descriptor or -errno. */
-static int make_folder(struct cgroup *cgroup, const char *parent)
+/* Opens a parent that we may write to, once for controllers that are mounted together. Returns its
+ * index in parent_fds or -errno. */
+static int find_parent(struct cgroup *cgroup, const char *parent)
 {
     struct stat wanted;
     defer_close int parent_fd = open_folder(AT_FDCWD, parent);
     if (parent_fd < 0) {
         return parent_fd;
     }
-    if (fstat(parent_fd, &wanted) < 0) {
+    if (fstat(parent_fd, &wanted) < 0 || faccessat(parent_fd, ".", W_OK, AT_EACCESS) < 0) {
         return -errno;
     }
     for (unsigned i = 0; i < cgroup->folder_count; i++) {
         struct stat st;
         if (fstat(cgroup->parent_fds[i], &st) == 0 && st.st_ino == wanted.st_ino &&
             st.st_dev == wanted.st_dev) {
-            return cgroup->fds[i]; /* controllers that are mounted together */
+            return (int)i;
         }
+    }
+    cgroup->fds[cgroup->folder_count] = -1;
+    cgroup->parent_fds[cgroup->folder_count] = take_fd(&parent_fd);
+    return (int)cgroup->folder_count++;
+}
+
+/* Makes our folder below a parent. Returns its descriptor or -errno. */
+static int make_folder(struct cgroup *cgroup, unsigned index)
+{
+    int parent_fd = cgroup->parent_fds[index];
+    if (cgroup->fds[index] >= 0) {
+        return cgroup->fds[index];
     }
     if (mkdirat(parent_fd, cgroup->name, 0755) < 0) {
         return -errno;
     }
-    int fd = open_folder(parent_fd, cgroup->name);
-    if (fd < 0) {
-        (void)unlinkat(parent_fd, cgroup->name, AT_REMOVEDIR);
-        return fd;
-    }
-    cgroup->fds[cgroup->folder_count] = fd;
-    cgroup->parent_fds[cgroup->folder_count++] = take_fd(&parent_fd);
-    return fd;
+    cgroup->fds[index] = open_folder(parent_fd, cgroup->name);
+    return cgroup->fds[index];
 }
 
 static int write_number(int dir_fd, const char *name, uint64_t number)
@@ -310,15 +317,26 @@ static void set_why(struct cgroup *cgroup, enum cgroup_controller controller, co
                    strerror(error));
 }
 
-static void take_controller(struct cgroup *cgroup, enum cgroup_controller controller,
-                            const char *parent, bool unified, const struct box_limits *limits)
+static void find_controller(struct cgroup *cgroup, enum cgroup_controller controller,
+                            const char *parent)
 {
-    int fd = make_folder(cgroup, parent);
+    cgroup->controller_parent[controller] = find_parent(cgroup, parent);
+    if (cgroup->controller_parent[controller] < 0) {
+        set_why(cgroup, controller, "no control group can be made",
+                -cgroup->controller_parent[controller]);
+    }
+}
+
+static void take_controller(struct cgroup *cgroup, enum cgroup_controller controller,
+                            const struct box_limits *limits)
+{
+    int fd = make_folder(cgroup, (unsigned)cgroup->controller_parent[controller]);
     if (fd < 0) {
         set_why(cgroup, controller, "no control group can be made", -fd);
         return;
     }
-    int r = unified ? set_limit_v2(fd, controller, limits) : set_limit_v1(fd, controller, limits);
+    int r = cgroup->unified ? set_limit_v2(fd, controller, limits)
+                            : set_limit_v1(fd, controller, limits);
     if (r < 0) {
         set_why(cgroup, controller, "the control group does not take the limit", -r);
         return;
@@ -332,7 +350,7 @@ static bool join_path(char *out, const char *mount, const char *path)
     return size > 0 && size < PATH_MAX;
 }
 
-void cgroup_make(struct cgroup *cgroup, const struct box_limits *limits)
+void cgroup_find(struct cgroup *cgroup)
 {
     uint32_t random = 0;
     (void)getrandom(&random, sizeof random, 0);
@@ -341,6 +359,7 @@ void cgroup_make(struct cgroup *cgroup, const struct box_limits *limits)
     struct place *place = calloc(1, sizeof *place);
     for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
         cgroup->controller_fd[i] = -1;
+        cgroup->controller_parent[i] = -ENOENT;
         (void)snprintf(cgroup->why[i], sizeof cgroup->why[i], "no %s controller here",
                        controller_names[i]);
     }
@@ -354,7 +373,7 @@ void cgroup_make(struct cgroup *cgroup, const struct box_limits *limits)
     for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
         if (place->v1_mount[i][0] && join_path(parent, place->v1_mount[i], place->v1_path[i])) {
             any_v1 = true;
-            take_controller(cgroup, (enum cgroup_controller)i, parent, false, limits);
+            find_controller(cgroup, (enum cgroup_controller)i, parent);
         }
     }
     if (!any_v1 && place->v2_mount[0] && join_path(parent, place->v2_mount, place->v2_path)) {
@@ -371,13 +390,22 @@ void cgroup_make(struct cgroup *cgroup, const struct box_limits *limits)
                 set_why(cgroup, (enum cgroup_controller)i, "the own control group is not delegated",
                         -r);
             } else {
-                take_controller(cgroup, (enum cgroup_controller)i, parent, true, limits);
+                find_controller(cgroup, (enum cgroup_controller)i, parent);
             }
         }
     }
     free(place);
     if (cgroup->folder_count == 0) {
         cgroup->name[0] = '\0';
+    }
+}
+
+void cgroup_make(struct cgroup *cgroup, const struct box_limits *limits)
+{
+    for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
+        if (cgroup->controller_parent[i] >= 0) {
+            take_controller(cgroup, (enum cgroup_controller)i, limits);
+        }
     }
 }
 
@@ -389,6 +417,9 @@ bool cgroup_has(const struct cgroup *cgroup, enum cgroup_controller controller)
 int cgroup_attach(const struct cgroup *cgroup, pid_t pid)
 {
     for (unsigned i = 0; i < cgroup->folder_count; i++) {
+        if (cgroup->fds[i] < 0) {
+            continue;
+        }
         int r = write_number(cgroup->fds[i], "cgroup.procs", (uint64_t)pid);
         if (r < 0) {
             return r;

@@ -17,15 +17,20 @@ enum { CGROUP_FOLDERS = CGROUP_CONTROLLERS };
 struct cgroup {
     char name[64]; /* of the folder, the same below each parent; empty: there is none */
     int parent_fds[CGROUP_FOLDERS]; /* distinct parent folders */
-    int fds[CGROUP_FOLDERS];        /* the folder below each */
+    int fds[CGROUP_FOLDERS];        /* the folder below each; -1: not made */
     unsigned folder_count;
-    int controller_fd[CGROUP_CONTROLLERS]; /* borrowed from fds; -1: not available */
-    char why[CGROUP_CONTROLLERS][160];     /* not available: why */
+    int controller_parent[CGROUP_CONTROLLERS]; /* index of its parent folder, or -errno */
+    int controller_fd[CGROUP_CONTROLLERS];     /* borrowed from fds; -1: not available */
+    char why[CGROUP_CONTROLLERS][160];         /* not available: why */
     bool unified;
     uint64_t oom_kills; /* as last seen */
 };
 
-/* Makes the folder and sets the limits. Never fails: what is missing is told by cgroup_has(). */
+/* Finds the parent folders and a name, and makes nothing yet, so that the reaper can be there before
+ * there is anything to remove. Never fails: what is missing is told by cgroup_has(). */
+void cgroup_find(struct cgroup *cgroup);
+
+/* Makes the folders and sets the limits. */
 void cgroup_make(struct cgroup *cgroup, const struct box_limits *limits);
 
 bool cgroup_has(const struct cgroup *cgroup, enum cgroup_controller controller);

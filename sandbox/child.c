@@ -333,8 +333,13 @@ static int step_execute(struct child *, const struct plan_step *)
     return (int)syscall(SYS_execveat, CHILD_PROGRAM_FD, "", argv, envp, AT_EMPTY_PATH);
 }
 
-static int step_cgroup_namespace(struct child *, const struct plan_step *)
+static int step_cgroup_namespace(struct child *child, const struct plan_step *)
 {
+    char go = 0;
+    if (read(child->setup->go_fd, &go, 1) != 1) {
+        errno = EPIPE; /* the server gave up or ended */
+        return -1;
+    }
     return unshare(CLONE_NEWCGROUP);
 }
 

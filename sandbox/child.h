@@ -8,7 +8,7 @@
 struct child_setup {
     const struct plan *plan;
     cap_t no_capabilities;
-    int go_fd;        /* one byte: ids are mapped, groups joined */
+    int go_fd;        /* a byte: ids are mapped; another: the control group is joined */
     int error_fd;     /* a struct fail when a step does not work; end of file when all did */
     int init_fd;      /* pid 1's socket */
     int config_fd;    /* pid 1's settings */

@@ -279,7 +279,6 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
     plan->step_count = 0;
     plan->tree_count = trees.count;
 
-    add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
     for (unsigned i = 0; i < trees.count; i++) {
         struct plan_step *step = add(plan, PLAN_OPEN_TREE, trees.entries[i].source, NULL);
         step->slot = i;
@@ -301,6 +300,7 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
     add_mounts(plan, spec, &trees);
     add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
     add(plan, PLAN_PIVOT, NULL, NULL);
+    add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
     add(plan, PLAN_NO_NAMESPACES, NULL, NULL);
     add(plan, PLAN_DESCRIPTORS, NULL, NULL);
     add(plan, PLAN_CAPABILITIES, NULL, NULL);

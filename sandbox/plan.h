@@ -12,7 +12,7 @@
  * and stops at the first that does not work. */
 
 enum plan_kind {
-    PLAN_CGROUP_NAMESPACE, /* the box's group becomes the root that it sees */
+    PLAN_CGROUP_NAMESPACE, /* waits until the group is joined; it becomes the root that is seen */
     PLAN_OPEN_TREE,        /* source → slot, while the host's view and ids still reach it */
     PLAN_TAKE_TREE, /* slot: the workspace, opened by the server because its ids are mapped */
     PLAN_IDENTITY,  /* uid and gid as mapped, capabilities kept for the steps that follow */

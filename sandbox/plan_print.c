@@ -5,7 +5,7 @@
 #include "sandbox/plan.h"
 
 static const char *const kind_names[PLAN_KIND_COUNT] = {
-    [PLAN_CGROUP_NAMESPACE] = "unshare cgroup namespace",
+    [PLAN_CGROUP_NAMESPACE] = "wait for the control group, unshare cgroup namespace",
     [PLAN_OPEN_TREE] = "open tree",
     [PLAN_TAKE_TREE] = "take tree with mapped ids",
     [PLAN_IDENTITY] = "set ids",

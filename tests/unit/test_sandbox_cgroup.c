@@ -116,6 +116,7 @@ static void removed_group_has_nothing_and_may_be_removed_again(void **)
 static void made_group_holds_its_limits_and_goes_without_trace(void **)
 {
     const struct box_limits limits = {.memory_bytes = 64 << 20, .pids = 17, .cpu_milli = 500};
+    cgroup_find(&cgroup);
     cgroup_make(&cgroup, &limits);
     for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
         assert_true(cgroup_has(&cgroup, (enum cgroup_controller)i) || cgroup.why[i][0]);

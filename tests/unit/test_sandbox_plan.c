@@ -89,7 +89,6 @@ static bool has_environment(const char *entry)
 static void confinement_is_whole_and_in_order(void **)
 {
     static const enum plan_kind order[] = {
-        PLAN_CGROUP_NAMESPACE,
         PLAN_IDENTITY,
         PLAN_SESSION,
         PLAN_HOSTNAME,
@@ -100,6 +99,7 @@ static void confinement_is_whole_and_in_order(void **)
         PLAN_PROC,
         PLAN_READ_ONLY_ROOT,
         PLAN_PIVOT,
+        PLAN_CGROUP_NAMESPACE,
         PLAN_NO_NAMESPACES,
         PLAN_DESCRIPTORS,
         PLAN_CAPABILITIES,

@@ -114,6 +114,7 @@ static void timeout_says_its_limit_and_where_it_was(void **)
 {
     run->outcome = RUN_TIMEOUT;
     run->state = RUN_STATE_INTERRUPTED;
+    run->interrupted = true;
     run->timeout_ms = 30000;
     expect_status("[timeout: 30 s limit | state: kept (interrupted)]");
     run->timeout_ms = 1500;
@@ -123,6 +124,7 @@ static void timeout_says_its_limit_and_where_it_was(void **)
         "(interrupted)]");
     run->timeout_ms = 86399999;
     run->state = RUN_STATE_LOST;
+    run->interrupted = false;
     buf_clear(&text, 0);
     assert_int_equal(run_compose_status(run, &text), 0);
     assert_memory_equal(buf_bytes(&text), "[timeout: 86400 s limit; ignored the interrupt at", 49);
