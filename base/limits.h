@@ -25,8 +25,8 @@
 #define LIMIT_INTERRUPT_GRACE_MS 1000U /* from KeyboardInterrupt to SIGKILL */
 #define LIMIT_TRACE_MS 30U             /* for a signal handler to write where the code hangs */
 
-#define LIMIT_IMAGES 4U                   /* in a reply */
-#define LIMIT_IMAGES_BYTES 640000UL       /* all of them, so that base64 and text stay under 900 kB */
+#define LIMIT_IMAGES 4U             /* in a reply */
+#define LIMIT_IMAGES_BYTES 640000UL /* all of them, so that base64 and text stay under 900 kB */
 
 /* --- files --- */
 #define LIMIT_PATH_BYTES 4096UL       /* PATH_MAX, path_resolution(7) */

@@ -89,22 +89,10 @@ static bool has_environment(const char *entry)
 static void confinement_is_whole_and_in_order(void **)
 {
     static const enum plan_kind order[] = {
-        PLAN_IDENTITY,
-        PLAN_SESSION,
-        PLAN_HOSTNAME,
-        PLAN_LOOPBACK,
-        PLAN_PRIVATE,
-        PLAN_ROOT,
-        PLAN_UNMOUNT,
-        PLAN_PROC,
-        PLAN_READ_ONLY_ROOT,
-        PLAN_PIVOT,
-        PLAN_CGROUP_NAMESPACE,
-        PLAN_NO_NAMESPACES,
-        PLAN_DESCRIPTORS,
-        PLAN_CAPABILITIES,
-        PLAN_DEATH_SIGNAL,
-        PLAN_SECCOMP,
+        PLAN_IDENTITY,       PLAN_SESSION,      PLAN_HOSTNAME,         PLAN_LOOPBACK,
+        PLAN_PRIVATE,        PLAN_ROOT,         PLAN_UNMOUNT,          PLAN_PROC,
+        PLAN_READ_ONLY_ROOT, PLAN_PIVOT,        PLAN_CGROUP_NAMESPACE, PLAN_NO_NAMESPACES,
+        PLAN_DESCRIPTORS,    PLAN_CAPABILITIES, PLAN_DEATH_SIGNAL,     PLAN_SECCOMP,
         PLAN_EXECUTE,
     };
     build();

@@ -49,7 +49,8 @@ static void all_violations_are_told_at_once(void **)
            "/timeout_s: must be a number, got string \"abc\"\n"
            "/reset: must be true or false, got number 1\n"
            "/session: must match ^[A-Za-z0-9_.-]{1,64}$, got string \"a b\"\n"
-           "/zzzzz: unknown argument. Known arguments: code, timeout_s, stdin, reset, fresh, session\n");
+           "/zzzzz: unknown argument. Known arguments: code, timeout_s, stdin, reset, fresh, "
+           "session\n");
 }
 
 static void unknown_argument_gets_a_near_match(void **)
