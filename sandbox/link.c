@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "sandbox/box.h"
+#include "sandbox/packet.h"
 
 enum { LINK_PACKETS_A_TURN = 16 };
 
@@ -48,24 +49,10 @@ static void link_answer(struct box *box, const struct wire_reply *reply, int fd)
 static bool link_receive(struct box *box)
 {
     struct wire_reply reply = {};
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {};
-    struct iovec iov = {.iov_base = &reply, .iov_len = sizeof reply};
-    struct msghdr message = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    ssize_t size = recvmsg(box->link.fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (size <= 0) {
-        return size < 0 && errno == EINTR; /* its end is noticed at the pidfd */
-    }
     int fd = -1;
-    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-        head->cmsg_len == CMSG_LEN(sizeof(int))) {
-        memcpy(&fd, CMSG_DATA(head), sizeof fd);
+    ssize_t size = packet_receive(box->link.fd, &reply, sizeof reply, &fd);
+    if (size <= 0) {
+        return size == -EINTR; /* its end is noticed at the pidfd */
     }
     if (size != (ssize_t)sizeof reply) {
         if (fd >= 0) {
@@ -134,31 +121,13 @@ int link_send(struct box *box, struct wire_request *request, int fd, link_fn fn,
     }
     request->id = ++box->link.last_id;
     *waiting = (struct link_request){.id = request->id, .fn = fn, .arg = arg};
-    struct iovec iov = {.iov_base = request,
-                        .iov_len = offsetof(struct wire_request, path) + strlen(request->path) + 1};
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {};
-    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(head), &fd, sizeof fd);
-    }
-    ssize_t sent = 0;
-    do {
-        sent = sendmsg(box->link.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    } while (sent < 0 && errno == EINTR);
+    ssize_t sent = packet_send(box->link.fd, request,
+                               offsetof(struct wire_request, path) + strlen(request->path) + 1, &fd,
+                               fd >= 0, MSG_DONTWAIT);
     if (sent < 0) {
-        int code = errno;
         free(waiting);
-        log_debug("sandbox", "pid 1 takes no request: %s", strerror(code));
-        return -code;
+        log_debug("sandbox", "pid 1 takes no request: %s", strerror((int)-sent));
+        return (int)sent;
     }
     waiting->next = box->link.requests;
     box->link.requests = waiting;

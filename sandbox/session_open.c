@@ -11,31 +11,8 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/channel.h"
+#include "sandbox/packet.h"
 #include "sandbox/session.h"
-
-static int send_with_fds(int fd, const struct buf *frame, const int *fds, size_t fd_count)
-{
-    union {
-        char bytes[CMSG_SPACE(4 * sizeof(int))];
-        struct cmsghdr align;
-    } control = {};
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf_bytes(frame),
-                        .iov_len = buf_size(frame)};
-    struct msghdr message = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = CMSG_SPACE(fd_count * sizeof(int))};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-    memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
-    ssize_t size = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (size < 0) {
-        return -errno;
-    }
-    return (size_t)size == buf_size(frame) ? 0 : -EAGAIN;
-}
 
 /* Makes the connections; guest_fds are the guest's ends. */
 static int session_connect(struct box_session *session, int guest_fds[SESSION_GUEST_FDS])
@@ -80,7 +57,15 @@ static int session_ask_zygote(struct box_session *session, const char *name, con
     const struct box_field fields[] = {
         {"session", 7}, {"name", 4}, {name, strlen(name)}, {"tag", 3}, {tag, strlen(tag)}};
     int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
-    return r < 0 ? r : send_with_fds(session->box->zygote_fd, &frame, guest_fds, SESSION_GUEST_FDS);
+    if (r < 0) {
+        return r;
+    }
+    ssize_t sent = packet_send(session->box->zygote_fd, buf_bytes(&frame), buf_size(&frame),
+                               guest_fds, SESSION_GUEST_FDS, MSG_DONTWAIT);
+    if (sent < 0) {
+        return (int)sent;
+    }
+    return (size_t)sent == buf_size(&frame) ? 0 : -EAGAIN;
 }
 
 int box_session_open(struct box *box, const char *name, const struct box_session_events *events,

@@ -62,6 +62,17 @@ static void read_job_fail(struct read_job *job, int error)
     read_job_free(job);
 }
 
+/* Answers with text, or with the failure of composing it. */
+static void read_job_end(struct read_job *job, int r, const struct buf *text)
+{
+    if (r < 0) {
+        read_job_fail(job, ENOMEM);
+        return;
+    }
+    content_answer(job->call, buf_bytes(text), buf_size(text), false);
+    read_job_free(job);
+}
+
 /* --- what it is --- */
 
 /* Text, for a reader: no NUL in its first part. */
@@ -104,12 +115,7 @@ static void answer_base64(struct read_job *job)
         }
         r = r ? r : buf_append_text(&text, "]\n");
     }
-    if (r < 0) {
-        read_job_fail(job, ENOMEM);
-        return;
-    }
-    content_answer(job->call, buf_bytes(&text), buf_size(&text), false);
-    read_job_free(job);
+    read_job_end(job, r, &text);
 }
 
 static void answer_binary(struct read_job *job)
@@ -203,12 +209,7 @@ static void answer_lines(struct read_job *job)
         }
         r = r ? r : buf_append_text(&text, "]\n");
     }
-    if (r < 0) {
-        read_job_fail(job, ENOMEM);
-        return;
-    }
-    content_answer(job->call, buf_bytes(&text), buf_size(&text), false);
-    read_job_free(job);
+    read_job_end(job, r, &text);
 }
 
 /* Text by offset and length, in bytes. */
@@ -226,12 +227,7 @@ static void answer_bytes(struct read_job *job)
         r = buf_appendf(&text, "; continue with offset=%zu", end);
     }
     r = r ? r : buf_append_text(&text, "]\n");
-    if (r < 0) {
-        read_job_fail(job, ENOMEM);
-        return;
-    }
-    content_answer(job->call, buf_bytes(&text), buf_size(&text), false);
-    read_job_free(job);
+    read_job_end(job, r, &text);
 }
 
 static void read_job_answer(struct read_job *job)

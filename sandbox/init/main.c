@@ -23,31 +23,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sandbox/packet.h"
+
 enum { INIT_STRINGS = 128 };
 
 static struct init state;
 
 void init_send(const struct wire_reply *reply, int fd)
 {
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)reply, .iov_len = sizeof *reply};
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {};
-    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(head), &fd, sizeof fd);
-    }
-    while (sendmsg(WIRE_INIT_FD, &message, MSG_NOSIGNAL) < 0) {
-        if (errno != EINTR) {
-            _exit(1); /* the server is gone */
-        }
+    if (packet_send(WIRE_INIT_FD, reply, sizeof *reply, &fd, fd >= 0, 0) < 0) {
+        _exit(1); /* the server is gone */
     }
 }
 
@@ -127,30 +112,13 @@ static void init_dispatch(const struct wire_request *request, int fd)
 static void init_receive(void)
 {
     static struct wire_request request;
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {};
-    struct iovec iov = {.iov_base = &request, .iov_len = sizeof request};
-    struct msghdr message = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    ssize_t size = recvmsg(WIRE_INIT_FD, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (size < 0) {
-        if (errno == EINTR || errno == EAGAIN) {
-            return;
-        }
-        _exit(1);
-    }
-    if (size == 0) {
-        _exit(0);
-    }
     int fd = -1;
-    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-        head->cmsg_len == CMSG_LEN(sizeof(int))) {
-        memcpy(&fd, CMSG_DATA(head), sizeof fd);
+    ssize_t size = packet_receive(WIRE_INIT_FD, &request, sizeof request, &fd);
+    if (size == -EINTR || size == -EAGAIN) {
+        return;
+    }
+    if (size <= 0) {
+        _exit(size < 0);
     }
     request.path[sizeof request.path - 1] = '\0';
     init_dispatch(&request, fd);

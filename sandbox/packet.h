@@ -1,0 +1,16 @@
+#pragma once
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Unix sockets with descriptors beside the bytes, unix(7). Part of the server and of pid 1. */
+
+enum { PACKET_FDS = 4 };
+
+/* Sends all bytes in one call, with fd_count <= PACKET_FDS descriptors, which stay the caller's.
+ * flags: of sendmsg(2), MSG_NOSIGNAL is added. What sendmsg returns, or -errno. */
+ssize_t packet_send(int socket_fd, const void *bytes, size_t size, const int *fds, size_t fd_count,
+                    int flags);
+
+/* Receives one packet without waiting. *ret_fd is the one descriptor that came along, close-on-exec,
+ * or -1; more than one are closed by the kernel. What recvmsg returns, or -errno. */
+ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *ret_fd);
