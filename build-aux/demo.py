@@ -137,6 +137,11 @@ def dangers(host):
     expect("[timeout" in text, "a timeout")
     text = host.python("print(totals)\n")
     expect("Lima" in text, "the variables after the timeout")
+    title("A segmentation fault; the variables are still there")
+    text = host.python("import ctypes\nctypes.string_at(0)\n")
+    expect("SIGSEGV | state: restored" in text, "a crash that is told")
+    text = host.python("print(totals)\n")
+    expect("Lima" in text, "the variables after the crash")
 
 
 def main():
