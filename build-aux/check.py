@@ -26,7 +26,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WERROR = ["--werror"] if os.environ.get("CI") == "true" else []
 SANITIZERS = {
-    "ASAN_OPTIONS": "strict_string_checks=1:detect_stack_use_after_return=1",
+    "ASAN_OPTIONS": "strict_string_checks=1:detect_stack_use_after_return=1:quarantine_size_mb=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 }
 

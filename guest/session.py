@@ -22,6 +22,7 @@ except ImportError:  # parts that a trimmed Python may lack
 CONTROL_FD = 64
 TRACE_FD = 69  # behind the numbers of streams.py
 LOST_CONTROL = 97
+REHEARSAL = "<rehearsal>"
 RLIMIT_LOCKS, TAG_SUM = 10, 65536  # a limit without effect since Linux 2.4: it carries the tag's counterpart
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 
@@ -168,12 +169,11 @@ class Session:
         self.cell = fields.get("cell", b"0").decode()
         name = "<cell %s>" % self.cell
         text = language.strip_wrapping(fields.get("code", b"").decode("utf-8", "surrogateescape"))
-        if "rehearsal" in fields:
-            name = "<rehearsal>"
-        self.prepare(name, text, fields.get("stdin"))
+        rehearsal = "rehearsal" in fields
+        self.prepare(REHEARSAL if rehearsal else name, text, fields.get("stdin"))
         started, cpu = clock_gettime_ns(CLOCK_REALTIME_COARSE), process_time_ns()
         result, error = ["result", "status", "ok"], None
-        if self.held:
+        if self.held and not rehearsal:
             self.release_signals()
         try:
             self.show(result, enter(self.execute, text, name))
@@ -230,7 +230,7 @@ class Session:
         streams.renew()
         if stdin is not None:
             streams.give_stdin(stdin)
-        if self.user_sigint is not None:
+        if self.user_sigint is not None and name is not REHEARSAL:
             _signal.signal(_signal.SIGINT, self.user_sigint)
             self.user_sigint = None
         load("changes").begin(self)

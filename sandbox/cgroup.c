@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -282,6 +283,18 @@ static int set_limit_v2(int fd, enum cgroup_controller controller, const struct 
     }
 }
 
+/* Whether the group is ours to divide. Below systemd that must be said: a kill for memory in a child
+ * of a scope that is not makes systemd stop the whole scope, and us with it (OOMPolicy=stop,
+ * systemd.scope(5)), and a user's manager leaves no mark on a scope that it delegates. */
+static bool is_delegated(const char *parent)
+{
+    char value[4] = "";
+    if (access("/run/systemd/system", F_OK) < 0 || getenv("SANDPIPER_DELEGATED")) {
+        return true;
+    }
+    return getxattr(parent, "user.delegate", value, sizeof value - 1) == 1 && value[0] == '1';
+}
+
 /* In version 2 a group's children get a controller when the group hands it down, and it may do so
  * only while it has no processes itself: we step into a leaf of our own first. Both are allowed
  * only in a delegated subtree. */
@@ -378,7 +391,7 @@ void cgroup_find(struct cgroup *cgroup)
     }
     if (!any_v1 && place->v2_mount[0] && join_path(parent, place->v2_mount, place->v2_path)) {
         cgroup->unified = true;
-        int r = enable_unified(parent);
+        int r = is_delegated(parent) ? enable_unified(parent) : -EPERM;
         /* A server that has already stepped into its leaf makes boxes beside it. */
         char *leaf = strstr(parent, "/sandpiper-server");
         if (leaf && !leaf[strlen("/sandpiper-server")]) {

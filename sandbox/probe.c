@@ -95,8 +95,8 @@ static void report_limits(struct box_layer_report *reports, const struct box *bo
     report_controller(&reports[BOX_LAYER_CPU], cgroup, CGROUP_CPU, "none");
     if (reports[BOX_LAYER_MEMORY].state != BOX_LAYER_ON) {
         set_advice(&reports[BOX_LAYER_MEMORY], "a fast allocation can pass the limit for a moment",
-                   "start the server in a delegated group: systemd-run --user --scope -p "
-                   "Delegate=yes sandpiper");
+                   "start the server in a group of its own: systemd-run --user --scope -p "
+                   "Delegate=yes env SANDPIPER_DELEGATED=1 sandpiper");
     }
     if (reports[BOX_LAYER_CPU].state != BOX_LAYER_ON) {
         set_advice(&reports[BOX_LAYER_CPU], "--cpus is not enforced",

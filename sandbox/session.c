@@ -53,13 +53,12 @@ static int session_watch(struct box_session *session, link_fn fn)
     return link_send(session->box, &request, -1, fn, session);
 }
 
-/* Reads what is there now; to nowhere when in is NULL. Returns false at the socket's end. */
-static bool session_read(struct box_session *session, struct buf *in)
+/* Reads what is there now. Returns false at the socket's end. */
+static bool session_read(struct box_session *session)
 {
-    static char nowhere[SESSION_READ];
     for (;;) {
-        char *space = nowhere;
-        if (in && buf_reserve(in, SESSION_READ, &space) < 0) {
+        char *space = NULL;
+        if (buf_reserve(&session->in, SESSION_READ, &space) < 0) {
             return false;
         }
         ssize_t size = recv(session->fd, space, SESSION_READ, MSG_DONTWAIT);
@@ -69,13 +68,21 @@ static bool session_read(struct box_session *session, struct buf *in)
         if (size <= 0) {
             return size < 0 && errno == EAGAIN;
         }
-        if (in) {
-            buf_commit(in, (size_t)size);
-        }
-        if (size < SESSION_READ || (in && buf_size(in) > LIMIT_FRAME_IN_BYTES)) {
+        buf_commit(&session->in, (size_t)size);
+        if (size < SESSION_READ || buf_size(&session->in) > LIMIT_FRAME_IN_BYTES) {
             return true; /* the rest keeps the socket ready */
         }
     }
+}
+
+/* Drops what is there. Nobody writes to the socket any more. */
+static void session_discard(struct box_session *session)
+{
+    static char nowhere[SESSION_READ];
+    while (recv(session->fd, nowhere, sizeof nowhere, MSG_DONTWAIT) > 0) {
+    }
+    buf_clear(&session->in, SESSION_READ);
+    buf_clear(&session->out, SESSION_READ);
 }
 
 /* --- the end --- */
@@ -160,9 +167,7 @@ static void session_over(struct box_session *session)
     }
     /* What the dead one left: output belongs to the call, the rest of a frame to nobody. */
     box_session_drain(session);
-    session_read(session, NULL);
-    buf_clear(&session->in, SESSION_READ);
-    buf_clear(&session->out, SESSION_READ);
+    session_discard(session);
     (void)ftruncate(session->trace_fd, 0);
     session->state = SESSION_WAKING;
     loop_timer_arm(session->box->loop, &session->timer,
@@ -294,7 +299,7 @@ bool session_process_exited(struct box *box, pid_t pid, int status)
         session_over(session);
     } else {
         /* Its last words first: a result, or a new checkpoint, may lie in the socket. */
-        (void)session_read(session, &session->in);
+        (void)session_read(session);
         session_messages(session);
         session_sweep(session);
     }
@@ -494,7 +499,7 @@ void session_on_io(void *arg, uint32_t events)
     if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
         return;
     }
-    if (!session_read(session, &session->in)) {
+    if (!session_read(session)) {
         /* Closed: with the process's end, which pid 1 is about to report, or by the guest's own
          * code, which then is of no more use. */
         loop_io_remove(&session->io);

@@ -321,7 +321,7 @@ static void session_on_end(void *arg, const struct box_end *end)
         session->has_state = false;
         /* Before the first answer there was nothing to lose: a fresh interpreter is as good. */
         session_done(session, outcome, had_state || box_ended ? lost : RUN_STATE_RESTORED);
-    } else if (run && had_state) {
+    } else if (had_state) {
         session->has_state = false;
         (void)snprintf(session->before, sizeof session->before,
                        "the interpreter ended between the calls, its variables are gone");
@@ -329,10 +329,6 @@ static void session_on_end(void *arg, const struct box_end *end)
         struct fail fail = {};
         (void)fail_set(&fail, 0, "the interpreter ended before it was ready");
         session_refuse(session, &fail);
-    } else if (session->has_state) {
-        session->has_state = false;
-        (void)snprintf(session->before, sizeof session->before,
-                       "the interpreter ended between the calls, its variables are gone");
     }
     session_pump(session);
 }
