@@ -137,8 +137,8 @@ static void box_close(struct box *box)
 }
 
 /* Kills all processes and waits until they are gone; from here on nothing of the box runs. Where
- * there are many the kernel needs its time: then what is left is the reaper's, because a host gives
- * us half a second to end. */
+ * there are many the kernel needs its time: then the folders are left to the reaper, because a host
+ * gives us half a second to end. */
 static bool box_reap(struct box *box)
 {
     if (box->pid <= 0) {
@@ -147,7 +147,7 @@ static bool box_reap(struct box *box)
     /* First of all, before anything is said or logged: pid 1 takes the rest with it. */
     (void)kill(box->pid, SIGKILL);
     struct pollfd ended = {.fd = box->pidfd, .events = POLLIN};
-    bool gone = box->pidfd < 0 || box->reaper_fd < 0 || poll(&ended, 1, REAP_MS) == 1;
+    bool gone = box->pidfd < 0 || poll(&ended, 1, REAP_MS) == 1;
     while (gone && waitpid(box->pid, NULL, __WALL) < 0 && errno == EINTR) {
     }
     box->pid = 0;
@@ -163,7 +163,9 @@ static void box_release(struct box *box, bool gone)
         reaper_stop(box);
     } else {
         cgroup_leave(&box->cgroup);
-        (void)close(take_fd(&box->reaper_fd)); /* which tells it */
+        if (box->reaper_fd >= 0) {
+            (void)close(take_fd(&box->reaper_fd)); /* which tells it */
+        }
     }
 }
 

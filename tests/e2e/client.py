@@ -14,8 +14,8 @@ import json
 import os
 import pathlib
 import queue
-import select
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -37,6 +37,12 @@ PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "SANDPIPER_LOG")
 DURATION = r"\d+(?:\.\d+)? (?:us|ms|s|min)"
 # What may become of the state when its interpreter had to be killed.
 STATES_AFTER_KILL = ("restored to before this call",)
+
+
+def writable_cgroup(controller):
+    """True when this user may make groups of that kind (cgroup v1 or v2)."""
+    paths = [f"/sys/fs/cgroup/{controller}", "/sys/fs/cgroup"]
+    return any(os.path.isdir(path) and os.access(path, os.W_OK) for path in paths)
 
 
 class ProtocolError(AssertionError):
@@ -122,6 +128,7 @@ class Server:
         self.lines = queue.Queue()
         self.stash = collections.OrderedDict()
         self.last_id = 0
+        self.told_at = None  # when it was first told to end; looking around took its time before
         self.hang_up = os.pipe()
         self.reading = threading.Event()
         self.reading.set()
@@ -278,10 +285,12 @@ class Server:
 
     def signal(self, number):
         self.look()
+        self.told_at = self.told_at or time.monotonic()
         self.process.send_signal(number)
 
     def close_stdin(self):
         self.look()
+        self.told_at = self.told_at or time.monotonic()
         try:
             self.process.stdin.close()
         except BrokenPipeError:

@@ -3,15 +3,9 @@ import os
 import time
 import unittest
 
-from client import SLOW, Case, Server, need_userns
+from client import SLOW, Case, Server, need_userns, writable_cgroup
 
 MEBIBYTE = 1 << 20
-
-
-def writable_cgroup(controller):
-    """True when this user may make groups of that kind (cgroup v1 or v2)."""
-    paths = [f"/sys/fs/cgroup/{controller}", "/sys/fs/cgroup"]
-    return any(os.path.isdir(path) and os.access(path, os.W_OK) for path in paths)
 
 
 class Limits(Case):
