@@ -114,7 +114,8 @@ class Interpreters(Case):
             self.skipTest("pyenv: no shim on the PATH")
         expected = subprocess.run([shims[0] + "/python3", "-c", "import sys; print(sys.prefix)"],
                                   capture_output=True, text=True).stdout.strip()
-        with Server() as server:
+        env = {**os.environ, "PATH": shims[0] + ":" + os.environ["PATH"]}
+        with Server(env=env) as server:
             self.assertTrue(self.where(server).startswith(expected))
 
     def test_every_installed_version(self):
