@@ -85,6 +85,11 @@ int channel_encode(struct buf *out, const struct box_field *fields, size_t count
     return 0;
 }
 
+bool box_field_is(const struct box_field *field, const char *text)
+{
+    return field->size == strlen(text) && memcmp(field->data, text, field->size) == 0;
+}
+
 bool box_message_get(const struct box_message *message, const char *name,
                      struct box_field *ret_value)
 {

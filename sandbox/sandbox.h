@@ -135,6 +135,8 @@ struct box_message {
     size_t count; /* odd */
 };
 
+bool box_field_is(const struct box_field *field, const char *text);
+
 /* Looks up the first value of name. Returns whether there is one. */
 bool box_message_get(const struct box_message *message, const char *name,
                      struct box_field *ret_value);

@@ -30,11 +30,6 @@ static void session_sweep(struct box_session *session);
 static void session_lose(struct box_session *session);
 static void session_messages(struct box_session *session);
 
-static bool field_is(const struct box_field *field, const char *text)
-{
-    return field->size == strlen(text) && memcmp(field->data, text, field->size) == 0;
-}
-
 static bool message_number(const struct box_message *message, const char *name, uint64_t *ret_value)
 {
     struct box_field field;
@@ -430,14 +425,14 @@ static void session_message(struct box_session *session, const struct box_messag
 {
     const struct box_field *verb = &message->fields[0];
     if (session->state == SESSION_STARTING) {
-        if (field_is(verb, "hello")) {
+        if (box_field_is(verb, "hello")) {
             session_hello(session, message);
         }
     } else if (session->state == SESSION_WAKING) {
-        if (field_is(verb, "resumed")) {
+        if (box_field_is(verb, "resumed")) {
             session_resumed(session);
         }
-    } else if (field_is(verb, "checkpoint")) {
+    } else if (box_field_is(verb, "checkpoint")) {
         session_new_checkpoint(session, message);
     } else {
         session->events->on_message(session->arg, message);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/fail.h"
 #include "base/own.h"
 #include "rpc/call.h"
 #include "rpc/text.h"
@@ -69,6 +70,13 @@ void content_refuse(struct rpc_call *call, const char *fmt, ...)
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     content_answer(call, text, strlen(text), true);
+}
+
+void content_no_sandbox(struct rpc_call *call, const struct fail *why)
+{
+    char text[FAIL_TEXT + 128];
+    content_refuse(call, "The sandbox is not available: %s.",
+                   fail_describe(why, text, sizeof text));
 }
 
 const char *content_size(uint64_t bytes, char out[16])

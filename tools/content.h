@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 struct buf;
+struct fail;
 struct rpc_call;
 
 /* Content blocks of a tool's answer. */
@@ -15,6 +16,9 @@ void content_answer(struct rpc_call *call, const char *text, size_t size, bool i
 /* Ends the call with a sentence. */
 __attribute__((format(printf, 2, 3))) void content_refuse(struct rpc_call *call, const char *fmt,
                                                           ...);
+
+/* Ends the call because there is no sandbox to carry it out. */
+void content_no_sandbox(struct rpc_call *call, const struct fail *why);
 
 /* New: a text block, or an image block of bytes. NULL when there is no memory. */
 json_t *content_text(const char *text, size_t size);

@@ -30,11 +30,6 @@ void outcome_take_trace(struct run *run, const char *text)
     run_set_part(run, RUN_WHERE, where, size < (int)sizeof where ? (size_t)size : sizeof where - 1);
 }
 
-static bool field_is(const struct box_field *field, const char *text)
-{
-    return field->size == strlen(text) && memcmp(field->data, text, field->size) == 0;
-}
-
 static const struct {
     const char *name;
     enum run_part part;
@@ -56,7 +51,7 @@ void outcome_take_parts(struct run *run, const struct box_message *message)
 {
     for (size_t i = 1; i + 1 < message->count; i += 2) {
         for (unsigned p = 0; p < sizeof result_parts / sizeof *result_parts; p++) {
-            if (field_is(&message->fields[i], result_parts[p].name) &&
+            if (box_field_is(&message->fields[i], result_parts[p].name) &&
                 (result_parts[p].repeated || !run->parts[result_parts[p].part].size)) {
                 run_set_part(run, result_parts[p].part, message->fields[i + 1].data,
                              message->fields[i + 1].size);

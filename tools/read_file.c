@@ -358,10 +358,8 @@ static void read_job_opened(void *arg, int error, int fd, const struct box_file 
 static void read_job_begin(void *arg, struct box *box, const struct fail *why)
 {
     struct read_job *job = arg;
-    char text[FAIL_TEXT + 128];
     if (!box) {
-        content_refuse(job->call, "The sandbox is not available: %s.",
-                       fail_describe(why, text, sizeof text));
+        content_no_sandbox(job->call, why);
         read_job_free(job);
         return;
     }

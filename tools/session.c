@@ -47,7 +47,6 @@ struct session {
     unsigned queued;
     unsigned cell;         /* of the last run */
     unsigned answered;     /* of the run whose outcome is the present state; 0: none */
-    unsigned generation;   /* of the box that the state was in */
     bool has_state;        /* some run was answered by the present interpreter */
     bool transient;        /* for one run: closed and freed with it */
     bool resetting;        /* killed because current asked for a fresh one */
@@ -214,16 +213,11 @@ static void session_deadline(void *arg)
 
 /* --- what the guest says --- */
 
-static bool field_is(const struct box_field *field, const char *text)
-{
-    return field->size == strlen(text) && memcmp(field->data, text, field->size) == 0;
-}
-
 static void session_on_message(void *arg, const struct box_message *message)
 {
     struct session *session = arg;
     struct box_field status = {"", 0};
-    if (!field_is(&message->fields[0], "result") ||
+    if (!box_field_is(&message->fields[0], "result") ||
         (session->state != SESSION_RUNNING && session->state != SESSION_INTERRUPTED)) {
         return; /* late, or nonsense of hostile code */
     }
@@ -234,12 +228,12 @@ static void session_on_message(void *arg, const struct box_message *message)
     enum run_state state = RUN_STATE_KEPT;
     (void)box_message_get(message, "status", &status);
     outcome_take_parts(run, message);
-    if (field_is(&status, "ok")) {
+    if (box_field_is(&status, "ok")) {
         outcome = RUN_OK;
-    } else if (field_is(&status, "exit")) {
+    } else if (box_field_is(&status, "exit")) {
         outcome = RUN_EXIT;
         run->code_number = outcome_exit_code(message);
-    } else if (field_is(&status, "interrupted")) {
+    } else if (box_field_is(&status, "interrupted")) {
         outcome = timed_out ? RUN_TIMEOUT : RUN_CANCELLED;
         state = RUN_STATE_INTERRUPTED;
     }
@@ -400,7 +394,6 @@ static void session_box_ready(void *arg, struct box *box, const struct fail *why
         session_pump(session);
         return;
     }
-    session->generation = workspace_generation(session->owner->workspace);
     session->state = SESSION_OPENING;
     int r = box_session_open(box, session->name, &session_events, session, &session->guest, &fail);
     if (r < 0) {

@@ -13,7 +13,6 @@ struct workspace {
     struct workspace_waiter *waiters;
     struct loop_task bury; /* frees a dead box outside of its own callbacks */
     struct box *dead;
-    unsigned generation;
 };
 
 static void workspace_bury(void *arg)
@@ -53,7 +52,6 @@ static void workspace_on_state(void *arg, enum box_state state, const struct fai
     }
     workspace->dead = workspace->box;
     workspace->box = NULL;
-    workspace->generation++;
     loop_task_queue(workspace->loop, &workspace->bury, workspace_bury, workspace);
     (void)fail_set(&none, 0, "the sandbox ended");
     workspace_tell(workspace, NULL, why ? why : &none);
@@ -127,11 +125,6 @@ void workspace_wait_cancel(struct workspace_waiter *waiter)
 struct box *workspace_box(const struct workspace *workspace)
 {
     return workspace->box && box_state(workspace->box) == BOX_READY ? workspace->box : NULL;
-}
-
-unsigned workspace_generation(const struct workspace *workspace)
-{
-    return workspace->generation;
 }
 
 bool workspace_is_host_folder(const struct workspace *workspace)

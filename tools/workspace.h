@@ -33,6 +33,4 @@ void workspace_wait_cancel(struct workspace_waiter *waiter);
 /* The box, or NULL while there is none that is ready. */
 struct box *workspace_box(const struct workspace *workspace);
 
-/* How often a box has ended: what was in its /work, unless that is a host folder, went with it. */
-unsigned workspace_generation(const struct workspace *workspace);
 bool workspace_is_host_folder(const struct workspace *workspace);

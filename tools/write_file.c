@@ -137,10 +137,8 @@ static void write_job_opened(void *arg, int error, int fd, const struct box_file
 static void write_job_begin(void *arg, struct box *box, const struct fail *why)
 {
     struct write_job *job = arg;
-    char text[FAIL_TEXT + 128];
     if (!box) {
-        content_refuse(job->call, "The sandbox is not available: %s.",
-                       fail_describe(why, text, sizeof text));
+        content_no_sandbox(job->call, why);
         write_job_free(job);
         return;
     }
