@@ -152,6 +152,7 @@ int command_run(const struct options *options)
     struct sessions *sessions = NULL;
     struct once once = {.signal_fd = -1};
     with_guest.spec.guest = guest_catalog;
+    with_guest.spec.separate_streams = true;
     int r = read_code(options, &code);
     if (r < 0) {
         (void)fprintf(stderr, "sandpiper: %s: %s\n", options->file ? options->file : "-c",

@@ -4,9 +4,11 @@ stdout is written line by line, as on a terminal, so that its order with what C 
 write is right and a call that is killed has shown all it printed. A flood of lines goes over to
 blocks. stdout is also flushed before stderr is written and before a child process starts.
 
-The two pipes carry no common order. So where Python code changes from one to the other, it waits until
-the server has read what is in the first: some ten microseconds, and not at all in a call in which the
-server once was not quick enough.
+Descriptors 1 and 2 usually lead to one pipe: what Python, C code and children write to it has the
+order in which they wrote. What goes through sys.stderr is framed in there, so that the server can tell
+it from the rest; a frame is one atomic write. A server that wants the streams apart gives two pipes,
+which carry no common order: where Python code changes from one to the other, it waits until the server
+has read what is in the first, but not in a call in which the server once was not quick enough.
 """
 import os
 import sys
@@ -19,15 +21,19 @@ LINES_MAX = 1000  # of one call, that are written one by one
 BLOCK_S = 0.02  # after that, the longest that a line waits for the next one
 SWITCH_S = 0.005  # the longest that a change of stream waits for the server
 FIONREAD, NOTHING = 0x541B, bytes(4)
+ERROR_HEAD = b"\0\x1berr\0"  # then u16, the size of what follows
+ERROR_MAX = 4096 - len(ERROR_HEAD) - 2  # PIPE_BUF, pipe(7): a write that is not longer is never torn
 inodes = {}
 stdin_stale = False
-order = {"last": 1, "wait": True}
+order = {"last": 1, "wait": True, "one_pipe": False}
 
 
 def turn_to(target):
     """Called before a write to 1 or 2, when the other was written last."""
     other, order["last"] = order["last"], target
-    if not order["wait"]:
+    if target == 1:
+        flush_quietly(err)  # the beginning of a line
+    if order["one_pipe"] or not order["wait"]:
         return
     try:
         from fcntl import ioctl
@@ -51,8 +57,6 @@ class Lines(BufferedWriter):
     def flush(self):
         if self.left > 0:
             self.left -= 1
-            if order["last"] != 1:
-                turn_to(1)
             BufferedWriter.flush(self)
         elif monotonic() - self.flushed > BLOCK_S:
             BufferedWriter.flush(self)
@@ -74,35 +78,53 @@ class Out(TextIOWrapper):
             lines.left = left
 
 
-class Error(TextIOWrapper):
-    def write(self, text):
-        try:
-            out.flush()
-        except (OSError, ValueError):
-            pass
+class Bare(FileIO):
+    def write(self, data):
+        if order["last"] != 1:
+            turn_to(1)
+        return FileIO.write(self, data)
+
+
+class Framed(FileIO):
+    """Descriptor 2 where it leads to the pipe of descriptor 1; a file that code put there gets bare bytes."""
+
+    def write(self, data):
+        if not order["one_pipe"] or os.fstat(2).st_ino != inodes[2]:
+            return FileIO.write(self, data)
+        view = memoryview(data)
+        for at in range(0, len(view), ERROR_MAX):
+            part = view[at : at + ERROR_MAX]
+            os.write(2, b"".join((ERROR_HEAD, len(part).to_bytes(2, "little"), part)))
+        return len(view)
+
+
+class Errors(BufferedWriter):
+    """What was printed before stands before; a text stream that writes through comes by here each time."""
+
+    def write(self, data):
+        flush_quietly(out)
         if order["last"] != 2:
             turn_to(2)
-        return TextIOWrapper.write(self, text)
+        return BufferedWriter.write(self, data)
 
 
-def make_writer(fd, name, kind):
-    raw = FileIO(fd, "w", closefd=False)
-    raw.name = name
-    buffer = BufferedWriter(raw) if kind is Error else Lines(raw)
-    return kind(
-        buffer, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=kind is Error,
+def make_writer(text, buffer, name):
+    buffer.raw.name = name
+    return text(
+        buffer, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=text is TextIOWrapper,
         line_buffering=True,
     )
 
 
 def make_out():
     global out
-    out = sys.stdout = sys.__stdout__ = make_writer(1, "<stdout>", Out)
+    out = sys.stdout = sys.__stdout__ = make_writer(Out, Lines(Bare(1, "w", closefd=False)), "<stdout>")
 
 
 def make_err():
     global err
-    err = sys.stderr = sys.__stderr__ = make_writer(2, "<stderr>", Error)
+    err = make_writer(TextIOWrapper, Errors(Framed(2, "w", closefd=False)), "<stderr>")
+    sys.stderr = sys.__stderr__ = err
 
 
 def make_stdin():
@@ -136,18 +158,19 @@ def connect(stdout_fd, stderr_fd):
         os.dup2(fd, target)
         os.dup2(fd, SPARE + target, False)
         inodes[target] = os.fstat(fd).st_ino
+    order["one_pipe"] = inodes[1] == inodes[2]
 
 
 def wrap_starts():
     """A child's output must come after what was printed before it was started."""
-    os.register_at_fork(before=flush_quietly)
+    os.register_at_fork(before=flush_both)
     import _posixsubprocess
 
     fork_exec, system, spawn = _posixsubprocess.fork_exec, os.system, os.posix_spawn
 
     def flushing(function):
         def call(*args, **kwargs):
-            flush_quietly()
+            flush_both()
             return function(*args, **kwargs)
 
         call.__name__, call.__doc__ = function.__name__, function.__doc__
@@ -160,23 +183,28 @@ def wrap_starts():
         held._fork_exec = _posixsubprocess.fork_exec
 
 
-def flush_quietly():
+def flush_quietly(stream):
     try:
-        out.flush()
+        stream.flush()
     except (OSError, ValueError, RuntimeError):
         pass
 
 
+def flush_both():
+    flush_quietly(out)
+    flush_quietly(err)
+
+
 def flush():
     """Everything written so far reaches the pipes, also through objects that the user put in place."""
-    flush_quietly()
+    flush_both()
     for stream, own in ((sys.__dict__.get("stdout"), out), (sys.__dict__.get("stderr"), err)):
         if stream is not own and stream is not None:
             try:
                 stream.flush()
             except Exception:
                 pass
-    flush_quietly()
+    flush_both()
 
 
 def renew():
@@ -202,7 +230,7 @@ def restore():
         except OSError:
             pass
         os.dup2(SPARE + target, target)
-    flush_quietly()
+    flush_both()
 
 
 def give_stdin(data):
@@ -226,7 +254,8 @@ def clear_stdin():
 
 
 def say_error(text):
-    flush_quietly()
+    """On descriptor 2, whatever the code has made of sys.stderr."""
+    flush_both()
     data = text.encode("utf-8", "backslashreplace")
     while data:
-        data = data[os.write(2, data) :]
+        data = data[err.buffer.raw.write(data) :]

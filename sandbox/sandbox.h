@@ -34,6 +34,9 @@ struct box_spec {
     const char *python;    /* --python, or NULL: the active virtual environment, else python3 */
     const char *preload;   /* modules, comma-separated, or NULL */
     const struct embedded *guest; /* files for /run/sandpiper, closed by a row without name */
+    /* Each stream through a pipe of its own: exact streams without a common order. Else one pipe
+     * keeps the order, and what children and C code write to stderr counts as stdout. */
+    bool separate_streams;
 };
 
 void box_spec_init(struct box_spec *spec);
@@ -168,6 +171,9 @@ int box_session_send(struct box_session *session, const struct box_field *fields
 /* Delivers what the pipes hold now; to be called when a result has come, so that output written
  * before it is there before it. */
 void box_session_drain(struct box_session *session);
+
+/* hold: the pipes are not read until it is false again; who writes more than they hold waits. */
+void box_session_hold_output(struct box_session *session, bool hold);
 
 /* KeyboardInterrupt in the guest. */
 void box_session_interrupt(struct box_session *session);

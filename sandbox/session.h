@@ -1,5 +1,6 @@
 #pragma once
 #include "sandbox/box.h"
+#include "sandbox/split.h"
 
 /* Inside of the room: one session, shared by session.c (its life), session_open.c (its beginning)
  * and session_output.c (its pipes). */
@@ -41,7 +42,9 @@ struct box_session {
     struct loop_io io;
     struct buf in;
     struct buf out;
-    struct session_pipe pipes[2];
+    struct session_pipe pipes[2]; /* the second only with separate_streams */
+    struct split split;           /* of the first, without */
+    bool held;
     int trace_fd; /* memfd that the guest's signal handler writes to */
     bool exited;
     int status;

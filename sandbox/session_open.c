@@ -24,7 +24,8 @@ static int session_connect(struct box_session *session, int guest_fds[SESSION_GU
     }
     session->fd = pair[0];
     guest_fds[0] = pair[1];
-    for (unsigned i = 0; i < 2; i++) {
+    unsigned pipes = session->box->spec->separate_streams ? 2 : 1;
+    for (unsigned i = 0; i < pipes; i++) {
         if (pipe2(pair, O_CLOEXEC) < 0) {
             return -errno;
         }
@@ -35,6 +36,12 @@ static int session_connect(struct box_session *session, int guest_fds[SESSION_GU
         (void)fcntl(pair[0], F_SETPIPE_SZ, SESSION_PIPE_BYTES);
         if (r < 0) {
             return r;
+        }
+    }
+    if (pipes == 1) {
+        guest_fds[2] = fcntl(guest_fds[1], F_DUPFD_CLOEXEC, 3);
+        if (guest_fds[2] < 0) {
+            return -errno;
         }
     }
     session->trace_fd = memfd_create("sandpiper-trace", MFD_CLOEXEC);

@@ -10,6 +10,12 @@ enum { SESSION_READS_A_TURN = 8 }; /* then the loop serves the others */
 
 static char read_space[SESSION_READ];
 
+static void pipe_deliver(void *arg, enum box_stream stream, const char *bytes, size_t size)
+{
+    struct box_session *session = arg;
+    session->events->on_output(session->arg, stream, bytes, size);
+}
+
 /* Reads what is there, at most limit bytes. Returns false at the pipe's end. */
 static bool pipe_read(struct session_pipe *pipe, size_t limit)
 {
@@ -23,8 +29,12 @@ static bool pipe_read(struct session_pipe *pipe, size_t limit)
             return size < 0;
         }
         limit -= (size_t)size;
-        pipe->session->events->on_output(pipe->session->arg, pipe->stream, read_space,
-                                         (size_t)size);
+        if (pipe->session->box->spec->separate_streams) {
+            pipe_deliver(pipe->session, pipe->stream, read_space, (size_t)size);
+        } else {
+            split_feed(&pipe->session->split, read_space, (size_t)size, pipe_deliver,
+                       pipe->session);
+        }
     }
     return true;
 }
@@ -56,6 +66,20 @@ void box_session_drain(struct box_session *session)
             (void)pipe_read(pipe, (size_t)waiting);
         }
     }
+    split_flush(&session->split, pipe_deliver, session);
+}
+
+void box_session_hold_output(struct box_session *session, bool hold)
+{
+    if (session->held == hold) {
+        return;
+    }
+    session->held = hold;
+    for (unsigned i = 0; i < 2; i++) {
+        if (session->pipes[i].io.loop) {
+            (void)loop_io_set(&session->pipes[i].io, hold ? 0 : EPOLLIN);
+        }
+    }
 }
 
 int session_output_attach(struct box_session *session)
@@ -63,7 +87,9 @@ int session_output_attach(struct box_session *session)
     int r = 0;
     for (unsigned i = 0; r == 0 && i < 2; i++) {
         struct session_pipe *pipe = &session->pipes[i];
-        r = loop_io_add(session->box->loop, &pipe->io, pipe->fd, EPOLLIN, pipe_on_io, pipe);
+        if (pipe->fd >= 0) {
+            r = loop_io_add(session->box->loop, &pipe->io, pipe->fd, EPOLLIN, pipe_on_io, pipe);
+        }
     }
     return r;
 }

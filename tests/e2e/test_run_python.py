@@ -59,16 +59,24 @@ class Output(Shared):
             "import sys, subprocess, os\n"
             "print('one')\nprint('two', file=sys.stderr)\n"
             "subprocess.run(['sh', '-c', 'echo three; echo four >&2'])\n"
-            "os.write(1, b'five\\n'); os.write(2, b'six\\n')\nprint('seven')\n")
+            "os.write(1, b'five\\n'); os.write(2, b'six\\n')\nprint('seven')\n"
+            "sys.stderr.buffer.write(b'eight\\n')\nprint('nine', end='')\n"
+            "print('ten', end='', file=sys.stderr)\nprint('eleven')\n")
         self.assert_ok(result)
-        self.assertEqual(sorted(self.lines(result)),
-                         sorted("one two three four five six seven".split()))
+        self.assertEqual(self.lines(result), "one two three four five six seven eight nine ten "
+                                             "eleven".split())
+        self.assertIn("one\n[stderr]\ntwo\n[stdout]\nthree\nfour\n", result.output)
 
     def test_stdout_and_stderr_come_in_the_order_produced(self):
         result = self.server.python("import sys, time\nfor n in range(6):\n"
                                     "    print(n, file=(sys.stdout, sys.stderr)[n % 2])\n"
                                     "    time.sleep(0.05)")
         self.assertEqual(self.lines(result), list("012345"))
+
+    def test_a_child_that_turns_between_its_streams_keeps_its_order(self):
+        shell = "for n in 1 2 3 4 5 6; do echo $n; echo -$n >&2; done"
+        result = self.server.python(f"import subprocess\n_ = subprocess.run({shell!r}, shell=True)")
+        self.assertEqual(self.lines(result), "1 -1 2 -2 3 -3 4 -4 5 -5 6 -6".split())
 
     def test_subprocesses_and_code_come_in_the_order_produced(self):
         result = self.server.python("import subprocess\nprint('before')\n"
