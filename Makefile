@@ -1,9 +1,10 @@
 # A thin face on meson and build-aux/: `make help` says what there is.
 BUILD ?= build
+FUZZ_SECONDS ?= 900
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
 
-.PHONY: all help demo check check-quick check-asan check-lint format install uninstall clean
+.PHONY: all help demo check check-quick check-asan check-lint fuzz format install uninstall clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -13,6 +14,7 @@ help:
 	@echo 'make demo         play a session with the real server'
 	@echo 'make check        every test: as root, as a user, in a user namespace, with sanitizers'
 	@echo 'make check-quick  the tests of this build only;  check-asan, check-lint: those runs only'
+	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (900)'
 	@echo 'make format       clang-format over every C file'
 	@echo 'make install      to $$DESTDIR$(PREFIX);  make uninstall'
 
@@ -30,6 +32,10 @@ check:
 check-quick check-asan check-lint:
 	build-aux/deps.sh build check
 	python3 build-aux/check.py $(@:check-%=%)
+
+fuzz:
+	build-aux/deps.sh build check
+	python3 tests/fuzz/run.py $(FUZZ_SECONDS)
 
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -98,6 +98,26 @@ void files_open_read(const struct wire_request *request)
     }
 }
 
+/* Opens path's folders one below the other and makes those that are missing. By descriptor, because
+ * mkdir(2) on a whole path would pass through /proc's magic links. Cuts path into names. */
+static int make_folders(char *path)
+{
+    char *rest = NULL;
+    int fd = open_checked(AT_FDCWD, *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY, 0);
+    for (char *name = strtok_r(path, "/", &rest); name && fd >= 0;
+         name = strtok_r(NULL, "/", &rest)) {
+        int next = open_checked(fd, name, O_PATH | O_DIRECTORY, 0);
+        if (next == -ENOENT) {
+            next = mkdirat(fd, name, 0777) < 0 && errno != EEXIST
+                       ? -errno
+                       : open_checked(fd, name, O_PATH | O_DIRECTORY, 0);
+        }
+        (void)close(fd);
+        fd = next;
+    }
+    return fd;
+}
+
 /* Opens the folder that path's last part lies in, making what is missing. *ret_name is that part.
  * Returns the descriptor or -errno. */
 static int open_parent(const char *path, const char **ret_name)
@@ -112,22 +132,7 @@ static int open_parent(const char *path, const char **ret_name)
     *ret_name = path + (name - text) + 1;
     name[name == text ? 1 : 0] = '\0';
     int fd = open_checked(AT_FDCWD, text, O_PATH | O_DIRECTORY, 0);
-    if (fd != -ENOENT) {
-        return fd;
-    }
-    for (char *slash = strchr(text + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash) {
-            *slash = '\0';
-        }
-        if (mkdir(text, 0777) < 0 && errno != EEXIST) {
-            return -errno;
-        }
-        if (!slash) {
-            break;
-        }
-        *slash = '/';
-    }
-    return open_checked(AT_FDCWD, text, O_PATH | O_DIRECTORY, 0);
+    return fd == -ENOENT ? make_folders(text) : fd;
 }
 
 static struct pending *pending_find(uint32_t token)

@@ -1,0 +1,75 @@
+"""Run one module of CPython's test suite and write one line a case as soon as it is over:
+
+    one.py MODULE FILE        STATUS <tab> ID <tab> last line of the reason
+
+The last line says "done": without it the process died or was killed on the way. A case that runs more
+than once under one name counts by its worst run. Standard library only: it runs inside the sandbox too.
+"""
+import os
+import sys
+import unittest
+
+# Nothing that needs a network, a screen, sound or minutes.
+RESOURCES = ["subprocess", "decimal", "tzdata"]
+
+
+class Recorder(unittest.TestResult):
+    def __init__(self, path):
+        super().__init__()
+        self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        self.owner = os.getpid()
+        self.status = self.why = ""
+
+    def line(self, *words):
+        if os.getpid() == self.owner:  # not from a fork that a test left behind
+            text = "\t".join(" ".join(word.split()) for word in words)
+            os.write(self.fd, text.encode("utf-8", "backslashreplace") + b"\n")
+
+    def note(self, test, status, why):
+        if isinstance(test, unittest.TestCase) or hasattr(test, "test_case"):
+            self.status, self.why = status, why
+        else:
+            self.line(status, str(test.id()), why)  # setUpClass and setUpModule are no cases
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.status, self.why = "ok", ""
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.line(self.status, str(test.id()), self.why)
+
+    def addError(self, test, err):
+        self.note(test, "fail", f"{err[0].__name__}: {err[1]}"[:300])
+
+    addFailure = addError
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            self.addError(test, err)
+
+    def addSkip(self, test, reason):
+        self.note(test, "skip", str(reason))
+
+    def addUnexpectedSuccess(self, test):
+        self.note(test, "fail", "passed, but is marked as an expected failure")
+
+
+def main(module, path):
+    from test import support
+    support.use_resources = RESOURCES
+    result = Recorder(path)
+    try:
+        suite = unittest.defaultTestLoader.loadTestsFromName("test." + module)
+    except unittest.SkipTest as reason:
+        result.line("skip", "test." + module, str(reason))
+    else:
+        suite.run(result)
+    result.line("done")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])
+    # Tests may leave threads behind that nobody joins.
+    sys.stdout.flush()
+    os._exit(0)
