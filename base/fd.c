@@ -1,14 +1,18 @@
 #include "base/fd.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/own.h"
 
-enum { FD_FIRST_HIGH = 10 };
+enum { FD_FIRST_HIGH = 10, FD_LAST_TRIED = 65535 };
 
 int fd_move_high(int fd)
 {
@@ -21,6 +25,54 @@ int fd_move_high(int fd)
     }
     (void)close(fd);
     return moved;
+}
+
+/* A descriptor's number as /proc/self/fd names it; false for "." and "..". */
+static bool parse_number(const char *name, unsigned *ret_number)
+{
+    unsigned number = 0;
+    const char *at = name;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        number = number * 10 + (unsigned)(*at - '0');
+    }
+    *ret_number = number;
+    return at != name && !*at;
+}
+
+/* Closes what /proc lists. The kernel walks the numbers upwards, so that closing some on the way
+ * makes it pass over none. Returns whether there was a list. */
+static bool close_listed(unsigned first, unsigned last)
+{
+    _Alignas(struct dirent64) static char entries[4096];
+    int dir_fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0) {
+        return false;
+    }
+    ssize_t size = 0;
+    while ((size = (ssize_t)syscall(SYS_getdents64, dir_fd, entries, sizeof entries)) > 0) {
+        const struct dirent64 *entry = NULL;
+        for (ssize_t at = 0; at < size; at += entry->d_reclen) {
+            unsigned fd = 0;
+            entry = (const struct dirent64 *)(const void *)(entries + at);
+            if (parse_number(entry->d_name, &fd) && fd >= first && fd <= last &&
+                fd != (unsigned)dir_fd) {
+                (void)close((int)fd);
+            }
+        }
+    }
+    (void)close(dir_fd);
+    return size == 0;
+}
+
+void fd_close_range(unsigned first, unsigned last)
+{
+    /* Since Linux 5.9; some filters of containers refuse it. */
+    if (syscall(SYS_close_range, first, last, 0) == 0 || close_listed(first, last)) {
+        return;
+    }
+    for (unsigned fd = first; fd <= last && fd <= FD_LAST_TRIED; fd++) {
+        (void)close((int)fd);
+    }
 }
 
 int fd_set_nonblock(int fd, bool on)

@@ -6,6 +6,9 @@
  * Numbers below 10 stay free for what a child expects at 0, 1, 2. Returns the number or -errno. */
 int fd_move_high(int fd);
 
+/* Closes what is open of the numbers first … last. Allocates nothing: for a child before execve too. */
+void fd_close_range(unsigned first, unsigned last);
+
 /* 0 or -errno. */
 int fd_set_nonblock(int fd, bool on);
 

@@ -278,11 +278,7 @@ static int step_descriptors(struct child *child, const struct plan_step *)
             return -1;
         }
     }
-    if (syscall(SYS_close_range, CHILD_FIRST_TO_CLOSE, ~0U, 0) < 0) {
-        for (int fd = CHILD_FIRST_TO_CLOSE; fd < 65536; fd++) {
-            (void)close(fd);
-        }
-    }
+    fd_close_range(CHILD_FIRST_TO_CLOSE, ~0U);
     return 0;
 }
 
@@ -406,7 +402,7 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
 
 /* Closes all that is not ours. The server's ends of our own pipes are among the rest: as long as they
  * are open here, its end would not be noticed at ours. */
-static int child_keep_own(const struct child_setup *setup)
+static void child_keep_own(const struct child_setup *setup)
 {
     int kept[] = {2,
                   setup->go_fd,
@@ -424,14 +420,12 @@ static int child_keep_own(const struct child_setup *setup)
                 next = kept[i];
             }
         }
-        unsigned first_to_close = (unsigned)last + 1;
-        unsigned last_to_close = next < 0 ? ~0U : (unsigned)next - 1;
-        if (first_to_close <= last_to_close &&
-            syscall(SYS_close_range, first_to_close, last_to_close, 0) < 0) {
-            return -1;
-        }
         if (next < 0) {
-            return 0;
+            fd_close_range((unsigned)last + 1, ~0U);
+            return;
+        }
+        if (next > last + 1) {
+            fd_close_range((unsigned)last + 1, (unsigned)next - 1);
         }
         last = next;
     }
@@ -443,10 +437,7 @@ void child_main(const struct child_setup *setup)
     struct fail fail = {};
     int error_fd = setup->error_fd;
     char go = 0;
-    /* Before Linux 5.9 there is no close_range; the descriptors go with their step, later. */
-    if (child_keep_own(setup) < 0 && errno != ENOSYS) {
-        _exit(1);
-    }
+    child_keep_own(setup);
     if (read(setup->go_fd, &go, 1) != 1) {
         _exit(1); /* the server gave up or ended */
     }

@@ -72,7 +72,7 @@ __attribute__((noreturn)) static void reaper_child(const struct box *box, int pr
             _exit(1);
         }
     }
-    (void)syscall(SYS_close_range, FIRST + box->cgroup.folder_count, PARKED - 1, 0);
+    fd_close_range(FIRST + box->cgroup.folder_count, PARKED - 1);
     (void)syscall(SYS_execveat, parked_program, "", argv, envp, AT_EMPTY_PATH);
     _exit(1);
 }

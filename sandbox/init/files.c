@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -14,6 +13,8 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include "sandbox/init/walk.h"
 
 /* A file being written: a name beside the final one until it is complete. */
 static struct pending {
@@ -24,31 +25,6 @@ static struct pending {
     char name[256];
 } pending[INIT_WRITES];
 static uint32_t last_token;
-
-/* Opens below the box's root without passing through /proc's magic links, openat2(2). */
-static int open_checked(int dir_fd, const char *path, int flags, mode_t mode)
-{
-    /* With O_PATH nothing but the place is taken, and openat2 refuses flags that mean more. */
-    flags |= flags & O_PATH ? O_CLOEXEC : O_CLOEXEC | O_NOCTTY;
-    struct open_how how = {.flags = (uint64_t)(unsigned)flags,
-                           .mode = flags & O_CREAT ? mode : 0,
-                           .resolve = RESOLVE_NO_MAGICLINKS};
-    for (;;) {
-        int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
-        if (fd >= 0) {
-            return fd;
-        }
-        if (errno == EINTR || errno == EAGAIN) {
-            continue;
-        }
-        if (errno != ENOSYS) {
-            return -errno;
-        }
-        /* Before Linux 5.6. The check of the file system below still keeps /proc out. */
-        fd = openat(dir_fd, path, flags, mode);
-        return fd < 0 ? -errno : fd;
-    }
-}
 
 /* Files of /proc are regular by name and never by nature: through this process they would show
  * pid 1. */
@@ -82,14 +58,14 @@ void files_open_read(const struct wire_request *request)
 {
     struct stat st = {};
     /* First without opening: opening a device or a FIFO can have effects, and fails on sockets. */
-    int fd = open_checked(AT_FDCWD, request->path, O_PATH, 0);
+    int fd = walk_open(AT_FDCWD, request->path, O_PATH, 0);
     int error = fd < 0 ? -fd : -refuse_odd(fd, &st);
     if (fd >= 0) {
         (void)close(fd);
         fd = -1;
     }
     if (!error) {
-        fd = open_checked(AT_FDCWD, request->path, O_RDONLY | O_NONBLOCK, 0);
+        fd = walk_open(AT_FDCWD, request->path, O_RDONLY | O_NONBLOCK, 0);
         error = fd < 0 ? -fd : -refuse_odd(fd, &st);
     }
     answer_file(request->id, error, fd, &st, 0, !error);
@@ -103,14 +79,14 @@ void files_open_read(const struct wire_request *request)
 static int make_folders(char *path)
 {
     char *rest = NULL;
-    int fd = open_checked(AT_FDCWD, *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY, 0);
+    int fd = walk_open(AT_FDCWD, *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY, 0);
     for (char *name = strtok_r(path, "/", &rest); name && fd >= 0;
          name = strtok_r(NULL, "/", &rest)) {
-        int next = open_checked(fd, name, O_PATH | O_DIRECTORY, 0);
+        int next = walk_open(fd, name, O_PATH | O_DIRECTORY, 0);
         if (next == -ENOENT) {
             next = mkdirat(fd, name, 0777) < 0 && errno != EEXIST
                        ? -errno
-                       : open_checked(fd, name, O_PATH | O_DIRECTORY, 0);
+                       : walk_open(fd, name, O_PATH | O_DIRECTORY, 0);
         }
         (void)close(fd);
         fd = next;
@@ -127,11 +103,11 @@ static int open_parent(const char *path, const char **ret_name)
     char *name = strrchr(text, '/');
     *ret_name = path;
     if (!name) {
-        return open_checked(AT_FDCWD, ".", O_PATH | O_DIRECTORY, 0);
+        return walk_open(AT_FDCWD, ".", O_PATH | O_DIRECTORY, 0);
     }
     *ret_name = path + (name - text) + 1;
     name[name == text ? 1 : 0] = '\0';
-    int fd = open_checked(AT_FDCWD, text, O_PATH | O_DIRECTORY, 0);
+    int fd = walk_open(AT_FDCWD, text, O_PATH | O_DIRECTORY, 0);
     return fd == -ENOENT ? make_folders(text) : fd;
 }
 
@@ -168,7 +144,7 @@ static int begin_write(int dir_fd, const char *name, mode_t mode, bool must_not_
         return -ENAMETOOLONG;
     }
     (void)snprintf(p->temporary, sizeof p->temporary, ".write-%016llx", (unsigned long long)random);
-    int fd = open_checked(dir_fd, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    int fd = walk_open(dir_fd, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (fd < 0) {
         return fd;
     }
@@ -227,7 +203,7 @@ void files_open_write(const struct wire_request *request)
         error = -look_at_target(dir_fd, name, (enum wire_write_mode)request->mode, &existed, &mode);
     }
     if (!error && request->mode == WIRE_WRITE_APPEND) {
-        fd = open_checked(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, 0644);
+        fd = walk_open(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, 0644);
         error = fd < 0 ? -fd : 0;
     } else if (!error) {
         fd = begin_write(dir_fd, name, mode, request->mode == WIRE_WRITE_CREATE, &token);

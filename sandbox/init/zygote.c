@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "sandbox/landlock.h"
 
 enum { ZYGOTE_CONTROL_FD = 3, ZYGOTE_FILES = 512 };
@@ -62,11 +63,7 @@ __attribute__((noreturn)) static void zygote_child(const struct init *init, int 
     if (dup2(control_fd, ZYGOTE_CONTROL_FD) < 0 || fcntl(ZYGOTE_CONTROL_FD, F_SETFD, 0) < 0) {
         _exit(103);
     }
-    if (syscall(SYS_close_range, ZYGOTE_CONTROL_FD + 1, ~0U, 0) < 0) {
-        for (int fd = ZYGOTE_CONTROL_FD + 1; fd < 1024; fd++) {
-            (void)close(fd);
-        }
-    }
+    fd_close_range(ZYGOTE_CONTROL_FD + 1, ~0U);
     (void)prctl(PR_SET_PDEATHSIG, 0);
     /* Ignored signals stay ignored over execve(2): what the host and the server ignore is not for
      * the guest. */

@@ -5,7 +5,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -130,6 +132,43 @@ static void text_is_written_only_to_what_is_there(void **)
     temp_remove(&temp);
 }
 
+/* In a child: whether of the descriptors 40, 41 … 1240 exactly those of a range are closed. */
+static int close_a_range(int error)
+{
+    enum { FIRST = 40, COUNT = 1200, FROM = 100, TO = 1100 };
+    struct rlimit limit = {.rlim_cur = 2048, .rlim_max = 2048};
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || (error && !unit_deny(SYS_close_range, error))) {
+        return 2;
+    }
+    for (int fd = FIRST; fd < FIRST + COUNT; fd++) {
+        if (dup2(STDERR_FILENO, fd) < 0) {
+            return 2;
+        }
+    }
+    fd_close_range(FROM, TO);
+    for (int fd = FIRST; fd < FIRST + COUNT; fd++) {
+        bool open_now = fcntl(fd, F_GETFD) >= 0;
+        if (open_now == (fd >= FROM && fd <= TO)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void range_is_closed_with_and_without_the_call(void **)
+{
+    static const int errors[] = {0, ENOSYS, EPERM};
+    for (unsigned i = 0; i < 3; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            _exit(close_a_range(errors[i]));
+        }
+        int status = 0;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +179,7 @@ int main(void)
         cmocka_unit_test(write_to_nobody_is_an_error),
         cmocka_unit_test(text_that_fills_the_room_is_refused_one_less_fits),
         cmocka_unit_test(text_is_written_only_to_what_is_there),
+        cmocka_unit_test(range_is_closed_with_and_without_the_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

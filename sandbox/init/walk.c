@@ -1,0 +1,188 @@
+/* Opens a name as openat2(2) with RESOLVE_NO_MAGICLINKS does, also where that call is refused: there
+ * the name is walked component by component, and no link is ever followed by the kernel. What a link
+ * says is read and walked in the same way, so that a magic link of /proc, which leads to an object
+ * and not to a name, has no effect. Names may be changed while we walk: each step starts at a
+ * descriptor that we hold, and what the last step opens is checked by the caller. */
+#include "sandbox/init/walk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum {
+    WALK_LINKS = 40,    /* as the kernel, path_resolution(7) */
+    WALK_PROC_ROOT = 1, /* inode of the root of a proc file system; its links are plain ones */
+    WALK_ON = -10000,   /* no errno: there is more to walk */
+};
+
+struct walk {
+    int at; /* the folder reached, owned */
+    unsigned links;
+    char rest[2 * PATH_MAX]; /* what is still to be walked */
+};
+
+/* Whether the kernel has the call and lets us have it: its first check is that of the size. */
+static bool has_openat2(void)
+{
+    static int has = -1;
+    if (has < 0) {
+        has = syscall(SYS_openat2, -1, "", NULL, (size_t)0) < 0 && errno == EINVAL;
+    }
+    return has;
+}
+
+static int open_whole(int dir_fd, const char *path, int flags, mode_t mode)
+{
+    struct open_how how = {.flags = (uint64_t)(unsigned)flags,
+                           .mode = flags & O_CREAT ? mode : 0,
+                           .resolve = RESOLVE_NO_MAGICLINKS};
+    int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Takes the place of the folder reached by another. */
+static int step_into(struct walk *walk, int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    if (walk->at >= 0) {
+        (void)close(walk->at);
+    }
+    walk->at = fd;
+    return 0;
+}
+
+/* Puts what the link says before rest, which is empty or begins with a slash. WALK_ON, -EINVAL when
+ * name is no link, or another -errno. */
+static int expand_link(struct walk *walk, const char *name, const char *rest)
+{
+    char text[2 * PATH_MAX];
+    struct statfs fs;
+    struct stat st;
+    size_t rest_size = strlen(rest) + 1;
+    ssize_t size = readlinkat(walk->at, name, text, PATH_MAX);
+    if (size < 0) {
+        return -errno;
+    }
+    if (size == 0) {
+        return -ENOENT;
+    }
+    if (size == PATH_MAX || (size_t)size + rest_size > sizeof text) {
+        return -ENAMETOOLONG;
+    }
+    /* A link lies in the file system of its folder. */
+    if (fstatfs(walk->at, &fs) < 0 || fstat(walk->at, &st) < 0) {
+        return -errno;
+    }
+    bool magic = fs.f_type == PROC_SUPER_MAGIC && st.st_ino != WALK_PROC_ROOT;
+    if (magic || ++walk->links > WALK_LINKS) {
+        return -ELOOP;
+    }
+    memcpy(text + size, rest, rest_size);
+    memcpy(walk->rest, text, (size_t)size + rest_size);
+    int r = text[0] == '/' ? step_into(walk, AT_FDCWD, "/") : 0;
+    return r < 0 ? r : WALK_ON;
+}
+
+/* Whether an attempt to open name, with this result, met a link: O_PATH opens it itself, open(2). */
+static bool met_link(int fd, int error, int flags)
+{
+    struct stat st;
+    if (flags & O_NOFOLLOW) {
+        return false;
+    }
+    if (fd < 0) {
+        return error == ELOOP || error == ENOTDIR;
+    }
+    return flags & O_PATH && fstat(fd, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* The last name of all: opens it, or finds that it is a link and goes on with that. */
+static int open_last(struct walk *walk, const char *name, int flags, mode_t mode)
+{
+    int fd = openat(walk->at, name, flags | O_NOFOLLOW, mode);
+    int error = fd < 0 ? errno : 0;
+    if (!met_link(fd, error, flags)) {
+        return fd < 0 ? -error : fd;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    int r = expand_link(walk, name, "");
+    if (r != -EINVAL) {
+        return r;
+    }
+    /* No link, or none any more. */
+    return error == ENOTDIR || ++walk->links > WALK_LINKS ? -ENOTDIR : WALK_ON;
+}
+
+/* Walks one component of the rest. The descriptor when it was the last, WALK_ON, or -errno. */
+static int walk_step(struct walk *walk, int flags, mode_t mode)
+{
+    char name[NAME_MAX + 1] = ".";
+    const char *from = walk->rest + strspn(walk->rest, "/");
+    size_t size = strcspn(from, "/");
+    const char *rest = from + size;
+    if (size >= sizeof name) {
+        return -ENAMETOOLONG;
+    }
+    if (size > 0) {
+        memcpy(name, from, size);
+        name[size] = '\0';
+    }
+    if (!*rest) {
+        return open_last(walk, name, flags, mode);
+    }
+    int r = step_into(walk, walk->at, name);
+    if (r == -ENOTDIR || r == -ELOOP) {
+        int expanded = expand_link(walk, name, rest);
+        return expanded == -EINVAL ? r : expanded;
+    }
+    if (r < 0) {
+        return r;
+    }
+    memmove(walk->rest, rest, strlen(rest) + 1);
+    return WALK_ON;
+}
+
+static int open_by_steps(int dir_fd, const char *path, int flags, mode_t mode)
+{
+    static struct walk walk;
+    size_t size = strlen(path) + 1;
+    if (size == 1) {
+        return -ENOENT;
+    }
+    if (size > PATH_MAX) {
+        return -ENAMETOOLONG;
+    }
+    walk = (struct walk){.at = -1};
+    memcpy(walk.rest, path, size);
+    int r = path[0] == '/' ? step_into(&walk, AT_FDCWD, "/") : step_into(&walk, dir_fd, ".");
+    if (r < 0) {
+        return r;
+    }
+    do {
+        r = walk_step(&walk, flags, mode);
+    } while (r == WALK_ON);
+    (void)close(walk.at);
+    return r;
+}
+
+int walk_open(int dir_fd, const char *path, int flags, mode_t mode)
+{
+    /* With O_PATH nothing but the place is taken, and openat2 refuses flags that mean more. */
+    flags |= flags & O_PATH ? O_CLOEXEC : O_CLOEXEC | O_NOCTTY;
+    return has_openat2() ? open_whole(dir_fd, path, flags, mode)
+                         : open_by_steps(dir_fd, path, flags, mode);
+}
