@@ -6,7 +6,8 @@
 
 Every line on the server's stdout must be one JSON object of JSON-RPC 2.0, valid UTF-8, at most
 10 MiB. Leaving the block closes stdin and asserts exit status 0 and that nothing is left behind.
-SANDPIPER names the binary; SANDPIPER_TEST_SLOW multiplies every time limit (sanitizers, valgrind).
+SANDPIPER names the binary; SANDPIPER_TEST_SLOW multiplies every time limit (sanitizers, valgrind);
+SANDPIPER_TEST_DENY takes something from every server (words of helpers/deny.py).
 """
 import collections
 import dataclasses
@@ -19,6 +20,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -28,6 +30,10 @@ from traces import Traces
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("SANDPIPER") or str(ROOT / "build" / "sandpiper")
+DENIED = os.environ.get("SANDPIPER_TEST_DENY", "").split()
+DENY = [sys.executable, "-I", str(ROOT / "tests" / "helpers" / "deny.py")]
+# What starts the program, here and wherever a test does it by itself.
+COMMAND = [*DENY, *DENIED, "--", BINARY] if DENIED else [BINARY]
 SLOW = float(os.environ.get("SANDPIPER_TEST_SLOW", "1"))
 LINE_LIMIT = 10 << 20  # clients built on the official SDK close the connection beyond this
 LATEST = "2025-11-25"
@@ -39,8 +45,15 @@ DURATION = r"\d+(?:\.\d+)? (?:us|ms|s|min)"
 STATES_AFTER_KILL = ("restored to before this call",)
 
 
+def is_denied(what):
+    """True when this run takes it from the servers."""
+    return any(word.partition(":")[0] == what for word in DENIED)
+
+
 def writable_cgroup(controller):
     """True when this user may make groups of that kind (cgroup v1 or v2)."""
+    if is_denied("cgroup"):
+        return False
     paths = [f"/sys/fs/cgroup/{controller}", "/sys/fs/cgroup"]
     return any(os.path.isdir(path) and os.access(path, os.W_OK) for path in paths)
 
@@ -122,7 +135,7 @@ class Server:
                    if name in os.environ}
             env["TMPDIR"] = self.temp
         self.process = subprocess.Popen(
-            [*wrap, BINARY, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
+            [*wrap, *COMMAND, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
             env=env, cwd=cwd, start_new_session=True)
         self.pid = self.process.pid
         self.lines = queue.Queue()
@@ -412,4 +425,4 @@ def need_userns():
 
 def run_cli(*args, timeout=60, **options):
     options.setdefault("stdin", subprocess.DEVNULL)
-    return subprocess.run([BINARY, *args], capture_output=True, timeout=timeout * SLOW, **options)
+    return subprocess.run([*COMMAND, *args], capture_output=True, timeout=timeout * SLOW, **options)

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from client import BINARY, SLOW, Case, Server, need_userns, run_cli
+from client import COMMAND, SLOW, Case, Server, need_userns, run_cli
 from traces import descendants
 
 
@@ -52,7 +52,7 @@ class Run(Case):
         self.assertIn(b"KeyError: 'k'", done.stdout + done.stderr)
 
     def test_interrupt_ends_it_and_leaves_nothing(self):
-        process = subprocess.Popen([BINARY, "run", "-c", "import time; time.sleep(60)"],
+        process = subprocess.Popen([*COMMAND, "run", "-c", "import time; time.sleep(60)"],
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         time.sleep(1)
         children = descendants(process.pid)

@@ -1,22 +1,19 @@
 """Where no sandbox can be made, code does not run: the tools say why, and the server stays up."""
 import os
-import pathlib
 import subprocess
-import sys
 import unittest
 
-from client import BINARY, SLOW, Case, Server, need_userns
+from client import COMMAND, DENY, SLOW, Case, Server, need_userns
 
 # A user namespace below which no further one can be made, as on machines where they are turned off.
 NO_NAMESPACES = ["unshare", "-Ur", "sh", "-c",
                  'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', "sh"]
 NO_MOUNTS = ["unshare", "-Ur", "sh", "-c",
              'echo 0 >/proc/sys/user/max_mnt_namespaces && exec "$@"', "sh"]
-DENY = str(pathlib.Path(__file__).resolve().parents[1] / "helpers" / "deny.py")
 
 
 def without(*calls):
-    return [sys.executable, DENY, *calls, "--"]
+    return [*DENY, *calls, "--"]
 
 
 class OlderKernels(Case):
@@ -71,13 +68,13 @@ class Refusals(Case):
         self.refused(NO_MOUNTS)
 
     def test_doctor_says_so(self):
-        done = subprocess.run([*NO_NAMESPACES, BINARY, "doctor"], capture_output=True,
+        done = subprocess.run([*NO_NAMESPACES, *COMMAND, "doctor"], capture_output=True,
                               timeout=60 * SLOW)
         self.assertNotEqual(done.returncode, 0, done.stderr)
         self.assertIn(b"namespace", done.stdout.lower())
 
     def test_run_does_not_run_either(self):
-        done = subprocess.run([*NO_NAMESPACES, BINARY, "run", "-c", "print('code ' + 'ran')"],
+        done = subprocess.run([*NO_NAMESPACES, *COMMAND, "run", "-c", "print('code ' + 'ran')"],
                               capture_output=True, timeout=60 * SLOW)
         self.assertNotEqual(done.returncode, 0)
         self.assertNotIn(b"code ran", done.stdout)

@@ -14,13 +14,13 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 
-from client import BINARY, Case  # noqa: E402
+from client import COMMAND, Case  # noqa: E402
 
 SYSTEM = r"/(bin|lib|lib32|lib64|libx32|sbin)"
 
 
 def plan(*options):
-    done = subprocess.run([BINARY, "doctor", "--plan", *options], capture_output=True, text=True,
+    done = subprocess.run([*COMMAND, "doctor", "--plan", *options], capture_output=True, text=True,
                           timeout=30)
     if done.returncode:
         raise AssertionError(done.stderr)

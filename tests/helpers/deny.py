@@ -1,6 +1,8 @@
-"""deny.py SYSCALL... -- COMMAND ARG...: run a command on a kernel that seems to lack those calls.
+"""deny.py WHAT... -- COMMAND ARG...: run a command on a host that seems to lack something.
 
-They return ENOSYS, there and in all that the command starts. A fallback that never ran is a bug.
+WHAT is a system call, which then answers ENOSYS as on an older kernel, or CALL:EPERM, as where somebody
+filters it; or `cgroup`: control groups cannot be written. It holds in all that the command starts. A
+fallback that never ran is a bug.
 """
 import ctypes
 import errno
@@ -9,24 +11,48 @@ import sys
 
 SCMP_ACT_ALLOW = 0x7FFF0000
 SCMP_ACT_ERRNO = 0x00050000
+CLONE_NEWNS = 0x20000
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+MS_KEPT = {"nosuid": 2, "nodev": 4, "noexec": 8}  # a user namespace may not take these off
 
 
-def deny(names):
+def deny_calls(words):
     library = ctypes.CDLL("libseccomp.so.2")
     library.seccomp_init.restype = ctypes.c_void_p
     context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(SCMP_ACT_ALLOW)))
-    for name in names:
+    for word in words:
+        name, _, error = word.partition(":")
         number = library.seccomp_syscall_resolve_name(name.encode())
         if number < 0:
             sys.exit(f"deny.py: no system call {name}")
-        action = ctypes.c_uint32(SCMP_ACT_ERRNO | errno.ENOSYS)
+        action = ctypes.c_uint32(SCMP_ACT_ERRNO | getattr(errno, error or "ENOSYS"))
         if library.seccomp_rule_add(context, action, number, ctypes.c_uint(0)) != 0:
             sys.exit(f"deny.py: no rule for {name}")
     if library.seccomp_load(context) != 0:
         sys.exit("deny.py: the filter cannot be loaded")
 
 
+def deny_cgroups():
+    """Every cgroup mount becomes read-only, in a mount namespace of our own."""
+    mounts = [line.split() for line in open("/proc/self/mounts")]
+    places = {mount[1]: sum(MS_KEPT.get(option, 0) for option in mount[3].split(","))
+              for mount in mounts if mount[2] in ("cgroup", "cgroup2")}
+    if os.geteuid() != 0:
+        if any(os.access(place, os.W_OK) for place in places):
+            sys.exit("deny.py: only root can make control groups read-only")
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) or libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None):
+        sys.exit("deny.py: no mount namespace: " + os.strerror(ctypes.get_errno()))
+    for place, kept in places.items():
+        if libc.mount(None, place.encode(), None, MS_REMOUNT | MS_BIND | MS_RDONLY | kept, None):
+            sys.exit(f"deny.py: {place}: " + os.strerror(ctypes.get_errno()))
+
+
 if __name__ == "__main__":
     at = sys.argv.index("--")
-    deny(sys.argv[1:at])
+    denied = sys.argv[1:at]
+    if "cgroup" in denied:
+        deny_cgroups()
+    deny_calls([word for word in denied if word != "cgroup"])
     os.execvp(sys.argv[at + 1], sys.argv[at + 1:])
