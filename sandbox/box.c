@@ -28,6 +28,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "sandbox/binds.h"
 #include "sandbox/channel.h"
 #include "sandbox/child.h"
 #include "sandbox/idmap.h"
@@ -309,6 +310,7 @@ static const char *zygote_failure(int status)
         "a new session for the interpreter", "the interpreter's resource limits",
         "the interpreter's descriptors",     "the interpreter's seccomp filters",
         "execute the interpreter",           "find the interpreter in the sandbox",
+        "the interpreter's Landlock domain",
     };
     unsigned step = WIFEXITED(status) ? (unsigned)WEXITSTATUS(status) - 101 : ~0U;
     return step < sizeof steps / sizeof *steps ? steps[step] : NULL;
@@ -478,11 +480,20 @@ static int box_launch(struct box *box, struct child_ends *ends, struct fail *ret
     return child_go(ends) < 0 ? fail_set(ret_fail, EPIPE, "the sandbox's child") : 0;
 }
 
+/* To what this kernel has. */
+static void adapt_plan(struct plan *plan)
+{
+    if (binds_needed()) {
+        plan_use_binds(plan);
+    }
+}
+
 static int box_prepare(struct box *box, struct fail *ret_fail)
 {
     int r = python_find(box->spec->python, &box->python, ret_fail);
     r = r ? r : plan_build(box->spec, &box->python, &box->plan, ret_fail);
     if (r == 0) {
+        adapt_plan(&box->plan);
         cgroup_find(&box->cgroup);
         reaper_start(box);
         cgroup_make(&box->cgroup, &box->spec->limits);
@@ -565,6 +576,7 @@ int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *re
     r = r ? r : python_find(spec->python, python, ret_fail);
     r = r ? r : plan_build(spec, python, plan, ret_fail);
     if (r == 0) {
+        adapt_plan(plan);
         r = plan_print(plan, out);
         plan_done(plan);
     }

@@ -24,12 +24,14 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "sandbox/binds.h"
 #include "sandbox/wire.h"
 
 enum { CHILD_ERROR_FD = 5, CHILD_PROGRAM_FD = 6, CHILD_FIRST_TO_CLOSE = 7, CHILD_PARKED = 100 };
 
-/* A folder that every host has; the new root is mounted over it, in our own mount namespace. */
-static const char root_at[] = "/usr";
+/* A folder that every host has and that is part of no tree that the box shows (a bind mount would
+ * take the new root along); the new root is mounted over it, in our own mount namespace. */
+static const char root_at[] = "/dev";
 
 struct child {
     const struct child_setup *setup;
@@ -152,31 +154,61 @@ static int move_tree(int tree_fd, const char *path, uint64_t attributes)
     return (int)syscall(SYS_move_mount, tree_fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
+/* Makes at path what a tree or a bind can be put over: a folder or a file, as source_fd is. */
+static int make_place(int source_fd, const char *path)
+{
+    struct stat st;
+    if (fstat(source_fd, &st) < 0) {
+        return -1;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        return make_folder(path, 0755);
+    }
+    int fd =
+        make_parents(path) < 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
+    return fd < 0 ? -1 : close(fd);
+}
+
 static int step_move(struct child *child, const struct plan_step *step)
 {
     const char *path = below_root(step->target);
     int tree_fd = child->trees[step->slot];
-    struct stat st;
     if (tree_fd < 0) {
         return 0; /* optional, and not there */
     }
-    if (fstat(tree_fd, &st) < 0) {
+    return make_place(tree_fd, path) < 0 ? -1 : move_tree(tree_fd, path, step->attributes);
+}
+
+static int step_hold(struct child *child, const struct plan_step *step)
+{
+    int fd = bind_hold(step->source);
+    child->trees[step->slot] = fd;
+    return fd < 0 && !(step->optional && (errno == ENOENT || errno == EACCES)) ? -1 : 0;
+}
+
+static int step_bind(struct child *child, const struct plan_step *step)
+{
+    const char *path = below_root(step->target);
+    int source_fd = child->trees[step->slot];
+    if (source_fd < 0) {
+        return 0; /* optional, and not there */
+    }
+    return make_place(source_fd, path) < 0 ? -1 : bind_tree(source_fd, path, step->attributes);
+}
+
+static int step_bind_folder(struct child *, const struct plan_step *step)
+{
+    const char *source = below_root(step->source);
+    const char *path = below_root(step->target);
+    if (make_folder(source, 0755) < 0 || make_folder(path, 0755) < 0) {
         return -1;
     }
-    if (S_ISDIR(st.st_mode)) {
-        if (make_folder(path, 0755) < 0) {
-            return -1;
-        }
-    } else {
-        int fd = make_parents(path) < 0
-                     ? -1
-                     : open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
-        if (fd < 0) {
-            return -1;
-        }
-        (void)close(fd);
-    }
-    return move_tree(tree_fd, path, step->attributes);
+    return bind_folder(source, path, step->attributes);
+}
+
+static int step_bind_read_only_root(struct child *, const struct plan_step *)
+{
+    return bind_restrict(".", MOUNT_ATTR_RDONLY);
 }
 
 static int step_subtree(struct child *, const struct plan_step *step)
@@ -386,11 +418,15 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_FILE] = step_file,
     [PLAN_LINK] = step_link,
     [PLAN_TMPFS] = step_tmpfs,
+    [PLAN_HOLD] = step_hold,
     [PLAN_MOVE] = step_move,
+    [PLAN_BIND] = step_bind,
     [PLAN_SUBTREE] = step_subtree,
+    [PLAN_BIND_FOLDER] = step_bind_folder,
     [PLAN_PROC] = step_proc,
     [PLAN_UNMOUNT] = step_unmount,
     [PLAN_READ_ONLY_ROOT] = step_read_only_root,
+    [PLAN_BIND_READ_ONLY_ROOT] = step_bind_read_only_root,
     [PLAN_PIVOT] = step_pivot,
     [PLAN_NO_NAMESPACES] = step_no_namespaces,
     [PLAN_DESCRIPTORS] = step_descriptors,

@@ -84,15 +84,15 @@ int idmap_tree(const char *path, uid_t outside_uid, gid_t outside_gid, struct fa
     }
     defer_close int tree_fd = (int)syscall(SYS_open_tree, AT_FDCWD, path,
                                            OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-    if (tree_fd < 0) {
+    if (tree_fd < 0 && errno != ENOSYS && errno != EPERM) {
         return fail_set(ret_fail, errno, "open the workspace %s", path);
     }
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)user_fd};
-    if (syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) <
-        0) {
+    if (tree_fd < 0 || syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
+                               sizeof attr) < 0) {
         return fail_set(ret_fail, errno,
-                        "the workspace %s belongs to root, and its file system cannot map ids "
-                        "(give it to an ordinary user: chown -R 1000:1000 %s)",
+                        "the workspace %s belongs to root, and its file system or this kernel "
+                        "cannot map ids (give it to an ordinary user: chown -R 1000:1000 %s)",
                         path, path);
     }
     return take_fd(&tree_fd);

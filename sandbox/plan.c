@@ -343,6 +343,23 @@ int plan_build(const struct box_spec *spec, const struct python *python, struct 
     return r;
 }
 
+void plan_use_binds(struct plan *plan)
+{
+    /* 0, which is a kind that has no other form: as it is. */
+    static const enum plan_kind instead[PLAN_KIND_COUNT] = {
+        [PLAN_OPEN_TREE] = PLAN_HOLD,
+        [PLAN_MOVE] = PLAN_BIND,
+        [PLAN_SUBTREE] = PLAN_BIND_FOLDER,
+        [PLAN_READ_ONLY_ROOT] = PLAN_BIND_READ_ONLY_ROOT,
+    };
+    for (unsigned i = 0; i < plan->step_count; i++) {
+        struct plan_step *step = &plan->steps[i];
+        if (instead[step->kind]) {
+            step->kind = instead[step->kind];
+        }
+    }
+}
+
 void plan_done(struct plan *plan)
 {
     for (unsigned i = 0; i < plan->string_count; i++) {

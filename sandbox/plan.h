@@ -14,6 +14,7 @@
 enum plan_kind {
     PLAN_CGROUP_NAMESPACE, /* waits until the group is joined; it becomes the root that is seen */
     PLAN_OPEN_TREE,        /* source → slot, while the host's view and ids still reach it */
+    PLAN_HOLD,      /* the same by a path, where trees cannot be opened: see plan_use_binds() */
     PLAN_TAKE_TREE, /* slot: the workspace, opened by the server because its ids are mapped */
     PLAN_IDENTITY,  /* uid and gid as mapped, capabilities kept for the steps that follow */
     PLAN_SESSION,   /* setsid, umask */
@@ -26,10 +27,13 @@ enum plan_kind {
     PLAN_LINK,    /* target → source */
     PLAN_TMPFS,   /* target, data */
     PLAN_MOVE,    /* slot → target, with attributes */
+    PLAN_BIND,    /* the same by bind mounts */
     PLAN_SUBTREE, /* folder source of the new root, moved to target */
+    PLAN_BIND_FOLDER,
     PLAN_PROC,    /* target, data */
     PLAN_UNMOUNT, /* target */
     PLAN_READ_ONLY_ROOT,
+    PLAN_BIND_READ_ONLY_ROOT,
     PLAN_PIVOT,         /* the new root takes over, the host's goes */
     PLAN_NO_NAMESPACES, /* user.max_*_namespaces = 0: none can be made below this one */
     PLAN_DESCRIPTORS,   /* only what pid 1 needs stays open */
@@ -85,6 +89,10 @@ struct python;
 /* Builds the steps for spec on this host. python: what the interpreter needs, borrowed. */
 [[nodiscard]] int plan_build(const struct box_spec *spec, const struct python *python,
                              struct plan *plan, struct fail *ret_fail);
+
+/* Turns the plan into one for a kernel without open_tree(2) and mount_setattr(2), see binds.h. */
+void plan_use_binds(struct plan *plan);
+
 void plan_done(struct plan *plan);
 
 /* "move tree of /usr to /usr read-only nosuid nodev" */

@@ -70,8 +70,10 @@ __attribute__((noreturn)) static void zygote_child(const struct init *init, int 
     for (int number = 1; number < NSIG; number++) {
         (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     }
-    /* The mounts hold without it: where the kernel has no Landlock, doctor says so. */
-    (void)landlock_confine();
+    /* The mounts hold without it: where there is no Landlock, doctor says so. Where there is, it holds. */
+    if (landlock_abi() >= LANDLOCK_ABI_LEAST && landlock_confine() < 0) {
+        _exit(107);
+    }
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     /* Arguments before names: the second filter refuses seccomp(2) itself. */
     if (!install(&init->filter_arguments) || !install(&init->filter_names)) {

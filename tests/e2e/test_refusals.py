@@ -3,40 +3,13 @@ import os
 import subprocess
 import unittest
 
-from client import COMMAND, DENY, SLOW, Case, Server, need_userns
+from client import COMMAND, SLOW, Case, Server, need_userns
 
 # A user namespace below which no further one can be made, as on machines where they are turned off.
 NO_NAMESPACES = ["unshare", "-Ur", "sh", "-c",
                  'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', "sh"]
 NO_MOUNTS = ["unshare", "-Ur", "sh", "-c",
              'echo 0 >/proc/sys/user/max_mnt_namespaces && exec "$@"', "sh"]
-
-
-def without(*calls):
-    return [*DENY, *calls, "--"]
-
-
-class OlderKernels(Case):
-    """Each call that a kernel may lack: with a fallback it works without, else it is refused."""
-
-    def setUp(self):
-        need_userns()
-
-    def test_calls_that_have_a_fallback(self):
-        for calls in (("clone3",), ("landlock_create_ruleset",), ("pidfd_open",),
-                      ("epoll_pwait2",), ("statx",), ("faccessat2",)):
-            with self.subTest(calls=calls), Server(wrap=without(*calls)) as server:
-                self.assert_alive(server)
-                self.assertFalse(server.write("a.txt", "x").is_error)
-
-    def test_calls_without_which_no_code_runs(self):
-        for calls in (("seccomp",), ("pivot_root",), ("mount",), ("open_tree",),
-                      ("mount_setattr",), ("capset",)):
-            with self.subTest(calls=calls), Server(wrap=without(*calls)) as server:
-                result = server.python("print('code ' + 'ran')")
-                self.assertTrue(result.is_error, result.text)
-                self.assertNotIn("code ran", result.text)
-                self.assertEqual(server.request("ping")["result"], {})
 
 
 class Refusals(Case):

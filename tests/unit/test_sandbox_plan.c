@@ -205,6 +205,30 @@ static void named_workspace_is_the_only_writable_host_folder(void **)
     temp_remove(&temp);
 }
 
+/* Step by step the same box: same places, same attributes, same order. */
+static void plan_by_binds_differs_only_in_how_trees_are_mounted(void **)
+{
+    static const enum plan_kind others[][2] = {{PLAN_OPEN_TREE, PLAN_HOLD},
+                                               {PLAN_MOVE, PLAN_BIND},
+                                               {PLAN_SUBTREE, PLAN_BIND_FOLDER},
+                                               {PLAN_READ_ONLY_ROOT, PLAN_BIND_READ_ONLY_ROOT}};
+    static struct plan before;
+    unsigned changed = 0;
+    build();
+    before = plan;
+    plan_use_binds(&plan);
+    assert_int_equal(plan.step_count, before.step_count);
+    for (unsigned i = 0; i < plan.step_count; i++) {
+        struct plan_step expected = before.steps[i];
+        for (unsigned k = 0; k < 4; k++) {
+            changed += before.steps[i].kind == others[k][0];
+            expected.kind = before.steps[i].kind == others[k][0] ? others[k][1] : expected.kind;
+        }
+        assert_memory_equal(&plan.steps[i], &expected, sizeof expected);
+    }
+    assert_true(changed > 2 * plan.tree_count);
+}
+
 static void workspace_that_is_no_folder_is_refused_with_its_name(void **)
 {
     struct temp temp;
@@ -329,6 +353,7 @@ int main(void)
         PLAN_TEST(names_of_the_host_are_replaced_by_the_boxs_own),
         PLAN_TEST(workspace_lies_on_the_boxs_disk_when_none_is_named),
         PLAN_TEST(named_workspace_is_the_only_writable_host_folder),
+        PLAN_TEST(plan_by_binds_differs_only_in_how_trees_are_mounted),
         PLAN_TEST(workspace_that_is_no_folder_is_refused_with_its_name),
         PLAN_TEST(guest_runs_as_an_id_that_owns_nothing),
         PLAN_TEST(environment_is_made_afresh),

@@ -1,0 +1,134 @@
+"""What an older kernel lacks or a filter refuses: replaced by something as strong, or refused by name."""
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+from client import COMMAND, DENY, SLOW, Case, Server, need_userns, run_cli
+
+MOUNT_CALLS = ("open_tree", "mount_setattr", "move_mount")
+# Place, root in its file system, and options of each mount in the box.
+MOUNTS = ("print(*sorted(' '.join([f[4], f[3], f[5]]) for f in map(str.split, "
+          "open('/proc/self/mountinfo'))), sep='\\n')")
+# A host with mounts below /usr: one that has a blank in its name and allows all, one below that.
+BELOW_USR = ["unshare", "-Urm", "sh", "-ec", """
+    mount -t tmpfs -o suid,dev,exec tmpfs /usr/games
+    mkdir '/usr/games/with blank'
+    mount -t tmpfs -o suid,dev,exec tmpfs '/usr/games/with blank'
+    touch '/usr/games/with blank/file'
+    exec "$@" """, "sh"]
+
+
+def without(*calls):
+    return [*DENY, *calls, "--"]
+
+
+class Calls(Case):
+    def setUp(self):
+        need_userns()
+
+    def test_calls_that_have_a_fallback(self):
+        for calls in (("openat2",), ("clone3", "pidfd_open"), ("landlock_create_ruleset",),
+                      ("epoll_pwait2", "statx", "faccessat2"), ("close_range:EPERM",), MOUNT_CALLS):
+            with self.subTest(calls=calls), Server(wrap=without(*calls)) as server:
+                self.assert_alive(server)
+                self.assertFalse(server.write("a.txt", "x").is_error)
+                self.assertIn("x", server.read("a.txt").text)
+
+    def test_calls_without_which_no_code_runs(self):
+        for call, words in (("seccomp", "seccomp"), ("pivot_root", "pivot"), ("mount", "mount"),
+                            ("capset", "capabilities"), ("memfd_create", "memfd"),
+                            ("execveat", "execute"), ("landlock_restrict_self", "Landlock")):
+            with self.subTest(call=call), Server(wrap=without(call)) as server:
+                result = server.python("print('code ' + 'ran')")
+                self.assertTrue(result.is_error, result.text)
+                self.assertNotIn("code ran", result.text)
+                self.assertIn(words, result.text)
+                self.assertEqual(server.request("ping")["result"], {})
+
+
+class Mounts(Case):
+    """Bind mounts make the same view as the calls of Linux 5.12 do."""
+
+    def setUp(self):
+        need_userns()
+
+    def mounts(self, *wrap):
+        done = subprocess.run([*wrap, *COMMAND, "run", "-c", MOUNTS], capture_output=True, text=True,
+                              timeout=60 * SLOW)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertGreater(len(lines), 8, done.stdout)
+        return lines
+
+    def test_the_view_is_the_same(self):
+        with_calls = self.mounts()
+        for calls in ([MOUNT_CALLS[0]], [MOUNT_CALLS[1] + ":EPERM"], [MOUNT_CALLS[2]]):
+            with self.subTest(calls=calls):
+                self.assertEqual(self.mounts(*without(*calls)), with_calls)
+
+    def test_mounts_below_a_tree_are_restricted_too(self):
+        tried = subprocess.run([*BELOW_USR, "true"], capture_output=True)
+        if tried.returncode:
+            self.skipTest("mount: " + tried.stderr.decode(errors="replace").strip())
+        with_calls = self.mounts(*BELOW_USR)
+        by_binds = self.mounts(*BELOW_USR, *without(*MOUNT_CALLS))
+        self.assertEqual(by_binds, with_calls)
+        below = [line for line in by_binds if line.startswith("/usr/games")]
+        self.assertEqual(len(below), 2, by_binds)
+        for line in below:
+            self.assertRegex(line, r"^\S+ / ro,nosuid,nodev\b")
+
+    def test_roots_own_workspace_is_refused_with_the_remedy(self):
+        if os.geteuid() != 0 or pathlib.Path("/proc/self/uid_map").read_text().split()[2] == "1":
+            self.skipTest("root: only the host's root owns a folder that needs mapped ids")
+        with tempfile.TemporaryDirectory(prefix="sp-root-") as folder:
+            with Server("--workspace", folder, wrap=without("mount_setattr")) as server:
+                result = server.python("print('code ' + 'ran')")
+                self.assertTrue(result.is_error, result.text)
+                self.assertIn("belongs to root", result.text)
+                self.assertIn("chown", result.text)
+            os.chown(folder, 12345, 12345)
+            with Server("--workspace", folder, wrap=without("mount_setattr")) as server:
+                self.assertFalse(server.write("a.txt", "x").is_error)
+            self.assertEqual(os.stat(f"{folder}/a.txt").st_uid, 12345)
+
+
+class Told(Case):
+    """doctor says what is weaker."""
+
+    def setUp(self):
+        need_userns()
+
+    def doctor(self, *denied):
+        done = subprocess.run([*without(*denied), *COMMAND, "doctor"], capture_output=True, text=True,
+                              timeout=60 * SLOW)
+        self.assertIn("Tools run code in the sandbox.", done.stdout, done.stderr)
+        return done.stdout
+
+    def test_landlock(self):
+        for error in ("ENOSYS", "EPERM", "EOPNOTSUPP"):
+            with self.subTest(error=error):
+                self.assertRegex(self.doctor("landlock_create_ruleset:" + error),
+                                 r"(?mi)^landlock +degraded")
+
+    def test_plan_without_the_mount_calls(self):
+        done = subprocess.run([*without("mount_setattr"), *COMMAND, "doctor", "--plan"],
+                              capture_output=True, text=True, timeout=60 * SLOW)
+        self.assertRegex(done.stdout, r"(?m)^ +\d+  bind tree /usr at /usr read-only nosuid nodev$")
+        self.assertNotIn("mount tree", done.stdout)
+
+    def test_control_groups(self):
+        if os.geteuid() != 0:
+            self.skipTest("root: only root can take control groups away")
+        told = self.doctor("cgroup")
+        for layer in ("memory", "processes"):
+            self.assertRegex(told, rf"(?m)^{layer} +degraded")
+        with Server("--memory", "256M", wrap=without("cgroup")) as server:
+            self.assert_kind(server.python("x = bytearray(1 << 30)"), "out of memory")
+
+
+if __name__ == "__main__":
+    unittest.main()
