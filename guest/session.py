@@ -348,6 +348,8 @@ class Session:
             except BaseException as caught:
                 reply = self.broken(caught)
             send(control, inode, reply)
+            if fields.get("drop"):
+                remove_aside(fields["drop"].split())
             self.between = load("checkpoint").make(self, control, fields.get("cell", b"0"))
             self.rehearse(control)
         elif verb == "exit":
@@ -413,6 +415,23 @@ def be_first_victim():
         os.close(fd)
     except OSError:
         pass
+
+
+def remove_aside(paths):
+    """Files of earlier outputs. To remove a big one takes long: a process that nobody waits for does it."""
+    try:
+        between = os.fork()
+    except OSError:
+        return
+    if between:
+        os.waitpid(between, 0)
+        return
+    try:
+        if os.fork() == 0:
+            for path in paths:
+                os.unlink(path)
+    finally:
+        os._exit(0)
 
 
 def mark(tag):

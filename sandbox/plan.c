@@ -159,7 +159,7 @@ static void add_fresh_files(struct plan *plan, const struct box_spec *spec)
 
 /* Files in memory count as memory: a quarter of it is left for the interpreter, so that a full disk is
  * an error that code can handle and not the end of each process that comes after. */
-static uint64_t disk_bytes(const struct box_spec *spec)
+uint64_t box_spec_disk_bytes(const struct box_spec *spec)
 {
     uint64_t most = spec->limits.memory_bytes / 4 * 3;
     return spec->limits.disk_bytes < most ? spec->limits.disk_bytes : most;
@@ -168,9 +168,9 @@ static uint64_t disk_bytes(const struct box_spec *spec)
 static void add_mounts(struct plan *plan, const struct box_spec *spec, const struct trees *trees)
 {
     /* One tmpfs holds all that the guest can write, so that one size bounds it. */
-    add(plan, PLAN_TMPFS, NULL, "/run/disk")->data =
-        keep(plan, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)disk_bytes(spec),
-             (unsigned long long)spec->limits.disk_inodes);
+    add(plan, PLAN_TMPFS, NULL, "/run/disk")->data = keep(
+        plan, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)box_spec_disk_bytes(spec),
+        (unsigned long long)spec->limits.disk_inodes);
     if (!spec->workspace) {
         add(plan, PLAN_SUBTREE, "/run/disk/work", "/work")->attributes = WRITABLE;
     }

@@ -41,6 +41,9 @@ struct box_spec {
 
 void box_spec_init(struct box_spec *spec);
 
+/* What the tmpfs with the workspace and /tmp holds: a part of the memory may be less than asked. */
+uint64_t box_spec_disk_bytes(const struct box_spec *spec);
+
 /* --- what holds here --- */
 
 enum box_layer {

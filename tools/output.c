@@ -1,11 +1,14 @@
 #include "tools/output.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "base/own.h"
+#include "tools/content.h"
 
 /* A change to the other stream inside of head and tail. The guest's own NULs are dropped on the way
  * in, so the mark cannot be forged; it is one byte, so that no cut can leave half of it. */
@@ -61,6 +64,35 @@ static void keep(struct output *output, const char *bytes, size_t size)
     output->tail_at = (output->tail_at + size) % LIMIT_OUTPUT_TAIL_BYTES;
 }
 
+/* The longest line that bytes end or go on with; *ret_open: the size of the one that goes on. */
+static size_t longest_line(size_t open, const char *bytes, size_t size, size_t *ret_open)
+{
+    size_t longest = open;
+    for (size_t i = 0; i < size; i++) {
+        open = bytes[i] == '\n' || bytes[i] == '\r' ? 0 : open + 1;
+        longest = open > longest ? open : longest;
+    }
+    *ret_open = open;
+    return longest;
+}
+
+static bool is_cut(const struct output *output)
+{
+    return output->long_line ||
+           output->kept_total > LIMIT_OUTPUT_HEAD_BYTES + LIMIT_OUTPUT_TAIL_BYTES;
+}
+
+bool output_overflows(const struct output *output, const char *bytes, size_t size)
+{
+    size_t open = 0;
+    if (is_cut(output)) {
+        return false;
+    }
+    /* + 1: a change of streams */
+    return output->kept_total + 1 + size > LIMIT_OUTPUT_HEAD_BYTES + LIMIT_OUTPUT_TAIL_BYTES ||
+           longest_line(output->line_size, bytes, size, &open) > LINE_MAX_BYTES;
+}
+
 void output_add(struct output *output, unsigned stream, const char *bytes, size_t size)
 {
     if (size == 0) {
@@ -75,6 +107,10 @@ void output_add(struct output *output, unsigned stream, const char *bytes, size_
     output->last_stream = (int)stream;
     output->total += size;
     output->stream_bytes[stream] += size;
+    if (!is_cut(output) && size <= LIMIT_OUTPUT_HEAD_BYTES + LIMIT_OUTPUT_TAIL_BYTES) {
+        output->long_line =
+            longest_line(output->line_size, bytes, size, &output->line_size) > LINE_MAX_BYTES;
+    }
     while (size > 0) {
         const char *nul = memchr(bytes, '\0', size);
         size_t part = nul ? (size_t)(nul - bytes) : size;
@@ -91,6 +127,7 @@ struct cleaner {
     size_t line_start; /* in text, counted from its own start */
     bool marks;        /* both streams were used */
     int stream;        /* whose bytes come now */
+    bool cut;          /* a line was */
     bool returned;     /* a carriage return stands before what comes */
     int failure;
 };
@@ -99,6 +136,17 @@ static void put(struct cleaner *cleaner, const char *bytes, size_t size)
 {
     int r = buf_append(cleaner->text, bytes, size);
     cleaner->failure = cleaner->failure ? cleaner->failure : r;
+}
+
+__attribute__((format(printf, 2, 3))) static void putf(struct cleaner *cleaner, const char *fmt,
+                                                       ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    put(cleaner, text, strlen(text));
 }
 
 static bool continues(char c)
@@ -125,7 +173,6 @@ static void end_line(struct cleaner *cleaner)
     struct buf *text = cleaner->text;
     size_t size = buf_size(text) - cleaner->line_start;
     if (size > LINE_MAX_BYTES) {
-        static const char cut[] = " … ";
         char end[LINE_MAX_BYTES / 2];
         size_t skip = 0;
         memcpy(end, text->data + text->end - sizeof end, sizeof end);
@@ -134,7 +181,8 @@ static void end_line(struct cleaner *cleaner)
         }
         const char *line = buf_bytes(text) + cleaner->line_start;
         text->end -= size - whole_size(line, LINE_MAX_BYTES / 2);
-        put(cleaner, cut, sizeof cut - 1);
+        cleaner->cut = true;
+        putf(cleaner, " … %zu bytes of this line omitted … ", size - LINE_MAX_BYTES);
         put(cleaner, end + skip, sizeof end - skip);
     }
     put(cleaner, "\n", 1);
@@ -245,6 +293,23 @@ static int append_tail(const struct output *output, size_t size, struct buf *raw
     return r ? r : buf_append(raw, output->tail, size - part);
 }
 
+int output_append_raw(const struct output *output, struct buf *raw)
+{
+    OWNED(buf_done) struct buf all = BUF_EMPTY;
+    uint64_t beyond = output->tail ? output->kept_total - output->head_size : 0;
+    int r = output->head ? buf_append(&all, output->head, output->head_size) : 0;
+    r = r == 0 && beyond > 0 ? append_tail(output, (size_t)beyond, &all) : r;
+    const char *at = buf_bytes(&all);
+    const char *end = at + buf_size(&all);
+    while (r == 0 && at < end) {
+        const char *mark = memchr(at, MARK, (size_t)(end - at));
+        const char *stop = mark ? mark : end;
+        r = buf_append(raw, at, (size_t)(stop - at));
+        at = stop + 1;
+    }
+    return r;
+}
+
 static int count_marks(const char *bytes, size_t size)
 {
     int count = 0;
@@ -252,6 +317,23 @@ static int count_marks(const char *bytes, size_t size)
         count += bytes[i] == MARK;
     }
     return count;
+}
+
+/* Where the rest is, for read_file. */
+static void put_file(struct cleaner *cleaner, const struct output *output, const char *before)
+{
+    char size[16];
+    if (!output->file[0]) {
+        return;
+    }
+    if (output->file_size < output->total) {
+        putf(cleaner, "%sthe first %s of the output are in %s", before,
+             content_size(output->file_size, size), output->file);
+    } else {
+        putf(cleaner, "%sthe whole output (%s) is in %s", before, content_size(output->total, size),
+             output->file);
+    }
+    putf(cleaner, ", read_file reads it in ranges");
 }
 
 /* What stands between head and tail. The tail begins at a line's end where one is near, else at a
@@ -267,8 +349,9 @@ static void clean_cut(struct cleaner *cleaner, const struct output *output, cons
     if (buf_size(cleaner->text) > cleaner->line_start) {
         end_line(cleaner);
     }
-    int r = buf_appendf(cleaner->text, "… %llu bytes omitted …\n", omitted + skip);
-    cleaner->failure = cleaner->failure ? cleaner->failure : r;
+    putf(cleaner, "… %llu bytes omitted", omitted + skip);
+    put_file(cleaner, output, "; ");
+    putf(cleaner, " …\n");
     cleaner->line_start = buf_size(cleaner->text);
     cleaner->returned = false;
     int changes = count_marks(tail + skip, size - skip);
@@ -302,6 +385,10 @@ int output_compose(const struct output *output, struct buf *text)
     }
     if (buf_size(text) > cleaner.line_start) {
         end_line(&cleaner);
+    }
+    if (omitted == 0 && cleaner.cut && output->file[0]) {
+        put_file(&cleaner, output, "… ");
+        putf(&cleaner, " …\n");
     }
     return cleaner.failure;
 }

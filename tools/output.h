@@ -18,6 +18,11 @@ struct output {
     uint64_t stream_bytes[2];
     int first_stream; /* -1: none yet */
     int last_stream;
+    size_t line_size; /* bytes since a line began */
+    bool long_line;   /* one was longer than is shown */
+    /* Where all of it is; empty: nowhere. file_size: how much, less than total on a full disk. */
+    char file[64];
+    uint64_t file_size;
 };
 
 void output_init(struct output *output);
@@ -25,6 +30,11 @@ void output_done(struct output *output);
 
 /* stream: enum box_stream. */
 void output_add(struct output *output, unsigned stream, const char *bytes, size_t size);
+
+/* Whether adding bytes is the first time that compose would leave something out. Until then
+ * output_append_raw gives all that was added, but NULs. 0 or -ENOMEM. */
+bool output_overflows(const struct output *output, const char *bytes, size_t size);
+int output_append_raw(const struct output *output, struct buf *raw);
 
 /* Appends the text for a model: clean of terminal codes and NULs, progress lines folded to their
  * last state, cut in the middle with a count. Ends with a newline unless empty. 0 or -ENOMEM. */

@@ -49,6 +49,7 @@ void run_free(struct run *run)
         free(run->parts[i].data);
     }
     output_done(&run->output);
+    spill_free(run->spill);
     free(run);
 }
 

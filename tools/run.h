@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "tools/output.h"
+#include "tools/spill.h"
 
 /* One run of code in a session: what was asked, and what came of it. The session fills it and hands
  * it back through on_done; run_python and the command line make answers of it. */
@@ -85,6 +86,7 @@ struct run {
     char text[640];   /* RUN_REFUSED: the sentence */
     struct run_text parts[RUN_PART_COUNT];
     struct output output;
+    struct spill *spill; /* where all of it goes, once that is too long to show; NULL: nowhere */
 };
 
 /* Copies code and stdin_text. NULL when there is no memory. */

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +17,10 @@ struct call_arg {
     struct rpc_call *call;
 };
 
-/* What a run left behind when it was done: its answer waits for the images. */
+/* What a run left behind when it was done: its answer waits for the file of a long output, then for
+ * the images. */
 struct answer {
+    struct tools *tools;
     struct rpc_call *call;
     struct run *run;
 };
@@ -36,6 +39,19 @@ static void answer_with_images(void *arg, json_t *blocks)
     free(answer);
 }
 
+static void answer_with_file(void *arg, const char *path, uint64_t size)
+{
+    struct answer *answer = arg;
+    struct run *run = answer->run;
+    run->spill = NULL;
+    if (path) {
+        (void)snprintf(run->output.file, sizeof run->output.file, "%s", path);
+        run->output.file_size = size;
+    }
+    images_take(answer->tools->workspace, run->cancelled ? "" : run->parts[RUN_IMAGES].data,
+                answer_with_images, answer);
+}
+
 static void run_python_done(void *arg, struct run *run)
 {
     struct call_arg *own = arg;
@@ -50,9 +66,12 @@ static void run_python_done(void *arg, struct run *run)
         free(answer);
         return;
     }
-    *answer = (struct answer){call, run};
-    images_take(tools->workspace, run->cancelled ? "" : run->parts[RUN_IMAGES].data,
-                answer_with_images, answer);
+    *answer = (struct answer){tools, call, run};
+    if (run->spill) {
+        spill_finish(run->spill, answer_with_file, answer);
+    } else {
+        answer_with_file(answer, NULL, 0);
+    }
 }
 
 static uint64_t timeout_of(const struct tools *tools, const json_t *arguments)

@@ -20,6 +20,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/own.h"
 #include "tools/outcome.h"
 
 enum session_state {
@@ -61,6 +62,7 @@ struct sessions {
     struct workspace *workspace;
     struct session *list;
     unsigned count;
+    struct spills spills;
 };
 
 static void session_pump(struct session *session);
@@ -73,6 +75,7 @@ int sessions_new(struct loop *loop, struct workspace *workspace, struct sessions
     }
     sessions->loop = loop;
     sessions->workspace = workspace;
+    spills_init(&sessions->spills, workspace);
     *ret_sessions = sessions;
     return 0;
 }
@@ -97,6 +100,7 @@ void sessions_free(struct sessions *sessions)
         output_done(&session->between);
         free(session);
     }
+    spills_done(&sessions->spills);
     free(sessions);
 }
 
@@ -141,11 +145,24 @@ static void session_drop(struct session *session)
 
 /* --- the end of a run --- */
 
+/* The file of a long output takes what comes, or has failed. */
+static void session_spill_open(void *arg)
+{
+    struct session *session = arg;
+    if (session->guest) {
+        box_session_hold_output(session->guest, false);
+    }
+}
+
 static void session_done(struct session *session, enum run_outcome outcome, enum run_state state)
 {
     struct run *run = session->current;
     loop_timer_disarm(&session->timer);
     session->current = NULL;
+    if (run->spill) {
+        spill_detach(run->spill);
+        session_spill_open(session);
+    }
     run->outcome = outcome;
     run->interrupted = state == RUN_STATE_INTERRUPTED;
     run->state = run->fresh && state != RUN_STATE_ALL_LOST ? RUN_STATE_DROPPED : state;
@@ -249,6 +266,22 @@ static void session_on_message(void *arg, const struct box_message *message)
     session_pump(session);
 }
 
+static void session_spill(struct session *session, const char *bytes, size_t size)
+{
+    struct run *run = session->current;
+    OWNED(buf_done) struct buf before = BUF_EMPTY;
+    if (!run->spill && output_overflows(&run->output, bytes, size) &&
+        output_append_raw(&run->output, &before) == 0) {
+        run->spill = spill_begin(&session->owner->spills, &before, session_spill_open, session);
+        if (run->spill && session->guest) {
+            box_session_hold_output(session->guest, true);
+        }
+    }
+    if (run->spill) {
+        spill_add(run->spill, bytes, size);
+    }
+}
+
 static void session_on_output(void *arg, enum box_stream stream, const char *bytes, size_t size)
 {
     struct session *session = arg;
@@ -259,6 +292,7 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
         run->output.total += size;
         run->on_output(run->arg, (unsigned)stream, bytes, size);
     } else {
+        session_spill(session, bytes, size);
         output_add(&run->output, (unsigned)stream, bytes, size);
     }
 }
@@ -332,6 +366,7 @@ static void session_on_end(void *arg, const struct box_end *end)
 static void session_send(struct session *session)
 {
     struct run *run = session->current;
+    struct buf *drop = &session->owner->spills.drop;
     char cell[16];
     run->cell = ++session->cell;
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
@@ -341,10 +376,12 @@ static void session_send(struct session *session)
         {cell, strlen(cell)},
         {"code", 4},
         {run->code, run->code_size},
+        {"drop", 4},
+        {buf_bytes(drop), buf_size(drop)},
         {"stdin", 5},
         {run->stdin_text, run->stdin_size},
     };
-    size_t count = run->stdin_text ? 7 : 5;
+    size_t count = run->stdin_text ? 9 : 7;
     run->started_ns = clock_now_ns();
     /* What was printed since the last answer belongs before what this run prints. */
     if (!run->on_output && session->between.total > 0) {
@@ -359,6 +396,7 @@ static void session_send(struct session *session)
                        session);
     }
     int r = box_session_send(session->guest, fields, count);
+    buf_clear(drop, 0);
     if (r < 0) {
         /* The interpreter has just died: the run goes to the one that comes. */
         session->unsent = true;

@@ -127,6 +127,11 @@ struct box *workspace_box(const struct workspace *workspace)
     return workspace->box && box_state(workspace->box) == BOX_READY ? workspace->box : NULL;
 }
 
+const struct box_spec *workspace_spec(const struct workspace *workspace)
+{
+    return workspace->spec;
+}
+
 bool workspace_is_host_folder(const struct workspace *workspace)
 {
     return workspace->spec->workspace != NULL;

@@ -33,4 +33,5 @@ void workspace_wait_cancel(struct workspace_waiter *waiter);
 /* The box, or NULL while there is none that is ready. */
 struct box *workspace_box(const struct workspace *workspace);
 
+const struct box_spec *workspace_spec(const struct workspace *workspace);
 bool workspace_is_host_folder(const struct workspace *workspace);

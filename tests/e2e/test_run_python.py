@@ -1,8 +1,9 @@
 """run_python: what persists, what is captured, and what the answer looks like."""
 import re
+import time
 import unittest
 
-from client import DURATION, Case, Server, Shared
+from client import DURATION, SLOW, Case, Server, Shared
 
 
 class State(Shared):
@@ -105,9 +106,43 @@ class Output(Shared):
         self.assertIn("line 99999", result.text)
         self.assertNotIn("line 50000\n", result.text)
 
+    def whole(self, result):
+        """The path that a cut answer names."""
+        found = re.search(r"the whole output \([^)]*\) is in (/tmp/output/\S+), read_file", result.text)
+        self.assertTrue(found, result.text[-300:])
+        return found[1]
+
+    def test_the_file_of_a_long_output_is_read_in_ranges(self):
+        result = self.server.python("for i in range(100_000): print('line', i)")
+        part = self.server.read(self.whole(result), start_line=50_001, end_line=50_002).text
+        self.assertTrue(part.startswith("line 50000\nline 50001\n"), part)
+
+    def test_a_long_output_is_whole_also_when_the_call_is_killed(self):
+        result = self.server.python("import os\nfor i in range(10_000): print('line', i)\n"
+                                    "print(end='', flush=True)\nos._exit(1)")
+        part = self.server.read(self.whole(result), start_line=10_000).text
+        self.assertTrue(part.startswith("line 9999\n"), part[-200:])
+
+    def test_the_files_of_long_outputs_are_bounded_and_the_oldest_go(self):
+        with Server("--disk", "8M") as server:
+            for n in range(3):
+                result = server.python("for i in range(200_000): print(f'{i:015}')")
+                self.assertTrue("the first 2.1 MB of the output are in /tmp/output/output-"
+                                f"{n + 1}.txt" in result.text)
+            self.assertEqual(server.python("1 + 1").output, "Out: 2")
+            end = time.monotonic() + 10 * SLOW
+            while time.monotonic() < end:
+                left = server.python("import os\nprint(*os.listdir('/tmp/output'))").output
+                if left == "output-3.txt":
+                    break
+            self.assertEqual(left, "output-3.txt")
+
     def test_one_long_line_is_cut_too(self):
         result = self.server.python("print('x' * 5_000_000)")
         self.assertLess(len(result.text), 20_000)
+        result = self.server.python("print('x' * 5000)\nprint('y')")
+        self.assertIn("3000 bytes of this line omitted", result.text)
+        self.assertEqual(self.server.read(self.whole(result), start_line=2).text[:2], "y\n")
 
     def test_an_exception_in_repr_is_told(self):
         result = self.server.python("class R:\n    def __repr__(self): 1 / 0\nR()")

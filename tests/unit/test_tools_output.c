@@ -278,9 +278,9 @@ static void long_line_keeps_its_ends(void **)
     line[2000] = '!';
     line[2001] = '\0';
     const char *cut = cleaned(line);
-    assert_int_equal(strlen(cut), 2000 + strlen(" … ") + 1);
+    assert_int_equal(strlen(cut), 2000 + strlen(" … 1 bytes of this line omitted … ") + 1);
     assert_int_equal(cut[0], '<');
-    assert_memory_equal(cut + 1000, " … ", 5);
+    assert_memory_equal(cut + 1000, " … 1 bytes of this line omitted … ", 34);
     assert_string_equal(cut + strlen(cut) - 3, ">!\n");
 }
 
@@ -335,6 +335,71 @@ static void bytes_that_are_no_text_do_no_harm(void **)
 
 #define OUTPUT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void expect_raw(const char *expected)
+{
+    buf_clear(&text, 0);
+    assert_int_equal(output_append_raw(&output, &text), 0);
+    assert_int_equal(buf_size(&text), strlen(expected));
+    assert_memory_equal(buf_bytes(&text), expected, strlen(expected));
+}
+
+static void what_is_cut_is_known_before_it_is_added(void **)
+{
+    char line[2100];
+    memset(line, 'x', sizeof line);
+    assert_false(output_overflows(&output, line, 2000));
+    assert_true(output_overflows(&output, line, 2001));
+    add(OUT, "a\n");
+    add(ERR, "b\n");
+    output_add(&output, OUT, line, 1999);
+    assert_false(output_overflows(&output, "x", 1));
+    assert_true(output_overflows(&output, "xx", 2));
+    assert_false(output_overflows(&output, "\nxx", 3));
+    assert_false(output_overflows(&output, "\rxx", 3));
+    output_done(&output);
+    add_lines(0, (HEAD + TAIL) / 16 - 1);
+    assert_false(output_overflows(&output, "123456789012345", 15));
+    assert_true(output_overflows(&output, "1234567890123456", 16));
+    add_lines(0, 2);
+    assert_false(output_overflows(&output, line, 2100)); /* it has */
+}
+
+static void until_then_all_of_it_is_there(void **)
+{
+    expect_raw("");
+    add(OUT, "a\n");
+    add(ERR, "b\n");
+    add(OUT, "c");
+    expect_raw("a\nb\nc");
+    output_done(&output);
+    add_lines(0, (HEAD + TAIL) / 16);
+    buf_clear(&text, 0);
+    assert_int_equal(output_append_raw(&output, &text), 0);
+    assert_int_equal(buf_size(&text), (HEAD + TAIL) / 16 * 16);
+    assert_memory_equal(buf_bytes(&text), "line 0000000000\n", 16);
+    assert_memory_equal(buf_bytes(&text) + 16 * 999, "line 0000000999\n", 16);
+}
+
+static void a_cut_names_the_file_with_all_of_it(void **)
+{
+    add_lines(0, 2000);
+    (void)snprintf(output.file, sizeof output.file, "/tmp/all.txt");
+    output.file_size = output.total;
+    assert_non_null(
+        strstr(compose(),
+               "; the whole output (32 kB) is in /tmp/all.txt, read_file reads it in ranges …\n"));
+    output.file_size = 12000;
+    assert_non_null(strstr(compose(), "; the first 12 kB of the output are in /tmp/all.txt, "));
+    char line[2101] = "";
+    memset(line, 'x', 2100);
+    output_done(&output);
+    add(OUT, line);
+    (void)snprintf(output.file, sizeof output.file, "/tmp/all.txt");
+    output.file_size = output.total;
+    assert_non_null(strstr(compose(), "x … 100 bytes of this line omitted … x"));
+    assert_non_null(strstr(compose(), "x\n… the whole output (2.1 kB) is in /tmp/all.txt, "));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +421,9 @@ int main(void)
         OUTPUT_TEST(long_line_keeps_its_ends),
         OUTPUT_TEST(cuts_fall_between_characters),
         OUTPUT_TEST(bytes_that_are_no_text_do_no_harm),
+        OUTPUT_TEST(what_is_cut_is_known_before_it_is_added),
+        OUTPUT_TEST(until_then_all_of_it_is_there),
+        OUTPUT_TEST(a_cut_names_the_file_with_all_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
