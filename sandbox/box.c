@@ -10,17 +10,13 @@
 #include "sandbox/box.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,12 +26,11 @@
 #include "base/own.h"
 #include "sandbox/binds.h"
 #include "sandbox/channel.h"
-#include "sandbox/child.h"
-#include "sandbox/idmap.h"
 
 enum {
     ZYGOTE_DEATHS = 8, /* by the guest's hand, before the box is given up */
     REAP_MS = 250,
+    SCOPE_MS = 5000, /* for systemd to answer; it takes 10 where nothing is wrong */
 };
 
 void box_spec_init(struct box_spec *spec)
@@ -44,80 +39,6 @@ void box_spec_init(struct box_spec *spec)
                                          .disk_bytes = DEFAULT_DISK_BYTES,
                                          .disk_inodes = DEFAULT_DISK_INODES,
                                          .pids = DEFAULT_PIDS}};
-}
-
-/* --- settings for pid 1 --- */
-
-static int config_strings(const struct plan *plan, struct wire_config *config, struct buf *out)
-{
-    int r = 0;
-    for (const char *const *text = plan->argv; r == 0 && *text; text++, config->argc++) {
-        r = buf_append(out, *text, strlen(*text) + 1);
-    }
-    for (const char *const *text = plan->envp; r == 0 && *text; text++, config->envc++) {
-        r = buf_append(out, *text, strlen(*text) + 1);
-    }
-    config->strings_bytes = (uint32_t)buf_size(out);
-    return r;
-}
-
-/* A descriptor with all that pid 1 has to know, or -errno. */
-static int make_config(const struct box *box)
-{
-    OWNED(buf_done) struct buf strings = BUF_EMPTY;
-    const struct plan *plan = &box->plan;
-    const struct box_limits *limits = &box->spec->limits;
-    struct wire_config config = {
-        .magic = WIRE_CONFIG_MAGIC,
-        .filter_arguments_count = plan->filter_arguments.count,
-        .filter_names_count = plan->filter_names.count,
-        .pids_max = cgroup_has(&box->cgroup, CGROUP_PIDS) ? 0 : limits->pids,
-        .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
-        .file_bytes = limits->disk_bytes,
-    };
-    int r = config_strings(plan, &config, &strings);
-    defer_close int fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
-    if (r < 0 || fd < 0) {
-        return r < 0 ? r : -errno;
-    }
-    r = fd_write_all(fd, &config, sizeof config);
-    if (r == 0) {
-        r = fd_write_all(fd, plan->filter_arguments.program,
-                         plan->filter_arguments.count * sizeof(struct sock_filter));
-    }
-    if (r == 0) {
-        r = fd_write_all(fd, plan->filter_names.program,
-                         plan->filter_names.count * sizeof(struct sock_filter));
-    }
-    if (r == 0) {
-        r = fd_write_all(fd, buf_bytes(&strings), buf_size(&strings));
-    }
-    return r < 0 ? r : take_fd(&fd);
-}
-
-/* --- the way to BOX_READY --- */
-
-static int map_ids(const struct box *box, struct fail *ret_fail)
-{
-    char path[64];
-    char text[64];
-    const struct {
-        const char *file;
-        unsigned id;
-    } maps[] = {{"uid_map", box->plan.outside_uid}, {"gid_map", box->plan.outside_gid}};
-    (void)snprintf(path, sizeof path, "/proc/%d/setgroups", (int)box->pid);
-    int r = fd_write_text_at(AT_FDCWD, path, "deny");
-    for (unsigned i = 0; r == 0 && i < 2; i++) {
-        (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)box->pid, maps[i].file);
-        (void)snprintf(text, sizeof text, "%d %u 1", PLAN_INSIDE_ID, maps[i].id);
-        r = fd_write_text_at(AT_FDCWD, path, text);
-    }
-    if (r < 0) {
-        return fail_set(ret_fail, -r,
-                        "the ids of the sandbox cannot be mapped (on Ubuntu 24.04 and newer: "
-                        "allow user namespaces for this program in AppArmor)");
-    }
-    return 0;
 }
 
 static void box_close(struct box *box)
@@ -133,6 +54,13 @@ static void box_close(struct box *box)
     }
     if (box->zygote_fd >= 0) {
         (void)close(take_fd(&box->zygote_fd));
+    }
+    scope_cancel(&box->scope);
+    if (box->go_fd >= 0) {
+        (void)close(take_fd(&box->go_fd));
+    }
+    if (box->config_fd >= 0) {
+        (void)close(take_fd(&box->config_fd));
     }
     buf_done(&box->zygote_in);
 }
@@ -344,140 +272,51 @@ void box_process_exited(struct box *box, pid_t pid, int status)
     box_end(box, &fail);
 }
 
-/* Ends that the child keeps; closed in the server as soon as the child has them. */
-struct child_ends {
-    int go[2];
-    int error_fd;
-    int init_fd;
-    int config_fd;
-    int workspace_fd;
-};
-
-static void child_ends_done(struct child_ends *ends)
+static void box_on_scope(void *arg, const char *trouble)
 {
-    const int fds[] = {ends->go[0],   ends->go[1],     ends->error_fd,
-                       ends->init_fd, ends->config_fd, ends->workspace_fd};
-    for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
-        if (fds[i] >= 0) {
-            (void)close(fds[i]);
+    struct box *box = arg;
+    struct fail fail = {};
+    if (!trouble && cgroup_take_scope(&box->cgroup, box->pid, &box->spec->limits) < 0) {
+        trouble = "the scope cannot be opened";
+    }
+    if (trouble) {
+        log_info("sandbox", "%s", trouble);
+        cgroup_refuse_scope(&box->cgroup, trouble);
+    }
+    if (launch_confine(box, &fail) < 0) {
+        if (box->error_io.loop) { /* the child's own word, if it has left one */
+            box_on_error_fd(box, EPOLLIN);
         }
+        box_end(box, &fail);
     }
 }
 
-static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_fail)
+static int box_launch(struct box *box, struct fail *ret_fail)
 {
-    int link[2];
-    int error[2];
-    int r = fd_socketpair(SOCK_SEQPACKET, link);
-    if (r == 0) {
-        ends->init_fd = link[1];
-        r = link_start(box, link[0]);
-    }
-    if (r == 0 && (pipe2(error, O_CLOEXEC) < 0)) {
-        r = -errno;
-    }
-    if (r == 0) {
-        box->error_fd = error[0];
-        ends->error_fd = error[1];
-        r = loop_io_add(box->loop, &box->error_io, error[0], EPOLLIN, box_on_error_fd, box);
-    }
-    if (r == 0 && pipe2(ends->go, O_CLOEXEC) < 0) {
-        r = -errno;
-    }
-    if (r == 0) {
-        ends->config_fd = make_config(box);
-        r = ends->config_fd < 0 ? ends->config_fd : 0;
-    }
-    return r < 0 ? fail_set(ret_fail, -r, "the sandbox's descriptors") : 0;
-}
-
-static pid_t clone_child(struct box *box, const struct child_setup *setup)
-{
-    const unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
-                                CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD | SIGCHLD;
-    int pidfd = -1;
-    /* The raw call: glibc's clone wants a stack of its own. Like fork(2) otherwise. */
-    pid_t pid = (pid_t)syscall(SYS_clone, flags, NULL, &pidfd, NULL, NULL);
-    if (pid == 0) {
-        child_main(setup);
-    }
-    if (pid > 0) {
-        box->pidfd = pidfd;
-    }
-    return pid;
-}
-
-static int clone_failed(int error, struct fail *ret_fail)
-{
-    const char *remedy = "";
-    if (error == EPERM) {
-        remedy =
-            " (a container's seccomp profile or the sysctl kernel.unprivileged_userns_clone "
-            "refuses user namespaces)";
-    } else if (error == ENOSPC || error == EUSERS) {
-        remedy = " (raise the sysctl user.max_user_namespaces)";
-    }
-    return fail_set(ret_fail, error, "new namespaces for the sandbox%s", remedy);
-}
-
-static int child_go(const struct child_ends *ends)
-{
-    const char go = 1;
-    return write(ends->go[1], &go, 1) == 1 ? 0 : -EPIPE;
-}
-
-static int box_launch(struct box *box, struct child_ends *ends, struct fail *ret_fail)
-{
-    int r = make_ends(box, ends, ret_fail);
+    int r = launch_child(box, ret_fail);
     if (r < 0) {
         return r;
     }
-    if (box->plan.workspace_idmap) {
-        ends->workspace_fd = idmap_tree(box->spec->workspace, box->plan.outside_uid,
-                                        box->plan.outside_gid, ret_fail);
-        if (ends->workspace_fd < 0) {
-            return ends->workspace_fd;
+    r = loop_io_add(box->loop, &box->error_io, box->error_fd, EPOLLIN, box_on_error_fd, box);
+    r = r ? r : loop_io_add(box->loop, &box->pidfd_io, box->pidfd, EPOLLIN, box_on_pidfd, box);
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "the sandbox's descriptors");
+    }
+    /* Joining a group can take the kernel 15 ms (a grace period of RCU), and systemd longer: the child
+     * builds its root meanwhile, and waits for it before anything of the guest runs. */
+    if (box->cgroup.wants_scope) {
+        struct scope_request request = {.name = box->cgroup.name,
+                                        .pid = box->pid,
+                                        .limits = &box->spec->limits,
+                                        .within_ms = SCOPE_MS};
+        r = scope_ask(&box->scope, box->loop, &request, box_on_scope, box);
+        if (r == 0) {
+            return 0;
         }
+        cgroup_refuse_scope(&box->cgroup, r == -ENOENT ? "systemd is here, but not busctl"
+                                                       : "busctl cannot be started");
     }
-    int program = program_fd(ret_fail);
-    if (program < 0) {
-        return program;
-    }
-    cap_t none = cap_init();
-    if (!none) {
-        return fail_set(ret_fail, ENOMEM, "capabilities");
-    }
-    struct child_setup setup = {.plan = &box->plan,
-                                .no_capabilities = none,
-                                .go_fd = ends->go[0],
-                                .error_fd = ends->error_fd,
-                                .init_fd = ends->init_fd,
-                                .config_fd = ends->config_fd,
-                                .workspace_fd = ends->workspace_fd,
-                                .program_fd = program};
-    box->pid = clone_child(box, &setup);
-    int error = errno;
-    (void)cap_free(none);
-    if (box->pid < 0) {
-        return clone_failed(error, ret_fail);
-    }
-    r = map_ids(box, ret_fail);
-    if (r == 0) {
-        r = loop_io_add(box->loop, &box->pidfd_io, box->pidfd, EPOLLIN, box_on_pidfd, box);
-    }
-    if (r < 0) {
-        return r;
-    }
-    /* Joining a group can take the kernel 15 ms (a grace period of RCU): the child builds its root
-     * meanwhile, and waits for it before anything of the guest runs. */
-    if (child_go(ends) < 0) {
-        return fail_set(ret_fail, EPIPE, "the sandbox's child");
-    }
-    r = cgroup_attach(&box->cgroup, box->pid);
-    if (r < 0) {
-        return fail_set(ret_fail, -r, "move the sandbox into its control group");
-    }
-    return child_go(ends) < 0 ? fail_set(ret_fail, EPIPE, "the sandbox's child") : 0;
+    return launch_confine(box, ret_fail);
 }
 
 /* To what this kernel has. */
@@ -517,12 +356,12 @@ int box_start(struct loop *loop, const struct box_spec *spec, box_state_fn on_st
     box->link.fd = -1;
     box->zygote_fd = -1;
     box->reaper_fd = -1;
+    box->go_fd = -1;
+    box->config_fd = -1;
     box->last_tag = WIRE_TAG_ZYGOTE;
-    struct child_ends ends = {{-1, -1}, -1, -1, -1, -1};
     int r = box_prepare(box, ret_fail);
-    r = r ? r : box_launch(box, &ends, ret_fail);
+    r = r ? r : box_launch(box, ret_fail);
     r = r ? r : box_start_zygote(box, ret_fail);
-    child_ends_done(&ends);
     if (r < 0) {
         box->state = BOX_DEAD; /* no on_state: the caller gets the reason here */
         box_release(box, box_reap(box));

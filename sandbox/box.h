@@ -5,6 +5,7 @@
 #include "sandbox/plan.h"
 #include "sandbox/python.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/scope.h"
 #include "sandbox/wire.h"
 
 /* Inside of the room: what box.c, link.c and session.c share. */
@@ -36,7 +37,11 @@ struct box {
     struct python python;
     struct plan plan;
     struct cgroup cgroup;
+    struct scope scope;
+    int go_fd;     /* a byte: the ids are mapped; another: the group is joined */
+    int config_fd; /* for pid 1; written when the groups are known */
     pid_t pid;
+    bool born_in_group; /* by CLONE_INTO_CGROUP: it need not be moved */
     int pidfd;
     struct loop_io pidfd_io;
     int error_fd; /* the child's report */
@@ -59,6 +64,14 @@ int link_start(struct box *box, int fd);
 void link_end(struct box *box); /* answers all with ECONNRESET */
 /* Sends one request; fd >= 0 goes with it, borrowed. fn may be NULL. 0 or -errno. */
 int link_send(struct box *box, struct wire_request *request, int fd, link_fn fn, void *arg);
+
+/* launch.c: clones the child and lets it build its root. 0 or -errno, with what was begun in box. */
+int launch_child(struct box *box, struct fail *ret_fail);
+/* The groups are known: pid 1 hears which limits it has to see to itself, the child joins and goes on. */
+int launch_confine(struct box *box, struct fail *ret_fail);
+
+/* config.c: all that pid 1 has to know, into fd. 0 or -errno */
+int config_write(const struct box *box, int fd);
 
 /* box.c: the box is of no more use; tells why and kills it. */
 void box_broken(struct box *box, const struct fail *why);

@@ -18,110 +18,9 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
+#include "sandbox/cgroup_place.h"
 
 enum { REMOVE_ROUNDS = 200, STALE_SECONDS = 10 };
-
-static const char *const controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
-
-struct place {
-    char v2_mount[PATH_MAX]; /* where the unified hierarchy is mounted; empty: nowhere */
-    char v1_mount[CGROUP_CONTROLLERS][PATH_MAX];
-    char v2_path[PATH_MAX]; /* our own group in it */
-    char v1_path[CGROUP_CONTROLLERS][PATH_MAX];
-};
-
-/* Whether word is one of list's comma-separated words. */
-static bool has_word(const char *list, const char *word)
-{
-    size_t size = strlen(word);
-    while (*list) {
-        size_t n = strcspn(list, ",\n");
-        if (n == size && strncmp(list, word, n) == 0) {
-            return true;
-        }
-        list += n;
-        list += *list != '\0';
-    }
-    return false;
-}
-
-/* "36 35 98:0 / /mnt rw - TYPE SOURCE SUPER_OPTIONS", proc(5). Only mounts of a hierarchy's root
- * count, or the own paths of /proc/self/cgroup would not lie below them. */
-static void take_mount(struct place *place, char *line)
-{
-    enum { FIELD_MOUNT = 4, FIELDS = 5 };
-    char *rest = strstr(line, " - ");
-    char *fields[FIELDS];
-    char *state = NULL;
-    if (!rest) {
-        return;
-    }
-    *rest = '\0';
-    for (unsigned i = 0; i < FIELDS; i++) {
-        fields[i] = strtok_r(i ? NULL : line, " ", &state);
-        if (!fields[i]) {
-            return;
-        }
-    }
-    const char *type = strtok_r(rest + strlen(" - "), " ", &state);
-    const char *source = strtok_r(NULL, " ", &state);
-    const char *options = strtok_r(NULL, " \n", &state);
-    if (!type || !source || !options) {
-        return;
-    }
-    if (strcmp(type, "cgroup2") == 0 && !place->v2_mount[0]) {
-        (void)snprintf(place->v2_mount, PATH_MAX, "%s", fields[FIELD_MOUNT]);
-    }
-    for (unsigned i = 0; strcmp(type, "cgroup") == 0 && i < CGROUP_CONTROLLERS; i++) {
-        if (has_word(options, controller_names[i])) {
-            (void)snprintf(place->v1_mount[i], PATH_MAX, "%s", fields[FIELD_MOUNT]);
-        }
-    }
-}
-
-static void read_mounts(struct place *place)
-{
-    FILE *file = fopen("/proc/self/mountinfo", "re");
-    char *line = NULL;
-    size_t capacity = 0;
-    while (file && getline(&line, &capacity, file) > 0) {
-        take_mount(place, line);
-    }
-    free(line);
-    if (file) {
-        (void)fclose(file);
-    }
-}
-
-/* "4:memory:/path" for version 1, "0::/path" for version 2. */
-static void read_own_groups(struct place *place)
-{
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    char *line = NULL;
-    size_t capacity = 0;
-    while (file && getline(&line, &capacity, file) > 0) {
-        line[strcspn(line, "\n")] = '\0';
-        char *list = strchr(line, ':');
-        char *path = list ? strchr(list + 1, ':') : NULL;
-        if (!path) {
-            continue;
-        }
-        *path++ = '\0';
-        list++;
-        if (!*list) {
-            (void)snprintf(place->v2_path, PATH_MAX, "%s", path);
-        }
-        for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
-            if (has_word(list, controller_names[i])) {
-                (void)snprintf(place->v1_path[i], PATH_MAX, "%s", path);
-            }
-        }
-    }
-    free(line);
-    if (file) {
-        (void)fclose(file);
-    }
-}
 
 static int open_folder(int dir_fd, const char *path)
 {
@@ -357,10 +256,75 @@ static void take_controller(struct cgroup *cgroup, enum cgroup_controller contro
     cgroup->controller_fd[controller] = fd;
 }
 
-static bool join_path(char *out, const char *mount, const char *path)
+static void set_all(struct cgroup *cgroup, const char *why, const char *remedy)
 {
-    int size = snprintf(out, PATH_MAX, "%s%s", mount, path);
-    return size > 0 && size < PATH_MAX;
+    for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
+        (void)snprintf(cgroup->why[i], sizeof cgroup->why[i], "%s", why);
+    }
+    cgroup->remedy = remedy;
+}
+
+static bool find_v1(struct cgroup *cgroup, const struct cgroup_place *place)
+{
+    char parent[PATH_MAX];
+    bool any = false;
+    for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
+        if (place->v1_mount[i][0] &&
+            cgroup_place_join(parent, place->v1_mount[i], place->v1_path[i])) {
+            any = true;
+            find_controller(cgroup, (enum cgroup_controller)i, parent);
+        }
+    }
+    if (any && cgroup->folder_count == 0) {
+        cgroup->remedy =
+            "boot with systemd.unified_cgroup_hierarchy=1: version 1 gives groups to "
+            "root alone";
+    }
+    return any;
+}
+
+static const char *remedy_of(int error)
+{
+    switch (error) {
+    case EROFS:
+        return "let the container write its own group: docker run --security-opt "
+               "writable-cgroups=true (Docker 28 or newer)";
+    case EBUSY:
+        return "other processes are in the container's root group: start the server as the "
+               "container's command, or in a group of its own";
+    default:
+        return "start the server in a group that its user may write to";
+    }
+}
+
+static void find_v2(struct cgroup *cgroup, const struct cgroup_place *place)
+{
+    static const char leaf[] = "/sandpiper-server";
+    char parent[PATH_MAX];
+    if (!cgroup_place_join(parent, place->v2_mount, place->v2_path)) {
+        return;
+    }
+    size_t length = strlen(parent);
+    cgroup->unified = true;
+    if (length >= sizeof leaf && strcmp(parent + length - (sizeof leaf - 1), leaf) == 0) {
+        /* A server that has already stepped into its leaf makes boxes beside it. */
+        parent[length - (sizeof leaf - 1)] = '\0';
+    } else if (!is_delegated(parent)) {
+        cgroup->wants_scope = true;
+        return;
+    } else {
+        int r = enable_unified(parent);
+        if (r < 0) {
+            char why[sizeof cgroup->why[0]];
+            (void)snprintf(why, sizeof why, "the own control group cannot be divided: %s",
+                           strerror(-r));
+            set_all(cgroup, why, remedy_of(-r));
+            return;
+        }
+    }
+    for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
+        find_controller(cgroup, (enum cgroup_controller)i, parent);
+    }
 }
 
 void cgroup_find(struct cgroup *cgroup)
@@ -369,48 +333,78 @@ void cgroup_find(struct cgroup *cgroup)
     (void)getrandom(&random, sizeof random, 0);
     *cgroup = (struct cgroup){};
     (void)snprintf(cgroup->name, sizeof cgroup->name, "sandpiper-%d-%08x", (int)getpid(), random);
-    struct place *place = calloc(1, sizeof *place);
+    struct cgroup_place *place = calloc(1, sizeof *place);
     for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
         cgroup->controller_fd[i] = -1;
         cgroup->controller_parent[i] = -ENOENT;
         (void)snprintf(cgroup->why[i], sizeof cgroup->why[i], "no %s controller here",
-                       controller_names[i]);
+                       cgroup_controller_names[i]);
     }
-    if (!place) {
-        return;
-    }
-    read_mounts(place);
-    read_own_groups(place);
-    char parent[PATH_MAX];
-    bool any_v1 = false;
-    for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
-        if (place->v1_mount[i][0] && join_path(parent, place->v1_mount[i], place->v1_path[i])) {
-            any_v1 = true;
-            find_controller(cgroup, (enum cgroup_controller)i, parent);
+    cgroup->remedy = "mount control groups, version 2, at /sys/fs/cgroup";
+    if (place) {
+        cgroup_place_read(place);
+        if (!find_v1(cgroup, place) && place->v2_mount[0]) {
+            find_v2(cgroup, place);
         }
+        free(place);
     }
-    if (!any_v1 && place->v2_mount[0] && join_path(parent, place->v2_mount, place->v2_path)) {
-        cgroup->unified = true;
-        int r = is_delegated(parent) ? enable_unified(parent) : -EPERM;
-        /* A server that has already stepped into its leaf makes boxes beside it. */
-        char *leaf = strstr(parent, "/sandpiper-server");
-        if (leaf && !leaf[strlen("/sandpiper-server")]) {
-            *leaf = '\0';
-            r = 0;
-        }
-        for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
-            if (r < 0) {
-                set_why(cgroup, (enum cgroup_controller)i, "the own control group is not delegated",
-                        -r);
-            } else {
-                find_controller(cgroup, (enum cgroup_controller)i, parent);
-            }
-        }
-    }
-    free(place);
-    if (cgroup->folder_count == 0) {
+    if (cgroup->folder_count == 0 && !cgroup->wants_scope) {
         cgroup->name[0] = '\0';
     }
+}
+
+/* What the scope's file says must be what was asked for: systemd passes over a controller that it
+ * cannot hand down. */
+static bool scope_limits(int fd, enum cgroup_controller controller, const struct box_limits *limits)
+{
+    static const char *const files[CGROUP_CONTROLLERS] = {"memory.max", "pids.max", "cpu.max"};
+    char text[64];
+    uint64_t number = 0;
+    const char *rest = NULL;
+    if (fd_read_text_at(fd, files[controller], text, sizeof text) < 0) {
+        return false;
+    }
+    if (controller == CGROUP_CPU && limits->cpu_milli == 0) {
+        return true;
+    }
+    if (parse_digits(text, &number, &rest) < 0) {
+        return false; /* "max" */
+    }
+    return controller == CGROUP_CPU ||
+           number <= (controller == CGROUP_MEMORY ? limits->memory_bytes : limits->pids);
+}
+
+int cgroup_take_scope(struct cgroup *cgroup, pid_t pid, const struct box_limits *limits)
+{
+    char path[PATH_MAX];
+    cgroup->wants_scope = false;
+    int fd = cgroup_place_of(pid, path) ? open_folder(AT_FDCWD, path) : -ENOENT;
+    if (fd < 0) {
+        return fd;
+    }
+    cgroup->parent_fds[0] = -1;
+    cgroup->fds[0] = fd;
+    cgroup->folder_count = 1;
+    cgroup->is_scope = true;
+    for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
+        if (scope_limits(fd, (enum cgroup_controller)i, limits)) {
+            cgroup->controller_fd[i] = fd;
+        } else {
+            (void)snprintf(cgroup->why[i], sizeof cgroup->why[i],
+                           "systemd does not hand the %s controller down to this user",
+                           cgroup_controller_names[i]);
+            cgroup->remedy = "name it in Delegate= of user@.service, systemd.resource-control(5)";
+        }
+    }
+    return 0;
+}
+
+void cgroup_refuse_scope(struct cgroup *cgroup, const char *why)
+{
+    cgroup->wants_scope = false;
+    cgroup->name[0] = '\0';
+    set_all(cgroup, why,
+            "let a systemd --user manager run for this user: loginctl enable-linger USER");
 }
 
 void cgroup_make(struct cgroup *cgroup, const struct box_limits *limits)
@@ -427,8 +421,16 @@ bool cgroup_has(const struct cgroup *cgroup, enum cgroup_controller controller)
     return cgroup->name[0] && cgroup->controller_fd[controller] >= 0;
 }
 
+int cgroup_birthplace(const struct cgroup *cgroup)
+{
+    return cgroup->unified && cgroup->folder_count == 1 ? cgroup->fds[0] : -1;
+}
+
 int cgroup_attach(const struct cgroup *cgroup, pid_t pid)
 {
+    if (cgroup->is_scope) {
+        return 0; /* systemd has moved it */
+    }
     for (unsigned i = 0; i < cgroup->folder_count; i++) {
         if (cgroup->fds[i] < 0) {
             continue;
@@ -475,7 +477,8 @@ uint64_t cgroup_memory_peak(const struct cgroup *cgroup)
 
 void cgroup_remove(struct cgroup *cgroup)
 {
-    for (unsigned i = 0; i < cgroup->folder_count; i++) {
+    /* A scope is systemd's to remove; it does so when the last process has left. */
+    for (unsigned i = 0; i < cgroup->folder_count && !cgroup->is_scope; i++) {
         release_fd(&cgroup->fds[i]);
         for (unsigned round = 0; round < REMOVE_ROUNDS; round++) {
             if (unlinkat(cgroup->parent_fds[i], cgroup->name, AT_REMOVEDIR) == 0 ||
@@ -496,5 +499,6 @@ void cgroup_leave(struct cgroup *cgroup)
         release_fd(&cgroup->parent_fds[i]);
     }
     cgroup->folder_count = 0;
+    cgroup->is_scope = false;
     cgroup->name[0] = '\0';
 }

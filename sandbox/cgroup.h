@@ -22,18 +22,31 @@ struct cgroup {
     int controller_parent[CGROUP_CONTROLLERS]; /* index of its parent folder, or -errno */
     int controller_fd[CGROUP_CONTROLLERS];     /* borrowed from fds; -1: not available */
     char why[CGROUP_CONTROLLERS][160];         /* not available: why */
+    const char *remedy;                        /* static: what to do about it */
     bool unified;
+    bool wants_scope;   /* the own group is not ours to divide, but systemd may give us a scope */
+    bool is_scope;      /* systemd's: fds[0] is it, and there is no parent folder of ours */
     uint64_t oom_kills; /* as last seen */
 };
 
 /* Finds the parent folders and a name, and makes nothing yet, so that the reaper can be there before
- * there is anything to remove. Never fails: what is missing is told by cgroup_has(). */
+ * there is anything to remove. Never fails: what is missing is told by cgroup_has(). Where the own
+ * group belongs to systemd wants_scope is set: then scope_ask() goes on, and one of the next two. */
 void cgroup_find(struct cgroup *cgroup);
+
+/* pid is in the scope that was asked for: takes it, as far as it has the limits. 0 or -errno. */
+int cgroup_take_scope(struct cgroup *cgroup, pid_t pid, const struct box_limits *limits);
+/* There is none. */
+void cgroup_refuse_scope(struct cgroup *cgroup, const char *why);
 
 /* Makes the folders and sets the limits. */
 void cgroup_make(struct cgroup *cgroup, const struct box_limits *limits);
 
 bool cgroup_has(const struct cgroup *cgroup, enum cgroup_controller controller);
+
+/* Where clone3(2) may put a child at its birth, CLONE_INTO_CGROUP (Linux 5.7, version 2 only): borrowed,
+ * or -1. */
+int cgroup_birthplace(const struct cgroup *cgroup);
 
 /* Moves the process in, before it runs anything. 0 or -errno. */
 int cgroup_attach(const struct cgroup *cgroup, pid_t pid);

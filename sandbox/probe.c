@@ -80,7 +80,8 @@ static void report_controller(struct box_layer_report *report, const struct cgro
                               enum cgroup_controller controller, const char *otherwise)
 {
     if (cgroup_has(cgroup, controller)) {
-        set_detail(report, BOX_LAYER_ON, "control group, version %d", cgroup->unified ? 2 : 1);
+        set_detail(report, BOX_LAYER_ON, "control group, version %d%s", cgroup->unified ? 2 : 1,
+                   cgroup->is_scope ? ", a scope of systemd" : "");
         return;
     }
     set_detail(report, BOX_LAYER_DEGRADED, "%s; %s", otherwise, cgroup->why[controller]);
@@ -95,12 +96,11 @@ static void report_limits(struct box_layer_report *reports, const struct box *bo
     report_controller(&reports[BOX_LAYER_CPU], cgroup, CGROUP_CPU, "none");
     if (reports[BOX_LAYER_MEMORY].state != BOX_LAYER_ON) {
         set_advice(&reports[BOX_LAYER_MEMORY], "a fast allocation can pass the limit for a moment",
-                   "start the server in a group of its own: systemd-run --user --scope -p "
-                   "Delegate=yes env SANDPIPER_DELEGATED=1 sandpiper");
+                   cgroup->remedy ? cgroup->remedy : "");
     }
     if (reports[BOX_LAYER_CPU].state != BOX_LAYER_ON) {
         set_advice(&reports[BOX_LAYER_CPU], "--cpus is not enforced",
-                   "start the server in a delegated group, as for memory");
+                   cgroup->remedy ? cgroup->remedy : "");
     }
     if (box->spec->workspace) {
         set_detail(&reports[BOX_LAYER_DISK], BOX_LAYER_DEGRADED,

@@ -1,0 +1,44 @@
+#include <errno.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/box.h"
+
+static int config_strings(const struct plan *plan, struct wire_config *config, struct buf *out)
+{
+    int r = 0;
+    for (const char *const *text = plan->argv; r == 0 && *text; text++, config->argc++) {
+        r = buf_append(out, *text, strlen(*text) + 1);
+    }
+    for (const char *const *text = plan->envp; r == 0 && *text; text++, config->envc++) {
+        r = buf_append(out, *text, strlen(*text) + 1);
+    }
+    config->strings_bytes = (uint32_t)buf_size(out);
+    return r;
+}
+
+static int write_filter(int fd, const struct plan_filter *filter)
+{
+    return fd_write_all(fd, filter->program, filter->count * sizeof *filter->program);
+}
+
+int config_write(const struct box *box, int fd)
+{
+    OWNED(buf_done) struct buf strings = BUF_EMPTY;
+    const struct plan *plan = &box->plan;
+    const struct box_limits *limits = &box->spec->limits;
+    struct wire_config config = {
+        .magic = WIRE_CONFIG_MAGIC,
+        .filter_arguments_count = plan->filter_arguments.count,
+        .filter_names_count = plan->filter_names.count,
+        .pids_max = cgroup_has(&box->cgroup, CGROUP_PIDS) ? 0 : limits->pids,
+        .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
+        .file_bytes = limits->disk_bytes,
+    };
+    int r = config_strings(plan, &config, &strings);
+    r = r ? r : fd_write_all(fd, &config, sizeof config);
+    r = r ? r : write_filter(fd, &plan->filter_arguments);
+    r = r ? r : write_filter(fd, &plan->filter_names);
+    return r ? r : fd_write_all(fd, buf_bytes(&strings), buf_size(&strings));
+}

@@ -1,0 +1,198 @@
+/* The box's child, from clone to the server's last word to it: where the descriptors of both sides are
+ * made, its ids are mapped and its group is joined. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/box.h"
+#include "sandbox/child.h"
+#include "sandbox/idmap.h"
+
+static int map_ids(const struct box *box, struct fail *ret_fail)
+{
+    char path[64];
+    char text[64];
+    const struct {
+        const char *file;
+        unsigned id;
+    } maps[] = {{"uid_map", box->plan.outside_uid}, {"gid_map", box->plan.outside_gid}};
+    (void)snprintf(path, sizeof path, "/proc/%d/setgroups", (int)box->pid);
+    int r = fd_write_text_at(AT_FDCWD, path, "deny");
+    for (unsigned i = 0; r == 0 && i < 2; i++) {
+        (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)box->pid, maps[i].file);
+        (void)snprintf(text, sizeof text, "%d %u 1", PLAN_INSIDE_ID, maps[i].id);
+        r = fd_write_text_at(AT_FDCWD, path, text);
+    }
+    if (r < 0) {
+        return fail_set(ret_fail, -r,
+                        "the ids of the sandbox cannot be mapped (on Ubuntu 24.04 and newer: "
+                        "allow user namespaces for this program in AppArmor)");
+    }
+    return 0;
+}
+
+/* Ends that the child keeps; closed in the server as soon as the child has them. */
+struct child_ends {
+    int go_fd;
+    int error_fd;
+    int init_fd;
+    int workspace_fd;
+};
+
+static void child_ends_done(struct child_ends *ends)
+{
+    const int fds[] = {ends->go_fd, ends->error_fd, ends->init_fd, ends->workspace_fd};
+    for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (fds[i] >= 0) {
+            (void)close(fds[i]);
+        }
+    }
+}
+
+static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_fail)
+{
+    int link[2];
+    int error[2];
+    int go[2];
+    int r = fd_socketpair(SOCK_SEQPACKET, link);
+    if (r == 0) {
+        ends->init_fd = link[1];
+        r = link_start(box, link[0]);
+    }
+    if (r == 0 && (pipe2(error, O_CLOEXEC) < 0)) {
+        r = -errno;
+    }
+    if (r == 0) {
+        box->error_fd = error[0];
+        ends->error_fd = error[1];
+    }
+    if (r == 0 && pipe2(go, O_CLOEXEC) < 0) {
+        r = -errno;
+    }
+    if (r == 0) {
+        ends->go_fd = go[0];
+        box->go_fd = go[1];
+        box->config_fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
+        r = box->config_fd < 0 ? -errno : 0;
+    }
+    return r < 0 ? fail_set(ret_fail, -r, "the sandbox's descriptors") : 0;
+}
+
+static pid_t clone_child(struct box *box, const struct child_setup *setup)
+{
+    const unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
+                                CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD;
+    int pidfd = -1;
+    pid_t pid = -1;
+    int group_fd = cgroup_birthplace(&box->cgroup);
+    if (group_fd >= 0) {
+        struct clone_args args = {.flags = flags | CLONE_INTO_CGROUP,
+                                  .pidfd = (uint64_t)(uintptr_t)&pidfd,
+                                  .exit_signal = SIGCHLD,
+                                  .cgroup = (uint64_t)group_fd};
+        pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+        box->born_in_group = pid > 0;
+    }
+    if (pid < 0) {
+        /* The raw call: glibc's clone wants a stack of its own. Like fork(2) otherwise. */
+        pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, &pidfd, NULL, NULL);
+    }
+    if (pid == 0) {
+        child_main(setup);
+    }
+    if (pid > 0) {
+        box->pidfd = pidfd;
+    }
+    return pid;
+}
+
+static int clone_failed(int error, struct fail *ret_fail)
+{
+    const char *remedy = "";
+    if (error == EPERM) {
+        remedy =
+            " (a container's seccomp profile or the sysctl kernel.unprivileged_userns_clone "
+            "refuses user namespaces)";
+    } else if (error == ENOSPC || error == EUSERS) {
+        remedy = " (raise the sysctl user.max_user_namespaces)";
+    }
+    return fail_set(ret_fail, error, "new namespaces for the sandbox%s", remedy);
+}
+
+static int child_go(const struct box *box, struct fail *ret_fail)
+{
+    const char go = 1;
+    return write(box->go_fd, &go, 1) == 1 ? 0 : fail_set(ret_fail, EPIPE, "the sandbox's child");
+}
+
+static int launch_with(struct box *box, struct child_ends *ends, struct fail *ret_fail)
+{
+    int r = make_ends(box, ends, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    if (box->plan.workspace_idmap) {
+        ends->workspace_fd = idmap_tree(box->spec->workspace, box->plan.outside_uid,
+                                        box->plan.outside_gid, ret_fail);
+        if (ends->workspace_fd < 0) {
+            return ends->workspace_fd;
+        }
+    }
+    int program = program_fd(ret_fail);
+    if (program < 0) {
+        return program;
+    }
+    cap_t none = cap_init();
+    if (!none) {
+        return fail_set(ret_fail, ENOMEM, "capabilities");
+    }
+    struct child_setup setup = {.plan = &box->plan,
+                                .no_capabilities = none,
+                                .go_fd = ends->go_fd,
+                                .error_fd = ends->error_fd,
+                                .init_fd = ends->init_fd,
+                                .config_fd = box->config_fd,
+                                .workspace_fd = ends->workspace_fd,
+                                .program_fd = program};
+    box->pid = clone_child(box, &setup);
+    int error = errno;
+    (void)cap_free(none);
+    if (box->pid < 0) {
+        return clone_failed(error, ret_fail);
+    }
+    r = map_ids(box, ret_fail);
+    return r < 0 ? r : child_go(box, ret_fail);
+}
+
+int launch_child(struct box *box, struct fail *ret_fail)
+{
+    struct child_ends ends = {-1, -1, -1, -1};
+    int r = launch_with(box, &ends, ret_fail);
+    child_ends_done(&ends);
+    return r;
+}
+
+int launch_confine(struct box *box, struct fail *ret_fail)
+{
+    int r = config_write(box, box->config_fd);
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "the settings of pid 1");
+    }
+    r = box->born_in_group ? 0 : cgroup_attach(&box->cgroup, box->pid);
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "move the sandbox into its control group");
+    }
+    r = child_go(box, ret_fail);
+    (void)close(take_fd(&box->go_fd));
+    (void)close(take_fd(&box->config_fd));
+    return r;
+}

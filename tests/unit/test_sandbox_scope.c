@@ -1,0 +1,121 @@
+#include "sandbox/scope.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "tests/unit/temp.h"
+#include "tests/unit/unit.h"
+
+/* systemd's client is whatever is called busctl on the PATH: here a script of ours. */
+static struct temp temp;
+static struct loop *loop;
+static struct scope scope;
+static char answer[256];
+static unsigned answers;
+
+static int set_up(void **)
+{
+    temp_make(&temp);
+    answers = 0;
+    answer[0] = '\0';
+    scope = (struct scope){};
+    return loop_new(&loop);
+}
+
+static int tear_down(void **)
+{
+    scope_cancel(&scope);
+    loop_free(loop);
+    temp_remove(&temp);
+    return 0;
+}
+
+static void on_scope(void *, const char *trouble)
+{
+    answers++;
+    (void)snprintf(answer, sizeof answer, "%s", trouble ? trouble : "");
+    loop_stop(loop, 0);
+}
+
+static int ask(const char *script, unsigned within_ms)
+{
+    static const struct box_limits limits = {.memory_bytes = 1 << 30, .pids = 99, .cpu_milli = 500};
+    temp_file(&temp, "busctl", script, 0755);
+    assert_int_equal(setenv("PATH", temp.path, 1), 0);
+    struct scope_request request = {"sandpiper-1-2", getpid(), &limits, within_ms};
+    return scope_ask(&scope, loop, &request, on_scope, NULL);
+}
+
+static void refusal_of_the_bus_is_told_in_its_words(void **)
+{
+    assert_int_equal(ask("#!/bin/sh\necho Access denied >&2\necho more >&2\nexit 1\n", 60000), 0);
+    assert_int_equal(loop_run(loop), 0);
+    assert_int_equal(answers, 1);
+    assert_non_null(strstr(answer, ": Access denied"));
+    assert_null(strstr(answer, "more"));
+}
+
+static void bus_that_hangs_is_given_up_and_its_client_killed(void **)
+{
+    assert_int_equal(ask("#!/bin/sh\nexec /bin/sleep 600\n", 50), 0);
+    pid_t helper = scope.helper_pid;
+    assert_int_equal(loop_run(loop), 0);
+    assert_int_equal(answers, 1);
+    assert_non_null(strstr(answer, "in time"));
+    assert_int_equal(kill(helper, 0), -1);
+}
+
+static void success_without_effect_is_none(void **)
+{
+    assert_int_equal(ask("#!/bin/sh\nexit 0\n", 50), 0);
+    assert_int_equal(loop_run(loop), 0);
+    assert_non_null(strstr(answer, "in time"));
+}
+
+static void call_names_process_and_limits_and_hands_on_nothing(void **)
+{
+    char script[512];
+    char said[2048];
+    char pid[32];
+    (void)snprintf(script, sizeof script, "#!/bin/sh\n{ echo \"$*\"; /usr/bin/env; } >%s/said\n",
+                   temp.path);
+    (void)snprintf(pid, sizeof pid, " PIDs au 1 %d ", (int)getpid());
+    assert_int_equal(ask(script, 50), 0);
+    assert_int_equal(loop_run(loop), 0);
+    assert_true(fd_read_text_at(temp.fd, "said", said, sizeof said) > 0);
+    assert_non_null(strstr(said, " sandpiper-1-2.scope fail 8 "));
+    assert_non_null(strstr(said, pid));
+    assert_non_null(strstr(said, " Delegate b true "));
+    assert_non_null(strstr(said, " MemoryMax t 1073741824 MemorySwapMax t 0 TasksMax t 99 "));
+    assert_non_null(strstr(said, " CPUQuotaPerSecUSec t 500000 "));
+    assert_null(strstr(said, "HOME="));
+}
+
+static void without_the_client_there_is_an_error_at_once(void **)
+{
+    assert_int_equal(setenv("PATH", "/nonexistent", 1), 0);
+    const struct box_limits limits = {.memory_bytes = 1 << 30, .pids = 99};
+    const struct scope_request request = {"x", getpid(), &limits, 50};
+    assert_int_equal(scope_ask(&scope, loop, &request, on_scope, NULL), -ENOENT);
+    assert_int_equal(answers, 0);
+}
+
+#define SCOPE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCOPE_TEST(refusal_of_the_bus_is_told_in_its_words),
+        SCOPE_TEST(bus_that_hangs_is_given_up_and_its_client_killed),
+        SCOPE_TEST(success_without_effect_is_none),
+        SCOPE_TEST(call_names_process_and_limits_and_hands_on_nothing),
+        SCOPE_TEST(without_the_client_there_is_an_error_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
