@@ -9,8 +9,10 @@
 #define LIMIT_CALLS_IN_FLIGHT 256U    /* unanswered tools/call requests of one connection */
 #define LIMIT_OUT_QUEUE_BYTES (64UL << 20) /* unread answers, before requests are no longer read */
 #define LIMIT_LINE_OUT_BYTES (10UL << 20)  /* longest line to the host: SDK clients close at more */
-#define LIMIT_BATCH_MESSAGES 256U  /* of one batch: its answers are held until all are there */
-#define LIMIT_PROGRESS_GAP_MS 500U /* between two progress notifications of a call */
+#define LIMIT_BATCH_MESSAGES 256U     /* of one batch: its answers are held until all are there */
+#define LIMIT_PROGRESS_FIRST_MS 1000U /* of a call: shorter ones need none */
+#define LIMIT_PROGRESS_EVERY_MS 5000U /* hosts give up on calls that say nothing for a minute */
+#define LIMIT_PROGRESS_GAP_MS 500U    /* between two progress notifications of a call */
 
 /* --- guest channel --- */
 #define LIMIT_FRAME_IN_BYTES (8UL << 20)   /* one frame from a guest: rejected before allocating */

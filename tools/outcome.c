@@ -43,7 +43,11 @@ static const struct {
     {"where", RUN_WHERE, false},
     {"hint", RUN_HINT, false},
     {"file", RUN_FILES, true},
+    {"files_more", RUN_FILES_MORE, false},
+    {"files_note", RUN_NOTES, true},
     {"var", RUN_VARS, true},
+    {"vars_more", RUN_VARS_MORE, false},
+    {"note", RUN_NOTES, true},
     {"image", RUN_IMAGES, true},
 };
 

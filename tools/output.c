@@ -310,6 +310,36 @@ int output_append_raw(const struct output *output, struct buf *raw)
     return r;
 }
 
+char *output_last_line(const struct output *output, char *out, size_t size)
+{
+    OWNED(buf_done) struct buf raw = BUF_EMPTY;
+    uint64_t beyond = output->tail ? output->kept_total - output->head_size : 0;
+    size_t there = beyond < LIMIT_OUTPUT_TAIL_BYTES ? (size_t)beyond : LIMIT_OUTPUT_TAIL_BYTES;
+    int r = output->head && there == 0 ? buf_append(&raw, output->head, output->head_size) : 0;
+    r = r == 0 && there > 0 ? append_tail(output, there, &raw) : r;
+    const char *bytes = buf_bytes(&raw);
+    size_t end = r == 0 ? buf_size(&raw) : 0;
+    size_t start = 0;
+    size_t count = 0;
+    while (end > 0 && (unsigned char)bytes[end - 1] <= ' ') {
+        end--;
+    }
+    for (start = end; start > 0 && !strchr("\n\r", bytes[start - 1]);) { /* also at a MARK */
+        start--;
+    }
+    while (start < end && count + 1 < size) {
+        if (bytes[start] == '\033') {
+            start += escape_length(bytes + start, end - start);
+        } else if ((unsigned char)bytes[start] >= ' ') {
+            out[count++] = bytes[start++];
+        } else {
+            start++;
+        }
+    }
+    out[start < end ? whole_size(out, count) : count] = '\0';
+    return out;
+}
+
 static int count_marks(const char *bytes, size_t size)
 {
     int count = 0;

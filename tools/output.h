@@ -36,6 +36,10 @@ void output_add(struct output *output, unsigned stream, const char *bytes, size_
 bool output_overflows(const struct output *output, const char *bytes, size_t size);
 int output_append_raw(const struct output *output, struct buf *raw);
 
+/* The last line that is not blank, as far as it is here, without control characters; cut at the end
+ * where out is too small. Returns out. */
+char *output_last_line(const struct output *output, char *out, size_t size);
+
 /* Appends the text for a model: clean of terminal codes and NULs, progress lines folded to their
  * last state, cut in the middle with a count. Ends with a newline unless empty. 0 or -ENOMEM. */
 int output_compose(const struct output *output, struct buf *text);

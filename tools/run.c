@@ -74,7 +74,7 @@ void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t
         return;
     }
     if (text->size > 0) {
-        grown[text->size++] = part == RUN_IMAGES ? '\n' : ' ';
+        grown[text->size++] = '\n';
     }
     memcpy(grown + text->size, bytes, size);
     flatten(part, grown + text->size, size);
@@ -201,6 +201,26 @@ static int append_state(const struct run *run, struct buf *text)
     return buf_appendf(text, " | state: %s", run_state_name(run->state));
 }
 
+/* more: the part that counts what the list leaves out, or RUN_PART_COUNT. */
+static int append_list(const struct run *run, const char *name, enum run_part list,
+                       enum run_part more, struct buf *text)
+{
+    int r = has(run, list) ? buf_append_text(text, name) : 0;
+    const char *at = has(run, list) ? text_of(run, list) : "";
+    while (r == 0 && *at) {
+        size_t size = strcspn(at, "\n");
+        r = buf_append(text, at, size);
+        at += size;
+        if (r == 0 && *at) {
+            r = buf_append_text(text, list == RUN_NOTES ? "; " : " ");
+            at++;
+        }
+    }
+    return r == 0 && has(run, list) && more < RUN_PART_COUNT && has(run, more)
+               ? buf_appendf(text, " and %s more", text_of(run, more))
+               : r;
+}
+
 int run_compose_status(const struct run *run, struct buf *text)
 {
     int r = buf_append_text(text, "[");
@@ -212,12 +232,13 @@ int run_compose_status(const struct run *run, struct buf *text)
     if (r == 0 && run->before[0]) {
         r = buf_appendf(text, " | before: %s", run->before);
     }
-    if (r == 0 && has(run, RUN_FILES)) {
-        r = buf_appendf(text, " | files: %s", text_of(run, RUN_FILES));
+    if (r == 0 && run->clamped) {
+        r = buf_appendf(text, " | timeout_s: more than allowed, %g s was the limit",
+                        (double)run->timeout_ms / 1000);
     }
-    if (r == 0 && has(run, RUN_VARS)) {
-        r = buf_appendf(text, " | vars: %s", text_of(run, RUN_VARS));
-    }
+    r = r ? r : append_list(run, " | files: ", RUN_FILES, RUN_FILES_MORE, text);
+    r = r ? r : append_list(run, " | vars: ", RUN_VARS, RUN_VARS_MORE, text);
+    r = r ? r : append_list(run, " | note: ", RUN_NOTES, RUN_PART_COUNT, text);
     return r ? r : buf_append_text(text, "]");
 }
 

@@ -47,8 +47,11 @@ enum run_part {
     RUN_ERROR_LINE,
     RUN_WHERE,
     RUN_HINT,
-    RUN_FILES, /* "+plot.png (18 kB) ~data.csv", joined */
-    RUN_VARS,
+    RUN_FILES,      /* "+plot.png (18 kB)", "~data.csv (1.2 MB)", a newline between them */
+    RUN_FILES_MORE, /* how many more */
+    RUN_VARS,       /* "+df DataFrame 1000x8", a newline between them */
+    RUN_VARS_MORE,
+    RUN_NOTES,  /* what could not be reported */
     RUN_IMAGES, /* paths, a newline between them */
     RUN_PART_COUNT,
 };
@@ -61,6 +64,7 @@ struct run {
     char *stdin_text; /* NULL: none */
     size_t stdin_size;
     uint64_t timeout_ms;
+    bool clamped; /* more was asked for than is allowed */
     bool reset;
     bool fresh; /* in an interpreter of its own that is thrown away */
     bool cancelled;
@@ -93,7 +97,7 @@ struct run {
 struct run *run_new(const char *code, size_t code_size, const char *stdin_text, size_t stdin_size);
 void run_free(struct run *run);
 
-/* Copies bytes into a part; a repeated part is joined with a space. */
+/* Copies bytes into a part; a repeated part is joined with a newline. */
 void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size);
 
 const char *run_state_name(enum run_state state);

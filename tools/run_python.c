@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/loop.h"
 #include "base/own.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
@@ -15,6 +18,8 @@
 struct call_arg {
     struct tools *tools;
     struct rpc_call *call;
+    uint64_t since_ns;
+    struct loop_timer heartbeat; /* with a progress token */
 };
 
 /* What a run left behind when it was done: its answer waits for the file of a long output, then for
@@ -52,11 +57,28 @@ static void answer_with_file(void *arg, const char *path, uint64_t size)
                 answer_with_images, answer);
 }
 
+/* Tells the host how long the call has taken and what it printed last. */
+static void run_python_beat(void *arg)
+{
+    struct call_arg *own = arg;
+    const struct run *run = rpc_call_data(own->call);
+    uint64_t now_ns = clock_now_ns();
+    uint64_t seconds = (now_ns - own->since_ns) / CLOCK_NS_PER_MS / 1000;
+    char line[200];
+    char text[256];
+    (void)output_last_line(&run->output, line, sizeof line);
+    (void)snprintf(text, sizeof text, "%u s%s%s", (unsigned)seconds, line[0] ? ": " : "", line);
+    rpc_call_progress(own->call, (double)seconds, text);
+    loop_timer_arm(own->tools->loop, &own->heartbeat,
+                   now_ns + LIMIT_PROGRESS_EVERY_MS * CLOCK_NS_PER_MS, run_python_beat, own);
+}
+
 static void run_python_done(void *arg, struct run *run)
 {
     struct call_arg *own = arg;
     struct rpc_call *call = own->call;
     struct tools *tools = own->tools;
+    loop_timer_disarm(&own->heartbeat);
     free(own);
     rpc_call_set_data(call, NULL);
     struct answer *answer = calloc(1, sizeof *answer);
@@ -74,14 +96,14 @@ static void run_python_done(void *arg, struct run *run)
     }
 }
 
-static uint64_t timeout_of(const struct tools *tools, const json_t *arguments)
+static void set_timeout(struct run *run, const struct tools *tools, const json_t *arguments)
 {
     const json_t *timeout = json_object_get(arguments, "timeout_s");
-    if (!timeout) {
-        return tools->config.timeout_ms;
-    }
     double ms = json_number_value(timeout) * 1000;
-    return ms < (double)tools->config.max_timeout_ms ? (uint64_t)ms : tools->config.max_timeout_ms;
+    run->clamped = timeout && ms > (double)tools->config.max_timeout_ms;
+    run->timeout_ms = !timeout       ? tools->config.timeout_ms
+                      : run->clamped ? tools->config.max_timeout_ms
+                                     : (uint64_t)ms;
 }
 
 void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
@@ -98,18 +120,24 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return;
     }
-    *own = (struct call_arg){tools, call};
-    run->timeout_ms = timeout_of(tools, arguments);
+    *own = (struct call_arg){.tools = tools, .call = call, .since_ns = clock_now_ns()};
+    set_timeout(run, tools, arguments);
     run->reset = json_is_true(json_object_get(arguments, "reset"));
     run->fresh = json_is_true(json_object_get(arguments, "fresh"));
     run->on_done = run_python_done;
     run->arg = own;
     rpc_call_set_data(call, run);
+    if (rpc_call_wants_progress(call)) {
+        loop_timer_arm(tools->loop, &own->heartbeat,
+                       own->since_ns + LIMIT_PROGRESS_FIRST_MS * CLOCK_NS_PER_MS, run_python_beat,
+                       own);
+    }
     int r = sessions_run(tools->sessions, json_string_value(json_object_get(arguments, "session")),
                          run);
     if (r < 0) {
         rpc_call_set_data(call, NULL);
         run_free(run);
+        loop_timer_disarm(&own->heartbeat);
         free(own);
         content_refuse(call,
                        r == -EMFILE ? "Too many sessions: use one of those that are there."

@@ -400,6 +400,22 @@ static void a_cut_names_the_file_with_all_of_it(void **)
     assert_non_null(strstr(compose(), "x\n… the whole output (2.1 kB) is in /tmp/all.txt, "));
 }
 
+static void the_last_line_is_told_in_progress(void **)
+{
+    char line[32];
+    assert_string_equal(output_last_line(&output, line, sizeof line), "");
+    add(OUT, "one\n\n \n");
+    assert_string_equal(output_last_line(&output, line, sizeof line), "one");
+    add(ERR, "\033[1mtwo\033[0m\n");
+    assert_string_equal(output_last_line(&output, line, sizeof line), "two");
+    add(OUT, "10%\r20%\r");
+    assert_string_equal(output_last_line(&output, line, sizeof line), "20%");
+    add_lines(0, 3000);
+    assert_string_equal(output_last_line(&output, line, sizeof line), "line 0000002999");
+    add(OUT, "ééééééé");
+    assert_string_equal(output_last_line(&output, line, 4), "é");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +439,7 @@ int main(void)
         OUTPUT_TEST(bytes_that_are_no_text_do_no_harm),
         OUTPUT_TEST(what_is_cut_is_known_before_it_is_added),
         OUTPUT_TEST(until_then_all_of_it_is_there),
+        OUTPUT_TEST(the_last_line_is_told_in_progress),
         OUTPUT_TEST(a_cut_names_the_file_with_all_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -238,12 +238,27 @@ static void part_of_any_bytes_is_kept_to_its_size(void **)
     run_set_part(run, RUN_VALUE, "a\0b", 3);
     run_set_part(run, RUN_VALUE, "c", 1);
     assert_int_equal(run->parts[RUN_VALUE].size, 5);
-    assert_memory_equal(run->parts[RUN_VALUE].data, "a\0b c", 6);
+    assert_memory_equal(run->parts[RUN_VALUE].data, "a\0b\nc", 6);
     run_set_part(run, RUN_HINT, "", 0);
     assert_int_equal(run->parts[RUN_HINT].size, 0);
 }
 
 #define RUN_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+static void what_the_lists_leave_out_is_counted_and_notes_stand_last(void **)
+{
+    run->clamped = true;
+    run->timeout_ms = 2500;
+    put(RUN_FILES_MORE, "7");
+    put(RUN_VARS, "+a int");
+    put(RUN_VARS, "-b");
+    put(RUN_VARS_MORE, "12");
+    put(RUN_NOTES, "one");
+    put(RUN_NOTES, "two");
+    expect_status(
+        "[ok 0 ms, no output | timeout_s: more than allowed, 2.5 s was the limit | "
+        "vars: +a int -b and 12 more | note: one; two]");
+}
 
 int main(void)
 {
@@ -261,6 +276,7 @@ int main(void)
         RUN_TEST(guest_cannot_forge_a_status_line),
         RUN_TEST(answer_has_output_then_value_then_hint_then_status),
         RUN_TEST(part_of_any_bytes_is_kept_to_its_size),
+        RUN_TEST(what_the_lists_leave_out_is_counted_and_notes_stand_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
