@@ -29,7 +29,7 @@ def find_confine():
 
     From then on its code can neither signal the zygote and other sessions nor open their memory and
     descriptors in /proc (landlock(7): a domain reaches only itself and what is nested in it). Where the
-    kernel has no Landlock, nothing changes.
+    kernel has no Landlock, nothing changes. The function returns the call that was refused, or None.
     """
     try:
         from _ctypes import call_function, dlopen, dlsym
@@ -38,27 +38,36 @@ def find_confine():
     except (ImportError, OSError):
         return None
 
+    def call(*arguments):
+        return call_function(syscall, arguments)
+
     def confine():
-        refer = REFER.to_bytes(8, sys.byteorder)
-        scopes = (3).to_bytes(8, sys.byteorder)  # abstract sockets and signals, from version 6
-        fd = call_function(syscall, (CREATE_RULESET, refer + bytes(8) + scopes, 24, 0))
+        version = call(CREATE_RULESET, None, 0, VERSION)
+        if version < 1:
+            return None
+        # From version 2 every domain refuses REFER that does not allow it; in version 1 a right that is
+        # refused anyway makes a domain all the same.
+        handled = (REFER if version >= 2 else MAKE_CHAR).to_bytes(8, sys.byteorder)
+        ruleset = handled + bytes(8) + SCOPES.to_bytes(8, sys.byteorder)
+        fd = call(CREATE_RULESET, ruleset, 24 if version >= 6 else 8, 0)
         if fd < 0:
-            fd = call_function(syscall, (CREATE_RULESET, refer, 8, 0))
-        if fd < 0:  # version 1: a right that is refused anyway makes a domain all the same
-            fd = call_function(syscall, (CREATE_RULESET, MAKE_CHAR.to_bytes(8, sys.byteorder), 8, 0))
-        else:
+            return "landlock_create_ruleset"
+        if version >= 2:
             root = os.open("/", os.O_PATH)
-            rule = refer + root.to_bytes(4, sys.byteorder)
-            call_function(syscall, (ADD_RULE, fd, PATH_BENEATH, rule, 0))
+            added = call(ADD_RULE, fd, PATH_BENEATH, handled + root.to_bytes(4, sys.byteorder), 0)
             os.close(root)
-        if fd >= 0:
-            call_function(syscall, (RESTRICT_SELF, fd, 0))
-            os.close(fd)
+            if added < 0:
+                return "landlock_add_rule"
+        restricted = call(RESTRICT_SELF, fd, LOG_SAME_EXEC_OFF if version >= 7 else 0)
+        os.close(fd)
+        return "landlock_restrict_self" if restricted < 0 else None
 
     return confine
 
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on all architectures
-PATH_BENEATH, MAKE_CHAR, REFER = 1, 1 << 6, 1 << 13  # every domain refuses REFER that does not allow it
+VERSION, LOG_SAME_EXEC_OFF = 1, 1  # flags
+PATH_BENEATH, MAKE_CHAR, REFER = 1, 1 << 6, 1 << 13
+SCOPES = 3  # abstract sockets and signals, from version 6
 flush = find_flush()
 confine = find_confine()

@@ -22,6 +22,7 @@ except ImportError:  # parts that a trimmed Python may lack
 CONTROL_FD = 64
 TRACE_FD = 69  # behind the numbers of streams.py
 LOST_CONTROL = 97
+UNCONFINED = 98
 REHEARSAL = "<rehearsal>"
 RLIMIT_LOCKS, TAG_SUM = 10, 65536  # a limit without effect since Linux 2.4: it carries the tag's counterpart
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
@@ -467,14 +468,14 @@ def prepare(options):
             then()
     reseed()
     confine = load("native").confine
-    if confine is not None:
-        confine()
+    refused = confine() if confine is not None else None
     _signal.signal(_signal.SIGINT, SESSION.on_interrupt)
+    return refused
 
 
 def main(spare, options):
     """spare: where the frame with our descriptors comes from, possibly much later."""
-    prepare(options)
+    refused = prepare(options)
     verb, fields, fds = frames.receive_frame(spare)
     if verb is None:
         os._exit(0)
@@ -493,4 +494,7 @@ def main(spare, options):
     control.setblocking(True)
     inode = SESSION.inode = os.fstat(CONTROL_FD).st_ino
     send(control, inode, frames.pack(("hello", "pid", str(SESSION.pid))))
+    if refused:
+        os.write(2, b"No code runs in this session: %s failed, which keeps it apart from the others.\n" % refused.encode())
+        os._exit(UNCONFINED)
     SESSION.serve(control, inode)

@@ -16,18 +16,10 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "sandbox/abi.h"
 #include "sandbox/plan.h"
 #include "sandbox/syscalls.h"
 
-#ifndef F_SETSIG
-#define F_SETSIG 10
-#endif
-#ifndef PR_SCHED_CORE
-#define PR_SCHED_CORE 62
-#endif
-#ifndef MFD_HUGETLB
-#define MFD_HUGETLB 0x0004U
-#endif
 #define LOW_32 0xffffffffUL /* the kernel ignores the rest of an int: CVE-2019-10063 */
 
 static void release_context(scmp_filter_ctx *context)

@@ -8,23 +8,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* landlock(7). Written out because the kernel's header of Debian 12 ends at version 3; the numbers
- * are the same on all architectures. */
-#define FS_EXECUTE (1ULL << 0)
-#define FS_WRITE_FILE (1ULL << 1)
-#define FS_READ_FILE (1ULL << 2)
-#define FS_READ_DIR (1ULL << 3)
-#define FS_MAKE_CHAR (1ULL << 6)
-#define FS_MAKE_BLOCK (1ULL << 11)
-#define FS_REFER (1ULL << 13)
-#define FS_TRUNCATE (1ULL << 14)
-#define FS_IOCTL_DEV (1ULL << 15)
+#include "sandbox/abi.h"
+
 #define FS_UP_TO(last) (((last) << 1) - 1)
 
-#define SCOPE_ABSTRACT_UNIX (1ULL << 0)
-#define SCOPE_SIGNAL (1ULL << 1)
-
-enum { CREATE_VERSION = 1, RULE_PATH_BENEATH = 1, ABI_TRUNCATE = 3, ABI_IOCTL_DEV = 5 };
+enum {
+    CREATE_VERSION = 1,
+    RULE_PATH_BENEATH = 1,
+    ABI_REFER = 2,
+    ABI_TRUNCATE = 3,
+    ABI_IOCTL_DEV = 5,
+    ABI_LOG = 7,
+    ABI_RESOLVE_UNIX = 9,
+};
 
 struct ruleset {
     uint64_t handled_fs;
@@ -37,11 +33,13 @@ struct path_beneath {
     int32_t parent_fd;
 } __attribute__((packed));
 
-#define READ (FS_EXECUTE | FS_READ_FILE | FS_READ_DIR)
-#define WRITE (FS_UP_TO(FS_IOCTL_DEV) & ~(FS_MAKE_CHAR | FS_MAKE_BLOCK | FS_IOCTL_DEV))
+#define READ (LANDLOCK_FS_EXECUTE | LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR)
+#define WRITE (FS_UP_TO(LANDLOCK_FS_TRUNCATE) & ~(LANDLOCK_FS_MAKE_CHAR | LANDLOCK_FS_MAKE_BLOCK))
 
 /* What is not named is read-only, /proc too: /proc/PID/mem is a way into the zygote and into other
- * sessions that the filters, which see no names, cannot close. */
+ * sessions that the filters, which see no names, cannot close. RESOLVE_UNIX is allowed nowhere: sockets
+ * that were made within the domain are reached without it, those of the host in a shown folder are not
+ * reached at all. */
 static const struct {
     const char *path;
     uint64_t allowed;
@@ -50,9 +48,9 @@ static const struct {
     {"/work", WRITE},
     {"/tmp", WRITE},
     {"/dev/shm", WRITE},
-    {"/dev/null", FS_WRITE_FILE},
-    {"/dev/zero", FS_WRITE_FILE},
-    {"/dev/full", FS_WRITE_FILE},
+    {"/dev/null", LANDLOCK_FS_WRITE_FILE},
+    {"/dev/zero", LANDLOCK_FS_WRITE_FILE},
+    {"/dev/full", LANDLOCK_FS_WRITE_FILE},
 };
 
 int landlock_abi(void)
@@ -61,12 +59,24 @@ int landlock_abi(void)
     return abi > 0 ? abi : 0;
 }
 
-static uint64_t handled_by(int abi)
+uint64_t landlock_handled_fs(int abi)
 {
-    if (abi >= ABI_IOCTL_DEV) {
-        return FS_UP_TO(FS_IOCTL_DEV);
+    static const struct {
+        int abi;
+        uint64_t last;
+    } rights[] = {
+        {ABI_RESOLVE_UNIX, LANDLOCK_FS_RESOLVE_UNIX},
+        {ABI_IOCTL_DEV, LANDLOCK_FS_IOCTL_DEV},
+        {ABI_TRUNCATE, LANDLOCK_FS_TRUNCATE},
+        {ABI_REFER, LANDLOCK_FS_REFER},
+        {1, LANDLOCK_FS_MAKE_SYM},
+    };
+    for (unsigned i = 0; i < sizeof rights / sizeof *rights; i++) {
+        if (abi >= rights[i].abi) {
+            return FS_UP_TO(rights[i].last);
+        }
     }
-    return abi >= ABI_TRUNCATE ? FS_UP_TO(FS_TRUNCATE) : FS_UP_TO(FS_REFER);
+    return 0;
 }
 
 static int add_rule(int ruleset_fd, const char *path, uint64_t allowed)
@@ -89,8 +99,13 @@ int landlock_confine(void)
         return -EOPNOTSUPP;
     }
     bool scopes = abi >= LANDLOCK_ABI_SCOPES;
-    struct ruleset ruleset = {.handled_fs = handled_by(abi),
-                              .scoped = scopes ? SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL : 0};
+    struct ruleset ruleset = {
+        .handled_fs = landlock_handled_fs(abi),
+        .scoped = scopes ? LANDLOCK_SCOPED_ABSTRACT_UNIX | LANDLOCK_SCOPED_SIGNAL : 0};
+    /* What is refused is not told to the host's audit log: code could fill it. */
+    unsigned flags =
+        abi >= ABI_LOG ? LANDLOCK_RESTRICT_LOG_SAME_EXEC_OFF | LANDLOCK_RESTRICT_LOG_SUBDOMAINS_OFF
+                       : 0;
     /* An older kernel takes a longer structure when the rest is zero. */
     int fd = (int)syscall(SYS_landlock_create_ruleset, &ruleset, sizeof ruleset, 0);
     if (fd < 0) {
@@ -100,7 +115,7 @@ int landlock_confine(void)
     for (unsigned i = 0; r == 0 && i < sizeof rules / sizeof *rules; i++) {
         r = add_rule(fd, rules[i].path, rules[i].allowed & ruleset.handled_fs);
     }
-    if (r == 0 && syscall(SYS_landlock_restrict_self, fd, 0) < 0) {
+    if (r == 0 && syscall(SYS_landlock_restrict_self, fd, flags) < 0) {
         r = -errno;
     }
     (void)close(fd);

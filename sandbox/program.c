@@ -10,11 +10,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "sandbox/abi.h"
 #include "sandbox/box.h"
-
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x0010U
-#endif
 
 /* The static program of sandbox/init, linked in as it is (build-aux/embed_program.py). */
 extern const unsigned char init_image_start[];

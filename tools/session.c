@@ -355,7 +355,11 @@ static void session_on_end(void *arg, const struct box_end *end)
                        "the interpreter ended between the calls, its variables are gone");
     } else if (run) {
         struct fail fail = {};
-        (void)fail_set(&fail, 0, "the interpreter ended before it was ready");
+        bool unconfined = end->kind == BOX_END_EXIT && end->code == 98; /* guest/session.py */
+        (void)fail_set(&fail, 0, "%s",
+                       unconfined
+                           ? "the interpreter could not be kept apart from others by Landlock"
+                           : "the interpreter ended before it was ready");
         session_refuse(session, &fail);
     }
     session_pump(session);

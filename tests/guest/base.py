@@ -10,12 +10,13 @@ class GuestCase(unittest.TestCase):
     python = None
     preload = ""
     options = ""
+    wrap = ()
 
     @classmethod
     def setUpClass(cls):
         if cls.python is None:
             raise unittest.SkipTest("base class")
-        cls.guest = fake_server.Guest(cls.python, cls.preload, cls.options)
+        cls.guest = fake_server.Guest(cls.python, cls.preload, cls.options, cls.wrap)
         cls.addClassCleanup(cls.guest.close)
 
     def setUp(self):

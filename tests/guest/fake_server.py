@@ -46,12 +46,14 @@ def read_frame(sock):
     return fields[0], found
 
 
-def adopt_orphans():
-    """Sessions and checkpoints are orphans that the sandbox's init would end: here they are ours."""
+def be_like_init():
+    """Sessions and checkpoints are orphans that the sandbox's init would end: here they are ours. It gives
+    its children no new privileges, without which an ordinary user makes no Landlock domain."""
     import ctypes
 
-    pr_set_child_subreaper = 36
+    pr_set_child_subreaper, pr_set_no_new_privs = 36, 38
     ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
+    ctypes.CDLL(None).prctl(pr_set_no_new_privs, 1, 0, 0, 0)
 
 
 def end_orphans():
@@ -66,7 +68,7 @@ def end_orphans():
             os.waitpid(pid, 0)
 
 
-adopt_orphans()
+be_like_init()
 
 
 class Reply:
@@ -148,7 +150,7 @@ class Session:
 class Guest:
     """One zygote with a scratch workspace."""
 
-    def __init__(self, python=PYTHONS[0], preload="", options=""):
+    def __init__(self, python=PYTHONS[0], preload="", options="", wrap=()):
         self.folder = tempfile.TemporaryDirectory()
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(WAIT)
@@ -160,7 +162,7 @@ class Guest:
                "TMPDIR": self.folder.name + "/.tmp"}
         os.mkdir(env["TMPDIR"])
         self.process = subprocess.Popen(
-            [python, str(DRIVER), preload, options], cwd=self.folder.name, env=env, pass_fds=[3],
+            [*wrap, python, str(DRIVER), preload, options], cwd=self.folder.name, env=env, pass_fds=[3],
             preexec_fn=place, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=None if os.environ.get("GUEST_DEBUG") else subprocess.DEVNULL,
         )

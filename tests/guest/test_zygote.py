@@ -1,11 +1,17 @@
 """The zygote and the life of sessions: start, preload, marks, descriptors, end."""
+import ctypes
 import os
+import pathlib
 import resource
 import signal
+import sys
 import time
+import unittest
 
 import fake_server
 from base import GuestCase, each_python
+
+DENY = str(pathlib.Path(__file__).resolve().parents[1] / "helpers" / "deny.py")
 
 
 class Zygote(GuestCase):
@@ -130,6 +136,18 @@ class Zygote(GuestCase):
         self.assertEqual(session.receive().status, "ok")
         self.assertIn(b'File "<cell 1>", line 2 in <module>', os.pread(fd, 4096, 0))
         os.close(fd)
+
+
+@unittest.skipIf(ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) < 1, "landlock: this kernel has none")
+class Unconfined(GuestCase):
+    wrap = (sys.executable, DENY, "landlock_restrict_self", "--")
+
+    def test_no_code_runs_without_the_domain_that_the_kernel_offers(self):
+        said = os.read(self.session.err, 1000).decode()  # before run(), which would take it
+        self.assertIn("landlock_restrict_self", said)
+        with self.assertRaises((EOFError, ConnectionError)):
+            self.session.run("open('ran', 'w')")
+        self.assertEqual(os.listdir(self.guest.folder.name), [".tmp"])
 
 
 each_python(globals())

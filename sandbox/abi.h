@@ -1,0 +1,36 @@
+#pragma once
+
+/* Numbers of the kernel's interface that the headers of the oldest distribution we build on (Debian 12:
+ * Linux 6.1) lack, each with the version that brought it. They are the same on all architectures. Where
+ * a running kernel is older, the code that uses them says what happens instead. */
+
+/* landlock(7), by version of its ABI. Network rights (from 4) are left out: the network is a namespace
+ * of its own. 8 and 10 bring flags only that we have no use for, and rights for UDP. */
+#define LANDLOCK_FS_EXECUTE (1ULL << 0) /* 1: Linux 5.13 */
+#define LANDLOCK_FS_WRITE_FILE (1ULL << 1)
+#define LANDLOCK_FS_READ_FILE (1ULL << 2)
+#define LANDLOCK_FS_READ_DIR (1ULL << 3)
+#define LANDLOCK_FS_MAKE_CHAR (1ULL << 6)
+#define LANDLOCK_FS_MAKE_BLOCK (1ULL << 11)
+#define LANDLOCK_FS_MAKE_SYM (1ULL << 12)
+#define LANDLOCK_FS_REFER (1ULL << 13)                 /* 2: Linux 5.19 */
+#define LANDLOCK_FS_TRUNCATE (1ULL << 14)              /* 3: Linux 6.2 */
+#define LANDLOCK_FS_IOCTL_DEV (1ULL << 15)             /* 5: Linux 6.10 */
+#define LANDLOCK_FS_RESOLVE_UNIX (1ULL << 16)          /* 9: Linux 7.1 */
+#define LANDLOCK_SCOPED_ABSTRACT_UNIX (1ULL << 0)      /* 6: Linux 6.12 */
+#define LANDLOCK_SCOPED_SIGNAL (1ULL << 1)             /* 6 */
+#define LANDLOCK_RESTRICT_LOG_SAME_EXEC_OFF (1U << 0)  /* 7: Linux 6.15 */
+#define LANDLOCK_RESTRICT_LOG_SUBDOMAINS_OFF (1U << 2) /* 7 */
+
+#ifndef MFD_HUGETLB /* Linux 4.14; glibc shows it only with its own header */
+#define MFD_HUGETLB 0x0004U
+#endif
+#ifndef MFD_EXEC /* Linux 6.3; before that all can be executed */
+#define MFD_EXEC 0x0010U
+#endif
+#ifndef PR_SCHED_CORE /* Linux 5.14 */
+#define PR_SCHED_CORE 62
+#endif
+#ifndef F_SETSIG /* Linux 2.4; not in every libc's headers */
+#define F_SETSIG 10
+#endif

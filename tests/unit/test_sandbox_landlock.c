@@ -1,0 +1,66 @@
+#include "sandbox/landlock.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/unit.h"
+
+static void newer_versions_handle_more_and_drop_nothing(void **)
+{
+    assert_int_equal(landlock_handled_fs(0), 0);
+    assert_int_equal(landlock_handled_fs(1), 0x1fff);
+    assert_int_equal(landlock_handled_fs(LANDLOCK_ABI_LEAST), 0x3fff);
+    assert_int_equal(landlock_handled_fs(5), 0xffff);
+    for (int abi = 1; abi < 20; abi++) {
+        uint64_t older = landlock_handled_fs(abi - 1);
+        assert_int_equal(landlock_handled_fs(abi) & older, older);
+    }
+}
+
+/* 0, or the errno of a ruleset with these rights. */
+static int ruleset(uint64_t handled_fs)
+{
+    int fd = (int)syscall(SYS_landlock_create_ruleset, &handled_fs, sizeof handled_fs, 0);
+    int error = fd < 0 ? errno : 0;
+    (void)close(fd);
+    return error;
+}
+
+/* A right that we do not handle is one that code keeps everywhere. */
+static void each_file_right_of_this_kernel_is_handled(void **)
+{
+    int abi = landlock_abi();
+    if (abi == 0) {
+        unit_skip("landlock", "this kernel has none");
+    }
+    uint64_t handled = landlock_handled_fs(abi);
+    assert_int_equal(ruleset(handled), 0);
+    assert_int_equal(ruleset(handled + 1), EINVAL);
+}
+
+static void refused_calls_are_an_absent_landlock(void **)
+{
+    static const int errors[] = {ENOSYS, EPERM, EOPNOTSUPP};
+    for (unsigned i = 0; i < 3; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            _exit(!unit_deny(SYS_landlock_create_ruleset, errors[i]) || landlock_abi() != 0 ||
+                  landlock_confine() != -EOPNOTSUPP);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(newer_versions_handle_more_and_drop_nothing),
+        cmocka_unit_test(each_file_right_of_this_kernel_is_handled),
+        cmocka_unit_test(refused_calls_are_an_absent_landlock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
