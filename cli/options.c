@@ -26,6 +26,7 @@ const char options_help[] =
     "  --python PATH       interpreter, CPython 3.9 or newer (active virtual\n"
     "                      environment, else python3)\n"
     "  --preload MODULES   modules to import before the first call, comma-separated\n"
+    "  --structured        answer with structuredContent, for hosts that read it\n"
     "  --stdin             run: hand on standard input to the code\n"
     "  --plan              doctor: print the steps to a sandbox\n"
     "  --json              doctor: print JSON\n"
@@ -44,6 +45,7 @@ enum option_number {
     OPTION_WORKSPACE,
     OPTION_PYTHON,
     OPTION_PRELOAD,
+    OPTION_STRUCTURED,
     OPTION_STDIN,
     OPTION_PLAN,
     OPTION_JSON,
@@ -59,6 +61,7 @@ static const struct option long_options[] = {
     {"workspace", required_argument, NULL, OPTION_WORKSPACE},
     {"python", required_argument, NULL, OPTION_PYTHON},
     {"preload", required_argument, NULL, OPTION_PRELOAD},
+    {"structured", no_argument, NULL, OPTION_STRUCTURED},
     {"stdin", no_argument, NULL, OPTION_STDIN},
     {"plan", no_argument, NULL, OPTION_PLAN},
     {"json", no_argument, NULL, OPTION_JSON},
@@ -157,6 +160,10 @@ static void take_option(struct options *options, int option, const char *value)
         break;
     case OPTION_PRELOAD:
         options->spec.preload = value;
+        break;
+    case OPTION_STRUCTURED:
+        options->structured = true;
+        options->spec.separate_streams = true;
         break;
     case OPTION_STDIN:
         options->hand_on_stdin = true;

@@ -21,6 +21,7 @@ struct options {
     struct box_spec spec;
     uint64_t timeout_ms;
     uint64_t max_timeout_ms;
+    bool structured;
     const char *code;   /* run -c */
     const char *file;   /* run FILE; "-" is stdin */
     bool hand_on_stdin; /* run --stdin */

@@ -13,7 +13,8 @@ int command_schema(const struct options *options)
     struct tools *tools = NULL;
     struct tools_config config = {.spec = &options->spec,
                                   .timeout_ms = options->timeout_ms,
-                                  .max_timeout_ms = options->max_timeout_ms};
+                                  .max_timeout_ms = options->max_timeout_ms,
+                                  .structured = options->structured};
     int code = 1;
     if (loop_new(&loop) == 0 && tools_new(loop, &config, &tools) == 0) {
         struct rpc_tools for_rpc = tools_for_rpc(tools);

@@ -115,8 +115,9 @@ def report_files(root, result, started):
             sign = "~" if path in before else "+"
             changed.append(("%s%s (%s)" % (sign, path[:300], size_text(facts[1])), path))
     changed.sort(key=lambda entry: entry[1])
-    for text, _ in changed[:REPORTED_MAX]:
-        result += ("file", text)
+    for text, path in changed[:REPORTED_MAX]:
+        size = after[path][1] if path in after else 0
+        result += ("file", text, "file_size", str(size))
     if len(changed) > REPORTED_MAX:
         result += ("files_more", str(len(changed) - REPORTED_MAX))
     return [root + "/" + path for text, path in changed if text[0] != "-"]

@@ -196,6 +196,8 @@ class Session:
         if self.images is not None or self.saved_images or changed:
             self.guard(result, "the images", enter, self.report_images, result, changed or ())
         result += ("cpu_ms", str(cpu // 1000000))
+        if resource is not None:
+            result += ("peak_bytes", str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
         return frames.pack(result)
 
     def guard(self, result, what, function, *args):
@@ -219,7 +221,8 @@ class Session:
             for path in self.images.paths:
                 result += ("image", path)
             for path, size in self.images.written:
-                result += ("file", "+%s (%s)" % (path, load("changes").size_text(size)))
+                text = "+%s (%s)" % (path, load("changes").size_text(size))
+                result += ("file", text, "file_size", str(size))
 
     def prepare(self, name, text, stdin):
         self.where = self.images = None

@@ -151,6 +151,12 @@ void rpc_call_fail(struct rpc_call *call, int code, const char *message)
     }
 }
 
+bool rpc_call_wants_structured(const struct rpc_call *call)
+{
+    return !call->cancelled && call->peer && call->peer->tools.structured &&
+           call->request.context.era->has_structured_content(call->peer);
+}
+
 bool rpc_call_wants_progress(const struct rpc_call *call)
 {
     return !call->cancelled && call->request.context.progress_token.token;

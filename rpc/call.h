@@ -12,6 +12,9 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
 /* code: of enum rpc_code. message: one short sentence. */
 void rpc_call_fail(struct rpc_call *call, int code, const char *message);
 
+/* Whether the result is to have structured content. */
+bool rpc_call_wants_structured(const struct rpc_call *call);
+
 /* Whether the host gave a progress token. Progress that does not increase, or that comes sooner
  * than LIMIT_PROGRESS_GAP_MS after the last, is dropped. message: any bytes, or NULL. */
 bool rpc_call_wants_progress(const struct rpc_call *call);

@@ -10,6 +10,9 @@ struct rpc_conn;
 struct rpc_tools {
     void *ctx;
 
+    /* Whether results have structuredContent, for hosts whose version knows it. */
+    bool structured;
+
     /* New: the JSON array that tools/list sends, or NULL when there is no memory. */
     json_t *(*list)(void *ctx);
 

@@ -34,14 +34,28 @@ const char *schema_name(size_t index)
     return json_string_value(json_object_get(catalog_tool(index), "name"));
 }
 
+/* Whether file is that of a tool: its name and suffix. */
+static bool is_of(const char *file, const char *name, const char *suffix)
+{
+    size_t size = strlen(name);
+    return strncmp(file, name, size) == 0 && strcmp(file + size, suffix) == 0;
+}
+
 const json_t *schema_tool(const char *name)
 {
-    static const char suffix[] = ".input.json";
-    size_t size = strlen(name);
     for (size_t i = 0; schema_catalog[i].name; i++) {
-        const char *file = schema_catalog[i].name;
-        if (strncmp(file, name, size) == 0 && strcmp(file + size, suffix) == 0) {
+        if (is_of(schema_catalog[i].name, name, ".input.json")) {
             return catalog_tool(i);
+        }
+    }
+    return NULL;
+}
+
+json_t *schema_output(const char *name)
+{
+    for (const struct embedded *file = schema_outputs; file->name; file++) {
+        if (is_of(file->name, name, ".output.json")) {
+            return json_loadb((const char *)file->data, file->size, JSON_REJECT_DUPLICATES, NULL);
         }
     }
     return NULL;

@@ -14,6 +14,10 @@ const char *schema_name(size_t index);
 const json_t *schema_tool(const char *name);
 const json_t *schema_input(const char *name);
 
+/* New: what the tool's structuredContent is like, in the structured form. NULL when there is no such
+ * tool or no memory. */
+json_t *schema_output(const char *name);
+
 /* One placeholder of the descriptions: {key} is shown as text. */
 struct schema_value {
     const char *key;

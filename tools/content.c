@@ -59,7 +59,16 @@ void content_answer(struct rpc_call *call, const char *text, size_t size, bool i
         json_decref(content);
         content = NULL;
     }
-    rpc_call_result(call, content, NULL, is_error);
+    content_end(call, content, text, size, is_error);
+}
+
+void content_end(struct rpc_call *call, json_t *content, const char *text, size_t size,
+                 bool is_error)
+{
+    json_t *structured = !is_error && rpc_call_wants_structured(call)
+                             ? json_pack("{s:o}", "text", rpc_text(text, size))
+                             : NULL;
+    rpc_call_result(call, content, structured, is_error);
 }
 
 void content_refuse(struct rpc_call *call, const char *fmt, ...)

@@ -13,6 +13,11 @@ struct rpc_call;
 /* Ends the call with one text block of any bytes. */
 void content_answer(struct rpc_call *call, const char *text, size_t size, bool is_error);
 
+/* The same with more blocks. content: stolen, NULL when there was no memory; text: what stands in
+ * the structured form. */
+void content_end(struct rpc_call *call, json_t *content, const char *text, size_t size,
+                 bool is_error);
+
 /* Ends the call with a sentence. */
 __attribute__((format(printf, 2, 3))) void content_refuse(struct rpc_call *call, const char *fmt,
                                                           ...);

@@ -38,17 +38,21 @@ static const struct {
     {"value", RUN_VALUE, false},
     {"traceback", RUN_TRACEBACK, false},
     {"error_type", RUN_ERROR_TYPE, false},
+    {"error_message", RUN_ERROR_MESSAGE, false},
     {"error_cell", RUN_ERROR_CELL, false},
     {"error_line", RUN_ERROR_LINE, false},
     {"where", RUN_WHERE, false},
     {"hint", RUN_HINT, false},
     {"file", RUN_FILES, true},
+    {"file_size", RUN_FILE_SIZES, true},
     {"files_more", RUN_FILES_MORE, false},
     {"files_note", RUN_NOTES, true},
     {"var", RUN_VARS, true},
     {"vars_more", RUN_VARS_MORE, false},
     {"note", RUN_NOTES, true},
     {"image", RUN_IMAGES, true},
+    {"cpu_ms", RUN_CPU_MS, false},
+    {"peak_bytes", RUN_PEAK_BYTES, false},
 };
 
 void outcome_take_parts(struct run *run, const struct box_message *message)

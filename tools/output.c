@@ -76,7 +76,7 @@ static size_t longest_line(size_t open, const char *bytes, size_t size, size_t *
     return longest;
 }
 
-static bool is_cut(const struct output *output)
+bool output_is_cut(const struct output *output)
 {
     return output->long_line ||
            output->kept_total > LIMIT_OUTPUT_HEAD_BYTES + LIMIT_OUTPUT_TAIL_BYTES;
@@ -85,7 +85,7 @@ static bool is_cut(const struct output *output)
 bool output_overflows(const struct output *output, const char *bytes, size_t size)
 {
     size_t open = 0;
-    if (is_cut(output)) {
+    if (output_is_cut(output)) {
         return false;
     }
     /* + 1: a change of streams */
@@ -107,7 +107,7 @@ void output_add(struct output *output, unsigned stream, const char *bytes, size_
     output->last_stream = (int)stream;
     output->total += size;
     output->stream_bytes[stream] += size;
-    if (!is_cut(output) && size <= LIMIT_OUTPUT_HEAD_BYTES + LIMIT_OUTPUT_TAIL_BYTES) {
+    if (!output_is_cut(output) && size <= LIMIT_OUTPUT_HEAD_BYTES + LIMIT_OUTPUT_TAIL_BYTES) {
         output->long_line =
             longest_line(output->line_size, bytes, size, &output->line_size) > LINE_MAX_BYTES;
     }

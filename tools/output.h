@@ -31,6 +31,9 @@ void output_done(struct output *output);
 /* stream: enum box_stream. */
 void output_add(struct output *output, unsigned stream, const char *bytes, size_t size);
 
+/* Whether compose leaves something out. */
+bool output_is_cut(const struct output *output);
+
 /* Whether adding bytes is the first time that compose would leave something out. Until then
  * output_append_raw gives all that was added, but NULs. 0 or -ENOMEM. */
 bool output_overflows(const struct output *output, const char *bytes, size_t size);

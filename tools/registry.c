@@ -49,7 +49,10 @@ static json_t *tools_list(void *ctx)
     };
     json_t *list = json_array();
     for (size_t i = 0; list && schema_name(i); i++) {
-        if (json_array_append_new(list, schema_describe(schema_name(i), values)) < 0) {
+        json_t *tool = schema_describe(schema_name(i), values);
+        if ((tools->config.structured &&
+             json_object_set_new(tool, "outputSchema", schema_output(schema_name(i))) < 0) ||
+            json_array_append_new(list, tool) < 0) {
             json_decref(list);
             return NULL;
         }
@@ -162,6 +165,7 @@ void tools_free(struct tools *tools)
 struct rpc_tools tools_for_rpc(struct tools *tools)
 {
     return (struct rpc_tools){.ctx = tools,
+                              .structured = tools->config.structured,
                               .list = tools_list,
                               .instructions = tools_instructions,
                               .start = tools_start,

@@ -25,6 +25,7 @@ struct run *run_new(const char *code, size_t code_size, const char *stdin_text, 
         return NULL;
     }
     output_init(&run->output);
+    output_init(&run->errors);
     run->code = copy(code, code_size);
     run->code_size = code_size;
     if (stdin_text) {
@@ -49,6 +50,7 @@ void run_free(struct run *run)
         free(run->parts[i].data);
     }
     output_done(&run->output);
+    output_done(&run->errors);
     spill_free(run->spill);
     free(run);
 }
@@ -56,7 +58,8 @@ void run_free(struct run *run)
 /* The status line is one line, whatever a file is called. */
 static void flatten(enum run_part part, char *bytes, size_t size)
 {
-    if (part == RUN_VALUE || part == RUN_TRACEBACK || part == RUN_HINT || part == RUN_IMAGES) {
+    if (part == RUN_VALUE || part == RUN_TRACEBACK || part == RUN_HINT || part == RUN_IMAGES ||
+        part == RUN_ERROR_MESSAGE) {
         return;
     }
     for (size_t i = 0; i < size; i++) {
@@ -128,7 +131,7 @@ static int outcome(const struct run *run, struct buf *text)
     case RUN_OK:
         r = buf_append_text(text, "ok ");
         r = r ? r : duration(run, text);
-        if (r == 0 && run->output.total == 0 && !has(run, RUN_VALUE)) {
+        if (r == 0 && run->output.total + run->errors.total == 0 && !has(run, RUN_VALUE)) {
             r = buf_append_text(text, ", no output");
         }
         return r;
@@ -260,6 +263,8 @@ static int append_part(const struct run *run, enum run_part part, const char *be
 int run_compose(const struct run *run, struct buf *text)
 {
     int r = output_compose(&run->output, text);
+    r = r == 0 && run->errors.total > 0 ? buf_append_text(text, "[stderr]\n") : r;
+    r = r ? r : output_compose(&run->errors, text);
     r = r ? r : append_part(run, RUN_VALUE, "Out: ", text);
     r = r ? r : append_part(run, RUN_TRACEBACK, "", text);
     r = r ? r : append_part(run, RUN_HINT, "Hint: ", text);

@@ -43,16 +43,20 @@ enum run_part {
     RUN_VALUE,
     RUN_TRACEBACK,
     RUN_ERROR_TYPE,
+    RUN_ERROR_MESSAGE,
     RUN_ERROR_CELL,
     RUN_ERROR_LINE,
     RUN_WHERE,
     RUN_HINT,
     RUN_FILES,      /* "+plot.png (18 kB)", "~data.csv (1.2 MB)", a newline between them */
+    RUN_FILE_SIZES, /* of each of them, in bytes */
     RUN_FILES_MORE, /* how many more */
     RUN_VARS,       /* "+df DataFrame 1000x8", a newline between them */
     RUN_VARS_MORE,
     RUN_NOTES,  /* what could not be reported */
     RUN_IMAGES, /* paths, a newline between them */
+    RUN_CPU_MS,
+    RUN_PEAK_BYTES, /* most memory that the interpreter has had resident */
     RUN_PART_COUNT,
 };
 
@@ -90,7 +94,8 @@ struct run {
     char text[640];   /* RUN_REFUSED: the sentence */
     struct run_text parts[RUN_PART_COUNT];
     struct output output;
-    struct spill *spill; /* where all of it goes, once that is too long to show; NULL: nowhere */
+    struct output errors; /* stderr, where the streams are separate */
+    struct spill *spill;  /* where all of it goes, once that is too long to show; NULL: nowhere */
 };
 
 /* Copies code and stdin_text. NULL when there is no memory. */

@@ -12,6 +12,7 @@
 #include "rpc/code.h"
 #include "tools/content.h"
 #include "tools/images.h"
+#include "tools/structured.h"
 #include "tools/tool.h"
 
 /* A run's way back to its call. */
@@ -30,16 +31,34 @@ struct answer {
     struct run *run;
 };
 
+/* The text of an answer in the structured form is the same object, for hosts that read only text. */
+static json_t *structured_answer(const struct answer *answer, const json_t *blocks,
+                                 struct buf *text)
+{
+    json_t *structured = structured_run(answer->run, json_array_size(blocks) > 0);
+    char *dump = structured ? json_dumps(structured, JSON_COMPACT) : NULL;
+    if (!dump || buf_append_text(text, dump) < 0) {
+        json_decref(structured);
+        structured = NULL;
+    }
+    free(dump);
+    return structured;
+}
+
 static void answer_with_images(void *arg, json_t *blocks)
 {
     struct answer *answer = arg;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    if (!blocks || run_compose(answer->run, &text) < 0 ||
+    json_t *structured = NULL;
+    if (rpc_call_wants_structured(answer->call)) {
+        structured = structured_answer(answer, blocks, &text);
+    }
+    if (!blocks || (!structured && run_compose(answer->run, &text) < 0) ||
         json_array_insert_new(blocks, 0, content_text(buf_bytes(&text), buf_size(&text))) < 0) {
         json_decref(blocks);
         blocks = NULL; /* answers with an error */
     }
-    rpc_call_result(answer->call, blocks, NULL, run_is_error(answer->run));
+    rpc_call_result(answer->call, blocks, structured, run_is_error(answer->run));
     run_free(answer->run);
     free(answer);
 }
@@ -49,9 +68,11 @@ static void answer_with_file(void *arg, const char *path, uint64_t size)
     struct answer *answer = arg;
     struct run *run = answer->run;
     run->spill = NULL;
-    if (path) {
-        (void)snprintf(run->output.file, sizeof run->output.file, "%s", path);
-        run->output.file_size = size;
+    struct output *outputs[] = {&run->output, &run->errors};
+    bool whole = size >= run->output.total + run->errors.total;
+    for (unsigned i = 0; path && i < 2; i++) {
+        (void)snprintf(outputs[i]->file, sizeof outputs[i]->file, "%s", path);
+        outputs[i]->file_size = whole ? outputs[i]->total : size;
     }
     images_take(answer->tools->workspace, run->cancelled ? "" : run->parts[RUN_IMAGES].data,
                 answer_with_images, answer);

@@ -266,12 +266,14 @@ static void session_on_message(void *arg, const struct box_message *message)
     session_pump(session);
 }
 
-static void session_spill(struct session *session, const char *bytes, size_t size)
+static void session_spill(struct session *session, const struct output *output, const char *bytes,
+                          size_t size)
 {
     struct run *run = session->current;
     OWNED(buf_done) struct buf before = BUF_EMPTY;
-    if (!run->spill && output_overflows(&run->output, bytes, size) &&
-        output_append_raw(&run->output, &before) == 0) {
+    if (!run->spill && output_overflows(output, bytes, size) &&
+        output_append_raw(&run->output, &before) == 0 &&
+        output_append_raw(&run->errors, &before) == 0) {
         run->spill = spill_begin(&session->owner->spills, &before, session_spill_open, session);
         if (run->spill && session->guest) {
             box_session_hold_output(session->guest, true);
@@ -292,8 +294,10 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
         run->output.total += size;
         run->on_output(run->arg, (unsigned)stream, bytes, size);
     } else {
-        session_spill(session, bytes, size);
-        output_add(&run->output, (unsigned)stream, bytes, size);
+        bool separate = workspace_spec(session->owner->workspace)->separate_streams;
+        struct output *output = separate && stream == BOX_STDERR ? &run->errors : &run->output;
+        session_spill(session, output, bytes, size);
+        output_add(output, (unsigned)stream, bytes, size);
     }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "rpc/conn.h"
@@ -17,6 +18,7 @@ struct tools_config {
     /* What is wrong with the configuration, or NULL: the server serves, its tools answer with
      * this. Borrowed. */
     const char *trouble;
+    bool structured; /* results have structuredContent; spec wants separate_streams then */
 };
 
 int tools_new(struct loop *loop, const struct tools_config *config, struct tools **ret_tools);

@@ -20,10 +20,14 @@ static void every_file_is_a_tool_that_we_can_enforce(void **)
         assert_string_equal(json_string_value(json_object_get(tool, "name")), name);
         assert_string_equal(json_string_value(json_object_get(input, "type")), "object");
         assert_true(json_is_false(json_object_get(input, "additionalProperties")));
-        const char *bad = schema_unsupported(input);
+        json_t *output = schema_output(name);
+        assert_string_equal(json_string_value(json_object_get(output, "type")), "object");
+        const char *bad =
+            schema_unsupported(input) ? schema_unsupported(input) : schema_unsupported(output);
         if (bad) {
             fail_msg("%s: keyword %s is not supported", name, bad);
         }
+        json_decref(output);
         assert_in_range(json_string_length(json_object_get(tool, "description")), 100,
                         DESCRIPTION_MAX);
         const char *key = NULL;
@@ -43,6 +47,7 @@ static void every_file_is_a_tool_that_we_can_enforce(void **)
     assert_null(schema_name(count));
     assert_null(schema_tool("no_such"));
     assert_null(schema_tool("run"));
+    assert_null(schema_output("no_such"));
 }
 
 static void unknown_keyword_is_named(void **)

@@ -1,0 +1,143 @@
+#include "tools/structured.h"
+
+#include <string.h>
+
+#include "schema/schema.h"
+#include "tests/unit/unit.h"
+#include "tools/run.h"
+
+static struct run *run;
+
+static int set_up(void **)
+{
+    run = run_new("pass", 4, NULL, 0);
+    return run ? 0 : -1;
+}
+
+static int tear_down(void **)
+{
+    run_free(run);
+    return 0;
+}
+
+static void put(enum run_part part, const char *value)
+{
+    run_set_part(run, part, value, strlen(value));
+}
+
+/* The structured form, which is what the schema says. */
+static json_t *structured(void)
+{
+    struct schema_violation violations[4];
+    json_auto_t *schema = schema_output("run_python");
+    json_t *object = structured_run(run, true);
+    assert_non_null(schema);
+    assert_non_null(object);
+    if (schema_validate(schema, object, violations, 4) > 0) {
+        fail_msg("%s: %s", violations[0].pointer, violations[0].text);
+    }
+    return object;
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+static void every_outcome_is_as_the_schema_says(void **)
+{
+    for (int outcome = 0; outcome < RUN_OUTCOME_COUNT; outcome++) {
+        run->outcome = (enum run_outcome)outcome;
+        run->code_number = 9;
+        json_t *object = structured();
+        assert_int_equal(json_object_get(object, "exit_code") != NULL, outcome == RUN_EXIT);
+        assert_int_equal(json_object_get(object, "signal") != NULL, outcome == RUN_CRASHED);
+        json_decref(object);
+    }
+}
+
+static void streams_stand_apart_and_a_cut_is_told(void **)
+{
+    char many[20000];
+    memset(many, 'x', sizeof many);
+    output_add(&run->output, 0, "out\n", 4);
+    output_add(&run->errors, 1, "err\n", 4);
+    json_t *object = structured();
+    assert_string_equal(text_of(object, "stdout"), "out\n");
+    assert_string_equal(text_of(object, "stderr"), "err\n");
+    assert_true(json_is_false(json_object_get(object, "truncated")));
+    json_decref(object);
+    output_add(&run->errors, 1, many, sizeof many);
+    (void)strcpy(run->output.file, "/tmp/o");
+    object = structured();
+    assert_true(json_is_true(json_object_get(object, "truncated")));
+    assert_string_equal(text_of(object, "output_file"), "/tmp/o");
+    json_decref(object);
+}
+
+static void files_have_their_exact_size_and_type(void **)
+{
+    put(RUN_FILES, "+a (1) b.png (1.2 kB)");
+    put(RUN_FILE_SIZES, "1234");
+    put(RUN_FILES, "-gone.txt");
+    put(RUN_FILE_SIZES, "0");
+    put(RUN_FILES, "~x (7 B)");
+    put(RUN_FILE_SIZES, "7");
+    json_t *object = structured();
+    const json_t *files = json_object_get(object, "files");
+    assert_int_equal(json_array_size(files), 3);
+    assert_string_equal(text_of(json_array_get(files, 0), "path"), "a (1) b.png");
+    assert_string_equal(text_of(json_array_get(files, 0), "mime"), "image/png");
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(files, 0), "size")), 1234);
+    assert_string_equal(text_of(json_array_get(files, 1), "change"), "removed");
+    assert_string_equal(text_of(json_array_get(files, 1), "path"), "gone.txt");
+    assert_string_equal(text_of(json_array_get(files, 2), "change"), "changed");
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(files, 2), "size")), 7);
+    json_decref(object);
+}
+
+static void forged_parts_do_no_harm(void **)
+{
+    static const char *const odd[] = {"", "+", "+(", "-", "\n", "+a", "+ ()", "\xff"};
+    for (unsigned i = 0; i < sizeof odd / sizeof *odd; i++) {
+        put(RUN_FILES, odd[i]);
+        put(RUN_FILE_SIZES, "99999999999999999999");
+        put(RUN_VARS, odd[i]);
+        put(RUN_IMAGES, odd[i]);
+        put(RUN_ERROR_LINE, odd[i]);
+        put(RUN_CPU_MS, "-1");
+        json_decref(structured());
+    }
+}
+
+static void an_exception_is_an_object(void **)
+{
+    run->outcome = RUN_ERROR;
+    put(RUN_ERROR_TYPE, "KeyError");
+    put(RUN_ERROR_MESSAGE, "'k'");
+    put(RUN_ERROR_CELL, "3");
+    put(RUN_ERROR_LINE, "7");
+    put(RUN_VALUE, "5");
+    put(RUN_PEAK_BYTES, "4096");
+    json_t *object = structured();
+    const json_t *error = json_object_get(object, "error");
+    assert_string_equal(text_of(error, "message"), "'k'");
+    assert_int_equal(json_integer_value(json_object_get(error, "line")), 7);
+    assert_string_equal(text_of(object, "result"), "5");
+    assert_int_equal(json_integer_value(json_object_get(object, "peak_memory_bytes")), 4096);
+    json_decref(object);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_outcome_is_as_the_schema_says),
+        TEST(streams_stand_apart_and_a_cut_is_told),
+        TEST(files_have_their_exact_size_and_type),
+        TEST(forged_parts_do_no_harm),
+        TEST(an_exception_is_an_object),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
