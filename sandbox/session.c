@@ -260,7 +260,8 @@ static void session_sweep(struct box_session *session)
     session->state = SESSION_ENDING;
     loop_timer_arm(session->box->loop, &session->timer,
                    clock_now_ns() + SESSION_KILL_MS * CLOCK_NS_PER_MS, session_stuck, session);
-    struct wire_request request = {.op = WIRE_KILL_TAG, .tag = session->tag};
+    struct wire_request request = {
+        .op = WIRE_KILL_TAG, .tag = session->tag, .last_tag = session->box->last_tag};
     for (const struct box_session *other = session->box->sessions;
          other && request.tag_count < WIRE_TAGS; other = other->next) {
         if (other != session) {

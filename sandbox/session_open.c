@@ -90,7 +90,7 @@ int box_session_open(struct box *box, const char *name, const struct box_session
     session->arg = arg;
     session->fd = -1;
     session->trace_fd = -1;
-    if (box->last_tag <= 1024) {
+    if (box->last_tag <= WIRE_TAG_LEAST) {
         box->last_tag = WIRE_TAG_ZYGOTE;
     }
     session->tag = --box->last_tag;

@@ -47,7 +47,8 @@ struct wire_request {
     uint32_t mode;
     uint32_t token;
     uint32_t tag_count;          /* WIRE_KILL_TAG: sessions that live or are being forked, */
-    uint32_t tags[WIRE_TAGS];    /* and their tags */
+    uint32_t tags[WIRE_TAGS];    /* and their tags; */
+    uint32_t last_tag;           /* the one that was given last: those behind it are younger */
     char path[LIMIT_PATH_BYTES]; /* NUL-terminated; a packet may end behind the NUL */
 };
 
@@ -89,6 +90,7 @@ struct wire_config {
  * because POSIX message queues are refused; a process can lower its tag, never raise it
  * (setrlimit(2)), and a tag that no session has is killed with any session. */
 #define WIRE_TAG_ZYGOTE 65535U
+#define WIRE_TAG_LEAST 1024U /* then they begin anew below the zygote's */
 /* RLIMIT_LOCKS of a session's processes is this minus the tag. Both can only be lowered, so no other
  * session's pair can be reached; a pair that does not add up is killed with any session. */
 #define WIRE_TAG_SUM 65536U

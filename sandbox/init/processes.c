@@ -85,6 +85,18 @@ void watch_reap(struct init *init)
     }
 }
 
+/* Whether the server gave tag after it had sent request: the session was opened while this sweep
+ * waited or went on. */
+static bool tag_is_younger(rlim_t tag, const struct wire_request *request)
+{
+    enum { TAGS = WIRE_TAG_ZYGOTE - WIRE_TAG_LEAST };
+    if (tag < WIRE_TAG_LEAST || tag >= WIRE_TAG_ZYGOTE) {
+        return false;
+    }
+    uint32_t behind = (request->last_tag + TAGS - (uint32_t)tag) % TAGS;
+    return behind > 0 && behind < TAGS / 2;
+}
+
 /* Whether pid is to die with the session that has request's tag. A tag that no session has is that
  * of a process that changed its own: it dies too. */
 static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_request *request)
@@ -117,7 +129,7 @@ static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_r
             return false;
         }
     }
-    return true;
+    return !tag_is_younger(limit.rlim_max, request);
 }
 
 /* Sends signal to all that belong to the tag. Returns how many there were. */
