@@ -79,6 +79,11 @@ int outcome_exit_code(const struct box_message *message)
     return parse_u64(text, &value) == 0 && value < 256 ? (int)value : 1;
 }
 
+static enum run_outcome outcome_of_kill(const struct run *run)
+{
+    return run->cancelled ? RUN_CANCELLED : RUN_TIMEOUT;
+}
+
 enum run_outcome outcome_of_end(struct run *run, const struct box_end *end, bool killed)
 {
     run->code_number = end->code;
@@ -88,17 +93,14 @@ enum run_outcome outcome_of_end(struct run *run, const struct box_end *end, bool
     case BOX_END_EXIT:
         return end->code == 97 ? RUN_LOST : RUN_EXIT;
     case BOX_END_SIGNAL:
-        return RUN_CRASHED;
+        return killed ? outcome_of_kill(run) : RUN_CRASHED;
     case BOX_END_OOM:
         return RUN_OOM;
     case BOX_END_LOST:
         return RUN_LOST;
     case BOX_END_KILLED:
     default:
-        if (!killed) {
-            return RUN_ENDED;
-        }
-        return run->cancelled ? RUN_CANCELLED : RUN_TIMEOUT;
+        return killed ? outcome_of_kill(run) : RUN_ENDED;
     }
 }
 

@@ -14,7 +14,8 @@ int outcome_exit_code(const struct box_message *message);
 /* Where the code hangs, of the lines that box_session_traced() gives. */
 void outcome_take_trace(struct run *run, const char *text);
 
-/* What the end of the process means for the run that it took along. killed: by us. */
+/* What the end of the process means for the run that it took along. killed: by us, for its time or
+ * because it was cancelled. */
 enum run_outcome outcome_of_end(struct run *run, const struct box_end *end, bool killed);
 
 /* "SIGSEGV", "out of memory", …: for an end between the runs. Returns out. */

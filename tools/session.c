@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,8 +170,12 @@ static void session_done(struct session *session, enum run_outcome outcome, enum
     run->duration_ns = run->started_ns ? clock_now_ns() - run->started_ns : 0;
     if (run->cancelled) {
         /* Its answer goes nowhere: the next one tells. */
-        (void)snprintf(session->before, sizeof session->before, "a call was cancelled, state %s",
-                       run_state_name(state));
+        char cell[32] = "";
+        if (state == RUN_STATE_RESTORED_EARLIER) {
+            (void)snprintf(cell, sizeof cell, " to after <cell %u>", run->restored_cell);
+        }
+        (void)snprintf(session->before, sizeof session->before, "a call was cancelled, state %s%s",
+                       run_state_name(state), cell);
     } else {
         (void)snprintf(run->before, sizeof run->before, "%s", session->before);
         session->before[0] = '\0';
@@ -301,6 +306,14 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
     }
 }
 
+/* Whether it died by our hand; by the interrupt already where nothing handles that: the code has
+ * executed another program. */
+static bool session_was_stopped(const struct session *session, const struct box_end *end)
+{
+    return session->state == SESSION_KILLED || (session->state == SESSION_INTERRUPTED &&
+                                                end->kind == BOX_END_SIGNAL && end->code == SIGINT);
+}
+
 /* The interpreter died and its checkpoint is the session now. */
 static void session_on_restored(void *arg, const struct box_end *end, unsigned cell)
 {
@@ -308,7 +321,7 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
     struct run *run = session->current;
     bool ran = run && session->state >= SESSION_RUNNING && !session->unsent;
     enum run_outcome outcome =
-        ran ? outcome_of_end(run, end, session->state == SESSION_KILLED) : RUN_OK;
+        ran ? outcome_of_end(run, end, session_was_stopped(session, end)) : RUN_OK;
     bool exact = cell == session->answered;
     char why[64];
     session->state = SESSION_IDLE;
@@ -347,7 +360,7 @@ static void session_on_end(void *arg, const struct box_end *end)
     session->unsent = false;
     session->answered = 0;
     enum run_outcome outcome =
-        run ? outcome_of_end(run, end, session->state == SESSION_KILLED) : RUN_OK;
+        run ? outcome_of_end(run, end, session_was_stopped(session, end)) : RUN_OK;
     session->state = SESSION_NONE;
     if (run && (began || box_ended)) {
         session->has_state = false;
