@@ -4,7 +4,7 @@ FUZZ_SECONDS ?= 900
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
 
-.PHONY: all help demo check check-quick check-asan check-lint fuzz format install uninstall clean
+.PHONY: all help demo check check-quick check-asan check-lint fuzz stress format install uninstall clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -15,6 +15,7 @@ help:
 	@echo 'make check        every test: as root, as a user, in a user namespace, with sanitizers'
 	@echo 'make check-quick  the tests of this build only;  check-asan, check-lint: those runs only'
 	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (900)'
+	@echo 'make stress       5000 calls with random crashes against a model (CALLS=N, SEED=N)'
 	@echo 'make format       clang-format over every C file'
 	@echo 'make install      to $$DESTDIR$(PREFIX);  make uninstall'
 
@@ -36,6 +37,9 @@ check-quick check-asan check-lint:
 fuzz:
 	build-aux/deps.sh build check
 	python3 tests/fuzz/run.py $(FUZZ_SECONDS)
+stress: all
+	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/e2e/stress.py --calls $(or $(CALLS),5000) \
+		$(if $(SEED),--seed $(SEED))
 
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i

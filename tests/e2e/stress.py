@@ -1,0 +1,306 @@
+"""Random crashes in several sessions at once, against a model that knows what every answer must say.
+
+    stress.py [--calls 5000] [--sessions 3] [--seed N] [--minutes M]
+
+Each call counts, draws a random number, changes the folder and prints what it found; then it ends well or
+in one of the ways of deaths.py, or is cancelled, or is followed by a kill that hits at a random moment.
+Calls are pipelined. The model holds for each session what the count was after each cell, and follows what
+the answers say of the state: every answer must come, once and in order, and the count, the random number
+and the folder that it prints must be those of the state that the server said there was. The same seed
+sends the same calls; when they meet is the machine's business.
+"""
+import argparse
+import collections
+import json
+import random
+import re
+import sys
+import time
+
+import deaths
+from client import ProtocolError, Result, Server
+
+SEED_INSIDE = 7
+BEGIN = f"""import os, random, sys
+if 'count' not in globals():
+    count, kept = 0, []
+    random.seed({SEED_INSIDE})
+count += 1
+kept.append(count)
+print(sys._getframe().f_code.co_filename, count, len(kept), random.random(), os.getcwd(), flush=True)
+os.makedirs(f'/tmp/{{count % 3}}', exist_ok=True)
+os.chdir(f'/tmp/{{count % 3}}')
+"""
+FOUND = re.compile(r"<cell (\d+)> (\d+) (\d+) (\S+) (\S+)$", re.MULTILINE)
+EARLIER = re.compile(r"restored to after <cell (\d+)>")
+# (weight, kind); a kind is a key of ENDS, or one that Stress.compose knows.
+KINDS = ((36, "ok"), (6, "error"), (4, "exit"), (24, "sudden"), (16, "later"), (4, "cancel"), (3, "reset"),
+         (6, "fresh"), (0.4, "slow"), (0.6, "reset and die"))
+ENDS = {"ok": ("", "ok"), "error": ("1 / 0", "error: ZeroDivisionError"), "exit": ("sys.exit(4)", "exit code 4")}
+
+
+class Mismatch(AssertionError):
+    """The server said something that the model excludes."""
+
+
+class Call:
+    def __init__(self, kind, end, expected, **arguments):
+        self.kind, self.expected, self.arguments = kind, expected, arguments
+        self.code = end if kind == "cancel" else BEGIN + end
+        self.id = None
+
+
+class Session:
+    """What the server has said of one session so far."""
+
+    def __init__(self, name):
+        self.name = name
+        self.sent = collections.deque()  # but fresh runs, which wait for nobody
+        self.fresh = 0
+        self.trail = collections.deque(maxlen=12)
+        self.restart()
+
+    def restart(self):
+        """A fresh interpreter: no cell has been answered in it."""
+        self.counts = {}  # cell -> count after it
+        self.now = 0
+        self.armed = 0  # calls that a kill may follow
+        self.unseen = False  # the cells of cancelled calls, which change nothing, are not known
+
+
+def draws(count, cache=[random.Random(SEED_INSIDE)]):
+    generator, *known = cache
+    while len(known) < count:
+        cache.append(generator.random())
+        known = cache[1:]
+    return known[count - 1]
+
+
+def folder_before(count):
+    return "/work" if count == 1 else f"/tmp/{(count - 1) % 3}"
+
+
+class Stress:
+    def __init__(self, server, seed, sessions=3, depth=4):
+        self.server, self.depth = server, depth
+        self.choice = random.Random(seed)
+        self.sessions = [Session(f"s{i}") for i in range(sessions)]
+        self.in_flight = {}
+        self.judged = None  # the session of the answer at hand
+        self.recent = collections.deque(maxlen=6)
+        self.tally = collections.Counter()
+
+    # --- what is sent ---
+
+    def compose(self):
+        weights, kinds = zip(*KINDS)
+        kind = self.choice.choices(kinds, weights)[0]
+        if kind in ENDS:
+            return Call(kind, *ENDS[kind])
+        if kind == "later":
+            mean_us = self.choice.choice((300, 2000, 20000))
+            end = deaths.KILLED_LATER.format(us=int(self.choice.expovariate(1 / mean_us)))
+            return Call(kind, end, "ok|crashed: SIGKILL")
+        if kind == "cancel":
+            # Changes nothing, for it may be interrupted anywhere; answered only where a kill hits it first.
+            return Call(kind, "import time; time.sleep(60)", "(?!)")
+        if kind in ("reset", "fresh"):
+            return Call(kind, "", "ok", **{kind: True})
+        table = deaths.SLOW if kind == "slow" else deaths.SUDDEN
+        end, expected = table[self.choice.choice(sorted(table))]
+        if expected == "out of memory":
+            expected += "|crashed: SIGKILL"
+        return Call(kind, end, expected, timeout_s=1 if expected == "timeout" else 60,
+                    **({"reset": True} if kind == "reset and die" else {}))
+
+    def send(self, session, call):
+        call.id = self.server.start_call("run_python", code=call.code, session=session.name,
+                                         **call.arguments)
+        if call.kind == "fresh":
+            session.fresh += 1
+        else:
+            session.sent.append(call)
+        self.in_flight[call.id] = session, call
+        if call.kind == "cancel":
+            time.sleep(self.choice.choice((0, 0, 0.0005, 0.003, 0.02)))
+            self.server.cancel(call.id)
+
+    # --- what must come ---
+
+    def receive(self):
+        """Takes one answer and holds it against the model."""
+        try:
+            message = self.server.receive(30)
+        except ProtocolError as error:
+            waiting = [(session.name, call.kind, call.id) for session, call in self.in_flight.values()]
+            raise Mismatch(f"{error}; unanswered: {waiting}") from None
+        if message is None:
+            raise Mismatch("the server ended")
+        if "method" in message:
+            return
+        if message.get("id") not in self.in_flight:
+            raise Mismatch(f"nobody asked for this, or not twice: {message}")
+        session, call = self.in_flight.pop(message["id"])
+        self.recent.append((session, call))
+        session.trail.append((call.id, call.kind, call.arguments, message))
+        if "result" not in message:
+            raise Mismatch(f"no result: {message}")
+        self.tally[call.kind] += 1
+        self.judged = session
+        result = Result(message["result"])
+        if call.kind == "fresh":
+            session.fresh -= 1
+            self.judge_fresh(result)
+            return
+        while session.sent[0] is not call:
+            self.pass_cancelled(session, session.sent.popleft())
+        session.sent.popleft()
+        self.judge(session, call, result)
+
+    def pass_cancelled(self, session, call):
+        """One that comes before the answer at hand and has none."""
+        if call.kind != "cancel":
+            raise Mismatch(f"no answer to {call.id} ({call.kind})")
+        self.in_flight.pop(call.id, None)
+        self.tally["cancel"] += 1
+        session.unseen = True
+
+    def expect(self, true, result, what):
+        if not true:
+            raise Mismatch(f"{self.judged.name}: {what}: {result.text!r}")
+
+    def judge_fresh(self, result):
+        found = FOUND.search(result.output)
+        self.expect(found and found[2] == "1" and found[5] == "/work", result, "a fresh run sees a state")
+        self.expect(result.status.kind == "ok", result, "a fresh run fails")
+
+    def take_back(self, session, text, result):
+        """What an answer says of a death between the calls, or of a call that went unanswered."""
+        self.tally["taken back"] += "was cancelled" not in text
+        earlier = EARLIER.search(text)
+        if earlier:
+            self.step_back(session, int(earlier[1]), result)
+        elif "variables are gone" in text or "state lost" in text:
+            self.expect(len(session.counts) <= 1, result, "a state with a checkpoint is lost")
+            session.restart()
+        elif "restored to before this call" in text:
+            session.armed = 0  # that was the cancelled call's
+        else:
+            self.expect("a call was cancelled" in text, result, "an unknown notice")
+
+    def step_back(self, session, cell, result):
+        session.armed = 0
+        self.expect(cell in session.counts or session.unseen, result, "restored to a cell that was not kept")
+        session.counts = {at: count for at, count in session.counts.items() if at <= cell}
+        session.now = max(session.counts.values(), default=0)
+
+    def judge(self, session, call, result):
+        status, found = result.status, FOUND.search(result.output)
+        before = status.field("before")
+        if before:
+            self.take_back(session, before, result)
+        killed = f"crashed: SIGKILL{self.or_out_of_memory(call)}"
+        by_late_kill = session.armed and re.match(rf"\[(?:{killed})", status.line)
+        if call.kind == "later":
+            session.armed += 1
+        expected = re.match(rf"\[(?:{call.expected.replace('crashed: SIGKILL', killed)})", status.line)
+        self.expect(expected or by_late_kill, result, f"{call.kind}: not {call.expected}")
+        if call.arguments.get("reset") and (found or not by_late_kill):
+            session.restart()
+            session.armed = int(call.kind == "later")
+        if found:
+            self.judge_found(session, found, result)
+        else:
+            self.expect(by_late_kill, result, "it printed nothing")
+        self.judge_state(session, call, status, found, result)
+
+    def or_out_of_memory(self, call):
+        """The kernel counts its kills for a group: of two that die at once, one may be taken for the other."""
+        return "|out of memory" if any(other.expected == "out of memory|crashed: SIGKILL" and other is not call
+                                       for _, other in [*self.in_flight.values(), *self.recent]) else ""
+
+    def judge_found(self, session, found, result):
+        count = int(found[2])
+        self.expect(count - 1 == session.now, result, f"it began with {session.now}")
+        self.expect(int(found[3]) == count, result, "list and count differ")
+        self.expect(float(found[4]) == draws(count), result, f"random is not {draws(count)}")
+        self.expect(found[5] == folder_before(count), result, f"not in {folder_before(count)}")
+
+    def judge_state(self, session, call, status, found, result):
+        died = not re.match(r"\[(ok|error|exit code 4)", status.line)
+        state = status.state or "kept"
+        earlier = EARLIER.match(state)
+        if earlier:
+            self.step_back(session, int(earlier[1]), result)
+        elif state.startswith("lost"):
+            self.expect(died and len(session.counts) <= 1, result, "a state with a checkpoint is lost")
+            session.restart()
+        elif state == "restored to before this call":
+            self.expect(died, result, "restored without a death")
+            session.armed = 0
+        else:
+            self.expect(re.match("kept|reset, then kept", state), result, "an unknown state")
+            self.expect(not died or "interrupted" in state, result, "kept in spite of a death")
+            session.now = session.counts[int(found[1])] = int(found[2])
+        self.tally[re.sub(r"\d+", "N", state)] += 1
+
+    # --- the run ---
+
+    def run(self, calls, seconds=None):
+        end = time.monotonic() + (seconds or 1e9)
+        left = calls
+        while (left > 0 and time.monotonic() < end) or self.in_flight:
+            open_ones = [session for session in self.sessions if len(session.sent) + session.fresh < self.depth]
+            if left > 0 and time.monotonic() < end and open_ones and self.choice.random() < 0.6:
+                self.send(self.choice.choice(open_ones), self.compose())
+                left -= 1
+            elif self.answers_are_due():
+                self.receive()
+            elif left <= 0 or time.monotonic() >= end or not open_ones:
+                self.close_with_ok()
+        return self.tally
+
+    def answers_are_due(self):
+        return any(call.kind != "cancel" for _, call in self.in_flight.values())
+
+    def close_with_ok(self):
+        """Only cancelled calls are unanswered: a call behind each shows that they are over."""
+        for session in self.sessions:
+            if session.sent:
+                self.send(session, Call("ok", *ENDS["ok"]))
+
+
+def explain(stress, error):
+    lines = [str(error)]
+    for session in [stress.judged] if stress.judged else stress.sessions:
+        lines.append(f"{session.name}: now {session.now} counts "
+                     f"{dict(list(session.counts.items())[-5:])} armed {session.armed}")
+        lines += ["   " + json.dumps(entry)[:600] for entry in session.trail]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--calls", type=int, default=5000)
+    parser.add_argument("--sessions", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--minutes", type=float)
+    options = parser.parse_args()
+    began = time.monotonic()
+    print(f"seed {options.seed}", flush=True)
+    with Server("--memory", "256M") as server:
+        stress = Stress(server, options.seed, options.sessions)
+        try:
+            tally = stress.run(options.calls, options.minutes and options.minutes * 60)
+        except Mismatch as error:
+            print(explain(stress, error))
+            server.check = False
+            return 1
+    for name, count in sorted(tally.items()):
+        print(f"{count:7} {name}")
+    print(f"no wrong and no missing answer in {time.monotonic() - began:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""Whatever ends an interpreter, and whenever: the state is what the answer says it is.
+
+test_checkpoints.py has the plain cases; here stand all ways to die (deaths.py), the moments at which a
+death can fall, and a short form of the stress test (stress.py).
+"""
+import random
+import subprocess
+import unittest
+
+import deaths
+from client import SLOW, Case, Server
+from stress import ENDS, Call, Mismatch, Stress, explain
+
+STATE = """
+import collections, json, os, random, threading
+os.makedirs('deep', exist_ok=True); os.chdir('deep')
+rows = {'a': [1, 2, 3], 'b': collections.deque('xy')}
+class Point:
+    def __init__(self, x): self.x = x
+    def twice(self): return self.x * 2
+point, double = Point(4), lambda x: point.twice() + x
+def count():
+    n = 0
+    while True: n += 1; yield n
+counter = count(); next(counter)
+random.seed(5); random.random()
+expected = random.Random(5); expected.random()
+log = open('log.txt', 'w'); log.write('one\\n'); log.flush()
+lock = threading.Lock()
+"""
+CHECK = """
+print(os.getcwd(), rows, double(1), next(counter), json.dumps(rows['a']),
+      random.random() == expected.random(), lock.acquire(False), lock.release())
+log.write('two\\n'); log.flush(); print(open('log.txt').read().split())
+"""
+CHANGE = """
+rows['a'].append('lost'); del rows['b']; point.x = 0; next(counter); random.random(); lock.acquire()
+os.chdir('/'); json.dumps = None; del Point
+"""
+WHOLE = ("/work/deep {'a': [1, 2, 3], 'b': deque(['x', 'y'])} 9 2 [1, 2, 3] True True None\n"
+         "['one', 'two']")
+
+
+class EveryWay(Case):
+    def dies_and_comes_back(self, server, code, expected, times=1):
+        self.assert_ok(server.python(STATE, reset=True))
+        for _ in range(times):
+            result = server.python(CHANGE + code, timeout_s=0.5 if expected == "timeout" else 60)
+            self.assertRegex(result.status.line, rf"^\[(?:{expected})")
+            self.assertEqual(result.status.state, "restored to before this call", result.text)
+        self.assert_prints(server.python(CHECK), WHOLE)
+
+    def test_sudden(self):
+        with Server() as server:
+            for name, (code, expected) in deaths.SUDDEN.items():
+                with self.subTest(death=name):
+                    self.dies_and_comes_back(server, code, expected, times=2)
+
+    def test_slow(self):
+        with Server("--memory", "256M") as server:
+            for name, (code, expected) in deaths.SLOW.items():
+                if name != "swallows every interrupt":
+                    with self.subTest(death=name):
+                        self.dies_and_comes_back(server, code, expected)
+
+    def test_cancelled_and_killed(self):
+        stuck, _ = deaths.SLOW["stuck in native code"]
+        with Server() as server:
+            self.assert_ok(server.python(STATE))
+            call = server.start_call("run_python", code=CHANGE + "print('go', flush=True)\n" + stuck)
+            self.assertTrue(server.silent(0.3 * SLOW))
+            server.cancel(call)
+            result = server.python(CHECK)
+            self.assertEqual(result.status.field("before"),
+                             "a call was cancelled, state restored to before this call")
+            self.assert_prints(result, WHOLE)
+
+    def test_numpy_random_state(self):
+        if subprocess.run(["/usr/bin/python3", "-c", "import numpy"], capture_output=True).returncode:
+            self.skipTest("numpy: /usr/bin/python3 has none")
+        with Server("--python", "/usr/bin/python3") as server:
+            self.assert_ok(server.python("import numpy as np\nnp.random.seed(3); np.random.rand()\n"
+                                         "twin = np.random.RandomState(3); twin.rand()\n"
+                                         "own = np.random.default_rng(4); other = np.random.default_rng(4)"))
+            server.python("np.random.rand(); own.random(); import os; os.abort()")
+            self.assert_prints(server.python("print(np.random.rand() == twin.rand(), own.random() == other.random())"),
+                               "True True")
+
+
+class EveryMoment(Case):
+    """The kill comes from a thread that the dying call leaves behind, so it falls behind the answer.
+
+    The model of stress.py judges each answer; here the calls are chosen, and wait for each other or not.
+    """
+
+    def killed_after(self, code, within_us, times, pipelined):
+        choice = random.Random(within_us)
+        with Server() as server:
+            stress = Stress(server, seed=0, sessions=1)
+            try:
+                for _ in range(times):
+                    self.kill_once(stress, code, choice.randrange(within_us), pipelined)
+            except Mismatch as error:
+                self.fail(explain(stress, error))
+        self.assertGreater(stress.tally["restored to before this call"] + stress.tally["taken back"], times / 4)
+
+    @staticmethod
+    def kill_once(stress, code, delay_us, pipelined):
+        session, = stress.sessions
+        dying = Call("later", code + "\n" + deaths.KILLED_LATER.format(us=delay_us), "ok|crashed: SIGKILL")
+        for call in (dying, Call("ok", *ENDS["ok"])):
+            stress.send(session, call)
+            if not pipelined:
+                stress.receive()
+        while stress.in_flight:
+            stress.receive()
+
+    def test_behind_a_small_answer(self):
+        self.killed_after("", 4000, times=60, pipelined=False)
+
+    def test_behind_a_small_answer_when_the_next_call_waits(self):
+        self.killed_after("", 4000, times=60, pipelined=True)
+
+    def test_behind_an_answer_that_does_not_fit_the_socket(self):
+        self.killed_after("print('x' * 6_000_000); 'y' * 2_000_000", 30000, times=12, pipelined=True)
+
+    def test_while_a_large_state_is_forked(self):
+        self.killed_after("big = bytearray(b'x') * (100 << 20)", 30000, times=8, pipelined=False)
+
+
+class Neighbours(Case):
+    def test_two_sessions_in_every_way(self):
+        with Server() as server:
+            for name in "ab":
+                self.assert_ok(server.python(f"import os; kept = {name!r}; os.chdir('/tmp')", session=name))
+            choice = random.Random(4)
+            ways = [way for way in sorted(deaths.SUDDEN)]
+            for _ in range(25):
+                calls = [(name, way, server.start_call("run_python", code=deaths.SUDDEN[way][0], session=name))
+                         for name, way in zip("abab", choice.choices(ways, k=4))]
+                for name, way, call in calls:
+                    result = server.finish_call(call)
+                    self.assertRegex(result.status.line, rf"^\[(?:{deaths.SUDDEN[way][1]})", way)
+                    self.assertEqual(result.status.state, "restored to before this call", result.text)
+            for name in "ab":
+                self.assert_prints(server.python("print(kept, os.getcwd())", session=name), f"{name} /tmp")
+
+    def test_sessions_open_while_another_is_swept(self):
+        """What a dead call left is killed by a tag; an interpreter that was opened meanwhile is spared."""
+        with Server() as server:
+            self.assert_ok(server.python("import os"))
+            for _ in range(15):
+                dying = server.start_call("run_python", code="os.fork(); os._exit(1)")
+                fresh = [server.start_call("run_python", code="print(6 * 7)", fresh=True) for _ in range(6)]
+                self.assertIn("restored", server.finish_call(dying).status.line)
+                for call in fresh:
+                    self.assert_prints(server.finish_call(call), "42")
+
+    def test_stress(self):
+        with Server("--memory", "256M") as server:
+            stress = Stress(server, seed=20261121, sessions=3)
+            try:
+                tally = stress.run(300)
+            except Mismatch as error:
+                self.fail(explain(stress, error))
+            self.assertGreater(tally["restored to before this call"], 50)
+
+
+if __name__ == "__main__":
+    unittest.main()
