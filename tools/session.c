@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,20 @@ static void session_spill_open(void *arg)
     }
 }
 
+/* For the next answer that somebody reads. */
+[[gnu::format(printf, 2, 3)]] static void session_tell(struct session *session, const char *fmt,
+                                                       ...)
+{
+    size_t used = strlen(session->before);
+    if (used > 0 && used + 2 < sizeof session->before) {
+        used += (size_t)snprintf(session->before + used, sizeof session->before - used, "; ");
+    }
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(session->before + used, sizeof session->before - used, fmt, args);
+    va_end(args);
+}
+
 static void session_done(struct session *session, enum run_outcome outcome, enum run_state state)
 {
     struct run *run = session->current;
@@ -174,8 +189,7 @@ static void session_done(struct session *session, enum run_outcome outcome, enum
         if (state == RUN_STATE_RESTORED_EARLIER) {
             (void)snprintf(cell, sizeof cell, " to after <cell %u>", run->restored_cell);
         }
-        (void)snprintf(session->before, sizeof session->before, "a call was cancelled, state %s%s",
-                       run_state_name(state), cell);
+        session_tell(session, "a call was cancelled, state %s%s", run_state_name(state), cell);
     } else {
         (void)snprintf(run->before, sizeof run->before, "%s", session->before);
         session->before[0] = '\0';
@@ -330,10 +344,10 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
         run->restored_cell = cell;
         session_done(session, outcome, exact ? RUN_STATE_RESTORED : RUN_STATE_RESTORED_EARLIER);
     } else {
-        (void)snprintf(session->before, sizeof session->before,
-                       "the interpreter ended between the calls (%s), state restored to after "
-                       "<cell %u>",
-                       outcome_end_text(end, why), cell);
+        session_tell(session,
+                     "the interpreter ended between the calls (%s), state restored to after "
+                     "<cell %u>",
+                     outcome_end_text(end, why), cell);
     }
     session->answered = cell;
     session_pump(session);
@@ -368,8 +382,7 @@ static void session_on_end(void *arg, const struct box_end *end)
         session_done(session, outcome, had_state || box_ended ? lost : RUN_STATE_RESTORED);
     } else if (had_state) {
         session->has_state = false;
-        (void)snprintf(session->before, sizeof session->before,
-                       "the interpreter ended between the calls, its variables are gone");
+        session_tell(session, "the interpreter ended between the calls, its variables are gone");
     } else if (run) {
         struct fail fail = {};
         bool unconfined = end->kind == BOX_END_EXIT && end->code == 98; /* guest/session.py */
