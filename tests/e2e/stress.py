@@ -196,9 +196,9 @@ class Stress:
 
     def judge(self, session, call, result):
         status, found = result.status, FOUND.search(result.output)
-        before = status.field("before")
-        if before:
-            self.take_back(session, before, result)
+        for notice in (status.field("before") or "").split("; "):
+            if notice:
+                self.take_back(session, notice, result)
         killed = f"crashed: SIGKILL{self.or_out_of_memory(call)}"
         by_late_kill = session.armed and re.match(rf"\[(?:{killed})", status.line)
         if call.kind == "later":
