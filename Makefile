@@ -37,6 +37,7 @@ check-quick check-asan check-lint:
 fuzz:
 	build-aux/deps.sh build check
 	python3 tests/fuzz/run.py $(FUZZ_SECONDS)
+
 stress: all
 	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/e2e/stress.py --calls $(or $(CALLS),5000) \
 		$(if $(SEED),--seed $(SEED))
