@@ -5,7 +5,7 @@
 Each call counts, draws a random number, changes the folder and prints what it found; then it ends well or
 in one of the ways of deaths.py, or is cancelled, or is followed by a kill that hits at a random moment.
 Calls are pipelined. The model holds for each session what the count was after each cell, and follows what
-the answers say of the state: every answer must come, once and in order, and the count, the random number
+the answers say of the state: every answer must come, and once, and the count, the random number
 and the folder that it prints must be those of the state that the server said there was. The same seed
 sends the same calls; when they meet is the machine's business.
 """
@@ -47,7 +47,7 @@ class Call:
     def __init__(self, kind, end, expected, **arguments):
         self.kind, self.expected, self.arguments = kind, expected, arguments
         self.code = end if kind == "cancel" else BEGIN + end
-        self.id = None
+        self.id = self.result = None
 
 
 class Session:
@@ -152,18 +152,21 @@ class Stress:
             session.fresh -= 1
             self.judge_fresh(result)
             return
-        while session.sent[0] is not call:
-            self.pass_cancelled(session, session.sent.popleft())
-        session.sent.popleft()
-        self.judge(session, call, result)
+        call.result = result
+        self.judge_in_order(session)
 
-    def pass_cancelled(self, session, call):
-        """One that comes before the answer at hand and has none."""
-        if call.kind != "cancel":
-            raise Mismatch(f"no answer to {call.id} ({call.kind})")
-        self.in_flight.pop(call.id, None)
-        self.tally["cancel"] += 1
-        session.unseen = True
+    def judge_in_order(self, session):
+        """An answer whose output is still being written to a file may be overtaken by the next one."""
+        while any(call.result for call in session.sent):
+            if session.sent[0].result:
+                call = session.sent.popleft()
+                self.judge(session, call, call.result)
+            elif session.sent[0].kind == "cancel":
+                self.in_flight.pop(session.sent.popleft().id)
+                self.tally["cancel"] += 1
+                session.unseen = True
+            else:
+                return
 
     def expect(self, true, result, what):
         if not true:
