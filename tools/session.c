@@ -185,11 +185,10 @@ static void session_done(struct session *session, enum run_outcome outcome, enum
     run->duration_ns = run->started_ns ? clock_now_ns() - run->started_ns : 0;
     if (run->cancelled) {
         /* Its answer goes nowhere: the next one tells. */
-        char cell[32] = "";
+        session_tell(session, "a call was cancelled, state %s", run_state_name(state));
         if (state == RUN_STATE_RESTORED_EARLIER) {
-            (void)snprintf(cell, sizeof cell, " to after <cell %u>", run->restored_cell);
+            session_tell(session, "what came after <cell %u> is lost", run->restored_cell);
         }
-        session_tell(session, "a call was cancelled, state %s%s", run_state_name(state), cell);
     } else {
         (void)snprintf(run->before, sizeof run->before, "%s", session->before);
         session->before[0] = '\0';
@@ -320,8 +319,7 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
     }
 }
 
-/* Whether it died by our hand; by the interrupt already where nothing handles that: the code has
- * executed another program. */
+/* Whether it died by our hand: already by the interrupt, where another program took its place. */
 static bool session_was_stopped(const struct session *session, const struct box_end *end)
 {
     return session->state == SESSION_KILLED || (session->state == SESSION_INTERRUPTED &&

@@ -32,7 +32,7 @@ os.makedirs(f'/tmp/{{count % 3}}', exist_ok=True)
 os.chdir(f'/tmp/{{count % 3}}')
 """
 FOUND = re.compile(r"<cell (\d+)> (\d+) (\d+) (\S+) (\S+)$", re.MULTILINE)
-EARLIER = re.compile(r"restored to after <cell (\d+)>")
+EARLIER = re.compile(r"(?:restored to|what came) after <cell (\d+)>")
 # (weight, kind); a kind is a key of ENDS, or one that Stress.compose knows.
 KINDS = ((36, "ok"), (6, "error"), (4, "exit"), (24, "sudden"), (16, "later"), (4, "cancel"), (3, "reset"),
          (6, "fresh"), (0.4, "slow"), (0.6, "reset and die"))
