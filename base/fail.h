@@ -1,7 +1,7 @@
 #pragma once
 #include <stdint.h>
 
-#define FAIL_TEXT 472
+#define FAIL_TEXT 952
 
 /* One failure as plain bytes, so that a child process can report it in one write (asserted to be
  * under PIPE_BUF). text says what was tried and on what; it is never longer than FAIL_TEXT. */

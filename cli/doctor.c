@@ -1,5 +1,5 @@
 /* sandpiper doctor: what holds on this host, found out by starting a sandbox. Exit code 0 when all
- * required layers are on, 1 when something is degraded, 2 when tools would refuse. */
+ * layers are on, 1 when something is degraded, 2 when tools would refuse. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,14 @@
 #include "cli/options.h"
 #include "guest/guest.h"
 
+enum { WIDTH = 100, FIRST_COLUMN = 12, SECOND_COLUMN = 10 };
+
 static const char *const state_names[] = {
-    [BOX_LAYER_ON] = "on", [BOX_LAYER_DEGRADED] = "degraded", [BOX_LAYER_OFF] = "OFF"};
+    [BOX_LAYER_ON] = "on",
+    [BOX_LAYER_DEGRADED] = "degraded",
+    [BOX_LAYER_OFF] = "off",
+    [BOX_LAYER_UNKNOWN] = "unknown",
+};
 
 static int print_plan(const struct box_spec *spec)
 {
@@ -26,44 +32,96 @@ static int print_plan(const struct box_spec *spec)
     return fwrite(buf_bytes(&text), 1, buf_size(&text), stdout) == buf_size(&text) ? 0 : 2;
 }
 
-static void print_table(const struct box_layer_report *reports, const struct utsname *kernel)
+/* Words of text, broken so that no line is longer than WIDTH where a word allows it; the first line
+ * begins where the cursor is, at column at. */
+static void print_wrapped(const char *text, unsigned at)
 {
-    (void)printf("sandpiper %s on %s %s %s\n\n", SANDPIPER_VERSION, kernel->sysname,
-                 kernel->release, kernel->machine);
+    unsigned column = at;
+    while (*text) {
+        size_t word = strcspn(text, " ");
+        if (column > at && column + 1 + word > WIDTH) {
+            (void)printf("\n%*s", (int)at, "");
+            column = at;
+        }
+        column += (unsigned)printf("%s%.*s", column > at ? " " : "", (int)word, text);
+        text += word;
+        text += strspn(text, " ");
+    }
+    (void)putchar('\n');
+}
+
+static void print_row(const char *name, const char *state, const char *text)
+{
+    (void)printf("%-*s%-*s", FIRST_COLUMN, name, SECOND_COLUMN, state);
+    print_wrapped(text, FIRST_COLUMN + SECOND_COLUMN);
+}
+
+static void print_table(const struct box_grade *grade, const struct box_fact *facts, unsigned count)
+{
     for (unsigned i = 0; i < BOX_LAYER_COUNT; i++) {
-        (void)printf("%-11s %-9s %s\n", reports[i].name, state_names[reports[i].state],
-                     reports[i].detail);
-        if (reports[i].consequence[0]) {
-            (void)printf("%-21s so: %s\n", "", reports[i].consequence);
+        const struct box_layer_report *report = &grade->layers[i];
+        print_row(box_layer_name((enum box_layer)i),
+                  report->state == BOX_LAYER_OFF ? "OFF" : state_names[report->state],
+                  report->detail);
+        if (report->consequence[0]) {
+            print_row("", "  so:", report->consequence);
         }
-        if (reports[i].remedy[0]) {
-            (void)printf("%-21s do: %s\n", "", reports[i].remedy);
+        if (report->remedy[0]) {
+            print_row("", "  do:", report->remedy);
         }
+    }
+    (void)putchar('\n');
+    for (unsigned i = 0; i < count; i++) {
+        print_row(facts[i].name, facts[i].warning ? "warning" : "", facts[i].text);
+    }
+    if (grade->profile[0]) {
+        (void)printf("\nThe AppArmor profile, for /etc/apparmor.d/sandpiper:\n\n%s",
+                     grade->profile);
     }
 }
 
-static void print_json(const struct box_layer_report *reports, const struct utsname *kernel,
-                       bool usable)
+static json_t *layers_json(const struct box_grade *grade)
 {
     json_t *layers = json_array();
     for (unsigned i = 0; i < BOX_LAYER_COUNT; i++) {
-        const struct box_layer_report *report = &reports[i];
-        (void)json_array_append_new(
-            layers, json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "layer", report->name, "state",
-                              report->state == BOX_LAYER_OFF ? "off" : state_names[report->state],
-                              "required", report->required, "detail", report->detail, "consequence",
-                              report->consequence, "remedy", report->remedy));
+        const struct box_layer_report *report = &grade->layers[i];
+        (void)json_array_append_new(layers, json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "layer",
+                                                      box_layer_name((enum box_layer)i), "state",
+                                                      state_names[report->state], "required",
+                                                      report->required, "detail", report->detail,
+                                                      "consequence", report->consequence, "remedy",
+                                                      report->remedy));
     }
+    return layers;
+}
+
+static json_t *facts_json(const struct box_fact *facts, unsigned count)
+{
+    json_t *list = json_array();
+    for (unsigned i = 0; i < count; i++) {
+        (void)json_array_append_new(list,
+                                    json_pack("{s:s, s:b, s:s}", "fact", facts[i].name, "warning",
+                                              facts[i].warning, "text", facts[i].text));
+    }
+    return list;
+}
+
+static void print_json(const struct box_grade *grade, const struct box_fact *facts, unsigned count,
+                       const struct utsname *kernel)
+{
     json_auto_t *all =
-        json_pack("{s:s, s:s, s:s, s:b, s:o}", "version", SANDPIPER_VERSION, "kernel",
-                  kernel->release, "machine", kernel->machine, "usable", usable, "layers", layers);
+        json_pack("{s:s, s:s, s:s, s:b, s:b, s:s, s:o, s:o, s:s}", "version", SANDPIPER_VERSION,
+                  "kernel", kernel->release, "machine", kernel->machine, "usable", grade->usable,
+                  "proven", grade->proven, "refusal", grade->refusal, "layers", layers_json(grade),
+                  "facts", facts_json(facts, count), "apparmor_profile", grade->profile);
     (void)json_dumpf(all, stdout, JSON_INDENT(2));
     (void)putchar('\n');
 }
 
 int command_doctor(const struct options *options)
 {
-    static struct box_layer_report reports[BOX_LAYER_COUNT];
+    static struct box_grade grade;
+    struct box_fact facts[BOX_FACTS];
     struct box_spec spec = options->spec;
     struct utsname kernel = {};
     spec.guest = guest_catalog;
@@ -71,17 +129,25 @@ int command_doctor(const struct options *options)
         return print_plan(&spec);
     }
     (void)uname(&kernel);
-    bool usable = box_probe(&spec, reports);
+    box_probe(&spec, &grade);
+    unsigned count = box_facts(&spec, facts);
     if (options->json) {
-        print_json(reports, &kernel, usable);
+        print_json(&grade, facts, count, &kernel);
     } else {
-        print_table(reports, &kernel);
-        (void)printf("\n%s\n", usable ? "Tools run code in the sandbox."
-                                      : "Tools refuse to run code, see the layer that is OFF.");
+        (void)printf("sandpiper %s on %s %s %s\n\n", SANDPIPER_VERSION, kernel.sysname,
+                     kernel.release, kernel.machine);
+        print_table(&grade, facts, count);
+        (void)putchar('\n');
+        if (grade.usable) {
+            print_wrapped("Tools run code in the sandbox. Each layer that is on was seen at work.",
+                          0);
+        } else {
+            (void)printf("Tools refuse to run code.\n");
+            print_wrapped(grade.refusal, 0);
+        }
     }
-    int code = usable ? 0 : 2;
-    for (unsigned i = 0; code == 0 && i < BOX_LAYER_COUNT; i++) {
-        code = reports[i].state == BOX_LAYER_ON ? 0 : 1;
+    if (!grade.usable) {
+        return 2;
     }
-    return code;
+    return box_grade_gaps(&grade) ? 1 : 0;
 }

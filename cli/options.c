@@ -27,6 +27,10 @@ const char options_help[] =
     "                      environment, else python3)\n"
     "  --preload MODULES   modules to import before the first call, comma-separated\n"
     "  --structured        answer with structuredContent, for hosts that read it\n"
+    "  --require LAYERS    refuse to run code unless these are on, comma-separated:\n"
+    "                      landlock, memory, pids, cpu, disk\n"
+    "  --allow-degraded LAYERS\n"
+    "                      run code though these are off that would be refused\n"
     "  --stdin             run: hand on standard input to the code\n"
     "  --plan              doctor: print the steps to a sandbox\n"
     "  --json              doctor: print JSON\n"
@@ -46,6 +50,8 @@ enum option_number {
     OPTION_PYTHON,
     OPTION_PRELOAD,
     OPTION_STRUCTURED,
+    OPTION_REQUIRE,
+    OPTION_ALLOW_DEGRADED,
     OPTION_STDIN,
     OPTION_PLAN,
     OPTION_JSON,
@@ -62,6 +68,8 @@ static const struct option long_options[] = {
     {"python", required_argument, NULL, OPTION_PYTHON},
     {"preload", required_argument, NULL, OPTION_PRELOAD},
     {"structured", no_argument, NULL, OPTION_STRUCTURED},
+    {"require", required_argument, NULL, OPTION_REQUIRE},
+    {"allow-degraded", required_argument, NULL, OPTION_ALLOW_DEGRADED},
     {"stdin", no_argument, NULL, OPTION_STDIN},
     {"plan", no_argument, NULL, OPTION_PLAN},
     {"json", no_argument, NULL, OPTION_JSON},
@@ -129,6 +137,28 @@ static void take_cpus(struct options *options, const char *text)
     }
 }
 
+/* Layers by name. The mandatory ones may be named with --require, where they change nothing. */
+static void take_layers(struct options *options, const char *flag, const char *text,
+                        uint32_t *ret_layers)
+{
+    static const char valid[] = "landlock, memory, pids, cpu and disk";
+    while (*text) {
+        size_t size = strcspn(text, ",");
+        enum box_layer layer = box_layer_find(text, size);
+        if (layer == BOX_LAYER_COUNT) {
+            trouble(options, "%s takes layers of the sandbox (%s), not \"%.*s\"", flag, valid,
+                    size < 64 ? (int)size : 64, text);
+        } else if (box_layer_is_mandatory(layer) && ret_layers != &options->spec.require) {
+            trouble(options, "%s: no code runs without %s; what can be allowed is %s", flag,
+                    box_layer_name(layer), valid);
+        } else {
+            *ret_layers |= 1U << layer;
+        }
+        text += size;
+        text += *text == ',';
+    }
+}
+
 static void take_option(struct options *options, int option, const char *value)
 {
     switch (option) {
@@ -164,6 +194,12 @@ static void take_option(struct options *options, int option, const char *value)
     case OPTION_STRUCTURED:
         options->structured = true;
         options->spec.separate_streams = true;
+        break;
+    case OPTION_REQUIRE:
+        take_layers(options, "--require", value, &options->spec.require);
+        break;
+    case OPTION_ALLOW_DEGRADED:
+        take_layers(options, "--allow-degraded", value, &options->spec.allow_degraded);
         break;
     case OPTION_STDIN:
         options->hand_on_stdin = true;
@@ -223,6 +259,17 @@ static void settle_timeouts(struct options *options)
     }
 }
 
+static void settle_layers(struct options *options)
+{
+    uint32_t both = options->spec.require & options->spec.allow_degraded;
+    for (unsigned i = 0; i < BOX_LAYER_COUNT; i++) {
+        if (both & 1U << i) {
+            trouble(options, "%s is both in --require and in --allow-degraded",
+                    box_layer_name((enum box_layer)i));
+        }
+    }
+}
+
 void options_parse(int argc, char **argv, struct options *ret_options)
 {
     struct options *options = ret_options;
@@ -257,4 +304,5 @@ void options_parse(int argc, char **argv, struct options *ret_options)
         trouble(options, "run needs a FILE or -c CODE");
     }
     settle_timeouts(options);
+    settle_layers(options);
 }

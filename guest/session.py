@@ -472,6 +472,8 @@ def prepare(options):
     reseed()
     confine = load("native").confine
     refused = confine() if confine is not None else None
+    if "landlock-optional" in options:
+        refused = None
     _signal.signal(_signal.SIGINT, SESSION.on_interrupt)
     return refused
 

@@ -26,6 +26,7 @@
 #include "base/own.h"
 #include "sandbox/binds.h"
 #include "sandbox/channel.h"
+#include "sandbox/packet.h"
 
 enum {
     ZYGOTE_DEATHS = 8, /* by the guest's hand, before the box is given up */
@@ -43,6 +44,7 @@ void box_spec_init(struct box_spec *spec)
 
 static void box_close(struct box *box)
 {
+    prove_stop(box);
     loop_io_remove(&box->pidfd_io);
     loop_io_remove(&box->error_io);
     loop_io_remove(&box->zygote_io);
@@ -110,9 +112,14 @@ static void box_end(struct box *box, const struct fail *why)
     box->on_state(box->arg, BOX_DEAD, why);
 }
 
+/* A box that never became ready tells its reason as the grade does, with a remedy. */
 void box_broken(struct box *box, const struct fail *why)
 {
-    box_end(box, why);
+    struct fail told = *why;
+    if (box->state == BOX_STARTING) {
+        box_grade_of_failure(box, why, &told);
+    }
+    box_end(box, &told);
 }
 
 void box_kill(struct box *box)
@@ -130,7 +137,7 @@ static void box_on_error_fd(void *arg, uint32_t events)
     loop_io_remove(&box->error_io);
     if (size == (ssize_t)sizeof fail) {
         fail.text[sizeof fail.text - 1] = '\0';
-        box_end(box, &fail);
+        box_broken(box, &fail);
     }
 }
 
@@ -149,22 +156,43 @@ static void box_on_pidfd(void *arg, uint32_t events)
     (void)fail_set(&fail, 0,
                    oom ? "the sandbox ran out of memory (--memory) as a whole"
                        : "the sandbox's first process ended");
-    box_end(box, &fail);
+    box_broken(box, &fail);
 }
 
-static void box_on_zygote_message(struct box *box, const struct box_message *message)
+/* sender: the zygote's pid outside, in the kernel's word. */
+static void box_on_zygote_message(struct box *box, const struct box_message *message, pid_t sender)
 {
     struct box_field version;
-    if (message->fields[0].size != 5 || memcmp(message->fields[0].data, "ready", 5) != 0 ||
-        box->state != BOX_STARTING) {
+    if (!box_field_is(&message->fields[0], "ready")) {
         return;
     }
+    box->interpreter = sender;
     if (box_message_get(message, "python", &version) && version.size < sizeof box->version) {
         memcpy(box->version, version.data, version.size);
         box->version[version.size] = '\0';
     }
-    box->state = BOX_READY;
-    box->on_state(box->arg, BOX_READY, NULL);
+    prove_wait(box);
+    box_settle(box);
+}
+
+/* Usable when the interpreter waits and the proof holds. Each interpreter is looked at, also the one
+ * that replaces another in a box that is in use. */
+void box_settle(struct box *box)
+{
+    struct proof_verdict verdict;
+    if (!box->interpreter || !box->prove.heard || box->state == BOX_DEAD ||
+        prove_judge(box, box->interpreter, &verdict) < 0) {
+        return; /* pid 1 tells when the interpreter has ended */
+    }
+    box_grade_of_verdict(box, &verdict);
+    if (!box->grade->usable) {
+        struct fail fail = {};
+        (void)fail_set(&fail, 0, "%s", box->grade->refusal);
+        box_end(box, &fail);
+    } else if (box->state == BOX_STARTING) {
+        box->state = BOX_READY;
+        box->on_state(box->arg, BOX_READY, NULL);
+    }
 }
 
 static void box_on_zygote(void *arg, uint32_t events)
@@ -172,11 +200,12 @@ static void box_on_zygote(void *arg, uint32_t events)
     struct box *box = arg;
     struct box_field fields[16];
     char *space = NULL;
+    pid_t sender = 0;
     (void)events;
     if (buf_reserve(&box->zygote_in, 4096, &space) < 0) {
         return;
     }
-    ssize_t size = recv(box->zygote_fd, space, 4096, MSG_DONTWAIT);
+    ssize_t size = packet_receive_from(box->zygote_fd, space, 4096, &sender);
     if (size <= 0) {
         if (size == 0) {
             loop_io_remove(&box->zygote_io); /* pid 1 tells how it ended */
@@ -188,7 +217,7 @@ static void box_on_zygote(void *arg, uint32_t events)
     size_t used = 0;
     while (box->state != BOX_DEAD &&
            channel_next(&box->zygote_in, fields, 16, &count, &used) == CHANNEL_MESSAGE) {
-        box_on_zygote_message(box, &(struct box_message){fields, count});
+        box_on_zygote_message(box, &(struct box_message){fields, count}, sender);
         if (box->state != BOX_DEAD) {
             buf_consume(&box->zygote_in, used);
         }
@@ -204,7 +233,7 @@ static void box_zygote_started(void *arg, const struct wire_reply *reply, int fd
     } else if (reply->error != ECONNRESET) {
         struct fail fail = {};
         (void)fail_set(&fail, reply->error, "start the interpreter");
-        box_end(box, &fail);
+        box_broken(box, &fail);
     }
 }
 
@@ -219,9 +248,12 @@ static int box_start_zygote(struct box *box, struct fail *ret_fail)
     }
     buf_clear(&box->zygote_in, 0);
     box->zygote_pid = 0;
+    box->interpreter = 0;
     int r = fd_socketpair(SOCK_STREAM, ends);
     if (r == 0) {
+        const int on = 1;
         box->zygote_fd = ends[0];
+        (void)setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
         r = loop_io_add(box->loop, &box->zygote_io, ends[0], EPOLLIN, box_on_zygote, box);
         if (r == 0) {
             struct wire_request request = {.op = WIRE_START_ZYGOTE};
@@ -230,18 +262,6 @@ static int box_start_zygote(struct box *box, struct fail *ret_fail)
         (void)close(ends[1]);
     }
     return r < 0 ? fail_set(ret_fail, -r, "start the interpreter") : 0;
-}
-
-static const char *zygote_failure(int status)
-{
-    static const char *const steps[] = {
-        "a new session for the interpreter", "the interpreter's resource limits",
-        "the interpreter's descriptors",     "the interpreter's seccomp filters",
-        "execute the interpreter",           "find the interpreter in the sandbox",
-        "the interpreter's Landlock domain",
-    };
-    unsigned step = WIFEXITED(status) ? (unsigned)WEXITSTATUS(status) - 101 : ~0U;
-    return step < sizeof steps / sizeof *steps ? steps[step] : NULL;
 }
 
 void box_process_exited(struct box *box, pid_t pid, int status)
@@ -257,10 +277,11 @@ void box_process_exited(struct box *box, pid_t pid, int status)
         session_zygote_died(box);
         return;
     }
-    const char *step = zygote_failure(status);
-    if (step) {
-        (void)fail_set(&fail, 0, "could not %s %s", step, box->python.path);
-    } else if (WIFSIGNALED(status)) {
+    if (box_confinement_failed(box, status, &fail)) {
+        box_broken(box, &fail);
+        return;
+    }
+    if (WIFSIGNALED(status)) {
         (void)fail_set(&fail, 0, "the interpreter %s was killed by signal %d (%s)",
                        box->python.path, WTERMSIG(status), strsignal(WTERMSIG(status)));
     } else {
@@ -269,7 +290,7 @@ void box_process_exited(struct box *box, pid_t pid, int status)
                        "3.9 or newer is needed; choose one with --python PATH)",
                        box->python.path, WEXITSTATUS(status));
     }
-    box_end(box, &fail);
+    box_broken(box, &fail);
 }
 
 static void box_on_scope(void *arg, const char *trouble)
@@ -287,7 +308,7 @@ static void box_on_scope(void *arg, const char *trouble)
         if (box->error_io.loop) { /* the child's own word, if it has left one */
             box_on_error_fd(box, EPOLLIN);
         }
-        box_end(box, &fail);
+        box_broken(box, &fail);
     }
 }
 
@@ -320,7 +341,7 @@ static int box_launch(struct box *box, struct fail *ret_fail)
 }
 
 /* To what this kernel has. */
-static void adapt_plan(struct plan *plan)
+void box_adapt_plan(struct plan *plan)
 {
     if (binds_needed()) {
         plan_use_binds(plan);
@@ -329,10 +350,19 @@ static void adapt_plan(struct plan *plan)
 
 static int box_prepare(struct box *box, struct fail *ret_fail)
 {
+    box->building = BOX_LAYER_PYTHON;
     int r = python_find(box->spec->python, &box->python, ret_fail);
-    r = r ? r : plan_build(box->spec, &box->python, &box->plan, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    box->building = BOX_LAYER_MOUNTS;
+    r = plan_build(box->spec, &box->python, &box->plan, ret_fail);
     if (r == 0) {
-        adapt_plan(&box->plan);
+        box->building = BOX_LAYER_SECCOMP;
+        r = plan_build_filters(&box->plan, ret_fail);
+    }
+    if (r == 0) {
+        box_adapt_plan(&box->plan);
         cgroup_find(&box->cgroup);
         reaper_start(box);
         cgroup_make(&box->cgroup, &box->spec->limits);
@@ -340,15 +370,18 @@ static int box_prepare(struct box *box, struct fail *ret_fail)
     return r;
 }
 
-int box_start(struct loop *loop, const struct box_spec *spec, box_state_fn on_state, void *arg,
-              struct box **ret_box, struct fail *ret_fail)
+int box_start(struct loop *loop, const struct box_spec *spec, struct box_grade *grade,
+              box_state_fn on_state, void *arg, struct box **ret_box, struct fail *ret_fail)
 {
+    struct fail fail = {};
     struct box *box = calloc(1, sizeof *box);
     if (!box) {
         return fail_set(ret_fail, ENOMEM, "the sandbox");
     }
     box->loop = loop;
     box->spec = spec;
+    box->grade = grade;
+    box->prove.fd = -1;
     box->on_state = on_state;
     box->arg = arg;
     box->pidfd = -1;
@@ -359,11 +392,15 @@ int box_start(struct loop *loop, const struct box_spec *spec, box_state_fn on_st
     box->go_fd = -1;
     box->config_fd = -1;
     box->last_tag = WIRE_TAG_ZYGOTE;
-    int r = box_prepare(box, ret_fail);
-    r = r ? r : box_launch(box, ret_fail);
-    r = r ? r : box_start_zygote(box, ret_fail);
+    int r = box_prepare(box, &fail);
+    r = r ? r : box_launch(box, &fail);
+    r = r ? r : box_start_zygote(box, &fail);
+    if (r == 0 && (r = prove_start(box)) < 0) {
+        (void)fail_set(&fail, -r, "start the proof of the sandbox");
+    }
     if (r < 0) {
         box->state = BOX_DEAD; /* no on_state: the caller gets the reason here */
+        box_grade_of_failure(box, &fail, ret_fail);
         box_release(box, box_reap(box));
         plan_done(&box->plan);
         free(box);
@@ -395,31 +432,4 @@ const char *box_python_version(const struct box *box)
 const char *box_python_path(const struct box *box)
 {
     return box->python.path;
-}
-
-enum box_layer_state box_memory_state(const struct box *box)
-{
-    return cgroup_has(&box->cgroup, CGROUP_MEMORY) ? BOX_LAYER_ON : BOX_LAYER_DEGRADED;
-}
-
-enum box_layer_state box_pids_state(const struct box *box)
-{
-    return cgroup_has(&box->cgroup, CGROUP_PIDS) ? BOX_LAYER_ON : BOX_LAYER_DEGRADED;
-}
-
-int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *ret_fail)
-{
-    struct python *python = calloc(1, sizeof *python);
-    struct plan *plan = calloc(1, sizeof *plan);
-    int r = python && plan ? 0 : fail_set(ret_fail, ENOMEM, "the sandbox's plan");
-    r = r ? r : python_find(spec->python, python, ret_fail);
-    r = r ? r : plan_build(spec, python, plan, ret_fail);
-    if (r == 0) {
-        adapt_plan(plan);
-        r = plan_print(plan, out);
-        plan_done(plan);
-    }
-    free(python);
-    free(plan);
-    return r;
 }

@@ -3,6 +3,7 @@
 #include "base/loop.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/plan.h"
+#include "sandbox/proof.h"
 #include "sandbox/python.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/scope.h"
@@ -28,9 +29,24 @@ struct link {
     struct link_request *requests;
 };
 
+/* The start-up proof, see prove.c. */
+struct prove {
+    int fd; /* where the inside witness reports; -1: it has, or was not started */
+    struct loop_io io;
+    struct loop_timer timer;
+    uint64_t began_ns;
+    bool heard;
+    struct proof_record record;
+    size_t record_size; /* of what came; 0: it ended without a word */
+};
+
 struct box {
     struct loop *loop;
     const struct box_spec *spec;
+    struct box_grade *grade; /* the owner's */
+    enum box_layer building; /* whose layer a failure without a step is */
+    struct prove prove;
+    pid_t interpreter; /* the zygote's pid outside; 0: it has not said that it is ready */
     box_state_fn on_state;
     void *arg;
     enum box_state state;
@@ -58,6 +74,29 @@ struct box {
     struct box_session *sessions;
     uint32_t last_tag;
 };
+
+/* prove.c. Starts the inside witness; box_settle() is called when it was heard. 0 or -errno */
+int prove_start(struct box *box);
+void prove_stop(struct box *box); /* idempotent */
+/* The interpreter is ready: from here on the witness is waited for, not for ever. */
+void prove_wait(struct box *box);
+/* What is wrong, the witness being heard: with the box, its limits, and the interpreter that has this
+ * pid outside. 0, or -ESRCH when that one has just ended. */
+int prove_judge(const struct box *box, pid_t pid, struct proof_verdict *verdict);
+
+/* box_grade.c: fill box->grade; ret_fail (NULL: not wanted) gets the sentence with the remedy. */
+void box_grade_of_failure(struct box *box, const struct fail *why, struct fail *ret_fail);
+void box_grade_of_verdict(struct box *box, const struct proof_verdict *verdict);
+
+/* Whether this is the end of an interpreter that could not be confined or executed; then ret_fail says
+ * which step, and box->building whose layer it is. */
+bool box_confinement_failed(struct box *box, int status, struct fail *ret_fail);
+
+/* box.c: makes the plan fit what this kernel has. */
+void box_adapt_plan(struct plan *plan);
+
+/* box.c, for prove.c: looks whether the box can be used. */
+void box_settle(struct box *box);
 
 /* link.c */
 int link_start(struct box *box, int fd);

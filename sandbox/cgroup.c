@@ -61,17 +61,20 @@ static bool is_stale(int parent_fd, const char *name)
            time(NULL) - st.st_ctime >= STALE_SECONDS;
 }
 
-/* Removes what a server left here that was killed together with its reaper, or in the moment before
- * it had one. Only empty groups can be removed. At the end, not at the start: there it would lengthen
- * that very moment. */
-static void sweep_stale(int parent_fd)
+/* Finds what a server left here that was killed together with its reaper, or in the moment before it
+ * had one, and removes it on request. Only empty groups can be removed. Returns how many there were. */
+static unsigned sweep_stale(int parent_fd, bool remove)
 {
+    unsigned count = 0;
     int fd = open_folder(parent_fd, ".");
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry = NULL;
     while (dir && (entry = readdir(dir))) {
         if (is_stale(parent_fd, entry->d_name)) {
-            (void)unlinkat(parent_fd, entry->d_name, AT_REMOVEDIR);
+            count++;
+            if (remove) {
+                (void)unlinkat(parent_fd, entry->d_name, AT_REMOVEDIR);
+            }
         }
     }
     if (dir) {
@@ -79,6 +82,7 @@ static void sweep_stale(int parent_fd)
     } else if (fd >= 0) {
         (void)close(fd);
     }
+    return count;
 }
 
 /* Opens a parent that we may write to, once for controllers that are mounted together. Returns its
@@ -487,9 +491,19 @@ void cgroup_remove(struct cgroup *cgroup)
             }
             (void)poll(NULL, 0, 1);
         }
-        sweep_stale(cgroup->parent_fds[i]);
+        /* At the end, not at the start: there it would lengthen the moment without a reaper. */
+        (void)sweep_stale(cgroup->parent_fds[i], /* remove= */ true);
     }
     cgroup_leave(cgroup);
+}
+
+unsigned cgroup_count_stale(const struct cgroup *cgroup)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < cgroup->folder_count; i++) {
+        count += sweep_stale(cgroup->parent_fds[i], /* remove= */ false);
+    }
+    return count;
 }
 
 void cgroup_leave(struct cgroup *cgroup)

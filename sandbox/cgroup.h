@@ -59,5 +59,8 @@ uint64_t cgroup_memory_peak(const struct cgroup *cgroup);
 /* Removes the folders; the processes in them are dead or dying: waits up to 200 ms for them. */
 void cgroup_remove(struct cgroup *cgroup);
 
+/* How many groups of servers that are gone lie beside ours, after cgroup_find(). */
+unsigned cgroup_count_stale(const struct cgroup *cgroup);
+
 /* Lets go of the folders without removing them. */
 void cgroup_leave(struct cgroup *cgroup);

@@ -371,9 +371,17 @@ static int step_cgroup_namespace(struct child *child, const struct plan_step *)
     return unshare(CLONE_NEWCGROUP);
 }
 
+/* Also with a keyring of its own: the one of the user's login is inherited otherwise, and holds what
+ * his file systems and tickets are opened with, session-keyring(7). Where the kernel or a container's
+ * filter has no keyctl(2), or the user no room for another one, the guest's filter still refuses it. */
 static int step_session(struct child *, const struct plan_step *)
 {
+    enum { JOIN_SESSION_KEYRING = 1 };
     (void)umask(022);
+    if (syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS &&
+        errno != EPERM && errno != EACCES && errno != EDQUOT) {
+        return -1;
+    }
     return setsid() < 0 ? -1 : 0;
 }
 

@@ -35,6 +35,7 @@ int config_write(const struct box *box, int fd)
         .pids_max = cgroup_has(&box->cgroup, CGROUP_PIDS) ? 0 : limits->pids,
         .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
         .file_bytes = limits->disk_bytes,
+        .landlock_optional = (box->spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK) != 0,
     };
     int r = config_strings(plan, &config, &strings);
     r = r ? r : fd_write_all(fd, &config, sizeof config);

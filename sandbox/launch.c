@@ -32,12 +32,7 @@ static int map_ids(const struct box *box, struct fail *ret_fail)
         (void)snprintf(text, sizeof text, "%d %u 1", PLAN_INSIDE_ID, maps[i].id);
         r = fd_write_text_at(AT_FDCWD, path, text);
     }
-    if (r < 0) {
-        return fail_set(ret_fail, -r,
-                        "the ids of the sandbox cannot be mapped (on Ubuntu 24.04 and newer: "
-                        "allow user namespaces for this program in AppArmor)");
-    }
-    return 0;
+    return r < 0 ? fail_set(ret_fail, -r, "the ids of the sandbox cannot be mapped") : 0;
 }
 
 /* Ends that the child keeps; closed in the server as soon as the child has them. */
@@ -115,19 +110,6 @@ static pid_t clone_child(struct box *box, const struct child_setup *setup)
     return pid;
 }
 
-static int clone_failed(int error, struct fail *ret_fail)
-{
-    const char *remedy = "";
-    if (error == EPERM) {
-        remedy =
-            " (a container's seccomp profile or the sysctl kernel.unprivileged_userns_clone "
-            "refuses user namespaces)";
-    } else if (error == ENOSPC || error == EUSERS) {
-        remedy = " (raise the sysctl user.max_user_namespaces)";
-    }
-    return fail_set(ret_fail, error, "new namespaces for the sandbox%s", remedy);
-}
-
 static int child_go(const struct box *box, struct fail *ret_fail)
 {
     const char go = 1;
@@ -140,6 +122,7 @@ static int launch_with(struct box *box, struct child_ends *ends, struct fail *re
     if (r < 0) {
         return r;
     }
+    box->building = BOX_LAYER_MOUNTS;
     if (box->plan.workspace_idmap) {
         ends->workspace_fd = idmap_tree(box->spec->workspace, box->plan.outside_uid,
                                         box->plan.outside_gid, ret_fail);
@@ -163,11 +146,12 @@ static int launch_with(struct box *box, struct child_ends *ends, struct fail *re
                                 .config_fd = box->config_fd,
                                 .workspace_fd = ends->workspace_fd,
                                 .program_fd = program};
+    box->building = BOX_LAYER_NAMESPACES;
     box->pid = clone_child(box, &setup);
     int error = errno;
     (void)cap_free(none);
     if (box->pid < 0) {
-        return clone_failed(error, ret_fail);
+        return fail_set(ret_fail, error, "new namespaces for the sandbox");
     }
     r = map_ids(box, ret_fail);
     return r < 0 ? r : child_go(box, ret_fail);
@@ -187,10 +171,12 @@ int launch_confine(struct box *box, struct fail *ret_fail)
     if (r < 0) {
         return fail_set(ret_fail, -r, "the settings of pid 1");
     }
+    box->building = BOX_LAYER_MEMORY;
     r = box->born_in_group ? 0 : cgroup_attach(&box->cgroup, box->pid);
     if (r < 0) {
         return fail_set(ret_fail, -r, "move the sandbox into its control group");
     }
+    box->building = BOX_LAYER_PYTHON;
     r = child_go(box, ret_fail);
     (void)close(take_fd(&box->go_fd));
     (void)close(take_fd(&box->config_fd));

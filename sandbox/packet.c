@@ -60,3 +60,29 @@ ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *ret_fd)
     }
     return received;
 }
+
+ssize_t packet_receive_from(int socket_fd, void *bytes, size_t size, pid_t *ret_pid)
+{
+    struct iovec iov = {.iov_base = bytes, .iov_len = size};
+    union {
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+        struct cmsghdr align;
+    } control = {};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    *ret_pid = 0;
+    ssize_t received = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (received < 0) {
+        return -errno;
+    }
+    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS &&
+        head->cmsg_len == CMSG_LEN(sizeof(struct ucred))) {
+        struct ucred sender;
+        memcpy(&sender, CMSG_DATA(head), sizeof sender);
+        *ret_pid = sender.pid;
+    }
+    return received;
+}

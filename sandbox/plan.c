@@ -232,7 +232,9 @@ static void set_environment(struct plan *plan, const struct box_spec *spec,
     plan->argv[0] = keep(plan, "%s", python->path);
     plan->argv[1] = "/run/sandpiper/driver.py";
     plan->argv[2] = keep(plan, "%s", spec->preload ? spec->preload : "");
-    plan->argv[3] = NULL;
+    bool landlock_optional = spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK;
+    plan->argv[3] = landlock_optional ? "landlock-optional" : NULL;
+    plan->argv[4] = NULL;
 }
 
 /* Whose ids the box's one user has outside, and whether the workspace needs a mapping for them. */
@@ -265,7 +267,7 @@ static int choose_identity(struct plan *plan, const struct box_spec *spec, struc
     return 0;
 }
 
-static int build_filters(struct plan *plan, struct fail *ret_fail)
+int plan_build_filters(struct plan *plan, struct fail *ret_fail)
 {
     int r = filter_build_init(&plan->filter_init, ret_fail);
     r = r ? r : filter_build_arguments(&plan->filter_arguments, ret_fail);
@@ -336,11 +338,7 @@ int plan_build(const struct box_spec *spec, const struct python *python, struct 
             return fail_set(ret_fail, ENOMEM, "the sandbox's plan");
         }
     }
-    r = build_filters(plan, ret_fail);
-    if (r < 0) {
-        plan_done(plan);
-    }
-    return r;
+    return 0;
 }
 
 void plan_use_binds(struct plan *plan)

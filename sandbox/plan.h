@@ -17,7 +17,7 @@ enum plan_kind {
     PLAN_HOLD,      /* the same by a path, where trees cannot be opened: see plan_use_binds() */
     PLAN_TAKE_TREE, /* slot: the workspace, opened by the server because its ids are mapped */
     PLAN_IDENTITY,  /* uid and gid as mapped, capabilities kept for the steps that follow */
-    PLAN_SESSION,   /* setsid, umask */
+    PLAN_SESSION,   /* setsid, umask, an empty keyring */
     PLAN_HOSTNAME,  /* source: the name */
     PLAN_LOOPBACK,
     PLAN_PRIVATE, /* no mount travels back to the host */
@@ -89,6 +89,8 @@ struct python;
 /* Builds the steps for spec on this host. python: what the interpreter needs, borrowed. */
 [[nodiscard]] int plan_build(const struct box_spec *spec, const struct python *python,
                              struct plan *plan, struct fail *ret_fail);
+/* The three programs, which a box needs besides the steps. */
+[[nodiscard]] int plan_build_filters(struct plan *plan, struct fail *ret_fail);
 
 /* Turns the plan into one for a kernel without open_tree(2) and mount_setattr(2), see binds.h. */
 void plan_use_binds(struct plan *plan);

@@ -6,6 +6,7 @@
 
 #include "base/embed.h"
 #include "base/fail.h"
+#include "sandbox/layer.h"
 
 /* The only face of this room. A box is one Linux sandbox with the interpreter's zygote in it; a
  * session is one interpreter, a fork of the zygote, that runs the model's code. Everything here is
@@ -30,9 +31,11 @@ struct box_limits {
 /* All strings are borrowed and must outlive the box. */
 struct box_spec {
     struct box_limits limits;
-    const char *workspace; /* host folder for /work, or NULL: on the box's own tmpfs */
-    const char *python;    /* --python, or NULL: the active virtual environment, else python3 */
-    const char *preload;   /* modules, comma-separated, or NULL */
+    uint32_t require;        /* bits 1 << layer: must be on, else no code runs */
+    uint32_t allow_degraded; /* may be off, though no code would run by default */
+    const char *workspace;   /* host folder for /work, or NULL: on the box's own tmpfs */
+    const char *python;      /* --python, or NULL: the active virtual environment, else python3 */
+    const char *preload;     /* modules, comma-separated, or NULL */
     const struct embedded *guest; /* files for /run/sandpiper, closed by a row without name */
     /* Each stream through a pipe of its own: exact streams without a common order. Else one pipe
      * keeps the order, and what children and C code write to stderr counts as stdout. */
@@ -44,37 +47,21 @@ void box_spec_init(struct box_spec *spec);
 /* What the tmpfs with the workspace and /tmp holds: a part of the memory may be less than asked. */
 uint64_t box_spec_disk_bytes(const struct box_spec *spec);
 
-/* --- what holds here --- */
+/* --- what holds here, see layer.h --- */
 
-enum box_layer {
-    BOX_LAYER_NAMESPACES,
-    BOX_LAYER_MOUNTS,
-    BOX_LAYER_PRIVILEGES,
-    BOX_LAYER_SECCOMP,
-    BOX_LAYER_LANDLOCK,
-    BOX_LAYER_MEMORY,
-    BOX_LAYER_PIDS,
-    BOX_LAYER_CPU,
-    BOX_LAYER_DISK,
-    BOX_LAYER_PYTHON,
-    BOX_LAYER_COUNT,
-};
+/* What can be said without a box, in some tenths of a millisecond: for the first answer to a host.
+ * Layers that a box must prove are BOX_LAYER_UNKNOWN. */
+void box_grade_expect(const struct box_spec *spec, struct box_grade *grade);
 
-enum box_layer_state { BOX_LAYER_ON, BOX_LAYER_DEGRADED, BOX_LAYER_OFF };
-
-struct box_layer_report {
-    const char *name; /* static */
-    enum box_layer_state state;
-    bool required;
-    char detail[256];      /* how it is done here, or what does not work */
-    char consequence[192]; /* what that means; empty when on */
-    char remedy[256];      /* what to do about it; empty when on */
-};
+/* Appends a few sentences for a model and its user: what holds, and by name what is weaker. */
+int box_grade_describe(const struct box_grade *grade, const struct box_spec *spec, struct buf *out);
 
 /* Starts a real box with spec, looks at what holds, and ends it again. Blocks for some tens of
- * milliseconds: for doctor. Fills reports[0 … BOX_LAYER_COUNT). Returns true when every required
- * layer is on. */
-bool box_probe(const struct box_spec *spec, struct box_layer_report *reports);
+ * milliseconds: for doctor. */
+void box_probe(const struct box_spec *spec, struct box_grade *grade);
+
+/* Looks at kernel version, identity, workspace, interpreter and leftovers. Returns how many facts. */
+unsigned box_facts(const struct box_spec *spec, struct box_fact facts[BOX_FACTS]);
 
 /* Prints the plan that a box with spec would follow, a step a line. */
 int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *ret_fail);
@@ -93,9 +80,12 @@ struct box;
  * itself; NULL after box_kill. */
 typedef void (*box_state_fn)(void *arg, enum box_state state, const struct fail *why);
 
-/* Starts a box. 0: on_state will be called. -errno: it could not even begin, ret_fail says why. */
-[[nodiscard]] int box_start(struct loop *loop, const struct box_spec *spec, box_state_fn on_state,
-                            void *arg, struct box **ret_box, struct fail *ret_fail);
+/* Starts a box. 0: on_state will be called. -errno: it could not even begin, ret_fail says why.
+ * grade: borrowed as long as the box; filled before on_state says BOX_READY, and before a failure is
+ * told. BOX_READY means that each required layer was proven in this box. */
+[[nodiscard]] int box_start(struct loop *loop, const struct box_spec *spec, struct box_grade *grade,
+                            box_state_fn on_state, void *arg, struct box **ret_box,
+                            struct fail *ret_fail);
 
 /* Kills everything in the box at once. Sessions get their on_end, files their answer, then on_state
  * reports BOX_DEAD; all of it before this returns. Takes milliseconds. */
@@ -107,9 +97,6 @@ void box_free(struct box *box);
 enum box_state box_state(const struct box *box);
 const char *box_python_version(const struct box *box); /* "3.11.2"; "" until ready */
 const char *box_python_path(const struct box *box);
-/* Whether the kernel enforces the limit, or only a watchdog. */
-enum box_layer_state box_memory_state(const struct box *box);
-enum box_layer_state box_pids_state(const struct box *box);
 
 /* --- sessions --- */
 

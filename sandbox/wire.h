@@ -14,6 +14,7 @@ enum { WIRE_INIT_FD = 3, WIRE_CONFIG_FD = 4 };
 
 enum wire_op {
     WIRE_START_ZYGOTE, /* fd: the zygote's control socket. Answer: pid */
+    WIRE_PROVE,        /* fd: a SOCK_SEQPACKET for one struct proof_record; path: the canary's */
     WIRE_WATCH,        /* pid, tag, role. From now on its end is reported */
     WIRE_SIGNAL,       /* pid, signal: a watched process */
     WIRE_KILL_TAG,     /* tag: everything with that tag, watched or not, but checkpoints */
@@ -29,6 +30,18 @@ enum wire_event {
     WIRE_EXITED, /* pid, status as of waitpid(2) */
     WIRE_MEMORY, /* the watchdog killed pid: all processes together used memory_bytes */
     WIRE_EVENT_COUNT,
+};
+
+/* Steps of the confinement: exit codes of a zygote that could not be confined or executed. */
+enum wire_step {
+    WIRE_STEP_NONE,
+    WIRE_STEP_SESSION = 101,
+    WIRE_STEP_LIMITS,
+    WIRE_STEP_DESCRIPTORS,
+    WIRE_STEP_SECCOMP,
+    WIRE_STEP_EXECUTE,
+    WIRE_STEP_FIND,
+    WIRE_STEP_LANDLOCK,
 };
 
 enum wire_role { WIRE_ROLE_SESSION, WIRE_ROLE_CHECKPOINT };
@@ -84,6 +97,7 @@ struct wire_config {
     uint32_t pids_max;           /* RLIMIT_NPROC where no cgroup counts processes, else 0 */
     uint64_t watch_memory_bytes; /* watchdog limit where no cgroup counts memory, else 0 */
     uint64_t file_bytes;         /* RLIMIT_FSIZE */
+    uint32_t landlock_optional;  /* go on where the kernel has it and it cannot be had */
 };
 
 /* Tags: the zygote's, then one a session, counting down. RLIMIT_MSGQUEUE is free to carry them

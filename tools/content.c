@@ -73,7 +73,7 @@ void content_end(struct rpc_call *call, json_t *content, const char *text, size_
 
 void content_refuse(struct rpc_call *call, const char *fmt, ...)
 {
-    char text[1024];
+    char text[FAIL_TEXT + 256];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);

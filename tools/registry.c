@@ -62,7 +62,8 @@ static json_t *tools_list(void *ctx)
 
 static json_t *tools_instructions(void *ctx)
 {
-    const struct tools *tools = ctx;
+    struct tools *tools = ctx;
+    const struct box_grade *grade = workspace_grade(tools->workspace);
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     if (tools->config.trouble) {
         (void)buf_appendf(&text, "Sandpiper is not configured well: %s\n", tools->config.trouble);
@@ -74,6 +75,9 @@ static json_t *tools_instructions(void *ctx)
         "calls of the same session. Work in small steps and look at each result; the last line of "
         "an answer says how the call ended and what became of the state.",
         tools->config.spec->workspace ? " (a folder of the user's)" : "");
+    (void)buf_append_text(&text, "\n");
+    (void)box_grade_describe(grade, tools->config.spec, &text);
+    tools->gaps_told |= box_grade_gaps(grade);
     return json_stringn(buf_bytes(&text), buf_size(&text));
 }
 

@@ -239,6 +239,10 @@ int run_compose_status(const struct run *run, struct buf *text)
         r = buf_appendf(text, " | timeout_s: more than allowed, %g s was the limit",
                         (double)run->timeout_ms / 1000);
     }
+    if (r == 0 && run->weaker[0]) {
+        r = buf_appendf(text, " | isolation: weaker for %s, sandpiper doctor tells why",
+                        run->weaker);
+    }
     r = r ? r : append_list(run, " | files: ", RUN_FILES, RUN_FILES_MORE, text);
     r = r ? r : append_list(run, " | vars: ", RUN_VARS, RUN_VARS_MORE, text);
     r = r ? r : append_list(run, " | note: ", RUN_NOTES, RUN_PART_COUNT, text);

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/fail.h"
 #include "tools/output.h"
 #include "tools/spill.h"
 
@@ -87,11 +88,12 @@ struct run {
     uint64_t duration_ns;
     unsigned cell;
     unsigned restored_cell;
-    bool interrupted; /* RUN_TIMEOUT: the code gave way to the interrupt */
-    bool stuck;       /* RUN_TIMEOUT: no Python code has seen the interrupt */
-    bool was_reset;   /* the interpreter was fresh because this run asked for it */
-    char before[256]; /* what became of the state since the last answer; empty: nothing */
-    char text[640];   /* RUN_REFUSED: the sentence */
+    bool interrupted;          /* RUN_TIMEOUT: the code gave way to the interrupt */
+    bool stuck;                /* RUN_TIMEOUT: no Python code has seen the interrupt */
+    bool was_reset;            /* the interpreter was fresh because this run asked for it */
+    char before[256];          /* what became of the state since the last answer; empty: nothing */
+    char text[FAIL_TEXT + 64]; /* RUN_REFUSED: the sentence */
+    char weaker[96]; /* layers of the sandbox that hold less than was said so far; empty: none */
     struct run_text parts[RUN_PART_COUNT];
     struct output output;
     struct output errors; /* stderr, where the streams are separate */

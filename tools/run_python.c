@@ -94,6 +94,22 @@ static void run_python_beat(void *arg)
                    now_ns + LIMIT_PROGRESS_EVERY_MS * CLOCK_NS_PER_MS, run_python_beat, own);
 }
 
+/* The first answer to a host comes before there is a sandbox; what only showed then goes with the first
+ * result. */
+static void tell_gaps(struct tools *tools, struct run *run)
+{
+    unsigned gaps = box_grade_gaps(workspace_grade(tools->workspace)) & ~tools->gaps_told;
+    size_t used = 0;
+    for (unsigned i = 0; gaps && i < BOX_LAYER_COUNT && used < sizeof run->weaker; i++) {
+        if (gaps & 1U << i) {
+            int size = snprintf(run->weaker + used, sizeof run->weaker - used, "%s%s",
+                                used ? ", " : "", box_layer_name((enum box_layer)i));
+            used += size > 0 ? (size_t)size : 0;
+        }
+    }
+    tools->gaps_told |= gaps;
+}
+
 static void run_python_done(void *arg, struct run *run)
 {
     struct call_arg *own = arg;
@@ -110,6 +126,9 @@ static void run_python_done(void *arg, struct run *run)
         return;
     }
     *answer = (struct answer){tools, call, run};
+    if (!run->cancelled) {
+        tell_gaps(tools, run);
+    }
     if (run->spill) {
         spill_finish(run->spill, answer_with_file, answer);
     } else {

@@ -12,6 +12,7 @@ struct tools {
     struct tools_config config;
     struct workspace *workspace;
     struct sessions *sessions;
+    unsigned gaps_told; /* bits 1 << layer of what the host has heard to be weaker */
 };
 
 /* Calls get validated arguments, borrowed until they return, and end the call. */

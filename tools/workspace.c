@@ -10,6 +10,7 @@ struct workspace {
     struct loop *loop;
     const struct box_spec *spec;
     struct box *box;
+    struct box_grade grade; /* of box, or of the last one */
     struct workspace_waiter *waiters;
     struct loop_task bury; /* frees a dead box outside of its own callbacks */
     struct box *dead;
@@ -65,6 +66,7 @@ int workspace_new(struct loop *loop, const struct box_spec *spec, struct workspa
     }
     workspace->loop = loop;
     workspace->spec = spec;
+    box_grade_expect(spec, &workspace->grade);
     *ret_workspace = workspace;
     return 0;
 }
@@ -87,8 +89,8 @@ void workspace_warm_up(struct workspace *workspace)
     if (workspace->box || workspace->dead) {
         return;
     }
-    int r = box_start(workspace->loop, workspace->spec, workspace_on_state, workspace,
-                      &workspace->box, &fail);
+    int r = box_start(workspace->loop, workspace->spec, &workspace->grade, workspace_on_state,
+                      workspace, &workspace->box, &fail);
     if (r < 0) {
         char text[FAIL_TEXT + 128];
         log_error("tools", "sandbox: %s", fail_describe(&fail, text, sizeof text));
@@ -130,6 +132,11 @@ struct box *workspace_box(const struct workspace *workspace)
 const struct box_spec *workspace_spec(const struct workspace *workspace)
 {
     return workspace->spec;
+}
+
+const struct box_grade *workspace_grade(const struct workspace *workspace)
+{
+    return &workspace->grade;
 }
 
 bool workspace_is_host_folder(const struct workspace *workspace)

@@ -34,4 +34,8 @@ void workspace_wait_cancel(struct workspace_waiter *waiter);
 struct box *workspace_box(const struct workspace *workspace);
 
 const struct box_spec *workspace_spec(const struct workspace *workspace);
+
+/* What holds, as far as it is known by now. */
+const struct box_grade *workspace_grade(const struct workspace *workspace);
+
 bool workspace_is_host_folder(const struct workspace *workspace);

@@ -30,9 +30,18 @@ struct init {
 void init_send(const struct wire_reply *reply, int fd);
 void init_answer(uint32_t id, int error);
 
+/* confine.c: takes from this process all that the guest's must not have; control_fd becomes
+ * CONFINED_CONTROL_FD, beside 0, 1 and 2 the only one that stays open. WIRE_STEP_NONE, or the step
+ * that did not work, with errno: the process must end then. */
+enum { CONFINED_CONTROL_FD = 3 };
+enum wire_step confine(const struct init *init, int control_fd);
+
 /* zygote.c: forks the interpreter's process, confines it and executes it. Returns the pid or
  * -errno. control_fd: borrowed. */
 pid_t zygote_start(struct init *init, int control_fd);
+
+/* proof.c: forks the inside witness, which reports on fd (borrowed). Answers the request. */
+void proof_start(const struct init *init, const struct wire_request *request, int fd);
 
 /* processes.c */
 void watch_add(struct init *init, const struct wire_request *request);

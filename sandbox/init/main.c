@@ -74,6 +74,9 @@ static void init_dispatch(const struct wire_request *request, int fd)
     case WIRE_START_ZYGOTE:
         init_start_zygote(request->id, fd);
         break;
+    case WIRE_PROVE:
+        proof_start(&state, request, fd);
+        break;
     case WIRE_WATCH:
         if (request->pid > 1) {
             init_offer_to_memory_killer(request->pid, (enum wire_role)request->role);

@@ -124,7 +124,7 @@ class Told(Case):
         if os.geteuid() != 0:
             self.skipTest("root: only root can take control groups away")
         told = self.doctor("cgroup")
-        for layer in ("memory", "processes"):
+        for layer in ("memory", "pids"):
             self.assertRegex(told, rf"(?m)^{layer} +degraded")
         with Server("--memory", "256M", wrap=without("cgroup")) as server:
             self.assert_kind(server.python("x = bytearray(1 << 30)"), "out of memory")

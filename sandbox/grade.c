@@ -1,0 +1,274 @@
+#include "sandbox/grade.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sandbox/landlock.h"
+#include "sandbox/remedy.h"
+
+static const char *const layer_names[BOX_LAYER_COUNT] = {
+    [BOX_LAYER_NAMESPACES] = "namespaces",
+    [BOX_LAYER_MOUNTS] = "mounts",
+    [BOX_LAYER_PRIVILEGES] = "privileges",
+    [BOX_LAYER_SECCOMP] = "seccomp",
+    [BOX_LAYER_LANDLOCK] = "landlock",
+    [BOX_LAYER_MEMORY] = "memory",
+    [BOX_LAYER_PIDS] = "pids",
+    [BOX_LAYER_CPU] = "cpu",
+    [BOX_LAYER_DISK] = "disk",
+    [BOX_LAYER_PYTHON] = "python",
+};
+
+static const char *const layer_details[] = {
+    [BOX_LAYER_NAMESPACES] = "user, mount, pid, net, ipc, uts, cgroup",
+    [BOX_LAYER_MOUNTS] = "fresh root, read-only but for /work, /tmp and /dev/shm",
+    [BOX_LAYER_PRIVILEGES] = "no capabilities, no new privileges, ids of nobody else",
+    [BOX_LAYER_SECCOMP] = "calls by name and by argument, native architecture only",
+};
+
+const char *box_layer_name(enum box_layer layer)
+{
+    return layer_names[layer];
+}
+
+enum box_layer box_layer_find(const char *name, size_t size)
+{
+    unsigned i = 0;
+    while (i < BOX_LAYER_COUNT &&
+           (strlen(layer_names[i]) != size || memcmp(layer_names[i], name, size) != 0)) {
+        i++;
+    }
+    return (enum box_layer)i;
+}
+
+bool box_layer_is_mandatory(enum box_layer layer)
+{
+    return layer <= BOX_LAYER_SECCOMP || layer == BOX_LAYER_PYTHON;
+}
+
+__attribute__((format(printf, 3, 4))) static void
+set_detail(struct box_layer_report *report, enum box_layer_state state, const char *fmt, ...)
+{
+    va_list args;
+    report->state = state;
+    va_start(args, fmt);
+    (void)vsnprintf(report->detail, sizeof report->detail, fmt, args);
+    va_end(args);
+}
+
+static void set_consequence(struct box_layer_report *report, const char *text)
+{
+    (void)snprintf(report->consequence, sizeof report->consequence, "%s", text);
+}
+
+/* --- what each layer is like --- */
+
+/* A failure is that of one layer. Those before it in the order of building were made; that is not a
+ * proof, and they are not called on. */
+static void grade_mandatory(const struct grade_facts *facts, struct box_grade *grade)
+{
+    for (unsigned i = 0; i <= BOX_LAYER_SECCOMP; i++) {
+        struct box_layer_report *report = &grade->layers[i];
+        if (facts->verdict && facts->verdict->found[i][0]) {
+            set_detail(report, BOX_LAYER_OFF, "%s", facts->verdict->found[i]);
+            remedy_for_finding(report);
+        } else if (facts->verdict) {
+            set_detail(report, BOX_LAYER_ON, "%s", layer_details[i]);
+        } else if (facts->failure) {
+            set_detail(report, BOX_LAYER_UNKNOWN, "%s",
+                       i < facts->failed ? "made, and not proven" : "not reached");
+        } else {
+            set_detail(report, BOX_LAYER_UNKNOWN, "%s", layer_details[i]);
+        }
+    }
+}
+
+static void grade_landlock(const struct grade_facts *facts, struct box_layer_report *report)
+{
+    int abi = facts->landlock_abi;
+    const char *found = facts->verdict ? facts->verdict->found[BOX_LAYER_LANDLOCK] : "";
+    if (abi < LANDLOCK_ABI_LEAST) {
+        set_detail(report, BOX_LAYER_DEGRADED,
+                   abi > 0 ? "version %d is too old" : "not in this kernel", abi);
+    } else if (found[0]) {
+        set_detail(report, BOX_LAYER_OFF, "version %d, but %s", abi, found);
+    } else {
+        set_detail(report, BOX_LAYER_ON, "version %d: the file view again%s", abi,
+                   abi >= LANDLOCK_ABI_SCOPES ? ", no signals to outside" : "");
+        return;
+    }
+    set_consequence(report,
+                    "the mounts alone keep files out of reach, and code of one session can "
+                    "tamper with later ones");
+    if (facts->host) {
+        remedy_for_landlock(facts->host, report);
+    }
+}
+
+/* A limit that a control group enforces, or something weaker. */
+static void grade_limit(const struct grade_facts *facts, enum box_layer layer,
+                        enum cgroup_controller controller, const char *amount,
+                        const char *otherwise, struct box_layer_report *report)
+{
+    const char *found = facts->verdict ? facts->verdict->found[layer] : "";
+    if (found[0]) {
+        set_detail(report, BOX_LAYER_OFF, "%s", found);
+    } else if (!facts->cgroup) {
+        set_detail(report, BOX_LAYER_UNKNOWN, "%s", facts->failure ? "not reached" : amount);
+        return;
+    } else if (cgroup_has(facts->cgroup, controller)) {
+        set_detail(report, BOX_LAYER_ON, "%s; control group, version %d%s", amount,
+                   facts->cgroup->unified ? 2 : 1,
+                   facts->cgroup->is_scope ? ", a scope of systemd" : "");
+        return;
+    } else {
+        set_detail(report, BOX_LAYER_DEGRADED, "%.60s%s; %.160s", amount, otherwise,
+                   facts->cgroup->why[controller]);
+    }
+    if (facts->host) {
+        remedy_for_limit(facts->host, facts->cgroup ? facts->cgroup->remedy : NULL, report);
+    }
+}
+
+static void grade_limits(const struct grade_facts *facts, struct box_grade *grade)
+{
+    const struct box_limits *limits = &facts->spec->limits;
+    struct box_layer_report *memory = &grade->layers[BOX_LAYER_MEMORY];
+    struct box_layer_report *pids = &grade->layers[BOX_LAYER_PIDS];
+    struct box_layer_report *cpu = &grade->layers[BOX_LAYER_CPU];
+    char amount[64];
+    (void)snprintf(amount, sizeof amount, "%llu MiB",
+                   (unsigned long long)(limits->memory_bytes >> 20));
+    grade_limit(facts, BOX_LAYER_MEMORY, CGROUP_MEMORY, amount, " by a watchdog every 50 ms",
+                memory);
+    if (memory->state == BOX_LAYER_DEGRADED) {
+        set_consequence(memory, "a fast allocation can pass the limit for a moment");
+    }
+    (void)snprintf(amount, sizeof amount, "%u", limits->pids);
+    grade_limit(facts, BOX_LAYER_PIDS, CGROUP_PIDS, amount, " by RLIMIT_NPROC", pids);
+    if (pids->state == BOX_LAYER_DEGRADED) {
+        set_consequence(pids, "before Linux 5.14 the user's processes outside count too");
+    }
+    (void)snprintf(amount, sizeof amount, limits->cpu_milli ? "--cpus %g" : "no limit asked for",
+                   limits->cpu_milli / 1000.0);
+    grade_limit(facts, BOX_LAYER_CPU, CGROUP_CPU, amount,
+                limits->cpu_milli ? " cannot be kept" : "", cpu);
+    if (cpu->state == BOX_LAYER_DEGRADED && limits->cpu_milli) {
+        cpu->state = BOX_LAYER_OFF;
+    }
+    if (cpu->state == BOX_LAYER_DEGRADED || cpu->state == BOX_LAYER_OFF) {
+        set_consequence(cpu, limits->cpu_milli ? "code may use all processors, whatever --cpus says"
+                                               : "code may use all processors; --cpus would be "
+                                                 "refused");
+    }
+}
+
+static void grade_disk(const struct grade_facts *facts, struct box_layer_report *report)
+{
+    unsigned long long mib = (unsigned long long)box_spec_disk_bytes(facts->spec) >> 20;
+    if (!facts->spec->workspace) {
+        set_detail(report, BOX_LAYER_ON, "%llu MiB and %llu inodes of a tmpfs", mib,
+                   (unsigned long long)facts->spec->limits.disk_inodes);
+        return;
+    }
+    set_detail(report, BOX_LAYER_DEGRADED,
+               "%llu MiB for /tmp and for each single file; /work is a host folder", mib);
+    set_consequence(report, "code can fill the file system of the workspace");
+    if (facts->host) {
+        (void)snprintf(report->remedy, sizeof report->remedy,
+                       "put the workspace on a file system of its own, or leave out --workspace");
+    }
+}
+
+static void grade_python(const struct grade_facts *facts, struct box_layer_report *report)
+{
+    if (facts->python_version && facts->python_path) {
+        set_detail(report, BOX_LAYER_ON, "%s, version %s", facts->python_path,
+                   facts->python_version);
+    } else {
+        set_detail(report, BOX_LAYER_UNKNOWN, "%s",
+                   facts->failure ? "not reached" : "not started yet");
+    }
+}
+
+static void grade_failure(const struct grade_facts *facts, struct box_grade *grade)
+{
+    struct box_layer_report *report = &grade->layers[facts->failed];
+    char text[FAIL_TEXT + 128];
+    set_detail(report, BOX_LAYER_OFF, "%.255s", fail_describe(facts->failure, text, sizeof text));
+    if (facts->host) {
+        remedy_for_layer(facts->failed, facts->failed_step, facts->failure->code, facts->host,
+                         grade);
+    }
+}
+
+/* --- whether code may run --- */
+
+/* What is off stops the tools; what is degraded does where it is required. Only what is not mandatory
+ * can be accepted as off. */
+static bool stops(const struct box_spec *spec, enum box_layer layer, enum box_layer_state state)
+{
+    switch (state) {
+    case BOX_LAYER_OFF:
+        return box_layer_is_mandatory(layer) || !(spec->allow_degraded & 1U << layer);
+    case BOX_LAYER_DEGRADED:
+        return box_layer_is_mandatory(layer) || (spec->require & 1U << layer);
+    case BOX_LAYER_ON:
+    case BOX_LAYER_UNKNOWN:
+    default:
+        return false;
+    }
+}
+
+static void refuse(enum box_layer layer, struct box_grade *grade)
+{
+    const struct box_layer_report *report = &grade->layers[layer];
+    char way_out[64] = "";
+    if (!box_layer_is_mandatory(layer)) {
+        (void)snprintf(way_out, sizeof way_out,
+                       report->state == BOX_LAYER_OFF ? " (or accept it with --allow-degraded %s)"
+                                                      : " (or leave %s out of --require)",
+                       layer_names[layer]);
+    }
+    (void)snprintf(grade->refusal, sizeof grade->refusal, "%s: %s%s%s%s", layer_names[layer],
+                   report->detail, report->remedy[0] ? ". What to do: " : "", report->remedy,
+                   way_out);
+    grade->usable = false;
+}
+
+void grade_compute(const struct grade_facts *facts, struct box_grade *grade)
+{
+    *grade = (struct box_grade){.proven = facts->verdict && !facts->failure, .usable = true};
+    grade_mandatory(facts, grade);
+    grade_landlock(facts, &grade->layers[BOX_LAYER_LANDLOCK]);
+    grade_limits(facts, grade);
+    grade_disk(facts, &grade->layers[BOX_LAYER_DISK]);
+    grade_python(facts, &grade->layers[BOX_LAYER_PYTHON]);
+    if (facts->failure) {
+        grade_failure(facts, grade);
+    }
+    for (unsigned i = 0; i < BOX_LAYER_COUNT; i++) {
+        struct box_layer_report *report = &grade->layers[i];
+        report->required = box_layer_is_mandatory(i) || (facts->spec->require & 1U << i);
+        if (box_layer_is_mandatory(i) && report->state == BOX_LAYER_OFF) {
+            set_consequence(report, "tools refuse to run code");
+        }
+        if (grade->usable && stops(facts->spec, i, report->state)) {
+            refuse((enum box_layer)i, grade);
+        }
+    }
+    if (facts->failure && grade->usable) { /* accepted or not, there is no box */
+        refuse(facts->failed, grade);
+    }
+}
+
+unsigned box_grade_gaps(const struct box_grade *grade)
+{
+    unsigned gaps = 0;
+    for (unsigned i = 0; i < BOX_LAYER_COUNT; i++) {
+        enum box_layer_state state = grade->layers[i].state;
+        gaps |= state == BOX_LAYER_DEGRADED || state == BOX_LAYER_OFF ? 1U << i : 0;
+    }
+    return gaps;
+}

@@ -1,0 +1,61 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The layers of the sandbox and what was found of each: the one value that doctor, instructions and
+ * refusals read. Part of sandbox.h. */
+
+enum box_layer {
+    BOX_LAYER_NAMESPACES,
+    BOX_LAYER_MOUNTS,
+    BOX_LAYER_PRIVILEGES,
+    BOX_LAYER_SECCOMP,
+    BOX_LAYER_LANDLOCK,
+    BOX_LAYER_MEMORY,
+    BOX_LAYER_PIDS,
+    BOX_LAYER_CPU,
+    BOX_LAYER_DISK,
+    BOX_LAYER_PYTHON,
+    BOX_LAYER_COUNT,
+};
+
+enum box_layer_state {
+    BOX_LAYER_ON,
+    BOX_LAYER_DEGRADED, /* less than what is meant, and bounded all the same */
+    BOX_LAYER_OFF,
+    BOX_LAYER_UNKNOWN, /* no box has come so far */
+};
+
+struct box_layer_report {
+    enum box_layer_state state;
+    bool required;
+    char detail[256];      /* how it is done here, or what does not work */
+    char consequence[160]; /* what that means; empty when on */
+    char remedy[512];      /* what to do about it; empty when on */
+};
+
+struct box_grade {
+    struct box_layer_report layers[BOX_LAYER_COUNT];
+    bool proven;       /* seen by its effect in a box, not only expected */
+    bool usable;       /* tools run code, as far as is known */
+    char refusal[900]; /* not usable: layer, finding and remedy in a sentence or two */
+    char profile[640]; /* an AppArmor profile to install, or empty */
+};
+
+/* "memory", as flags take it and doctor prints it. */
+const char *box_layer_name(enum box_layer layer);
+/* BOX_LAYER_COUNT: there is none of that name. */
+enum box_layer box_layer_find(const char *name, size_t size);
+/* Whether no code runs without it, whatever the flags say. */
+bool box_layer_is_mandatory(enum box_layer layer);
+
+/* Bits 1 << layer of what is degraded or off. */
+unsigned box_grade_gaps(const struct box_grade *grade);
+
+/* A fact about the host beside the layers, for doctor. */
+struct box_fact {
+    const char *name; /* static */
+    bool warning;
+    char text[400];
+};
+enum { BOX_FACTS = 6 };

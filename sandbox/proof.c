@@ -1,0 +1,236 @@
+#include "sandbox/proof.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "sandbox/landlock.h"
+#include "sandbox/plan.h"
+#include "sandbox/rlimits.h"
+#include "sandbox/wire.h"
+
+enum {
+    SECCOMP_MODE_IS_FILTER = 2,
+    FILTERS = 3, /* pid 1's own, and the two of the guest */
+    DESCRIPTORS = 4,
+};
+
+static const char *const folder_names[PROOF_FOLDER_COUNT] = PROOF_FOLDERS;
+static const struct proof_mount mounts[PROOF_MOUNT_COUNT] = PROOF_MOUNTS;
+static const char *const namespace_names[PROOF_NS_COUNT] = {"user", "mount", "pid",   "net",
+                                                            "ipc",  "uts",   "cgroup"};
+
+/* The error with which each attempt must end. Landlock's two are judged apart. */
+static const struct {
+    enum proof_attempt attempt;
+    enum box_layer layer;
+    int error;
+    const char *what;
+} attempts[] = {
+    {PROOF_UNSHARE, BOX_LAYER_SECCOMP, EPERM, "unshare(CLONE_NEWUSER)"},
+    {PROOF_MOUNT, BOX_LAYER_SECCOMP, EPERM, "mount()"},
+    {PROOF_PTRACE, BOX_LAYER_SECCOMP, EPERM, "ptrace()"},
+    {PROOF_IO_URING, BOX_LAYER_SECCOMP, ENOSYS, "io_uring_setup()"},
+    {PROOF_NETLINK, BOX_LAYER_SECCOMP, EAFNOSUPPORT, "socket(AF_NETLINK)"},
+    {PROOF_BECOME_ROOT, BOX_LAYER_PRIVILEGES, EINVAL, "setuid(0)"},
+};
+
+void proof_found(struct proof_verdict *verdict, enum box_layer layer, const char *fmt, ...)
+{
+    if (!verdict->found[layer][0]) {
+        va_list args;
+        va_start(args, fmt);
+        (void)vsnprintf(verdict->found[layer], sizeof verdict->found[layer], fmt, args);
+        va_end(args);
+    }
+}
+
+static void judge_step(const struct proof_record *record, struct proof_verdict *verdict)
+{
+    static const struct {
+        enum wire_step step;
+        enum box_layer layer;
+        const char *what;
+    } steps[] = {
+        {WIRE_STEP_SESSION, BOX_LAYER_PRIVILEGES, "a new session cannot be had"},
+        {WIRE_STEP_LIMITS, BOX_LAYER_PRIVILEGES, "resource limits cannot be set"},
+        {WIRE_STEP_DESCRIPTORS, BOX_LAYER_PRIVILEGES, "descriptors cannot be arranged"},
+        {WIRE_STEP_SECCOMP, BOX_LAYER_SECCOMP, "the filters cannot be installed"},
+        {WIRE_STEP_LANDLOCK, BOX_LAYER_LANDLOCK, "a domain cannot be had"},
+    };
+    for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if (record->step == (int32_t)steps[i].step) {
+            proof_found(verdict, steps[i].layer, "%s: %s", steps[i].what, strerror(record->error));
+            return;
+        }
+    }
+    proof_found(verdict, BOX_LAYER_PRIVILEGES, "the probe ended at step %d", record->step);
+}
+
+static void judge_attempts(const struct proof_record *record, struct proof_verdict *verdict)
+{
+    for (unsigned i = 0; i < sizeof attempts / sizeof *attempts; i++) {
+        int error = record->attempts[attempts[i].attempt];
+        if (error != attempts[i].error) {
+            proof_found(verdict, attempts[i].layer, "%s %s%s", attempts[i].what,
+                        error ? "is refused otherwise than by us: " : "works",
+                        error ? strerror(error) : "");
+        }
+    }
+    if (record->attempts[PROOF_CANARY] == 0) {
+        proof_found(verdict, BOX_LAYER_MOUNTS, "a file of the server can be read");
+    }
+    /* The read-only root, or Landlock before it. */
+    int error = record->attempts[PROOF_WRITE_ROOT];
+    if (error != EROFS && error != EACCES) {
+        proof_found(verdict, BOX_LAYER_MOUNTS, "/etc can be written: %s",
+                    error ? strerror(error) : "a file was made");
+    }
+}
+
+/* The attempt that worked before the confinement must end with the error after it. One shown effect
+ * is enough: where the host's own permissions forbid one attempt, it says nothing. */
+static void judge_landlock(const struct proof_record *record, int abi,
+                           struct proof_verdict *verdict)
+{
+    bool shown = false;
+    if (abi < LANDLOCK_ABI_LEAST) {
+        return;
+    }
+    if (record->write_device_before == 0) {
+        shown = true;
+        if (record->attempts[PROOF_WRITE_DEVICE] != EACCES) {
+            proof_found(verdict, BOX_LAYER_LANDLOCK, "a file that only it protects can be written");
+        }
+    }
+    if (abi >= LANDLOCK_ABI_SCOPES && record->signal_pid_1_before == 0) {
+        shown = true;
+        if (record->attempts[PROOF_SIGNAL_PID_1] != EPERM) {
+            proof_found(verdict, BOX_LAYER_LANDLOCK, "signals leave its domain");
+        }
+    }
+    if (!shown) {
+        proof_found(verdict, BOX_LAYER_LANDLOCK, "its effect cannot be shown");
+    }
+}
+
+static void judge_privileges(const struct proof_record *record, struct proof_verdict *verdict)
+{
+    for (unsigned i = 0; i < 5; i++) {
+        if (record->capabilities[i]) {
+            proof_found(verdict, BOX_LAYER_PRIVILEGES, "capabilities are left: %llx in set %u",
+                        (unsigned long long)record->capabilities[i], i);
+        }
+    }
+    if (record->no_new_privs != 1) {
+        proof_found(verdict, BOX_LAYER_PRIVILEGES, "no_new_privs is %d", record->no_new_privs);
+    }
+    if (record->uid != PLAN_INSIDE_ID || record->gid != PLAN_INSIDE_ID) {
+        proof_found(verdict, BOX_LAYER_PRIVILEGES, "the ids are %u:%u", record->uid, record->gid);
+    }
+    if (record->descriptors != DESCRIPTORS || record->odd_descriptors) {
+        proof_found(verdict, BOX_LAYER_PRIVILEGES, "%u descriptors are open, %u of them not ours",
+                    record->descriptors, record->odd_descriptors);
+    }
+    if (record->seccomp_mode != SECCOMP_MODE_IS_FILTER) {
+        proof_found(verdict, BOX_LAYER_SECCOMP, "its mode is %d", record->seccomp_mode);
+    }
+}
+
+static bool same_file(struct file_id a, struct file_id b)
+{
+    return a.device == b.device && a.inode == b.inode;
+}
+
+static bool is_there(struct file_id id)
+{
+    return id.device || id.inode;
+}
+
+static void judge_files(const struct proof_record *record, const struct file_id *host,
+                        struct proof_verdict *verdict)
+{
+    for (unsigned i = 0; i < PROOF_FOLDER_COUNT; i++) {
+        if (is_there(host[i]) && same_file(host[i], record->folders[i])) {
+            proof_found(verdict, BOX_LAYER_MOUNTS, "%s is the host's own", folder_names[i]);
+        }
+    }
+    for (unsigned i = 0; i < PROOF_MOUNT_COUNT; i++) {
+        if ((record->mount_flags[i] & mounts[i].flags) != mounts[i].flags) {
+            proof_found(verdict, BOX_LAYER_MOUNTS, "%s lacks mount flags: %llx", mounts[i].path,
+                        (unsigned long long)record->mount_flags[i]);
+        }
+    }
+}
+
+static void judge_limits(const struct proof_record *record,
+                         const struct proof_expectation *expected, struct proof_verdict *verdict)
+{
+    struct rlimit_wanted wanted[RLIMITS_MOST];
+    unsigned count = rlimits_wanted(expected->file_bytes, expected->pids_max, wanted);
+    for (unsigned i = 0; i < count; i++) {
+        if (record->limits_soft[i] > wanted[i].soft || record->limits_hard[i] > wanted[i].hard) {
+            proof_found(verdict, BOX_LAYER_PRIVILEGES, "resource limit %s is %llu", wanted[i].name,
+                        (unsigned long long)record->limits_hard[i]);
+        }
+    }
+}
+
+void proof_judge_record(const struct proof_record *record, size_t size,
+                        const struct proof_expectation *expected, struct proof_verdict *verdict)
+{
+    if (size != sizeof *record || record->magic != PROOF_MAGIC) {
+        proof_found(verdict, BOX_LAYER_PRIVILEGES, "the start-up probe ended without an answer");
+        return;
+    }
+    if (record->step != WIRE_STEP_NONE) {
+        judge_step(record, verdict);
+        return;
+    }
+    judge_attempts(record, verdict);
+    judge_landlock(record, expected->landlock_abi, verdict);
+    judge_privileges(record, verdict);
+    judge_files(record, expected->folders, verdict);
+    judge_limits(record, expected, verdict);
+}
+
+void proof_judge_view(const struct proof_view *interpreter,
+                      const struct proof_expectation *expected, struct proof_verdict *verdict)
+{
+    const struct proof_view *server = &expected->server;
+    for (unsigned i = 0; i < PROOF_NS_COUNT; i++) {
+        struct file_id id = interpreter->namespaces[i];
+        if (!is_there(id) || same_file(id, server->namespaces[i])) {
+            proof_found(verdict, BOX_LAYER_NAMESPACES, "the %s namespace is the host's own",
+                        namespace_names[i]);
+        }
+    }
+    if (!is_there(interpreter->root) || same_file(interpreter->root, server->root)) {
+        proof_found(verdict, BOX_LAYER_MOUNTS, "/ is the host's own");
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        if (interpreter->capabilities[i]) {
+            proof_found(verdict, BOX_LAYER_PRIVILEGES, "the interpreter has capabilities: %llx",
+                        (unsigned long long)interpreter->capabilities[i]);
+        }
+    }
+    if (interpreter->no_new_privs != 1) {
+        proof_found(verdict, BOX_LAYER_PRIVILEGES, "the interpreter's NoNewPrivs is %lld",
+                    (long long)interpreter->no_new_privs);
+    }
+    if (interpreter->uid != expected->outside_uid || interpreter->gid != expected->outside_gid) {
+        proof_found(verdict, BOX_LAYER_PRIVILEGES, "the interpreter's ids outside are %llu:%llu",
+                    (unsigned long long)interpreter->uid, (unsigned long long)interpreter->gid);
+    }
+    if (interpreter->seccomp_mode != SECCOMP_MODE_IS_FILTER) {
+        proof_found(verdict, BOX_LAYER_SECCOMP, "the interpreter's mode is %lld",
+                    (long long)interpreter->seccomp_mode);
+    }
+    int64_t filters = interpreter->seccomp_filters - server->seccomp_filters;
+    if (server->seccomp_filters >= 0 && filters != FILTERS) {
+        proof_found(verdict, BOX_LAYER_SECCOMP, "%lld filters are installed, not %d",
+                    (long long)filters, FILTERS);
+    }
+}

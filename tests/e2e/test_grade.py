@@ -1,0 +1,176 @@
+"""What holds, said in one voice: doctor, the instructions, refusals; and who may accept less.
+
+Layers are broken by taking calls away from the kernel (helpers/deny.py) or the control groups from the
+view; each must be refused or named, with a remedy, and never passed over.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+from client import BINARY, SLOW, Case, Server, need_userns
+from traces import descendants
+
+DENY = [sys.executable, str(pathlib.Path(__file__).resolve().parents[1] / "helpers" / "deny.py")]
+# Nothing that could be a control group can be seen.
+NO_CGROUPS = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "sh"]
+LIMITS = ("memory", "pids", "cpu")
+
+
+def without(*calls):
+    return [*DENY, *calls, "--"]
+
+
+def doctor(*args, wrap=()):
+    done = subprocess.run([*wrap, BINARY, "doctor", "--json", *args], capture_output=True,
+                          timeout=60 * SLOW)
+    report = json.loads(done.stdout)
+    return done.returncode, report, {layer["layer"]: layer for layer in report["layers"]}
+
+
+def instructions(server):
+    return server.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {},
+                                         "clientInfo": {"name": "t", "version": "1"}}
+                          )["result"]["instructions"]
+
+
+class Grade(Case):
+    def setUp(self):
+        need_userns()
+
+    def need_hidden_cgroups(self):
+        if subprocess.run([*NO_CGROUPS, "true"], capture_output=True).returncode:
+            self.skipTest("cgroup: it cannot be hidden here")
+
+    def refused(self, layer, *args, wrap=()):
+        """Tools, instructions and doctor refuse, and name the layer."""
+        with Server(*args, wrap=wrap) as server:
+            for _ in range(2):
+                result = server.python("print('code ' + 'ran')")
+                self.assertTrue(result.is_error, result.text)
+                self.assertIn(f"{layer}: ", result.text)
+                self.assertNotIn("code ran", result.text)
+            self.assertIn(f"refuse to run code here: {layer}: ", instructions(server))
+            self.assertTrue(server.write("a.txt", "x").is_error)
+        status, report, layers = doctor(*args, wrap=wrap)
+        self.assertEqual((status, report["usable"]), (2, False))
+        self.assertIn(f"{layer}: ", report["refusal"])
+        self.assertEqual([name for name in layers if layers[name]["state"] == "off"][:1],
+                         [layer] if layers[layer]["state"] == "off" else [])
+        return result.text, layers
+
+    def test_all_voices_say_the_same(self):
+        status, report, layers = doctor()
+        self.assertTrue(report["usable"] and report["proven"])
+        weaker = [name for name in layers if layers[name]["state"] != "on"]
+        self.assertEqual(status, 1 if weaker else 0)
+        for name in ("namespaces", "mounts", "privileges", "seccomp", "python"):
+            self.assertEqual((layers[name]["state"], layers[name]["required"]), ("on", True))
+        with Server() as server:
+            first = server.python("1")
+            told = re.findall(r"isolation: weaker for ([a-z, ]+), sandpiper doctor", first.text)
+            early = instructions(server)
+            self.assertIn("all proven", early)
+            self.assertEqual("Isolation: full" in early, not weaker)
+            for name in weaker:
+                self.assertIn(name + " (", early)
+            limits = [name for name in weaker if name in LIMITS]
+            self.assertEqual(told, [", ".join(limits)] if limits else [])
+            self.assertNotIn("isolation:", server.python("1").text, "said once")
+
+    def test_the_first_answer_does_not_wait_for_a_sandbox(self):
+        with Server(initialize=False) as server:
+            text = instructions(server)
+            self.assertIn("proven before any code runs", text)
+            self.assertLess(len(text), 2048)
+
+    def test_a_step_that_cannot_be_done_is_its_layers_refusal(self):
+        for calls, layer in ((("pivot_root",), "mounts"), (("capset",), "privileges"),
+                             (("sethostname",), "namespaces"), (("seccomp",), "seccomp")):
+            with self.subTest(calls=calls):
+                self.refused(layer, wrap=without(*calls))
+
+    def test_what_cannot_be_proven_is_refused(self):
+        """The box is built, and a witness cannot see that the layer holds."""
+        for calls, layer in ((("statfs",), "mounts"), (("capget",), "privileges")):
+            with self.subTest(calls=calls):
+                self.refused(layer, wrap=without(*calls))
+
+    def test_landlock_that_does_not_take_hold_is_noticed(self):
+        wrap = without("landlock_restrict_self")
+        text, layers = self.refused("landlock", wrap=wrap)
+        self.assertEqual(layers["landlock"]["state"], "off")
+        self.assertIn("--allow-degraded landlock", text)
+        with Server("--allow-degraded", "landlock", wrap=wrap) as server:
+            self.assert_ok(server.python("1"))
+            self.assertIn("landlock (", instructions(server))
+
+    def test_a_missing_landlock_is_named_and_can_be_required(self):
+        wrap = without("landlock_create_ruleset")
+        with Server(wrap=wrap, initialize=False) as server:
+            self.assertIn("landlock (", instructions(server))
+            self.assert_ok(server.python("1"))
+        text, layers = self.refused("landlock", "--require", "memory,landlock", wrap=wrap)
+        self.assertEqual(layers["landlock"]["state"], "degraded")
+        self.assertTrue(layers["landlock"]["remedy"])
+        self.assertIn("--require", text)
+
+    def test_limits_without_a_control_group(self):
+        self.need_hidden_cgroups()
+        status, report, layers = doctor(wrap=NO_CGROUPS)
+        self.assertEqual((status, report["usable"]), (1, True))
+        for name in LIMITS:
+            self.assertEqual(layers[name]["state"], "degraded")
+            self.assertTrue(layers[name]["consequence"] and layers[name]["remedy"], name)
+        with Server(wrap=NO_CGROUPS) as server:
+            self.assertIn("isolation: weaker for memory, pids, cpu", server.python("1").text)
+        for name in ("memory", "pids"):
+            with self.subTest(required=name):
+                self.refused(name, "--require", name, wrap=NO_CGROUPS)
+
+    def test_a_processor_limit_that_cannot_be_kept(self):
+        self.need_hidden_cgroups()
+        text, layers = self.refused("cpu", "--cpus", "1", wrap=NO_CGROUPS)
+        self.assertIn("--allow-degraded cpu", text)
+        with Server("--cpus", "1", "--allow-degraded", "cpu", wrap=NO_CGROUPS) as server:
+            self.assert_ok(server.python("1"))
+
+    def test_wrong_layers_are_named_with_the_valid_ones(self):
+        for args, words in ((("--require", "sandbox"), ('"sandbox"', "landlock, memory, pids")),
+                            (("--allow-degraded", "cpu,seccomp"), ("seccomp", "landlock, memory")),
+                            (("--require", "cpu", "--allow-degraded", "cpu"), ("cpu", "both"))):
+            with self.subTest(args=args), Server(*args) as server:
+                result = server.python("print('code ' + 'ran')")
+                self.assertTrue(result.is_error)
+                for word in words:
+                    self.assertIn(word, result.text)
+
+    def test_facts_beside_the_layers(self):
+        facts = {fact["fact"]: fact["text"] for fact in doctor()[1]["facts"]}
+        self.assertIn(os.uname().release, facts["kernel"])
+        self.assertIn("outside", facts["identity"] + "outside" * ("root" in facts["identity"]))
+        for name in ("view", "workspace", "leftovers"):
+            self.assertTrue(facts[name], name)
+
+    def test_the_box_has_a_keyring_of_its_own(self):
+        with Server() as server:
+            self.assert_ok(server.python("1"))
+            uids = {self.uid(pid) for pid in descendants(server.pid)} - {str(os.getuid())}
+            if not uids or not os.path.exists("/proc/key-users"):
+                self.skipTest("ids: the sandbox has none of its own outside")
+            self.assertEqual(len(uids), 1)
+            users = pathlib.Path("/proc/key-users").read_text()
+            self.assertRegex(users, rf"(?m)^ *{uids.pop()}: +\d+ [1-9]")
+
+    @staticmethod
+    def uid(pid):
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("Uid:"):
+                return line.split()[1]
+
+
+if __name__ == "__main__":
+    unittest.main()
