@@ -4,7 +4,7 @@ FUZZ_SECONDS ?= 900
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
 
-.PHONY: all help demo check check-quick check-asan check-lint fuzz stress format install uninstall clean
+.PHONY: all help demo check check-quick check-asan check-lint fuzz stress bench format install uninstall clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -16,6 +16,7 @@ help:
 	@echo 'make check-quick  the tests of this build only;  check-asan, check-lint: those runs only'
 	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (900)'
 	@echo 'make stress       5000 calls with random crashes against a model (CALLS=N, SEED=N)'
+	@echo 'make bench        beside an exec loop, python3 -c, ipykernel and bubblewrap (BENCH_OPTIONS=--big)'
 	@echo 'make format       clang-format over every C file'
 	@echo 'make install      to $$DESTDIR$(PREFIX);  make uninstall'
 
@@ -41,6 +42,10 @@ fuzz:
 stress: all
 	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/e2e/stress.py --calls $(or $(CALLS),5000) \
 		$(if $(SEED),--seed $(SEED))
+
+bench: all
+	build-aux/deps.sh build bench
+	/usr/bin/python3 build-aux/bench/bench.py $(BUILD)/sandpiper --out $(BUILD)/bench $(BENCH_OPTIONS)
 
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i

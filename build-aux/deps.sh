@@ -1,6 +1,6 @@
 #!/bin/sh
-# deps.sh build|check... - install the Debian packages that building or testing needs and that are
-# missing. Quick when nothing is; without Debian, root or sudo it only says what is missing.
+# deps.sh build|check|bench... - install the Debian packages that building, testing or measuring needs
+# and that are missing. Quick when nothing is; without Debian, root or sudo it only says what is missing.
 set -eu
 
 wanted=""
@@ -17,8 +17,12 @@ for group in "$@"; do
         command -v node >/dev/null 2>&1 || wanted="$wanted nodejs"
         command -v npm >/dev/null 2>&1 || wanted="$wanted npm"
         ;;
+    bench)
+        wanted="$wanted bubblewrap python3-ipykernel python3-jupyter-client python3-matplotlib
+            python3-numpy python3-pandas"
+        ;;
     *)
-        echo "usage: deps.sh build|check..." >&2
+        echo "usage: deps.sh build|check|bench..." >&2
         exit 2
         ;;
     esac

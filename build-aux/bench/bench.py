@@ -1,0 +1,65 @@
+"""Measure what Sandpiper costs beside what a user would take instead, in one run on this machine:
+
+    bench.py PATH-TO-sandpiper [--python /usr/bin/python3] [--out DIR] [--only NAME,...] [--scale 1] [--big]
+
+Writes DIR/bench.json (every sample), DIR/bench.txt (the table, printed too) and DIR/bench.png. --only takes
+start, warm, fresh, sizes, memory, output, overhead; --scale multiplies the number of samples; --big measures
+states of 1 and 2 GB too and needs 12 GB of memory. Contestants that are not installed are left out by name.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import sys
+import time
+
+from contestants import missing
+from measures import Bench
+from report import plot, summary, table
+
+MEASURES = ("start", "warm", "fresh", "sizes", "memory", "output", "overhead")
+
+
+def surroundings(binary, python):
+    with open("/proc/cpuinfo") as file:
+        model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown")
+    return {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "processor": model, "processors": os.cpu_count(),
+            "kernel": platform.release(), "python": python, "uid": os.getuid(), "load before": os.getloadavg()[0],
+            "binary bytes": os.path.getsize(binary)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("binary")
+    parser.add_argument("--python", default="/usr/bin/python3")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."))
+    parser.add_argument("--only", default=",".join(MEASURES))
+    parser.add_argument("--scale", type=float, default=1)
+    parser.add_argument("--big", action="store_true")
+    options = parser.parse_args()
+    binary = os.path.abspath(options.binary)
+    absent = missing(options.python)
+    bench = Bench(binary, options.python, absent, options.scale)
+    facts, samples = {**surroundings(binary, options.python), "left out": absent}, []
+    for name in options.only.split(","):
+        began = time.monotonic()
+        sizes = (1, 10, 50, 200, 1000, 2000) if options.big else (1, 10, 50, 200)
+        samples += getattr(bench, name)(*([sizes] if name == "sizes" else []))
+        print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    facts["load after"] = os.getloadavg()[0]
+    found = summary(samples)
+    head = "\n".join(f"{key}: {value}" for key, value in facts.items())
+    text = f"{head}\n\n{table(found)}\n"
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "bench.json").write_text(json.dumps({"facts": facts, "summary": found, "samples": samples}))
+    (options.out / "bench.txt").write_text(text)
+    print(text)
+    try:
+        plot(found, options.out / "bench.png")
+    except ImportError:
+        print("no plot: matplotlib is not installed for the Python that runs this", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""What is measured: Sandpiper, and what a user would take instead. All are driven from outside.
+
+Each contestant is started by its constructor, runs code with run(code) until the code has ended, says
+which process it is by pid, and ends with close().
+"""
+import json
+import os
+import shutil
+import subprocess
+
+EXEC_LOOP = """
+import sys
+space = {"__name__": "__main__"}
+for line in sys.stdin:
+    exec(eval(line), space)
+    sys.stdout.write("\\0\\n")
+    sys.stdout.flush()
+"""
+BWRAP = ["bwrap", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
+         "--symlink", "usr/lib64", "/lib64", "--ro-bind", "/etc", "/etc", "--proc", "/proc", "--dev", "/dev",
+         "--tmpfs", "/tmp", "--unshare-all", "--die-with-parent", "--new-session"]
+INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+    "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}}
+
+
+class Failed(Exception):
+    """A contestant did not do what was asked."""
+
+
+class Sandpiper:
+    def __init__(self, binary, python, *flags):
+        self.process = subprocess.Popen([binary, "--python", python, *flags], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.pid = self.process.pid
+        self.send(INITIALIZE)
+        self.receive()
+
+    def send(self, message):
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def receive(self):
+        while True:
+            line = self.process.stdout.readline()
+            if not line:
+                raise Failed("the server ended")
+            message = json.loads(line)
+            if "id" in message:
+                return message
+
+    def call(self, code, **arguments):
+        self.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "run_python", "arguments": {"code": code, **arguments}}})
+        return self.receive()["result"]
+
+    def run(self, code, **arguments):
+        result = self.call(code, **arguments)
+        if result.get("isError"):
+            raise Failed(result["content"][0]["text"])
+        return result
+
+    def crash(self, session="default"):
+        """Kills the interpreter; the answer comes when its checkpoint has taken over."""
+        text = self.call("import os; os.kill(os.getpid(), 9)", session=session)["content"][0]["text"]
+        if "state: restored to before this call" not in text:
+            raise Failed(text)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(20)
+
+
+class ExecLoop:
+    """The floor: exec() at the other end of two pipes. No sandbox (but wrap), no capture, no limits."""
+
+    def __init__(self, python, wrap=()):
+        self.process = subprocess.Popen([*wrap, python, "-c", EXEC_LOOP], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
+        self.pid = self.process.pid
+
+    def run(self, code):
+        """Returns what the code printed."""
+        self.process.stdin.write(repr(code).encode() + b"\n")
+        self.process.stdin.flush()
+        printed = []
+        while True:
+            line = self.process.stdout.readline()
+            if not line:
+                raise Failed("the exec loop ended")
+            if line.endswith(b"\0\n"):
+                printed.append(line[:-2])
+                return b"".join(printed).decode()
+            printed.append(line)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(20)
+
+
+class IPykernel:
+    """A kernel driven as notebooks do it, through jupyter_client."""
+
+    def __init__(self, python):
+        from jupyter_client.manager import KernelManager
+
+        self.manager = KernelManager()
+        self.manager.kernel_spec.argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        self.manager.start_kernel(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  env={**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"})
+        self.client = self.manager.blocking_client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=60)
+        self.pid = self.manager.provisioner.pid
+
+    def run(self, code):
+        reply = self.client.execute_interactive(code, timeout=60, output_hook=lambda message: None)
+        if reply["content"]["status"] != "ok":
+            raise Failed(str(reply["content"]))
+
+    def close(self):
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+def command(*arguments):
+    """Runs a command to its end."""
+    subprocess.run(arguments, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def missing(python):
+    """{contestant: why it cannot take part here}"""
+    found = {}
+    if not shutil.which("bwrap"):
+        found["bubblewrap"] = "bwrap is not installed"
+    elif subprocess.run([*BWRAP, python, "-c", "pass"], capture_output=True).returncode:
+        found["bubblewrap"] = "bwrap cannot make a sandbox here"
+    try:
+        import jupyter_client
+    except ImportError:
+        found["ipykernel"] = "jupyter_client is not installed for the Python that runs this"
+    if subprocess.run([python, "-c", "import ipykernel"], capture_output=True).returncode:
+        found["ipykernel"] = f"{python} has no ipykernel"
+    return found
+
+
+def modules_of(python, names):
+    return [name for name in names
+            if not subprocess.run([python, "-c", f"import {name}"], capture_output=True).returncode]
+
+
+def pss_kib(pid):
+    """Proportional memory of a process and all its descendants; None where the kernel does not tell."""
+    children = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat") as file:
+                    parent = int(file.read().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(entry))
+    total, queue = 0, [pid]
+    while queue:
+        one = queue.pop()
+        queue += children.get(one, [])
+        try:
+            with open(f"/proc/{one}/smaps_rollup") as file:
+                total += next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+        except PermissionError:
+            return None
+        except (OSError, StopIteration):
+            continue  # it has ended since, or is a zombie
+    return total

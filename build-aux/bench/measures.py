@@ -1,0 +1,199 @@
+"""The measures. Each yields (group, contestant, seconds or KiB) and interleaves what it compares: one sample
+of each contestant in turn, so that a noisy moment of the machine meets all of them.
+"""
+import contextlib
+import time
+
+from contestants import BWRAP, ExecLoop, IPykernel, Sandpiper, command, modules_of, pss_kib
+
+PAUSE_S = 0.02  # between spaced calls: the checkpoint is made while nobody waits
+NO_CHECKPOINT = "import resource; resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))"  # no fork, so no copy
+ARRAYS = "state = [bytearray(b'x') * (1 << 20) for _ in range({mb})]"
+OBJECTS = "state = [{{'id': i, 'name': str(i)}} for i in range({mb} * 3400)]"  # about 300 bytes each
+TOUCH = "state[0]; x = 1"
+FORK = """
+import os, time
+began = time.perf_counter()
+pid = os.fork()
+if not pid: os._exit(0)
+print(time.perf_counter() - began)
+os.waitpid(pid, 0)
+"""
+PROGRAMS = {  # run inside and outside by the same interpreter, timed within
+    "loop": "n = 0\nfor i in range(1_500_000): n += i * i % 7",
+    "json": "import json\nd = [{'a': i, 'b': str(i) * 3} for i in range(6000)]\n"
+            "for _ in range(6): json.loads(json.dumps(d))",
+    "regex": "import re\nt = 'abc 123 def_456 ' * 4000\nfor _ in range(8): re.findall(r'(\\w+)_(\\d+)', t)",
+    "stat, open, read": "import os\nopen('/tmp/f', 'w').write('x' * 100)\n"
+                        "for _ in range(8000):\n    os.stat('/tmp/f')\n    with open('/tmp/f') as f: f.read()",
+    "getppid": "import os\nfor _ in range(300_000): os.getppid()",
+    "fork and exec": "import subprocess\nfor _ in range(15): subprocess.run(['/bin/true'])",
+}
+TIMED = "import time\nbegan = time.perf_counter()\n{program}\nprint(time.perf_counter() - began)"
+
+
+def timed(action, *arguments, **more):
+    began = time.perf_counter()
+    action(*arguments, **more)
+    return time.perf_counter() - began
+
+
+class Bench:
+    def __init__(self, binary, python, absent, scale):
+        self.binary, self.python, self.absent, self.scale = binary, python, absent, scale
+
+    def times(self, count):
+        return max(3, int(count * self.scale))
+
+    def sandpiper(self, *flags):
+        return contextlib.closing(Sandpiper(self.binary, self.python, *flags))
+
+    def both_ways(self, **actions):
+        """Samples of each action in turn; a pause before each."""
+        for name, action in actions.items():
+            time.sleep(PAUSE_S)
+            yield name, timed(action)
+
+    # --- start ---
+
+    def start(self):
+        group = "start"
+        for turn in range(self.times(25)):
+            began = time.perf_counter()
+            with self.sandpiper() as server:
+                yield group, "sandpiper: initialize", time.perf_counter() - began
+                server.run("pass")
+                yield group, "sandpiper: first result", time.perf_counter() - began
+            yield group, "python3 -c", timed(command, self.python, "-c", "pass")
+            yield group, "python3 -I -S -c", timed(command, self.python, "-I", "-S", "-c", "pass")
+            yield group, "exec loop: first result", self.first_result(ExecLoop, self.python)
+            if "bubblewrap" not in self.absent:
+                yield group, "bwrap python3 -c", timed(command, *BWRAP, self.python, "-c", "pass")
+            if "ipykernel" not in self.absent and turn < 3:
+                yield group, "ipykernel: first result", self.first_result(IPykernel, self.python)
+
+    def first_result(self, kind, *arguments):
+        began = time.perf_counter()
+        with contextlib.closing(kind(*arguments)) as one:
+            one.run("pass")
+            return time.perf_counter() - began
+
+    # --- a call in a session that lives ---
+
+    def warm(self):
+        code = "x = 1"
+        with contextlib.ExitStack() as stack:
+            enter = lambda one: stack.enter_context(contextlib.closing(one))
+            ours = enter(Sandpiper(self.binary, self.python))
+            ours.run(NO_CHECKPOINT, session="bare")
+            others = {"exec loop": enter(ExecLoop(self.python))}
+            if "bubblewrap" not in self.absent:
+                others["exec loop in bwrap"] = enter(ExecLoop(self.python, BWRAP))
+            actions = {"sandpiper": lambda: ours.run(code),
+                       "sandpiper, no checkpoints": lambda: ours.run(code, session="bare"),
+                       **{name: lambda one=one: one.run(code) for name, one in others.items()}}
+            if "ipykernel" not in self.absent:
+                kernel = enter(IPykernel(self.python))
+                actions["ipykernel"] = lambda: kernel.run(code)
+            for action in actions.values():
+                for _ in range(20):
+                    action()
+            for _ in range(self.times(250)):
+                for name, seconds in self.both_ways(**actions):
+                    yield "warm call, spaced", name, seconds
+            for _ in range(self.times(40)):
+                for name, action in actions.items():
+                    time.sleep(PAUSE_S)
+                    action()
+                    for _ in range(5):
+                        yield "warm call, back to back", name, timed(action)
+
+    # --- a new interpreter ---
+
+    def fresh(self):
+        sets = [("nothing", [])]
+        present = modules_of(self.python, ("numpy", "pandas"))
+        if present:
+            sets += [("numpy", ["numpy"])] if "numpy" in present else []
+            sets += [("numpy, pandas", ["numpy", "pandas"])] if len(present) == 2 else []
+        for label, names in sets:
+            group = f"new interpreter, {label} imported"
+            imports = "import " + ", ".join(names) if names else "pass"
+            with self.sandpiper(*(("--preload", ",".join(names)) if names else ())) as server:
+                server.run("pass")
+                for turn in range(self.times(25 if not names else 12)):
+                    actions = {"sandpiper: fresh": lambda: server.run(imports, fresh=True),
+                               "sandpiper: reset": lambda: server.run(imports, reset=True),
+                               "python3 -c": lambda: command(self.python, "-c", imports)}
+                    if "bubblewrap" not in self.absent:
+                        actions["bwrap python3 -c"] = lambda: command(*BWRAP, self.python, "-c", imports)
+                    for name, seconds in self.both_ways(**actions):
+                        yield group, name, seconds
+
+    # --- what the size of the state costs ---
+
+    def sizes(self, megabytes):
+        for kind, code in (("arrays", ARRAYS), ("objects", OBJECTS)):
+            for mb in megabytes:
+                yield from self.size(f"{kind}, {mb} MB", code.format(mb=mb), mb)
+
+    def size(self, group, code, mb):
+        limit = max(1024, 4 * mb)
+        with self.sandpiper("--memory", f"{limit}M", "--timeout", "600") as server, \
+                contextlib.closing(ExecLoop(self.python)) as loop:
+            server.run(code)
+            loop.run(code)
+            for _ in range(self.times(12 if mb < 1000 else 5)):
+                time.sleep(PAUSE_S + mb / 5000)
+                yield group, "sandpiper: call, spaced", timed(server.run, TOUCH)
+                yield group, "sandpiper: call, back to back", timed(server.run, TOUCH)
+                time.sleep(PAUSE_S + mb / 5000)
+                yield group, "sandpiper: crash to answer", timed(server.crash)
+                yield group, "exec loop: call", timed(loop.run, TOUCH)
+                yield group, "exec loop: fork alone", float(loop.run(FORK))
+
+    # --- memory ---
+
+    def memory(self):
+        group = "memory"
+        for _ in range(3):
+            with self.sandpiper() as server:
+                time.sleep(0.5)
+                yield group, "sandpiper: idle, interpreter ready", pss_kib(server.pid)
+                server.run("x = 1")
+                time.sleep(0.3)
+                before = pss_kib(server.pid)
+                yield group, "sandpiper: one session, its checkpoint", before
+                for name in "abcd":
+                    server.run("x = 1", session=name)
+                time.sleep(0.3)
+                after = pss_kib(server.pid)
+                yield group, "sandpiper: each further session", after and (after - before) / 4
+            with contextlib.closing(ExecLoop(self.python)) as loop:
+                loop.run("x = 1")
+                yield group, "exec loop", pss_kib(loop.pid)
+            if "ipykernel" not in self.absent:
+                with contextlib.closing(IPykernel(self.python)) as kernel:
+                    kernel.run("x = 1")
+                    yield group, "ipykernel", pss_kib(kernel.pid)
+
+    # --- output, and the code itself ---
+
+    def output(self):
+        code = "import sys\nfor _ in range(256): sys.stdout.write(('x' * 1023 + '\\n') * 64)"
+        group = "16 MiB of output"
+        with self.sandpiper() as server, contextlib.closing(ExecLoop(self.python)) as loop:
+            for _ in range(self.times(8)):
+                for name, seconds in self.both_ways(**{
+                        "sandpiper": lambda: server.run(code), "exec loop": lambda: loop.run(code),
+                        "python3 -c": lambda: command(self.python, "-c", code)}):
+                    yield group, name, seconds
+
+    def overhead(self):
+        with self.sandpiper() as server, contextlib.closing(ExecLoop(self.python)) as loop:
+            for _ in range(self.times(8)):
+                for name, program in PROGRAMS.items():
+                    code = TIMED.format(program=program)
+                    text = server.run(code)["content"][0]["text"]
+                    yield f"program: {name}", "sandpiper", float(text.split("\n", 1)[0])
+                    yield f"program: {name}", "exec loop", float(loop.run(code))

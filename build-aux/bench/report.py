@@ -1,0 +1,108 @@
+"""Medians with their spread, ratios to a reference, a table and a plot of what was measured."""
+import statistics
+
+# What the others in a group are compared with.
+REFERENCE = {
+    "start": "python3 -c", "warm call, spaced": "exec loop", "warm call, back to back": "exec loop",
+    "16 MiB of output": "exec loop", "memory": "exec loop",
+}
+
+
+def reference(group):
+    if group.startswith("new interpreter"):
+        return "python3 -c"
+    return REFERENCE.get(group, "exec loop: fork alone" if "MB" in group else "exec loop")
+
+
+def quantile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def summary(samples):
+    """{group: {contestant: {median, p10, p90, n, ratio}}}; ratio: of the medians, to the group's reference."""
+    rows = {}
+    for group, contestant, value in samples:
+        if value is not None:
+            rows.setdefault(group, {}).setdefault(contestant, []).append(value)
+    found = {}
+    for group, contestants in rows.items():
+        against = contestants.get(reference(group))
+        for name, values in contestants.items():
+            middle = statistics.median(values)
+            found.setdefault(group, {})[name] = {
+                "median": middle, "p10": quantile(values, 0.1), "p90": quantile(values, 0.9),
+                "n": len(values), "ratio": middle / statistics.median(against) if against else None}
+    return found
+
+
+def shown(group, value):
+    return f"{value / 1024:.1f} MB" if group == "memory" else f"{value * 1000:.3f} ms"
+
+
+def table(found):
+    lines = []
+    for group, contestants in found.items():
+        lines += ["", f"{group}  (ratio to: {reference(group)})",
+                  f"  {'':40} {'median':>12} {'p10':>12} {'p90':>12} {'ratio':>8} {'n':>5}"]
+        for name, row in contestants.items():
+            ratio = f"{row['ratio']:.2f}" if row["ratio"] else "-"
+            lines.append(f"  {name:40} {shown(group, row['median']):>12} {shown(group, row['p10']):>12} "
+                         f"{shown(group, row['p90']):>12} {ratio:>8} {row['n']:>5}")
+    return "\n".join(lines[1:])
+
+
+def bars(axes, group, contestants, limit=8):
+    names = list(contestants)[:limit][::-1]
+    scale = 1 / 1024 if group == "memory" else 1000
+    values = [contestants[name]["median"] * scale for name in names]
+    spread = [[max(0, value - contestants[name]["p10"] * scale) for name, value in zip(names, values)],
+              [max(0, contestants[name]["p90"] * scale - value) for name, value in zip(names, values)]]
+    colours = ["#1f6f8b" if name.startswith("sandpiper") else "#b0b7bd" for name in names]
+    axes.barh(range(len(names)), values, xerr=spread, color=colours, ecolor="#444444", capsize=2)
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    if max(values) > 20 * min(values):
+        axes.set_xscale("log")
+    for at, (value, high) in enumerate(zip(values, spread[1])):
+        axes.text((value + high) * 1.04, at, f"{value:.3g}" if value < 1000 else f"{value:,.0f}", va="center", fontsize=7)
+    axes.margins(x=0.18)
+    axes.tick_params(axis="x", labelsize=7)
+    axes.set_title(group + (", MB" if group == "memory" else ", ms"), fontsize=9, loc="left")
+
+
+def curve(axes, found, kind):
+    names = ("sandpiper: call, spaced", "sandpiper: call, back to back", "sandpiper: crash to answer",
+             "exec loop: fork alone", "exec loop: call")
+    groups = [group for group in found if group.startswith(kind + ",") and group.endswith(" MB")]
+    sizes = [int(group.split()[1]) for group in groups]
+    for name in names:
+        rows = [found[group].get(name) for group in groups]
+        if all(rows):
+            axes.plot(sizes, [row["median"] * 1000 for row in rows], marker="o", markersize=3,
+                      linestyle="-" if name.startswith("sandpiper") else "--", label=name)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_title(f"state of {kind}: ms by MB", fontsize=9, loc="left")
+    axes.tick_params(labelsize=7)
+    axes.legend(fontsize=6, loc="upper left", framealpha=0.5)
+
+
+def plot(found, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    groups = [group for group in found if not group.startswith(("arrays", "objects", "program"))]
+    kinds = [kind for kind in ("arrays", "objects") if any(group.startswith(kind) for group in found)]
+    count = len(groups) + len(kinds)
+    figure, grid = plt.subplots((count + 1) // 2, 2, figsize=(12, 2.6 * ((count + 1) // 2)), squeeze=False)
+    places = iter(grid.flat)
+    for group in groups:
+        bars(next(places), group, found[group])
+    for kind in kinds:
+        curve(next(places), found, kind)
+    for left in places:
+        left.axis("off")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
