@@ -127,16 +127,29 @@ void box_kill(struct box *box)
     box_end(box, NULL);
 }
 
+/* Whether the child has left a report of a step that did not work. Does not wait. */
+static bool box_child_reported(const struct box *box, struct fail *ret_fail)
+{
+    struct pollfd said = {.fd = box->error_fd, .events = POLLIN};
+    struct fail fail = {};
+    if (box->error_fd < 0 || poll(&said, 1, 0) != 1 ||
+        read(box->error_fd, &fail, sizeof fail) != (ssize_t)sizeof fail) {
+        return false;
+    }
+    fail.text[sizeof fail.text - 1] = '\0';
+    *ret_fail = fail;
+    return true;
+}
+
 /* The child's report: a failed step, or the end of file that comes with execve. */
 static void box_on_error_fd(void *arg, uint32_t events)
 {
     struct box *box = arg;
     struct fail fail = {};
     (void)events;
-    ssize_t size = read(box->error_fd, &fail, sizeof fail);
+    bool reported = box_child_reported(box, &fail);
     loop_io_remove(&box->error_io);
-    if (size == (ssize_t)sizeof fail) {
-        fail.text[sizeof fail.text - 1] = '\0';
+    if (reported) {
         box_broken(box, &fail);
     }
 }
@@ -305,9 +318,7 @@ static void box_on_scope(void *arg, const char *trouble)
         cgroup_refuse_scope(&box->cgroup, trouble);
     }
     if (launch_confine(box, &fail) < 0) {
-        if (box->error_io.loop) { /* the child's own word, if it has left one */
-            box_on_error_fd(box, EPOLLIN);
-        }
+        (void)box_child_reported(box, &fail); /* its own word, if it has left one, is better */
         box_broken(box, &fail);
     }
 }
@@ -399,6 +410,7 @@ int box_start(struct loop *loop, const struct box_spec *spec, struct box_grade *
         (void)fail_set(&fail, -r, "start the proof of the sandbox");
     }
     if (r < 0) {
+        (void)box_child_reported(box, &fail);
         box->state = BOX_DEAD; /* no on_state: the caller gets the reason here */
         box_grade_of_failure(box, &fail, ret_fail);
         box_release(box, box_reap(box));
