@@ -113,6 +113,25 @@ int fd_write_all(int fd, const void *bytes, size_t size)
     return 0;
 }
 
+ssize_t fd_pread_all(int fd, void *bytes, size_t size, uint64_t offset)
+{
+    size_t have = 0;
+    while (have < size) {
+        ssize_t n = pread(fd, (char *)bytes + have, size - have, (off_t)(offset + have));
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return -errno;
+        }
+        if (n == 0) {
+            break;
+        }
+        have += (size_t)n;
+    }
+    return (ssize_t)have;
+}
+
 int fd_read_text_at(int dir_fd, const char *path, char *text, size_t size)
 {
     defer_close int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);

@@ -1,6 +1,8 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 /* Duplicates fd to the lowest free number >= 10 with close-on-exec, closes the old one.
  * Numbers below 10 stay free for what a child expects at 0, 1, 2. Returns the number or -errno. */
@@ -17,6 +19,10 @@ int fd_socketpair(int type, int ret_fds[2]);
 
 /* Writes all of it, also after short writes and EINTR; for blocking descriptors. 0 or -errno. */
 int fd_write_all(int fd, const void *bytes, size_t size);
+
+/* Reads up to size bytes at offset of a regular file, also after short reads and EINTR. Returns how many
+ * there were, fewer only at the end of the file, or -errno. */
+ssize_t fd_pread_all(int fd, void *bytes, size_t size, uint64_t offset);
 
 /* Reads a small file (of /proc, /sys) whole into text with a NUL behind it. Returns its length,
  * -E2BIG when it does not fit, or -errno. dir_fd as in openat(2). */

@@ -30,10 +30,18 @@
 
 #define LIMIT_IMAGES 4U             /* in a reply */
 #define LIMIT_IMAGES_BYTES 640000UL /* all of them, so that base64 and text stay under 900 kB */
+#define LIMIT_IMAGE_SIDE_MOST 8000U /* pixels: hosts refuse larger ones */
+#define LIMIT_IMAGE_SIDE 1568U      /* pixels: larger ones are made smaller by the hosts' models */
 
 /* --- files --- */
-#define LIMIT_PATH_BYTES 4096UL       /* PATH_MAX, path_resolution(7) */
-#define LIMIT_FILE_BYTES (64UL << 20) /* largest file that a tool reads or writes whole */
+#define LIMIT_PATH_BYTES 4096UL /* PATH_MAX, path_resolution(7) */
+#define LIMIT_FILE_BYTES                                                                           \
+    (64UL << 20) /* largest file that is written whole, or has its lines counted */
+#define LIMIT_SCAN_BYTES                                                                           \
+    (1UL << 30) /* how far a larger one is searched for a line: half a second */
+#define LIMIT_UTF16_BYTES (8UL << 20) /* largest UTF-16 file that is shown: it is decoded whole */
+#define LIMIT_TEXT_BYTES 16000UL /* of a file's text in one answer: a page that a model can take */
+#define LIMIT_BASE64_BYTES 480000UL /* of a file's bytes in one answer: 640 kB of base64 */
 
 /* --- defaults of flags --- */
 #define DEFAULT_MEMORY_BYTES (1UL << 30)

@@ -136,32 +136,44 @@ int content_base64_encode(const void *bytes, size_t size, struct buf *out)
     return 0;
 }
 
-static int base64_digit(char c)
+enum { NO_DIGIT = 64 };
+
+/* The alphabet, turned around. */
+static void make_digits(unsigned char digits[256])
 {
-    const char *found = c ? strchr(alphabet, c) : NULL;
-    return found ? (int)(found - alphabet) : -1;
+    memset(digits, NO_DIGIT, 256);
+    for (unsigned i = 0; i < NO_DIGIT; i++) {
+        digits[(unsigned char)alphabet[i]] = (unsigned char)i;
+    }
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
 /* bytes: room for three where four characters or fewer stand. */
 static int base64_decode(const char *text, size_t size, unsigned char *bytes, size_t *ret_size)
 {
+    unsigned char values[256];
     size_t count = 0;
     uint32_t group = 0;
     unsigned digits = 0;
     unsigned padding = 0;
+    make_digits(values);
     for (size_t i = 0; i < size; i++) {
-        if (strchr(" \t\r\n", text[i]) && text[i]) {
+        if (is_space(text[i])) {
             continue;
         }
         if (text[i] == '=' && digits >= 2 && digits + padding < 4) {
             padding++;
             continue;
         }
-        int digit = base64_digit(text[i]);
-        if (digit < 0 || padding > 0) {
+        unsigned digit = values[(unsigned char)text[i]];
+        if (digit == NO_DIGIT || padding > 0) {
             return -EINVAL;
         }
-        group = group << 6 | (uint32_t)digit;
+        group = group << 6 | digit;
         if (++digits == 4) {
             bytes[count++] = (unsigned char)(group >> 16);
             bytes[count++] = (unsigned char)(group >> 8);

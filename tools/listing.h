@@ -4,10 +4,11 @@
 struct buf;
 
 /* A folder as text: one entry a line, folders with a slash, files with their size, sorted by name,
- * bounded. Looks at names through dir_fd only and follows no link. dir_fd: taken.
- * 0 or -errno. */
-int listing_compose(int dir_fd, const char *path, struct buf *text);
+ * bounded; from entry number first (from 1) to last (0: as far as there is room). Looks at names
+ * through dir_fd only and follows no link. dir_fd: taken. 0 or -errno. */
+int listing_compose(int dir_fd, const char *path, long long first, long long last,
+                    struct buf *text);
 
-/* New: an object with the folder's names as keys, bounded; NULL when there is no memory or dir_fd is
+/* New: an object with the folder's names as keys, sorted, bounded; NULL when there is no memory or dir_fd is
  * no folder. dir_fd: taken. */
 json_t *listing_names(int dir_fd);

@@ -49,6 +49,16 @@ const char *path_error(const char *path, int error, char *out, size_t size)
             text = sentences[i].text;
         }
     }
-    (void)snprintf(out, size, "%.300s %s.", path, text);
+    int length = snprintf(out, size, "%.300s %s.", path, text);
+    path_make_printable(out, (size_t)length < size ? (size_t)length : size - 1);
     return out;
+}
+
+void path_make_printable(char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char)text[i] < ' ' || text[i] == '\177') {
+            text[i] = '?';
+        }
+    }
 }

@@ -2,56 +2,58 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/fd.h"
 #include "base/limits.h"
-#include "base/loop.h"
 #include "base/own.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "schema/near.h"
 #include "tools/content.h"
 #include "tools/listing.h"
+#include "tools/magic.h"
 #include "tools/path.h"
+#include "tools/read_text.h"
+#include "tools/thumbnail.h"
 #include "tools/tool.h"
+#include "tools/utf16.h"
 
 enum {
-    READ_A_TURN = 1 << 20,   /* then the loop serves the others */
-    READ_TEXT_BYTES = 24000, /* of text in one answer */
-    READ_BASE64_BYTES = 480000,
+    CLIMBS_MOST = 16,
+    NEIGHBOURS_SHOWN = 10,
+    BASE64_UNASKED_BYTES = 12000 /* 16,000 characters */
 };
 
 enum read_encoding { READ_AUTO, READ_TEXT, READ_BASE64 };
 
-/* One read, from the call to its answer: wait for the box, open, read in pieces, answer. */
+/* One read, from the call to its answer: wait for the box, open, see what it is, answer. */
 struct read_job {
     struct tools *tools;
     struct rpc_call *call;
     struct workspace_waiter waiter;
     char path[LIMIT_PATH_BYTES];
+    size_t missing;  /* of path: the beginning that does not exist */
+    unsigned climbs; /* how often that was shortened */
     enum read_encoding encoding;
-    bool has_start;
-    bool has_end;
-    bool has_bytes; /* offset or length */
-    long long start_line;
-    long long end_line;
-    uint64_t offset;
-    uint64_t length;
+    struct read_range range;
     int fd;
-    uint64_t file_size;
-    struct buf content;
-    struct loop_task task;
+    uint64_t size;
+    struct magic magic;
+    struct buf image; /* its bytes, where they fit into an answer */
+    struct read_text text;
 };
 
 static void read_job_free(struct read_job *job)
 {
-    loop_task_cancel(&job->task);
+    read_text_stop(&job->text);
     if (job->fd >= 0) {
         (void)close(job->fd);
     }
-    buf_done(&job->content);
+    buf_done(&job->image);
     free(job);
 }
 
@@ -63,268 +65,293 @@ static void read_job_fail(struct read_job *job, int error)
 }
 
 /* Answers with text, or with the failure of composing it. */
-static void read_job_end(struct read_job *job, int r, const struct buf *text)
+static void read_job_end(struct read_job *job, int r, const struct buf *text, bool is_error)
 {
     if (r < 0) {
-        read_job_fail(job, ENOMEM);
+        read_job_fail(job, -r);
         return;
     }
-    content_answer(job->call, buf_bytes(text), buf_size(text), false);
+    content_answer(job->call, buf_bytes(text), buf_size(text), is_error);
     read_job_free(job);
 }
 
-/* --- what it is --- */
+/* --- images --- */
 
-/* Text, for a reader: no NUL in its first part. */
-static bool looks_binary(const char *bytes, size_t size)
+/* "[plot.png: PNG image, 640x480, 18 kB]", and the image. note: what else is to be said, or "". */
+static void answer_image(struct read_job *job, const void *bytes, size_t size, const char *note)
 {
-    return memchr(bytes, '\0', size < 8192 ? size : 8192) != NULL;
-}
-
-/* --- answers --- */
-
-static void answer_image(struct read_job *job, const char *mime)
-{
-    char size[16];
-    char text[LIMIT_PATH_BYTES + 64];
-    (void)snprintf(text, sizeof text, "[%s: %s, %s]\n", job->path, mime,
-                   content_size(buf_size(&job->content), size));
-    json_t *content = json_array();
-    (void)json_array_append_new(content, content_text(text, strlen(text)));
-    (void)json_array_append_new(
-        content, content_image(buf_bytes(&job->content), buf_size(&job->content), mime));
+    char human[16];
+    uint32_t width = 0;
+    uint32_t height = 0;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    int r = buf_appendf(&text, "[%s: %s, ", job->path, job->magic.name);
+    if (r == 0 && magic_measure(buf_bytes(&job->image), buf_size(&job->image), &width, &height)) {
+        r = buf_appendf(&text, "%ux%u, ", width, height);
+    }
+    r = r ? r : buf_appendf(&text, "%s%s]\n", content_size(job->size, human), note);
+    json_t *content = r == 0 ? json_array() : NULL;
+    if (content &&
+        (json_array_append_new(content, content_text(buf_bytes(&text), buf_size(&text))) < 0 ||
+         json_array_append_new(content,
+                               content_image(bytes, size, content_image_type(bytes, size))) < 0)) {
+        json_decref(content);
+        content = NULL;
+    }
     rpc_call_result(job->call, content, NULL, false);
     read_job_free(job);
 }
 
-static void answer_base64(struct read_job *job)
+/* "[data.db is a binary file: SQLite database, 12 kB; …]" */
+static void answer_binary(struct read_job *job, const char *reason)
 {
-    OWNED(buf_done) struct buf text = BUF_EMPTY;
-    size_t size = buf_size(&job->content);
-    uint64_t offset = job->offset < size ? job->offset : size;
-    uint64_t left = size - offset;
-    uint64_t length = job->has_bytes && job->length < left ? job->length : left;
-    length = length < READ_BASE64_BYTES ? length : READ_BASE64_BYTES;
-    uint64_t end = offset + length;
-    int r = content_base64_encode(buf_bytes(&job->content) + offset, (size_t)length, &text);
-    if (r == 0 && length < size) {
-        r = buf_appendf(&text, "\n[bytes %llu-%llu of %zu", (unsigned long long)offset,
-                        (unsigned long long)end, size);
-        if (r == 0 && end < size) {
-            r = buf_appendf(&text, "; continue with offset=%llu", (unsigned long long)end);
-        }
-        r = r ? r : buf_append_text(&text, "]\n");
-    }
-    read_job_end(job, r, &text);
-}
-
-static void answer_binary(struct read_job *job)
-{
-    char size[16];
-    char text[LIMIT_PATH_BYTES + 160];
-    (void)snprintf(text, sizeof text,
-                   "[%s is a binary file, %s; read it with encoding=\"base64\", or with Python]\n",
-                   job->path, content_size(buf_size(&job->content), size));
-    content_answer(job->call, text, strlen(text), false);
-    read_job_free(job);
-}
-
-static size_t count_lines(const char *bytes, size_t size)
-{
-    size_t lines = 0;
-    for (const char *at = bytes; (at = memchr(at, '\n', size - (size_t)(at - bytes)));) {
-        lines++;
-        at++;
-        if (at == bytes + size) {
-            return lines;
-        }
-    }
-    return lines + (size > 0);
-}
-
-/* Byte where line number line (from 1) begins; size when there are fewer. */
-static size_t line_start(const char *bytes, size_t size, size_t line)
-{
-    size_t at = 0;
-    for (; line > 1 && at < size; line--) {
-        const char *newline = memchr(bytes + at, '\n', size - at);
-        at = newline ? (size_t)(newline - bytes) + 1 : size;
-    }
-    return at;
-}
-
-/* Cuts [*begin, *end) to what one answer takes, at a line's end where there is one. */
-static size_t cut_text(const char *bytes, size_t begin, size_t end)
-{
-    if (end - begin <= READ_TEXT_BYTES) {
-        return end;
-    }
-    end = begin + READ_TEXT_BYTES;
-    for (size_t at = end; at > begin + READ_TEXT_BYTES / 2; at--) {
-        if (bytes[at - 1] == '\n') {
-            return at;
-        }
-    }
-    while (end > begin && ((unsigned char)bytes[end] & 0xc0) == 0x80) {
-        end--;
-    }
-    return end;
-}
-
-static void answer_lines(struct read_job *job)
-{
-    const char *bytes = buf_bytes(&job->content);
-    size_t size = buf_size(&job->content);
-    size_t lines = count_lines(bytes, size);
     char human[16];
-    size_t first = 1;
-    if (job->has_start && job->start_line > 0) {
-        first = (size_t)job->start_line;
-    } else if (job->has_start && job->start_line < 0) {
-        size_t back = (size_t)-job->start_line;
-        first = back < lines ? lines - back + 1 : 1;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    const char *name = job->magic.name;
+    int r = buf_appendf(&text, "[%s is a binary file%s%s, %s; %s%sread it with Python%s]\n",
+                        job->path, name ? ": " : "", name ? name : "",
+                        content_size(job->size, human), reason ? reason : "", reason ? "; " : "",
+                        reason ? "" : ", or its bytes with encoding=\"base64\"");
+    read_job_end(job, r, &text, false);
+}
+
+/* Whether the bytes that are there make an image that a host can take. */
+static bool is_showable(const struct read_job *job, uint32_t side_limit)
+{
+    uint32_t width = 0;
+    uint32_t height = 0;
+    const char *bytes = buf_bytes(&job->image);
+    size_t size = buf_size(&job->image);
+    return job->magic.kind == MAGIC_IMAGE && size == job->size && content_image_type(bytes, size) &&
+           magic_is_whole(bytes, size) && magic_measure(bytes, size, &width, &height) &&
+           width > 0 && height > 0 && width <= side_limit && height <= side_limit;
+}
+
+static void read_job_shrunk(void *arg, enum thumbnail_outcome outcome, const void *bytes,
+                            size_t size, const char *reason)
+{
+    struct read_job *job = arg;
+    char note[256] = "";
+    uint32_t width = 0;
+    uint32_t height = 0;
+    if (outcome == THUMBNAIL_MADE) {
+        if (magic_measure(bytes, size, &width, &height)) {
+            (void)snprintf(note, sizeof note, "; shown as %ux%u", width, height);
+        }
+        answer_image(job, bytes, size, note);
+    } else if (outcome == THUMBNAIL_NO_TOOL && is_showable(job, LIMIT_IMAGE_SIDE_MOST)) {
+        (void)snprintf(note, sizeof note, "; shown as it is: %s", reason);
+        answer_image(job, buf_bytes(&job->image), buf_size(&job->image), note);
+    } else {
+        answer_binary(job, reason);
     }
-    size_t last = job->has_end && job->end_line >= 0 && (size_t)job->end_line < lines
-                      ? (size_t)job->end_line
-                      : lines;
-    if (size > 0 && (first > lines || last < first)) {
-        content_refuse(job->call, "%.300s has %zu lines; there are no lines %zu to %zu.", job->path,
-                       lines, first, last);
-        read_job_free(job);
+}
+
+/* One that fits is shown as it is, any other made smaller. The beginning of a larger one is read too,
+ * because it holds the width and height. */
+static void read_image(struct read_job *job)
+{
+    char *space = NULL;
+    size_t wanted = job->size < LIMIT_IMAGES_BYTES ? (size_t)job->size : LIMIT_IMAGES_BYTES;
+    int r = buf_reserve(&job->image, wanted, &space);
+    ssize_t have = r < 0 ? r : fd_pread_all(job->fd, space, wanted, 0);
+    if (have < 0) {
+        read_job_fail(job, (int)-have);
         return;
     }
-    size_t begin = line_start(bytes, size, first);
-    size_t end = cut_text(bytes, begin, line_start(bytes, size, last + 1));
+    buf_commit(&job->image, (size_t)have);
+    if (is_showable(job, LIMIT_IMAGE_SIDE)) {
+        answer_image(job, buf_bytes(&job->image), buf_size(&job->image), "");
+    } else {
+        thumbnail_make(job->tools, job->path, read_job_shrunk, job);
+    }
+}
+
+/* --- bytes and text --- */
+
+static void answer_base64(struct read_job *job)
+{
+    OWNED(buf_done) struct buf bytes = BUF_EMPTY;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    int r = buf_append(&text, bytes + begin, end - begin);
-    size_t shown = count_lines(bytes + begin, end - begin);
-    bool whole_line = end == size || (end > begin && bytes[end - 1] == '\n');
-    if (r == 0 && (begin > 0 || end < size)) {
-        r = buf_appendf(&text, "%s[lines %zu-%zu of %zu, %s", whole_line && end != size ? "" : "\n",
-                        first, first + shown - (shown > 0), lines, content_size(size, human));
-        if (r == 0 && end < size && whole_line) {
-            r = buf_appendf(&text, "; continue with start_line=%zu", first + shown);
-        } else if (r == 0 && end < size) {
-            r = buf_appendf(&text, "; the line goes on: continue with offset=%zu", end);
+    char *space = NULL;
+    uint64_t begin = job->range.offset < job->size ? job->range.offset : job->size;
+    uint64_t length = job->range.length == UINT64_MAX          ? BASE64_UNASKED_BYTES
+                      : job->range.length < LIMIT_BASE64_BYTES ? job->range.length
+                                                               : LIMIT_BASE64_BYTES;
+    int r = buf_reserve(&bytes, (size_t)length, &space);
+    ssize_t have = r < 0 ? r : fd_pread_all(job->fd, space, (size_t)length, begin);
+    r = have < 0 ? (int)have : content_base64_encode(space, (size_t)have, &text);
+    uint64_t end = begin + (uint64_t)(have < 0 ? 0 : have);
+    if (r == 0 && (begin > 0 || end < job->size)) {
+        r = buf_appendf(&text, "\n[bytes %llu-%llu of %llu", (unsigned long long)begin,
+                        (unsigned long long)end, (unsigned long long)job->size);
+        if (r == 0 && end < job->size) {
+            r = buf_appendf(&text, "; continue with offset=%llu, length up to %lu",
+                            (unsigned long long)end, LIMIT_BASE64_BYTES);
         }
         r = r ? r : buf_append_text(&text, "]\n");
     }
-    read_job_end(job, r, &text);
+    read_job_end(job, r, &text, false);
 }
 
-/* Text by offset and length, in bytes. */
-static void answer_bytes(struct read_job *job)
+static void read_job_text(void *arg, int error, const struct buf *text, bool is_error)
 {
-    const char *bytes = buf_bytes(&job->content);
-    size_t size = buf_size(&job->content);
-    size_t begin = job->offset < size ? (size_t)job->offset : size;
-    size_t end = job->length < size - begin ? begin + (size_t)job->length : size;
-    end = cut_text(bytes, begin, end);
+    read_job_end(arg, -error, text, is_error);
+}
+
+static void read_text(struct read_job *job)
+{
+    read_text_start(&job->text, job->tools->loop, job->fd, &job->range, read_job_text, job);
+}
+
+/* Reads the file, and goes on with a nameless one that holds the same as UTF-8. */
+static int decode_utf16(struct read_job *job)
+{
+    OWNED(buf_done) struct buf raw = BUF_EMPTY;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    int r = buf_append(&text, bytes + begin, end - begin);
-    r = r ? r : buf_appendf(&text, "\n[bytes %zu-%zu of %zu", begin, end, size);
-    if (r == 0 && end < size) {
-        r = buf_appendf(&text, "; continue with offset=%zu", end);
+    char *space = NULL;
+    int r = buf_reserve(&raw, (size_t)job->size, &space);
+    if (r < 0) {
+        return r;
     }
-    r = r ? r : buf_append_text(&text, "]\n");
-    read_job_end(job, r, &text);
+    ssize_t have = fd_pread_all(job->fd, space, (size_t)job->size, 0);
+    if (have < 0) {
+        return (int)have;
+    }
+    r = utf16_decode(space, (size_t)have, &text);
+    defer_close int fd = r < 0 ? -1 : memfd_create("utf16", MFD_CLOEXEC);
+    if (fd < 0) {
+        return r < 0 ? r : -errno;
+    }
+    r = fd_write_all(fd, buf_bytes(&text), buf_size(&text));
+    if (r == 0) {
+        int old = job->fd;
+        job->fd = take_fd(&fd);
+        fd = old;
+    }
+    return r;
 }
 
-static void read_job_answer(struct read_job *job)
+static void read_regular(struct read_job *job)
 {
-    const char *bytes = buf_bytes(&job->content);
-    size_t size = buf_size(&job->content);
-    const char *mime = job->encoding == READ_AUTO ? content_image_type(bytes, size) : NULL;
+    char head[MAGIC_BYTES];
+    ssize_t have = fd_pread_all(job->fd, head, sizeof head, 0);
+    if (have < 0) {
+        read_job_fail(job, (int)-have);
+        return;
+    }
+    job->magic = magic_of(head, (size_t)have);
+    enum magic_kind kind = job->encoding == READ_TEXT ? MAGIC_TEXT : job->magic.kind;
     if (job->encoding == READ_BASE64) {
         answer_base64(job);
-    } else if (mime && size <= LIMIT_IMAGES_BYTES) {
-        answer_image(job, mime);
-    } else if (size == 0) {
+    } else if (have == 0) {
         static const char empty[] = "[the file is empty]\n";
         content_answer(job->call, empty, sizeof empty - 1, false);
         read_job_free(job);
-    } else if (job->encoding == READ_AUTO && looks_binary(bytes, size)) {
-        answer_binary(job);
-    } else if (job->has_bytes) {
-        answer_bytes(job);
+    } else if (kind == MAGIC_IMAGE || kind == MAGIC_PICTURE) {
+        read_image(job);
+    } else if (kind == MAGIC_BINARY || (kind == MAGIC_UTF16 && job->size > LIMIT_UTF16_BYTES)) {
+        answer_binary(job, NULL);
     } else {
-        answer_lines(job);
+        int r = kind == MAGIC_UTF16 ? decode_utf16(job) : 0;
+        if (r < 0) {
+            read_job_fail(job, -r);
+        } else {
+            read_text(job);
+        }
     }
 }
 
-/* --- reading --- */
+/* --- names --- */
 
-static void read_job_step(void *arg)
+static void read_job_look_up(struct read_job *job);
+
+/* Of a path, in a sentence. */
+static int shown(size_t size)
 {
-    struct read_job *job = arg;
-    size_t left = READ_A_TURN;
-    while (left > 0) {
-        char *space = NULL;
-        size_t have = buf_size(&job->content);
-        size_t part = left < 65536 ? left : 65536;
-        if (have >= LIMIT_FILE_BYTES || buf_reserve(&job->content, part, &space) < 0) {
-            break;
-        }
-        ssize_t size = pread(job->fd, space, part, (off_t)have);
-        if (size < 0 && errno == EINTR) {
-            continue;
-        }
-        if (size < 0) {
-            read_job_fail(job, errno);
-            return;
-        }
-        if (size == 0) {
-            read_job_answer(job);
-            return;
-        }
-        buf_commit(&job->content, (size_t)size);
-        left -= (size_t)size;
-    }
-    if (left > 0) {
-        content_refuse(job->call, "%.300s is larger than %lu MiB; read it with Python, in parts.",
-                       job->path, LIMIT_FILE_BYTES >> 20);
-        read_job_free(job);
-        return;
-    }
-    loop_task_queue(job->tools->loop, &job->task, read_job_step, job);
+    return size < 300 ? (int)size : 300;
 }
 
-/* Nothing has that name: says which of its neighbours may be meant. */
+/* "data/sales.csv not found. In data: 2023.csv, 2024.csv" or the name that may be meant. */
+static int describe_neighbours(const struct read_job *job, const char *name, size_t parent_size,
+                               const json_t *names, struct buf *text)
+{
+    bool is_folder = job->path[job->missing] == '/';
+    const char *near = near_key(names, name);
+    int r = buf_appendf(text, "%.300s not found", job->path);
+    if (r == 0 && is_folder) {
+        r = buf_appendf(text, ": there is no folder %.*s", shown(job->missing), job->path);
+    }
+    if (r == 0 && near) {
+        return buf_appendf(text, ". Did you mean %.*s%s?", shown(parent_size), job->path, near);
+    }
+    unsigned count = 0;
+    const char *key = NULL;
+    json_t *value = NULL;
+    if (r == 0 && json_object_size(names) > 0) {
+        r = buf_appendf(text,
+                        ". In %.*s:", parent_size ? shown(parent_size - (parent_size > 1)) : 5,
+                        parent_size ? job->path : "/work");
+    }
+    json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
+        if (r == 0 && count < NEIGHBOURS_SHOWN) {
+            r = buf_appendf(text, "%s %.100s", count ? "," : "", key);
+        }
+        count++;
+    }
+    if (r == 0 && count > NEIGHBOURS_SHOWN) {
+        r = buf_appendf(text, " and %u more", count - NEIGHBOURS_SHOWN);
+    }
+    return r ? r : buf_append_text(text, count ? "" : ".");
+}
+
 static void read_job_parent_opened(void *arg, int error, int fd, const struct box_file *file)
 {
     struct read_job *job = arg;
     (void)file;
-    const char *slash = strrchr(job->path, '/');
+    size_t end = job->missing;
+    const char *slash = memrchr(job->path, '/', end);
+    size_t parent_size = slash ? (size_t)(slash - job->path) + 1 : 0;
+    if (error == ENOENT && parent_size > 1 && job->climbs++ < CLIMBS_MOST) {
+        job->missing = parent_size - 1;
+        read_job_look_up(job);
+        return;
+    }
     json_auto_t *names = error ? NULL : listing_names(fd);
-    const char *near = names ? near_key(names, slash ? slash + 1 : job->path) : NULL;
-    if (!near) {
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    char name[LIMIT_PATH_BYTES];
+    (void)snprintf(name, sizeof name, "%.*s", (int)(end - parent_size), job->path + parent_size);
+    if (!names || describe_neighbours(job, name, parent_size, names, &text) < 0) {
         read_job_fail(job, ENOENT);
         return;
     }
-    content_refuse(job->call, "%.300s not found. Did you mean %.*s%.300s?", job->path,
-                   slash ? (int)(slash + 1 - job->path) : 0, job->path, near);
-    read_job_free(job);
+    path_make_printable(text.data + text.start, buf_size(&text));
+    read_job_end(job, 0, &text, true);
 }
 
-static void read_job_not_found(struct read_job *job)
+/* Opens the folder in which path[0 … missing) should be. */
+static void read_job_look_up(struct read_job *job)
 {
     char parent[LIMIT_PATH_BYTES];
     struct box *box = workspace_box(job->tools->workspace);
-    (void)snprintf(parent, sizeof parent, "%s", job->path);
-    char *slash = strrchr(parent, '/');
-    if (slash) {
-        slash[slash == parent ? 1 : 0] = '\0';
-    }
-    if (!box || box_file_open(box, slash ? parent : ".", read_job_parent_opened, job) < 0) {
+    const char *slash = memrchr(job->path, '/', job->missing);
+    size_t size = slash == job->path ? 1 : slash ? (size_t)(slash - job->path) : 0;
+    (void)snprintf(parent, sizeof parent, "%.*s", size ? (int)size : 1, size ? job->path : ".");
+    if (!box || box_file_open(box, parent, read_job_parent_opened, job) < 0) {
         read_job_fail(job, ENOENT);
     }
 }
+
+/* --- the way to the file --- */
 
 static void read_job_opened(void *arg, int error, int fd, const struct box_file *file)
 {
     struct read_job *job = arg;
     if (error == ENOENT) {
-        read_job_not_found(job);
+        job->missing = strlen(job->path);
+        while (job->missing > 1 && job->path[job->missing - 1] == '/') {
+            job->path[--job->missing] = '\0';
+        }
+        read_job_look_up(job);
         return;
     }
     if (error) {
@@ -332,27 +359,15 @@ static void read_job_opened(void *arg, int error, int fd, const struct box_file 
         return;
     }
     job->fd = fd;
-    job->file_size = file->size_bytes;
+    job->size = file->size_bytes;
     if (S_ISDIR(file->mode)) {
         OWNED(buf_done) struct buf text = BUF_EMPTY;
-        int r = listing_compose(take_fd(&job->fd), job->path, &text);
-        if (r < 0) {
-            read_job_fail(job, -r);
-            return;
-        }
-        content_answer(job->call, buf_bytes(&text), buf_size(&text), false);
-        read_job_free(job);
+        int r = listing_compose(take_fd(&job->fd), job->path, job->range.start_line,
+                                job->range.end_line, &text);
+        read_job_end(job, r, &text, false);
         return;
     }
-    if (file->size_bytes > LIMIT_FILE_BYTES) {
-        char size[16];
-        content_refuse(job->call,
-                       "%.300s is %s, larger than %lu MiB; read it with Python, in parts.",
-                       job->path, content_size(file->size_bytes, size), LIMIT_FILE_BYTES >> 20);
-        read_job_free(job);
-        return;
-    }
-    read_job_step(job);
+    read_regular(job);
 }
 
 static void read_job_begin(void *arg, struct box *box, const struct fail *why)
@@ -377,11 +392,17 @@ static uint64_t take_count(const json_t *arguments, const char *name, uint64_t o
                : otherwise;
 }
 
+/* No file has as many lines as the bound, and sums of two such numbers do not overflow. */
+static long long take_line(const json_t *arguments, const char *name)
+{
+    static const long long most = 1LL << 60;
+    long long line = json_integer_value(json_object_get(arguments, name));
+    return line > most ? most : line < -most ? -most : line;
+}
+
 void read_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
 {
     const char *encoding = json_string_value(json_object_get(arguments, "encoding"));
-    const json_t *start = json_object_get(arguments, "start_line");
-    const json_t *end = json_object_get(arguments, "end_line");
     struct read_job *job = calloc(1, sizeof *job);
     if (!job) {
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
@@ -393,13 +414,14 @@ void read_file_call(struct tools *tools, struct rpc_call *call, const json_t *ar
     job->encoding = !encoding || strcmp(encoding, "auto") == 0 ? READ_AUTO
                     : strcmp(encoding, "base64") == 0          ? READ_BASE64
                                                                : READ_TEXT;
-    job->has_start = start != NULL;
-    job->has_end = end != NULL;
-    job->start_line = json_integer_value(start);
-    job->end_line = json_integer_value(end);
-    job->has_bytes = json_object_get(arguments, "offset") || json_object_get(arguments, "length");
-    job->offset = take_count(arguments, "offset", 0);
-    job->length = take_count(arguments, "length", UINT64_MAX);
+    job->range = (struct read_range){
+        .path = job->path,
+        .has_bytes = json_object_get(arguments, "offset") || json_object_get(arguments, "length"),
+        .start_line = take_line(arguments, "start_line"),
+        .end_line = take_line(arguments, "end_line"),
+        .offset = take_count(arguments, "offset", 0),
+        .length = take_count(arguments, "length", UINT64_MAX),
+    };
     const char *trouble = path_take(json_object_get(arguments, "path"), job->path);
     if (trouble) {
         content_refuse(call, "%s", trouble);

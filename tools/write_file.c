@@ -11,6 +11,7 @@
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "tools/content.h"
+#include "tools/lines.h"
 #include "tools/path.h"
 #include "tools/tool.h"
 
@@ -29,6 +30,7 @@ struct write_job {
     int fd;
     uint32_t token;
     bool existed;
+    uint64_t before; /* size of the file that is appended to */
     struct loop_task task;
 };
 
@@ -42,10 +44,23 @@ static void write_job_free(struct write_job *job)
     free(job);
 }
 
+/* A piece that does not fit is taken back whole, unless somebody else has appended meanwhile. */
+static void take_back_append(const struct write_job *job)
+{
+    struct stat st;
+    if (job->done > 0 && fstat(job->fd, &st) == 0 && st.st_size >= 0 &&
+        (uint64_t)st.st_size == job->before + job->done) {
+        (void)ftruncate(job->fd, (off_t)job->before);
+    }
+}
+
 static void write_job_fail(struct write_job *job, int error)
 {
     char text[512];
     struct box *box = workspace_box(job->tools->workspace);
+    if (job->fd >= 0 && job->mode == BOX_WRITE_APPEND) {
+        take_back_append(job);
+    }
     if (job->token && error != ECONNRESET && box) {
         box_file_abort(box, job->token);
     }
@@ -53,26 +68,24 @@ static void write_job_fail(struct write_job *job, int error)
     write_job_free(job);
 }
 
-static unsigned long count_lines(const struct write_job *job)
-{
-    unsigned long lines = 0;
-    for (size_t i = 0; i < job->size; i++) {
-        lines += job->bytes[i] == '\n';
-    }
-    return lines + (job->size > 0 && job->bytes[job->size - 1] != '\n');
-}
-
 static void write_job_succeed(struct write_job *job)
 {
     char size[16];
-    char text[LIMIT_PATH_BYTES + 128];
+    char total[16];
+    char now[40] = "";
+    char text[LIMIT_PATH_BYTES + 160];
     const char *verb = job->mode == BOX_WRITE_APPEND && job->existed ? "appended to"
                        : job->existed                                ? "overwrote"
                                                                      : "created";
-    unsigned long lines = count_lines(job);
-    int length = snprintf(text, sizeof text, "%s %s (%lu line%s, %s)\n", verb, job->path, lines,
-                          lines == 1 ? "" : "s", content_size(job->size, size));
-    content_answer(job->call, text, length > 0 ? (size_t)length : 0, false);
+    if (job->mode == BOX_WRITE_APPEND && job->existed) {
+        (void)snprintf(now, sizeof now, "; now %s", content_size(job->before + job->size, total));
+    }
+    size_t lines = lines_count(job->bytes, job->size);
+    int length = snprintf(text, sizeof text, "%s %s (%zu line%s, %s%s)", verb, job->path, lines,
+                          lines == 1 ? "" : "s", content_size(job->size, size), now);
+    path_make_printable(text, length > 0 ? (size_t)length : 0);
+    text[length++] = '\n';
+    content_answer(job->call, text, (size_t)length, false);
     write_job_free(job);
 }
 
@@ -131,6 +144,12 @@ static void write_job_opened(void *arg, int error, int fd, const struct box_file
     job->fd = fd;
     job->token = file->token;
     job->existed = file->existed;
+    job->before = job->mode == BOX_WRITE_APPEND ? file->size_bytes : 0;
+    /* RLIMIT_FSIZE holds for what runs in the box; this process writes for it. */
+    if (job->before + job->size > job->tools->config.spec->limits.disk_bytes) {
+        write_job_fail(job, EFBIG);
+        return;
+    }
     write_job_step(job);
 }
 

@@ -1,0 +1,56 @@
+"""One image, made small enough for an answer; run as a cell in an interpreter of its own by read_file.
+
+The path comes on stdin; a PNG or JPEG goes to stdout, or a reason to stderr. It takes Pillow, if the
+user's interpreter has it.
+"""
+import io
+import os
+import sys
+
+LONG_SIDE = 1568  # pixels
+BYTES_MAX = 640000
+PIXELS_MAX = 60000000  # decoded at once: 240 MB of four-byte pixels
+SIDES = (LONG_SIDE, 1100, 768, 512)
+NO_PILLOW = 3  # exit status
+
+
+def shrink(path):
+    from PIL import Image, ImageOps
+
+    Image.MAX_IMAGE_PIXELS = None  # our own bound is below
+    with Image.open(path) as image:
+        image.draft(None, (LONG_SIDE, LONG_SIDE))  # a JPEG is decoded at a fraction of its size
+        if image.width * image.height > PIXELS_MAX:
+            raise ValueError("it has %d x %d pixels" % image.size)
+        kinds = ("JPEG",) if image.format == "JPEG" else ("PNG", "JPEG")
+        image = ImageOps.exif_transpose(image)
+        image.thumbnail((LONG_SIDE, LONG_SIDE))
+    if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
+        image = image.convert("L" if image.mode[0] in "IF" else "RGB")
+    for side in SIDES:
+        image.thumbnail((side, side))
+        for kind in kinds:
+            file = io.BytesIO()
+            (image.convert("RGB") if kind == "JPEG" else image).save(file, kind)
+            if file.tell() <= BYTES_MAX:
+                return file.getvalue()
+    raise ValueError("it does not become small enough")
+
+
+def main():
+    try:
+        data = memoryview(shrink(sys.stdin.read()))
+    except ImportError:
+        sys.exit(NO_PILLOW)
+    except MemoryError:
+        reason = "there is not enough memory to make it smaller"
+    except Exception as error:
+        reason = "it is no image that can be shown: %s" % error
+    else:
+        while data:
+            data = data[os.write(1, data) :]
+        return
+    sys.stderr.write(reason)
+
+
+main()

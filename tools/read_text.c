@@ -1,0 +1,361 @@
+/* Lines are found by looking through the file in pieces, some of them a turn of the loop:
+ *
+ *   count     all line ends, where the file is not too large; then every number of the range is one
+ *             from the front
+ *   begin     where the first line begins: from the front, or in a file that is not counted also from
+ *             the back
+ *   end       where the last line ends, in a file that is not counted and from the back; else it is
+ *             seen in the part itself
+ *
+ * The file may grow, shrink or change meanwhile: each piece is what it is when it is read, and nothing
+ * is read twice to be trusted the second time. */
+#include "tools/read_text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/own.h"
+#include "rpc/text.h"
+#include "tools/content.h"
+#include "tools/lines.h"
+
+enum { PIECE = 65536, PIECES_A_TURN = 16 };
+
+static void end_with(struct read_text *reading, int r, const struct buf *text, bool is_error)
+{
+    read_text_stop(reading);
+    reading->fn(reading->arg, -r, r < 0 ? NULL : text, is_error);
+}
+
+static void refuse(struct read_text *reading, const char *sentence)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    int r = buf_appendf(&text, "%.300s %s", reading->range.path, sentence);
+    end_with(reading, r, &text, true);
+}
+
+/* --- the answer --- */
+
+/* Bytes that are not UTF-8 come out as replacement characters: the reader is told that they are. */
+static bool is_utf8(const struct buf *text)
+{
+    json_auto_t *checked = json_stringn(buf_bytes(text), buf_size(text));
+    return checked || buf_size(text) == 0;
+}
+
+static int append_encoding(const struct buf *shown, struct buf *text)
+{
+    return is_utf8(shown) ? 0
+                          : buf_append_text(text,
+                                            "; not UTF-8, perhaps Latin-1: bytes that do not "
+                                            "fit are shown as \xEF\xBF\xBD");
+}
+
+/* Reads [begin, begin + size) as far as it is there. */
+static int read_part(const struct read_text *reading, uint64_t begin, size_t size, struct buf *out)
+{
+    char *space = NULL;
+    int r = buf_reserve(out, size, &space);
+    if (r < 0) {
+        return r;
+    }
+    ssize_t have = fd_pread_all(reading->fd, space, size, begin);
+    if (have < 0) {
+        return (int)have;
+    }
+    buf_commit(out, (size_t)have);
+    return 0;
+}
+
+static size_t least(uint64_t a, size_t b)
+{
+    return a < b ? (size_t)a : b;
+}
+
+/* "[lines 3-7 of 90, 4.1 kB; continue with start_line=8]" below what is shown. */
+static int append_place(const struct read_text *reading, const struct buf *shown, struct buf *text)
+{
+    char human[16];
+    size_t size = buf_size(shown);
+    bool more = reading->begin + size < reading->size;
+    bool whole_line = size > 0 && buf_bytes(shown)[size - 1] == '\n';
+    long long first = reading->range.start_line;
+    size_t count = lines_count(buf_bytes(shown), size);
+    long long next = first + (long long)count;
+    int r = whole_line ? 0 : buf_append_text(text, "\n");
+    /* Numbers from the end are not joined by a dash: "-20--11" is not read well. */
+    r = r ? r
+          : buf_appendf(text, first < 0 ? "[lines %lld to %lld" : "[lines %lld-%lld", first,
+                        next - 1);
+    if (r == 0 && reading->lines) {
+        r = buf_appendf(text, " of %llu", (unsigned long long)reading->lines);
+    }
+    r = r ? r : buf_appendf(text, ", %s", content_size(reading->size, human));
+    if (r == 0 && more && whole_line) {
+        r = buf_appendf(text, "; continue with start_line=%lld", next);
+    } else if (r == 0 && more) {
+        unsigned long long end = reading->begin + size;
+        r = buf_appendf(text, "; the line goes on: continue with offset=%llu", end);
+    }
+    r = r ? r : append_encoding(shown, text);
+    return r ? r : buf_append_text(text, "]\n");
+}
+
+static void say_missing_lines(struct read_text *reading)
+{
+    char sentence[160];
+    const struct read_range *range = &reading->range;
+    if (reading->lines && range->start_line > (long long)reading->lines) {
+        (void)snprintf(sentence, sizeof sentence, "has %llu line%s; there is no line %lld.",
+                       (unsigned long long)reading->lines, reading->lines == 1 ? "" : "s",
+                       range->start_line);
+    } else {
+        (void)snprintf(sentence, sizeof sentence, "has no lines from %lld to %lld.",
+                       range->start_line, range->end_line ? range->end_line : -1);
+    }
+    refuse(reading, sentence);
+}
+
+/* begin is known, and end where it was counted from the back. */
+static void answer_lines(struct read_text *reading)
+{
+    OWNED(buf_done) struct buf shown = BUF_EMPTY;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    const struct read_range *range = &reading->range;
+    if (reading->begin >= reading->end) {
+        say_missing_lines(reading);
+        return;
+    }
+    size_t room = least(reading->end - reading->begin, LIMIT_TEXT_BYTES + 1);
+    int r = read_part(reading, reading->begin, room, &shown);
+    if (r < 0) {
+        end_with(reading, r, NULL, false);
+        return;
+    }
+    size_t size = buf_size(&shown);
+    if (range->end_line > 0) {
+        size_t skip = (size_t)(range->end_line - range->start_line) + 1;
+        size = lines_forward(buf_bytes(&shown), size, &skip);
+    }
+    size = lines_cut(buf_bytes(&shown), size, LIMIT_TEXT_BYTES);
+    shown.end = shown.start + size;
+    r = buf_append(&text, buf_bytes(&shown), size);
+    if (r == 0 && (size < reading->size || !is_utf8(&shown))) {
+        r = append_place(reading, &shown, &text);
+    }
+    end_with(reading, r, &text, false);
+}
+
+static void answer_bytes(struct read_text *reading)
+{
+    OWNED(buf_done) struct buf shown = BUF_EMPTY;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    const struct read_range *range = &reading->range;
+    uint64_t begin = range->offset < reading->size ? range->offset : reading->size;
+    size_t room = least(reading->size - begin, LIMIT_TEXT_BYTES + 4);
+    int r = read_part(reading, begin, least(range->length, room), &shown);
+    if (r == 0) {
+        size_t size = lines_cut(buf_bytes(&shown), buf_size(&shown), LIMIT_TEXT_BYTES);
+        shown.end = shown.start + size;
+        r = buf_append(&text, buf_bytes(&shown), size);
+        unsigned long long end = begin + size;
+        r = r ? r
+              : buf_appendf(&text, "\n[bytes %llu-%llu of %llu", (unsigned long long)begin, end,
+                            (unsigned long long)reading->size);
+        if (r == 0 && end < reading->size) {
+            r = buf_appendf(&text, "; continue with offset=%llu", end);
+        }
+        r = r ? r : append_encoding(&shown, &text);
+        r = r ? r : buf_append_text(&text, "]\n");
+    }
+    end_with(reading, r, &text, false);
+}
+
+/* --- the search --- */
+
+static bool is_too_far(struct read_text *reading, uint64_t passed)
+{
+    char sentence[160];
+    if (passed < LIMIT_SCAN_BYTES) {
+        return false;
+    }
+    (void)snprintf(sentence, sizeof sentence,
+                   "is too large, %llu bytes: the lines asked for are more than %lu MiB away; use "
+                   "offset and length.",
+                   (unsigned long long)reading->size, LIMIT_SCAN_BYTES >> 20);
+    refuse(reading, sentence);
+    return true;
+}
+
+/* Looks at one piece: passes over line ends, counts them where count is not NULL. Returns 1 at the
+ * end of the search, where at is behind the last line end that was to be passed, or at the file's end;
+ * else 0 or -errno. */
+static int forward_piece(struct read_text *reading, uint64_t *count)
+{
+    char piece[PIECE];
+    ssize_t size = fd_pread_all(reading->fd, piece, sizeof piece, reading->at);
+    if (size <= 0) {
+        return size < 0 ? (int)size : 1;
+    }
+    if (count) {
+        *count += reading->at + (uint64_t)size >= reading->size ? lines_count(piece, (size_t)size)
+                                                                : lines_ends(piece, (size_t)size);
+        reading->at += (uint64_t)size;
+        return 0;
+    }
+    reading->at += lines_forward(piece, (size_t)size, &reading->skip);
+    return reading->skip == 0;
+}
+
+/* The same with the piece before at. */
+static int backward_piece(struct read_text *reading)
+{
+    char piece[PIECE];
+    size_t size = least(reading->at, sizeof piece);
+    ssize_t have = fd_pread_all(reading->fd, piece, size, reading->at - size);
+    if (have < 0) {
+        return (int)have;
+    }
+    if (reading->at == reading->size && have > 0 && piece[have - 1] == '\n') {
+        reading->skip++; /* the end of the last line begins no other */
+    }
+    size_t index = lines_backward(piece, (size_t)have, &reading->skip);
+    reading->at -= size - (reading->skip == 0 ? index : 0);
+    return reading->skip == 0 || reading->at == 0;
+}
+
+static void find_end(void *arg);
+
+static void seek_end(struct read_text *reading)
+{
+    if (reading->range.end_line < 0) {
+        reading->at = reading->end;
+        reading->skip = (size_t)-reading->range.end_line - 1;
+        if (reading->skip > 0) {
+            find_end(reading);
+            return;
+        }
+    }
+    answer_lines(reading);
+}
+
+static void find_end(void *arg)
+{
+    struct read_text *reading = arg;
+    int r = 0;
+    for (unsigned i = 0; i < PIECES_A_TURN && r == 0; i++) {
+        r = backward_piece(reading);
+    }
+    if (r < 0) {
+        end_with(reading, r, NULL, false);
+    } else if (r > 0) {
+        reading->end = reading->at;
+        answer_lines(reading);
+    } else if (!is_too_far(reading, reading->size - reading->at)) {
+        loop_task_queue(reading->loop, &reading->task, find_end, reading);
+    }
+}
+
+static void find_begin(void *arg)
+{
+    struct read_text *reading = arg;
+    bool back = reading->range.start_line < 0;
+    int r = 0;
+    for (unsigned i = 0; i < PIECES_A_TURN && r == 0; i++) {
+        r = back ? backward_piece(reading) : forward_piece(reading, NULL);
+    }
+    if (r < 0) {
+        end_with(reading, r, NULL, false);
+    } else if (r > 0) {
+        reading->begin = reading->at;
+        if (back && reading->skip > 0) {
+            reading->range.start_line = 1; /* there are fewer lines */
+        }
+        seek_end(reading);
+    } else if (!is_too_far(reading, back ? reading->size - reading->at : reading->at)) {
+        loop_task_queue(reading->loop, &reading->task, find_begin, reading);
+    }
+}
+
+static void seek_begin(struct read_text *reading)
+{
+    const struct read_range *range = &reading->range;
+    bool back = range->start_line < 0;
+    if (back && range->end_line > 0) {
+        refuse(reading, "is too large to count its lines: let end_line count from the end too.");
+        return;
+    }
+    reading->at = back ? reading->size : 0;
+    reading->skip = back ? (size_t)-range->start_line : (size_t)range->start_line - 1;
+    find_begin(reading);
+}
+
+/* Turns numbers from the end into numbers from the front. */
+static void lines_counted(struct read_text *reading)
+{
+    struct read_range *range = &reading->range;
+    long long lines = (long long)reading->lines;
+    struct read_range asked = *range;
+    if (range->start_line < 0) {
+        range->start_line = lines + range->start_line >= 0 ? lines + range->start_line + 1 : 1;
+    }
+    if (range->end_line < 0) {
+        range->end_line += lines + 1;
+    }
+    if (range->start_line > lines || (asked.end_line && range->end_line < range->start_line)) {
+        range->end_line = asked.end_line;
+        say_missing_lines(reading);
+        return;
+    }
+    seek_begin(reading);
+}
+
+static void count_lines(void *arg)
+{
+    struct read_text *reading = arg;
+    int r = 0;
+    for (unsigned i = 0; i < PIECES_A_TURN && r == 0; i++) {
+        r = forward_piece(reading, &reading->lines);
+    }
+    if (r < 0) {
+        end_with(reading, r, NULL, false);
+    } else if (r > 0) {
+        lines_counted(reading);
+    } else {
+        loop_task_queue(reading->loop, &reading->task, count_lines, reading);
+    }
+}
+
+void read_text_start(struct read_text *reading, struct loop *loop, int fd,
+                     const struct read_range *range, read_text_fn fn, void *arg)
+{
+    struct stat st;
+    *reading = (struct read_text){.loop = loop, .fn = fn, .arg = arg, .fd = fd, .range = *range};
+    if (fstat(fd, &st) < 0) {
+        end_with(reading, -errno, NULL, false);
+        return;
+    }
+    reading->size = reading->end = (uint64_t)st.st_size;
+    if (range->has_bytes) {
+        answer_bytes(reading);
+        return;
+    }
+    if (range->start_line == 0) {
+        reading->range.start_line = 1;
+    }
+    if (reading->size <= LIMIT_FILE_BYTES) {
+        count_lines(reading);
+    } else {
+        seek_begin(reading);
+    }
+}
+
+void read_text_stop(struct read_text *reading)
+{
+    loop_task_cancel(&reading->task);
+}

@@ -1,0 +1,96 @@
+#include "tools/thumbnail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "tools/content.h"
+#include "tools/magic.h"
+#include "tools/tool.h"
+
+enum { THUMBNAIL_TIMEOUT_MS = 10000, REASON_BYTES = 200, EXIT_NO_PILLOW = 3 };
+
+/* The file comes with the driver's, see guest/. */
+static const char code[] = "exec(open('/run/sandpiper/thumbnail.py').read())\n";
+
+struct thumbnail {
+    thumbnail_fn fn;
+    void *arg;
+    struct buf image; /* all that it wrote to stdout */
+    char reason[REASON_BYTES];
+    size_t reason_size;
+};
+
+static void thumbnail_end(struct thumbnail *thumbnail, enum thumbnail_outcome outcome,
+                          const char *reason)
+{
+    bool made = outcome == THUMBNAIL_MADE;
+    thumbnail->fn(thumbnail->arg, outcome, made ? buf_bytes(&thumbnail->image) : NULL,
+                  made ? buf_size(&thumbnail->image) : 0, reason);
+    buf_done(&thumbnail->image);
+    free(thumbnail);
+}
+
+/* What it writes is the guest's word: bounded here, and taken for an image by its bytes only. */
+static void thumbnail_output(void *arg, unsigned stream, const char *bytes, size_t size)
+{
+    struct thumbnail *thumbnail = arg;
+    if (stream == BOX_STDOUT) {
+        if (buf_size(&thumbnail->image) <= LIMIT_IMAGES_BYTES) {
+            (void)buf_append(&thumbnail->image, bytes, size);
+        }
+        return;
+    }
+    size_t room = sizeof thumbnail->reason - 1 - thumbnail->reason_size;
+    size = size < room ? size : room;
+    memcpy(thumbnail->reason + thumbnail->reason_size, bytes, size);
+    thumbnail->reason_size += size;
+}
+
+static void thumbnail_done(void *arg, struct run *run)
+{
+    struct thumbnail *thumbnail = arg;
+    const char *reason = "it could not be made smaller";
+    enum thumbnail_outcome outcome = THUMBNAIL_FAILED;
+    const char *bytes = buf_bytes(&thumbnail->image);
+    size_t size = buf_size(&thumbnail->image);
+    if (run->outcome == RUN_EXIT && run->code_number == EXIT_NO_PILLOW) {
+        outcome = THUMBNAIL_NO_TOOL;
+        reason = "this Python has no Pillow to make it smaller";
+    } else if (run->outcome == RUN_OK && size <= LIMIT_IMAGES_BYTES &&
+               content_image_type(bytes, size) && magic_is_whole(bytes, size)) {
+        outcome = THUMBNAIL_MADE;
+    } else if (run->outcome == RUN_TIMEOUT) {
+        reason = "it takes too long to make it smaller";
+    } else if (run->outcome == RUN_OOM) {
+        reason = "there is not enough memory to make it smaller";
+    } else if (thumbnail->reason_size > 0) {
+        reason = thumbnail->reason;
+    }
+    run_free(run);
+    thumbnail_end(thumbnail, outcome, reason);
+}
+
+void thumbnail_make(struct tools *tools, const char *path, thumbnail_fn fn, void *arg)
+{
+    struct thumbnail *thumbnail = calloc(1, sizeof *thumbnail);
+    struct run *run = run_new(code, sizeof code - 1, path, strlen(path));
+    if (!thumbnail || !run) {
+        free(thumbnail);
+        run_free(run);
+        fn(arg, THUMBNAIL_FAILED, NULL, 0, "the server is out of memory");
+        return;
+    }
+    *thumbnail = (struct thumbnail){.fn = fn, .arg = arg};
+    run->fresh = true;
+    run->timeout_ms = THUMBNAIL_TIMEOUT_MS;
+    run->on_output = thumbnail_output;
+    run->on_done = thumbnail_done;
+    run->arg = thumbnail;
+    int r = sessions_run(tools->sessions, NULL, run);
+    if (r < 0) {
+        run_free(run);
+        thumbnail_end(thumbnail, THUMBNAIL_FAILED, "too many sessions run to make it smaller");
+    }
+}
