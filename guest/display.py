@@ -31,13 +31,15 @@ def text_of(value, enter):
 
 
 def present(session, value, enter):
-    """The text for a value; its images are added to those of the call."""
+    """The text for a value, None where it shows itself; its images are added to those of the call."""
     kind = type(value)
     if kind in PLAIN or kind in BRACKETS or kind in (str, bytes, bytearray):
         return text_of(value, enter)
     if is_figure(value):
         enter(load("figures").take, session, value)
         return text_of(value, enter)
+    if load("forms").shows_itself(value, enter):
+        return None
     data = load("forms").forms_of(value, enter)
     paths = load("forms").add_images(session, data)
     text = load("forms").text_form(value, data)
@@ -53,11 +55,14 @@ def is_figure(value):
     return module is not None and isinstance(value, module.Figure)
 
 
-def display(session, objects, enter):
+def display(session, objects, raw, enter):
     """As in a notebook: text goes to stdout where the call stands, images to the result."""
     for value in objects:
+        if raw and isinstance(value, dict):
+            value = load("forms").Bundle(value)
         text = value if type(value) is str else present(session, value, enter)
-        sys.stdout.write(text + "\n")
+        if text is not None:
+            sys.stdout.write(text + "\n")
 
 
 def safe_repr(value, enter):

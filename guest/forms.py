@@ -7,9 +7,33 @@ import re
 
 METHODS = (
     ("image/png", "_repr_png_"), ("image/jpeg", "_repr_jpeg_"), ("image/svg+xml", "_repr_svg_"),
-    ("text/markdown", "_repr_markdown_"),
+    ("text/markdown", "_repr_markdown_"), ("text/latex", "_repr_latex_"), ("application/json", "_repr_json_"),
 )
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+class Bundle:
+    """Forms that were given as they are."""
+
+    def __init__(self, forms):
+        self.forms = forms
+
+    def _repr_mimebundle_(self, **_):
+        return dict(self.forms)
+
+
+def shows_itself(value, enter):
+    """Calls what takes the place of all forms; one that raises is not there."""
+    method = getattr(type(value), "_ipython_display_", None)
+    if method is None:
+        return False
+    try:
+        enter(method, value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return False
+    return True
 
 
 def forms_of(value, enter):
@@ -24,9 +48,14 @@ def forms_of(value, enter):
             found = ask(value, method, enter)
             if found is not None:
                 data[media_type] = found
-    if kind.__repr__ is object.__repr__ and "text/html" not in data and hasattr(kind, "_repr_html_"):
+    if speaks_html(kind) and "text/html" not in data and hasattr(kind, "_repr_html_"):
         data["text/html"] = ask(value, "_repr_html_", enter)
     return data
+
+
+def speaks_html(kind):
+    """Whether its repr says nothing: it names only the type."""
+    return kind.__repr__ is object.__repr__ or kind.__module__ == "IPython.core.display"
 
 
 def ask(value, method, enter):
@@ -69,14 +98,25 @@ def text_form(value, data):
     markdown = data.get("text/markdown")
     if isinstance(markdown, str) and markdown:
         return markdown
-    if type(value).__repr__ is not object.__repr__:
+    if not speaks_html(type(value)):
         return None
-    plain, html = data.get("text/plain"), data.get("text/html")
-    if isinstance(plain, str) and plain:
-        return plain
+    for media_type in ("text/plain", "text/latex"):
+        text = data.get(media_type)
+        if isinstance(text, str) and text:
+            return text
+    html, tree = data.get("text/html"), data.get("application/json")
     if isinstance(html, str) and html.strip():
         return without_tags(html) or None
-    return None
+    return None if tree is None else dumps(tree)
+
+
+def dumps(tree):
+    import json
+
+    try:
+        return json.dumps(tree, indent=1, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def without_tags(html):

@@ -36,6 +36,7 @@ def describe(session, result, error, no_stdin):
     name, message = type(error).__qualname__, message_of(error)
     result += ("error_type", name, "error_message", message)
     cell, line = trace.position(session, error)
+    session.error_line = line or 1
     if cell:
         result += ("error_cell", cell, "error_line", str(line))
     if session.where is not None:

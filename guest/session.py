@@ -23,6 +23,7 @@ CONTROL_FD = 64
 TRACE_FD = 69  # behind the numbers of streams.py
 LOST_CONTROL = 97
 UNCONFINED = 98
+UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalizers
 REHEARSAL = "<rehearsal>"
 RLIMIT_LOCKS, TAG_SUM = 10, 65536  # a limit without effect since Linux 2.4: it carries the tag's counterpart
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
@@ -68,10 +69,26 @@ def tune():
     load("display").tune_libraries(sys.modules, SESSION.tuned)
 
 
+def adopt_traceback():
+    load("stack").adopt_traceback(sys.modules["traceback"])
+
+
+def adopt_inspect():
+    load("stack").adopt_inspect(sys.modules["inspect"])
+
+
+def adopt_ipython():
+    """IPython's display without IPython's shell would only print."""
+    sys.modules["IPython.core.display_functions"].display = display
+
+
 class Watch:
     """In sys.meta_path: what some libraries need, as soon as the code has imported them and not sooner."""
 
-    names = {"matplotlib.pyplot": adopt_pyplot, "numpy": tune, "pandas": tune}
+    names = {
+        "matplotlib.pyplot": adopt_pyplot, "numpy": tune, "pandas": tune, "traceback": adopt_traceback,
+        "inspect": adopt_inspect, "IPython.core.display_functions": adopt_ipython,
+    }
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
@@ -92,9 +109,12 @@ class Watch:
         return None
 
 
-def display(*objects, **_):
-    """Show objects in their best form: text where this call stands, images with the result."""
-    load("display").display(SESSION, objects, enter)
+def display(*objects, raw=False, **_):
+    """Show objects in their best form: text where this call stands, images with the result.
+
+    raw: the objects are dictionaries of forms by media type.
+    """
+    load("display").display(SESSION, objects, raw, enter)
 
 
 class Session:
@@ -121,6 +141,7 @@ class Session:
         self.images = None  # those of this cell
         self.saved_images = []
         self.held = ()
+        self.error_line = 1
 
     def on_interrupt(self, _, frame):
         inner = frame
@@ -188,7 +209,9 @@ class Session:
             load("outcome").describe(self, result, error, fields.get("stdin") is None)
         elif self.where is not None:
             result += ("where", self.where)
-        error = None
+        if error is not None:
+            box, error = [error], None
+            self.guard(result, "what the exception held", enter, load("stack").free, self, box, self.error_line)
         if "matplotlib.pyplot" in sys.modules:
             self.guard(result, "the open figures", enter, load("figures").take_open, self)
         self.settle(fields.get("stdin") is not None)
@@ -242,11 +265,16 @@ class Session:
     def show(self, result, value):
         if value is None:
             return
+        last = [builtins.__dict__.get("_")]
         builtins.__dict__["_"] = value
+        if type(last[0]) not in UNWATCHED:
+            enter(load("stack").free, self, last)
         if type(value) is int and -(10**18) < value < 10**18 or type(value) is bool:
             result += ("value", repr(value))
             return
         text = load("display").present(self, value, enter)
+        if text is None:
+            return
         if "\n" in text and type(value) is not str:
             text = "\n" + text  # the columns of a table stay below each other
         result += ("value", text)

@@ -40,6 +40,23 @@ class Forms(GuestCase):
         self.assertEqual(self.value("H()"), "\na < b\n1\t2")
         self.assertEqual(self.value("R()"), "plain")
 
+    def test_latex_and_json_where_there_is_no_repr(self):
+        self.run_ok("class L:\n    def _repr_latex_(self): return '$x$'\n"
+                    "class J:\n    def _repr_json_(self): return {'a': [1]}\n"
+                    "class R(L):\n    def __repr__(self): return 'plain'")
+        self.assertEqual(self.value("L()"), "$x$")
+        self.assertEqual(self.value("J()").split(), ["{", '"a":', "[", "1", "]", "}"])
+        self.assertEqual(self.value("R()"), "plain")
+
+    def test_what_shows_itself_and_raw_forms(self):
+        self.run_ok("class S:\n    def _ipython_display_(self): print('myself')\n"
+                    "class F:\n    def _ipython_display_(self): 1 / 0\n    def __repr__(self): return 'F'")
+        reply = self.run_ok("S()")
+        self.assertEqual((reply.out, reply.value), ("myself\n", None))
+        self.assertEqual(self.run_ok("display(S())").out, "myself\n")
+        self.assertEqual(self.value("F()"), "F")
+        self.assertEqual(self.run_ok("display({'text/markdown': '# a', 'text/html': 'b'}, raw=True)").out, "# a\n")
+
     def test_image_forms_become_images(self):
         self.run_ok("data = %r\nclass P:\n    def _repr_png_(self): return data\n"
                     "    def __repr__(self): return 'a picture'" % png(3, 2))

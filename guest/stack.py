@@ -1,0 +1,49 @@
+"""What code sees of the stack beneath it: its own frames, and none of this folder's.
+
+Frames cannot be unlinked, so the functions of the library that list them leave ours out. The values
+that a cell leaves behind are freed in a frame that looks like the cell's: what their finalizers warn
+of, or print, is then said of the cell.
+"""
+OWN = FOLDER + "/"
+
+
+def is_own(frame):
+    return frame.f_code.co_filename.startswith(OWN)
+
+
+def adopt_traceback(traceback):
+    """print_stack, format_stack and extract_stack, and logging with stack_info, all come by walk_stack."""
+    walk = traceback.walk_stack
+
+    def walk_stack(f):
+        return walk(f) if f is None else ((frame, line) for frame, line in walk(f) if not is_own(frame))
+
+    wear(walk_stack, walk)
+    traceback.walk_stack = walk_stack
+
+
+def adopt_inspect(inspect):
+    """inspect.stack and trace."""
+    outer = inspect.getouterframes
+
+    def getouterframes(frame, context=1):
+        return [info for info in outer(frame, context) if not is_own(info.frame)]
+
+    wear(getouterframes, outer)
+    inspect.getouterframes = getouterframes
+
+
+def wear(function, original):
+    function.__name__, function.__qualname__ = original.__name__, original.__qualname__
+    function.__doc__, function.__wrapped__ = original.__doc__, original
+
+
+def _free(box):
+    box.clear()
+
+
+def free(session, box, line=1):
+    """Drops the only references to what is in box, in a frame of the present cell at line."""
+    name = "<cell %s>" % session.cell
+    code = _free.__code__.replace(co_filename=name, co_name="<module>", co_firstlineno=line - 1)
+    type(_free)(code, session.namespace)(box)

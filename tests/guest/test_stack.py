@@ -1,0 +1,44 @@
+"""Nothing of the driver shows in what code can ask about the stack, or is told when values are freed."""
+from base import GuestCase, each_python
+
+OWN = "guest/"
+
+
+class Stack(GuestCase):
+    def output(self, code):
+        reply = self.session.run(code)
+        text = "".join(part for part in (reply.out, reply.err, reply.value, reply.traceback) if part)
+        self.assertNotIn(OWN, text)
+        self.assertNotIn("driver.py", text)
+        return text
+
+    def test_traceback_lists_only_the_frames_of_code(self):
+        text = self.output("import traceback\ndef f():\n    traceback.print_stack()\nf()")
+        self.assertEqual([line for line in text.splitlines() if "File" in line],
+                         ['  File "<cell 1>", line 4, in <module>', '  File "<cell 1>", line 3, in f'])
+        self.assertEqual(self.output("len(traceback.extract_stack())"), "1")
+        self.assertIn("walk_stack", self.output("repr(traceback.walk_stack)"))
+
+    def test_inspect_and_logging_too(self):
+        self.assertEqual(self.output("import inspect\ndef g(): return [i.function for i in inspect.stack()]\ng()"),
+                         "['g', '<module>']")
+        self.assertIn('File "<cell 2>"', self.output("import logging\nlogging.warning('x', stack_info=True)"))
+
+    def test_display_within_a_cell_stands_between_its_frames(self):
+        self.assertEqual(self.output("import traceback\nclass R:\n    def __repr__(self):\n"
+                                     "        return str([f.name for f in traceback.extract_stack()])\n"
+                                     "display(R())"), "['<module>', '__repr__']\n")
+
+    def test_what_an_exception_held_is_freed_in_the_cell(self):
+        text = self.output("import warnings\nclass W:\n    def __del__(self): warnings.warn('freed', stacklevel=2)\n"
+                           "def f():\n    w = W()\n    1 / 0\n\nf()")
+        self.assertRegex(text, "<cell 1>:[68]: UserWarning: freed")
+        self.assertIn("<cell 2>:2: RuntimeWarning: coroutine 'g' was never awaited",
+                      self.output("async def g(): pass\nraise ValueError(g())"))
+
+    def test_the_last_value_is_freed_in_the_cell_that_replaces_it(self):
+        self.run_ok("async def g(): pass\ng()")
+        self.assertIn("<cell 2>:1: RuntimeWarning: coroutine 'g' was never awaited", self.output("1"))
+
+
+each_python(globals())
