@@ -26,7 +26,8 @@
 #define LIMIT_OUTPUT_TAIL_BYTES 9600UL /* and of its end: the end says how it went */
 #define LIMIT_SPILL_PART 4U            /* a long output's file may take this part of the disk */
 #define LIMIT_INTERRUPT_GRACE_MS 1000U /* from KeyboardInterrupt to SIGKILL */
-#define LIMIT_TRACE_MS 30U             /* for a signal handler to write where the code hangs */
+#define LIMIT_TRACE_STEP_MS 10U        /* between looks at what a signal handler has written of */
+#define LIMIT_TRACE_MS 500U            /* where the code hangs; a busy machine takes its time */
 
 #define LIMIT_IMAGES 4U             /* in a reply */
 #define LIMIT_IMAGES_BYTES 640000UL /* all of them, so that base64 and text stay under 900 kB */

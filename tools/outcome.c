@@ -5,6 +5,13 @@
 
 #include "base/parse.h"
 
+/* The handler of faulthandler ends with the outermost frame, the driver's, or with dots where there
+ * are more than a hundred. */
+bool outcome_trace_is_whole(const char *text)
+{
+    return strstr(text, "/driver.py\", line ") != NULL || strstr(text, "\n  ...\n") != NULL;
+}
+
 /* "  File "<cell 7>", line 4 in f" of the handler's lines becomes "<cell 7>:4 source". */
 void outcome_take_trace(struct run *run, const char *text)
 {

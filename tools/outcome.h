@@ -11,6 +11,9 @@ void outcome_take_parts(struct run *run, const struct box_message *message);
 /* exit_code of a "result"; 1 where it makes no sense. */
 int outcome_exit_code(const struct box_message *message);
 
+/* Whether the signal handler has written all of its lines. */
+bool outcome_trace_is_whole(const char *text);
+
 /* Where the code hangs, of the lines that box_session_traced() gives. */
 void outcome_take_trace(struct run *run, const char *text);
 

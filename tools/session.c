@@ -57,6 +57,7 @@ struct session {
     struct output between; /* printed while nothing ran */
     char before[256];
     struct loop_timer timer;
+    uint64_t trace_until_ns;
 };
 
 struct sessions {
@@ -217,8 +218,14 @@ static void session_kill(void *arg)
 static void session_traced(void *arg)
 {
     struct session *session = arg;
-    char text[4096];
+    char text[8192];
+    uint64_t now_ns = clock_now_ns();
     (void)box_session_traced(session->guest, text, sizeof text);
+    if (!outcome_trace_is_whole(text) && now_ns < session->trace_until_ns) {
+        loop_timer_arm(session->owner->loop, &session->timer,
+                       now_ns + LIMIT_TRACE_STEP_MS * CLOCK_NS_PER_MS, session_traced, session);
+        return;
+    }
     outcome_take_trace(session->current, text);
     session_kill(session);
 }
@@ -228,8 +235,8 @@ static void session_grace_over(void *arg)
 {
     struct session *session = arg;
     box_session_trace(session->guest);
-    loop_timer_arm(session->owner->loop, &session->timer,
-                   clock_now_ns() + LIMIT_TRACE_MS * CLOCK_NS_PER_MS, session_traced, session);
+    session->trace_until_ns = clock_now_ns() + LIMIT_TRACE_MS * CLOCK_NS_PER_MS;
+    session_traced(session);
 }
 
 static void session_interrupt(struct session *session)
