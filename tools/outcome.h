@@ -8,6 +8,11 @@
 /* The parts of a "result". */
 void outcome_take_parts(struct run *run, const struct box_message *message);
 
+/* What it printed. Returns true when a file for all of it has just been begun: on_open is called when
+ * that takes what comes, and until then the guest had better wait. */
+bool outcome_take_output(struct run *run, struct spills *spills, enum box_stream stream,
+                         const char *bytes, size_t size, void (*on_open)(void *arg), void *arg);
+
 /* exit_code of a "result"; 1 where it makes no sense. */
 int outcome_exit_code(const struct box_message *message);
 

@@ -22,7 +22,6 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "base/own.h"
 #include "tools/outcome.h"
 
 enum session_state {
@@ -291,24 +290,6 @@ static void session_on_message(void *arg, const struct box_message *message)
     session_pump(session);
 }
 
-static void session_spill(struct session *session, const struct output *output, const char *bytes,
-                          size_t size)
-{
-    struct run *run = session->current;
-    OWNED(buf_done) struct buf before = BUF_EMPTY;
-    if (!run->spill && output_overflows(output, bytes, size) &&
-        output_append_raw(&run->output, &before) == 0 &&
-        output_append_raw(&run->errors, &before) == 0) {
-        run->spill = spill_begin(&session->owner->spills, &before, session_spill_open, session);
-        if (run->spill && session->guest) {
-            box_session_hold_output(session->guest, true);
-        }
-    }
-    if (run->spill) {
-        spill_add(run->spill, bytes, size);
-    }
-}
-
 static void session_on_output(void *arg, enum box_stream stream, const char *bytes, size_t size)
 {
     struct session *session = arg;
@@ -318,11 +299,9 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
     } else if (run->on_output) {
         run->output.total += size;
         run->on_output(run->arg, (unsigned)stream, bytes, size);
-    } else {
-        bool separate = workspace_spec(session->owner->workspace)->separate_streams;
-        struct output *output = separate && stream == BOX_STDERR ? &run->errors : &run->output;
-        session_spill(session, output, bytes, size);
-        output_add(output, (unsigned)stream, bytes, size);
+    } else if (outcome_take_output(run, &session->owner->spills, stream, bytes, size,
+                                   session_spill_open, session)) {
+        box_session_hold_output(session->guest, true);
     }
 }
 
