@@ -90,11 +90,12 @@ class Traces:
                 self.namespaces.add(namespace)
 
     def left_now(self):
-        left = []
-        for pid, (_, start, state) in processes().items():
-            inside = self.namespaces and pid_namespace(pid) in self.namespaces
-            if state not in "ZX" and ((pid, start) in self.seen or inside):
-                left.append(f"process {pid}")
+        alive = {(pid, start) for pid, (_, start, state) in processes().items() if state not in "ZX"}
+        # The kernel gives a dead namespace's number to the next one: what was not seen itself
+        # counts only beside a process that was.
+        namespaces = {pid_namespace(pid) for pid, _ in self.seen & alive} & self.namespaces
+        left = [f"process {pid}" for pid, start in sorted(alive)
+                if (pid, start) in self.seen or (namespaces and pid_namespace(pid) in namespaces)]
         left += [f"cgroup {path}" for path in self.cgroups if path.exists()]
         left += [f"mount {line}" for line in mounts() - self.mounts_before]
         if self.temp_dir.is_dir():
