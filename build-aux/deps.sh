@@ -1,6 +1,7 @@
 #!/bin/sh
-# deps.sh build|check|bench... - install the Debian packages that building, testing or measuring needs
-# and that are missing. Quick when nothing is; without Debian, root or sudo it only says what is missing.
+# deps.sh build|check|bench|cpython... - install the Debian packages that building, testing or measuring
+# needs and that are missing. Quick when nothing is; without Debian, root or sudo it only says what is
+# missing.
 set -eu
 
 wanted=""
@@ -12,7 +13,8 @@ for group in "$@"; do
         ;;
     check)
         wanted="$wanted libcmocka-dev scdoc clang clang-format clang-tidy git util-linux
-            python3-venv python3-numpy python3-pandas python3-matplotlib"
+            python3-venv python3-numpy python3-pandas python3-matplotlib python3-scipy
+            python3-sklearn python3-pil openssl"
         # Often installed from elsewhere: any node and npm on the PATH will do.
         command -v node >/dev/null 2>&1 || wanted="$wanted nodejs"
         command -v npm >/dev/null 2>&1 || wanted="$wanted npm"
@@ -21,8 +23,11 @@ for group in "$@"; do
         wanted="$wanted bubblewrap python3-ipykernel python3-jupyter-client python3-matplotlib
             python3-numpy python3-pandas"
         ;;
+    cpython)
+        wanted="$wanted libpython3-testsuite"
+        ;;
     *)
-        echo "usage: deps.sh build|check|bench..." >&2
+        echo "usage: deps.sh build|check|bench|cpython..." >&2
         exit 2
         ;;
     esac
