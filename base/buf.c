@@ -22,7 +22,7 @@ int buf_reserve(struct buf *buf, size_t size, char **ret_space)
         buf->end -= buf->start;
         buf->start = 0;
     }
-    if (buf->capacity - buf->end < size) {
+    if (!buf->data || buf->capacity - buf->end < size) {
         size_t need = 0;
         if (__builtin_add_overflow(buf->end, size, &need)) {
             return -ENOMEM;

@@ -21,11 +21,11 @@ static inline size_t buf_size(const struct buf *buf)
 
 static inline const char *buf_bytes(const struct buf *buf)
 {
-    return buf->data + buf->start;
+    return buf->start ? buf->data + buf->start : buf->data; /* no arithmetic on NULL */
 }
 
 /* Makes room for size more bytes and sets *ret_space to where they go; buf_commit() then counts
- * those that were written. 0 or -ENOMEM. */
+ * those that were written. *ret_space is never NULL, also for size 0. 0 or -ENOMEM. */
 int buf_reserve(struct buf *buf, size_t size, char **ret_space);
 void buf_commit(struct buf *buf, size_t size);
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h> /* RENAME_WHITEOUT */
 #include <linux/sched.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -159,9 +160,10 @@ static const struct rule rules[] = {
     VALUE("ioctl", 1, TIOCSETD),
     VALUE("ioctl", 1, TIOCSCTTY),
     VALUE("ioctl", 1, TIOCCONS),
-    /* signals to whoever owns a descriptor */
-    VALUE("ioctl", 1, 0x8901 /* FIOSETOWN */),
-    VALUE("ioctl", 1, 0x8902 /* SIOCSPGRP */),
+    /* All of the sockets' own, 0x8900 to 0x89ff. FIOSETOWN and SIOCSPGRP send signals to whoever owns a
+     * descriptor. SIOCGIF... list interfaces and addresses of the network namespace that a socket was
+     * made in, socket(7): for the session's control socket that is the host's. */
+    MASKED(EPERM, "ioctl", 1, 0xffffff00, 0x8900),
     VALUE("ioctl", 1, FIOASYNC),
     VALUE("fcntl", 1, F_SETOWN),
     VALUE("fcntl", 1, F_SETOWN_EX),
@@ -204,6 +206,8 @@ static const struct rule rules[] = {
     MASKED(EPERM, "mknod", 1, S_IFMT, S_IFBLK),
     MASKED(EPERM, "mknodat", 2, S_IFMT, S_IFCHR),
     MASKED(EPERM, "mknodat", 2, S_IFMT, S_IFBLK),
+    /* a whiteout is a character device, made without mknod(2) and unseen by Landlock */
+    FLAG("renameat2", 4, RENAME_WHITEOUT),
     /* access mode 3: a descriptor for ioctl alone, with the checks of reading and writing */
     MASKED(EPERM, "open", 1, O_ACCMODE, O_ACCMODE),
     MASKED(EPERM, "openat", 2, O_ACCMODE, O_ACCMODE),
@@ -260,14 +264,14 @@ static int add_socket_rules(scmp_filter_ctx context)
               : refuse(context, EPROTONOSUPPORT, calls[c], SCMP_A2(SCMP_CMP_GE, IPPROTO_UDP + 1));
     }
     /* espintcp and kTLS hang on TCP_ULP; zero copy pins pages that others may see; socket filters are
-     * programs that the kernel compiles */
+     * programs that the kernel compiles; a socket bound to an interface names it, and those of the
+     * control socket are the host's */
     const struct {
         unsigned level;
         unsigned option;
-    } options[] = {{IPPROTO_TCP, TCP_ULP},
-                   {SOL_SOCKET, SO_ZEROCOPY},
-                   {SOL_SOCKET, SO_ATTACH_FILTER},
-                   {SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF}};
+    } options[] = {{IPPROTO_TCP, TCP_ULP},         {SOL_SOCKET, SO_ZEROCOPY},
+                   {SOL_SOCKET, SO_BINDTODEVICE},  {SOL_SOCKET, SO_BINDTOIFINDEX},
+                   {SOL_SOCKET, SO_ATTACH_FILTER}, {SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF}};
     for (unsigned i = 0; r == 0 && i < sizeof options / sizeof *options; i++) {
         r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(setsockopt), 2,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_32, options[i].level),

@@ -24,9 +24,10 @@
 enum { OUTSIDE_ID_FIRST = 1879048192 };
 
 static const char passwd[] =
+    "root:x:0:0:root:/:/bin/false\n"
     "user:x:1000:1000:user:/tmp/home:/bin/sh\n"
     "nobody:x:65534:65534:nobody:/:/bin/false\n";
-static const char group[] = "user:x:1000:\nnogroup:x:65534:\n";
+static const char group[] = "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n";
 static const char hosts[] = "127.0.0.1 localhost sandbox\n::1 localhost\n";
 static const char nsswitch[] = "passwd: files\ngroup: files\nhosts: files\n";
 
@@ -35,7 +36,8 @@ static const char *const etc_shared[] = {
     "/etc/alternatives", "/etc/ca-certificates", "/etc/fonts",         "/etc/ld.so.cache",
     "/etc/ld.so.conf",   "/etc/ld.so.conf.d",    "/etc/localtime",     "/etc/magic",
     "/etc/matplotlibrc", "/etc/mime.types",      "/etc/pki/tls/certs", "/etc/pki/ca-trust",
-    "/etc/ssl/certs",    "/etc/ssl/openssl.cnf", "/etc/timezone",
+    "/etc/protocols",    "/etc/services",        "/etc/ssl/certs",     "/etc/ssl/openssl.cnf",
+    "/etc/timezone",
 };
 static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                       "/dev/urandom"};

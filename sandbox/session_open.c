@@ -24,6 +24,11 @@ static int session_connect(struct box_session *session, int guest_fds[SESSION_GU
     }
     session->fd = pair[0];
     guest_fds[0] = pair[1];
+    /* The pair belongs to the host's network namespace, and with it to its abstract names: what has
+     * one already cannot take another, unix(7), autobind. */
+    if (bind(pair[1], &(struct sockaddr){.sa_family = AF_UNIX}, sizeof(sa_family_t)) < 0) {
+        return -errno;
+    }
     unsigned pipes = session->box->spec->separate_streams ? 2 : 1;
     for (unsigned i = 0; i < pipes; i++) {
         if (pipe2(pair, O_CLOEXEC) < 0) {

@@ -1,4 +1,4 @@
-"""Every attack of attacks.py must come to nothing; every control beside it must work.
+"""Every attack of attacks.py and shared.py must come to nothing; every control beside it must work.
 
 One server serves them all: surviving the attacks is part of what is tested.
 """
@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 from attacks import ATTACKS  # noqa: E402
 from client import Case, Server, is_denied, need_userns  # noqa: E402
+from shared import SHARED  # noqa: E402
 from world import LIBC, World  # noqa: E402
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.py").read_text()
@@ -68,7 +69,7 @@ class Attacks(Case):
 
 def add_cases():
     controls = set()
-    for attack in ATTACKS:
+    for attack in [*ATTACKS, *SHARED]:
         assert not hasattr(Attacks, f"test_{attack.name}"), attack.name
         setattr(Attacks, f"test_{attack.name}", lambda self, a=attack: self.check(a))
         if attack.control not in controls:

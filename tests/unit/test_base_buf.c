@@ -17,6 +17,16 @@ static void bytes_come_back_in_order(void **)
     buf_done(&buf);
 }
 
+static void room_for_nothing_is_somewhere(void **)
+{
+    struct buf buf = BUF_EMPTY;
+    char *space = NULL;
+    assert_null(buf_bytes(&buf));
+    assert_int_equal(buf_reserve(&buf, 0, &space), 0);
+    assert_non_null(space);
+    buf_done(&buf);
+}
+
 static void consumed_front_is_used_again(void **)
 {
     struct buf buf = BUF_EMPTY;
@@ -59,6 +69,7 @@ int main(void)
         cmocka_unit_test(bytes_come_back_in_order),
         cmocka_unit_test(consumed_front_is_used_again),
         cmocka_unit_test(impossible_size_is_refused_and_content_stays),
+        cmocka_unit_test(room_for_nothing_is_somewhere),
         cmocka_unit_test(clear_gives_a_large_block_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,6 +188,12 @@ static void descriptors_send_no_signals_and_type_no_keys(void **)
         {"ioctl TIOCCONS", SYS_ioctl, {NO_FILE, TIOCCONS, 0}, EPERM},
         {"ioctl FIOASYNC", SYS_ioctl, {NO_FILE, FIOASYNC, 0}, EPERM},
         {"ioctl FIOSETOWN", SYS_ioctl, {NO_FILE, 0x8901, 0}, EPERM},
+        {"ioctl SIOCGIFCONF", SYS_ioctl, {NO_FILE, SIOCGIFCONF, 0}, EPERM},
+        {"ioctl SIOCGIFADDR, high bits set",
+         SYS_ioctl,
+         {NO_FILE, 0x100000000 | SIOCGIFADDR},
+         EPERM},
+        {"ioctl SIOCGSKNS", SYS_ioctl, {NO_FILE, 0x894c, 0}, EPERM},
         {"fcntl F_GETFL", SYS_fcntl, {NO_FILE, F_GETFL}, 0},
         {"fcntl F_GETOWN", SYS_fcntl, {NO_FILE, F_GETOWN}, 0},
         {"fcntl F_SETOWN", SYS_fcntl, {NO_FILE, F_SETOWN, 0}, EPERM},
@@ -268,6 +274,11 @@ static void sockets_are_of_the_plain_families(void **)
         {"setsockopt", SYS_setsockopt, {NO_FILE, SOL_SOCKET, SO_REUSEADDR, 0, 0}, 0},
         {"setsockopt ULP", SYS_setsockopt, {NO_FILE, IPPROTO_TCP, TCP_ULP, 0, 0}, EPERM},
         {"setsockopt ZEROCOPY", SYS_setsockopt, {NO_FILE, SOL_SOCKET, SO_ZEROCOPY, 0, 0}, EPERM},
+        {"setsockopt device", SYS_setsockopt, {NO_FILE, SOL_SOCKET, SO_BINDTODEVICE}, EPERM},
+        {"setsockopt index",
+         SYS_setsockopt,
+         {NO_FILE, SOL_SOCKET, 62 /* SO_BINDTOIFINDEX */},
+         EPERM},
     };
     CHECK(rows, &names, &arguments);
 }
