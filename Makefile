@@ -4,7 +4,7 @@ FUZZ_SECONDS ?= 900
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
 
-.PHONY: all help demo check check-quick check-asan check-lint fuzz stress bench format install uninstall clean
+.PHONY: all help demo check check-quick check-asan check-lint check-cpython soak fuzz stress bench format install uninstall clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -14,6 +14,8 @@ help:
 	@echo 'make demo         play a session with the real server'
 	@echo 'make check        every test: as root, as a user, in a user namespace, with sanitizers'
 	@echo 'make check-quick  the tests of this build only;  check-asan, check-lint: those runs only'
+	@echo "make check-cpython  CPython's own tests, inside the sandbox and outside of it (half an hour)"
+	@echo 'make soak         a thousand servers, ended at random moments'
 	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (900)'
 	@echo 'make stress       5000 calls with random crashes against a model (CALLS=N, SEED=N)'
 	@echo 'make bench        beside an exec loop, python3 -c, ipykernel and bubblewrap (BENCH_OPTIONS=--big)'
@@ -34,6 +36,13 @@ check:
 check-quick check-asan check-lint:
 	build-aux/deps.sh build check
 	python3 build-aux/check.py $(@:check-%=%)
+
+check-cpython: all
+	build-aux/deps.sh build check cpython
+	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/cpython/run.py
+
+soak: all
+	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/soak/soak.py
 
 fuzz:
 	build-aux/deps.sh build check

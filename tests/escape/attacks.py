@@ -20,6 +20,7 @@ class Attack:
     held: str = DENIED
     control: str = "attempt(os.getpid)"
     control_holds: str = r"allowed .+"
+    limit_s: int = 20
     needs: str = ""  # "landlock": where the kernel has none, the other layers do not promise this
 
 

@@ -41,16 +41,16 @@ class Attacks(Case):
         with cls.server:
             cls.world.close()
 
-    def run_inside(self, code):
+    def run_inside(self, code, limit_s=20):
         """Each attack gets a fresh session, so that none prepares the next one's ground."""
         result = self.server.python(f"{PRELUDE}\nW = {self.told}\n", reset=True, timeout_s=20)
         self.assert_ok(result)
-        return self.server.python(code, timeout_s=20)
+        return self.server.python(code, limit_s + 40, timeout_s=limit_s)
 
     def check(self, attack):
         if attack.needs == "landlock" and landlock_version() < 6:
             self.skipTest("landlock: version 6 or newer")
-        result = self.run_inside(attack.code)
+        result = self.run_inside(attack.code, attack.limit_s)
         said = result.output if result.status.kind == "ok" else result.status.line
         self.assertTrue(said, "the attack said nothing: it is broken")
         for line in said.split("\n"):
