@@ -1,8 +1,8 @@
 """Run one module of CPython's test suite and write one line a case as soon as it is over:
 
-    one.py MODULE FILE        STATUS <tab> ID <tab> last line of the reason
+    one.py MODULE FILE [CASE...]        STATUS <tab> ID <tab> reason
 
-The last line says "done": without it the process died or was killed on the way. A case that runs more
+Cases that are named are run alone; an unknown name means all. The last line says "done": without it the process died or was killed on the way. A case that runs more
 than once under one name counts by its worst run. Standard library only: it runs inside the sandbox too.
 """
 import os
@@ -55,7 +55,24 @@ class Recorder(unittest.TestResult):
         self.note(test, "fail", "passed, but is marked as an expected failure")
 
 
-def main(module, path):
+def cases_of(suite):
+    for one in suite:
+        if isinstance(one, unittest.TestSuite):
+            yield from cases_of(one)
+        else:
+            yield one
+
+
+def chosen(suite, names):
+    """The cases of these names, or of classes of these names; all of them where a name is no case's."""
+    cases = list(cases_of(suite))
+    wanted = [case for case in cases
+              if case.id() in names or case.id().rpartition(".")[0] in names]
+    known = {case.id() for case in wanted} | {case.id().rpartition(".")[0] for case in wanted}
+    return unittest.TestSuite(wanted) if names and known >= set(names) else suite
+
+
+def main(module, path, *names):
     from test import support
     support.use_resources = RESOURCES
     result = Recorder(path)
@@ -64,12 +81,12 @@ def main(module, path):
     except unittest.SkipTest as reason:
         result.line("skip", "test." + module, str(reason))
     else:
-        suite.run(result)
+        chosen(suite, names).run(result)
     result.line("done")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:])
     # Tests may leave threads behind that nobody joins.
     sys.stdout.flush()
     os._exit(0)

@@ -17,6 +17,7 @@ import os
 import pathlib
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,9 +38,8 @@ START = f"""
 import os, subprocess, sys
 os.makedirs('/tmp/run', exist_ok=True)
 try:
-    subprocess.run([sys.executable, '/work/one.py', {{module!r}}, '/work/lines'], cwd='/tmp/run',
-                   stdin=subprocess.DEVNULL, stdout=open('/work/log', 'wb'),
-                   stderr=subprocess.STDOUT, timeout={LIMIT_S - 10})
+    subprocess.run([sys.executable, '/work/one.py', *{{what!r}}], cwd='/tmp/run', stdin=subprocess.DEVNULL,
+                   stdout=open('/work/log', 'wb'), stderr=subprocess.STDOUT, timeout={LIMIT_S - 10})
 except subprocess.TimeoutExpired:
     print('timeout')
 """
@@ -62,16 +62,16 @@ def fetch(server, name):
     return zlib.decompress(data)
 
 
-def inside(module, python):
+def inside(module, cases, python):
     with Server("--python", python, check=False) as server:
         server.must_be_contained()
         server.write("one.py", (HERE / "one.py").read_text())
-        server.python(START.format(module=module), LIMIT_S + 60, timeout_s=LIMIT_S + 5)
+        server.python(START.format(what=[module, "/work/lines", *cases]), LIMIT_S + 60, timeout_s=LIMIT_S + 5)
         server.python("pass", reset=True)  # ends what the tests left running
         return fetch(server, "lines"), fetch(server, "log")
 
 
-def outside(module, python, folder):
+def outside(module, cases, python, folder):
     home = folder / module
     home.mkdir()
     shutil.copy(HERE / "one.py", home / "one.py")
@@ -83,8 +83,8 @@ def outside(module, python, folder):
     environment = {**ENVIRONMENT, "HOME": str(home), "TMPDIR": str(home), "USER": "nobody",
                    "LOGNAME": "nobody"}
     with open(home / "log", "wb") as log:
-        process = subprocess.Popen([*become, python, home / "one.py", module, home / "lines"],
-                                   cwd=home, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+        process = subprocess.Popen([*become, python, home / "one.py", module, home / "lines",
+                                    *cases], cwd=home, env=environment, stdin=subprocess.DEVNULL, stdout=log,
                                    stderr=subprocess.STDOUT, start_new_session=True)
         try:
             process.wait(LIMIT_S - 10)
@@ -109,10 +109,10 @@ def read_cases(data):
     return cases
 
 
-def compare(module, python, folder, keep):
-    """({case: (inside, outside)} of those that differ, number of cases alike)."""
+def compare(module, cases, python, folder, keep=None):
+    """({case: (inside, outside)} of those that differ, number of cases alike). No cases: all."""
     shutil.rmtree(folder / module, ignore_errors=True)
-    sides = inside(module, python), outside(module, python, folder)
+    sides = inside(module, cases, python), outside(module, cases, python, folder)
     if keep:
         for side, (lines, log) in zip(("inside", "outside"), sides):
             pathlib.Path(keep, f"{module}.{side}.lines").write_bytes(lines)
@@ -143,12 +143,18 @@ def explain(name, rows):
                 None)
 
 
+def case_id(name):
+    """What one.py calls a case, a class or a module whose fixture failed."""
+    name = name.split(": ", 1)[1]
+    return name.split("(")[1].rstrip(")") if name.startswith("setUp") else name
+
+
 def judge(module, options, folder, rows):
     """(alike, {case: row}, {case: pair}): what is unexplained differed twice."""
-    differ, alike = compare(module, options.python, folder, options.keep)
+    differ, alike = compare(module, [], options.python, folder, options.keep)
     open_cases = {name for name in differ if not explain(name, rows)}
     if open_cases:
-        again, _ = compare(module, options.python, folder, options.keep)
+        again, _ = compare(module, [case_id(name) for name in open_cases], options.python, folder)
         open_cases &= again.keys()
     explained = {name: explain(name, rows) for name in differ if explain(name, rows)}
     return alike, explained, {name: differ[name] for name in open_cases}
@@ -164,6 +170,8 @@ def main():
     if subprocess.run([options.python, "-c", "import test.test_json"], capture_output=True).returncode:
         print(f"skipped: {options.python} comes without its test suite")
         return 77
+    # A shell's background job ignores SIGINT, and its children do: not what tests of signals expect.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     modules = options.modules or [
         line for line in (HERE / "modules.txt").read_text().split("\n") if line and line[0] != "#"]
     rows, used, alike, unexplained, explained = read_table(), set(), 0, {}, 0
