@@ -1,0 +1,132 @@
+"""What of threads, loops, connections and libraries still works when a checkpoint has taken over.
+
+Each row: what the session holds before, what the dying call does to it, what is tried afterwards and what
+that prints. The same rows say what is lost, so that the documents can be believed on both.
+"""
+import subprocess
+import unittest
+
+from client import Case, Server
+
+PYTHON = "/usr/bin/python3"
+DIE = "\nimport os; os.kill(os.getpid(), 9)"
+
+KEPT = {
+    "asyncio tasks run on with the next await": (
+        "import asyncio\nn = [0]\nasync def tick():\n    while True: n[0] += 1; await asyncio.sleep(0.005)\n"
+        "task = asyncio.ensure_future(tick())\nawait asyncio.sleep(0.05)",
+        "n[0] = 10**6", "k = n[0]\nwhile n[0] < k + 3: await asyncio.sleep(0.005)\nprint(k < 10**6, task.done())",
+        "True False"),
+    "asyncio queues and threads for it": (
+        "import asyncio\nq = asyncio.Queue()\nasync def put(): await q.put(5)\nawait put()",
+        "await q.get()", "print(await q.get(), await asyncio.to_thread(abs, -6))", "5 6"),
+    "sqlite between transactions": (
+        "import sqlite3; db = sqlite3.connect('a.db'); db.execute('create table t(x)'); db.commit()",
+        "db.execute('insert into t values(2)')",
+        "db.execute('insert into t values(3)'); db.commit()\n"
+        "print(sqlite3.connect('a.db').execute('select x from t').fetchall(), "
+        "db.execute('pragma integrity_check').fetchall())", "[(3,)] [('ok',)]"),
+    "sqlite in a transaction that the call left alone": (
+        "import sqlite3; db = sqlite3.connect('b.db'); db.execute('create table t(x)'); "
+        "db.execute('insert into t values(2)')", "",
+        "db.commit(); print(sqlite3.connect('b.db').execute('select x from t').fetchall())", "[(2,)]"),
+    "sqlite with a write-ahead log": (
+        "import sqlite3; db = sqlite3.connect('c.db'); db.execute('pragma journal_mode=wal'); "
+        "db.execute('create table t(x)'); db.commit()", "db.execute('insert into t values(1)'); db.commit()",
+        "db.execute('insert into t values(3)'); db.commit(); "
+        "print(sqlite3.connect('c.db').execute('select x from t').fetchall())", "[(1,), (3,)]"),
+    "sqlite in memory": (
+        "import sqlite3; db = sqlite3.connect(':memory:'); db.execute('create table t(x)'); "
+        "db.execute('insert into t values(7)')", "db.execute('delete from t')",
+        "print(db.execute('select x from t').fetchall())", "[(7,)]"),
+    "sockets on loopback": (
+        "import socket; s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname())\n"
+        "d, _ = s.accept()", "c.sendall(b'old'); d.recv(3)",
+        "c.sendall(b'new'); e = socket.create_connection(s.getsockname()); print(d.recv(3), s.accept()[0].fileno() > 2)",
+        "b'new' True"),
+    "generators and what a file has not written yet": (
+        "g = iter(range(9)); next(g); f = open('w.txt', 'w'); f.write('one')", "next(g); f.write('two')",
+        "f.close(); print(next(g), open('w.txt').read())", "1 one"),
+    "environment, mask, logging": (
+        "import logging, os; os.environ['A'] = '1'; os.umask(0o77); logging.basicConfig(filename='l.log', level=20)",
+        "os.environ['A'] = '2'; os.umask(0); logging.info('dead')",
+        "logging.info('alive'); print(os.environ['A'], oct(os.umask(0o77)), open('l.log').read().split())",
+        "1 0o77 ['INFO:root:dead', 'INFO:root:alive']"),
+}
+LOST = {
+    "threads": (
+        "import threading; stop = threading.Event(); t = threading.Thread(target=stop.wait); t.start()", "",
+        "print(t.is_alive(), threading.active_count()); t.join(1)", "False 1"),
+    "a lock that a thread held": (
+        "import threading; lock, got, stop = threading.Lock(), threading.Event(), threading.Event()\n"
+        "def hold():\n    with lock: got.set(); stop.wait()\n"
+        "threading.Thread(target=hold).start(); got.wait()", "", "print(lock.acquire(timeout=0.1))", "False"),
+    "the threads of an executor, but not a new one": (
+        "from concurrent.futures import ThreadPoolExecutor as Executor; e = Executor(1); e.submit(abs, -1).result()", "",
+        "try: e.submit(abs, -2).result(0.2)\nexcept Exception as error: print(type(error).__name__)\n"
+        "print(Executor(1).submit(abs, -3).result())", "TimeoutError\n3"),
+    "a pool's processes, but not a new pool": (
+        "import multiprocessing as mp; pool = mp.Pool(1); pool.map(abs, [-1])", "",
+        "try: pool.map_async(abs, [-2]).get(0.2)\nexcept mp.TimeoutError: print('no answer')\n"
+        "new = mp.Pool(1); print(new.map(abs, [-3])); new.terminate()", "no answer\n[3]"),
+    "child processes": (
+        "import subprocess; p = subprocess.Popen(['sleep', '100'])", "",
+        "import os\ntry: os.kill(p.pid, 0); print('lives')\nexcept ProcessLookupError: print('gone')", "gone"),
+    "interval timers": (
+        "import signal; signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 100)", "",
+        "print(signal.getitimer(signal.ITIMER_REAL))", "(0.0, 0.0)"),
+    "the way back of shared memory and of file offsets": (
+        "import mmap; m = mmap.mmap(-1, 1); m[0] = 1; open('r', 'w').write('abcdef'); f = open('r', 'rb', 0); f.read(1)",
+        "m[0] = 2; f.read(2)", "print(m[0], f.read(1))", "2 b'd'"),
+    "a transaction that the dead call ended": (
+        "import sqlite3; db = sqlite3.connect('e.db'); db.execute('create table t(x)'); "
+        "db.execute('insert into t values(2)')", "db.commit()",
+        "try: db.commit()\nexcept sqlite3.OperationalError: db.rollback()\n"
+        "again = sqlite3.connect('e.db')\nprint(again.execute('select x from t').fetchall(), "
+        "again.execute('pragma integrity_check').fetchall())", "[(2,)] [('ok',)]"),
+}
+NUMERIC = {
+    "numpy and its threads": (
+        "numpy", "import numpy as np; a = np.random.rand(400, 400); b = a @ a", "a @ a; a[:] = 0",
+        "print(np.allclose(a @ a, b), np.linalg.svd(a[:50, :50])[1].shape)", "True (50,)"),
+    "pandas": (
+        "pandas", "import pandas as pd; df = pd.DataFrame({'a': range(4), 'b': list('xyxy')})", "del df['a']",
+        "print(df.groupby('b').a.sum().to_dict())", "{'x': 2, 'y': 4}"),
+    "matplotlib": (
+        "matplotlib", "import matplotlib.pyplot as plt; fig, ax = plt.subplots(); _ = ax.plot([1, 2])", "ax.clear()",
+        "_ = ax.plot([3, 4]); fig.savefig('figure.png'); print(len(ax.lines))", "2"),
+}
+
+
+class TakeOver(Case):
+    def play(self, server, before, dying, after, expected):
+        self.assert_ok(server.python(before, reset=True))
+        self.assertEqual(server.python(dying + DIE).status.state, "restored to before this call")
+        self.assert_prints(server.python(after, timeout_s=20), expected)
+
+    def play_all(self, rows):
+        with Server() as server:
+            self.assert_ok(server.python("1"))
+            for name, row in rows.items():
+                with self.subTest(name):
+                    self.play(server, *row)
+
+    def test_kept(self):
+        self.play_all(KEPT)
+
+    def test_lost(self):
+        self.play_all(LOST)
+
+    def test_numeric(self):
+        for module, *_ in NUMERIC.values():
+            if subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True).returncode:
+                self.skipTest(f"{module}: {PYTHON} has none")
+        with Server("--python", PYTHON) as server:
+            self.assert_ok(server.python("1"))
+            for name, (_, *row) in NUMERIC.items():
+                with self.subTest(name):
+                    self.play(server, *row)
+
+
+if __name__ == "__main__":
+    unittest.main()
