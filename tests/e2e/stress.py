@@ -110,7 +110,7 @@ class Stress:
         end, expected = table[self.choice.choice(sorted(table))]
         if expected == "out of memory":
             expected += "|crashed: SIGKILL"
-        return Call(kind, end, expected, timeout_s=1 if expected == "timeout" else 60,
+        return Call(kind, end, expected, timeout_s=1 if expected.startswith("timeout") else 60,
                     **({"reset": True} if kind == "reset and die" else {}))
 
     def send(self, session, call):

@@ -45,7 +45,7 @@ class EveryWay(Case):
     def dies_and_comes_back(self, server, code, expected, times=1):
         self.assert_ok(server.python(STATE, reset=True))
         for _ in range(times):
-            result = server.python(CHANGE + code, timeout_s=0.5 if expected == "timeout" else 60)
+            result = server.python(CHANGE + code, timeout_s=0.5 if expected.startswith("timeout") else 60)
             self.assertRegex(result.status.line, rf"^\[(?:{expected})")
             self.assertEqual(result.status.state, "restored to before this call", result.text)
         self.assert_prints(server.python(CHECK), WHOLE)
