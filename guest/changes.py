@@ -5,23 +5,42 @@ of a value that the cell drops is free at once. Files count as the cell's when t
 cannot set, is not older than its start; the snapshot tells new from changed and what is gone. Stamps
 are a few milliseconds coarse, so a small workspace is also looked at before the cell: what others
 wrote in the same tick, between the calls, is then not taken for the cell's.
+
+In a workspace with more entries than can be looked at, the files are those that Python code itself
+opened for writing, renamed or removed, as audit events tell.
 """
 import os
+import stat
+import sys
 from os import scandir
 
 NAMES_MAX = 20000
 REPORTED_MAX = 20
 ENTRIES_MAX = 2000
 SKIPPED_SCANS = 32  # after a tree was too big, how many cells pass before it is looked at again
+NOT_LISTED = "more than %d files in the workspace: from now on only those that Python code itself changes are listed"
 HIDDEN = ("__pycache__", "node_modules")
 SMALL = 40  # files
-state = {"ids": {}, "files": None, "skip": 0}
+WRITES = os.O_WRONLY | os.O_RDWR
+TOUCHED_MAX = 1000
+NO_FOLDER = -1  # as the descriptor that a path is relative to
+state = {"ids": {}, "files": None, "skip": 0, "touched": None, "noted": False}
 
 
 def begin(session):
+    if state["touched"]:
+        state["touched"] = {}
     if state["skip"] == 0 and (state["files"] is None or len(state["files"]) <= SMALL):
-        state["files"] = scan(session.root)
-        state["skip"] = SKIPPED_SCANS if state["files"] is None else 0
+        look(session.root)
+
+
+def look(root):
+    state["files"] = scan(root)
+    if state["files"] is None:
+        state["skip"] = SKIPPED_SCANS
+        watch_audit()
+    else:
+        state["noted"] = False
 
 
 def report(session, result, started):
@@ -97,16 +116,70 @@ def scan(root):
     return found
 
 
+def touch(path):
+    """Before the code does something to path: whether it was there."""
+    touched = state["touched"]
+    if type(path) is bytes:
+        path = os.fsdecode(path)
+    if type(path) is str and len(touched) < TOUCHED_MAX:
+        path = os.path.abspath(path)
+        if path not in touched:
+            touched[path] = os.path.lexists(path)
+
+
+def on_audit(event, args):
+    try:
+        if event == "open":
+            if type(args[2]) is int and args[2] & WRITES:
+                touch(args[0])
+        elif event == "os.remove" and args[1] == NO_FOLDER:
+            touch(args[0])
+        elif event == "os.rename" and args[2] == args[3] == NO_FOLDER:
+            touch(args[0])
+            touch(args[1])
+    except Exception:
+        pass
+
+
+def watch_audit():
+    """From the first time on that the tree is too big; a hook cannot be taken away again."""
+    if state["touched"] is None:
+        state["touched"] = {}
+        sys.addaudithook(on_audit)
+
+
+def touched_files(root):
+    """(before, after) as scan gives them, of the files that the code has touched."""
+    before, after, cut = {}, {}, len(root) + 1
+    for path, existed in state["touched"].items():
+        if path.startswith(root + "/"):
+            name = path[cut:]
+            if existed:
+                before[name] = None
+            try:
+                s = os.lstat(path)
+            except OSError:
+                continue
+            if stat.S_ISREG(s.st_mode):
+                after[name] = (s.st_mtime_ns, s.st_size, s.st_ino, s.st_ctime_ns)
+            else:
+                before.pop(name, None)
+    return before, after
+
+
 def report_files(root, result, started):
     if state["skip"]:
         state["skip"] -= 1
-        return ()
-    before, after = state["files"], scan(root)
-    state["files"] = after
-    if after is None:
-        state["skip"] = SKIPPED_SCANS
-        result += ("files_note", "more than %d entries: changed files are not listed" % ENTRIES_MAX)
-        return ()
+        before, after = touched_files(root)
+    else:
+        before = state["files"]
+        look(root)
+        after = state["files"]
+        if after is None:
+            before, after = touched_files(root)
+    if state["files"] is None and not state["noted"]:
+        state["noted"] = True
+        result += ("files_note", NOT_LISTED % ENTRIES_MAX)
     if before == after:
         return ()
     changed = [("-" + path[:300], path) for path in before.keys() - after.keys()]

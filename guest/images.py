@@ -1,8 +1,9 @@
 """The images that go back with one result: counted, measured, and made smaller where something here can.
 
 What is drawn or displayed is written to a folder outside of the workspace, so that it is a file that
-read_file can read and no file that the cell seems to have made. Pillow is used where the code, or
-matplotlib for it, has imported it; without it an image that is too big is only named.
+read_file can read and no file that the cell seems to have made. An image that is too big is made
+smaller by Pillow, in a process of its own, so that nothing is imported here for it; where the
+interpreter has no Pillow it is only named.
 """
 import os
 import stat
@@ -14,7 +15,8 @@ WRITTEN_MAX = 20
 BYTES_MAX = 600000  # of all images of a call; base64 makes 800 kB of it
 SHARE_MIN = 100000
 READ_MAX = 50000000
-SIDES = (LONG_SIDE, 1024, 640)
+SMALLER_S = 5  # for all that makes an image smaller
+EXECUTABLE = sys.executable
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
@@ -24,6 +26,7 @@ class Images:
         self.paths = []
         self.written = []  # (path, size) of what this file put into its folder
         self.left = BYTES_MAX
+        self.notes = []
 
     def share(self, waiting=2):
         """How many bytes the next image may have, so that others find room too."""
@@ -62,14 +65,8 @@ class Images:
         found = measure(data)
         if found is None or self.full():
             return None
-        suffix, side = found
-        limit = self.share()
-        if side > LONG_SIDE or len(data) > limit:
-            data = smaller(data, limit) or data
-            suffix, side = measure(data)
-        path = self.write(data, suffix)
-        if side <= LONG_SIDE:
-            self.take(path, len(data))
+        path = self.write(data, found[0])
+        self.add_file(path)
         return path
 
     def add_file(self, path):
@@ -84,9 +81,11 @@ class Images:
         if found[1] <= LONG_SIDE and len(data) <= limit:
             self.take(path, len(data))
             return
-        data = smaller(data, limit)
+        data = smaller(path, limit)
         if data:
             self.take(self.write(data, measure(data)[0]), len(data))
+        else:
+            self.notes.append("%s is too large to be shown, and could not be made smaller" % path)
 
 
 def safe(name):
@@ -145,24 +144,17 @@ def side_of_webp(data):
     return 0
 
 
-def smaller(data, limit):
-    """The image within both bounds, or None where Pillow is not loaded or cannot."""
-    pillow = sys.modules.get("PIL.Image")
-    if pillow is None:
-        return None
-    from io import BytesIO
+def smaller(path, limit):
+    """The image of a file within both bounds, or None: made by a process that does not outlast its time."""
+    import subprocess
 
     try:
-        for side in SIDES:
-            image = pillow.open(BytesIO(data))
-            kind = "JPEG" if image.format == "JPEG" else "PNG"
-            image.thumbnail((side, side))
-            if kind == "PNG" and image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
-                image = image.convert("RGB")
-            file = BytesIO()
-            image.save(file, kind)
-            if file.tell() <= limit:
-                return file.getvalue()
-    except Exception:
-        pass
-    return None
+        done = subprocess.run(
+            [EXECUTABLE, "-I", FOLDER + "/thumbnail.py", str(limit)], input=os.fsencode(path),
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=SMALLER_S,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    data = done.stdout
+    found = measure(data) if done.returncode == 0 and len(data) <= limit else None
+    return data if found and found[1] <= LONG_SIDE else None

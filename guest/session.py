@@ -246,6 +246,8 @@ class Session:
             for path, size in self.images.written:
                 text = "+%s (%s)" % (path, load("changes").size_text(size))
                 result += ("file", text, "file_size", str(size))
+            for note in self.images.notes:
+                result += ("note", note)
 
     def prepare(self, name, text, stdin):
         self.where = self.images = None

@@ -1,4 +1,5 @@
-"""One image, made small enough for an answer; run as a cell in an interpreter of its own by read_file.
+"""One image, made small enough for an answer, in an interpreter of its own: as a cell by read_file, as a
+program by images.py, which gives the most bytes that it may have.
 
 The path comes on stdin; a PNG or JPEG goes to stdout, or a reason to stderr. It takes Pillow, if the
 user's interpreter has it.
@@ -14,7 +15,7 @@ SIDES = (LONG_SIDE, 1100, 768, 512)
 NO_PILLOW = 3  # exit status
 
 
-def shrink(path):
+def shrink(path, most):
     from PIL import Image, ImageOps
 
     Image.MAX_IMAGE_PIXELS = None  # our own bound is below
@@ -32,14 +33,14 @@ def shrink(path):
         for kind in kinds:
             file = io.BytesIO()
             (image.convert("RGB") if kind == "JPEG" else image).save(file, kind)
-            if file.tell() <= BYTES_MAX:
+            if file.tell() <= most:
                 return file.getvalue()
     raise ValueError("it does not become small enough")
 
 
 def main():
     try:
-        data = memoryview(shrink(sys.stdin.read()))
+        data = memoryview(shrink(sys.stdin.read(), int(sys.argv[1]) if len(sys.argv) > 1 else BYTES_MAX))
     except ImportError:
         sys.exit(NO_PILLOW)
     except MemoryError:

@@ -104,8 +104,16 @@ class Forms(GuestCase):
     def test_at_most_four_and_none_too_big(self):
         reply = self.run_ok("for i in range(9): open('many%%d.png' %% i, 'wb').write(%r)" % png(8, 8))
         self.assertEqual(len(reply.all("image")), 4)
+
+    def test_one_that_is_too_big_is_made_smaller_and_nothing_is_imported_for_it(self):
         reply = self.run_ok("open('wide.png', 'wb').write(%r)\nNone" % png(4000, 2))
-        self.assertEqual(reply.all("image"), [])
+        if self.value("import importlib.util\nimportlib.util.find_spec('PIL') is None") == "True":
+            self.assertEqual(reply.all("image"), [])
+            self.assertIn("wide.png is too large to be shown", reply.note)
+        else:
+            self.assertEqual(side_of(reply.image), 1568)
+            self.assertEqual(reply.note, None)
+        self.assertEqual(self.value("import sys\n'PIL' in sys.modules"), "False")
 
 
 class Figures(GuestCase):

@@ -42,6 +42,10 @@ class Reports(GuestCase):
         reply = self.run_ok("for i in range(2500): open('many/%d' % i, 'w').close()")
         self.assertIn("2000", reply.files_note)
         self.assertEqual(self.run_ok("1").all("file"), [])
+        reply = self.run_ok("open('new.txt', 'w').write('abc')\nos.rename('many/1', 'moved')\nos.remove('many/2')\n"
+                            "open('many/3', 'a').write('x')\nopen('many/4').read()\nNone")
+        self.assertEqual(reply.all("file"), ["-many/1", "-many/2", "~many/3 (1 B)", "+moved (0 B)", "+new.txt (3 B)"])
+        self.assertEqual(reply.files_note, None)
         self.run_ok("import shutil; shutil.rmtree('many')")
 
     def test_big_values_are_bounded(self):
