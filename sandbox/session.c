@@ -152,6 +152,14 @@ static void session_wake_failed(void *arg)
     session_gone(session, &session->end);
 }
 
+/* What is written from here on is this interrupt's. The guest writes through the same file description,
+ * so its offset goes back with ours. */
+static void session_forget_trace(struct box_session *session)
+{
+    (void)ftruncate(session->trace_fd, 0);
+    (void)lseek(session->trace_fd, 0, SEEK_SET);
+}
+
 /* The interpreter and all that it started are gone. */
 static void session_over(struct box_session *session)
 {
@@ -163,7 +171,7 @@ static void session_over(struct box_session *session)
     /* What the dead one left: output belongs to the call, the rest of a frame to nobody. */
     box_session_drain(session);
     session_discard(session);
-    (void)ftruncate(session->trace_fd, 0);
+    session_forget_trace(session);
     session->state = SESSION_WAKING;
     loop_timer_arm(session->box->loop, &session->timer,
                    clock_now_ns() + SESSION_WAKE_MS * CLOCK_NS_PER_MS, session_wake_failed,
@@ -375,6 +383,7 @@ static void session_signal(struct box_session *session, int signal)
 
 void box_session_interrupt(struct box_session *session)
 {
+    session_forget_trace(session);
     session_signal(session, SIGINT);
 }
 
