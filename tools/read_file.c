@@ -97,7 +97,7 @@ static void answer_image(struct read_job *job, const void *bytes, size_t size, c
         json_decref(content);
         content = NULL;
     }
-    rpc_call_result(job->call, content, NULL, false);
+    content_end(job->call, content, buf_bytes(&text), buf_size(&text), false);
     read_job_free(job);
 }
 
