@@ -14,6 +14,15 @@
 #define SYSCTL(line)                                                                               \
     "sudo sysctl -w " line ", and the same line in /etc/sysctl.d/60-sandpiper.conf to keep it"
 
+#define FILTER_REMEDY                                                                              \
+    "a seccomp filter around the server refuses it: allow " CONTAINER_CALLS                        \
+    " there (in a container: --security-opt seccomp=FILE with a profile that does; in a systemd "  \
+    "service: RestrictNamespaces=no and no SystemCallFilter=)"
+
+#define OWN_SCOPE                                                                                  \
+    "start the server in a group that is its own: systemd-run --user --scope -p Delegate=yes env " \
+    "SANDPIPER_DELEGATED=1 sandpiper"
+
 static const char *const container_remedies[] = {
     [HOST_BARE] = "",
     [HOST_DOCKER] =
@@ -40,7 +49,8 @@ __attribute__((format(printf, 2, 3))) static void advise(struct box_layer_report
 }
 
 /* Ubuntu's restriction lets the namespace be made and takes its capabilities: the ids cannot be mapped
- * or the first mounts fail. apparmor.d(5): flags=(unconfined) confines nothing. */
+ * or the first mounts fail, with EACCES, which neither filters nor sysctls answer with. apparmor.d(5):
+ * flags=(unconfined) confines nothing. */
 static void advise_apparmor(const struct host *host, struct box_grade *grade)
 {
     const char *program = host->program[0] ? host->program : "/usr/local/bin/sandpiper";
@@ -62,23 +72,25 @@ static void advise_apparmor(const struct host *host, struct box_grade *grade)
 static void advise_namespaces(int error, const struct host *host, struct box_grade *grade)
 {
     struct box_layer_report *report = &grade->layers[BOX_LAYER_NAMESPACES];
+    bool selinux = strstr(host->lsm, "selinux") && !strstr(host->lsm, "apparmor");
     if (host->userns_none || error == ENOSPC || error == EUSERS) {
         advise(report, SYSCTL("user.max_user_namespaces=15000"));
     } else if (host->userns_clone_off) {
         advise(report, SYSCTL("kernel.unprivileged_userns_clone=1"));
     } else if (host->container != HOST_BARE) {
         advise(report, "%s", container_remedies[host->container]);
-    } else if (host->apparmor_restricts_userns) {
+    } else if (host->apparmor_restricts_userns || (error == EACCES && !selinux)) {
         advise_apparmor(host, grade);
+    } else if (error == EACCES) {
+        advise(report,
+               "SELinux refuses it: sudo ausearch -m AVC -c sandpiper shows the rule that is "
+               "missing for user_namespace");
     } else if (error == EINVAL || error == ENOSYS) {
         advise(report,
                "use a kernel with user, pid, net, ipc, uts and cgroup namespaces "
                "(CONFIG_USER_NS and its siblings)");
     } else if (host->filtered) {
-        advise(report,
-               "a seccomp filter around the server refuses it: allow %s there "
-               "(a systemd service: RestrictNamespaces=no)",
-               CONTAINER_CALLS);
+        advise(report, FILTER_REMEDY);
     } else {
         advise(report,
                "allow user namespaces to this user: a security module or a policy of this "
@@ -100,15 +112,15 @@ static void advise_mounts(enum plan_kind kind, int error, const struct host *hos
                "something is mounted below /proc, and the kernel then refuses a new one: "
                "unmount it, or in a container unmask it (Docker: --security-opt "
                "systempaths=unconfined; Podman: --security-opt unmask=ALL)");
-    } else if (refused && host->apparmor_restricts_userns) {
+    } else if (refused && (host->apparmor_restricts_userns || strstr(host->lsm, "apparmor")) &&
+               !host->filtered) {
         advise_apparmor(host, grade);
         advise(report, "%s", grade->layers[BOX_LAYER_NAMESPACES].remedy);
         grade->layers[BOX_LAYER_NAMESPACES].remedy[0] = '\0';
     } else if (error == ENOSPC) {
         advise(report, SYSCTL("user.max_mnt_namespaces=15000"));
     } else if (refused && host->filtered) {
-        advise(report, "a seccomp filter around the server refuses it: allow %s there",
-               CONTAINER_CALLS);
+        advise(report, FILTER_REMEDY);
     } else if (kind != PLAN_KIND_COUNT) {
         advise(report,
                "sandpiper doctor --plan lists the steps; the one that is named did not "
@@ -183,9 +195,7 @@ void remedy_for_landlock(const struct host *host, struct box_layer_report *repor
 void remedy_for_limit(const struct host *host, const char *known, struct box_layer_report *report)
 {
     static const char *const remedies[] = {
-        [HOST_BARE] =
-            "start the server in a group that is its own: systemd-run --user --scope -p "
-            "Delegate=yes env SANDPIPER_DELEGATED=1 sandpiper",
+        [HOST_BARE] = OWN_SCOPE,
         [HOST_DOCKER] = "start the container with --security-opt writable-cgroups=true (Docker 28)",
         [HOST_PODMAN] = "start the container with --security-opt unmask=/sys/fs/cgroup",
         [HOST_KUBERNETES] = "set limits for the pod; they then hold for server and code together",
