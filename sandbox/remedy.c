@@ -19,9 +19,9 @@
     " there (in a container: --security-opt seccomp=FILE with a profile that does; in a systemd "  \
     "service: RestrictNamespaces=no and no SystemCallFilter=)"
 
-#define OWN_SCOPE                                                                                  \
-    "start the server in a group that is its own: systemd-run --user --scope -p Delegate=yes env " \
-    "SANDPIPER_DELEGATED=1 sandpiper"
+static const char own_scope[] =
+    "start the server in a group that is its own: systemd-run --user --scope -p Delegate=yes env "
+    "SANDPIPER_DELEGATED=1 sandpiper";
 
 static const char *const container_remedies[] = {
     [HOST_BARE] = "",
@@ -195,7 +195,7 @@ void remedy_for_landlock(const struct host *host, struct box_layer_report *repor
 void remedy_for_limit(const struct host *host, const char *known, struct box_layer_report *report)
 {
     static const char *const remedies[] = {
-        [HOST_BARE] = OWN_SCOPE,
+        [HOST_BARE] = own_scope,
         [HOST_DOCKER] = "start the container with --security-opt writable-cgroups=true (Docker 28)",
         [HOST_PODMAN] = "start the container with --security-opt unmask=/sys/fs/cgroup",
         [HOST_KUBERNETES] = "set limits for the pod; they then hold for server and code together",
