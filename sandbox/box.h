@@ -110,7 +110,7 @@ int launch_child(struct box *box, struct fail *ret_fail);
 int launch_confine(struct box *box, struct fail *ret_fail);
 
 /* config.c: all that pid 1 has to know, into fd. 0 or -errno */
-int config_write(const struct box *box, int fd);
+int config_write(const struct box *box, int fd, struct fail *ret_fail);
 
 /* box.c: the box is of no more use; tells why and kills it. */
 void box_broken(struct box *box, const struct fail *why);

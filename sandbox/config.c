@@ -1,9 +1,10 @@
-#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/box.h"
+#include "sandbox/filter.h"
 
 static int config_strings(const struct plan *plan, struct wire_config *config, struct buf *out)
 {
@@ -23,8 +24,14 @@ static int write_filter(int fd, const struct plan_filter *filter)
     return fd_write_all(fd, filter->program, filter->count * sizeof *filter->program);
 }
 
-int config_write(const struct box *box, int fd)
+static void release_filter(struct plan_filter *filter)
 {
+    free(filter->program);
+}
+
+int config_write(const struct box *box, int fd, struct fail *ret_fail)
+{
+    OWNED(release_filter) struct plan_filter uncounted = {};
     OWNED(buf_done) struct buf strings = BUF_EMPTY;
     const struct plan *plan = &box->plan;
     const struct box_limits *limits = &box->spec->limits;
@@ -37,9 +44,16 @@ int config_write(const struct box *box, int fd)
         .file_bytes = limits->disk_bytes,
         .landlock_optional = (box->spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK) != 0,
     };
-    int r = config_strings(plan, &config, &strings);
+    int r = config.watch_memory_bytes ? filter_build_uncounted(&uncounted, ret_fail) : 0;
+    if (r < 0) {
+        return r;
+    }
+    config.filter_uncounted_count = uncounted.count;
+    r = config_strings(plan, &config, &strings);
     r = r ? r : fd_write_all(fd, &config, sizeof config);
+    r = r || !uncounted.count ? r : write_filter(fd, &uncounted);
     r = r ? r : write_filter(fd, &plan->filter_arguments);
     r = r ? r : write_filter(fd, &plan->filter_names);
-    return r ? r : fd_write_all(fd, buf_bytes(&strings), buf_size(&strings));
+    r = r ? r : fd_write_all(fd, buf_bytes(&strings), buf_size(&strings));
+    return r < 0 ? fail_set(ret_fail, -r, "the settings of pid 1") : 0;
 }

@@ -3,7 +3,7 @@
 
 struct plan_filter;
 
-/* The three programs of a box, compiled by libseccomp. Each returns 0 with a program on the heap,
+/* The programs of a box, compiled by libseccomp. Each returns 0 with a program on the heap,
  * or -errno. The most restrictive answer of all that a process carries wins, seccomp(2). */
 
 /* By name, for pid 1: what the guest may do and the little more that pid 1 needs. Unknown calls get
@@ -14,3 +14,5 @@ int filter_build_names(struct plan_filter *ret_filter, struct fail *ret_fail);
 /* By argument, for the guest: what of an allowed call is refused all the same. Separate, because
  * libseccomp takes one comparison for an argument in a rule. */
 int filter_build_arguments(struct plan_filter *ret_filter, struct fail *ret_fail);
+/* For a guest whose memory no control group counts: what the watchdog could not see is refused. */
+int filter_build_uncounted(struct plan_filter *ret_filter, struct fail *ret_fail);

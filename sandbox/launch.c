@@ -167,9 +167,9 @@ int launch_child(struct box *box, struct fail *ret_fail)
 
 int launch_confine(struct box *box, struct fail *ret_fail)
 {
-    int r = config_write(box, box->config_fd);
+    int r = config_write(box, box->config_fd, ret_fail);
     if (r < 0) {
-        return fail_set(ret_fail, -r, "the settings of pid 1");
+        return r;
     }
     box->building = BOX_LAYER_MEMORY;
     r = box->born_in_group ? 0 : cgroup_attach(&box->cgroup, box->pid);

@@ -108,7 +108,8 @@ struct proof_expectation {
     gid_t outside_gid;
     uint64_t file_bytes;
     uint32_t pids_max;
-    int landlock_abi; /* 0: none is applied */
+    bool memory_watched; /* by pid 1: there is a filter more */
+    int landlock_abi;    /* 0: none is applied */
 };
 
 /* What was found wrong, by layer; empty: it holds. */

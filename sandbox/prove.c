@@ -43,6 +43,7 @@ static int expect(const struct box *box, struct proof_expectation *expected)
         .outside_uid = box->plan.outside_uid,
         .outside_gid = box->plan.outside_gid,
         .file_bytes = box->spec->limits.disk_bytes,
+        .memory_watched = !cgroup_has(&box->cgroup, CGROUP_MEMORY),
         .pids_max = cgroup_has(&box->cgroup, CGROUP_PIDS) ? 0 : box->spec->limits.pids,
         .landlock_abi = landlock_abi(),
     };

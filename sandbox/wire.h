@@ -82,7 +82,7 @@ struct wire_reply {
     struct wire_file file;
 };
 
-/* The box's settings for pid 1, in a sealed memfd at WIRE_CONFIG_FD: this head, then the two filter
+/* The box's settings for pid 1, in a sealed memfd at WIRE_CONFIG_FD: this head, then the filter
  * programs (struct sock_filter), then strings of the zygote's argv and environment, each with its
  * NUL. */
 #define WIRE_CONFIG_MAGIC 0x53504950U
@@ -91,7 +91,8 @@ struct wire_config {
     uint32_t magic;
     uint32_t argc;
     uint32_t envc;
-    uint32_t filter_arguments_count; /* instructions of each program */
+    uint32_t filter_uncounted_count; /* instructions of each program */
+    uint32_t filter_arguments_count;
     uint32_t filter_names_count;
     uint32_t strings_bytes;
     uint32_t pids_max;           /* RLIMIT_NPROC where no cgroup counts processes, else 0 */

@@ -43,7 +43,7 @@ static bool set_limits(const struct wire_config *config)
 
 static bool install(const struct sock_fprog *program)
 {
-    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program) == 0;
+    return program->len == 0 || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program) == 0;
 }
 
 enum wire_step confine(const struct init *init, int control_fd)
@@ -72,8 +72,9 @@ enum wire_step confine(const struct init *init, int control_fd)
         return WIRE_STEP_LANDLOCK;
     }
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    /* Arguments before names: the second filter refuses seccomp(2) itself. */
-    if (!install(&init->filter_arguments) || !install(&init->filter_names)) {
+    /* Names at last: that filter refuses seccomp(2) itself. */
+    if (!install(&init->filter_uncounted) || !install(&init->filter_arguments) ||
+        !install(&init->filter_names)) {
         return WIRE_STEP_SECCOMP;
     }
     return WIRE_STEP_NONE;

@@ -17,6 +17,7 @@ struct watched {
 /* Everything that pid 1 knows. One instance, no heap. */
 struct init {
     const struct wire_config *config;
+    struct sock_fprog filter_uncounted; /* len 0: none */
     struct sock_fprog filter_arguments;
     struct sock_fprog filter_names;
     char **argv;
@@ -49,8 +50,11 @@ void watch_signal(struct init *init, const struct wire_request *request);
 void watch_kill_tag(struct init *init, const struct wire_request *request);
 /* Reaps what has ended and reports those that are watched. */
 void watch_reap(struct init *init);
-/* Where no cgroup counts memory: adds up what all processes use, kills the largest beyond the
- * limit. Soft: it looks every INIT_WATCH_MS. */
+/* The entry of a watched process, or NULL. */
+struct watched *watch_find(struct init *init, pid_t pid);
+
+/* memory.c: where no cgroup counts memory, adds up what all processes use, kills the largest beyond
+ * the limit. Soft: it looks every INIT_WATCH_MS. */
 void watch_memory(struct init *init);
 enum { INIT_WATCH_MS = 50 };
 

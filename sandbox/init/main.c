@@ -127,6 +127,14 @@ static void init_receive(void)
     init_dispatch(&request, fd);
 }
 
+/* Returns what follows. */
+static struct sock_filter *cut_filter(struct sock_filter *filters, uint32_t count,
+                                      struct sock_fprog *ret_program)
+{
+    *ret_program = (struct sock_fprog){.len = (unsigned short)count, .filter = filters};
+    return filters + count;
+}
+
 /* Maps the settings and cuts the strings. The memfd is ours alone and sealed. */
 static bool init_load_config(void)
 {
@@ -146,11 +154,10 @@ static bool init_load_config(void)
         return false;
     }
     struct sock_filter *filters = (struct sock_filter *)(void *)(bytes + sizeof *config);
-    state.filter_arguments.filter = filters;
-    state.filter_arguments.len = (unsigned short)config->filter_arguments_count;
-    state.filter_names.filter = filters + config->filter_arguments_count;
-    state.filter_names.len = (unsigned short)config->filter_names_count;
-    char *text = (char *)(filters + config->filter_arguments_count + config->filter_names_count);
+    filters = cut_filter(filters, config->filter_uncounted_count, &state.filter_uncounted);
+    filters = cut_filter(filters, config->filter_arguments_count, &state.filter_arguments);
+    filters = cut_filter(filters, config->filter_names_count, &state.filter_names);
+    char *text = (char *)filters;
     unsigned at = 0;
     for (unsigned i = 0; i < config->argc + config->envc; i++) {
         if (i == config->argc) {

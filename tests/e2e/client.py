@@ -11,6 +11,7 @@ SANDPIPER_TEST_DENY takes something from every server (words of helpers/deny.py)
 """
 import collections
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -50,12 +51,16 @@ def is_denied(what):
     return any(word.partition(":")[0] == what for word in DENIED)
 
 
-def writable_cgroup(controller):
-    """True when this user may make groups of that kind (cgroup v1 or v2)."""
-    if is_denied("cgroup"):
-        return False
-    paths = [f"/sys/fs/cgroup/{controller}", "/sys/fs/cgroup"]
-    return any(os.path.isdir(path) and os.access(path, os.W_OK) for path in paths)
+@functools.lru_cache(maxsize=None)
+def doctor_says():
+    """What doctor's table says of each layer here: {name: row}."""
+    done = subprocess.run([*COMMAND, "doctor", "--json"], capture_output=True, timeout=60 * SLOW)
+    return {row["layer"]: row for row in json.loads(done.stdout)["layers"]}
+
+
+def writable_cgroup(layer):
+    """True when a control group holds this limit: memory, pids or cpu."""
+    return doctor_says()[layer]["state"] == "on"
 
 
 class ProtocolError(AssertionError):
@@ -126,10 +131,11 @@ class Result:
 
 class Server:
     def __init__(self, *args, env=None, cwd=None, stderr=subprocess.DEVNULL, initialize=True,
-                 version=LATEST, wrap=(), check=True):
+                 version=LATEST, wrap=(), check=True, settle_s=1.0):
         self.temp = tempfile.mkdtemp(prefix="sp-test-")
         self.traces = Traces(self.temp)
         self.check = check
+        self.settle_s = settle_s
         if env is None:
             env = {name: os.environ[name] for name in ("HOME", "PATH", "USER", *PASSED_ON)
                    if name in os.environ}
@@ -351,7 +357,7 @@ class Server:
                     status, _ = self.end()
                     if status != 0:
                         raise ProtocolError(f"exit status {status} after the end of stdin")
-                left = self.left()
+                left = self.left(self.settle_s)
                 if left:
                     raise ProtocolError(f"left behind: {left}")
         finally:

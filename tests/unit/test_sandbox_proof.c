@@ -317,6 +317,20 @@ static void filters_of_the_surroundings_do_not_count(void **)
     assert_nothing_found(&verdict);
 }
 
+static void watched_memory_takes_a_filter_more(void **)
+{
+    struct proof_expectation expected = expectation();
+    struct proof_view view = view_of(200);
+    struct proof_verdict verdict = {};
+    expected.memory_watched = true;
+    view.seccomp_filters = 4;
+    proof_judge_view(&view, &expected, &verdict);
+    assert_nothing_found(&verdict);
+    view.seccomp_filters = 3;
+    proof_judge_view(&view, &expected, &verdict);
+    assert_found(&verdict, BOX_LAYER_SECCOMP, "not 4");
+}
+
 static void the_first_finding_of_a_layer_stays(void **)
 {
     struct proof_verdict verdict = {};
@@ -353,6 +367,7 @@ int main(void)
         cmocka_unit_test(folders_that_the_host_lacks_are_not_compared),
         cmocka_unit_test(each_wrong_fact_of_the_interpreter_is_found),
         cmocka_unit_test(filters_of_the_surroundings_do_not_count),
+        cmocka_unit_test(watched_memory_takes_a_filter_more),
         cmocka_unit_test(the_first_finding_of_a_layer_stays),
         cmocka_unit_test(looking_at_oneself_tells_the_truth),
     };

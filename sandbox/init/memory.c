@@ -1,0 +1,246 @@
+/* The watchdog: where no control group counts memory, pid 1 does, every INIT_WATCH_MS.
+ *
+ * What code can fill, and how it is seen:
+ *
+ *   its own pages, page tables     /proc/PID/status. Forks share pages, so this is too much; only
+ *                                  when it passes the limit the exact share is asked for, which makes
+ *                                  the kernel walk all pages
+ *   files in /work, /tmp, /dev/shm statvfs(3) of their tmpfs, whoever holds or has deleted them, and
+ *                                  INODE_BYTES for each inode
+ *   queues of sockets and pipes    in no process's figures: each costs what it could hold. Their number
+ *                                  is looked at closely only when the sizes of the descriptor tables
+ *                                  would let it matter. On their way in a message are at most
+ *                                  RLIMIT_NOFILE, unix(7)
+ *   shared memory without a name   mmap(2) with MAP_SHARED of /dev/zero or of nothing. Its pages stay
+ *                                  when nobody maps them, and nothing tells its size: but all such
+ *                                  memory of the machine together has grown by no more than sysinfo(2)
+ *                                  says. If that matters, whoever has such a mapping has it all
+ *   memfds                         refused by a filter (filter_build_uncounted)
+ *
+ * It stays soft: what is allocated between two looks is there. */
+#include "sandbox/init/init.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+enum {
+    SEEN = 16384,             /* distinct queues; what does not fit is counted each time */
+    SOCKET_BYTES = 256 << 10, /* SO_SNDBUF is 208 KiB and cannot be raised; a message may pass it */
+    PIPE_BYTES = 64 << 10,    /* pipe(7) */
+    PIPES_WHOLE = 1024, /* of a user, then they get two pages: pipe-user-pages-soft, pipe(7) */
+    PIPE_LEAST_BYTES = 8 << 10,
+    INODE_BYTES = 1 << 10, /* of kernel memory, with its name */
+};
+
+/* How closely a look counts; each level is dearer and never finds more than the one before. */
+enum closeness { CLOSE_STATUS, CLOSE_QUEUES, CLOSE_PAGES, CLOSE_COUNT };
+
+struct look {
+    enum closeness closeness;
+    uint64_t unnamed; /* shared memory that could be the box's */
+    uint64_t all;
+    uint64_t largest;
+    pid_t largest_pid;
+    unsigned pipes;
+    uint64_t seen[SEEN]; /* a table of inode numbers, by their value */
+};
+
+/* Reads a file of /proc/PID. Returns its length; 0 when it cannot be read. */
+static size_t read_of(pid_t pid, const char *name, char *text, size_t size)
+{
+    char path[48];
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    ssize_t length = read(fd, text, size - 1);
+    (void)close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0 ? (size_t)length : 0;
+}
+
+/* The number behind name in a file of /proc. */
+static uint64_t field(const char *text, const char *name)
+{
+    const char *found = strstr(text, name);
+    return found ? strtoul(found + strlen(name), NULL, 10) : 0;
+}
+
+static uint64_t pages_of(pid_t pid, const char *status, enum closeness closeness)
+{
+    char text[2048];
+    uint64_t tables = field(status, "\nVmPTE:") * 1024;
+    if (closeness == CLOSE_PAGES && read_of(pid, "smaps_rollup", text, sizeof text) > 0 &&
+        strstr(text, "Pss_Anon:")) {
+        return tables + field(text, "Pss_Anon:") * 1024;
+    }
+    return tables + field(status, "RssAnon:") * 1024;
+}
+
+/* Whether this inode is met for the first time in this look. */
+static bool is_new(struct look *look, uint64_t inode)
+{
+    for (uint64_t i = 0; i < 64; i++) {
+        uint64_t *slot = &look->seen[(inode + i) % SEEN];
+        if (*slot == inode) {
+            return false;
+        }
+        if (*slot == 0) {
+            *slot = inode;
+            return true;
+        }
+    }
+    return true;
+}
+
+static uint64_t queue_bytes(struct look *look, const char *target)
+{
+    bool is_socket = strncmp(target, "socket:[", 8) == 0;
+    bool is_pipe = strncmp(target, "pipe:[", 6) == 0;
+    if ((!is_socket && !is_pipe) || !is_new(look, field(target, ":["))) {
+        return 0;
+    }
+    if (is_socket) {
+        return SOCKET_BYTES;
+    }
+    return look->pipes++ < PIPES_WHOLE ? PIPE_BYTES : PIPE_LEAST_BYTES;
+}
+
+/* What waits in the sockets and pipes that pid holds. One that hides its descriptors may hold as many
+ * as fit in its table. */
+static uint64_t queues_of(struct look *look, pid_t pid, const char *status)
+{
+    char path[48];
+    uint64_t most = field(status, "FDSize:") * SOCKET_BYTES;
+    uint64_t sum = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *dir = look->closeness == CLOSE_STATUS ? NULL : opendir(path);
+    if (!dir) {
+        return most;
+    }
+    const struct dirent *entry = NULL;
+    while ((entry = readdir(dir))) {
+        char target[32] = "";
+        if (readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1) > 0) {
+            sum += queue_bytes(look, target);
+        }
+    }
+    (void)closedir(dir);
+    return sum;
+}
+
+static bool has_unnamed_memory(pid_t pid)
+{
+    char path[48];
+    char line[512];
+    bool found = false;
+    (void)snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof line, file)) {
+        found = strstr(line, "/dev/zero") != NULL;
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+    return found;
+}
+
+static uint64_t files_bytes(uint64_t *ret_blocks)
+{
+    struct statvfs fs;
+    if (statvfs("/tmp", &fs) < 0) {
+        return 0;
+    }
+    *ret_blocks = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
+    return *ret_blocks + (uint64_t)(fs.f_files - fs.f_ffree) * INODE_BYTES;
+}
+
+/* How much more shared memory the whole machine has than when the box began, or than the least since,
+ * besides the box's own files. */
+static uint64_t unnamed_bytes(uint64_t blocks)
+{
+    static uint64_t least = UINT64_MAX;
+    struct sysinfo info;
+    if (sysinfo(&info) < 0) {
+        return 0;
+    }
+    uint64_t others = (uint64_t)info.sharedram * info.mem_unit;
+    others = others > blocks ? others - blocks : 0;
+    if (others < least) {
+        least = others;
+    }
+    return others - least;
+}
+
+static void add_process(struct look *look, pid_t pid)
+{
+    char status[4096];
+    if (read_of(pid, "status", status, sizeof status) == 0) {
+        return;
+    }
+    uint64_t used = pages_of(pid, status, look->closeness) + queues_of(look, pid, status);
+    if (look->closeness == CLOSE_PAGES && look->unnamed > 0 && has_unnamed_memory(pid)) {
+        used += look->unnamed;
+        look->unnamed = 0; /* once: forks have it in common */
+    }
+    look->all += used;
+    if (used > look->largest) {
+        look->largest = used;
+        look->largest_pid = pid;
+    }
+}
+
+/* Adds up what the guest's processes use; checkpoints and the zygote are not to be killed for it. */
+static void look_around(struct init *init, struct look *look, enum closeness closeness)
+{
+    uint64_t blocks = 0;
+    *look = (struct look){.closeness = closeness};
+    look->all = files_bytes(&blocks);
+    look->unnamed = unnamed_bytes(blocks);
+    if (closeness != CLOSE_PAGES) {
+        look->all += look->unnamed;
+    }
+    DIR *dir = opendir("/proc");
+    const struct dirent *entry = NULL;
+    while (dir && (entry = readdir(dir))) {
+        char *end = NULL;
+        pid_t pid = (pid_t)strtoul(entry->d_name, &end, 10);
+        const struct watched *known = watch_find(init, pid);
+        if (end == entry->d_name || *end || pid <= 1 || pid == init->zygote ||
+            (known && known->role == WIRE_ROLE_CHECKPOINT)) {
+            continue;
+        }
+        add_process(look, pid);
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+}
+
+void watch_memory(struct init *init)
+{
+    static struct look look;
+    uint64_t limit = init->config->watch_memory_bytes;
+    for (enum closeness closeness = CLOSE_STATUS; closeness < CLOSE_COUNT; closeness++) {
+        look_around(init, &look, closeness);
+        if (look.all <= limit) {
+            return;
+        }
+    }
+    if (look.largest_pid > 1) {
+        init_send(&(struct wire_reply){.event = WIRE_MEMORY,
+                                       .pid = look.largest_pid,
+                                       .memory_bytes = look.all},
+                  -1);
+        (void)kill(look.largest_pid, SIGKILL);
+    }
+}

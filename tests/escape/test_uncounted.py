@@ -1,0 +1,140 @@
+"""What hides memory where only the watchdog counts it: each attack is ended, or finds its way shut,
+before it has hidden much more than the limit, and the answer names the limit.
+
+The attack notes what it has hidden so far, in mebibytes, in a file that the server reads afterwards.
+"""
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+
+from client import BINARY, Case, Server, need_userns  # noqa: E402
+
+LIMIT_MIB = 256
+MOST_MIB = 3 * LIMIT_MIB  # soft: what fits between two looks on a busy machine is there as well
+DENY = [sys.executable, str(pathlib.Path(__file__).resolve().parents[1] / "helpers" / "deny.py"),
+        "cgroup", "--"]
+
+PRELUDE = """
+import ctypes, mmap, os, socket, time
+MIB = 1 << 20
+def note(mebibytes):
+    with open('/tmp/hidden', 'w') as file: file.write(str(mebibytes))
+"""
+
+UNMAPPED = """
+pages = mmap.mmap({fd}, {size} * MIB, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+for at in range(0, {size}, 8):
+    pages[at * MIB:(at + 8) * MIB] = bytes(8 * MIB)
+    pages.madvise(mmap.MADV_DONTNEED)
+    note(at + 8)
+    time.sleep(0.02)
+"""
+
+QUEUES = """
+held = []
+def fill():
+    for _ in range({pairs}):
+        a, b = socket.socketpair()
+        for end in (a, b):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 * MIB)
+            end.setblocking(False)
+            try:
+                while True: end.send(bytes(32768))
+            except BlockingIOError: pass
+        held.append((a, b))
+        time.sleep(0.001)
+workers = []
+for n in range({workers}):
+    pid = os.fork()
+    if pid == 0:
+        fill(); time.sleep(60); os._exit(0)
+    workers.append(pid)
+    time.sleep(0.05)
+time.sleep(2)
+alive = 0
+for pid in workers:
+    done, status = os.waitpid(pid, os.WNOHANG)
+    alive += done == 0
+note(alive * {pairs} * 2 * 208 // 1024)
+print(alive, 'of', len(workers), 'alive')
+"""
+
+TABLES = """
+size = 4 << 40  # 0x4000: MAP_NORESERVE
+pages = mmap.mmap(-1, size, mmap.MAP_PRIVATE | 0x4000, mmap.PROT_READ)
+pages.madvise(mmap.MADV_NOHUGEPAGE)
+for n in range({tables}):
+    pages[n << 21]
+    if n % 4096 == 0:
+        note(n * 4096 // MIB); time.sleep(0.005)
+"""
+
+# name → (attack, control: as little of it as must work)
+ENDED = {
+    "shared_memory_that_nobody_maps": (UNMAPPED.format(fd=-1, size=1024),
+                                       UNMAPPED.format(fd=-1, size=16)),
+    "shared_memory_of_dev_zero": ("fd = os.open('/dev/zero', os.O_RDWR)\n"
+                                  + UNMAPPED.format(fd="fd", size=1024),
+                                  "fd = os.open('/dev/zero', os.O_RDWR)\n"
+                                  + UNMAPPED.format(fd="fd", size=16)),
+    "page_tables": (TABLES.format(tables=262144), TABLES.format(tables=4096)),
+}
+
+
+class Uncounted(Case):
+    @classmethod
+    def setUpClass(cls):
+        need_userns()
+        found = subprocess.run([*DENY, BINARY, "doctor"], capture_output=True)
+        if b"watchdog" not in found.stdout:
+            raise unittest.SkipTest("watchdog: memory is counted by a group here, whatever we deny")
+
+    def server(self):
+        return Server("--memory", f"{LIMIT_MIB}M", wrap=DENY)
+
+    def run_noted(self, server, code):
+        result = server.python(PRELUDE + code, timeout_s=60)
+        self.assertNotEqual(result.status.kind, "error", result.text)
+        hidden = server.read("/tmp/hidden").text.split("\n")[0]
+        return result, int(hidden.split("\t")[-1].strip())
+
+    def check_ended(self, attack, control):
+        with self.server() as server:
+            result, _ = self.run_noted(server, control)
+            self.assert_ok(result)
+            result, hidden = self.run_noted(server, attack)
+            self.assertEqual(result.status.kind, "out of memory", result.text)
+            self.assertIn("--memory", result.status.line)
+            self.assertLess(hidden, MOST_MIB)
+            self.assert_alive(server)
+
+    def test_queues_of_many_processes(self):
+        with self.server() as server:
+            result, hidden = self.run_noted(server, QUEUES.format(pairs=20, workers=2))
+            self.assertIn("2 of 2 alive", result.text)
+            result, hidden = self.run_noted(server, QUEUES.format(pairs=240, workers=12))
+            self.assertLess(hidden, MOST_MIB, result.text)
+            self.assert_alive(server)
+
+    def test_ways_that_are_shut(self):
+        with self.server() as server:
+            result = server.python(
+                "import errno, fcntl, os, socket\n"
+                "try: os.memfd_create('x')\nexcept OSError as e: print(errno.errorcode[e.errno])\n"
+                "r, w = os.pipe()\n"
+                "try: fcntl.fcntl(w, 1031, 1 << 20)\n"
+                "except OSError as e: print(errno.errorcode[e.errno])\n"
+                "s = socket.socket()\nold = s.getsockopt(1, socket.SO_SNDBUF)\n"
+                "s.setsockopt(1, socket.SO_SNDBUF, 1 << 17)\n"
+                "print(s.getsockopt(1, socket.SO_SNDBUF) == old)")
+            self.assert_prints(result, "ENOSYS\nEPERM\nTrue")
+
+
+for name, codes in ENDED.items():
+    setattr(Uncounted, f"test_{name}", lambda self, codes=codes: self.check_ended(*codes))
+
+if __name__ == "__main__":
+    unittest.main()
