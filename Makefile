@@ -4,7 +4,8 @@ FUZZ_SECONDS ?= 900
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
 
-.PHONY: all help demo check check-quick check-asan check-lint check-cpython soak fuzz stress bench format install uninstall clean
+.PHONY: all help demo check check-quick check-asan check-lint check-denied check-aarch64 check-cpython soak fuzz \
+	stress bench format install uninstall clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -16,6 +17,8 @@ help:
 	@echo 'make check-quick  the tests of this build only;  check-asan, check-lint: those runs only'
 	@echo "make check-cpython  CPython's own tests, inside the sandbox and outside of it (half an hour)"
 	@echo 'make soak         a thousand servers, ended at random moments'
+	@echo 'make check-denied   the end-to-end tests without openat2, Landlock, cgroups, …; takes long'
+	@echo 'make check-aarch64  a cross build for 64-bit ARM (adds that architecture to apt)'
 	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (900)'
 	@echo 'make stress       5000 calls with random crashes against a model (CALLS=N, SEED=N)'
 	@echo 'make bench        beside an exec loop, python3 -c, ipykernel and bubblewrap (BENCH_OPTIONS=--big)'
@@ -33,7 +36,7 @@ check:
 	build-aux/deps.sh build check
 	python3 build-aux/check.py
 
-check-quick check-asan check-lint:
+check-quick check-asan check-lint check-denied:
 	build-aux/deps.sh build check
 	python3 build-aux/check.py $(@:check-%=%)
 
@@ -43,6 +46,10 @@ check-cpython: all
 
 soak: all
 	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/soak/soak.py
+
+check-aarch64:
+	build-aux/deps.sh build check aarch64
+	python3 build-aux/check.py aarch64
 
 fuzz:
 	build-aux/deps.sh build check
@@ -66,4 +73,4 @@ uninstall:
 	ninja -C $(BUILD) uninstall
 
 clean:
-	rm -rf $(BUILD) build-asan build-clang
+	rm -rf $(BUILD) build-aarch64 build-asan build-clang

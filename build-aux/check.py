@@ -4,6 +4,8 @@
 
     check.py                everything (as root: also as an ordinary user)
     check.py quick|asan|lint   one run only
+    check.py denied            the end-to-end and escape suites whole, once for each thing taken away
+    check.py aarch64           a cross build, and under an emulator what needs no sandbox
 
 Skips are listed by name and reason. The exit status is 1 when anything failed. Surroundings:
 
@@ -28,6 +30,20 @@ WERROR = ["--werror"] if os.environ.get("CI") == "true" else []
 SANITIZERS = {
     "ASAN_OPTIONS": "strict_string_checks=1:detect_stack_use_after_return=1:quarantine_size_mb=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+}
+
+
+# Words of tests/helpers/deny.py.
+DENIALS = {
+    "openat2": "openat2",
+    "close_range": "close_range:EPERM",
+    "clone3": "clone3:EPERM",
+    "mounts": "open_tree mount_setattr move_mount",
+    "mounts-eperm": "open_tree:EPERM mount_setattr:EPERM",
+    "landlock": "landlock_create_ruleset landlock_add_rule landlock_restrict_self",
+    "cgroup": "cgroup",
+    "old-kernel": "openat2 close_range clone3 faccessat2 statx pidfd_open epoll_pwait2 open_tree "
+                  "mount_setattr move_mount landlock_create_ruleset",
 }
 
 
@@ -175,7 +191,7 @@ def user_runs(stage, user):
 
 def own_runs(wanted):
     if wanted in ("all", "quick"):
-        suites = ["unit", "guest", "fuzz", "golden", "lint", "e2e", "escape", "compat", "sdk"]
+        suites = ["unit", "guest", "fuzz", "golden", "lint", "e2e", "escape", "denied", "compat", "sdk"]
         # Debian's interpreter first: it has the numeric packages that deps.sh installs.
         yield Run("plain", tuple(suites), ROOT / "build",
                   env={"PATH": "/usr/bin:" + os.environ.get("PATH", "/bin"),
@@ -184,6 +200,13 @@ def own_runs(wanted):
         yield Run("asan", ("unit", "guest", "fuzz", "golden", "e2e"), ROOT / "build-asan",
                   setup=("-Db_sanitize=address,undefined", "-Db_lundef=false"),
                   env={**SANITIZERS, "SANDPIPER_TEST_SLOW": "4"})
+    if wanted == "denied":
+        for name, words in DENIALS.items():
+            yield Run("without " + name, ("e2e", "escape"), ROOT / "build",
+                      env={"SANDPIPER_TEST_DENY": words})
+    if wanted == "aarch64":
+        yield Run("aarch64", ("portable",), ROOT / "build-aarch64",
+                  setup=("--cross-file", ROOT / "build-aux" / "aarch64-linux-gnu.ini"))
     if wanted in ("all", "lint"):
         yield Run("clang", ("lint", "unit"), ROOT / "build-clang", env={"CC": "clang"})
 

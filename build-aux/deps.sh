@@ -1,6 +1,6 @@
 #!/bin/sh
-# deps.sh build|check|bench|cpython... - install the Debian packages that building, testing or measuring
-# needs and that are missing. Quick when nothing is; without Debian, root or sudo it only says what is
+# deps.sh build|check|bench|cpython|aarch64... - install the Debian packages that building, testing or
+# measuring needs and that are missing. Quick when nothing is; without Debian, root or sudo it only says what is
 # missing.
 set -eu
 
@@ -26,8 +26,12 @@ for group in "$@"; do
     cpython)
         wanted="$wanted libpython3-testsuite"
         ;;
+    aarch64) # for a cross build; adds the architecture to dpkg
+        wanted="$wanted gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static libcmocka-dev:arm64
+            libjansson-dev:arm64 libseccomp-dev:arm64 libcap-dev:arm64"
+        ;;
     *)
-        echo "usage: deps.sh build|check|bench|cpython..." >&2
+        echo "usage: deps.sh build|check|bench|cpython|aarch64..." >&2
         exit 2
         ;;
     esac
@@ -55,6 +59,7 @@ if [ "$(id -u)" -ne 0 ]; then
     as_root="sudo -n"
 fi
 echo "installing:$missing"
+case $missing in *:arm64*) $as_root dpkg --add-architecture arm64 ;; esac
 $as_root apt-get update -qq
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing \
     >/dev/null

@@ -50,6 +50,17 @@ static int context_new(uint32_t action, scmp_filter_ctx *ret_context, struct fai
     return 0;
 }
 
+/* Calls are named by this machine's numbers all the same, libseccomp translates them. */
+static int context_target(scmp_filter_ctx context, uint32_t arch, struct fail *ret_fail)
+{
+    if (arch == 0 || arch == seccomp_arch_native()) {
+        return 0;
+    }
+    int r = seccomp_arch_add(context, arch);
+    r = r ? r : seccomp_arch_remove(context, SCMP_ARCH_NATIVE);
+    return r < 0 ? fail_set(ret_fail, -r, "seccomp filter for architecture %#x", arch) : 0;
+}
+
 /* Turns the rules into a program. libseccomp before 2.6 writes only to a descriptor. */
 static int export_program(scmp_filter_ctx context, struct plan_filter *ret_filter,
                           struct fail *ret_fail)
@@ -80,7 +91,7 @@ static int add_names(scmp_filter_ctx context, uint32_t action, const char *const
             continue; /* unknown to this libseccomp, or not of this architecture */
         }
         int r = seccomp_rule_add(context, action, number, 0);
-        if (r < 0 && r != -EEXIST) {
+        if (r < 0 && r != -EEXIST && r != -EDOM) {
             return r;
         }
     }
@@ -91,6 +102,7 @@ static int build_by_name(bool with_init, struct plan_filter *ret_filter, struct 
 {
     OWNED(release_context) scmp_filter_ctx context = NULL;
     int r = context_new(SCMP_ACT_ERRNO(ENOSYS), &context, ret_fail);
+    r = r ? r : context_target(context, ret_filter->arch, ret_fail);
     if (r < 0) {
         return r;
     }
@@ -225,7 +237,7 @@ static int add_rules(scmp_filter_ctx context)
             .arg = rule->argument, .op = rule->compare, .datum_a = rule->a, .datum_b = rule->b};
         int r = seccomp_rule_add_array(context, SCMP_ACT_ERRNO((uint32_t)rule->error), number, 1,
                                        &compare);
-        if (r < 0 && r != -EEXIST) {
+        if (r < 0 && r != -EEXIST && r != -EDOM) {
             return r;
         }
     }
@@ -307,6 +319,7 @@ int filter_build_arguments(struct plan_filter *ret_filter, struct fail *ret_fail
 {
     OWNED(release_context) scmp_filter_ctx context = NULL;
     int r = context_new(SCMP_ACT_ALLOW, &context, ret_fail);
+    r = r ? r : context_target(context, ret_filter->arch, ret_fail);
     if (r < 0) {
         return r;
     }
@@ -325,6 +338,7 @@ int filter_build_uncounted(struct plan_filter *ret_filter, struct fail *ret_fail
     OWNED(release_context) scmp_filter_ctx context = NULL;
     const unsigned sizes[] = {SO_SNDBUF, SO_RCVBUF};
     int r = context_new(SCMP_ACT_ALLOW, &context, ret_fail);
+    r = r ? r : context_target(context, ret_filter->arch, ret_fail);
     if (r < 0) {
         return r;
     }

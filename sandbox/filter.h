@@ -3,8 +3,8 @@
 
 struct plan_filter;
 
-/* The programs of a box, compiled by libseccomp. Each returns 0 with a program on the heap,
- * or -errno. The most restrictive answer of all that a process carries wins, seccomp(2). */
+/* The programs of a box, compiled by libseccomp for ret_filter->arch. Each returns 0 with a program on
+ * the heap, or -errno. The most restrictive answer of all that a process carries wins, seccomp(2). */
 
 /* By name, for pid 1: what the guest may do and the little more that pid 1 needs. Unknown calls get
  * ENOSYS, so that libraries fall back as on an older kernel. */

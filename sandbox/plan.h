@@ -62,6 +62,7 @@ enum { PLAN_STEPS = 256, PLAN_TREES = 64 };
 struct plan_filter {
     struct sock_filter *program; /* heap */
     unsigned count;
+    uint32_t arch; /* whose calls it judges: AUDIT_ARCH_* of linux/audit.h; 0: this machine's */
 };
 
 struct plan {

@@ -7,9 +7,11 @@
 Every line on the server's stdout must be one JSON object of JSON-RPC 2.0, valid UTF-8, at most
 10 MiB. Leaving the block closes stdin and asserts exit status 0 and that nothing is left behind.
 SANDPIPER names the binary; SANDPIPER_TEST_SLOW multiplies every time limit (sanitizers, valgrind);
-SANDPIPER_TEST_DENY takes something from every server (words of helpers/deny.py).
+SANDPIPER_TEST_DENY takes something from every server (words of helpers/deny.py), SANDPIPER_TEST_WRAP is
+put before the program (an emulator).
 """
 import collections
+import contextlib
 import dataclasses
 import functools
 import json
@@ -34,7 +36,8 @@ BINARY = os.environ.get("SANDPIPER") or str(ROOT / "build" / "sandpiper")
 DENIED = os.environ.get("SANDPIPER_TEST_DENY", "").split()
 DENY = [sys.executable, "-I", str(ROOT / "tests" / "helpers" / "deny.py")]
 # What starts the program, here and wherever a test does it by itself.
-COMMAND = [*DENY, *DENIED, "--", BINARY] if DENIED else [BINARY]
+COMMAND = [*([*DENY, *DENIED, "--"] if DENIED else []),
+           *os.environ.get("SANDPIPER_TEST_WRAP", "").split(), BINARY]
 SLOW = float(os.environ.get("SANDPIPER_TEST_SLOW", "1"))
 LINE_LIMIT = 10 << 20  # clients built on the official SDK close the connection beyond this
 LATEST = "2025-11-25"
@@ -49,6 +52,13 @@ STATES_AFTER_KILL = ("restored to before this call",)
 def is_denied(what):
     """True when this run takes it from the servers."""
     return any(word.partition(":")[0] == what for word in DENIED)
+
+
+def give_away(folder):
+    """A folder of root is a workspace only where ids can be mapped: else it is somebody else's."""
+    if os.geteuid() == 0 and is_denied("mount_setattr"):
+        with contextlib.suppress(OSError):  # in a user namespace there is nobody else
+            os.chown(folder, 12345, 12345)
 
 
 @functools.lru_cache(maxsize=None)

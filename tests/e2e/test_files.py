@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 import unittest
 
-from client import Case, Server, Shared, need_userns
+from client import Case, Server, Shared, give_away, need_userns
 
 
 class Files(Shared):
@@ -181,6 +181,7 @@ class HostFolder(Case):
         need_userns()
         with tempfile.TemporaryDirectory(prefix="sp-workspace-") as folder:
             (pathlib.Path(folder) / "given.txt").write_text("given")
+            give_away(folder)
             with Server("--workspace", folder) as server:
                 self.assertIn("given", server.read("given.txt").text)
                 self.assertFalse(server.write("by-tool.txt", "tool").is_error)
@@ -197,6 +198,7 @@ class HostFolder(Case):
             secret.write_text("outside-secret")
             (pathlib.Path(folder) / "link").symlink_to(secret)
             (pathlib.Path(folder) / "out").symlink_to(outside)
+            give_away(folder)
             with Server("--workspace", folder) as server:
                 self.assertNotIn("outside-secret", server.read("link").text)
                 self.assertNotIn("outside-secret", server.read("out/secret.txt").text)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from client import Case, Server, need_userns, run_cli
+from client import Case, Server, give_away, need_userns, run_cli
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 
@@ -141,6 +141,7 @@ class Interpreters(Case):
             for name in ("sitecustomize", "usercustomize", "json", "socket", "struct", "traceback"):
                 pathlib.Path(work, name + ".py").write_text("raise SystemExit('planted')\n")
             env = self.environment(PYTHONPATH=work, PYTHONINSPECT="1", PYTHONSAFEPATH="")
+            give_away(work)
             with Server("--workspace", work, env=env, cwd=work) as server:
                 self.assert_prints(server.python("print(1)"), "1")
 

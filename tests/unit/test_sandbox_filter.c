@@ -24,7 +24,15 @@
  * proves nothing (a container's own filter may stand in between) and is named; where it lets
  * through, both must say the same. */
 
-enum { NO_FILE = -1, BAD_ADDRESS = 1, ARGUMENTS = 5 };
+enum { NO_FILE = -1, BAD_ADDRESS = 1, ARGUMENTS = 5, NOT_HERE = -1 };
+
+/* The generic table of numbers, which 64-bit ARM has, is without these. */
+#ifndef SYS_fork
+#define SYS_fork NOT_HERE
+#define SYS_chmod NOT_HERE
+#define SYS_creat NOT_HERE
+#define SYS_open NOT_HERE
+#endif
 
 struct row {
     const char *what;
@@ -86,6 +94,9 @@ static void check_rows(const struct row *rows, size_t count, const struct plan_f
                        const struct plan_filter *second)
 {
     for (size_t i = 0; i < count; i++) {
+        if (rows[i].number == NOT_HERE) {
+            continue;
+        }
         int plain = try_call(&rows[i], NULL, NULL);
         int filtered = try_call(&rows[i], first, second);
         if (rows[i].answer == 0 && filtered != plain) {

@@ -1,0 +1,314 @@
+/* The compiled filters as data, for each architecture that we build for, on whatever machine this is:
+ * the programs are interpreted here, and asked about calls that no kernel sees. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "sandbox/filter.h"
+#include "sandbox/plan.h"
+#include "sandbox/syscalls.h"
+#include "tests/unit/unit.h"
+
+enum { ARGUMENTS = 6, NUMBERS = 1024, ALLOW = 0, KILL = -1 };
+
+struct filters {
+    uint32_t arch;
+    struct plan_filter names;
+    struct plan_filter arguments;
+    struct plan_filter init;
+};
+
+/* libseccomp translates this machine's numbers: on one with the generic table, which is without many of
+ * x86-64's calls, only its own filter can be built. */
+static struct filters all[] = {
+    {.arch = AUDIT_ARCH_AARCH64},
+#ifdef __x86_64__
+    {.arch = AUDIT_ARCH_X86_64},
+#endif
+};
+enum { ARCHITECTURES = sizeof all / sizeof *all };
+
+static int build_all(void **)
+{
+    struct fail fail = {};
+    /* What libseccomp may use (3: KILL_PROCESS) it asks the kernel; these programs run nowhere. */
+    int r = seccomp_api_set(3);
+    for (unsigned i = 0; r == 0 && i < ARCHITECTURES; i++) {
+        struct filters *f = &all[i];
+        f->names.arch = f->arguments.arch = f->init.arch = f->arch;
+        r = filter_build_names(&f->names, &fail);
+        r = r ? r : filter_build_arguments(&f->arguments, &fail);
+        r = r ? r : filter_build_init(&f->init, &fail);
+    }
+    return r;
+}
+
+static int release_all(void **)
+{
+    for (unsigned i = 0; i < ARCHITECTURES; i++) {
+        free(all[i].names.program);
+        free(all[i].arguments.program);
+        free(all[i].init.program);
+    }
+    return 0;
+}
+
+static bool jumps(const struct sock_filter *step, uint32_t a)
+{
+    switch (BPF_OP(step->code)) {
+    case BPF_JEQ:
+        return a == step->k;
+    case BPF_JGT:
+        return a > step->k;
+    case BPF_JGE:
+        return a >= step->k;
+    case BPF_JSET:
+        return (a & step->k) != 0;
+    default:
+        fail_msg("jump %#x", step->code);
+        return false;
+    }
+}
+
+/* What the program answers to the call: SECCOMP_RET_*. */
+static uint32_t interpret(const struct plan_filter *filter, const struct seccomp_data *call)
+{
+    uint32_t a = 0;
+    for (unsigned at = 0; at < filter->count; at++) {
+        const struct sock_filter *step = &filter->program[at];
+        switch (step->code) {
+        case BPF_LD | BPF_W | BPF_ABS:
+            assert_true(step->k + sizeof a <= sizeof *call);
+            memcpy(&a, (const char *)call + step->k, sizeof a);
+            break;
+        case BPF_ALU | BPF_AND | BPF_K:
+            a &= step->k;
+            break;
+        case BPF_JMP | BPF_JA:
+            at += step->k;
+            break;
+        case BPF_RET | BPF_K:
+            return step->k;
+        default:
+            assert_int_equal(BPF_CLASS(step->code), BPF_JMP);
+            at += jumps(step, a) ? step->jt : step->jf;
+        }
+    }
+    fail_msg("the program runs off its end");
+    return 0;
+}
+
+/* ALLOW, KILL or an errno. */
+static int answer(const struct plan_filter *filter, const struct seccomp_data *call)
+{
+    uint32_t said = interpret(filter, call);
+    switch (said & SECCOMP_RET_ACTION_FULL) {
+    case SECCOMP_RET_ALLOW:
+        return ALLOW;
+    case SECCOMP_RET_ERRNO:
+        return (int)(said & SECCOMP_RET_DATA);
+    default:
+        assert_int_equal(said, SECCOMP_RET_KILL_PROCESS);
+        return KILL;
+    }
+}
+
+/* Of both filters of the guest; where both refuse, the one that was installed last says the errno,
+ * seccomp(2). */
+static int guest_answer(const struct filters *filters, const struct seccomp_data *call)
+{
+    int by_name = answer(&filters->names, call);
+    return by_name != ALLOW ? by_name : answer(&filters->arguments, call);
+}
+
+static bool listed(uint32_t arch, const char *const *names, int number)
+{
+    for (; *names; names++) {
+        if (seccomp_syscall_resolve_name_arch(arch, *names) == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Every number of every architecture, not only those that somebody thought of. */
+static void each_number_gets_the_answer_of_its_list(void **)
+{
+    for (unsigned i = 0; i < ARCHITECTURES; i++) {
+        uint32_t arch = all[i].arch;
+        unsigned allowed = 0;
+        for (int number = 0; number < NUMBERS; number++) {
+            struct seccomp_data call = {.nr = number, .arch = arch};
+            bool ours = listed(arch, syscalls_allowed, number);
+            bool refused = listed(arch, syscalls_refused, number);
+            bool of_init = listed(arch, syscalls_init, number);
+            if (number == seccomp_syscall_resolve_name_arch(arch, "personality")) {
+                ours = true; /* with this argument */
+            }
+            assert_false(ours && refused);
+            assert_int_equal(answer(&all[i].names, &call), ours ? ALLOW : refused ? EPERM : ENOSYS);
+            assert_int_equal(answer(&all[i].init, &call), ours || of_init ? ALLOW
+                                                          : refused       ? EPERM
+                                                                          : ENOSYS);
+            allowed += ours;
+        }
+        assert_in_range(allowed, 180, 320);
+    }
+}
+
+static void calls_of_another_architecture_kill(void **)
+{
+    static const uint32_t others[][4] = {
+        {AUDIT_ARCH_ARM, AUDIT_ARCH_X86_64, AUDIT_ARCH_I386, 0},
+        {AUDIT_ARCH_I386, AUDIT_ARCH_AARCH64, AUDIT_ARCH_ARM, 0},
+    };
+    for (unsigned i = 0; i < ARCHITECTURES; i++) {
+        for (int number = 0; number < NUMBERS; number++) {
+            for (const uint32_t *other = others[i]; *other; other++) {
+                struct seccomp_data call = {.nr = number, .arch = *other};
+                assert_int_equal(answer(&all[i].names, &call), KILL);
+                assert_int_equal(answer(&all[i].arguments, &call), KILL);
+                assert_int_equal(answer(&all[i].init, &call), KILL);
+            }
+        }
+    }
+#ifdef __x86_64__
+    /* x32 has the architecture of its kernel and numbers of its own. */
+    for (int number = 0; number < NUMBERS; number++) {
+        struct seccomp_data call = {.nr = 0x40000000 | number, .arch = AUDIT_ARCH_X86_64};
+        assert_int_equal(guest_answer(&all[1], &call), KILL);
+    }
+#endif
+}
+
+#define HIGH_BITS 0x100000000ULL
+
+static const struct row {
+    const char *name;
+    uint64_t arguments[ARGUMENTS];
+    int answer;
+} rows[] = {
+    {"clone", {SIGCHLD}, ALLOW},
+    {"clone", {CLONE_VM | CLONE_THREAD | CLONE_SIGHAND}, ALLOW},
+    {"clone", {SIGCHLD | CLONE_NEWUSER}, EPERM},
+    {"clone", {SIGCHLD | CLONE_NEWNS}, EPERM},
+    {"clone", {SIGCHLD | CLONE_NEWPID}, EPERM},
+    {"clone", {SIGCHLD | CLONE_NEWNET}, EPERM},
+    {"clone", {SIGCHLD | CLONE_NEWIPC}, EPERM},
+    {"clone", {SIGCHLD | CLONE_NEWUTS}, EPERM},
+    {"clone", {SIGCHLD | CLONE_NEWCGROUP}, EPERM},
+    {"clone", {SIGCHLD | CLONE_PTRACE}, EPERM},
+    {"clone", {SIGCHLD, CLONE_NEWUSER, CLONE_NEWUSER}, ALLOW}, /* flags are the first everywhere */
+    {"clone3", {0, 88}, ENOSYS},
+    {"unshare", {CLONE_NEWUSER}, EPERM},
+    {"openat", {0, 0, O_RDONLY, 04755}, ALLOW},
+    {"openat", {0, 0, O_CREAT | O_WRONLY, 0644}, ALLOW},
+    {"openat", {0, 0, O_CREAT | O_WRONLY, 04755}, EPERM},
+    {"openat", {0, 0, O_CREAT | O_WRONLY, 02755}, EPERM},
+    {"openat", {0, 0, O_TMPFILE | O_WRONLY, 02755}, EPERM},
+    {"openat", {0, 0, O_DIRECTORY, 02755}, ALLOW},
+    {"openat", {0, 0, O_ACCMODE}, EPERM},
+    {"openat2", {0, 0, 0, 24}, ENOSYS},
+    {"open", {0, O_CREAT, 04755}, EPERM},
+    {"creat", {0, 04755}, EPERM},
+    {"chmod", {0, 04755}, EPERM},
+    {"chmod", {0, 0755}, ALLOW},
+    {"fchmod", {0, 02000}, EPERM},
+    {"fchmodat", {0, 0, 04755}, EPERM},
+    {"fchmodat", {0, 0, 0755}, ALLOW},
+    {"fchmodat2", {0, 0, 04755, 0}, ENOSYS},
+    {"mkdirat", {0, 0, 02755}, EPERM},
+    {"mknodat", {0, 0, S_IFIFO | 0644}, ALLOW},
+    {"mknodat", {0, 0, S_IFCHR | 0644}, EPERM},
+    {"mknodat", {0, 0, S_IFBLK | 0644}, EPERM},
+    {"ioctl", {0, FIONREAD}, ALLOW},
+    {"ioctl", {0, TIOCSTI}, EPERM},
+    {"ioctl", {0, HIGH_BITS | TIOCSTI}, EPERM},
+    {"ioctl", {0, TIOCSCTTY}, EPERM},
+    {"fcntl", {0, F_GETFL}, ALLOW},
+    {"fcntl", {0, F_SETOWN}, EPERM},
+    {"fcntl", {0, F_SETLEASE}, EPERM},
+    {"prctl", {PR_SET_NAME}, ALLOW},
+    {"prctl", {PR_SET_SECCOMP}, EPERM},
+    {"prctl", {HIGH_BITS | PR_SET_PTRACER}, EPERM},
+    {"prlimit64", {0}, ALLOW},
+    {"prlimit64", {2}, EPERM},
+    {"mmap", {0, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS}, ALLOW},
+    {"mmap", {0, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB}, EPERM},
+    {"personality", {0xffffffff}, ALLOW},
+    {"personality", {0x0040000}, ENOSYS},
+    {"socket", {AF_UNIX, SOCK_STREAM, 0}, ALLOW},
+    {"socket", {AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP}, ALLOW},
+    {"socket", {AF_INET, SOCK_RAW, 0}, EPERM},
+    {"socket", {AF_NETLINK, SOCK_DGRAM, 0}, EAFNOSUPPORT},
+    {"socket", {AF_VSOCK, SOCK_STREAM, 0}, EAFNOSUPPORT},
+    {"socket", {AF_ALG, SOCK_SEQPACKET, 0}, EAFNOSUPPORT},
+    {"socket", {AF_INET, SOCK_STREAM, 262}, EPROTONOSUPPORT},
+    {"socketpair", {AF_UNIX, SOCK_STREAM, 0}, ALLOW},
+    {"socketpair", {AF_INET, SOCK_STREAM, 0}, EAFNOSUPPORT},
+    {"setsockopt", {0, IPPROTO_TCP, TCP_NODELAY}, ALLOW},
+    {"setsockopt", {0, IPPROTO_TCP, TCP_ULP}, EPERM},
+    {"setsockopt", {0, SOL_SOCKET, SO_ATTACH_FILTER}, EPERM},
+    {"landlock_restrict_self", {3, 0}, ALLOW},
+    {"ptrace", {0}, EPERM},
+    {"bpf", {0}, EPERM},
+    {"io_uring_setup", {1, 0}, ENOSYS},
+    {"shmget", {0}, ENOSYS},
+};
+
+static void each_row_holds_on_each_architecture(void **)
+{
+    /* What the generic table of numbers is without. */
+    static const char *const older[] = {"open", "creat", "chmod"};
+    for (unsigned i = 0; i < ARCHITECTURES; i++) {
+        unsigned absent = 0;
+        for (unsigned k = 0; k < sizeof rows / sizeof *rows; k++) {
+            struct seccomp_data call = {.arch = all[i].arch};
+            call.nr = seccomp_syscall_resolve_name_arch(all[i].arch, rows[k].name);
+            if (call.nr < 0) {
+                absent++;
+                bool known = false;
+                for (unsigned n = 0; n < 3; n++) {
+                    known = known || strcmp(older[n], rows[k].name) == 0;
+                }
+                if (!known || all[i].arch == AUDIT_ARCH_X86_64) {
+                    /* Younger than this libseccomp: by default it gets ENOSYS. */
+                    assert_int_equal(rows[k].answer, ENOSYS);
+                }
+                continue;
+            }
+            for (unsigned n = 0; n < ARGUMENTS; n++) {
+                call.args[n] = rows[k].arguments[n];
+            }
+            int said = guest_answer(&all[i], &call);
+            if (said != rows[k].answer) {
+                fail_msg("%s on %#x, row %u: %d instead of %d", rows[k].name, all[i].arch, k, said,
+                         rows[k].answer);
+            }
+        }
+        assert_true(absent < 8);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_number_gets_the_answer_of_its_list),
+        cmocka_unit_test(calls_of_another_architecture_kill),
+        cmocka_unit_test(each_row_holds_on_each_architecture),
+    };
+    return cmocka_run_group_tests(tests, build_all, release_all);
+}
