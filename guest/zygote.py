@@ -8,12 +8,17 @@ the modules that sessions may need are loaded: what is loaded before a fork cost
 import gc
 import os
 import sys
+import time
 import _signal
 import _socket
+from errno import ETOOMANYREFS
 
 CONTROL_FD = 3
 IDLE_S = 0.02  # the first call of the first session should not have to share the processor with us
 AT_ONCE_S = 1e-6
+# A dead session's descriptors that were on their way count on for a moment, unix(7): the kernel ends
+# them behind its back.
+FLIGHT_PAUSES_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 WARM = (  # in the order of likely need
     "changes", "checkpoint", "native", "display", "outcome", "trace", "hints", "forms", "images", "figures", "spawn",
 )
@@ -96,13 +101,19 @@ class Spare:
         for key, value in fields.items():
             parts += (key, value)
         rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
+        ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)]
         try:
-            self.socket.sendmsg([frames.pack(parts)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
-        except OSError:
+            for pause in FLIGHT_PAUSES_S:
+                try:
+                    self.socket.sendmsg([frames.pack(parts)], ancillary)
+                    return True
+                except OSError as error:
+                    if error.errno != ETOOMANYREFS:
+                        return False
+                time.sleep(pause)
             return False
         finally:
             self.socket.close()
-        return True
 
 
 def start_session(control, spare, options, fields, fds):
