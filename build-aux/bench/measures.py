@@ -21,12 +21,22 @@ os.waitpid(pid, 0)
 """
 PROGRAMS = {  # run inside and outside by the same interpreter, timed within
     "loop": "n = 0\nfor i in range(1_500_000): n += i * i % 7",
+    "bodies": "p = [(i * .1, i * .2, i * .3) for i in range(1, 6)]\nv = [[0., 0., 0.] for _ in p]\n"
+              "for _ in range(6000):\n    for i, (x, y, z) in enumerate(p):\n        for a, b, c in p[i + 1:]:\n"
+              "            d = (x - a) ** 2 + (y - b) ** 2 + (z - c) ** 2\n            v[i][0] += (x - a) / d ** 1.5",
+    "matrices": "import numpy as np\na = np.ones((400, 400))\nfor _ in range(12): a = a @ a / 400",
     "json": "import json\nd = [{'a': i, 'b': str(i) * 3} for i in range(6000)]\n"
             "for _ in range(6): json.loads(json.dumps(d))",
     "regex": "import re\nt = 'abc 123 def_456 ' * 4000\nfor _ in range(8): re.findall(r'(\\w+)_(\\d+)', t)",
     "stat, open, read": "import os\nopen('/tmp/f', 'w').write('x' * 100)\n"
                         "for _ in range(8000):\n    os.stat('/tmp/f')\n    with open('/tmp/f') as f: f.read()",
     "getppid": "import os\nfor _ in range(300_000): os.getppid()",
+    "pipe there and back": "import os, threading\na, b = os.pipe(), os.pipe()\ndef echo():\n"
+                           "    for _ in range(8000): os.write(b[1], os.read(a[0], 1))\n"
+                           "other = threading.Thread(target=echo)\nother.start()\n"
+                           "for _ in range(8000): os.write(a[1], b'x'); os.read(b[0], 1)\nother.join()",
+    "write and rename": "import os\nfor i in range(4000):\n    with open('/dev/shm/a', 'w') as f: f.write('x' * 500)\n"
+                        "    os.rename('/dev/shm/a', '/dev/shm/b')",
     "fork and exec": "import subprocess\nfor _ in range(15): subprocess.run(['/bin/true'])",
 }
 TIMED = "import time\nbegan = time.perf_counter()\n{program}\nprint(time.perf_counter() - began)"

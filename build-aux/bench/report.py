@@ -96,6 +96,8 @@ def plot(found, path):
     groups = [group for group in found if not group.startswith(("arrays", "objects", "program"))]
     kinds = [kind for kind in ("arrays", "objects") if any(group.startswith(kind) for group in found)]
     count = len(groups) + len(kinds)
+    if count == 0:
+        return
     figure, grid = plt.subplots((count + 1) // 2, 2, figsize=(12, 2.6 * ((count + 1) // 2)), squeeze=False)
     places = iter(grid.flat)
     for group in groups:
