@@ -177,10 +177,6 @@ BUDGETS = [
            "import mmap\nattempt(lambda: mmap.mmap(-1, 2 << 20, flags=0x40022))\n"
            "attempt(os.memfd_create, 'huge', 4)", r"denied EPERM",
            control="import mmap\nattempt(lambda: mmap.mmap(-1, 2 << 20, flags=0x22))"),
-    Attack("inotify_instances_of_the_user",
-           "fds = []\nfor _ in range(100): fds.append(LIBC.inotify_init())\n"
-           "print(sum(fd >= 0 for fd in fds) <= 16)", r"True",
-           control="attempt(lambda: check(LIBC.inotify_init()))"),
     Attack("descriptors_in_flight_of_the_user",
            "import array\nsent, pairs = 0, []\ntry:\n    while sent < 4000:\n"
            "        pairs.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))\n"

@@ -139,6 +139,14 @@ KERNEL_FILES = [
 ]
 
 SHARED_FILES = [
+    # A watch on a shared folder tells of every program that the host starts from there.
+    Attack("what_the_host_does_with_shared_files",
+           "import subprocess\nfd = LIBC.inotify_init1(0o4000)\n"
+           "if fd >= 0:\n    LIBC.inotify_add_watch(fd, os.path.dirname(os.__file__).encode(), 0xfff)\n"
+           "    subprocess.run([sys.executable, '-c', 'import this'], capture_output=True)\n"
+           "attempt(os.read, fd, 4096)\nattempt(lambda: check(LIBC.inotify_init()))\n"
+           "attempt(lambda: check(LIBC.fanotify_init(0, 0)))", r"denied (ENOSYS|EPERM|EBADF)",
+           control="attempt(os.listdir, os.path.dirname(os.__file__))"),
     Attack("file_opened_again_for_writing",
            "for path in ('/usr/bin/env', os.__file__, '/run/sandpiper/driver.py'):\n"
            "    fd = os.open(path, os.O_RDONLY)\n    attempt(os.open, f'/proc/self/fd/{fd}', os.O_RDWR)\n"

@@ -137,6 +137,7 @@ static void calls_are_refused_by_name(void **)
         {"clone3", SYS_clone3, {BAD_ADDRESS, 0}, ENOSYS},
         {"io_uring_setup", SYS_io_uring_setup, {0, BAD_ADDRESS}, ENOSYS},
         {"openat2", SYS_openat2, {NO_FILE, BAD_ADDRESS, 0, 0}, ENOSYS},
+        {"inotify_init1", SYS_inotify_init1, {0xffff}, ENOSYS},
         {"open_tree", SYS_open_tree, {NO_FILE, BAD_ADDRESS, 0xffff}, ENOSYS},
         {"move_mount",
          SYS_move_mount,
