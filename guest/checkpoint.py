@@ -1,68 +1,87 @@
 """Checkpoints: after each result the session forks a copy of itself that sleeps until it is needed.
 
 The copy shares the session's sockets and pipes, so nothing has to be set up when it takes over: init
-wakes it with SIGUSR2 once the session and all that it started are gone. It is made by two forks, so
-that it is no child that user code could wait for. What a fork does not copy is lost in a take-over:
-other threads, and what went through a shared file description (offsets, sockets) since.
+wakes it with SIGUSR2 once the session and all that it started are gone. Before it says that it is the
+session it forks again, so that the state it holds is never without a copy that sleeps. What a fork does
+not copy is lost in a take-over: other threads, and what went through a shared file description (offsets,
+sockets) since.
 """
 import os
 import sys
 import _signal
 
+try:
+    from resource import RUSAGE_SELF, getpagesize, getrusage
+except ImportError:  # a trimmed Python
+    getrusage = None
+
 WAKE = _signal.SIGUSR2
+SI_USER = 0  # sent by kill(2); a process can claim this code only to itself, rt_sigqueueinfo(2)
 ALL_SIGNALS = _signal.valid_signals()
+orphan = load("orphan")
+
+
+def affordable(limit, result):
+    """Whether the memory suffices for a copy of this state, should the next cell replace all of it.
+
+    What the state takes goes into the result where it matters. The highest mark is had for nothing.
+    """
+    if not limit or getrusage is None or getrusage(RUSAGE_SELF).ru_maxrss * 1024 < limit // 4:
+        return True
+    try:
+        with open("/proc/self/statm", "rb", 0) as file:
+            _, resident, shared = file.read(100).split()[:3]
+    except OSError:
+        return True
+    used = (int(resident) - int(shared)) * getpagesize()
+    result += ("memory", str(used))
+    if used <= limit // 2:
+        return True
+    result += ("unprotected", "1")
+    return False
 
 
 def make(session, control, cell):
-    """Forks the next checkpoint, in which this returns only when it has taken over.
-
-    Returns the pid of the process in between; session.settle_fork waits for it before the next cell.
-    """
-    random = sys.modules.get("random")
-    seeds = random.getstate() if random is not None else None  # CPython reseeds it in each fork
-    while True:
-        try:
-            between = os.fork()
-        except OSError:
-            session.send(control, ("checkpoint", "pid", "0", "cell", cell))
-            return 0
-        if between:
-            return between
-        if not sleep(session, control, cell):
-            os._exit(0)
-        if seeds is not None:
-            random.setstate(seeds)
-        # Awake, and the session now: it needs a checkpoint of its own.
-
-
-def sleep(session, control, cell):
-    """In the process in between: forks the copy, which sleeps. True in the copy, awake."""
-    live = session.pid
+    """Forks the next checkpoint and tells its pid; returns in it as well, once it has taken over."""
+    threads = other_threads()
     mask = _signal.pthread_sigmask(_signal.SIG_SETMASK, ALL_SIGNALS)
+    copy, verb = fork() if session.protected else 0, "checkpoint"
+    while copy is None:
+        verb, session.pid = "resumed", os.getpid()
+        drain(control)
+        copy = fork()
+    told = (verb, "pid", str(session.pid), "checkpoint", str(copy), "cell", cell)
+    session.send(control, told if verb == "checkpoint" else told + ("threads", str(threads)))
+    orphan.settle()
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+
+
+def other_threads():
+    """How many of the code's threads no copy will have."""
     try:
-        copy = os.fork()
+        return sys.modules["threading"].active_count() - 1
+    except Exception:  # not imported, or bent
+        return 0
+
+
+def fork():
+    """Returns the copy's pid, 0 where none could be made, and None in a copy that is awake."""
+    try:
+        return orphan.fork(sleep)
     except OSError:
-        copy = 0
-        session.send(control, ("checkpoint", "pid", "0", "cell", cell))
-        return False
-    if copy:
-        session.send(control, ("checkpoint", "pid", str(copy), "cell", cell))
-        return False
+        return 0
+
+
+def sleep():
+    """Until init says that the session is gone; its other processes may be the session's own code."""
     try:
         os.setsid()
     except OSError:
         pass
     while True:
-        _signal.sigwait((WAKE,))
-        try:
-            os.kill(live, 0)
-        except OSError:
-            break
-    session.pid = os.getpid()
-    drain(control)
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
-    session.send(control, ("resumed", "pid", str(session.pid)))
-    return True
+        sender = _signal.sigwaitinfo((WAKE,))
+        if sender.si_code == SI_USER and sender.si_pid == os.getppid():
+            return
 
 
 def drain(control):

@@ -132,7 +132,6 @@ class Session:
         self.line_cache = None
         self.where = None
         self.trace_fd = -1
-        self.between = 0
         self.inode = 0
         self.user_sigint = None
         self.loop = None
@@ -142,6 +141,8 @@ class Session:
         self.saved_images = []
         self.held = ()
         self.error_line = 1
+        self.memory_limit = 0
+        self.protected = True
 
     def on_interrupt(self, _, frame):
         inner = frame
@@ -221,6 +222,8 @@ class Session:
         result += ("cpu_ms", str(cpu // 1000000))
         if resource is not None:
             result += ("peak_bytes", str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+        if not rehearsal:
+            self.protected = load("checkpoint").affordable(self.memory_limit, result)
         return frames.pack(result)
 
     def guard(self, result, what, function, *args):
@@ -361,22 +364,12 @@ class Session:
             frame, data = data[4:size], data[size:]
             self.answer(control, inode, frame)
 
-    def settle_fork(self):
-        """The process between the session and its checkpoint has said all that it had to."""
-        if self.between:
-            try:
-                os.waitpid(self.between, 0)
-            except OSError:
-                pass
-            self.between = 0
-
     def send(self, control, fields):
         send(control, self.inode, frames.pack(fields))
 
     def answer(self, control, inode, frame):
         verb, fields = frames.unpack(frame)
         if verb == "run":
-            self.settle_fork()
             try:
                 reply = self.run(fields)
             except BaseException as caught:
@@ -384,7 +377,8 @@ class Session:
             send(control, inode, reply)
             if fields.get("drop"):
                 remove_aside(fields["drop"].split())
-            self.between = load("checkpoint").make(self, control, fields.get("cell", b"0"))
+            if "once" not in fields:
+                load("checkpoint").make(self, control, fields.get("cell", b"0"))
             self.rehearse(control)
         elif verb == "exit":
             self.leave()
@@ -454,16 +448,14 @@ def be_first_victim():
 def remove_aside(paths):
     """Files of earlier outputs. To remove a big one takes long: a process that nobody waits for does it."""
     try:
-        between = os.fork()
+        if load("orphan").fork() is not None:
+            load("orphan").settle()
+            return
     except OSError:
         return
-    if between:
-        os.waitpid(between, 0)
-        return
     try:
-        if os.fork() == 0:
-            for path in paths:
-                os.unlink(path)
+        for path in paths:
+            os.unlink(path)
     finally:
         os._exit(0)
 
@@ -524,6 +516,7 @@ def main(spare, options):
     for fd in fds:
         os.close(fd)
     mark(int(fields.get("tag", b"0")))
+    SESSION.memory_limit = int(fields.get("memory", b"0"))
     SESSION.name = fields.get("name", b"").decode("utf-8", "replace")
     control = _socket.socket(fileno=CONTROL_FD)
     control.setblocking(True)

@@ -73,27 +73,26 @@ class Spare:
     """A session that waits for its descriptors at the other end of a socket pair."""
 
     def __init__(self, control, options, not_its_own=()):
-        """Forks twice: the session becomes a child of pid 1, which reaps it and knows it by its tag."""
+        """The session becomes a child of pid 1, which reaps it and knows it by its tag."""
         self.socket, theirs = _socket.socketpair()
         gc.freeze()  # keeps the collector of a session from touching, and so copying, our pages
-        child = os.fork()
-        if not child:
-            status = 96
-            try:
-                if os.fork():
-                    status = 0
-                else:
-                    control.close()
-                    self.socket.close()
-                    for fd in not_its_own:
-                        os.close(fd)
-                    load("session").main(theirs, options)
-            finally:
-                os._exit(status)
-        theirs.close()
-        if os.waitpid(child, 0)[1]:
+        try:
+            pid = load("orphan").fork()
+        except OSError:
             self.socket.close()
-            raise OSError("the second fork of a session did not succeed")
+            theirs.close()
+            raise
+        if pid is None:
+            try:
+                control.close()
+                self.socket.close()
+                for fd in not_its_own:
+                    os.close(fd)
+                load("session").main(theirs, options)
+            finally:
+                os._exit(96)
+        theirs.close()
+        load("orphan").settle()
 
     def take(self, fields, fds):
         """False when the spare has died: code of a session may have killed it."""

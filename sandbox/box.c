@@ -445,3 +445,8 @@ const char *box_python_path(const struct box *box)
 {
     return box->python.path;
 }
+
+uint64_t box_memory_used(const struct box *box, uint64_t matters_bytes)
+{
+    return cgroup_memory_used(&box->cgroup, matters_bytes);
+}

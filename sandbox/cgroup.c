@@ -466,17 +466,44 @@ bool cgroup_oom_happened(struct cgroup *cgroup)
     return happened;
 }
 
-uint64_t cgroup_memory_peak(const struct cgroup *cgroup)
+static uint64_t read_memory(const struct cgroup *cgroup, const char *file)
 {
     char text[64];
-    const char *file = cgroup->unified ? "memory.peak" : "memory.max_usage_in_bytes";
+    const char *rest = NULL;
+    uint64_t value = 0;
     if (!cgroup_has(cgroup, CGROUP_MEMORY) ||
         fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], file, text, sizeof text) < 0) {
         return 0;
     }
+    return parse_digits(text, &value, &rest) < 0 ? 0 : value;
+}
+
+uint64_t cgroup_memory_peak(const struct cgroup *cgroup)
+{
+    return read_memory(cgroup, cgroup->unified ? "memory.peak" : "memory.max_usage_in_bytes");
+}
+
+/* The number behind name in memory.stat. */
+static uint64_t stat_field(const char *text, const char *name)
+{
+    const char *found = strstr(text, name);
     const char *rest = NULL;
-    uint64_t peak = 0;
-    return parse_digits(text, &peak, &rest) < 0 ? 0 : peak;
+    uint64_t value = 0;
+    return found && parse_digits(found + strlen(name), &value, &rest) == 0 ? value : 0;
+}
+
+uint64_t cgroup_memory_used(const struct cgroup *cgroup, uint64_t matters_bytes)
+{
+    char text[8192];
+    uint64_t used =
+        read_memory(cgroup, cgroup->unified ? "memory.current" : "memory.usage_in_bytes");
+    if (used < matters_bytes || used == 0 ||
+        fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], "memory.stat", text, sizeof text) <
+            0) {
+        return used;
+    }
+    uint64_t cached = stat_field(text, "\ninactive_file ") + stat_field(text, "\nactive_file ");
+    return cached < used ? used - cached : used;
 }
 
 void cgroup_remove(struct cgroup *cgroup)

@@ -53,8 +53,12 @@ int cgroup_attach(const struct cgroup *cgroup, pid_t pid);
 
 /* Whether the kernel has killed for memory since the last question. */
 bool cgroup_oom_happened(struct cgroup *cgroup);
-/* Bytes in use and their highest mark; 0 when unknown. */
+/* The highest mark of bytes in use; 0 when unknown. */
 uint64_t cgroup_memory_peak(const struct cgroup *cgroup);
+
+/* Bytes in use; from matters_bytes on without cached files, which the kernel could take back: that
+ * is slower to learn. 0 when unknown. */
+uint64_t cgroup_memory_used(const struct cgroup *cgroup, uint64_t matters_bytes);
 
 /* Removes the folders; the processes in them are dead or dying: waits up to 200 ms for them. */
 void cgroup_remove(struct cgroup *cgroup);

@@ -97,6 +97,9 @@ void box_free(struct box *box);
 enum box_state box_state(const struct box *box);
 const char *box_python_version(const struct box *box); /* "3.11.2"; "" until ready */
 const char *box_python_path(const struct box *box);
+/* Bytes of the limit that are in use; from matters_bytes on without what the kernel could take back.
+ * 0: not known. */
+uint64_t box_memory_used(const struct box *box, uint64_t matters_bytes);
 
 /* --- sessions --- */
 
@@ -141,10 +144,16 @@ struct box_session_events {
     void (*on_ready)(void *arg);
     void (*on_message)(void *arg, const struct box_message *message);
     void (*on_output)(void *arg, enum box_stream stream, const char *bytes, size_t size);
-    /* The process died, and its checkpoint has taken over: the session is as it was after the run
-     * with this cell number, and waits for messages. What the dead one had started is gone, its
-     * output has been delivered. */
-    void (*on_restored)(void *arg, const struct box_end *end, unsigned cell);
+    /* After each run the guest forks a copy that sleeps, the checkpoint of its state; cell: the
+     * run's number. exists: it is there from now on; else there could be none, or it has ended
+     * against our will: for want of memory, or by the code's hand. One that ends while it is being
+     * woken is not told. */
+    void (*on_checkpoint)(void *arg, unsigned cell, bool exists);
+    /* The process died, or box_session_restore ended it, and a checkpoint has taken over: the
+     * session is as it was after the run with this cell number, and waits for messages. What the
+     * dead one had started is gone, its output has been delivered. threads: of Python, that were
+     * running when the checkpoint was made and that no copy has. */
+    void (*on_restored)(void *arg, const struct box_end *end, unsigned cell, unsigned threads);
     /* Last call: the process and all that it started are gone, its output has been delivered. */
     void (*on_end)(void *arg, const struct box_end *end);
 };
@@ -178,7 +187,16 @@ size_t box_session_traced(const struct box_session *session, char *text, size_t 
 /* Kills the interpreter and all that it started. on_restored follows, or on_end. */
 void box_session_kill(struct box_session *session);
 
-/* The same, and its checkpoint too. on_end follows. */
+/* Beside the newest checkpoint only those are there that are kept. Returns whether that of cell is
+ * there; one that is neither kept nor the newest is ended. */
+bool box_session_keep(struct box_session *session, unsigned cell, bool keep);
+
+/* Ends the interpreter and all that it started, and wakes the checkpoint of this cell. It stays:
+ * it is forked anew before it takes over. on_restored follows, with an older cell when it has died
+ * on the way, or on_end. 0, or -ENOENT: there is no such checkpoint. */
+int box_session_restore(struct box_session *session, unsigned cell);
+
+/* Like box_session_kill, and its checkpoints too. on_end follows. */
 void box_session_close(struct box_session *session);
 
 /* --- files, in the box's view and with the guest's rights --- */

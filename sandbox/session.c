@@ -30,7 +30,8 @@ static void session_sweep(struct box_session *session);
 static void session_lose(struct box_session *session);
 static void session_messages(struct box_session *session);
 
-static bool message_number(const struct box_message *message, const char *name, uint64_t *ret_value)
+bool session_message_number(const struct box_message *message, const char *name,
+                            uint64_t *ret_value)
 {
     struct box_field field;
     char text[24] = "";
@@ -41,7 +42,7 @@ static bool message_number(const struct box_message *message, const char *name, 
     return parse_u64(text, ret_value) == 0;
 }
 
-static int session_watch(struct box_session *session, link_fn fn)
+int session_watch(struct box_session *session, link_fn fn)
 {
     struct wire_request request = {
         .op = WIRE_WATCH, .pid = session->pid, .tag = session->tag, .role = WIRE_ROLE_SESSION};
@@ -129,27 +130,16 @@ static void session_finish(struct box_session *session, const struct box_end *en
     free(session);
 }
 
-/* --- checkpoints --- */
-
-static void session_signal_pid(struct box_session *session, pid_t pid, int signal)
+void session_signal_pid(struct box_session *session, pid_t pid, int signal)
 {
     struct wire_request request = {.op = WIRE_SIGNAL, .pid = pid, .signal = signal};
     (void)link_send(session->box, &request, -1, NULL, NULL);
 }
 
-/* Nobody takes over. The checkpoint, if there is one, is killed; its end is nobody's any more. */
-static void session_gone(struct box_session *session, const struct box_end *end)
+void session_gone(struct box_session *session)
 {
-    if (session->checkpoint.pid > 0) {
-        session_signal_pid(session, session->checkpoint.pid, SIGKILL);
-    }
-    session_finish(session, end);
-}
-
-static void session_wake_failed(void *arg)
-{
-    struct box_session *session = arg;
-    session_gone(session, &session->end);
+    session_checkpoints_kill(session);
+    session_finish(session, &session->end);
 }
 
 /* What is written from here on is this interrupt's. The guest writes through the same file description,
@@ -164,73 +154,20 @@ static void session_forget_trace(struct box_session *session)
 static void session_over(struct box_session *session)
 {
     session->end = session_outcome(session);
-    if (session->checkpoint.pid == 0 || session->closing) {
-        session_gone(session, &session->end);
+    if (session->closing) {
+        session_gone(session);
         return;
     }
     /* What the dead one left: output belongs to the call, the rest of a frame to nobody. */
     box_session_drain(session);
     session_discard(session);
     session_forget_trace(session);
-    session->state = SESSION_WAKING;
-    loop_timer_arm(session->box->loop, &session->timer,
-                   clock_now_ns() + SESSION_WAKE_MS * CLOCK_NS_PER_MS, session_wake_failed,
-                   session);
     if (!session->io.loop) {
         (void)loop_io_add(session->box->loop, &session->io, session->fd, EPOLLIN, session_on_io,
                           session);
     }
-    session_signal_pid(session, session->checkpoint.pid, SIGUSR2);
-}
-
-/* "checkpoint": a new one sleeps, the one before is of no more use. */
-static void session_new_checkpoint(struct box_session *session, const struct box_message *message)
-{
-    uint64_t pid = 0;
-    uint64_t cell = 0;
-    if (!message_number(message, "pid", &pid) || !message_number(message, "cell", &cell) ||
-        pid < 2 || pid > INT32_MAX || (pid_t)pid == session->pid) {
-        return;
-    }
-    pid_t old = session->checkpoint.pid;
-    session->checkpoint = (struct session_checkpoint){.pid = (pid_t)pid, .cell = (unsigned)cell};
-    struct wire_request request = {
-        .op = WIRE_WATCH, .pid = (pid_t)pid, .tag = session->tag, .role = WIRE_ROLE_CHECKPOINT};
-    (void)link_send(session->box, &request, -1, NULL, NULL);
-    if (old > 0 && old != (pid_t)pid) {
-        session_signal_pid(session, old, SIGKILL);
-    }
-}
-
-/* "resumed": the checkpoint is the session now. */
-static void session_resumed(struct box_session *session)
-{
-    unsigned cell = session->checkpoint.cell;
-    session->pid = session->checkpoint.pid;
-    session->checkpoint = (struct session_checkpoint){};
-    session->exited = false;
-    session->swept = false;
-    session->killed = false;
-    session->lost = false;
-    session->memory_bytes = 0;
-    session->state = SESSION_READY;
-    loop_timer_disarm(&session->timer);
-    (void)session_watch(session, NULL); /* it is watched as a checkpoint: only its role changes */
-    session->events->on_restored(session->arg, &session->end, cell);
-}
-
-static bool session_checkpoint_exited(struct box *box, pid_t pid)
-{
-    for (struct box_session *session = box->sessions; session; session = session->next) {
-        if (pid > 0 && session->checkpoint.pid == pid) {
-            session->checkpoint = (struct session_checkpoint){};
-            if (session->state == SESSION_WAKING) {
-                session_wake_failed(session);
-            }
-            return true;
-        }
-    }
-    return false;
+    session->state = SESSION_WAKING;
+    session_checkpoint_wake(session);
 }
 
 static void session_swept(void *arg, const struct wire_reply *reply, int fd)
@@ -295,7 +232,7 @@ bool session_process_exited(struct box *box, pid_t pid, int status)
 {
     struct box_session *session = pid > 0 ? session_by_pid(box, pid) : NULL;
     if (!session) {
-        return session_checkpoint_exited(box, pid);
+        return pid > 0 && session_checkpoint_exited(box, pid);
     }
     session->exited = true;
     session->status = status;
@@ -353,7 +290,7 @@ void box_session_close(struct box_session *session)
 {
     session->closing = true;
     if (session->state == SESSION_WAKING) {
-        session_wake_failed(session);
+        session_gone(session);
     } else {
         box_session_kill(session);
     }
@@ -362,7 +299,7 @@ void box_session_close(struct box_session *session)
 static void session_lose(struct box_session *session)
 {
     if (session->state == SESSION_WAKING) {
-        session_wake_failed(session);
+        session_checkpoint_wake_failed(session);
     } else if (session->state != SESSION_ENDING && !session->exited) {
         session->lost = true;
         box_session_kill(session);
@@ -414,6 +351,7 @@ static void session_watched(void *arg, const struct wire_reply *reply, int fd)
         session_lose(session);
     } else if (session->state == SESSION_STARTING) {
         session->state = SESSION_READY;
+        loop_timer_disarm(&session->timer);
         session->events->on_ready(session->arg);
     }
 }
@@ -421,7 +359,7 @@ static void session_watched(void *arg, const struct wire_reply *reply, int fd)
 static void session_hello(struct box_session *session, const struct box_message *message)
 {
     uint64_t pid = 0;
-    if (!message_number(message, "pid", &pid) || pid < 2 || pid > INT32_MAX) {
+    if (!session_message_number(message, "pid", &pid) || pid < 2 || pid > INT32_MAX) {
         session_lose(session);
         return;
     }
@@ -440,10 +378,10 @@ static void session_message(struct box_session *session, const struct box_messag
         }
     } else if (session->state == SESSION_WAKING) {
         if (box_field_is(verb, "resumed")) {
-            session_resumed(session);
+            session_checkpoint_resumed(session, message);
         }
     } else if (box_field_is(verb, "checkpoint")) {
-        session_new_checkpoint(session, message);
+        session_checkpoint_made(session, message);
     } else {
         session->events->on_message(session->arg, message);
     }

@@ -2,15 +2,17 @@
 #include "sandbox/box.h"
 #include "sandbox/split.h"
 
-/* Inside of the room: one session, shared by session.c (its life), session_open.c (its beginning)
- * and session_output.c (its pipes). */
+/* Inside of the room: one session, shared by session.c (its life), session_open.c (its beginning),
+ * session_checkpoint.c (its copies) and session_output.c (its pipes). */
 
 enum {
     SESSION_READ = 65536,
     SESSION_PIPE_BYTES = 262144,
-    SESSION_KILL_MS = 5000,  /* then the whole box goes */
-    SESSION_WAKE_MS = 3000,  /* for a checkpoint to take over */
-    SESSION_CLOSED_MS = 200, /* from the socket's end to the process's */
+    SESSION_KILL_MS = 5000,   /* then the whole box goes */
+    SESSION_WAKE_MS = 3000,   /* for a checkpoint to take over */
+    SESSION_OPEN_MS = 60000,  /* for the zygote to import what is preloaded, and to fork */
+    SESSION_CHECKPOINTS = 16, /* more than tools/history.h keeps, and the newest */
+    SESSION_CLOSED_MS = 200,  /* from the socket's end to the process's */
     SESSION_GUEST_FDS = 4,
 };
 
@@ -23,10 +25,11 @@ struct session_pipe {
     struct loop_io io;
 };
 
-/* A fork of the interpreter that sleeps. */
+/* A fork of the interpreter that sleeps: the state after the run with this cell number. */
 struct session_checkpoint {
-    pid_t pid; /* in the box; 0: none */
+    pid_t pid; /* in the box; 0: the entry is free */
     unsigned cell;
+    bool kept; /* beside a newer one */
 };
 
 struct box_session {
@@ -37,7 +40,10 @@ struct box_session {
     enum session_state state;
     uint32_t tag;
     pid_t pid; /* in the box; 0 until hello */
-    struct session_checkpoint checkpoint;
+    struct session_checkpoint checkpoints[SESSION_CHECKPOINTS];
+    struct session_checkpoint *latest; /* of the present state; NULL: none */
+    struct session_checkpoint *target; /* asked for by box_session_restore; else NULL */
+    struct session_checkpoint *waking; /* in WAKING */
     int fd;
     struct loop_io io;
     struct buf in;
@@ -59,6 +65,28 @@ struct box_session {
 
 /* session.c */
 void session_on_io(void *arg, uint32_t events);
+bool session_message_number(const struct box_message *message, const char *name,
+                            uint64_t *ret_value);
+/* Sends a signal to a watched process; what became of it is not asked. */
+void session_signal_pid(struct box_session *session, pid_t pid, int signal);
+/* Makes pid the session's process. fn may be NULL. 0 or -errno. */
+int session_watch(struct box_session *session, link_fn fn);
+/* The end, and no checkpoint takes over; all of them are killed. Frees the session. */
+void session_gone(struct box_session *session);
+
+/* session_checkpoint.c */
+/* "checkpoint": a new copy sleeps. */
+void session_checkpoint_made(struct box_session *session, const struct box_message *message);
+/* "resumed": the one that was woken is the session. */
+void session_checkpoint_resumed(struct box_session *session, const struct box_message *message);
+/* Wakes the best that there is: the target, else the latest, else the newest that is kept. Without
+ * any the session is gone. */
+void session_checkpoint_wake(struct box_session *session);
+/* The one that is being woken does not answer: the next one. */
+void session_checkpoint_wake_failed(void *arg);
+/* A process of the box has ended. Returns whether it was a checkpoint. */
+bool session_checkpoint_exited(struct box *box, pid_t pid);
+void session_checkpoints_kill(struct box_session *session);
 
 /* session_output.c */
 int session_output_attach(struct box_session *session);

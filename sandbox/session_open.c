@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/channel.h"
@@ -65,9 +67,13 @@ static int session_ask_zygote(struct box_session *session, const char *name, con
 {
     OWNED(buf_done) struct buf frame = BUF_EMPTY;
     char tag[16];
+    char memory[24];
     (void)snprintf(tag, sizeof tag, "%u", session->tag);
+    (void)snprintf(memory, sizeof memory, "%llu",
+                   (unsigned long long)session->box->spec->limits.memory_bytes);
     const struct box_field fields[] = {
-        {"session", 7}, {"name", 4}, {name, strlen(name)}, {"tag", 3}, {tag, strlen(tag)}};
+        {"session", 7},     {"name", 4},   {name, strlen(name)},    {"tag", 3},
+        {tag, strlen(tag)}, {"memory", 6}, {memory, strlen(memory)}};
     int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
     if (r < 0) {
         return r;
@@ -78,6 +84,14 @@ static int session_ask_zygote(struct box_session *session, const char *name, con
         return (int)sent;
     }
     return (size_t)sent == buf_size(&frame) ? 0 : -EAGAIN;
+}
+
+/* The zygote hangs, in what it preloads or by some code's hand: another one may do better. What
+ * waits for it is told by its end. */
+static void session_open_late(void *arg)
+{
+    struct box_session *session = arg;
+    session_signal_pid(session, session->box->zygote_pid, SIGKILL);
 }
 
 int box_session_open(struct box *box, const char *name, const struct box_session_events *events,
@@ -126,6 +140,8 @@ int box_session_open(struct box *box, const char *name, const struct box_session
     }
     session->next = box->sessions;
     box->sessions = session;
+    loop_timer_arm(box->loop, &session->timer, clock_now_ns() + SESSION_OPEN_MS * CLOCK_NS_PER_MS,
+                   session_open_late, session);
     *ret_session = session;
     return 0;
 }

@@ -15,8 +15,8 @@ enum { WIRE_INIT_FD = 3, WIRE_CONFIG_FD = 4 };
 enum wire_op {
     WIRE_START_ZYGOTE, /* fd: the zygote's control socket. Answer: pid */
     WIRE_PROVE,        /* fd: a SOCK_SEQPACKET for one struct proof_record; path: the canary's */
-    WIRE_WATCH,        /* pid, tag, role. From now on its end is reported */
-    WIRE_SIGNAL,       /* pid, signal: a watched process */
+    WIRE_WATCH,        /* pid, tag, role. Answer: pid. From now on its end is reported */
+    WIRE_SIGNAL,       /* pid, signal: a watched process or the zygote */
     WIRE_KILL_TAG,     /* tag: everything with that tag, watched or not, but checkpoints */
     WIRE_OPEN_READ,    /* path. Answer: fd, file */
     WIRE_OPEN_WRITE,   /* path, mode. Answer: fd, file, token */

@@ -96,6 +96,17 @@ bool outcome_take_output(struct run *run, struct spills *spills, enum box_stream
     return begun;
 }
 
+uint64_t outcome_number(const struct box_message *message, const char *name)
+{
+    struct box_field field;
+    char text[24] = "";
+    uint64_t value = 0;
+    if (box_message_get(message, name, &field) && field.size < sizeof text) {
+        memcpy(text, field.data, field.size);
+    }
+    return parse_u64(text, &value) == 0 ? value : 0;
+}
+
 int outcome_exit_code(const struct box_message *message)
 {
     struct box_field field;

@@ -13,6 +13,9 @@ void outcome_take_parts(struct run *run, const struct box_message *message);
 bool outcome_take_output(struct run *run, struct spills *spills, enum box_stream stream,
                          const char *bytes, size_t size, void (*on_open)(void *arg), void *arg);
 
+/* The number in a field; 0 where there is none. */
+uint64_t outcome_number(const struct box_message *message, const char *name);
+
 /* exit_code of a "result"; 1 where it makes no sense. */
 int outcome_exit_code(const struct box_message *message);
 

@@ -192,16 +192,38 @@ const char *run_state_name(enum run_state state)
     }
 }
 
-static int append_state(const struct run *run, struct buf *text)
+static int append_lost(const struct run *run, struct buf *text)
 {
     if (run->state == RUN_STATE_RESTORED_EARLIER) {
-        return buf_appendf(text, " | state: restored to after <cell %u>, what came later is lost",
-                           run->restored_cell);
+        int r = buf_appendf(text, "restored to after <cell %u>, what came later is lost",
+                            run->restored_cell);
+        return r == 0 && run->gone[0] ? buf_appendf(text, " (gone: %s)", run->gone) : r;
     }
-    if (run->was_reset && run->state == RUN_STATE_KEPT) {
-        return buf_append_text(text, " | state: reset, then kept");
+    if (run->gone[0] && (run->state == RUN_STATE_LOST || run->state == RUN_STATE_ALL_LOST)) {
+        bool files = run->state == RUN_STATE_LOST;
+        return buf_appendf(text, "lost (a fresh %s starts, files are %s; gone: %s)",
+                           files ? "interpreter" : "sandbox", files ? "kept" : "gone too",
+                           run->gone);
     }
-    return buf_appendf(text, " | state: %s", run_state_name(run->state));
+    return buf_append_text(text, run_state_name(run->state));
+}
+
+static int append_state(const struct run *run, struct buf *text)
+{
+    int r = buf_append_text(text, " | state: ");
+    if (r == 0 && run->back[0]) {
+        r = buf_appendf(text, "%s, files are not rolled back", run->back);
+        if (run->state == RUN_STATE_KEPT && run->outcome == RUN_OK) {
+            return r;
+        }
+        r = r ? r : buf_append_text(text, ", then ");
+    } else if (r == 0 && run->was_reset && run->state == RUN_STATE_KEPT) {
+        r = buf_append_text(text, "reset, then ");
+    }
+    if (r == 0 && run->back[0] && run->state == RUN_STATE_RESTORED) {
+        return buf_append_text(text, "restored to there");
+    }
+    return r ? r : append_lost(run, text);
 }
 
 /* more: the part that counts what the list leaves out, or RUN_PART_COUNT. */
@@ -228,9 +250,18 @@ int run_compose_status(const struct run *run, struct buf *text)
 {
     int r = buf_append_text(text, "[");
     r = r ? r : outcome(run, text);
-    bool says_state = run->outcome != RUN_OK || run->was_reset || run->fresh;
+    bool says_state = run->outcome != RUN_OK || run->was_reset || run->fresh || run->back[0];
     if (r == 0 && says_state) {
         r = append_state(run, text);
+    }
+    if (r == 0 && run->saved[0]) {
+        r = buf_appendf(text, " | checkpoint: %s", run->saved);
+    }
+    if (r == 0 && run->threads > 0) {
+        r = buf_appendf(text, " | threads: %u did not come back with the state", run->threads);
+    }
+    if (r == 0 && run->memory[0]) {
+        r = buf_appendf(text, " | %s", run->memory);
     }
     if (r == 0 && run->before[0]) {
         r = buf_appendf(text, " | before: %s", run->before);

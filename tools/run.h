@@ -71,7 +71,10 @@ struct run {
     uint64_t timeout_ms;
     bool clamped; /* more was asked for than is allowed */
     bool reset;
-    bool fresh; /* in an interpreter of its own that is thrown away */
+    bool fresh;       /* in an interpreter of its own that is thrown away */
+    bool undo;        /* before the code: back to the state before the last call, */
+    char restore[65]; /* or to the state of this name; empty: neither */
+    char save[65];    /* the name for the state after the code; empty: none */
     bool cancelled;
     void (*on_done)(void *arg, struct run *run); /* takes the run: run_free */
     /* The command line's: called with output as it comes instead of keeping it. */
@@ -88,6 +91,12 @@ struct run {
     uint64_t duration_ns;
     unsigned cell;
     unsigned restored_cell;
+    bool was_taken;            /* restore has been carried out */
+    char back[128];            /* "back to after <cell 4> (undo)"; empty: nothing was gone back */
+    char saved[224];           /* what became of save */
+    char gone[256];            /* the variables that are lost with the state */
+    char memory[160];          /* "memory: 900 of 1024 MiB in use" */
+    unsigned threads;          /* that were running and did not come back with the state */
     bool interrupted;          /* RUN_TIMEOUT: the code gave way to the interrupt */
     bool stuck;                /* RUN_TIMEOUT: no Python code has seen the interrupt */
     bool was_reset;            /* the interpreter was fresh because this run asked for it */

@@ -146,9 +146,37 @@ static void set_timeout(struct run *run, const struct tools *tools, const json_t
                                      : (uint64_t)ms;
 }
 
+/* The schema bounds its length. */
+static void copy_name(char *out, size_t size, const json_t *name)
+{
+    (void)snprintf(out, size, "%s", name ? json_string_value(name) : "");
+}
+
+/* What cannot be asked for together, as a sentence; NULL: nothing. */
+static const char *contradiction(const json_t *arguments)
+{
+    bool undo = json_is_true(json_object_get(arguments, "undo"));
+    bool restore = json_object_get(arguments, "restore") != NULL;
+    bool save = json_object_get(arguments, "checkpoint") != NULL;
+    if (json_is_true(json_object_get(arguments, "fresh")) && (undo || restore || save)) {
+        return "fresh runs keep nothing: undo, restore and checkpoint do not go with fresh. Leave "
+               "one of them out.";
+    }
+    if (undo + restore + json_is_true(json_object_get(arguments, "reset")) > 1) {
+        return "undo, restore and reset each choose the state to start from: send only one of "
+               "them.";
+    }
+    return NULL;
+}
+
 void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
 {
     const json_t *code = json_object_get(arguments, "code");
+    const char *wrong = contradiction(arguments);
+    if (wrong) {
+        content_refuse(call, "%s", wrong);
+        return;
+    }
     const json_t *input = json_object_get(arguments, "stdin");
     struct run *run =
         run_new(json_string_value(code), json_string_length(code),
@@ -164,6 +192,9 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
     set_timeout(run, tools, arguments);
     run->reset = json_is_true(json_object_get(arguments, "reset"));
     run->fresh = json_is_true(json_object_get(arguments, "fresh"));
+    run->undo = json_is_true(json_object_get(arguments, "undo"));
+    copy_name(run->restore, sizeof run->restore, json_object_get(arguments, "restore"));
+    copy_name(run->save, sizeof run->save, json_object_get(arguments, "checkpoint"));
     run->on_done = run_python_done;
     run->arg = own;
     rpc_call_set_data(call, run);

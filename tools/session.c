@@ -23,51 +23,9 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "tools/outcome.h"
-
-enum session_state {
-    SESSION_NONE,
-    SESSION_WAITING,
-    SESSION_OPENING,
-    SESSION_IDLE,
-    SESSION_RUNNING,
-    SESSION_INTERRUPTED,
-    SESSION_KILLED,
-};
+#include "tools/session_inside.h"
 
 static const char default_name[] = "default";
-
-struct session {
-    struct session *next;
-    struct sessions *owner;
-    char name[65];
-    enum session_state state;
-    struct box_session *guest; /* NULL in NONE and WAITING */
-    struct workspace_waiter waiter;
-    struct run *current;
-    struct run *queue;
-    struct run **queue_end;
-    unsigned queued;
-    unsigned cell;         /* of the last run */
-    unsigned answered;     /* of the run whose outcome is the present state; 0: none */
-    bool has_state;        /* some run was answered by the present interpreter */
-    bool transient;        /* for one run: closed and freed with it */
-    bool resetting;        /* killed because current asked for a fresh one */
-    bool unsent;           /* the interpreter died before current reached it */
-    struct output between; /* printed while nothing ran */
-    char before[256];
-    struct loop_timer timer;
-    uint64_t trace_until_ns;
-};
-
-struct sessions {
-    struct loop *loop;
-    struct workspace *workspace;
-    struct session *list;
-    unsigned count;
-    struct spills spills;
-};
-
-static void session_pump(struct session *session);
 
 int sessions_new(struct loop *loop, struct workspace *workspace, struct sessions **ret_sessions)
 {
@@ -156,9 +114,7 @@ static void session_spill_open(void *arg)
     }
 }
 
-/* For the next answer that somebody reads. */
-[[gnu::format(printf, 2, 3)]] static void session_tell(struct session *session, const char *fmt,
-                                                       ...)
+void session_tell(struct session *session, const char *fmt, ...)
 {
     size_t used = strlen(session->before);
     if (used > 0 && used + 2 < sizeof session->before) {
@@ -170,7 +126,7 @@ static void session_spill_open(void *arg)
     va_end(args);
 }
 
-static void session_done(struct session *session, enum run_outcome outcome, enum run_state state)
+void session_done(struct session *session, enum run_outcome outcome, enum run_state state)
 {
     struct run *run = session->current;
     loop_timer_disarm(&session->timer);
@@ -189,9 +145,11 @@ static void session_done(struct session *session, enum run_outcome outcome, enum
         if (state == RUN_STATE_RESTORED_EARLIER) {
             session_tell(session, "what came after <cell %u> is lost", run->restored_cell);
         }
-    } else {
+    } else if (outcome != RUN_REFUSED) {
         (void)snprintf(run->before, sizeof run->before, "%s", session->before);
         session->before[0] = '\0';
+        run->threads = session->threads;
+        session->threads = 0;
     }
     run->on_done(run->arg, run);
 }
@@ -207,7 +165,7 @@ static void session_refuse(struct session *session, const struct fail *why)
 
 /* --- deadlines --- */
 
-static void session_kill(void *arg)
+void session_kill(void *arg)
 {
     struct session *session = arg;
     session->state = SESSION_KILLED;
@@ -285,7 +243,18 @@ static void session_on_message(void *arg, const struct box_message *message)
     }
     session->state = SESSION_IDLE;
     session->has_state = true;
-    session->answered = run->cell;
+    session_state_made(session, message);
+    session_state_make_room(session, message);
+    run->outcome = outcome;
+    run->state = state;
+    if (run->save[0] && !run_is_error(run) && !run->cancelled) {
+        session_state_save(session);
+        return;
+    }
+    if (run->save[0]) {
+        (void)snprintf(run->saved, sizeof run->saved, "not saved as \"%s\": the call failed",
+                       run->save);
+    }
     session_done(session, outcome, state);
     session_pump(session);
 }
@@ -313,19 +282,29 @@ static bool session_was_stopped(const struct session *session, const struct box_
 }
 
 /* The interpreter died and its checkpoint is the session now. */
-static void session_on_restored(void *arg, const struct box_end *end, unsigned cell)
+static void session_on_restored(void *arg, const struct box_end *end, unsigned cell,
+                                unsigned threads)
 {
     struct session *session = arg;
     struct run *run = session->current;
+    session->threads += threads;
+    if (session->state == SESSION_RESTORING) {
+        session_state_taken(session, cell);
+        return;
+    }
     bool ran = run && session->state >= SESSION_RUNNING && !session->unsent;
     enum run_outcome outcome =
         ran ? outcome_of_end(run, end, session_was_stopped(session, end)) : RUN_OK;
-    bool exact = cell == session->answered;
+    bool exact = cell == session->history.now.cell;
     char why[64];
     session->state = SESSION_IDLE;
     session->unsent = false;
+    session_state_back(session, ran ? run : NULL, cell);
     if (ran) {
         run->restored_cell = cell;
+        if (end->kind == BOX_END_OOM) {
+            session_state_crowded(session);
+        }
         session_done(session, outcome, exact ? RUN_STATE_RESTORED : RUN_STATE_RESTORED_EARLIER);
     } else {
         session_tell(session,
@@ -333,7 +312,6 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
                      "<cell %u>",
                      outcome_end_text(end, why), cell);
     }
-    session->answered = cell;
     session_pump(session);
 }
 
@@ -345,6 +323,7 @@ static void session_on_end(void *arg, const struct box_end *end)
     enum run_state lost = box_ended && !workspace_is_host_folder(session->owner->workspace)
                               ? RUN_STATE_ALL_LOST
                               : RUN_STATE_LOST;
+    char gone[sizeof run->gone];
     session->guest = NULL;
     if (session->resetting) {
         session->resetting = false;
@@ -356,17 +335,19 @@ static void session_on_end(void *arg, const struct box_end *end)
     bool began = session->state >= SESSION_RUNNING && !session->unsent;
     bool had_state = session->has_state;
     session->unsent = false;
-    session->answered = 0;
+    session_state_lost(session, gone, sizeof gone);
     enum run_outcome outcome =
         run ? outcome_of_end(run, end, session_was_stopped(session, end)) : RUN_OK;
     session->state = SESSION_NONE;
     if (run && (began || box_ended)) {
         session->has_state = false;
+        memcpy(run->gone, gone, sizeof gone);
         /* Before the first answer there was nothing to lose: a fresh interpreter is as good. */
         session_done(session, outcome, had_state || box_ended ? lost : RUN_STATE_RESTORED);
     } else if (had_state) {
         session->has_state = false;
-        session_tell(session, "the interpreter ended between the calls, its variables are gone");
+        session_tell(session, "the interpreter ended between the calls, its variables are gone%s%s",
+                     *gone ? ": " : "", gone);
     } else if (run) {
         struct fail fail = {};
         bool unconfined = end->kind == BOX_END_EXIT && end->code == 98; /* guest/session.py */
@@ -388,18 +369,22 @@ static void session_send(struct session *session)
     char cell[16];
     run->cell = ++session->cell;
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
-    const struct box_field fields[] = {
-        {"run", 3},
-        {"cell", 4},
-        {cell, strlen(cell)},
-        {"code", 4},
-        {run->code, run->code_size},
-        {"drop", 4},
-        {buf_bytes(drop), buf_size(drop)},
-        {"stdin", 5},
-        {run->stdin_text, run->stdin_size},
-    };
-    size_t count = run->stdin_text ? 9 : 7;
+    struct box_field fields[11] = {{"run", 3},
+                                   {"cell", 4},
+                                   {cell, strlen(cell)},
+                                   {"code", 4},
+                                   {run->code, run->code_size},
+                                   {"drop", 4},
+                                   {buf_bytes(drop), buf_size(drop)}};
+    size_t count = 7;
+    if (run->stdin_text) {
+        fields[count++] = (struct box_field){"stdin", 5};
+        fields[count++] = (struct box_field){run->stdin_text, run->stdin_size};
+    }
+    if (session->transient) {
+        fields[count++] = (struct box_field){"once", 4};
+        fields[count++] = (struct box_field){"1", 1};
+    }
     run->started_ns = clock_now_ns();
     /* What was printed since the last answer belongs before what this run prints. */
     if (!run->on_output && session->between.total > 0) {
@@ -434,6 +419,7 @@ static const struct box_session_events session_events = {
     .on_ready = session_on_ready,
     .on_message = session_on_message,
     .on_output = session_on_output,
+    .on_checkpoint = session_on_checkpoint,
     .on_restored = session_on_restored,
     .on_end = session_on_end,
 };
@@ -478,8 +464,7 @@ static void session_retire(struct session *session)
     }
 }
 
-/* Takes the next run where nothing stands in its way. */
-static void session_pump(struct session *session)
+void session_pump(struct session *session)
 {
     if (!session->current && session->queue) {
         session->current = session->queue;
@@ -496,23 +481,23 @@ static void session_pump(struct session *session)
         }
         return;
     }
-    if (session->state == SESSION_NONE) {
-        if (run->reset) {
-            run->reset = false;
-            run->was_reset = true;
-        }
-        session_start(session);
-    } else if (session->state == SESSION_IDLE && run->reset) {
+    if (run->reset && (session->state == SESSION_NONE || session->state == SESSION_IDLE)) {
         run->reset = false;
         run->was_reset = true;
         if (session->has_state) {
+            char gone[sizeof run->gone];
+            session_state_lost(session, gone, sizeof gone);
             session->resetting = true;
             session->state = SESSION_KILLED;
             box_session_close(session->guest);
-        } else {
-            session_send(session);
+            return;
         }
-    } else if (session->state == SESSION_IDLE) {
+    }
+    if (session->state == SESSION_NONE) {
+        if (session_state_wanted(session)) {
+            session_start(session);
+        }
+    } else if (session->state == SESSION_IDLE && session_state_wanted(session)) {
         session_send(session);
     }
 }

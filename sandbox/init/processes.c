@@ -24,11 +24,25 @@ struct watched *watch_find(struct init *init, pid_t pid)
     return NULL;
 }
 
+static void watch_answer(const struct wire_request *request, int error)
+{
+    init_send(
+        &(struct wire_reply){
+            .event = WIRE_ANSWER, .id = request->id, .error = error, .pid = request->pid},
+        -1);
+}
+
 void watch_add(struct init *init, const struct wire_request *request)
 {
+    struct rlimit tag;
     pid_t pid = request->pid;
     if (pid <= 1 || pid == init->zygote || kill(pid, 0) < 0) {
-        init_answer(request->id, ESRCH);
+        watch_answer(request, ESRCH);
+        return;
+    }
+    /* The number is the guest's word: it may name another session's process. */
+    if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &tag) < 0 || tag.rlim_max != request->tag) {
+        watch_answer(request, EPERM);
         return;
     }
     struct watched *entry = watch_find(init, pid);
@@ -38,18 +52,18 @@ void watch_add(struct init *init, const struct wire_request *request)
         }
     }
     if (!entry) {
-        init_answer(request->id, ENOSPC);
+        watch_answer(request, ENOSPC);
         return;
     }
     *entry = (struct watched){.pid = pid, .tag = request->tag, .role = request->role};
-    init_answer(request->id, 0);
+    watch_answer(request, 0);
 }
 
 void watch_signal(struct init *init, const struct wire_request *request)
 {
     /* A watched process that has ended stays a zombie until watch_reap: its number is not reused. */
     int error = 0;
-    if (!watch_find(init, request->pid)) {
+    if (request->pid != init->zygote && !watch_find(init, request->pid)) {
         error = ESRCH;
     } else if (kill(request->pid, request->signal) < 0) {
         error = errno;
@@ -62,13 +76,13 @@ void watch_reap(struct init *init)
     int status = 0;
     pid_t pid = 0;
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | __WALL)) > 0) {
+        struct watched *entry = watch_find(init, pid);
         if (WIFSTOPPED(status)) {
-            if (pid == init->zygote) {
+            if (pid == init->zygote || (entry && entry->role == WIRE_ROLE_CHECKPOINT)) {
                 (void)kill(pid, SIGCONT); /* by the guest's hand: nobody else could go on */
             }
             continue;
         }
-        struct watched *entry = watch_find(init, pid);
         if (!entry && pid != init->zygote) {
             continue; /* an orphan of some session */
         }

@@ -38,26 +38,26 @@ static void null_of_an_optional_property_is_absent(void **)
     expect(
         "run_python", "{\"code\":null}",
         "/code: is required, got null; send a string: Python code to run, as in a notebook cell: "
-        "the value of a last-line expression is shown.\n");
+        "the value of a last-line expression is shown; may be \"\" with undo or restore.\n");
 }
 
 static void all_violations_are_told_at_once(void **)
 {
     expect("run_python", "{\"timeout_s\":\"abc\",\"reset\":1,\"session\":\"a b\",\"zzzzz\":1}",
            "/code: is required but missing; send a string: Python code to run, as in a notebook "
-           "cell: the value of a last-line expression is shown.\n"
+           "cell: the value of a last-line expression is shown; may be \"\" with undo or restore.\n"
            "/timeout_s: must be a number, got string \"abc\"\n"
            "/reset: must be true or false, got number 1\n"
            "/session: must match ^[A-Za-z0-9_.-]{1,64}$, got string \"a b\"\n"
-           "/zzzzz: unknown argument. Known arguments: code, timeout_s, stdin, reset, fresh, "
-           "session\n");
+           "/zzzzz: unknown argument. Known arguments: code, timeout_s, stdin, reset, fresh, undo, "
+           "checkpoint, restore, session\n");
 }
 
 static void unknown_argument_gets_a_near_match(void **)
 {
     expect("run_python", "{\"code\":\"1\",\"timeout\":3}",
            "/timeout: unknown argument, did you mean \"timeout_s\"? Known arguments: code, "
-           "timeout_s, stdin, reset, fresh, session\n");
+           "timeout_s, stdin, reset, fresh, undo, checkpoint, restore, session\n");
     expect("write_file", "{\"path\":\"a\",\"content\":\"\",\"file_path\":\"b\"}",
            "/file_path: unknown argument, did you mean \"path\"? Known arguments: path, content, "
            "encoding, mode, session\n");

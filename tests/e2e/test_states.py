@@ -1,0 +1,253 @@
+"""Undo and named states: where each leads, what it costs, and the sentence where it cannot be had."""
+import unittest
+
+from client import Case, Server
+
+KILL = "import os; os.kill(os.getpid(), 9)"
+
+
+class Undo(Case):
+    def test_goes_back_call_by_call(self):
+        with Server() as server:
+            for number in range(1, 5):
+                self.assert_ok(server.python(f"x = {number}"))
+            for number in (3, 2):
+                result = server.python("", undo=True)
+                self.assert_ok(result)
+                self.assertIn(f"state: back to after <cell {number}> (undo), files are not rolled back",
+                              result.status.line)
+                self.assertTrue(result.text.startswith("[ok"), result.text)
+            self.assert_prints(server.python("print(x)", undo=True), "1")
+            self.assert_prints(server.python("print(x * 10)", undo=True), "10")
+
+    def test_a_bad_call_is_tried_again(self):
+        with Server() as server:
+            self.assert_ok(server.python("rows = [1]"))
+            self.assert_ok(server.python("rows.append('wrong')"))
+            for value in ("better", "best"):
+                self.assert_prints(server.python(f"rows.append({value!r}); print(rows)", undo=True),
+                                   f"[1, '{value}']")
+
+    def test_undo_of_an_undo_goes_further_back(self):
+        with Server() as server:
+            for code in ("x = 1", "x = 2", "x = 3"):
+                self.assert_ok(server.python(code))
+            self.assert_ok(server.python("", undo=True))
+            self.assert_prints(server.python("print(x)", undo=True), "1")
+
+    def test_after_an_error_a_timeout_and_a_crash(self):
+        with Server() as server:
+            self.assert_ok(server.python("x = []"))
+            for code, more in (("x.append(1); 1/0", {}),
+                               ("x.append(2)\nwhile True: pass", {"timeout_s": 0.3}),
+                               ("x.append(3)\n" + KILL, {})):
+                with self.subTest(code=code):
+                    self.assertTrue(server.python(code, **more).is_error)
+                    self.assert_prints(server.python("print(x)", undo=True), "[]")
+                    self.assert_ok(server.python("", undo=True))
+
+    def test_of_the_first_call_is_a_fresh_interpreter(self):
+        with Server() as server:
+            self.assert_ok(server.python("x = 1"))
+            result = server.python("print('x' in globals())", undo=True)
+            self.assert_prints(result, "False")
+            self.assertIn("back to before the first call", result.status.line)
+
+    def test_with_nothing_to_undo(self):
+        with Server() as server:
+            result = server.python("print('not run')", undo=True)
+            self.assertTrue(result.is_error)
+            self.assertIn("Nothing was undone: no call has changed this session", result.text)
+            for number in range(6):
+                self.assert_ok(server.python(f"x = {number}"))
+            for _ in range(3):
+                self.assert_ok(server.python("", undo=True))
+            result = server.python("", undo=True)
+            self.assertTrue(result.is_error)
+            self.assertIn("undo reaches back 3 calls", result.text)
+            self.assert_prints(server.python("print(x)"), "2")
+
+    def test_files_stay_and_the_rest_goes(self):
+        with Server() as server:
+            self.assert_ok(server.python("import os, subprocess\nos.mkdir('deep')"))
+            self.assert_ok(server.python("os.chdir('deep'); open('new', 'w').close()\n"
+                                         "child = subprocess.Popen(['sleep', '1000'])\n"
+                                         "child_pid = child.pid"))
+            pid = server.python("print(child_pid)").output
+            self.assert_ok(server.python("", undo=True))
+            self.assert_prints(server.python(f"print(os.getcwd(), os.listdir('deep'), "
+                                             f"os.path.exists('/proc/{pid}'))", undo=True),
+                               "/work ['new'] False")
+
+    def test_random_state_goes_back(self):
+        with Server() as server:
+            self.assert_ok(server.python("import random\nrandom.seed(7)"))
+            first = server.python("print(random.random())").output
+            for _ in range(2):
+                self.assert_prints(server.python("print(random.random())", undo=True), first)
+
+    def test_few_processes_allow_none(self):
+        with Server("--pids", "12") as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assertIn("no earlier state is held", server.python("", undo=True).text)
+            self.assertIn("restored", server.python(KILL).status.line)
+
+    def test_sessions_apart(self):
+        with Server() as server:
+            for value in (1, 2):
+                for name in ("a", "b"):
+                    self.assert_ok(server.python(f"x = '{name}{value}'", session=name))
+            self.assert_ok(server.python("", session="a", undo=True))
+            for name, value in (("a", 1), ("b", 2)):
+                self.assert_prints(server.python("print(x)", session=name), f"{name}{value}")
+
+
+class Named(Case):
+    def test_several_variants_from_one_state(self):
+        with Server() as server:
+            result = server.python("data = [1, 2, 3]", checkpoint="loaded")
+            self.assert_ok(result)
+            self.assertIn('checkpoint: saved as "loaded"', result.status.line)
+            for name, code in (("a", "data.append(sum(data))"), ("b", "data.clear()")):
+                self.assert_ok(server.python(code, restore="loaded", checkpoint=name))
+            for name, text in (("a", "[1, 2, 3, 6]"), ("b", "[]"), ("loaded", "[1, 2, 3]"), ("a", "[1, 2, 3, 6]")):
+                result = server.python("print(data)", restore=name)
+                self.assert_prints(result, text)
+                self.assertIn(f'(restored "{name}"), files are not rolled back', result.status.line)
+
+    def test_survives_crashes_and_being_restored(self):
+        with Server() as server:
+            self.assert_ok(server.python("x = 1", checkpoint="base"))
+            for number in range(4):
+                self.assert_ok(server.python(f"x += 10; y = {number}", restore="base"))
+                self.assertIn("restored", server.python("x = 5\n" + KILL).status.line)
+                result = server.python("x = 6\n" + KILL, restore="base")
+                self.assertIn("then restored to there", result.status.line)
+                self.assert_prints(server.python("print(x)"), "1")
+
+    def test_restore_can_be_undone(self):
+        with Server() as server:
+            self.assert_ok(server.python("x = 1", checkpoint="base"))
+            self.assert_ok(server.python("x = 2"))
+            self.assert_ok(server.python("x += 10", restore="base"))
+            self.assert_prints(server.python("print(x)", undo=True), "2")
+
+    def test_without_code(self):
+        with Server() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assertIn('saved as "one"', server.python("", checkpoint="one").status.line)
+            self.assert_ok(server.python("x = 2"))
+            self.assertIn("back to after <cell 1>", server.python("", restore="one").status.line)
+            self.assert_prints(server.python("print(x)"), "1")
+
+    def test_a_failed_call_is_not_saved(self):
+        with Server() as server:
+            self.assert_ok(server.python("x = 1", checkpoint="base"))
+            result = server.python("x = 2; 1/0", checkpoint="base")
+            self.assertIn('checkpoint: not saved as "base": the call failed', result.status.line)
+            self.assert_prints(server.python("print(x)", restore="base"), "1")
+
+    def test_an_unknown_name_lists_those_that_are_there(self):
+        with Server() as server:
+            self.assertIn("None has a name yet", server.python("1", restore="bass").text)
+            self.assert_ok(server.python("x = 1", checkpoint="base"))
+            result = server.python("print('not run')", restore="bass")
+            self.assertTrue(result.is_error)
+            self.assertEqual(result.text.strip(),
+                             'Nothing was run: no state is named "bass". Named states: "base"')
+
+    def test_the_oldest_of_many_is_dropped_and_told(self):
+        with Server() as server:
+            for number in range(8):
+                self.assert_ok(server.python(f"x = {number}", checkpoint=f"n{number}"))
+            self.assertIn('saved as "n8"; the oldest, "n0", was dropped',
+                          server.python("x = 8", checkpoint="n8").status.line)
+            for number in (1, 8, 5):
+                self.assert_prints(server.python("print(x)", restore=f"n{number}"), str(number))
+            self.assertTrue(server.python("", restore="n0").is_error)
+
+    def test_reset_drops_them_and_tells(self):
+        with Server() as server:
+            self.assert_ok(server.python("x = 1", checkpoint="base"))
+            self.assertIn("the named states are gone", server.python("1", reset=True).status.line)
+            self.assertTrue(server.python("1", restore="base").is_error)
+
+    def test_undo_does_not_drop_them_behind_the_first_call(self):
+        with Server() as server:
+            self.assert_ok(server.python("x = 1", checkpoint="base"))
+            self.assertIn("Nothing was undone", server.python("", undo=True).text)
+            self.assert_prints(server.python("print(x)"), "1")
+
+    def test_one_killed_by_the_code_is_told(self):
+        with Server() as server:
+            self.assert_ok(server.python("import os", checkpoint="base"))
+            self.assert_ok(server.python("x = 2"))
+            lines = server.python("os.kill(-1, 9)").status.line + server.python("x").status.line
+            self.assertIn('the state "base" is gone', lines)
+            self.assertTrue(server.python("", restore="base").is_error)
+            self.assert_prints(server.python("print(x)"), "2")
+
+    def test_what_excludes_each_other(self):
+        with Server() as server:
+            for arguments in ({"undo": True, "restore": "a"}, {"undo": True, "reset": True},
+                              {"restore": "a", "reset": True}, {"fresh": True, "undo": True},
+                              {"fresh": True, "checkpoint": "a"}):
+                self.assertTrue(server.python("print('not run')", **arguments).is_error)
+
+    def test_queued_calls_keep_their_order(self):
+        with Server() as server:
+            self.assert_ok(server.python("x = 0", checkpoint="base"))
+            ids = [server.start_call("run_python", code=code, **more) for code, more in (
+                ("x += 1", {}), ("x += 10; x", {"restore": "base"}), ("", {"undo": True}), ("x", {}))]
+            self.assertIn("Out: 1\n", [server.finish_call(number) for number in ids][-1].text)
+
+
+class Lost(Case):
+    def test_threads_that_did_not_come_along_are_told(self):
+        with Server() as server:
+            self.assert_ok(server.python("import threading, time\nfor _ in range(2): threading.Thread("
+                                         "target=time.sleep, args=(1000,), daemon=True).start()"))
+            result = server.python(KILL)
+            self.assertIn("restored to before this call", result.status.line)
+            self.assertIn("threads: 2 did not come back with the state", result.status.line)
+            self.assert_prints(server.python("print(threading.active_count())"), "1")
+            self.assertNotIn("threads", server.python(KILL).status.line)
+
+    def test_variables_are_named(self):
+        with Server() as server:
+            self.assert_ok(server.python("import os\ndf, model = [1], 2\ncfg = 3\ndel cfg"))
+            result = server.python("os.kill(-1, 9); os._exit(1)")
+            self.assertIn("state: lost (a fresh interpreter starts, files are kept; gone: df, model)",
+                          result.status.line)
+
+    def test_variables_of_later_calls_are_named(self):
+        with Server("--memory", "192M") as server:
+            self.assert_ok(server.python("small = 1"))
+            result = server.python("big = bytearray(120 << 20)")
+            self.assertRegex(result.status.line, r"checkpoint: none, the state of 1\d\d MiB leaves no room")
+            result = server.python(KILL)
+            self.assertIn("restored to after <cell 1>, what came later is lost (gone: big)",
+                          result.status.line)
+            self.assert_prints(server.python("print(small, 'big' in globals())"), "1 False")
+
+
+class Memory(Case):
+    def test_the_call_dies_and_the_named_state_stays(self):
+        with Server("--memory", "256M") as server:
+            self.assert_ok(server.python("data = bytearray(40 << 20)", checkpoint="base"))
+            for _ in range(2):
+                result = server.python("filler = []\nwhile True: filler.append(bytearray(8 << 20))",
+                                       timeout_s=60)
+                self.assert_kind(result, "out of memory")
+                self.assertIn("restored to before this call", result.status.line)
+            self.assert_prints(server.python("print(len(data))", restore="base"), str(40 << 20))
+
+    def test_states_for_undo_make_room(self):
+        with Server("--memory", "256M") as server:
+            for number in range(8):  # each replaces what the one before has made
+                self.assert_ok(server.python(f"data = bytearray(b'{number}') * (60 << 20)"))
+            self.assert_prints(server.python("print(data[0] - 48)"), "7")
+
+
+if __name__ == "__main__":
+    unittest.main()

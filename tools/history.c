@@ -1,0 +1,124 @@
+#include "tools/history.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void history_remove_step(struct history *history, unsigned count)
+{
+    history->steps -= count;
+    memmove(history->before, history->before + count, history->steps * sizeof *history->before);
+    history->cut = true;
+}
+
+static void history_remove_named(struct history *history, unsigned index)
+{
+    history->named_count--;
+    memmove(history->named + index, history->named + index + 1,
+            (history->named_count - index) * sizeof *history->named);
+}
+
+void history_push(struct history *history)
+{
+    if (history->steps == HISTORY_STEPS) {
+        history_remove_step(history, 1);
+    }
+    history->before[history->steps++] = history->now;
+}
+
+bool history_pop(struct history *history)
+{
+    if (history->steps == 0) {
+        return false;
+    }
+    history->now = history->before[--history->steps];
+    return true;
+}
+
+void history_name(struct history *history, const char *name, char dropped[HISTORY_NAME_BYTES])
+{
+    dropped[0] = '\0';
+    const struct history_state *old = history_find(history, name);
+    if (old) {
+        history_remove_named(history, (unsigned)(old - history->named));
+    } else if (history->named_count == HISTORY_NAMED) {
+        memcpy(dropped, history->named[0].name, HISTORY_NAME_BYTES);
+        history_remove_named(history, 0);
+    }
+    struct history_state *state = &history->named[history->named_count++];
+    *state = history->now;
+    (void)snprintf(state->name, sizeof state->name, "%s", name);
+}
+
+const struct history_state *history_find(const struct history *history, const char *name)
+{
+    for (unsigned i = 0; i < history->named_count; i++) {
+        if (strcmp(history->named[i].name, name) == 0) {
+            return &history->named[i];
+        }
+    }
+    return NULL;
+}
+
+const struct history_state *history_of_cell(const struct history *history, unsigned cell)
+{
+    for (unsigned i = 0; i < history->steps; i++) {
+        if (history->before[i].cell == cell) {
+            return &history->before[i];
+        }
+    }
+    for (unsigned i = 0; i < history->named_count; i++) {
+        if (history->named[i].cell == cell) {
+            return &history->named[i];
+        }
+    }
+    return NULL;
+}
+
+bool history_uses(const struct history *history, unsigned cell)
+{
+    return history_of_cell(history, cell) != NULL;
+}
+
+unsigned history_cells(const struct history *history, unsigned *cells)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < history->steps + history->named_count; i++) {
+        const struct history_state *state =
+            i < history->steps ? &history->before[i] : &history->named[i - history->steps];
+        unsigned at = 0;
+        while (at < count && cells[at] != state->cell) {
+            at++;
+        }
+        if (at == count && state->cell > 0) {
+            cells[count++] = state->cell;
+        }
+    }
+    return count;
+}
+
+const char *history_forget(struct history *history, unsigned cell, char lost[HISTORY_NAME_BYTES])
+{
+    lost[0] = '\0';
+    for (unsigned i = history->steps; i > 0; i--) {
+        if (history->before[i - 1].cell == cell) {
+            history_remove_step(history, i);
+            break;
+        }
+    }
+    for (unsigned i = history->named_count; i > 0; i--) {
+        if (history->named[i - 1].cell == cell) {
+            memcpy(lost, history->named[i - 1].name, HISTORY_NAME_BYTES);
+            history_remove_named(history, i - 1);
+        }
+    }
+    return lost;
+}
+
+bool history_shorten(struct history *history)
+{
+    if (history->steps == 0) {
+        return false;
+    }
+    history_remove_step(history, 1);
+    return true;
+}

@@ -1,0 +1,83 @@
+#include "tools/names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMES_SHOWN = 8, NAME_BYTES = 64 };
+
+/* The place of name in the list, or NULL. */
+static const char *names_find(const struct names *names, const char *name, size_t size)
+{
+    for (const char *at = names->text; *at;) {
+        size_t length = strcspn(at, " ");
+        if (length == size && memcmp(at, name, size) == 0) {
+            return at;
+        }
+        at += length;
+        at += strspn(at, " ");
+    }
+    return NULL;
+}
+
+static void names_remove(struct names *names, const char *name, size_t size)
+{
+    const char *found = names_find(names, name, size);
+    if (found) {
+        char *at = names->text + (found - names->text);
+        size_t cut = size + strspn(at + size, " ");
+        memmove(at, at + cut, strlen(at + cut) + 1);
+    } else if (names->more > 0) {
+        names->more--;
+    }
+}
+
+void names_change(struct names *names, const char *change, size_t size)
+{
+    size_t length = 0;
+    while (length + 1 < size && change[length + 1] != ' ') {
+        length++;
+    }
+    if (length == 0 || length > NAME_BYTES) {
+        return;
+    }
+    const char *name = change + 1;
+    if (change[0] == '-') {
+        names_remove(names, name, length);
+        return;
+    }
+    if (names_find(names, name, length)) {
+        return;
+    }
+    size_t used = strlen(names->text);
+    if (used + length + 2 > sizeof names->text) {
+        names->more += change[0] == '+';
+        return;
+    }
+    (void)snprintf(names->text + used, sizeof names->text - used, "%s%.*s", used ? " " : "",
+                   (int)length, name);
+}
+
+const char *names_lost(const struct names *from, const struct names *rest, char *out, size_t size)
+{
+    unsigned shown = 0;
+    unsigned more = from->more - (rest && rest->more < from->more ? rest->more : 0);
+    size_t used = 0;
+    out[0] = '\0';
+    for (const char *at = from->text; *at;) {
+        size_t length = strcspn(at, " ");
+        bool lost = !rest || !names_find(rest, at, length);
+        if (lost && (shown == NAMES_SHOWN || used + length + 32 > size)) {
+            more++;
+        } else if (lost) {
+            used += (size_t)snprintf(out + used, size - used, "%s%.*s", shown ? ", " : "",
+                                     (int)length, at);
+            shown++;
+        }
+        at += length;
+        at += strspn(at, " ");
+    }
+    if (shown > 0 && more > 0) {
+        (void)snprintf(out + used, size - used, " and %u more", more);
+    }
+    return out;
+}

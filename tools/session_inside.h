@@ -1,0 +1,93 @@
+#pragma once
+#include "base/loop.h"
+#include "tools/history.h"
+#include "tools/session.h"
+
+/* Inside of the sessions: what session.c (their life) and session_states.c (the states that they can
+ * go back to) share. */
+
+enum session_state {
+    SESSION_NONE,
+    SESSION_WAITING,
+    SESSION_OPENING,
+    SESSION_SETTLING,  /* the current run waits for the checkpoint of the one before it */
+    SESSION_RESTORING, /* an earlier state takes over */
+    SESSION_IDLE,
+    SESSION_RUNNING,
+    SESSION_INTERRUPTED,
+    SESSION_SAVING, /* the result is there, the checkpoint that is to have a name not yet */
+    SESSION_KILLED,
+};
+
+enum session_checkpoint { CHECKPOINT_NONE, CHECKPOINT_PENDING, CHECKPOINT_THERE };
+
+struct session {
+    struct session *next;
+    struct sessions *owner;
+    char name[65];
+    enum session_state state;
+    struct box_session *guest; /* NULL in NONE and WAITING */
+    struct workspace_waiter waiter;
+    struct run *current;
+    struct run *queue;
+    struct run **queue_end;
+    unsigned queued;
+    unsigned cell; /* of the last run */
+    struct history history;
+    unsigned
+        kept[HISTORY_STEPS + HISTORY_NAMED + 1]; /* cells whose checkpoints the sandbox keeps */
+    unsigned kept_count;
+    struct history_state safe;          /* the newest whose checkpoint has been there */
+    enum session_checkpoint checkpoint; /* of the present state */
+    bool unprotected;                   /* there can be none, and the answer has said so */
+    bool has_state;                     /* some run was answered by the present interpreter */
+    bool transient;                     /* for one run: closed and freed with it */
+    bool resetting;                     /* killed because current asked for a fresh one */
+    bool unsent;                        /* the interpreter died before current reached it */
+    bool undoing;                       /* RESTORING by undo, else by name: */
+    char going_to[HISTORY_NAME_BYTES];
+    unsigned goal;         /* RESTORING: the cell whose state is wanted */
+    unsigned threads;      /* that no checkpoint brought back, not told yet */
+    struct output between; /* printed while nothing ran */
+    char before[256];
+    struct loop_timer timer;
+    uint64_t trace_until_ns;
+};
+
+struct sessions {
+    struct loop *loop;
+    struct workspace *workspace;
+    struct session *list;
+    unsigned count;
+    struct spills spills;
+};
+
+/* session.c */
+/* Takes the next run where nothing stands in its way. */
+void session_pump(struct session *session);
+void session_done(struct session *session, enum run_outcome outcome, enum run_state state);
+/* Kills the interpreter: a timer's function. */
+void session_kill(void *arg);
+/* What the next answer shall tell of the time before it. */
+__attribute__((format(printf, 2, 3))) void session_tell(struct session *session, const char *fmt,
+                                                        ...);
+
+/* session_states.c */
+/* The current run has given its result: its variables are part of the state. */
+void session_state_made(struct session *session, const struct box_message *message);
+/* The interpreter died; the state is that after cell. run: what it took along, or NULL. */
+void session_state_back(struct session *session, struct run *run, unsigned cell);
+/* No state is left. names: set to the variables that are gone. */
+void session_state_lost(struct session *session, char *names, size_t size);
+/* Carries out undo, restore, and what needs no interpreter. Returns whether the current run is to be
+ * sent; else it is done, or the session is on its way back. */
+bool session_state_wanted(struct session *session);
+/* RESTORING has ended: the state is that after cell. */
+void session_state_taken(struct session *session, unsigned cell);
+/* Ends the current run, whose result is there, when its checkpoint has its name. */
+void session_state_save(struct session *session);
+void session_on_checkpoint(void *arg, unsigned cell, bool exists); /* an event of the sandbox */
+/* Memory ran out: no step of undo is worth another call. */
+void session_state_crowded(struct session *session);
+/* What the result says of memory goes into the answer; old states make room. */
+void session_state_make_room(struct session *session, const struct box_message *message);
