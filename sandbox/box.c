@@ -381,34 +381,42 @@ static int box_prepare(struct box *box, struct fail *ret_fail)
     return r;
 }
 
-int box_start(struct loop *loop, const struct box_spec *spec, struct box_grade *grade,
-              box_state_fn on_state, void *arg, struct box **ret_box, struct fail *ret_fail)
+/* Without anything of it: all descriptors are none. */
+static struct box *box_new(struct loop *loop, const struct box_spec *spec,
+                           const struct box_owner *owner)
+{
+    struct box *box = calloc(1, sizeof *box);
+    if (box) {
+        box->loop = loop;
+        box->spec = spec;
+        box->on_state = owner->on_state;
+        box->arg = owner->arg;
+        box->grade = owner->grade;
+        box->prove.fd = -1;
+        box->pidfd = -1;
+        box->error_fd = -1;
+        box->link.fd = -1;
+        box->zygote_fd = -1;
+        box->reaper_fd = -1;
+        box->go_fd = -1;
+        box->config_fd = -1;
+        box->last_tag = WIRE_TAG_ZYGOTE;
+    }
+    return box;
+}
+
+int box_start(struct loop *loop, const struct box_spec *spec, const struct box_owner *owner,
+              struct box **ret_box, struct fail *ret_fail)
 {
     struct fail fail = {};
-    struct box *box = calloc(1, sizeof *box);
+    struct box *box = box_new(loop, spec, owner);
     if (!box) {
         return fail_set(ret_fail, ENOMEM, "the sandbox");
     }
-    box->loop = loop;
-    box->spec = spec;
-    box->grade = grade;
-    box->prove.fd = -1;
-    box->on_state = on_state;
-    box->arg = arg;
-    box->pidfd = -1;
-    box->error_fd = -1;
-    box->link.fd = -1;
-    box->zygote_fd = -1;
-    box->reaper_fd = -1;
-    box->go_fd = -1;
-    box->config_fd = -1;
-    box->last_tag = WIRE_TAG_ZYGOTE;
     int r = box_prepare(box, &fail);
     r = r ? r : box_launch(box, &fail);
     r = r ? r : box_start_zygote(box, &fail);
-    if (r == 0 && (r = prove_start(box)) < 0) {
-        (void)fail_set(&fail, -r, "start the proof of the sandbox");
-    }
+    r = r ? r : prove_start(box, &fail);
     if (r < 0) {
         (void)box_child_reported(box, &fail);
         box->state = BOX_DEAD; /* no on_state: the caller gets the reason here */

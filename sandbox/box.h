@@ -76,7 +76,7 @@ struct box {
 };
 
 /* prove.c. Starts the inside witness; box_settle() is called when it was heard. 0 or -errno */
-int prove_start(struct box *box);
+int prove_start(struct box *box, struct fail *ret_fail);
 void prove_stop(struct box *box); /* idempotent */
 /* The interpreter is ready: from here on the witness is waited for, not for ever. */
 void prove_wait(struct box *box);

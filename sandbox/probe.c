@@ -31,7 +31,8 @@ void box_probe(const struct box_spec *spec, struct box_grade *grade)
     if (loop_new(&loop) < 0) {
         return;
     }
-    int r = box_start(loop, spec, grade, probe_on_state, &probe, &box, &fail);
+    struct box_owner owner = {probe_on_state, &probe, grade};
+    int r = box_start(loop, spec, &owner, &box, &fail);
     uint64_t deadline_ns = clock_now_ns() + PROBE_MS * CLOCK_NS_PER_MS;
     while (r == 0 && !probe.ended && clock_now_ns() < deadline_ns) {
         r = loop_step(loop, 100);

@@ -80,21 +80,21 @@ static void prove_on_timer(void *arg)
     prove_heard(arg, 0);
 }
 
-int prove_start(struct box *box)
+int prove_start(struct box *box, struct fail *ret_fail)
 {
     struct wire_request request = {.op = WIRE_PROVE};
-    int ends[2];
+    int ends[2] = {-1, -1};
     box->prove.began_ns = clock_now_ns();
     int r = canary_path(request.path, sizeof request.path);
     r = r ? r : fd_socketpair(SOCK_SEQPACKET, ends);
     if (r < 0) {
-        return r;
+        return fail_set(ret_fail, -r, "start the proof of the sandbox");
     }
     box->prove.fd = ends[0];
     r = loop_io_add(box->loop, &box->prove.io, ends[0], EPOLLIN, prove_on_io, box);
     r = r ? r : link_send(box, &request, ends[1], NULL, NULL);
     (void)close(ends[1]);
-    return r;
+    return r < 0 ? fail_set(ret_fail, -r, "start the proof of the sandbox") : 0;
 }
 
 void prove_stop(struct box *box)

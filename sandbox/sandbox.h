@@ -80,11 +80,18 @@ struct box;
  * itself; NULL after box_kill. */
 typedef void (*box_state_fn)(void *arg, enum box_state state, const struct fail *why);
 
+/* Whom a box tells. grade: borrowed as long as the box; filled before on_state says BOX_READY, and
+ * before a failure is told. */
+struct box_owner {
+    box_state_fn on_state;
+    void *arg;
+    struct box_grade *grade;
+};
+
 /* Starts a box. 0: on_state will be called. -errno: it could not even begin, ret_fail says why.
- * grade: borrowed as long as the box; filled before on_state says BOX_READY, and before a failure is
- * told. BOX_READY means that each required layer was proven in this box. */
-[[nodiscard]] int box_start(struct loop *loop, const struct box_spec *spec, struct box_grade *grade,
-                            box_state_fn on_state, void *arg, struct box **ret_box,
+ * BOX_READY means that each required layer was proven in this box. */
+[[nodiscard]] int box_start(struct loop *loop, const struct box_spec *spec,
+                            const struct box_owner *owner, struct box **ret_box,
                             struct fail *ret_fail);
 
 /* Kills everything in the box at once. Sessions get their on_end, files their answer, then on_state

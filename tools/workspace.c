@@ -89,8 +89,8 @@ void workspace_warm_up(struct workspace *workspace)
     if (workspace->box || workspace->dead) {
         return;
     }
-    int r = box_start(workspace->loop, workspace->spec, &workspace->grade, workspace_on_state,
-                      workspace, &workspace->box, &fail);
+    struct box_owner owner = {workspace_on_state, workspace, &workspace->grade};
+    int r = box_start(workspace->loop, workspace->spec, &owner, &workspace->box, &fail);
     if (r < 0) {
         char text[FAIL_TEXT + 128];
         log_error("tools", "sandbox: %s", fail_describe(&fail, text, sizeof text));
