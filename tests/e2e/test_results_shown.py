@@ -97,7 +97,7 @@ print('x' * 10000)
         self.assertIn("bad \ufffd", lines[2])
         self.assertNotRegex(text, r"[\x00-\x08\x0b-\x1f]")
         self.assertLess(max(map(len, lines)), 2100)
-        self.assertRegex(text, r"\nx{900,1000} … x{900,1000}\n")
+        self.assertRegex(text, r"\nx{900,1000} … (\d+ bytes of this line omitted … )?x{900,1000}\n")
 
     def test_a_lone_surrogate_in_what_is_printed_is_no_error(self):
         self.assertIn("half", self.out("print('lone \\ud800 half')"))
@@ -237,7 +237,7 @@ class Changes(Shown):
         result = self.server.python("import os\nos.makedirs('heap')\nfor i in range(1900): open(f'heap/{i}', 'w').close()", session="heap")
         self.assertRegex(result.status.field("files"), r"and 1\d\d\d more$")
         result = self.server.python("for i in range(1900, 5000): open(f'heap/{i}', 'w').close()", session="heap")
-        self.assertIn("entries", result.status.line)
+        self.assertIn("more than 2000", result.status.line)
         self.assertLess(len(result.text), 3000)
         self.assert_alive(self.server)
 

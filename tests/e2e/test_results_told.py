@@ -94,12 +94,15 @@ class Hints(Shared):
         for line in ("!pip install x", "%pip install x", "pip install x"):
             self.told(line, "package")
 
+
+class Memory(Shared):
     def test_memory_that_is_used_up(self):
-        self.assert_ok(self.server.python("kept = 1", session="memory"))
-        result = self.told("x = []\nwhile True: x.append(bytearray(10**7))", "--memory", session="memory", timeout_s=60, _timeout=120)
+        self.assert_ok(self.server.python("kept = 1"))
+        result = self.server.python("x = []\nwhile True: x.append(bytearray(10**7))", timeout_s=60, _timeout=120)
         self.assertIn(result.status.kind, ("out of memory", "error"))
+        self.assertIn("--memory", result.text)
         self.assertRegex(result.status.state, "^(restored to before this call|kept)")
-        self.assertEqual(self.server.python("kept", session="memory").output, "Out: 1")
+        self.assertEqual(self.server.python("kept").output, "Out: 1")
 
 
 class Timeouts(Shared):
