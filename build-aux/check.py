@@ -42,7 +42,7 @@ DENIALS = {
     "mounts-eperm": "open_tree:EPERM mount_setattr:EPERM",
     "landlock": "landlock_create_ruleset landlock_add_rule landlock_restrict_self",
     "cgroup": "cgroup",
-    "old-kernel": "openat2 close_range clone3 faccessat2 statx pidfd_open epoll_pwait2 open_tree "
+    "old-kernel": "openat2 close_range clone3 faccessat2 statx epoll_pwait2 open_tree "
                   "mount_setattr move_mount landlock_create_ruleset",
 }
 

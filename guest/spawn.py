@@ -103,7 +103,7 @@ def definitions_file(sources):
     """A file without a name, so that nothing is left behind; children reach it through this process."""
     if written["count"] != len(sources):
         text = "\n".join(definitions(sources)) + "\n"
-        fd = os.memfd_create("cells")
+        fd = load("streams").nameless_file()
         with open(fd, "w", encoding="utf-8", errors="replace", closefd=False) as file:
             file.write(text)
         os.dup2(fd, CELLS_FD, False)

@@ -105,7 +105,7 @@ PROCESSES = [
            "    os.execve(fd, ['cat', '/proc/self/status'], {})\nos.waitpid(pid, 0)\n"
            "found = dict(l.split(':\\t', 1) for l in os.pread(out, 9999, 0).decode().splitlines() if ':\\t' in l)\n"
            "print(found['NoNewPrivs'], found['Seccomp'], int(found['CapEff'], 16), int(found['CapBnd'], 16))",
-           r"1 2 0 0", control="attempt(os.memfd_create, 'p', 0)"),
+           r"1 2 0 0", control="attempt(os.memfd_create, 'p', 0)", needs="memory"),
     Attack("another_filters_leniency",
            "import subprocess\nprint(subprocess.run([sys.executable, '-c', 'import ctypes; "
            "print(ctypes.CDLL(None).unshare(0x10000000))'], capture_output=True, text=True).stdout.strip())",
