@@ -386,7 +386,9 @@ void session_state_make_room(struct session *session, const struct box_message *
     uint64_t limit = workspace_spec(session->owner->workspace)->limits.memory_bytes;
     uint64_t own = outcome_number(message, "memory");
     struct box *box = workspace_box(session->owner->workspace);
-    uint64_t used = box ? box_memory_used(box, limit / 100 * CROWDED_PERCENT) : 0;
+    uint64_t counted = box ? box_memory_used(box, limit / 100 * CROWDED_PERCENT) : 0;
+    uint64_t used =
+        counted ? counted : 2 * own; /* nobody counts: as if the next call replaced it */
     session->unprotected = outcome_number(message, "unprotected") > 0;
     if (session->unprotected) {
         char then[48] = "loses it";
@@ -397,9 +399,9 @@ void session_state_make_room(struct session *session, const struct box_message *
                        "checkpoint: none, the state of %llu MiB leaves no room for one under "
                        "--memory %lluM; a crash %s",
                        (unsigned long long)(own >> 20), (unsigned long long)(limit >> 20), then);
-    } else if (used / NEARLY_FULL_PERCENT >= limit / 100) {
+    } else if (counted / NEARLY_FULL_PERCENT >= limit / 100) {
         (void)snprintf(run->memory, sizeof run->memory, "memory: %llu of %llu MiB in use",
-                       (unsigned long long)(used >> 20), (unsigned long long)(limit >> 20));
+                       (unsigned long long)(counted >> 20), (unsigned long long)(limit >> 20));
     }
     bool crowded = session->unprotected || used / CROWDED_PERCENT >= limit / 100;
     bool full = used + own > limit || used / FULL_PERCENT >= limit / 100;
