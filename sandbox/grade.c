@@ -101,7 +101,9 @@ static void grade_landlock(const struct grade_facts *facts, struct box_layer_rep
     set_consequence(report,
                     "the mounts alone keep files out of reach, and code of one session can "
                     "tamper with later ones");
-    if (facts->host) {
+    if (report->state == BOX_LAYER_OFF) {
+        remedy_for_finding(report);
+    } else if (facts->host) {
         remedy_for_landlock(facts->host, report);
     }
 }
@@ -126,8 +128,10 @@ static void grade_limit(const struct grade_facts *facts, enum box_layer layer,
         set_detail(report, BOX_LAYER_DEGRADED, "%.60s%s; %.160s", amount, otherwise,
                    facts->cgroup->why[controller]);
     }
-    if (facts->host) {
-        remedy_for_limit(facts->host, facts->cgroup ? facts->cgroup->remedy : NULL, report);
+    if (report->state == BOX_LAYER_OFF) {
+        remedy_for_finding(report);
+    } else if (facts->host) {
+        remedy_for_limit(facts->host, facts->cgroup->remedy, report);
     }
 }
 
