@@ -78,9 +78,6 @@ def memory_maps():
     with mmap.mmap(-1, 1 << 20) as anonymous:
         anonymous.madvise(mmap.MADV_DONTNEED)
         anonymous[-1] = 1
-    descriptor = os.memfd_create("name")
-    assert os.write(descriptor, b"x") == 1
-    os.close(descriptor)
 
 
 def temporary_files():
