@@ -9,6 +9,7 @@ DEPTH_MAX = 6
 STRING_MAX = 4000
 INNER_STRING_MAX = 400
 BUDGET = 1500  # values visited before the rest of a structure is only counted
+SHARE_MIN = 30  # of these, for one of many siblings
 BRACKETS = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", dict: "{}", deque: "[]"}
 PLAIN = (int, float, bool, type(None), complex)
 
@@ -88,7 +89,7 @@ def short_string(value, limit):
 
 
 class Layout:
-    """One value laid out; a budget of visited values bounds the time, whatever the nesting."""
+    """One value laid out; a budget of visited values, shared among siblings, bounds time and text."""
 
     def __init__(self):
         self.left = BUDGET
@@ -120,11 +121,14 @@ class Layout:
             if count >= ITEMS_MAX or self.left < 0:
                 parts.append("... %d more" % (len(value) - count))
                 break
+            left = self.left
+            share = self.left = min(left, max(left // (min(len(value), ITEMS_MAX) - count), SHARE_MIN))
             if kind is dict:
                 key = self.text(item[0], depth + 1, inner)
                 parts.append("%s: %s" % (key, self.text(item[1], depth + 1, inner + len(key) + 2)))
             else:
                 parts.append(self.text(item, depth + 1, inner))
+            self.left += left - share
         return parts
 
     def join(self, parts, value, kind, indent):

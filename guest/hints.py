@@ -106,7 +106,7 @@ def operating_system(error):
 
     code = error.errno
     if code in (errno.ENOSPC, errno.EDQUOT):
-        return "the workspace is full; remove files, or the user can raise --disk"
+        return "the disk%s is full; remove files, or the user can raise --disk" % disk_size()
     if code == errno.EFBIG:
         return "no file may be larger than the workspace; the user can raise --disk"
     if code == errno.EAGAIN and isinstance(error, BlockingIOError):
@@ -120,7 +120,17 @@ def operating_system(error):
     return None
 
 
-NETWORK = "the sandbox has no network; the user can open named hosts with --allow-host"
+NETWORK = "the sandbox has no network: nothing outside of it can be reached; write_file brings in data"
+
+
+def disk_size():
+    try:
+        from os import statvfs
+
+        facts = statvfs(".")
+        return " of %d MB" % (facts.f_blocks * facts.f_frsize // 1000000)
+    except OSError:
+        return ""
 
 
 def network(error):

@@ -48,6 +48,10 @@ class Reports(GuestCase):
         self.assertEqual(reply.files_note, None)
         self.run_ok("import shutil; shutil.rmtree('many')")
 
+    def test_a_big_value_leaves_room_to_its_siblings(self):
+        value = self.value("{'a': [[list(range(50))] * 50] * 50, 'd': 1, 'e': [2, 3]}")
+        self.assertTrue(value.endswith(" more],\n 'd': 1,\n 'e': [2, 3]}"), value[-200:])
+
     def test_big_values_are_bounded(self):
         for code in (
             "'x' * 10**7", "list(range(10**6))", "{i: str(i) for i in range(10**5)}", "[[['y' * 1000] * 100] * 100]",
