@@ -18,13 +18,14 @@ NAMES_MAX = 20000
 REPORTED_MAX = 20
 ENTRIES_MAX = 2000
 SKIPPED_SCANS = 32  # after a tree was too big, how many cells pass before it is looked at again
-NOT_LISTED = "more than %d files in the workspace: from now on only those that Python code itself changes are listed"
+NOT_LISTED = "more than %d entries in the workspace: from now on only files that Python code itself changes are listed"
 HIDDEN = ("__pycache__", "node_modules")
 SMALL = 40  # files
+LIGHT = 500  # names
 WRITES = os.O_WRONLY | os.O_RDWR
 TOUCHED_MAX = 1000
 NO_FOLDER = -1  # as the descriptor that a path is relative to
-state = {"ids": {}, "files": None, "skip": 0, "touched": None, "noted": False}
+state = {"names": [], "ids": [], "files": None, "skip": 0, "touched": None, "noted": False}
 
 
 def begin(session):
@@ -43,6 +44,12 @@ def look(root):
         state["noted"] = False
 
 
+def is_light(session):
+    """Whether a report costs so little that a rehearsal can afford one."""
+    files = state["files"]
+    return len(session.namespace) <= LIGHT and files is not None and len(files) <= SMALL
+
+
 def report(session, result, started):
     """Adds to the result; returns the paths of the files that are new or changed."""
     report_names(session.namespace, result)
@@ -51,12 +58,13 @@ def report(session, result, started):
 
 def report_names(namespace, result):
     if len(namespace) > NAMES_MAX:
-        state["ids"] = {}
+        state["names"], state["ids"] = [], []
         return
-    before, after = state["ids"], {name: id(value) for name, value in namespace.copy().items()}
-    if before == after:
+    names, ids = list(namespace), list(map(id, namespace.values()))
+    if ids == state["ids"] and names == state["names"]:
         return
-    state["ids"] = after
+    before, after = dict(zip(state["names"], state["ids"])), dict(zip(names, ids))
+    state["names"], state["ids"] = names, ids
     count = 0
     for name, number in after.items():
         if before.get(name) == number or type(name) is not str or name[:1] == "_":

@@ -216,7 +216,9 @@ class Session:
         if "matplotlib.pyplot" in sys.modules:
             self.guard(result, "the open figures", enter, load("figures").take_open, self)
         self.settle(fields.get("stdin") is not None)
-        changed = self.guard(result, "what changed", load("changes").report, self, result, started)
+        changed = None
+        if not rehearsal or load("changes").is_light(self):
+            changed = self.guard(result, "what changed", load("changes").report, self, result, started)
         if self.images is not None or self.saved_images or changed:
             self.guard(result, "the images", enter, self.report_images, result, changed or ())
         result += ("cpu_ms", str(cpu // 1000000))
