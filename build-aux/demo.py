@@ -2,12 +2,17 @@
 
     demo.py PATH-TO-sandpiper
 """
+import base64
 import json
 import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+
+DEBIAN_PYTHON = "/usr/bin/python3"  # whose packages include matplotlib where python3-matplotlib is installed
 
 COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 HOST, MODEL, DIM, BAD, GOOD = "1;36", "1;34", "2", "31", "32"
@@ -22,9 +27,20 @@ def show(style, mark, text):
         print(f"  {paint(style, mark)} {line}")
 
 
+def chart_options():
+    """--python for an interpreter that can draw, where the default one cannot."""
+    for options, python in (([], "python3"), (["--python", DEBIAN_PYTHON], DEBIAN_PYTHON)):
+        asked = subprocess.run([python, "-c", "import importlib.util as u; print(bool(u.find_spec('matplotlib')))"],
+                               capture_output=True, text=True)
+        if asked.stdout == "True\n":
+            return options
+    return None
+
+
 class Host:
-    def __init__(self, binary):
-        self.server = subprocess.Popen([binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, binary, options):
+        self.images = []
+        self.server = subprocess.Popen([binary, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.last_id = 0
 
     def send(self, message):
@@ -53,6 +69,7 @@ class Host:
         began = time.monotonic()
         result = self.request("tools/call", {"name": tool, "arguments": arguments})
         took = (time.monotonic() - began) * 1000
+        self.images = [base64.b64decode(block["data"]) for block in result["content"] if block["type"] == "image"]
         text = "".join(block.get("text", f"<{block['type']}>\n") for block in result["content"])
         show(BAD if result.get("isError") else GOOD, "▌", text)
         print(f"  {paint(DIM, f'{tool}, {took:.1f} ms')}\n")
@@ -111,6 +128,28 @@ def analysis(host):
     expect("Lima,330.5" in text, "the totals in the file")
 
 
+def chart(host, can_draw):
+    title("A chart: the model sees the image itself")
+    if not can_draw:
+        show(DIM, "▌", "left out: no matplotlib here (Debian: apt install python3-matplotlib)\n")
+        return
+    host.python("""
+        import matplotlib.pyplot as plt
+        fig, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")
+        cities = sorted(totals, key=totals.get, reverse=True)
+        bars = ax.bar(cities, [totals[c] for c in cities], color=["#2a6f97", "#e09f3e"], width=0.55)
+        ax.bar_label(bars, fmt="%.2f", padding=3)
+        ax.set(title="Orders by city", ylabel="amount", ylim=(0, max(totals.values()) * 1.15))
+        ax.spines[["top", "right"]].set_visible(False)
+        """, timeout_s=60)
+    expect(len(host.images) == 1 and host.images[0].startswith(b"\x89PNG"), "one PNG image")
+    handle, path = tempfile.mkstemp(prefix="sandpiper-demo-", suffix=".png")
+    os.close(handle)
+    pathlib.Path(path).write_bytes(host.images[0])
+    show(GOOD, "✔", f"the image, {len(host.images[0])} bytes, is in {path}")
+    print()
+
+
 def mistakes(host):
     title("A mistake, told as CPython tells it, then corrected; nothing is lost")
     text = host.python('best = totals["Pune"]\nprint(best)\n')
@@ -131,7 +170,8 @@ def dangers(host):
         """)
     expect("programs in /usr/bin" in text, "an answer after rmtree('/')")
     expect(os.path.exists("/etc/passwd") and os.path.exists("/usr/bin/env"), "the host unharmed")
-    show(GOOD, "✔", "the host is unharmed\n")
+    show(GOOD, "✔", "the host is unharmed")
+    print()
     title("A loop without end, stopped after one second; the variables are still there")
     text = host.python("while True:\n    pass\n", timeout_s=1)
     expect("[timeout" in text, "a timeout")
@@ -146,8 +186,9 @@ def dangers(host):
 
 def main():
     binary = sys.argv[1] if len(sys.argv) > 1 else "build/sandpiper"
+    options = chart_options()
     began = time.monotonic()
-    host = Host(binary)
+    host = Host(binary, options or [])
     title("initialize")
     hello = host.request("initialize", {
         "protocolVersion": "2025-11-25", "capabilities": {},
@@ -159,6 +200,7 @@ def main():
     tools = host.request("tools/list", {})["tools"]
     show(GOOD, "▌", "tools: " + ", ".join(tool["name"] for tool in tools) + "\n")
     analysis(host)
+    chart(host, options is not None)
     mistakes(host)
     dangers(host)
     title("The end: stdin is closed")
