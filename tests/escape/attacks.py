@@ -21,9 +21,7 @@ class Attack:
     control: str = "attempt(os.getpid)"
     control_holds: str = r"allowed .+"
     limit_s: int = 20
-    # "landlock": where the kernel has none, the other layers do not promise this; "memory": where no
-    # control group counts it, there are no memory files
-    needs: str = ""
+    needs: str = ""  # "landlock": where the kernel has none, the other layers do not promise this
 
 
 FILES = [
