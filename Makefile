@@ -4,7 +4,7 @@ FUZZ_SECONDS ?= 900
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
 
-.PHONY: all help demo check check-quick check-asan check-lint check-denied check-aarch64 check-cpython soak fuzz \
+.PHONY: all help demo check check-quick check-asan check-lint check-hosts check-denied check-aarch64 check-cpython soak fuzz \
 	stress bench format install uninstall clean
 
 all: $(BUILD)/build.ninja
@@ -20,6 +20,7 @@ help:
 	@echo 'make check-denied   the end-to-end tests without openat2, Landlock, cgroups, …; takes long'
 	@echo 'make check-aarch64  a cross build for 64-bit ARM (adds that architecture to apt)'
 	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (900)'
+	@echo 'make check-hosts  the same suites in virtual machines of other kinds (tests/hosts/README.md)'
 	@echo 'make stress       5000 calls with random crashes against a model (CALLS=N, SEED=N)'
 	@echo 'make bench        beside an exec loop, python3 -c, ipykernel and bubblewrap (BENCH_OPTIONS=--big)'
 	@echo 'make format       clang-format over every C file'
@@ -62,6 +63,9 @@ stress: all
 bench: all
 	build-aux/deps.sh build bench
 	/usr/bin/python3 build-aux/bench/bench.py $(BUILD)/sandpiper --out $(BUILD)/bench $(BENCH_OPTIONS)
+
+check-hosts: all
+	python3 tests/hosts/check.py $(BUILD)/sandpiper $(HOSTS)
 
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i

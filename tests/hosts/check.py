@@ -1,0 +1,172 @@
+"""Run the end-to-end and escape suites on other kinds of host, and compare with what each can promise.
+
+    check.py BINARY [HOST...]     every host that can be had, or those named
+    check.py BINARY --short       what doctor says and whether code runs, on every host
+
+The hosts are virtual machines of hostvm.py, see README.md. What a host cannot do stands in HOSTS beside it; whatever is
+neither passed nor there is a failure. A host whose image is not there is skipped by name
+(hostvm.py build makes them).
+"""
+import dataclasses
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HOSTVM = pathlib.Path(__file__).with_name("hostvm.py")
+THERE = "/srv/sandpiper"  # in the virtual machine
+SLOW = "10"  # User-Mode Linux, on a processor that others use too
+
+KERNEL_GROUP = {"memory": "on", "pids": "on", "cpu": "on"}
+WATCHDOG = {"memory": "degraded", "pids": "degraded", "cpu": "degraded"}
+SUITES = ("e2e/test_limits.py", "e2e/test_checkpoints.py", "e2e/test_hostile.py",
+          "e2e/test_run_python.py", "e2e/test_files.py", "escape/test_attacks.py",
+          "escape/test_survivors.py")
+SHORT = ("e2e/test_limits.py",)
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """layers: what doctor must say. refused: the words of a refusal, where code must not run.
+    differs: case → why it does not pass here, "skip" reasons apart."""
+
+    kernel: str
+    layers: dict = dataclasses.field(default_factory=dict)
+    refused: tuple = ()
+    says: tuple = ()  # words that doctor's memory row must have
+    suites: tuple = ()
+    differs: dict = dataclasses.field(default_factory=dict)
+
+
+HOSTS = {
+    "debian12-user": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SUITES),
+    "debian13-user": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SHORT),
+    "debian12-login": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SHORT),
+    "debian13-login": Host("um", KERNEL_GROUP, says=("a scope of systemd",)),
+    "debian12-service": Host("um", KERNEL_GROUP, says=("a scope of systemd",)),
+    "debian12-bare": Host("um", KERNEL_GROUP, says=("a scope of systemd",)),
+    "debian12-root": Host("um", KERNEL_GROUP, says=("a scope of systemd",),
+                          suites=("e2e/test_limits.py", "escape/test_attacks.py")),
+    "debian12-v1": Host("um", WATCHDOG, says=("watchdog", "unified_cgroup_hierarchy"),
+                        suites=("e2e/test_limits.py", "e2e/test_hostile.py")),
+    "debian12-nouserns": Host("um", refused=("user.max_user_namespaces",)),
+    "ubuntu2404-user": Host("pc", refused=("AppArmor",)),
+    "docker-user": Host("um", refused=("--security-opt seccomp=FILE",)),
+    "docker-root": Host("um", refused=("--security-opt seccomp=FILE",)),
+}
+
+
+class Tally:
+    def __init__(self):
+        self.passed, self.failed, self.skipped = 0, [], []
+
+    def check(self, name, good, why=""):
+        if good:
+            self.passed += 1
+        else:
+            self.failed.append(f"{name}: {why}")
+            print(f"not ok {name}: {why}", flush=True)
+
+
+def stage(folder, binary):
+    """What the virtual machine gets: the program and the tests, where it has no build tree."""
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "build").mkdir()
+    shutil.copy2(binary, folder / "build" / "sandpiper")
+
+
+HOSTVM_FAILED = 125
+
+
+def on_host(name, kernel, folder, command, timeout_s):
+    """(exit status, what it printed); None where the host cannot be had. A machine that does not even
+    start, as an emulated kernel on a busy processor may, gets a second try."""
+    for _ in range(2):
+        done = subprocess.run([sys.executable, HOSTVM, "run", "--host", name, "--kernel", kernel,
+                               "--no-input", "--memory", "2048", "--timeout", str(timeout_s),
+                               "--copy", f"{folder}:{THERE}", "--", "sh", "-c", command],
+                              capture_output=True, text=True, errors="replace")
+        if done.returncode != HOSTVM_FAILED:
+            break
+        if re.search(r"no (image|kernel) \S+ here yet", done.stderr):
+            return None
+    return done.returncode, done.stdout + done.stderr
+
+
+def look_at_layers(tally, name, host, text):
+    start, end = text.find("{"), text.rfind("\n}") + 2
+    rows = {row["layer"]: row for row in json.loads(text[start:end])["layers"]} if end > 1 else {}
+    tally.check(f"{name}: doctor answers", rows, text[-400:])
+    for layer, state in host.layers.items():
+        found = rows.get(layer, {})
+        tally.check(f"{name}: {layer} is {state}", found.get("state") == state, str(found))
+    memory = json.dumps(rows.get("memory", {}))
+    for word in host.says:
+        tally.check(f"{name}: memory says {word}", word in memory, memory)
+    ran = "code " + "ran" in text[end:]
+    if host.refused:
+        tally.check(f"{name}: no code runs", not ran, text[end:])
+        for word in host.refused:
+            tally.check(f"{name}: both name {word}", word in text[start:end] and word in text[end:],
+                        text[-800:])
+    else:
+        tally.check(f"{name}: code runs", ran, text[-800:])
+
+
+def look_at_suite(tally, name, host, suite, text):
+    cases = 0
+    for good, case, skip in re.findall(r"^(ok|not ok) \d+ - (\w+)(?: # SKIP (.*))?$", text, re.M):
+        cases += 1
+        label = f"{name}: {suite}: {case}"
+        if skip:
+            tally.skipped.append(f"{label}: {skip}")
+        elif case in host.differs:
+            tally.check(label, good == "not ok", "passes, and is in the table of differences")
+        else:
+            tally.check(label, good == "ok", "\n" + text[max(0, text.find(case) - 1500):][:3000])
+    tally.check(f"{name}: {suite} ends", re.search(r"^1\.\.\d+$", text, re.M) and cases,
+                text[-1500:])
+
+
+def check_host(tally, name, host, folder):
+    began = time.monotonic()
+    doctor = (f"cd {THERE} && build/sandpiper doctor --json; "
+              "build/sandpiper run -c 'print(\"code \" + \"ran\")'")
+    answer = on_host(name, host.kernel, folder, doctor, 300)
+    if answer is None:
+        tally.skipped.append(f"{name}: its image or kernel is not there: hostvm.py build")
+        return
+    look_at_layers(tally, name, host, answer[1])
+    for suite in host.suites:
+        command = (f"cd {THERE} && SANDPIPER_TEST_SLOW={SLOW} SANDPIPER={THERE}/build/sandpiper "
+                   f"python3 tests/e2e/tap.py tests/{suite}")
+        answer = on_host(name, host.kernel, folder, command, 1500)
+        look_at_suite(tally, name, host, suite, answer[1] if answer else "")
+    print(f"== {name}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+def main():
+    binary, names = sys.argv[1], sys.argv[2:]
+    hosts = {name: HOSTS[name] for name in names} if names and names != ["--short"] else HOSTS
+    if names == ["--short"]:
+        hosts = {name: dataclasses.replace(host, suites=()) for name, host in hosts.items()}
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="sp-hosts-") as folder:
+        stage(pathlib.Path(folder), binary)
+        for name, host in hosts.items():
+            check_host(tally, name, host, pathlib.Path(folder))
+    for line in tally.skipped:
+        print(f"skipped  {line}")
+    for line in tally.failed:
+        print(f"failed   {line}".split("\n")[0])
+    print(f"{tally.passed} passed, {len(tally.failed)} failed, {len(tally.skipped)} skipped")
+    return 1 if tally.failed or not tally.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
