@@ -139,6 +139,7 @@ static void scope_answer(struct scope *scope, const char *trouble)
 {
     char text[256] = "";
     if (trouble) {
+        scope->said[strcspn(scope->said, "\n")] = '\0'; /* the first line says it */
         (void)snprintf(text, sizeof text, "systemd makes no scope for the sandbox: %s",
                        scope->said[0] ? scope->said : trouble);
     }
@@ -182,12 +183,13 @@ static void scope_look(void *arg)
 static void scope_on_said(void *arg, uint32_t events)
 {
     struct scope *scope = arg;
-    size_t length = strlen(scope->said);
-    ssize_t size = read(scope->said_fd, scope->said + length, sizeof scope->said - 1 - length);
+    char text[sizeof scope->said];
+    ssize_t size = read(scope->said_fd, text, sizeof text - 1);
     (void)events;
     if (size > 0) {
-        scope->said[length + (size_t)size] = '\0';
-        scope->said[strcspn(scope->said, "\n")] = '\0';
+        size_t length = strlen(scope->said);
+        text[size] = '\0';
+        (void)snprintf(scope->said + length, sizeof scope->said - length, "%s", text);
         return;
     }
     if (size < 0 && errno == EAGAIN) {
