@@ -83,10 +83,10 @@ static void call_names_process_and_limits_and_hands_on_nothing(void **)
     char script[512];
     char said[2048];
     char pid[32];
-    (void)snprintf(script, sizeof script, "#!/bin/sh\n{ echo \"$*\"; /usr/bin/env; } >%s/said\n",
-                   temp.path);
+    (void)snprintf(script, sizeof script,
+                   "#!/bin/sh\n{ echo \"$*\"; /usr/bin/env; } >%s/said\nexit 1\n", temp.path);
     (void)snprintf(pid, sizeof pid, " PIDs au 1 %d ", (int)getpid());
-    assert_int_equal(ask(script, 50), 0);
+    assert_int_equal(ask(script, 60000), 0);
     assert_int_equal(loop_run(loop), 0);
     assert_true(fd_read_text_at(temp.fd, "said", said, sizeof said) > 0);
     assert_non_null(strstr(said, " sandpiper-1-2.scope fail 8 "));
