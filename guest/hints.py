@@ -101,16 +101,16 @@ def syntax(session, error):
     return None
 
 
-def operating_system(error):
+def operating_system(session, error):
     import errno
 
     code = error.errno
     if code in (errno.ENOSPC, errno.EDQUOT):
-        return "the disk%s is full; remove files, or the user can raise --disk" % disk_size()
+        return full_disk(session)
     if code == errno.EFBIG:
-        return "no file may be larger than the workspace; the user can raise --disk"
+        return "no file may be larger than the disk%s; the user can raise --disk" % mib(file_limit())
     if code == errno.EAGAIN and isinstance(error, BlockingIOError):
-        return "no more processes or threads may be started; the limit is the flag --pids"
+        return processes(session)
     if code in (errno.EMFILE, errno.ENFILE):
         return "too many open files; close some"
     if code in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN):
@@ -123,14 +123,35 @@ def operating_system(error):
 NETWORK = "the sandbox has no network: nothing outside of it can be reached; write_file brings in data"
 
 
-def disk_size():
-    try:
-        from os import statvfs
+def mib(size):
+    """As the flags count; nothing where it is not known."""
+    return " of %d MiB" % (size >> 20) if size else ""
 
-        facts = statvfs(".")
-        return " of %d MB" % (facts.f_blocks * facts.f_frsize // 1000000)
-    except OSError:
-        return ""
+
+def full_disk(session):
+    """/tmp is on the sandbox's own disk; the working directory may be a folder of the user's."""
+    from os import stat, statvfs
+
+    own = statvfs("/tmp")
+    if stat(".").st_dev != stat("/tmp").st_dev and own.f_bavail * own.f_frsize > own.f_blocks * own.f_frsize // 100:
+        return "the user's own disk below the working directory is full; remove files, or write below /tmp"
+    if own.f_ffree == 0:
+        return "the disk holds no more than %d files; remove some" % own.f_files
+    size = own.f_blocks * own.f_frsize
+    part_of_memory = session.memory_limit and size >= session.memory_limit * 3 // 4
+    flag = "--memory, of which it has three quarters" if part_of_memory else "--disk"
+    return "the disk%s is full; remove files, or the user can raise %s" % (mib(size), flag)
+
+
+def file_limit():
+    from resource import RLIMIT_FSIZE, getrlimit
+
+    return max(getrlimit(RLIMIT_FSIZE)[0], 0)
+
+
+def processes(session):
+    number = " of %d" % session.process_limit if session.process_limit else ""
+    return "the limit%s processes and threads is reached; end some, or the user can raise --pids" % number
 
 
 def network(error):
@@ -152,11 +173,12 @@ def hint_for(session, error, name, message):
     if isinstance(error, SyntaxError):
         return syntax(session, error)
     if isinstance(error, MemoryError):
-        return "the memory limit is reached; work in pieces or delete what is not needed (flag --memory)"
+        return ("the memory limit%s is reached, or one value is too big for it; work in pieces, delete what is not "
+                "needed, or the user can raise --memory") % mib(session.memory_limit)
     if isinstance(error, RecursionError):
         return "recursion deeper than sys.getrecursionlimit() = %d" % sys.getrecursionlimit()
     if name == "RuntimeError" and "can't start new thread" in message:
-        return "no more processes or threads may be started; the limit is the flag --pids"
+        return processes(session)
     if isinstance(error, OSError):
-        return operating_system(error) or network(error)
+        return operating_system(session, error) or network(error)
     return network(error)

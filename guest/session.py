@@ -141,7 +141,8 @@ class Session:
         self.saved_images = []
         self.held = ()
         self.error_line = 1
-        self.memory_limit = 0
+        self.memory_limit = 0  # bytes; 0: not known
+        self.process_limit = 0
         self.protected = True
 
     def on_interrupt(self, _, frame):
@@ -519,6 +520,7 @@ def main(spare, options):
         os.close(fd)
     mark(int(fields.get("tag", b"0")))
     SESSION.memory_limit = int(fields.get("memory", b"0"))
+    SESSION.process_limit = int(fields.get("processes", b"0"))
     SESSION.name = fields.get("name", b"").decode("utf-8", "replace")
     control = _socket.socket(fileno=CONTROL_FD)
     control.setblocking(True)

@@ -5,6 +5,8 @@ from io import StringIO
 
 TEXT_MAX = 12000
 HEAD = 4000
+CYCLE_MAX = 8  # frames of a recursion through several functions
+SHOWN = 3  # rounds of it, as CPython shows of a line that repeats itself
 OWN = FOLDER + "/"
 HEADER = "Traceback (most recent call last):\n"
 TracebackException = traceback.TracebackException
@@ -50,6 +52,47 @@ def trim(report, seen):
         trim(other, seen)
 
 
+def collapse(report, seen):
+    """Makes a stack say how often a round of several frames repeats: CPython knows rounds of one only."""
+    if report is None or id(report) in seen:
+        return
+    seen.add(id(report))
+    stack = report.stack
+    if len(stack) > CYCLE_MAX:
+        stack.format = lambda **options: format_rounds(stack, options)
+    for other in (report.__cause__, report.__context__):
+        collapse(other, seen)
+    for other in getattr(report, "exceptions", None) or ():
+        collapse(other, seen)
+
+
+def format_rounds(stack, options):
+    text, at, begun = [], 0, 0
+    places = [(frame.filename, frame.lineno, frame.name) for frame in stack]
+    while at < len(places):
+        size, rounds = round_at(places, at)
+        if rounds <= SHOWN:
+            at += 1
+            continue
+        text += type(stack).from_list(stack[begun : at + size * SHOWN]).format(**options)
+        text.append("  [Previous %d frames repeated %d more times]\n" % (size, rounds - SHOWN))
+        at = begun = at + size * rounds
+    return text + type(stack).from_list(stack[begun:]).format(**options)
+
+
+def round_at(places, at):
+    """(frames of the shortest round that repeats itself here, how many rounds there are)"""
+    if places[at : at + 1] == places[at + 1 : at + 2]:
+        return 1, 0
+    for size in range(2, CYCLE_MAX + 1):
+        end = at
+        while end + size < len(places) and places[end] == places[end + size]:
+            end += 1
+        if end - at >= size * SHOWN:
+            return size, (end - at) // size + 1
+    return 1, 0
+
+
 def suggestion(error, line):
     """The last line with its "Did you mean", which in 3.10 and 3.11 only the C printer knows."""
     saved, sys.stderr = sys.stderr, StringIO()
@@ -70,6 +113,7 @@ def text_of(session, error):
         del session.sources["<cell import>"]
     report = TracebackException(type(error), error, error.__traceback__)
     trim(report, set())
+    collapse(report, set())
     text = "".join(report.format())
     if not report.stack and text.count(HEADER) == 1 and text.startswith(HEADER):
         text = text[len(HEADER) :]  # as CPython: no header above a SyntaxError of the cell itself

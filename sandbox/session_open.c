@@ -68,12 +68,20 @@ static int session_ask_zygote(struct box_session *session, const char *name, con
     OWNED(buf_done) struct buf frame = BUF_EMPTY;
     char tag[16];
     char memory[24];
+    char processes[16];
     (void)snprintf(tag, sizeof tag, "%u", session->tag);
     (void)snprintf(memory, sizeof memory, "%llu",
                    (unsigned long long)session->box->spec->limits.memory_bytes);
-    const struct box_field fields[] = {
-        {"session", 7},     {"name", 4},   {name, strlen(name)},    {"tag", 3},
-        {tag, strlen(tag)}, {"memory", 6}, {memory, strlen(memory)}};
+    (void)snprintf(processes, sizeof processes, "%u", session->box->spec->limits.pids);
+    const struct box_field fields[] = {{"session", 7},
+                                       {"name", 4},
+                                       {name, strlen(name)},
+                                       {"tag", 3},
+                                       {tag, strlen(tag)},
+                                       {"memory", 6},
+                                       {memory, strlen(memory)},
+                                       {"processes", 9},
+                                       {processes, strlen(processes)}};
     int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
     if (r < 0) {
         return r;

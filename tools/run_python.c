@@ -169,6 +169,27 @@ static const char *contradiction(const json_t *arguments)
     return NULL;
 }
 
+/* error: of sessions_run(). */
+static void refuse(struct rpc_call *call, int error)
+{
+    switch (error) {
+    case -EMFILE:
+        content_refuse(call,
+                       "Too many sessions: no more than %u can be open. Use one of those that are "
+                       "there.",
+                       LIMIT_SESSIONS);
+        break;
+    case -EBUSY:
+        content_refuse(call,
+                       "Busy: %u calls wait in this session, no more can. Wait for their answers.",
+                       LIMIT_SESSION_QUEUE);
+        break;
+    default:
+        content_refuse(call, "The server is out of memory.");
+        break;
+    }
+}
+
 void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
 {
     const json_t *code = json_object_get(arguments, "code");
@@ -210,11 +231,7 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
         run_free(run);
         loop_timer_disarm(&own->heartbeat);
         free(own);
-        content_refuse(call,
-                       r == -EMFILE ? "Too many sessions: use one of those that are there."
-                       : r == -EBUSY
-                           ? "Busy: too many calls wait in this session. Wait for their answers."
-                           : "The server is out of memory.");
+        refuse(call, r);
     }
 }
 

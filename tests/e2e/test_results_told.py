@@ -79,10 +79,13 @@ class Hints(Shared):
     def test_limits_name_themselves(self):
         self.told("import socket\nsocket.create_connection(('1.1.1.1', 80), 2)", "no network")
         self.told("import urllib.request as u\nu.urlopen('http://example.com')", "no network")
-        self.told("raise MemoryError", "--memory")
-        self.told("import os\nos.write(os.open('x', os.O_CREAT | os.O_WRONLY), b'')\nraise OSError(28, 'No space left on device')", "--disk")
+        self.told("raise MemoryError", "limit of 1024 MiB", "--memory")
+        for arguments, disk in ((["--disk", "8M"], "the disk of 8 MiB is full; remove files, or the user can raise --disk"),
+                                (["--memory", "256M"], "the disk of 192 MiB is full; remove files, or the user can raise --memory")):
+            with Server(*arguments) as server:
+                self.assertIn(disk, server.python("for n in range(999): open(f'/tmp/{n}', 'wb').write(bytes(10**6))").text)
         self.told("import threading, time\nfor _ in range(2000): threading.Thread(target=time.sleep, args=(.5,), daemon=True).start()",
-                  "--pids")
+                  "limit of 256 processes", "--pids")
         self.told("name = input('? ')", "EOFError", "stdin")
         self.told("open('/usr/x', 'w')", "read-only")
 
@@ -211,7 +214,7 @@ class Sessions(Case):
             results = [server.python("1", session=f"s{n}") for n in range(18)]
             refused = [result for result in results if result.is_error]
             self.assertTrue(1 <= len(refused) <= 3)
-            self.assertIn("session", refused[0].text)
+            self.assertIn("no more than 16", refused[0].text)
             self.assert_prints(server.python("print(1)", session="s0"), "1")
 
 

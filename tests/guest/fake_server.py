@@ -92,7 +92,7 @@ class Session:
         self.err, err = os.pipe()
         fds = array.array("i", [theirs.fileno(), out, err] + ([] if stack_fd is None else [stack_fd]))
         zygote.sendmsg(
-            [pack("session", "name", name, "tag", 4242)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
+            [pack("session", "name", name, "tag", 4242, "memory", 1 << 30, "processes", 77)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
         )
         theirs.close()
         os.close(out)

@@ -58,6 +58,15 @@ class Outcomes(GuestCase):
         self.assertIn("Previous line repeated", text)
         self.assertLess(len(text), 2000)
 
+    def test_recursion_through_several_functions_is_collapsed(self):
+        text = self.traceback("def a(): b()\ndef b(): c()\ndef c(): a()\ndef d(): a()\nd()")
+        self.assertRegex(text, r"\n  \[Previous 3 frames repeated \d{3} more times\]\n")
+        self.assertLess(len(text), 2000)
+        self.assertEqual(text.count(", in d\n"), 1)
+        rounds = "def a(n):\n    if n: b(n)\n    1 / 0\ndef b(n): a(n - 1)\na(%d)"
+        self.assertNotIn("repeated", self.traceback(rounds % 3))
+        self.assertIn("Previous 2 frames repeated 7 more times", self.traceback(rounds % 10))
+
     def test_huge_messages_are_bounded(self):
         reply = self.session.run("raise ValueError('x' * 10**7)")
         self.assertLess(len(reply.traceback) + len(reply.error_message), 20000)
@@ -148,8 +157,10 @@ class Outcomes(GuestCase):
             # Raised, not imported: the interpreter may have the module.
             ("raise ModuleNotFoundError('x', name='cv2')", "opencv-python"),
             ("raise ModuleNotFoundError('x', name='sklearn.cluster')", "scikit-learn"),
+            ("raise MemoryError", " of 1024 MiB is reached, "),
             ("raise MemoryError", "--memory"),
-            ("import errno; raise OSError(errno.ENOSPC, 'x')", "--disk"),
+            ("import errno; raise BlockingIOError(errno.EAGAIN, 'x')", " of 77 processes and threads is reached; "),
+            ("import errno; raise OSError(errno.ENOSPC, 'x')", " is full; "),
             ("import socket; raise socket.gaierror(-2, 'x')", "network"),
         ):
             self.assertIn(part, self.session.run(code).hint or "", code)
