@@ -182,7 +182,12 @@ class Named(Case):
         with Server() as server:
             self.assert_ok(server.python("import os", checkpoint="base"))
             self.assert_ok(server.python("x = 2"))
-            lines = server.python("os.kill(-1, 9)").status.line + server.python("x").status.line
+            # Its death is told by pid 1, the result by the session: neither waits for the other.
+            lines = server.python("os.kill(-1, 9)").status.line
+            calls = 0
+            while 'the state "base" is gone' not in lines and calls < 50:
+                lines = server.python("import time; time.sleep(.05)").status.line
+                calls += 1
             self.assertIn('the state "base" is gone', lines)
             self.assertTrue(server.python("", restore="base").is_error)
             self.assert_prints(server.python("print(x)"), "2")
