@@ -192,6 +192,40 @@ const char *run_state_name(enum run_state state)
     }
 }
 
+const char *run_back_text(const struct run *run, char out[128])
+{
+    char where[48] = "before the first call";
+    char how[sizeof run->back_name + 16] = "undo";
+    if (run->back_cell > 0) {
+        (void)snprintf(where, sizeof where, "after <cell %u>", run->back_cell);
+    }
+    if (run->back_name[0]) {
+        (void)snprintf(how, sizeof how, "restored \"%s\"", run->back_name);
+    }
+    (void)snprintf(out, 128, "back to %s (%s)", where, how);
+    return out;
+}
+
+const char *run_unsaved_text(const struct run *run)
+{
+    return run->saving == RUN_SAVE_FAILED    ? "the call failed"
+           : run->saving == RUN_SAVE_NO_ROOM ? "memory or processes do not suffice for a copy"
+                                             : NULL;
+}
+
+static int append_saved(const struct run *run, struct buf *text)
+{
+    const char *why = run_unsaved_text(run);
+    if (run->saving == RUN_SAVE_NONE) {
+        return 0;
+    }
+    int r = buf_appendf(text, " | checkpoint: %ssaved as \"%s\"", why ? "not " : "", run->save);
+    r = r == 0 && why ? buf_appendf(text, ": %s", why) : r;
+    return r == 0 && run->dropped[0]
+               ? buf_appendf(text, "; the oldest, \"%s\", was dropped", run->dropped)
+               : r;
+}
+
 static int append_lost(const struct run *run, struct buf *text)
 {
     if (run->state == RUN_STATE_RESTORED_EARLIER) {
@@ -210,9 +244,10 @@ static int append_lost(const struct run *run, struct buf *text)
 
 static int append_state(const struct run *run, struct buf *text)
 {
+    char back[128];
     int r = buf_append_text(text, " | state: ");
-    if (r == 0 && run->back[0]) {
-        r = buf_appendf(text, "%s, files are not rolled back", run->back);
+    if (r == 0 && run->went_back) {
+        r = buf_appendf(text, "%s, files are not rolled back", run_back_text(run, back));
         if (run->state == RUN_STATE_KEPT && run->outcome == RUN_OK) {
             return r;
         }
@@ -220,7 +255,7 @@ static int append_state(const struct run *run, struct buf *text)
     } else if (r == 0 && run->was_reset && run->state == RUN_STATE_KEPT) {
         r = buf_append_text(text, "reset, then ");
     }
-    if (r == 0 && run->back[0] && run->state == RUN_STATE_RESTORED) {
+    if (r == 0 && run->went_back && run->state == RUN_STATE_RESTORED) {
         return buf_append_text(text, "restored to there");
     }
     return r ? r : append_lost(run, text);
@@ -250,13 +285,11 @@ int run_compose_status(const struct run *run, struct buf *text)
 {
     int r = buf_append_text(text, "[");
     r = r ? r : outcome(run, text);
-    bool says_state = run->outcome != RUN_OK || run->was_reset || run->fresh || run->back[0];
+    bool says_state = run->outcome != RUN_OK || run->was_reset || run->fresh || run->went_back;
     if (r == 0 && says_state) {
         r = append_state(run, text);
     }
-    if (r == 0 && run->saved[0]) {
-        r = buf_appendf(text, " | checkpoint: %s", run->saved);
-    }
+    r = r ? r : append_saved(run, text);
     if (r == 0 && run->threads > 0) {
         r = buf_appendf(text, " | threads: %u did not come back with the state", run->threads);
     }

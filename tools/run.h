@@ -34,6 +34,13 @@ enum run_state {
     RUN_STATE_ALL_LOST,         /* files too */
 };
 
+enum run_save {
+    RUN_SAVE_NONE, /* not asked for, or not come to */
+    RUN_SAVED,
+    RUN_SAVE_FAILED, /* the call did */
+    RUN_SAVE_NO_ROOM,
+};
+
 /* Text of the guest, copied; NULL: none. */
 struct run_text {
     char *data;
@@ -91,9 +98,11 @@ struct run {
     uint64_t duration_ns;
     unsigned cell;
     unsigned restored_cell;
-    bool was_taken;            /* restore has been carried out */
-    char back[128];            /* "back to after <cell 4> (undo)"; empty: nothing was gone back */
-    char saved[224];           /* what became of save */
+    bool went_back;            /* undo or restore has been carried out: */
+    unsigned back_cell;        /* to after this cell; 0: to the fresh interpreter */
+    char back_name[65];        /* by restore, the state of this name; empty: by undo */
+    enum run_save saving;      /* what became of save */
+    char dropped[65];          /* the named state that made room for it; empty: none */
     char gone[256];            /* the variables that are lost with the state */
     char memory[160];          /* "memory: 900 of 1024 MiB in use" */
     unsigned threads;          /* that were running and did not come back with the state */
@@ -117,6 +126,10 @@ void run_free(struct run *run);
 void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size);
 
 const char *run_state_name(enum run_state state);
+/* "back to after <cell 4> (undo)", of a run that went_back. Returns out. */
+const char *run_back_text(const struct run *run, char out[128]);
+/* Why the state was not saved; NULL: it was, or nothing is known. */
+const char *run_unsaved_text(const struct run *run);
 
 /* Whether the host should show the result as a failure. */
 bool run_is_error(const struct run *run);

@@ -154,6 +154,20 @@ void session_done(struct session *session, enum run_outcome outcome, enum run_st
     run->on_done(run->arg, run);
 }
 
+/* The current run was cancelled before its code began. */
+static void session_abandon(struct session *session)
+{
+    struct run *run = session->current;
+    char back[128];
+    session->current = NULL;
+    if (run->went_back || run->was_reset) {
+        session_tell(session, "a call was cancelled, state %s",
+                     run->went_back ? run_back_text(run, back) : "reset");
+    }
+    run->outcome = RUN_CANCELLED;
+    run->on_done(run->arg, run);
+}
+
 static void session_refuse(struct session *session, const struct fail *why)
 {
     struct run *run = session->current;
@@ -222,7 +236,8 @@ static void session_on_message(void *arg, const struct box_message *message)
     }
     box_session_drain(session->guest);
     struct run *run = session->current;
-    bool timed_out = session->state == SESSION_INTERRUPTED && !run->cancelled;
+    bool interrupted = session->state == SESSION_INTERRUPTED;
+    enum run_outcome reason = interrupted && !run->cancelled ? RUN_TIMEOUT : RUN_CANCELLED;
     enum run_outcome outcome = RUN_ERROR;
     enum run_state state = RUN_STATE_KEPT;
     (void)box_message_get(message, "status", &status);
@@ -233,12 +248,12 @@ static void session_on_message(void *arg, const struct box_message *message)
         outcome = RUN_EXIT;
         run->code_number = outcome_exit_code(message);
     } else if (box_field_is(&status, "interrupted")) {
-        outcome = timed_out ? RUN_TIMEOUT : RUN_CANCELLED;
+        outcome = reason;
         state = RUN_STATE_INTERRUPTED;
     }
-    if (timed_out && outcome == RUN_ERROR) {
-        /* The interrupt came out as another exception; the deadline is still the reason. */
-        outcome = RUN_TIMEOUT;
+    if (interrupted && outcome == RUN_ERROR) {
+        /* The interrupt came out as another exception; what made it is still the reason. */
+        outcome = reason;
         state = RUN_STATE_INTERRUPTED;
     }
     session->state = SESSION_IDLE;
@@ -252,8 +267,7 @@ static void session_on_message(void *arg, const struct box_message *message)
         return;
     }
     if (run->save[0]) {
-        (void)snprintf(run->saved, sizeof run->saved, "not saved as \"%s\": the call failed",
-                       run->save);
+        run->saving = RUN_SAVE_FAILED;
     }
     session_done(session, outcome, state);
     session_pump(session);
@@ -287,6 +301,7 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
 {
     struct session *session = arg;
     struct run *run = session->current;
+    loop_timer_disarm(&session->timer); /* it was set for the interpreter that died */
     session->threads += threads;
     if (session->state == SESSION_RESTORING) {
         session_state_taken(session, cell);
@@ -325,6 +340,7 @@ static void session_on_end(void *arg, const struct box_end *end)
                               : RUN_STATE_LOST;
     char gone[sizeof run->gone];
     session->guest = NULL;
+    loop_timer_disarm(&session->timer);
     if (session->resetting) {
         session->resetting = false;
         session->has_state = false;
@@ -466,6 +482,10 @@ static void session_retire(struct session *session)
 
 void session_pump(struct session *session)
 {
+    bool at_rest = session->state == SESSION_NONE || session->state == SESSION_IDLE;
+    if (at_rest && session->current && session->current->cancelled) {
+        session_abandon(session);
+    }
     if (!session->current && session->queue) {
         session->current = session->queue;
         session->queue = session->current->next;
@@ -481,7 +501,7 @@ void session_pump(struct session *session)
         }
         return;
     }
-    if (run->reset && (session->state == SESSION_NONE || session->state == SESSION_IDLE)) {
+    if (run->reset && at_rest) {
         run->reset = false;
         run->was_reset = true;
         if (session->has_state) {
@@ -555,11 +575,9 @@ void sessions_cancel(struct sessions *sessions, struct run *run)
             run->cancelled = true;
             if (session->state == SESSION_RUNNING) {
                 session_interrupt(session);
-            } else if (session->state < SESSION_RUNNING) {
+            } else if (session->state < SESSION_RUNNING && session->state != SESSION_RESTORING) {
                 /* Not begun: the interpreter goes on opening, for the next run. */
-                session->current = NULL;
-                run->outcome = RUN_CANCELLED;
-                run->on_done(run->arg, run);
+                session_abandon(session);
                 session_pump(session);
             }
             return;

@@ -11,7 +11,7 @@ enum session_state {
     SESSION_WAITING,
     SESSION_OPENING,
     SESSION_SETTLING,  /* the current run waits for the checkpoint of the one before it */
-    SESSION_RESTORING, /* an earlier state takes over */
+    SESSION_RESTORING, /* an earlier state takes over, for the current run */
     SESSION_IDLE,
     SESSION_RUNNING,
     SESSION_INTERRUPTED,

@@ -86,7 +86,7 @@ void session_state_made(struct session *session, const struct box_message *messa
     if (session->transient) {
         return;
     }
-    if (!run->was_taken) {
+    if (!run->went_back || !run->back_name[0]) { /* a restore has done it */
         session_push(session);
     }
     session->history.now.cell = run->cell;
@@ -137,17 +137,13 @@ void session_state_lost(struct session *session, char *names, size_t size)
 static void session_name_state(struct session *session)
 {
     struct run *run = session->current;
-    char dropped[HISTORY_NAME_BYTES];
     if (session->checkpoint != CHECKPOINT_THERE) {
-        (void)snprintf(run->saved, sizeof run->saved,
-                       "not saved as \"%s\": memory or processes do not suffice for a copy",
-                       run->save);
+        run->saving = RUN_SAVE_NO_ROOM;
         return;
     }
-    history_name(&session->history, run->save, dropped);
+    history_name(&session->history, run->save, run->dropped);
     session_keep(session);
-    (void)snprintf(run->saved, sizeof run->saved, "saved as \"%s\"%s%s%s", run->save,
-                   *dropped ? "; the oldest, \"" : "", dropped, *dropped ? "\", was dropped" : "");
+    run->saving = RUN_SAVED;
 }
 
 /* Waits for the checkpoint of the present state, which is being forked. */
@@ -204,13 +200,12 @@ static bool session_decline(struct session *session, const char *text)
     return false;
 }
 
-static void session_describe_back(struct run *run, unsigned cell, const char *how)
+/* name: of the state, or empty after an undo. */
+static void session_went_back(struct run *run, unsigned cell, const char *name)
 {
-    char where[48] = "before the first call";
-    if (cell > 0) {
-        (void)snprintf(where, sizeof where, "after <cell %u>", cell);
-    }
-    (void)snprintf(run->back, sizeof run->back, "back to %s (%s)", where, how);
+    run->went_back = true;
+    run->back_cell = cell;
+    (void)snprintf(run->back_name, sizeof run->back_name, "%s", name);
     run->undo = false;
     run->restore[0] = '\0';
 }
@@ -248,7 +243,7 @@ static bool session_undo(struct session *session)
     unsigned cell = history->before[history->steps - 1].cell;
     if (cell == history->now.cell) { /* a crash has already brought it back */
         (void)history_pop(history);
-        session_describe_back(run, cell, "undo");
+        session_went_back(run, cell, "");
         session_keep(session);
         return true;
     }
@@ -262,7 +257,7 @@ static bool session_undo(struct session *session)
                                "interpreter. `reset` goes there, but drops the named states too.");
     }
     (void)history_pop(history);
-    session_describe_back(run, 0, "undo");
+    session_went_back(run, 0, "");
     session->safe = (struct history_state){};
     session->kept_count = 0;
     session->checkpoint = CHECKPOINT_NONE;
@@ -295,7 +290,6 @@ static bool session_restore(struct session *session)
 void session_state_taken(struct session *session, unsigned cell)
 {
     struct history *history = &session->history;
-    struct run *run = session->current;
     session->state = SESSION_IDLE;
     if (cell != session->goal) {
         session_state_back(session, NULL, cell);
@@ -317,12 +311,7 @@ void session_state_taken(struct session *session, unsigned cell)
         session_push(session);
         history->now = now;
     }
-    if (run) {
-        char how[HISTORY_NAME_BYTES + 16];
-        (void)snprintf(how, sizeof how, "restored \"%s\"", session->going_to);
-        session_describe_back(run, cell, session->undoing ? "undo" : how);
-        run->was_taken = !session->undoing;
-    }
+    session_went_back(session->current, cell, session->undoing ? "" : session->going_to);
     session_keep_present(session);
     session_pump(session);
 }
@@ -347,7 +336,7 @@ bool session_state_wanted(struct session *session)
     if (run->restore[0] && !session_restore(session)) {
         return false;
     }
-    if (!nothing_to_run && !(is_blank(run) && run->back[0])) {
+    if (!nothing_to_run && !(is_blank(run) && run->went_back)) {
         return true;
     }
     if (run->save[0]) {
