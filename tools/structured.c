@@ -154,6 +154,66 @@ static void set_stream(json_t *object, const char *key, const struct output *out
     }
 }
 
+/* undo or restore; NULL: neither was carried out. */
+static json_t *back_of(const struct run *run)
+{
+    if (!run->went_back) {
+        return NULL;
+    }
+    bool named = run->back_name[0];
+    json_t *back = json_pack("{s:s, s:I}", "by", named ? "restore" : "undo", "cell",
+                             (json_int_t)run->back_cell);
+    if (named) {
+        (void)json_object_set_new(back, "name", json_string(run->back_name));
+    }
+    return back;
+}
+
+/* What became of the name that was asked for; NULL: none was, or the call did not come to it. */
+static json_t *checkpoint_of(const struct run *run)
+{
+    if (run->saving == RUN_SAVE_NONE) {
+        return NULL;
+    }
+    const char *why = run_unsaved_text(run);
+    json_t *checkpoint = json_pack("{s:s, s:b}", "name", run->save, "saved", !why);
+    if (why) {
+        (void)json_object_set_new(checkpoint, "reason", json_string(why));
+    }
+    if (run->dropped[0]) {
+        (void)json_object_set_new(checkpoint, "dropped", json_string(run->dropped));
+    }
+    return checkpoint;
+}
+
+/* What became of the session's states, beside the one word. */
+static void set_states(json_t *object, const struct run *run)
+{
+    const char *const texts[][2] = {
+        {"gone", run->gone}, {"memory", run->memory}, {"before", run->before}};
+    json_t *back = back_of(run);
+    json_t *checkpoint = checkpoint_of(run);
+    if (back) {
+        (void)json_object_set_new(object, "went_back", back);
+    }
+    if (checkpoint) {
+        (void)json_object_set_new(object, "checkpoint", checkpoint);
+    }
+    if (run->state == RUN_STATE_RESTORED_EARLIER) {
+        (void)json_object_set_new(object, "restored_cell",
+                                  json_integer((json_int_t)run->restored_cell));
+    }
+    if (run->threads > 0) {
+        (void)json_object_set_new(object, "threads_lost", json_integer((json_int_t)run->threads));
+    }
+    for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (texts[i][1][0]) {
+            (void)json_object_set_new(object, texts[i][0],
+                                      rpc_text(texts[i][1], strlen(texts[i][1])));
+        }
+    }
+}
+
 static void set_list(json_t *object, const char *key, const struct run_text *text)
 {
     if (text->size > 0) {
@@ -176,6 +236,7 @@ json_t *structured_run(const struct run *run, bool has_images)
     if (!object) {
         return NULL;
     }
+    set_states(object, run);
     set_stream(object, "stdout", &run->output);
     set_stream(object, "stderr", &run->errors);
     if (truncated && run->output.file[0]) {

@@ -236,6 +236,27 @@ class Lost(Case):
             self.assert_prints(server.python("print(small, 'big' in globals())"), "1 False")
 
 
+class Structured(Case):
+    def test_the_states_have_fields_of_their_own(self):
+        calls = (
+            ({"code": "x = 1", "checkpoint": "one"}, {"checkpoint": {"name": "one", "saved": True}}),
+            ({"code": "x = 2; 1/0", "checkpoint": "two"},
+             {"checkpoint": {"name": "two", "saved": False, "reason": "the call failed"}}),
+            ({"code": "", "undo": True}, {"went_back": {"by": "undo", "cell": 1}}),
+            ({"code": KILL, "restore": "one"}, {"state": "restored to before this call",
+                                                "went_back": {"by": "restore", "cell": 1, "name": "one"}}),
+            ({"code": "import os; os.kill(-1, 9); os._exit(1)"}, {"gone": "x"}),
+        )
+        with Server("--structured") as server:
+            for arguments, expected in calls:
+                with self.subTest(arguments):
+                    form = server.call("run_python", **arguments).raw["structuredContent"]
+                    said = {name: form.get(name) for name in ("went_back", "checkpoint", "restored_cell", "gone")}
+                    self.assertEqual({name: form[name] for name in expected}, expected)
+                    self.assertEqual({name for name, value in said.items() if value is not None},
+                                     set(expected) - {"state"})
+
+
 class Memory(Case):
     def test_the_call_dies_and_the_named_state_stays(self):
         with Server("--memory", "256M") as server:

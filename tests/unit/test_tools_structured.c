@@ -128,6 +128,47 @@ static void an_exception_is_an_object(void **)
     json_decref(object);
 }
 
+static void the_states_have_fields_of_their_own(void **)
+{
+    run->state = RUN_STATE_RESTORED_EARLIER;
+    run->restored_cell = 3;
+    run->went_back = true;
+    run->saving = RUN_SAVED;
+    run->threads = 2;
+    (void)strcpy(run->save, "after");
+    (void)strcpy(run->dropped, "old");
+    (void)strcpy(run->gone, "df, model");
+    (void)strcpy(run->memory, "memory: 900 of 1024 MiB in use");
+    (void)strcpy(run->before, "a call was cancelled");
+    json_t *object = structured();
+    const json_t *back = json_object_get(object, "went_back");
+    const json_t *checkpoint = json_object_get(object, "checkpoint");
+    assert_string_equal(text_of(back, "by"), "undo");
+    assert_int_equal(json_integer_value(json_object_get(back, "cell")), 0);
+    assert_null(json_object_get(back, "name"));
+    assert_true(json_is_true(json_object_get(checkpoint, "saved")));
+    assert_string_equal(text_of(checkpoint, "dropped"), "old");
+    assert_int_equal(json_integer_value(json_object_get(object, "restored_cell")), 3);
+    assert_int_equal(json_integer_value(json_object_get(object, "threads_lost")), 2);
+    assert_string_equal(text_of(object, "gone"), "df, model");
+    assert_string_equal(text_of(object, "memory"), "memory: 900 of 1024 MiB in use");
+    assert_string_equal(text_of(object, "before"), "a call was cancelled");
+    json_decref(object);
+    run->saving = RUN_SAVE_NO_ROOM;
+    run->dropped[0] = '\0';
+    (void)strcpy(run->back_name, "base");
+    run->back_cell = 7;
+    object = structured();
+    back = json_object_get(object, "went_back");
+    checkpoint = json_object_get(object, "checkpoint");
+    assert_string_equal(text_of(back, "by"), "restore");
+    assert_string_equal(text_of(back, "name"), "base");
+    assert_true(json_is_false(json_object_get(checkpoint, "saved")));
+    assert_string_equal(text_of(checkpoint, "name"), "after");
+    assert_non_null(text_of(checkpoint, "reason"));
+    json_decref(object);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -138,6 +179,7 @@ int main(void)
         TEST(files_have_their_exact_size_and_type),
         TEST(forged_parts_do_no_harm),
         TEST(an_exception_is_an_object),
+        TEST(the_states_have_fields_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
