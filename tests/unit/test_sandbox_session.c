@@ -1,0 +1,197 @@
+#include "sandbox/session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/channel.h"
+#include "sandbox/packet.h"
+#include "tests/unit/unit.h"
+
+/* A session of a box that is not there: the test is its pid 1, its zygote, and its interpreter. */
+enum { ZYGOTE = 2, INTERPRETER = 7 };
+
+static const struct box_spec spec = {.limits = {.memory_bytes = 1 << 30}};
+static struct box box;
+static struct box_session *session;
+static int init_fd;    /* pid 1's end */
+static int zygote_fd;  /* the zygote's */
+static int session_fd; /* the interpreter's */
+static unsigned ready;
+static unsigned ended;
+static struct box_end end;
+
+static void on_ready(void *)
+{
+    ready++;
+}
+
+static void on_end(void *, const struct box_end *how)
+{
+    ended++;
+    end = *how;
+    session = NULL;
+}
+
+static void on_output(void *, enum box_stream, const char *, size_t)
+{
+}
+
+static const struct box_session_events events = {
+    .on_ready = on_ready, .on_output = on_output, .on_end = on_end};
+
+/* Keeps of the descriptors that came the first, which is the interpreter's end. */
+static int zygote_is_asked(void)
+{
+    char frame[512];
+    union {
+        char bytes[CMSG_SPACE(SESSION_GUEST_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec data = {frame, sizeof frame};
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    int fds[SESSION_GUEST_FDS];
+    if (recvmsg(zygote_fd, &message, MSG_CMSG_CLOEXEC) <= 0 || !CMSG_FIRSTHDR(&message)) {
+        return -1;
+    }
+    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
+    session_fd = fds[0];
+    for (unsigned i = 1; i < SESSION_GUEST_FDS; i++) {
+        (void)close(fds[i]);
+    }
+    return 0;
+}
+
+static int set_up(void **)
+{
+    int link[2];
+    int zygote[2];
+    struct fail fail = {};
+    ready = ended = 0;
+    box = (struct box){
+        .spec = &spec, .state = BOX_READY, .zygote_pid = ZYGOTE, .go_fd = -1, .link.fd = -1};
+    if (loop_new(&box.loop) < 0 || fd_socketpair(SOCK_SEQPACKET, link) < 0 ||
+        fd_socketpair(SOCK_STREAM, zygote) < 0) {
+        return -1;
+    }
+    init_fd = link[1];
+    box.zygote_fd = zygote[0];
+    zygote_fd = zygote[1];
+    if (link_start(&box, link[0]) < 0 ||
+        box_session_open(&box, "name", &events, NULL, &session, &fail) < 0) {
+        return -1;
+    }
+    return zygote_is_asked();
+}
+
+static int tear_down(void **)
+{
+    session_end_all(&box);
+    link_end(&box);
+    loop_free(box.loop);
+    (void)close(box.zygote_fd);
+    (void)close(zygote_fd);
+    (void)close(init_fd);
+    if (session_fd >= 0) {
+        (void)close(session_fd);
+    }
+    return 0;
+}
+
+/* What the server asks of pid 1 next, which must be this. */
+static struct wire_request asked(enum wire_op op)
+{
+    struct wire_request request = {};
+    int fd = -1;
+    assert_true(packet_receive(init_fd, &request, sizeof request, &fd) > 0);
+    assert_int_equal(request.op, op);
+    return request;
+}
+
+static void answer(const struct wire_request *request, int error)
+{
+    struct wire_reply reply = {.event = WIRE_ANSWER, .id = request->id, .error = error};
+    assert_true(packet_send(init_fd, &reply, sizeof reply, NULL, 0, 0) > 0);
+    assert_int_equal(loop_step(box.loop, 1000), 0);
+}
+
+static void say_hello(void)
+{
+    OWNED(buf_done) struct buf frame = BUF_EMPTY;
+    const struct box_field fields[] = {{"hello", 5}, {"pid", 3}, {"7", 1}};
+    assert_int_equal(channel_encode(&frame, fields, 3), 0);
+    assert_true(send(session_fd, buf_bytes(&frame), buf_size(&frame), MSG_NOSIGNAL) > 0);
+    assert_int_equal(loop_step(box.loop, 1000), 0);
+}
+
+/* Lets the session's deadline pass. */
+static void wait_for_deadline(void)
+{
+    loop_timer_arm(box.loop, &session->timer, clock_now_ns(), session->timer.fn,
+                   session->timer.arg);
+    assert_int_equal(loop_step(box.loop, 1000), 0);
+}
+
+static void an_interpreter_that_says_hello_is_waited_for_no_longer(void **)
+{
+    say_hello();
+    struct wire_request watch = asked(WIRE_WATCH);
+    assert_int_equal(watch.pid, INTERPRETER);
+    assert_int_equal(ready, 0);
+    assert_non_null(session->timer.loop);
+    answer(&watch, 0);
+    assert_int_equal(ready, 1);
+    assert_null(session->timer.loop);
+}
+
+static void a_zygote_that_hangs_is_killed_and_its_end_ends_the_session(void **)
+{
+    uint64_t now_ns = clock_now_ns();
+    assert_non_null(session->timer.loop);
+    assert_true(session->timer.deadline_ns > now_ns);
+    assert_true(session->timer.deadline_ns <= now_ns + SESSION_OPEN_MS * CLOCK_NS_PER_MS);
+    wait_for_deadline();
+    struct wire_request kill = asked(WIRE_SIGNAL);
+    assert_int_equal(kill.pid, ZYGOTE);
+    assert_int_equal(kill.signal, SIGKILL);
+    assert_int_equal(ended, 0);
+    session_zygote_died(&box);
+    struct wire_request sweep = asked(WIRE_KILL_TAG);
+    assert_int_equal(sweep.tag, session->tag);
+    answer(&sweep, 0);
+    assert_int_equal(ended, 1);
+    assert_int_equal(end.kind, BOX_END_LOST);
+    assert_int_equal(ready, 0);
+}
+
+/* pid 1 does not know the process that said hello. */
+static void an_interpreter_that_is_not_there_ends_the_session(void **)
+{
+    say_hello();
+    struct wire_request watch = asked(WIRE_WATCH);
+    answer(&watch, ESRCH);
+    struct wire_request sweep = asked(WIRE_KILL_TAG);
+    answer(&sweep, 0);
+    assert_int_equal(ended, 1);
+    assert_int_equal(ready, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_interpreter_that_says_hello_is_waited_for_no_longer),
+        TEST(a_zygote_that_hangs_is_killed_and_its_end_ends_the_session),
+        TEST(an_interpreter_that_is_not_there_ends_the_session),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
