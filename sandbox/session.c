@@ -381,7 +381,11 @@ static void session_message(struct box_session *session, const struct box_messag
             session_checkpoint_resumed(session, message);
         }
     } else if (box_field_is(verb, "checkpoint")) {
-        session_checkpoint_made(session, message);
+        /* What code adds of its own would only be work for pid 1, whose queue all sessions share. */
+        if (session->due > 0) {
+            session->due--;
+            session_checkpoint_made(session, message);
+        }
     } else {
         session->events->on_message(session->arg, message);
     }
@@ -461,5 +465,9 @@ int box_session_send(struct box_session *session, const struct box_field *fields
         return -EPIPE;
     }
     int r = channel_encode(&session->out, fields, count);
-    return r < 0 ? r : session_flush(session);
+    if (r < 0) {
+        return r;
+    }
+    session->due++;
+    return session_flush(session);
 }

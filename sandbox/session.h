@@ -44,6 +44,7 @@ struct box_session {
     struct session_checkpoint *latest; /* of the present state; NULL: none */
     struct session_checkpoint *target; /* asked for by box_session_restore; else NULL */
     struct session_checkpoint *waking; /* in WAKING */
+    unsigned due;                      /* runs whose checkpoint has not been told: one each */
     int fd;
     struct loop_io io;
     struct buf in;

@@ -150,6 +150,7 @@ void session_checkpoint_resumed(struct box_session *session, const struct box_me
     }
     session->waking = NULL;
     session->target = NULL;
+    session->due = 0; /* what was sent before was for the dead one */
     if (before && before != awake && !before->kept) {
         checkpoint_kill(session, before);
     }

@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -41,21 +40,6 @@ void init_answer(uint32_t id, int error)
     init_send(&(struct wire_reply){.event = WIRE_ANSWER, .id = id, .error = error}, -1);
 }
 
-/* The live process of a session, with all that it starts, is the first to go when memory runs out;
- * its checkpoint goes before pid 1 and the zygote. The guest cannot set this itself: under Landlock
- * /proc is read-only to it. */
-static void init_offer_to_memory_killer(pid_t pid, enum wire_role role)
-{
-    char path[48];
-    const char *score = role == WIRE_ROLE_SESSION ? "1000" : "300";
-    (void)snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)write(fd, score, strlen(score));
-        (void)close(fd);
-    }
-}
-
 static void init_start_zygote(uint32_t id, int fd)
 {
     pid_t pid = fd < 0 ? -EBADF : zygote_start(&state, fd);
@@ -78,9 +62,6 @@ static void init_dispatch(const struct wire_request *request, int fd)
         proof_start(&state, request, fd);
         break;
     case WIRE_WATCH:
-        if (request->pid > 1) {
-            init_offer_to_memory_killer(request->pid, (enum wire_role)request->role);
-        }
         watch_add(&state, request);
         break;
     case WIRE_SIGNAL:

@@ -2,8 +2,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -32,38 +35,74 @@ static void watch_answer(const struct wire_request *request, int error)
         -1);
 }
 
+/* The live process of a session, with all that it starts, is the first to go when memory runs out;
+ * its checkpoint goes before pid 1 and the zygote. The guest cannot set this itself: under Landlock
+ * /proc is read-only to it. */
+static void offer_to_memory_killer(pid_t pid, uint32_t role)
+{
+    char path[48];
+    const char *score = role == WIRE_ROLE_SESSION ? "1000" : "300";
+    (void)snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)write(fd, score, strlen(score));
+        (void)close(fd);
+    }
+}
+
+/* Whether pid has the tag that its session was given. */
+static bool has_tag(pid_t pid, uint32_t tag)
+{
+    struct rlimit limit;
+    return prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) == 0 && limit.rlim_max == tag;
+}
+
+/* A session's process is our child: ended, it stays a zombie until watch_reap, and its number is not
+ * reused. What code passes off as its checkpoint may be a child of its own, which it can reap: then the
+ * number is nobody's, or another session's. */
+static bool is_stale(const struct watched *entry)
+{
+    return entry->role == WIRE_ROLE_CHECKPOINT && !has_tag(entry->pid, entry->tag);
+}
+
+static struct watched *watch_free_entry(struct init *init)
+{
+    for (unsigned i = 0; i < INIT_WATCHED; i++) {
+        if (init->watched[i].pid == 0 || is_stale(&init->watched[i])) {
+            return &init->watched[i];
+        }
+    }
+    return NULL;
+}
+
 void watch_add(struct init *init, const struct wire_request *request)
 {
-    struct rlimit tag;
     pid_t pid = request->pid;
     if (pid <= 1 || pid == init->zygote || kill(pid, 0) < 0) {
         watch_answer(request, ESRCH);
         return;
     }
     /* The number is the guest's word: it may name another session's process. */
-    if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &tag) < 0 || tag.rlim_max != request->tag) {
+    if (!has_tag(pid, request->tag)) {
         watch_answer(request, EPERM);
         return;
     }
     struct watched *entry = watch_find(init, pid);
-    for (unsigned i = 0; !entry && i < INIT_WATCHED; i++) {
-        if (init->watched[i].pid == 0) {
-            entry = &init->watched[i];
-        }
-    }
+    entry = entry ? entry : watch_free_entry(init);
     if (!entry) {
         watch_answer(request, ENOSPC);
         return;
     }
     *entry = (struct watched){.pid = pid, .tag = request->tag, .role = request->role};
+    offer_to_memory_killer(pid, request->role);
     watch_answer(request, 0);
 }
 
 void watch_signal(struct init *init, const struct wire_request *request)
 {
-    /* A watched process that has ended stays a zombie until watch_reap: its number is not reused. */
+    const struct watched *entry = watch_find(init, request->pid);
     int error = 0;
-    if (request->pid != init->zygote && !watch_find(init, request->pid)) {
+    if (request->pid != init->zygote && (!entry || is_stale(entry))) {
         error = ESRCH;
     } else if (kill(request->pid, request->signal) < 0) {
         error = errno;
@@ -115,7 +154,7 @@ static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_r
     if (pid <= 1 || pid == init->zygote) {
         return false;
     }
-    if (entry) {
+    if (entry && !is_stale(entry)) {
         return entry->tag == request->tag && entry->role == WIRE_ROLE_SESSION;
     }
     if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) < 0 ||
