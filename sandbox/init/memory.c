@@ -181,13 +181,15 @@ static uint64_t unnamed_bytes(uint64_t blocks)
     return others - least;
 }
 
-static void add_process(struct look *look, pid_t pid)
+/* free_bytes: of its own pages that do not count */
+static void add_process(struct look *look, pid_t pid, uint64_t free_bytes)
 {
     char status[4096];
     if (read_of(pid, "status", status, sizeof status) == 0) {
         return;
     }
-    uint64_t used = pages_of(pid, status, look->closeness) + queues_of(look, pid, status);
+    uint64_t pages = pages_of(pid, status, look->closeness);
+    uint64_t used = queues_of(look, pid, status) + (pages > free_bytes ? pages - free_bytes : 0);
     if (look->closeness == CLOSE_PAGES && look->unnamed > 0 && has_unnamed_memory(pid)) {
         used += look->unnamed;
         look->unnamed = 0; /* once: forks have it in common */
@@ -199,7 +201,10 @@ static void add_process(struct look *look, pid_t pid)
     }
 }
 
-/* Adds up what the guest's processes use; checkpoints and the zygote are not to be killed for it. */
+/* Adds up what the guest's processes use; the zygote is not to be killed for it. Nor is a checkpoint,
+ * which has half of the limit at most (guest/checkpoint.py), for what it may have in common with its
+ * session. What has more is none, but code that passes for one. They come last: what they share with
+ * others is counted there. */
 static void look_around(struct init *init, struct look *look, enum closeness closeness)
 {
     uint64_t blocks = 0;
@@ -219,10 +224,15 @@ static void look_around(struct init *init, struct look *look, enum closeness clo
             (known && known->role == WIRE_ROLE_CHECKPOINT)) {
             continue;
         }
-        add_process(look, pid);
+        add_process(look, pid, 0);
     }
     if (dir) {
         (void)closedir(dir);
+    }
+    for (unsigned i = 0; i < INIT_WATCHED; i++) {
+        if (init->watched[i].pid > 0 && init->watched[i].role == WIRE_ROLE_CHECKPOINT) {
+            add_process(look, init->watched[i].pid, init->config->watch_memory_bytes / 2);
+        }
     }
 }
 

@@ -72,6 +72,25 @@ for n in range({tables}):
         note(n * 4096 // MIB); time.sleep(0.005)
 """
 
+# A child that its session calls a checkpoint: those sleep, and what they hold is the session's too.
+CHECKPOINT = """
+import struct
+words = [b'checkpoint', b'pid', b'1', b'checkpoint', b'', b'cell', b'10000']
+pid = os.fork()
+if pid == 0:
+    time.sleep(0.2)
+    held = []
+    for n in range({blocks}):
+        held.append(b'x' * (32 * MIB))
+        note((n + 1) * 32)
+        time.sleep(0.06)
+    os._exit(0)
+words[4] = b'%d' % pid
+body = b''.join(struct.pack('<I', len(word)) + word for word in words)
+os.write(64, struct.pack('<I', len(body)) + body)  # CONTROL_FD in guest/session.py
+print(os.waitpid(pid, 0)[1])
+"""
+
 # name → (attack, control: as little of it as must work)
 ENDED = {
     "shared_memory_that_nobody_maps": (UNMAPPED.format(fd=-1, size=1024),
@@ -117,6 +136,15 @@ class Uncounted(Case):
             self.assertIn("2 of 2 alive", result.text)
             result, hidden = self.run_noted(server, QUEUES.format(pairs=240, workers=12))
             self.assertLess(hidden, MOST_MIB, result.text)
+            self.assert_alive(server)
+
+    def test_what_passes_for_a_checkpoint(self):
+        with self.server() as server:
+            result, _ = self.run_noted(server, CHECKPOINT.format(blocks=3))
+            self.assert_prints(result, "0")
+            result, hidden = self.run_noted(server, CHECKPOINT.format(blocks=40))
+            self.assert_prints(result, "9")
+            self.assertLess(hidden, MOST_MIB)
             self.assert_alive(server)
 
     def test_ways_that_are_shut(self):
