@@ -31,6 +31,19 @@ static void names_remove(struct names *names, const char *name, size_t size)
     }
 }
 
+/* The guest's word stands in the status line, which is ours: nothing in it may end a part or the line. */
+static bool is_name(const char *name, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)name[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80;
+        if (!letter && (c < '0' || c > '9')) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void names_change(struct names *names, const char *change, size_t size)
 {
     size_t length = 0;
@@ -49,7 +62,7 @@ void names_change(struct names *names, const char *change, size_t size)
         return;
     }
     size_t used = strlen(names->text);
-    if (used + length + 2 > sizeof names->text) {
+    if (used + length + 2 > sizeof names->text || !is_name(name, length)) {
         names->more += change[0] == '+';
         return;
     }

@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 /* The variables of an interpreter as the guest has told them, to say what is lost with it. Bounded:
- * of many only the first are known by name. */
+ * of many only the first are known by name, and none that is no identifier. */
 
 enum { NAMES_BYTES = 512 };
 
