@@ -77,7 +77,8 @@ class EveryWay(Case):
 
     def test_a_cancelled_call_hides_no_death_before_it(self):
         with Server() as server:
-            self.assert_ok(server.python(deaths.KILLED_LATER.format(us=200000)))
+            later_us = int(200000 * SLOW)  # when the checkpoint has been made
+            self.assert_ok(server.python(deaths.KILLED_LATER.format(us=later_us)))
             self.assertTrue(server.silent(0.5 * SLOW))
             call = server.start_call("run_python", code="import time; time.sleep(60)")
             self.assertTrue(server.silent(0.3 * SLOW))
