@@ -186,21 +186,33 @@ static int set_limit_v2(int fd, enum cgroup_controller controller, const struct 
     }
 }
 
+/* Whether systemd rules the groups here and nobody said that ours is left to us. */
+static bool is_below_systemd(void)
+{
+    return access("/run/systemd/system", F_OK) == 0 && !getenv("SANDPIPER_DELEGATED");
+}
+
 /* Whether the group is ours to divide. Below systemd that must be said: a kill for memory in a child
  * of a scope that is not makes systemd stop the whole scope, and us with it (OOMPolicy=stop,
  * systemd.scope(5)), and a user's manager leaves no mark on a scope that it delegates. */
 static bool is_delegated(const char *parent)
 {
     char value[4] = "";
-    if (access("/run/systemd/system", F_OK) < 0 || getenv("SANDPIPER_DELEGATED")) {
-        return true;
-    }
-    return getxattr(parent, "user.delegate", value, sizeof value - 1) == 1 && value[0] == '1';
+    return !is_below_systemd() ||
+           (getxattr(parent, "user.delegate", value, sizeof value - 1) == 1 && value[0] == '1');
+}
+
+static bool is_alone_in(int fd)
+{
+    char text[24];
+    char own[24];
+    (void)snprintf(own, sizeof own, "%d\n", (int)getpid());
+    return fd_read_text_at(fd, "cgroup.procs", text, sizeof text) >= 0 && strcmp(text, own) == 0;
 }
 
 /* In version 2 a group's children get a controller when the group hands it down, and it may do so
- * only while it has no processes itself: we step into a leaf of our own first. Both are allowed
- * only in a delegated subtree. */
+ * only while it has no processes itself: we step into a leaf of our own first, unless others would
+ * still be in the way then. Both are allowed only in a delegated subtree. */
 static int enable_unified(const char *parent)
 {
     static const char leaf[] = "sandpiper-server";
@@ -214,7 +226,7 @@ static int enable_unified(const char *parent)
         return 0;
     }
     int r = fd_write_text_at(fd, "cgroup.subtree_control", "+memory +pids");
-    if (r == -EBUSY) {
+    if (r == -EBUSY && is_alone_in(fd)) {
         if (mkdirat(fd, leaf, 0755) < 0 && errno != EEXIST) {
             return -errno;
         }
@@ -316,15 +328,19 @@ static void find_v2(struct cgroup *cgroup, const struct cgroup_place *place)
     } else if (!is_delegated(parent)) {
         cgroup->wants_scope = true;
         return;
-    } else {
-        int r = enable_unified(parent);
-        if (r < 0) {
-            char why[sizeof cgroup->why[0]];
-            (void)snprintf(why, sizeof why, "the own control group cannot be divided: %s",
-                           strerror(-r));
-            set_all(cgroup, why, remedy_of(-r));
-            return;
-        }
+    }
+    int r = enable_unified(parent);
+    if (r < 0 && is_below_systemd()) {
+        /* Others are in a service's group too, such as the shell that started us. */
+        cgroup->wants_scope = true;
+        return;
+    }
+    if (r < 0) {
+        char why[sizeof cgroup->why[0]];
+        (void)snprintf(why, sizeof why, "the own control group cannot be divided: %s",
+                       strerror(-r));
+        set_all(cgroup, why, remedy_of(-r));
+        return;
     }
     for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
         find_controller(cgroup, (enum cgroup_controller)i, parent);
