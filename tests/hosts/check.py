@@ -22,6 +22,9 @@ HOSTVM = pathlib.Path(__file__).with_name("hostvm.py")
 THERE = "/srv/sandpiper"  # in the virtual machine
 SLOW = "10"  # User-Mode Linux, on a processor that others use too
 
+# What a host has or no code runs, and what its kernel brings along.
+ALWAYS = {"namespaces": "on", "mounts": "on", "privileges": "on", "seccomp": "on"}
+LANDLOCK = {"um": "degraded", "pc": "on"}
 KERNEL_GROUP = {"memory": "on", "pids": "on", "cpu": "on"}
 WATCHDOG = {"memory": "degraded", "pids": "degraded", "cpu": "degraded"}
 SUITES = ("e2e/test_limits.py", "e2e/test_checkpoints.py", "e2e/test_hostile.py",
@@ -33,7 +36,9 @@ SHORT = ("e2e/test_limits.py",)
 @dataclasses.dataclass(frozen=True)
 class Host:
     """layers: what doctor must say. refused: the words of a refusal, where code must not run.
-    differs: case → why it does not pass here, "skip" reasons apart."""
+    differs: case → why it does not pass here, "skip" reasons apart. machine: its name in hostvm.py, if
+    that is another; around: what the command is started by there; own_groups: each server gets a
+    control group that it may divide (own_group.py)."""
 
     kernel: str
     layers: dict = dataclasses.field(default_factory=dict)
@@ -41,11 +46,20 @@ class Host:
     says: tuple = ()  # words that doctor's memory row must have
     suites: tuple = ()
     differs: dict = dataclasses.field(default_factory=dict)
+    machine: str = ""
+    around: tuple = ()
+    own_groups: bool = False
 
+
+OWN_GROUP = "control group, version 2\""  # and no scope
+DELEGATED = ("systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=user",
+             "-p", "Delegate=yes", "--")
+CONTAINER = ("python3", f"{THERE}/tests/hosts/container.py")
 
 HOSTS = {
     "debian12-user": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SUITES),
     "debian13-user": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SHORT),
+    "debian14-user": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SUITES),
     "debian12-login": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SHORT),
     "debian13-login": Host("um", KERNEL_GROUP, says=("a scope of systemd",)),
     "debian12-service": Host("um", KERNEL_GROUP, says=("a scope of systemd",)),
@@ -54,6 +68,17 @@ HOSTS = {
                           suites=("e2e/test_limits.py", "escape/test_attacks.py")),
     "debian12-v1": Host("um", WATCHDOG, says=("watchdog", "unified_cgroup_hierarchy"),
                         suites=("e2e/test_limits.py", "e2e/test_hostile.py")),
+    "delegated-service": Host("um", KERNEL_GROUP, says=(OWN_GROUP,), suites=SHORT,
+                              machine="debian12-root", around=DELEGATED, own_groups=True),
+    "delegated-shared": Host("um", KERNEL_GROUP, says=("a scope of systemd",),
+                             machine="debian12-root", around=DELEGATED),
+    "container-writable": Host("um", KERNEL_GROUP, says=(OWN_GROUP,), suites=SHORT,
+                               machine="debian12-root", own_groups=True,
+                               around=(*CONTAINER, "--writable-cgroup", "--")),
+    "container-readonly": Host("um", WATCHDOG, says=("watchdog", "writable-cgroups=true"),
+                               suites=SHORT, machine="debian12-root", around=(*CONTAINER, "--")),
+    "container-user": Host("um", WATCHDOG, says=("watchdog", "its user may write to"),
+                           machine="debian12-root", around=(*CONTAINER, "--user", "user", "--")),
     "debian12-nouserns": Host("um", refused=("user.max_user_namespaces",)),
     "ubuntu2404-user": Host("pc", refused=("AppArmor",)),
     "docker-user": Host("um", refused=("--security-opt seccomp=FILE",)),
@@ -83,13 +108,18 @@ def stage(folder, binary):
 HOSTVM_FAILED = 125
 
 
-def on_host(name, kernel, folder, command, timeout_s):
+def on_host(name, host, folder, command, timeout_s):
     """(exit status, what it printed); None where the host cannot be had. A machine that does not even
     start, as an emulated kernel on a busy processor may, gets a second try."""
+    if host.own_groups:
+        group = f"python3 {THERE}/tests/hosts/own_group.py"
+        command = f"{group} --divide && export SANDPIPER_TEST_WRAP='{group}' && {command}"
     for _ in range(2):
-        done = subprocess.run([sys.executable, HOSTVM, "run", "--host", name, "--kernel", kernel,
-                               "--no-input", "--memory", "2048", "--timeout", str(timeout_s),
-                               "--copy", f"{folder}:{THERE}", "--", "sh", "-c", command],
+        done = subprocess.run([sys.executable, HOSTVM, "run", "--host", host.machine or name,
+                               "--kernel", host.kernel, "--no-input", "--memory", "2048",
+                               "--timeout", str(timeout_s),
+                               "--copy", f"{folder}:{THERE}", "--", *host.around,
+                               "sh", "-c", command],
                               capture_output=True, text=True, errors="replace")
         if done.returncode != HOSTVM_FAILED:
             break
@@ -102,7 +132,8 @@ def look_at_layers(tally, name, host, text):
     start, end = text.find("{"), text.rfind("\n}") + 2
     rows = {row["layer"]: row for row in json.loads(text[start:end])["layers"]} if end > 1 else {}
     tally.check(f"{name}: doctor answers", rows, text[-400:])
-    for layer, state in host.layers.items():
+    layers = {} if host.refused else {**ALWAYS, "landlock": LANDLOCK[host.kernel], **host.layers}
+    for layer, state in layers.items():
         found = rows.get(layer, {})
         tally.check(f"{name}: {layer} is {state}", found.get("state") == state, str(found))
     memory = json.dumps(rows.get("memory", {}))
@@ -135,9 +166,9 @@ def look_at_suite(tally, name, host, suite, text):
 
 def check_host(tally, name, host, folder):
     began = time.monotonic()
-    doctor = (f"cd {THERE} && build/sandpiper doctor --json; "
-              "build/sandpiper run -c 'print(\"code \" + \"ran\")'")
-    answer = on_host(name, host.kernel, folder, doctor, 300)
+    doctor = (f"cd {THERE} && $SANDPIPER_TEST_WRAP build/sandpiper doctor --json; "
+              "$SANDPIPER_TEST_WRAP build/sandpiper run -c 'print(\"code \" + \"ran\")'")
+    answer = on_host(name, host, folder, doctor, 300)
     if answer is None:
         tally.skipped.append(f"{name}: its image or kernel is not there: hostvm.py build")
         return
@@ -145,7 +176,7 @@ def check_host(tally, name, host, folder):
     for suite in host.suites:
         command = (f"cd {THERE} && SANDPIPER_TEST_SLOW={SLOW} SANDPIPER={THERE}/build/sandpiper "
                    f"python3 tests/e2e/tap.py tests/{suite}")
-        answer = on_host(name, host.kernel, folder, command, 1500)
+        answer = on_host(name, host, folder, command, 1500)
         look_at_suite(tally, name, host, suite, answer[1] if answer else "")
     print(f"== {name}: {time.monotonic() - began:.0f} s", flush=True)
 
