@@ -77,22 +77,22 @@ void outcome_take_parts(struct run *run, const struct box_message *message)
 }
 
 bool outcome_take_output(struct run *run, struct spills *spills, enum box_stream stream,
-                         const char *bytes, size_t size, void (*on_open)(void *arg), void *arg)
+                         struct box_field piece, void (*on_open)(void *arg), void *arg)
 {
     OWNED(buf_done) struct buf before = BUF_EMPTY;
     bool separate = workspace_spec(spills->workspace)->separate_streams;
     struct output *output = separate && stream == BOX_STDERR ? &run->errors : &run->output;
     bool begun = false;
-    if (!run->spill && output_overflows(output, bytes, size) &&
+    if (!run->spill && output_overflows(output, piece.data, piece.size) &&
         output_append_raw(&run->output, &before) == 0 &&
         output_append_raw(&run->errors, &before) == 0) {
         run->spill = spill_begin(spills, &before, on_open, arg);
         begun = run->spill != NULL;
     }
     if (run->spill) {
-        spill_add(run->spill, bytes, size);
+        spill_add(run->spill, piece.data, piece.size);
     }
-    output_add(output, (unsigned)stream, bytes, size);
+    output_add(output, (unsigned)stream, piece.data, piece.size);
     return begun;
 }
 

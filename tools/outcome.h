@@ -8,10 +8,10 @@
 /* The parts of a "result". */
 void outcome_take_parts(struct run *run, const struct box_message *message);
 
-/* What it printed. Returns true when a file for all of it has just been begun: on_open is called when
+/* A piece of what it printed. Returns true when a file for all of it has just been begun: on_open is called when
  * that takes what comes, and until then the guest had better wait. */
 bool outcome_take_output(struct run *run, struct spills *spills, enum box_stream stream,
-                         const char *bytes, size_t size, void (*on_open)(void *arg), void *arg);
+                         struct box_field piece, void (*on_open)(void *arg), void *arg);
 
 /* The number in a field; 0 where there is none. */
 uint64_t outcome_number(const struct box_message *message, const char *name);

@@ -282,8 +282,8 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
     } else if (run->on_output) {
         run->output.total += size;
         run->on_output(run->arg, (unsigned)stream, bytes, size);
-    } else if (outcome_take_output(run, &session->owner->spills, stream, bytes, size,
-                                   session_spill_open, session)) {
+    } else if (outcome_take_output(run, &session->owner->spills, stream,
+                                   (struct box_field){bytes, size}, session_spill_open, session)) {
         box_session_hold_output(session->guest, true);
     }
 }
