@@ -57,6 +57,11 @@ static void box_close(struct box *box)
     if (box->zygote_fd >= 0) {
         (void)close(take_fd(&box->zygote_fd));
     }
+    for (unsigned i = 0; i < WIRE_FDS; i++) {
+        if (box->pair[i] >= 0) {
+            (void)close(take_fd(&box->pair[i]));
+        }
+    }
     scope_cancel(&box->scope);
     if (box->go_fd >= 0) {
         (void)close(take_fd(&box->go_fd));
@@ -240,21 +245,27 @@ static void box_on_zygote(void *arg, uint32_t events)
 static void box_zygote_started(void *arg, const struct wire_reply *reply, int fd)
 {
     struct box *box = arg;
-    (void)fd;
-    if (reply->error == 0) {
-        box->zygote_pid = reply->pid;
-    } else if (reply->error != ECONNRESET) {
-        struct fail fail = {};
-        (void)fail_set(&fail, reply->error, "start the interpreter");
-        box_broken(box, &fail);
+    struct fail fail = {};
+    defer_close int control_fd = fd;
+    if (reply->error == ECONNRESET) {
+        return; /* the box ends */
     }
+    int r = reply->error ? -reply->error
+                         : loop_io_add(box->loop, &box->zygote_io, fd, EPOLLIN, box_on_zygote, box);
+    if (r < 0) {
+        (void)fail_set(&fail, -r, "start the interpreter");
+        box_broken(box, &fail);
+        return;
+    }
+    box->zygote_pid = reply->pid;
+    box->zygote_fd = take_fd(&control_fd);
+    session_begin_waiting(box);
 }
 
-/* Waits with nothing: the request lies in the socket until pid 1 is there to read it. Requests for
- * sessions wait in the zygote's own socket in the same way. */
+/* Waits with nothing: the request lies in the socket until pid 1 is there to read it. */
 static int box_start_zygote(struct box *box, struct fail *ret_fail)
 {
-    int ends[2];
+    struct wire_request request = {.op = WIRE_START_ZYGOTE};
     loop_io_remove(&box->zygote_io);
     if (box->zygote_fd >= 0) {
         (void)close(take_fd(&box->zygote_fd));
@@ -262,18 +273,7 @@ static int box_start_zygote(struct box *box, struct fail *ret_fail)
     buf_clear(&box->zygote_in, 0);
     box->zygote_pid = 0;
     box->interpreter = 0;
-    int r = fd_socketpair(SOCK_STREAM, ends);
-    if (r == 0) {
-        const int on = 1;
-        box->zygote_fd = ends[0];
-        (void)setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
-        r = loop_io_add(box->loop, &box->zygote_io, ends[0], EPOLLIN, box_on_zygote, box);
-        if (r == 0) {
-            struct wire_request request = {.op = WIRE_START_ZYGOTE};
-            r = link_send(box, &request, ends[1], box_zygote_started, box);
-        }
-        (void)close(ends[1]);
-    }
+    int r = link_send(box, &request, box_zygote_started, box);
     return r < 0 ? fail_set(ret_fail, -r, "start the interpreter") : 0;
 }
 
@@ -401,6 +401,8 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
         box->go_fd = -1;
         box->config_fd = -1;
         box->last_tag = WIRE_TAG_ZYGOTE;
+        box->pair[0] = -1;
+        box->pair[1] = -1;
     }
     return box;
 }
@@ -426,6 +428,7 @@ int box_start(struct loop *loop, const struct box_spec *spec, const struct box_o
         free(box);
         return r;
     }
+    session_want_pair(box);
     *ret_box = box;
     return 0;
 }

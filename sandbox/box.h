@@ -73,6 +73,8 @@ struct box {
     char version[32];
     struct box_session *sessions;
     uint32_t last_tag;
+    int pair[WIRE_FDS]; /* for the next session: the server's end, the guest's; or -1 */
+    bool pair_asked;
 };
 
 /* prove.c. Starts the inside witness; box_settle() is called when it was heard. 0 or -errno */
@@ -101,8 +103,10 @@ void box_settle(struct box *box);
 /* link.c */
 int link_start(struct box *box, int fd);
 void link_end(struct box *box); /* answers all with ECONNRESET */
-/* Sends one request; fd >= 0 goes with it, borrowed. fn may be NULL. 0 or -errno. */
-int link_send(struct box *box, struct wire_request *request, int fd, link_fn fn, void *arg);
+/* Sends one request. fn may be NULL. 0 or -errno. */
+int link_send(struct box *box, struct wire_request *request, link_fn fn, void *arg);
+/* session_pair_made() gets the answer. 0 or -errno. */
+int link_ask_pair(struct box *box);
 
 /* launch.c: clones the child and lets it build its root. 0 or -errno, with what was begun in box. */
 int launch_child(struct box *box, struct fail *ret_fail);
@@ -122,6 +126,14 @@ bool session_process_exited(struct box *box, pid_t pid, int status);
 void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes);
 void session_zygote_died(struct box *box);
 void session_end_all(struct box *box);
+
+/* session_open.c */
+/* Sees to it that a socket pair for the next session is there soon. */
+void session_want_pair(struct box *box);
+/* pid 1 has made one, or says why not; takes what it uses of fds. */
+void session_pair_made(struct box *box, const struct wire_reply *reply, int fds[WIRE_FDS]);
+/* Begins those that waited for a socket pair or for a zygote, as far as both are there. */
+void session_begin_waiting(struct box *box);
 
 /* program.c: pid 1's and the reaper's program. Returns a descriptor that is the room's, or -errno */
 int program_fd(struct fail *ret_fail);

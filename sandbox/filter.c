@@ -174,7 +174,7 @@ static const struct rule rules[] = {
     VALUE("ioctl", 1, TIOCCONS),
     /* All of the sockets' own, 0x8900 to 0x89ff. FIOSETOWN and SIOCSPGRP send signals to whoever owns a
      * descriptor. SIOCGIF... list interfaces and addresses of the network namespace that a socket was
-     * made in, socket(7): for the session's control socket that is the host's. */
+     * made in, wherever it is: a second lock, were one ever the host's. */
     MASKED(EPERM, "ioctl", 1, 0xffffff00, 0x8900),
     VALUE("ioctl", 1, FIOASYNC),
     VALUE("fcntl", 1, F_SETOWN),
@@ -276,8 +276,7 @@ static int add_socket_rules(scmp_filter_ctx context)
               : refuse(context, EPROTONOSUPPORT, calls[c], SCMP_A2(SCMP_CMP_GE, IPPROTO_UDP + 1));
     }
     /* espintcp and kTLS hang on TCP_ULP; zero copy pins pages that others may see; socket filters are
-     * programs that the kernel compiles; a socket bound to an interface names it, and those of the
-     * control socket are the host's */
+     * programs that the kernel compiles; a socket bound to an interface names it */
     const struct {
         unsigned level;
         unsigned option;

@@ -49,21 +49,18 @@ static void link_answer(struct box *box, const struct wire_reply *reply, int fd)
 static bool link_receive(struct box *box)
 {
     struct wire_reply reply = {};
-    int fd = -1;
-    ssize_t size = packet_receive(box->link.fd, &reply, sizeof reply, &fd);
+    int fds[WIRE_FDS];
+    ssize_t size = packet_receive(box->link.fd, &reply, sizeof reply, fds, WIRE_FDS);
     if (size <= 0) {
         return size == -EINTR; /* its end is noticed at the pidfd */
     }
-    if (size != (ssize_t)sizeof reply) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return true;
-    }
-    switch ((enum wire_event)reply.event) {
+    switch (size == (ssize_t)sizeof reply ? (enum wire_event)reply.event : WIRE_EVENT_COUNT) {
     case WIRE_ANSWER:
-        link_answer(box, &reply, fd);
-        return true;
+        link_answer(box, &reply, take_fd(&fds[0]));
+        break;
+    case WIRE_PAIR_MADE:
+        session_pair_made(box, &reply, fds);
+        break;
     case WIRE_EXITED:
         box_process_exited(box, reply.pid, reply.status);
         break;
@@ -74,8 +71,10 @@ static bool link_receive(struct box *box)
     default:
         break;
     }
-    if (fd >= 0) {
-        (void)close(fd);
+    for (unsigned i = 0; i < WIRE_FDS; i++) {
+        if (fds[i] >= 0) {
+            (void)close(fds[i]);
+        }
     }
     return true;
 }
@@ -110,7 +109,23 @@ void link_end(struct box *box)
     }
 }
 
-int link_send(struct box *box, struct wire_request *request, int fd, link_fn fn, void *arg)
+static int link_post(struct box *box, const struct wire_request *request)
+{
+    ssize_t sent = packet_send(box->link.fd, request,
+                               offsetof(struct wire_request, path) + strlen(request->path) + 1,
+                               NULL, 0, MSG_DONTWAIT);
+    if (sent < 0) {
+        log_debug("sandbox", "pid 1 takes no request: %s", strerror((int)-sent));
+    }
+    return sent < 0 ? (int)sent : 0;
+}
+
+int link_ask_pair(struct box *box)
+{
+    return link_post(box, &(struct wire_request){.op = WIRE_PAIR});
+}
+
+int link_send(struct box *box, struct wire_request *request, link_fn fn, void *arg)
 {
     if (box->link.fd < 0) {
         return -ECONNRESET;
@@ -121,13 +136,10 @@ int link_send(struct box *box, struct wire_request *request, int fd, link_fn fn,
     }
     request->id = ++box->link.last_id;
     *waiting = (struct link_request){.id = request->id, .fn = fn, .arg = arg};
-    ssize_t sent = packet_send(box->link.fd, request,
-                               offsetof(struct wire_request, path) + strlen(request->path) + 1, &fd,
-                               fd >= 0, MSG_DONTWAIT);
-    if (sent < 0) {
+    int r = link_post(box, request);
+    if (r < 0) {
         free(waiting);
-        log_debug("sandbox", "pid 1 takes no request: %s", strerror((int)-sent));
-        return (int)sent;
+        return r;
     }
     waiting->next = box->link.requests;
     box->link.requests = waiting;
@@ -166,7 +178,7 @@ static int file_send(struct box *box, struct wire_request *request, const char *
         return -ENOMEM;
     }
     *waiting = (struct file_request){.fn = fn, .arg = arg};
-    int r = link_send(box, request, -1, file_answered, waiting);
+    int r = link_send(box, request, file_answered, waiting);
     if (r < 0) {
         free(waiting);
     }
@@ -197,5 +209,5 @@ int box_file_commit(struct box *box, uint32_t token, box_file_fn fn, void *arg)
 
 void box_file_abort(struct box *box, uint32_t token)
 {
-    (void)link_send(box, &(struct wire_request){.op = WIRE_ABORT, .token = token}, -1, NULL, NULL);
+    (void)link_send(box, &(struct wire_request){.op = WIRE_ABORT, .token = token}, NULL, NULL);
 }

@@ -37,26 +37,31 @@ ssize_t packet_send(int socket_fd, const void *bytes, size_t size, const int *fd
     }
 }
 
-ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *ret_fd)
+ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *fds, size_t fd_count)
 {
     struct iovec iov = {.iov_base = bytes, .iov_len = size};
     union {
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(PACKET_FDS * sizeof(int))];
         struct cmsghdr align;
     } control = {};
+    /* CMSG_LEN and not CMSG_SPACE: the kernel would fill the padding with descriptors too. */
     struct msghdr message = {.msg_iov = &iov,
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    *ret_fd = -1;
+                             .msg_controllen = fd_count ? CMSG_LEN(fd_count * sizeof(int)) : 0};
+    if (fd_count > PACKET_FDS) {
+        return -EINVAL;
+    }
+    for (size_t i = 0; i < fd_count; i++) {
+        fds[i] = -1;
+    }
     ssize_t received = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (received < 0) {
         return -errno;
     }
     const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-        head->cmsg_len == CMSG_LEN(sizeof(int))) {
-        memcpy(ret_fd, CMSG_DATA(head), sizeof *ret_fd);
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+        memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
     }
     return received;
 }

@@ -11,9 +11,9 @@ enum { PACKET_FDS = 4 };
 ssize_t packet_send(int socket_fd, const void *bytes, size_t size, const int *fds, size_t fd_count,
                     int flags);
 
-/* Receives one packet without waiting. *ret_fd is the one descriptor that came along, close-on-exec,
- * or -1; more than one are closed by the kernel. What recvmsg returns, or -errno. */
-ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *ret_fd);
+/* Receives one packet without waiting. fds gets the descriptors that came along, close-on-exec, and -1
+ * behind them; beyond fd_count <= PACKET_FDS the kernel closes them. What recvmsg returns, or -errno. */
+ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *fds, size_t fd_count);
 
 /* Receives bytes of a stream without waiting, of one sender at a time. *ret_pid: the sender's, as this
  * process numbers it, 0 where it is not visible; needs SO_PASSCRED, unix(7). As packet_receive(). */

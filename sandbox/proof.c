@@ -207,6 +207,10 @@ void proof_judge_view(const struct proof_view *interpreter,
                         namespace_names[i]);
         }
     }
+    if (!same_file(interpreter->control, interpreter->namespaces[PROOF_NS_NET])) {
+        proof_found(verdict, BOX_LAYER_NAMESPACES,
+                    "the interpreter's control socket is of another network");
+    }
     if (!is_there(interpreter->root) || same_file(interpreter->root, server->root)) {
         proof_found(verdict, BOX_LAYER_MOUNTS, "/ is the host's own");
     }

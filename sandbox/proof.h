@@ -92,6 +92,7 @@ enum proof_namespace {
 struct proof_view {
     struct file_id namespaces[PROOF_NS_COUNT];
     struct file_id root;
+    struct file_id control; /* the network namespace of its control socket */
     uint64_t capabilities[5];
     int64_t no_new_privs;
     int64_t seccomp_mode;
@@ -131,6 +132,11 @@ __attribute__((format(printf, 3, 4))) void proof_found(struct proof_verdict *ver
 /* Reads what the kernel says of a process; pid 0: of this one. 0 or -errno. The files of another
  * user namespace's processes can be read by its maker, user_namespaces(7). */
 int proof_look(pid_t pid, struct proof_view *ret_view);
+
+/* The network namespace that a socket was made in, with which its owner's rights go, ioctl SIOCGSKNS
+ * (Linux 4.9): for the maker of the user namespace that the network namespace belongs to, or for root.
+ * 0 or -errno. */
+int proof_look_socket(int socket_fd, struct file_id *ret_namespace);
 
 /* The host's side of the folders. Those that the plan shows are the box's too: left empty. */
 void proof_look_folders(const struct plan *plan, struct file_id folders[PROOF_FOLDER_COUNT]);

@@ -1,7 +1,9 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,7 +53,7 @@ static uint64_t status_set(const char *status, const char *name)
 static int stat_id(int dir_fd, const char *path, struct file_id *ret_id)
 {
     struct stat st;
-    if (fstatat(dir_fd, path, &st, 0) < 0) {
+    if (fstatat(dir_fd, path, &st, path[0] ? 0 : AT_EMPTY_PATH) < 0) {
         return -errno;
     }
     *ret_id = (struct file_id){st.st_dev, st.st_ino};
@@ -92,6 +94,12 @@ int proof_look(pid_t pid, struct proof_view *ret_view)
     view.gid = (uint64_t)status_number(status, "Gid", -1);
     *ret_view = view;
     return 0;
+}
+
+int proof_look_socket(int socket_fd, struct file_id *ret_namespace)
+{
+    defer_close int fd = ioctl(socket_fd, SIOCGSKNS);
+    return fd < 0 ? -errno : stat_id(fd, "", ret_namespace);
 }
 
 void proof_look_folders(const struct plan *plan, struct file_id folders[PROOF_FOLDER_COUNT])

@@ -80,20 +80,27 @@ static void prove_on_timer(void *arg)
     prove_heard(arg, 0);
 }
 
+/* pid 1 has started the witness, which reports on fd. */
+static void prove_started(void *arg, const struct wire_reply *reply, int fd)
+{
+    struct box *box = arg;
+    defer_close int report_fd = fd;
+    if (reply->error == ECONNRESET || box->prove.heard) {
+        return; /* the box ends, or it was given up */
+    }
+    if (reply->error || loop_io_add(box->loop, &box->prove.io, fd, EPOLLIN, prove_on_io, box) < 0) {
+        prove_heard(box, 0);
+        return;
+    }
+    box->prove.fd = take_fd(&report_fd);
+}
+
 int prove_start(struct box *box, struct fail *ret_fail)
 {
     struct wire_request request = {.op = WIRE_PROVE};
-    int ends[2] = {-1, -1};
     box->prove.began_ns = clock_now_ns();
     int r = canary_path(request.path, sizeof request.path);
-    r = r ? r : fd_socketpair(SOCK_SEQPACKET, ends);
-    if (r < 0) {
-        return fail_set(ret_fail, -r, "start the proof of the sandbox");
-    }
-    box->prove.fd = ends[0];
-    r = loop_io_add(box->loop, &box->prove.io, ends[0], EPOLLIN, prove_on_io, box);
-    r = r ? r : link_send(box, &request, ends[1], NULL, NULL);
-    (void)close(ends[1]);
+    r = r ? r : link_send(box, &request, prove_started, box);
     return r < 0 ? fail_set(ret_fail, -r, "start the proof of the sandbox") : 0;
 }
 
@@ -182,6 +189,7 @@ int prove_judge(const struct box *box, pid_t pid, struct proof_verdict *verdict)
         return 0;
     }
     r = pid > 0 ? proof_look(pid, &view) : -EBADF;
+    r = r ? r : proof_look_socket(box->zygote_fd, &view.control);
     if (r == -ENOENT || r == -ESRCH) {
         return -ESRCH;
     }

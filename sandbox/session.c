@@ -27,7 +27,6 @@
 #include "sandbox/session.h"
 
 static void session_sweep(struct box_session *session);
-static void session_lose(struct box_session *session);
 static void session_messages(struct box_session *session);
 
 bool session_message_number(const struct box_message *message, const char *name,
@@ -46,7 +45,7 @@ int session_watch(struct box_session *session, link_fn fn)
 {
     struct wire_request request = {
         .op = WIRE_WATCH, .pid = session->pid, .tag = session->tag, .role = WIRE_ROLE_SESSION};
-    return link_send(session->box, &request, -1, fn, session);
+    return link_send(session->box, &request, fn, session);
 }
 
 /* Reads what is there now. Returns false at the socket's end. */
@@ -120,20 +119,16 @@ static void session_finish(struct box_session *session, const struct box_end *en
     }
     loop_timer_disarm(&session->timer);
     loop_io_remove(&session->io);
-    (void)close(session->fd);
-    (void)close(session->trace_fd);
     box_session_drain(session);
     session_output_close(session);
     session->events->on_end(session->arg, end);
-    buf_done(&session->in);
-    buf_done(&session->out);
-    free(session);
+    session_free(session);
 }
 
 void session_signal_pid(struct box_session *session, pid_t pid, int signal)
 {
     struct wire_request request = {.op = WIRE_SIGNAL, .pid = pid, .signal = signal};
-    (void)link_send(session->box, &request, -1, NULL, NULL);
+    (void)link_send(session->box, &request, NULL, NULL);
 }
 
 void session_gone(struct box_session *session)
@@ -213,7 +208,7 @@ static void session_sweep(struct box_session *session)
             request.tags[request.tag_count++] = other->tag;
         }
     }
-    int r = link_send(session->box, &request, -1, session_swept, session);
+    int r = link_send(session->box, &request, session_swept, session);
     if (r < 0) {
         log_debug("sandbox", "sweep: %s", strerror(-r)); /* the timer ends it */
     }
@@ -259,7 +254,7 @@ void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes)
 void session_zygote_died(struct box *box)
 {
     for (struct box_session *session = box->sessions; session; session = session->next) {
-        if (session->state == SESSION_STARTING) {
+        if (session->state == SESSION_STARTING && session->fd >= 0) {
             session_lose(session);
         }
     }
@@ -296,7 +291,7 @@ void box_session_close(struct box_session *session)
     }
 }
 
-static void session_lose(struct box_session *session)
+void session_lose(struct box_session *session)
 {
     if (session->state == SESSION_WAKING) {
         session_checkpoint_wake_failed(session);

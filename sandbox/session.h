@@ -39,13 +39,14 @@ struct box_session {
     void *arg;
     enum session_state state;
     uint32_t tag;
+    char *name;
     pid_t pid; /* in the box; 0 until hello */
     struct session_checkpoint checkpoints[SESSION_CHECKPOINTS];
     struct session_checkpoint *latest; /* of the present state; NULL: none */
     struct session_checkpoint *target; /* asked for by box_session_restore; else NULL */
     struct session_checkpoint *waking; /* in WAKING */
     unsigned due;                      /* runs whose checkpoint has not been told: one each */
-    int fd;
+    int fd;                            /* -1: STARTING, and the zygote was not yet asked for it */
     struct loop_io io;
     struct buf in;
     struct buf out;
@@ -65,6 +66,8 @@ struct box_session {
 };
 
 /* session.c */
+/* It is of no more use: its process is killed, and a checkpoint takes over where there is one. */
+void session_lose(struct box_session *session);
 void session_on_io(void *arg, uint32_t events);
 bool session_message_number(const struct box_message *message, const char *name,
                             uint64_t *ret_value);
@@ -88,6 +91,9 @@ void session_checkpoint_wake_failed(void *arg);
 /* A process of the box has ended. Returns whether it was a checkpoint. */
 bool session_checkpoint_exited(struct box *box, pid_t pid);
 void session_checkpoints_kill(struct box_session *session);
+
+/* session_open.c: with all that it holds; nothing is told. */
+void session_free(struct box_session *session);
 
 /* session_output.c */
 int session_output_attach(struct box_session *session);

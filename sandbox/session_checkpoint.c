@@ -114,7 +114,7 @@ static struct session_checkpoint *checkpoint_enter(struct box_session *session,
         struct wire_request request = {
             .op = WIRE_WATCH, .pid = (pid_t)pid, .tag = session->tag, .role = WIRE_ROLE_CHECKPOINT};
         *entry = (struct session_checkpoint){.pid = (pid_t)pid, .cell = cell, .kept = kept};
-        (void)link_send(session->box, &request, -1, checkpoint_watched, session);
+        (void)link_send(session->box, &request, checkpoint_watched, session);
     }
     return entry;
 }

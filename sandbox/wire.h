@@ -4,8 +4,12 @@
 #include "base/limits.h"
 
 /* What the server and pid 1 of a box say to each other, over a SOCK_SEQPACKET pair: one struct a
- * packet, at most one descriptor beside it. pid 1 is our own program (sandbox/init), the guest can
- * neither read its memory nor send on its socket; the server still checks what it receives.
+ * packet; descriptors go from pid 1 to the server only. pid 1 is our own program (sandbox/init), the
+ * guest can neither read its memory nor send on its socket; the server still checks what it receives.
+ *
+ * A socket belongs to the network namespace that it was made in, wherever it is sent,
+ * network_namespaces(7). So each one that a guest holds is made by pid 1, which gives the server the
+ * other end.
  *
  * All pids are those of the box's pid namespace. */
 
@@ -13,8 +17,9 @@
 enum { WIRE_INIT_FD = 3, WIRE_CONFIG_FD = 4 };
 
 enum wire_op {
-    WIRE_START_ZYGOTE, /* fd: the zygote's control socket. Answer: pid */
-    WIRE_PROVE,        /* fd: a SOCK_SEQPACKET for one struct proof_record; path: the canary's */
+    WIRE_START_ZYGOTE, /* Answer: pid, fd: the server's end of its control socket, with SO_PASSCRED */
+    WIRE_PROVE,        /* path: the canary's. Answer: fd: a SOCK_SEQPACKET for one proof_record */
+    WIRE_PAIR,         /* Answer: a WIRE_PAIR_MADE */
     WIRE_WATCH,        /* pid, tag, role. Answer: pid. From now on its end is reported */
     WIRE_SIGNAL,       /* pid, signal: a watched process or the zygote */
     WIRE_KILL_TAG,     /* tag: everything with that tag, watched or not, but checkpoints */
@@ -26,9 +31,10 @@ enum wire_op {
 };
 
 enum wire_event {
-    WIRE_ANSWER, /* to the request with this id; error is an errno value or 0 */
-    WIRE_EXITED, /* pid, status as of waitpid(2) */
-    WIRE_MEMORY, /* the watchdog killed pid: all processes together used memory_bytes */
+    WIRE_ANSWER,    /* to the request with this id; error is an errno value or 0 */
+    WIRE_EXITED,    /* pid, status as of waitpid(2) */
+    WIRE_MEMORY,    /* the watchdog killed pid: all processes together used memory_bytes */
+    WIRE_PAIR_MADE, /* error, or two descriptors: a connected SOCK_STREAM pair */
     WIRE_EVENT_COUNT,
 };
 
@@ -48,7 +54,7 @@ enum wire_role { WIRE_ROLE_SESSION, WIRE_ROLE_CHECKPOINT };
 
 enum wire_write_mode { WIRE_WRITE_OVERWRITE, WIRE_WRITE_CREATE, WIRE_WRITE_APPEND };
 
-enum { WIRE_TAGS = 64 };
+enum { WIRE_TAGS = 64, WIRE_FDS = 2 };
 
 struct wire_request {
     uint32_t op; /* enum wire_op */

@@ -28,7 +28,7 @@ struct init {
 };
 
 /* main.c */
-void init_send(const struct wire_reply *reply, int fd);
+void init_send(const struct wire_reply *reply, int fd); /* -1: none */
 void init_answer(uint32_t id, int error);
 
 /* confine.c: takes from this process all that the guest's must not have; control_fd becomes
@@ -37,12 +37,11 @@ void init_answer(uint32_t id, int error);
 enum { CONFINED_CONTROL_FD = 3 };
 enum wire_step confine(const struct init *init, int control_fd);
 
-/* zygote.c: forks the interpreter's process, confines it and executes it. Returns the pid or
- * -errno. control_fd: borrowed. */
-pid_t zygote_start(struct init *init, int control_fd);
+/* zygote.c: forks the interpreter's process, confines it and executes it. Answers the request. */
+void zygote_start(struct init *init, const struct wire_request *request);
 
-/* proof.c: forks the inside witness, which reports on fd (borrowed). Answers the request. */
-void proof_start(const struct init *init, const struct wire_request *request, int fd);
+/* proof.c: forks the inside witness. Answers the request. */
+void proof_start(const struct init *init, const struct wire_request *request);
 
 /* processes.c */
 void watch_add(struct init *init, const struct wire_request *request);

@@ -22,17 +22,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "sandbox/packet.h"
 
 enum { INIT_STRINGS = 128 };
 
 static struct init state;
 
-void init_send(const struct wire_reply *reply, int fd)
+static void init_send_fds(const struct wire_reply *reply, const int *fds, size_t count)
 {
-    if (packet_send(WIRE_INIT_FD, reply, sizeof *reply, &fd, fd >= 0, 0) < 0) {
+    ssize_t sent = packet_send(WIRE_INIT_FD, reply, sizeof *reply, fds, count, 0);
+    if (sent == -ETOOMANYREFS) { /* the guest has as many on their way as the user may have */
+        struct wire_reply refused = *reply;
+        refused.error = ETOOMANYREFS;
+        sent = packet_send(WIRE_INIT_FD, &refused, sizeof refused, NULL, 0, 0);
+    }
+    if (sent < 0) {
         _exit(1); /* the server is gone */
     }
+}
+
+void init_send(const struct wire_reply *reply, int fd)
+{
+    init_send_fds(reply, &fd, fd >= 0);
 }
 
 void init_answer(uint32_t id, int error)
@@ -40,26 +52,29 @@ void init_answer(uint32_t id, int error)
     init_send(&(struct wire_reply){.event = WIRE_ANSWER, .id = id, .error = error}, -1);
 }
 
-static void init_start_zygote(uint32_t id, int fd)
+static void init_make_pair(void)
 {
-    pid_t pid = fd < 0 ? -EBADF : zygote_start(&state, fd);
-    if (pid > 0) {
-        state.zygote = pid;
+    int ends[WIRE_FDS];
+    int r = fd_socketpair(SOCK_STREAM, ends);
+    const struct wire_reply reply = {.event = WIRE_PAIR_MADE, .error = -r};
+    init_send_fds(&reply, ends, r < 0 ? 0 : WIRE_FDS);
+    if (r == 0) {
+        (void)close(ends[0]);
+        (void)close(ends[1]);
     }
-    init_send(
-        &(struct wire_reply){
-            .event = WIRE_ANSWER, .id = id, .error = pid < 0 ? -pid : 0, .pid = pid < 0 ? 0 : pid},
-        -1);
 }
 
-static void init_dispatch(const struct wire_request *request, int fd)
+static void init_dispatch(const struct wire_request *request)
 {
     switch ((enum wire_op)request->op) {
     case WIRE_START_ZYGOTE:
-        init_start_zygote(request->id, fd);
+        zygote_start(&state, request);
         break;
     case WIRE_PROVE:
-        proof_start(&state, request, fd);
+        proof_start(&state, request);
+        break;
+    case WIRE_PAIR:
+        init_make_pair();
         break;
     case WIRE_WATCH:
         watch_add(&state, request);
@@ -87,17 +102,13 @@ static void init_dispatch(const struct wire_request *request, int fd)
         init_answer(request->id, ENOSYS);
         break;
     }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
 }
 
 /* One packet. Leaves the program when the server has closed its end. */
 static void init_receive(void)
 {
     static struct wire_request request;
-    int fd = -1;
-    ssize_t size = packet_receive(WIRE_INIT_FD, &request, sizeof request, &fd);
+    ssize_t size = packet_receive(WIRE_INIT_FD, &request, sizeof request, NULL, 0);
     if (size == -EINTR || size == -EAGAIN) {
         return;
     }
@@ -105,7 +116,7 @@ static void init_receive(void)
         _exit(size < 0);
     }
     request.path[sizeof request.path - 1] = '\0';
-    init_dispatch(&request, fd);
+    init_dispatch(&request);
 }
 
 /* Returns what follows. */

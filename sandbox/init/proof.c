@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "sandbox/init/init.h"
 #include "sandbox/rlimits.h"
 
@@ -196,11 +197,21 @@ __attribute__((noreturn)) static void proof_child(const struct init *init, int f
     _exit(0);
 }
 
-void proof_start(const struct init *init, const struct wire_request *request, int fd)
+void proof_start(const struct init *init, const struct wire_request *request)
 {
-    pid_t pid = fd < 0 ? -1 : fork();
-    if (pid == 0) {
-        proof_child(init, fd, request->path);
+    int ends[2];
+    struct wire_reply reply = {.event = WIRE_ANSWER, .id = request->id};
+    int r = fd_socketpair(SOCK_SEQPACKET, ends);
+    if (r < 0) {
+        init_answer(request->id, -r);
+        return;
     }
-    init_answer(request->id, pid < 0 ? (fd < 0 ? EBADF : errno) : 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        proof_child(init, ends[1], request->path);
+    }
+    reply.error = pid < 0 ? errno : 0;
+    init_send(&reply, ends[0]);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
 }

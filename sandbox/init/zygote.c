@@ -1,6 +1,8 @@
 #include <errno.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "sandbox/init/init.h"
 
 /* In the child. Any step that does not work ends it: never go on half-confined. The exit code is
@@ -15,14 +17,29 @@ __attribute__((noreturn)) static void zygote_child(const struct init *init, int 
     _exit(errno == ENOENT ? WIRE_STEP_FIND : WIRE_STEP_EXECUTE);
 }
 
-pid_t zygote_start(struct init *init, int control_fd)
+void zygote_start(struct init *init, const struct wire_request *request)
 {
-    pid_t pid = fork();
-    if (pid < 0) {
-        return -errno;
+    const int on = 1;
+    int ends[2];
+    struct wire_reply reply = {.event = WIRE_ANSWER, .id = request->id};
+    int r = fd_socketpair(SOCK_STREAM, ends);
+    if (r < 0) {
+        init_answer(request->id, -r);
+        return;
     }
-    if (pid == 0) {
-        zygote_child(init, control_fd);
+    /* Before the first word: it is the kernel's that says whose it is. */
+    (void)setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+    reply.pid = fork();
+    if (reply.pid == 0) {
+        zygote_child(init, ends[1]);
     }
-    return pid;
+    if (reply.pid > 0) {
+        init->zygote = reply.pid;
+    } else {
+        reply.error = errno;
+        reply.pid = 0;
+    }
+    init_send(&reply, ends[0]);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
 }

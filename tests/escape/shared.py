@@ -11,7 +11,7 @@ def sockets():
             yield socket.socket(fileno=os.dup(int(fd)))
 """
 
-# The session's control socket was made outside: what does it still know of where it comes from?
+# The session's control socket leads to the server: what does it tell of where that is?
 CONTROL_SOCKET = [
     Attack("interfaces_of_the_host",
            SOCKETS + "for s in [*sockets(), socket.socket()]:\n    buf = ctypes.create_string_buffer(4096)\n"
@@ -31,16 +31,18 @@ CONTROL_SOCKET = [
            "    attempt(s.setsockopt, 1, 25, b'lo\\0')", r"denied EPERM",
            control="attempt(socket.socket().setsockopt, 1, socket.SO_REUSEADDR, 1)"),
     Attack("abstract_names_of_the_host_are_taken",
-           SOCKETS + "for s in sockets(): attempt(s.bind, '\\0sp-squatted'); "
-           "attempt(s.listen); attempt(s.connect, W['abstract'])", r"denied (EINVAL|EISCONN|EPERM)",
-           control="attempt(socket.socket(socket.AF_UNIX).bind, '\\0sp-squatted')"),
+           SOCKETS + "for s in sockets():\n    s.bind(W['squatted'])\n    attempt(s.listen)\n"
+           "    attempt(s.connect, W['abstract'])\n"
+           "    attempt(socket.socket(socket.AF_UNIX).bind, W['squatted'])  # its names are our own",
+           r"denied (EINVAL|ECONNREFUSED|EADDRINUSE)",
+           control="attempt(socket.socket(socket.AF_UNIX).bind, W['squatted'])"),
     Attack("datagrams_to_abstract_sockets_of_the_host",
            "for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):\n"
            "    attempt(connect, socket.AF_UNIX, W['abstract'], kind)",
            control="s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind('\\0own')\n"
                    "attempt(connect, socket.AF_UNIX, '\\0own', socket.SOCK_DGRAM)"),
     Attack("the_server_behind_the_socket",
-           SOCKETS + "for s in sockets(): print(struct.unpack('3i', s.getsockopt(1, 17, 12))[0])", r"0",
+           SOCKETS + "for s in sockets(): print(struct.unpack('3i', s.getsockopt(1, 17, 12))[0])", r"1",
            control="a, b = socket.socketpair()\n"
                    "attempt(lambda: struct.unpack('3i', a.getsockopt(1, 17, 12))[0] == os.getpid())",
            control_holds="allowed True"),
@@ -49,7 +51,7 @@ CONTROL_SOCKET = [
            "    except OSError as e: print('denied', errno.errorcode[e.errno]); continue\n"
            "    attempt(signal.pidfd_send_signal, fd, 9); attempt(lambda: check(LIBC.setns(fd, 0x40000000)))\n"
            "    for number in range(1, 12): attempt(fcntl.ioctl, fd, 0xff00 + number)\n"
-           "    print('denied' if 'Pid:\\t0' in read(f'/proc/self/fdinfo/{fd}').decode() else 'leak')",
+           "    print('denied' if 'Pid:\\t1\\n' in read(f'/proc/self/fdinfo/{fd}').decode() else 'leak')",
            r"denied.*", control="fd = os.pidfd_open(os.getpid()); attempt(signal.pidfd_send_signal, fd, 0)"),
     Attack("frames_of_our_own_making",
            SOCKETS + "for s in sockets():\n    for data in (b'\\xff' * 64, struct.pack('<II', 12, 8) + "

@@ -37,6 +37,7 @@ class World:
                           self.listen(socket.AF_INET, ("127.0.0.1", 0)),
                           self.listen(socket.AF_INET, ("0.0.0.0", 0))]
         self.shm_id = LIBC.shmget(0, 4096, IPC_CREAT | 0o666)
+        self.squatted = f"\0sp-squatted-{os.getpid()}"
         self.hostname = socket.gethostname()
         self.names_before = self.names()
 
@@ -59,6 +60,7 @@ class World:
         return {"folder": self.folder, "file": str(self.file), "shm": str(self.shm),
                 "victim": self.victim.pid, "server": server_pid, "tester": os.getpid(),
                 "abstract": f"\0sp-bait-{os.getpid()}", "socket": f"{self.folder}/socket",
+                "squatted": self.squatted,
                 "ports": [listener.getsockname()[1] for listener in self.listeners[2:]],
                 "shm_id": self.shm_id, "uid": os.getuid(), "hostname": self.hostname,
                 "namespaces": {name: os.readlink(f"/proc/self/ns/{name}")
@@ -76,6 +78,11 @@ class World:
             with contextlib.suppress(BlockingIOError):
                 listener.accept()[0].close()
                 harm.append(f"a connection came in at {listener.getsockname()!r}")
+        with socket.socket(socket.AF_UNIX) as free:
+            try:
+                free.bind(self.squatted)
+            except OSError as error:
+                harm.append(f"an abstract name was taken: {error}")
         if socket.gethostname() != self.hostname:
             harm.append("the host's name was changed")
         new = self.names() - self.names_before

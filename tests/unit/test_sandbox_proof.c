@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "sandbox/plan.h"
 #include "sandbox/rlimits.h"
 #include "sandbox/wire.h"
@@ -25,6 +27,7 @@ static struct proof_view view_of(uint64_t inode)
     for (unsigned i = 0; i < PROOF_NS_COUNT; i++) {
         view.namespaces[i] = (struct file_id){4, inode + i};
     }
+    view.control = view.namespaces[PROOF_NS_NET];
     return view;
 }
 
@@ -277,15 +280,15 @@ static void each_wrong_fact_of_the_interpreter_is_found(void **)
         proof_judge_view(&view, &expected, &verdict);
         assert_found(&verdict, BOX_LAYER_PRIVILEGES, "capabilities");
     }
-    struct proof_view wrong[7];
+    struct proof_view wrong[8];
     static const struct {
         enum box_layer layer;
         const char *word;
-    } rows[7] = {{BOX_LAYER_MOUNTS, "/ is"},        {BOX_LAYER_PRIVILEGES, "NoNewPrivs"},
+    } rows[8] = {{BOX_LAYER_MOUNTS, "/ is"},        {BOX_LAYER_PRIVILEGES, "NoNewPrivs"},
                  {BOX_LAYER_SECCOMP, "mode"},       {BOX_LAYER_SECCOMP, "2 filters"},
                  {BOX_LAYER_SECCOMP, "-4 filters"}, {BOX_LAYER_PRIVILEGES, "ids"},
-                 {BOX_LAYER_PRIVILEGES, "ids"}};
-    for (unsigned i = 0; i < 7; i++) {
+                 {BOX_LAYER_PRIVILEGES, "ids"},     {BOX_LAYER_NAMESPACES, "control socket"}};
+    for (unsigned i = 0; i < 8; i++) {
         wrong[i] = view_of(200);
     }
     wrong[0].root = expected.server.root;
@@ -295,7 +298,8 @@ static void each_wrong_fact_of_the_interpreter_is_found(void **)
     wrong[4].seccomp_filters = -4;
     wrong[5].uid = 0;
     wrong[6].gid = 0;
-    for (unsigned i = 0; i < 7; i++) {
+    wrong[7].control = expected.server.namespaces[PROOF_NS_NET];
+    for (unsigned i = 0; i < 8; i++) {
         struct proof_verdict verdict = {};
         proof_judge_view(&wrong[i], &expected, &verdict);
         assert_found(&verdict, rows[i].layer, rows[i].word);
@@ -354,6 +358,24 @@ static void looking_at_oneself_tells_the_truth(void **)
     assert_int_equal(proof_look(1 << 22, &same), -ENOENT); /* PID_MAX_LIMIT, proc(5) */
 }
 
+/* Whoever may ask: root, and the maker of the user namespace that the network belongs to. */
+static void a_socket_is_of_the_network_where_it_was_made(void **)
+{
+    struct proof_view self;
+    struct file_id network;
+    int fds[2];
+    assert_int_equal(fd_socketpair(SOCK_STREAM, fds), 0);
+    assert_int_equal(proof_look(0, &self), 0);
+    int r = proof_look_socket(fds[0], &network);
+    if (r == 0) {
+        assert_memory_equal(&network, &self.namespaces[PROOF_NS_NET], sizeof network);
+    } else {
+        assert_int_equal(r, -EPERM);
+    }
+    assert_int_equal(close(fds[0]) | close(fds[1]), 0);
+    assert_int_equal(proof_look_socket(fds[0], &network), -EBADF);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +392,7 @@ int main(void)
         cmocka_unit_test(watched_memory_takes_a_filter_more),
         cmocka_unit_test(the_first_finding_of_a_layer_stays),
         cmocka_unit_test(looking_at_oneself_tells_the_truth),
+        cmocka_unit_test(a_socket_is_of_the_network_where_it_was_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

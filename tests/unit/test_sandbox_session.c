@@ -45,8 +45,8 @@ static void on_output(void *, enum box_stream, const char *, size_t)
 static const struct box_session_events events = {
     .on_ready = on_ready, .on_output = on_output, .on_end = on_end};
 
-/* Keeps of the descriptors that came the first, which is the interpreter's end. */
-static int zygote_is_asked(void)
+/* For this session, and now. Keeps of the descriptors that came the first, the interpreter's end. */
+static int zygote_is_asked(const char *name)
 {
     char frame[512];
     union {
@@ -59,15 +59,32 @@ static int zygote_is_asked(void)
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     int fds[SESSION_GUEST_FDS];
-    if (recvmsg(zygote_fd, &message, MSG_CMSG_CLOEXEC) <= 0 || !CMSG_FIRSTHDR(&message)) {
+    ssize_t size = recvmsg(zygote_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (size <= 0 || !CMSG_FIRSTHDR(&message) || !memmem(frame, (size_t)size, name, strlen(name))) {
         return -1;
     }
     memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
+    if (session_fd >= 0) {
+        (void)close(session_fd);
+    }
     session_fd = fds[0];
     for (unsigned i = 1; i < SESSION_GUEST_FDS; i++) {
         (void)close(fds[i]);
     }
     return 0;
+}
+
+static int give_pair(void)
+{
+    const struct wire_reply reply = {.event = WIRE_PAIR_MADE};
+    int pair[WIRE_FDS];
+    if (fd_socketpair(SOCK_STREAM, pair) < 0 ||
+        packet_send(init_fd, &reply, sizeof reply, pair, WIRE_FDS, 0) < 0) {
+        return -1;
+    }
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+    return loop_step(box.loop, 1000);
 }
 
 static int set_up(void **)
@@ -76,8 +93,13 @@ static int set_up(void **)
     int zygote[2];
     struct fail fail = {};
     ready = ended = 0;
-    box = (struct box){
-        .spec = &spec, .state = BOX_READY, .zygote_pid = ZYGOTE, .go_fd = -1, .link.fd = -1};
+    session_fd = -1;
+    box = (struct box){.spec = &spec,
+                       .state = BOX_READY,
+                       .zygote_pid = ZYGOTE,
+                       .go_fd = -1,
+                       .link.fd = -1,
+                       .pair = {-1, -1}};
     if (loop_new(&box.loop) < 0 || fd_socketpair(SOCK_SEQPACKET, link) < 0 ||
         fd_socketpair(SOCK_STREAM, zygote) < 0) {
         return -1;
@@ -86,10 +108,10 @@ static int set_up(void **)
     box.zygote_fd = zygote[0];
     zygote_fd = zygote[1];
     if (link_start(&box, link[0]) < 0 ||
-        box_session_open(&box, "name", &events, NULL, &session, &fail) < 0) {
+        box_session_open(&box, "first", &events, NULL, &session, &fail) < 0 || give_pair() < 0) {
         return -1;
     }
-    return zygote_is_asked();
+    return zygote_is_asked("first");
 }
 
 static int tear_down(void **)
@@ -100,20 +122,44 @@ static int tear_down(void **)
     (void)close(box.zygote_fd);
     (void)close(zygote_fd);
     (void)close(init_fd);
-    if (session_fd >= 0) {
-        (void)close(session_fd);
+    const int fds[] = {session_fd, box.pair[0], box.pair[1]};
+    for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (fds[i] >= 0) {
+            (void)close(fds[i]);
+        }
     }
     return 0;
+}
+
+static void assert_nothing_asked(void)
+{
+    struct wire_request request = {};
+    assert_int_equal(packet_receive(init_fd, &request, sizeof request, NULL, 0), -EAGAIN);
 }
 
 /* What the server asks of pid 1 next, which must be this. */
 static struct wire_request asked(enum wire_op op)
 {
     struct wire_request request = {};
-    int fd = -1;
-    assert_true(packet_receive(init_fd, &request, sizeof request, &fd) > 0);
+    assert_true(packet_receive(init_fd, &request, sizeof request, NULL, 0) > 0);
     assert_int_equal(request.op, op);
     return request;
+}
+
+/* set_up's session has asked for its own pair, and begun; the next one's is on order. */
+static void pairs_are_asked(void)
+{
+    (void)asked(WIRE_PAIR);
+    (void)asked(WIRE_PAIR);
+    assert_nothing_asked();
+}
+
+static struct box_session *open_session(const char *name)
+{
+    struct box_session *opened = NULL;
+    struct fail fail = {};
+    assert_int_equal(box_session_open(&box, name, &events, NULL, &opened, &fail), 0);
+    return opened;
 }
 
 static void answer(const struct wire_request *request, int error)
@@ -142,6 +188,7 @@ static void wait_for_deadline(void)
 
 static void an_interpreter_that_says_hello_is_waited_for_no_longer(void **)
 {
+    pairs_are_asked();
     say_hello();
     struct wire_request watch = asked(WIRE_WATCH);
     assert_int_equal(watch.pid, INTERPRETER);
@@ -155,6 +202,7 @@ static void an_interpreter_that_says_hello_is_waited_for_no_longer(void **)
 static void a_zygote_that_hangs_is_killed_and_its_end_ends_the_session(void **)
 {
     uint64_t now_ns = clock_now_ns();
+    pairs_are_asked();
     assert_non_null(session->timer.loop);
     assert_true(session->timer.deadline_ns > now_ns);
     assert_true(session->timer.deadline_ns <= now_ns + SESSION_OPEN_MS * CLOCK_NS_PER_MS);
@@ -175,6 +223,7 @@ static void a_zygote_that_hangs_is_killed_and_its_end_ends_the_session(void **)
 /* pid 1 does not know the process that said hello. */
 static void an_interpreter_that_is_not_there_ends_the_session(void **)
 {
+    pairs_are_asked();
     say_hello();
     struct wire_request watch = asked(WIRE_WATCH);
     answer(&watch, ESRCH);
@@ -182,6 +231,76 @@ static void an_interpreter_that_is_not_there_ends_the_session(void **)
     answer(&sweep, 0);
     assert_int_equal(ended, 1);
     assert_int_equal(ready, 0);
+}
+
+static void a_socket_pair_in_advance_is_not_waited_for(void **)
+{
+    pairs_are_asked();
+    assert_int_equal(give_pair(), 0);
+    (void)open_session("second");
+    assert_int_equal(zygote_is_asked("second"), 0);
+    (void)asked(WIRE_PAIR);
+    assert_nothing_asked();
+}
+
+static void sessions_that_wait_for_a_pair_begin_in_their_order(void **)
+{
+    pairs_are_asked();
+    (void)open_session("second");
+    (void)open_session("third");
+    assert_nothing_asked(); /* one at a time */
+    assert_int_equal(zygote_is_asked(""), -1);
+    assert_int_equal(give_pair(), 0);
+    assert_int_equal(zygote_is_asked("second"), 0);
+    (void)asked(WIRE_PAIR);
+    assert_int_equal(give_pair(), 0);
+    assert_int_equal(zygote_is_asked("third"), 0);
+    (void)asked(WIRE_PAIR);
+}
+
+static void sessions_wait_for_a_new_zygote(void **)
+{
+    pairs_are_asked();
+    assert_int_equal(give_pair(), 0);
+    session_zygote_died(&box); /* the first one's request died with it */
+    (void)asked(WIRE_KILL_TAG);
+    int new_zygote_fd = take_fd(&box.zygote_fd);
+    struct box_session *second = open_session("second");
+    session_zygote_died(&box);
+    assert_nothing_asked();
+    assert_int_equal(second->state, SESSION_STARTING);
+    box.zygote_fd = new_zygote_fd;
+    session_begin_waiting(&box);
+    assert_int_equal(zygote_is_asked("second"), 0);
+}
+
+static void without_a_pair_the_session_that_waits_is_lost(void **)
+{
+    const struct wire_reply reply = {.event = WIRE_PAIR_MADE, .error = EMFILE};
+    pairs_are_asked();
+    struct box_session *second = open_session("second");
+    assert_true(packet_send(init_fd, &reply, sizeof reply, NULL, 0, 0) > 0);
+    assert_int_equal(loop_step(box.loop, 1000), 0);
+    struct wire_request sweep = asked(WIRE_KILL_TAG);
+    assert_int_equal(sweep.tag, second->tag);
+    (void)asked(WIRE_PAIR); /* the next one may have more luck */
+    answer(&sweep, 0);
+    assert_int_equal(ended, 1);
+    assert_int_equal(end.kind, BOX_END_LOST);
+}
+
+/* pid 1's silence is not the zygote's fault. */
+static void a_session_that_waits_too_long_is_lost(void **)
+{
+    pairs_are_asked();
+    struct box_session *second = open_session("second");
+    session = second;
+    wait_for_deadline();
+    struct wire_request sweep = asked(WIRE_KILL_TAG);
+    assert_int_equal(sweep.tag, second->tag);
+    answer(&sweep, 0);
+    assert_int_equal(ended, 1);
+    assert_int_equal(end.kind, BOX_END_LOST);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -192,6 +311,11 @@ int main(void)
         TEST(an_interpreter_that_says_hello_is_waited_for_no_longer),
         TEST(a_zygote_that_hangs_is_killed_and_its_end_ends_the_session),
         TEST(an_interpreter_that_is_not_there_ends_the_session),
+        TEST(a_socket_pair_in_advance_is_not_waited_for),
+        TEST(sessions_that_wait_for_a_pair_begin_in_their_order),
+        TEST(sessions_wait_for_a_new_zygote),
+        TEST(without_a_pair_the_session_that_waits_is_lost),
+        TEST(a_session_that_waits_too_long_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
