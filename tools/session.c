@@ -12,7 +12,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,18 +113,6 @@ static void session_spill_open(void *arg)
     }
 }
 
-void session_tell(struct session *session, const char *fmt, ...)
-{
-    size_t used = strlen(session->before);
-    if (used > 0 && used + 2 < sizeof session->before) {
-        used += (size_t)snprintf(session->before + used, sizeof session->before - used, "; ");
-    }
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(session->before + used, sizeof session->before - used, fmt, args);
-    va_end(args);
-}
-
 void session_done(struct session *session, enum run_outcome outcome, enum run_state state)
 {
     struct run *run = session->current;
@@ -140,8 +127,7 @@ void session_done(struct session *session, enum run_outcome outcome, enum run_st
     run->state = run->fresh && state != RUN_STATE_ALL_LOST ? RUN_STATE_DROPPED : state;
     run->duration_ns = run->started_ns ? clock_now_ns() - run->started_ns : 0;
     if (run->cancelled) {
-        /* Its answer goes nowhere: the next one tells. */
-        session_tell(session, "a call was cancelled, state %s", run_state_name(state));
+        session_tell_cancelled(session, run, run_state_name(state));
         if (state == RUN_STATE_RESTORED_EARLIER) {
             session_tell(session, "what came after <cell %u> is lost", run->restored_cell);
         }
@@ -158,12 +144,8 @@ void session_done(struct session *session, enum run_outcome outcome, enum run_st
 static void session_abandon(struct session *session)
 {
     struct run *run = session->current;
-    char back[128];
     session->current = NULL;
-    if (run->went_back || run->was_reset) {
-        session_tell(session, "a call was cancelled, state %s",
-                     run->went_back ? run_back_text(run, back) : "reset");
-    }
+    session_tell_cancelled(session, run, NULL);
     run->outcome = RUN_CANCELLED;
     run->on_done(run->arg, run);
 }

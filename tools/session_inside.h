@@ -68,11 +68,14 @@ void session_pump(struct session *session);
 void session_done(struct session *session, enum run_outcome outcome, enum run_state state);
 /* Kills the interpreter: a timer's function. */
 void session_kill(void *arg);
+
+/* session_states.c */
 /* What the next answer shall tell of the time before it. */
 __attribute__((format(printf, 2, 3))) void session_tell(struct session *session, const char *fmt,
                                                         ...);
-
-/* session_states.c */
+/* The same of a cancelled run, whose own answer goes nowhere. then: what became of the state, NULL: the
+ * code did not begin. */
+void session_tell_cancelled(struct session *session, const struct run *run, const char *then);
 /* The current run has given its result: its variables are part of the state. */
 void session_state_made(struct session *session, const struct box_message *message);
 /* The interpreter died; the state is that after cell. run: what it took along, or NULL. */

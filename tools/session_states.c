@@ -1,6 +1,7 @@
 /* The states that a session can go back to: which there are, what becomes of them with each run, and
  * the way back. The sandbox keeps the processes, tools/history.c the order and the names. */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,34 @@ enum {
     CROWDED_PERCENT = 50,     /* of the memory: a step of undo makes room, */
     FULL_PERCENT = 75,        /* all of them do */
 };
+
+/* --- what is told --- */
+
+void session_tell(struct session *session, const char *fmt, ...)
+{
+    size_t used = strlen(session->before);
+    if (used > 0 && used + 2 < sizeof session->before) {
+        used += (size_t)snprintf(session->before + used, sizeof session->before - used, "; ");
+    }
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(session->before + used, sizeof session->before - used, fmt, args);
+    va_end(args);
+}
+
+void session_tell_cancelled(struct session *session, const struct run *run, const char *then)
+{
+    char back[128] = "";
+    if (run->went_back) {
+        (void)run_back_text(run, back);
+    } else if (run->was_reset) {
+        (void)snprintf(back, sizeof back, "reset");
+    }
+    if (*back || then) {
+        session_tell(session, "a call was cancelled, state %s%s%s", back,
+                     *back && then ? ", then " : "", then ? then : "");
+    }
+}
 
 /* --- which checkpoints are kept --- */
 

@@ -4,13 +4,15 @@
 
 Each call counts, draws a random number, changes the folder and prints what it found; then it ends well or
 in one of the ways of deaths.py, or is cancelled, or is followed by a kill that hits at a random moment.
-Calls are pipelined. The model holds for each session what the count was after each cell, and follows what
-the answers say of the state: every answer must come, and once, and the count, the random number
-and the folder that it prints must be those of the state that the server said there was. The same seed
-sends the same calls; when they meet is the machine's business.
+Before it, it may undo the last call or restore a named state; after it, name one. Calls are pipelined. The
+model (model.py) holds for each session what the count was after each cell, and follows what the answers say
+of the state: every answer must come, and once, and the count, the random number and the folder that it
+prints must be those of the state that the server said there was. The same seed sends the same calls; when
+they meet is the machine's business.
 """
 import argparse
 import collections
+import contextlib
 import json
 import random
 import re
@@ -19,6 +21,7 @@ import time
 
 import deaths
 from client import ProtocolError, Result, Server
+from model import BACK, EARLIER, NAMED, Session, Wrong, expect
 
 SEED_INSIDE = 7
 BEGIN = f"""import os, random, sys
@@ -32,10 +35,13 @@ os.makedirs(f'/tmp/{{count % 3}}', exist_ok=True)
 os.chdir(f'/tmp/{{count % 3}}')
 """
 FOUND = re.compile(r"<cell (\d+)> (\d+) (\d+) (\S+) (\S+)$", re.MULTILINE)
-EARLIER = re.compile(r"(?:restored to|what came) after <cell (\d+)>")
+SAVED = re.compile(r'saved as "(.+?)"(?:; the oldest, "(.+?)", was dropped)?$')
 # (weight, kind); a kind is a key of ENDS, or one that Stress.compose knows.
-KINDS = ((36, "ok"), (6, "error"), (4, "exit"), (24, "sudden"), (16, "later"), (4, "cancel"), (3, "reset"),
-         (6, "fresh"), (0.4, "slow"), (0.6, "reset and die"))
+KINDS = ((36, "ok"), (6, "error"), (4, "exit"), (24, "sudden"), (16, "later"), (4, "cancel"), (2, "reset"),
+         (6, "fresh"), (0.4, "slow"), (0.4, "reset and die"))
+# What comes before the code, and how often.
+WAYS_BACK = ((70, None), (18, "undo"), (12, "restore"))
+NAMES = [f"n{i}" for i in range(NAMED + 2)]
 ENDS = {"ok": ("", "ok"), "error": ("1 / 0", "error: ZeroDivisionError"), "exit": ("sys.exit(4)", "exit code 4")}
 
 
@@ -48,24 +54,6 @@ class Call:
         self.kind, self.expected, self.arguments = kind, expected, arguments
         self.code = end if kind == "cancel" else BEGIN + end
         self.id = self.result = None
-
-
-class Session:
-    """What the server has said of one session so far."""
-
-    def __init__(self, name):
-        self.name = name
-        self.sent = collections.deque()  # but fresh runs, which wait for nobody
-        self.fresh = 0
-        self.trail = collections.deque(maxlen=12)
-        self.restart()
-
-    def restart(self):
-        """A fresh interpreter: no cell has been answered in it."""
-        self.counts = {}  # cell -> count after it
-        self.now = 0
-        self.armed = 0  # calls that a kill may follow
-        self.unseen = False  # the cells of cancelled calls, which change nothing, are not known
 
 
 def draws(count, cache=[random.Random(SEED_INSIDE)]):
@@ -93,6 +81,19 @@ class Stress:
     # --- what is sent ---
 
     def compose(self):
+        call = self.compose_end()
+        if call.kind not in ("reset", "reset and die", "fresh"):
+            weights, ways = zip(*WAYS_BACK)
+            way = self.choice.choices(ways, weights)[0]
+            if way:
+                call.arguments[way] = way == "undo" or self.choice.choice(NAMES)
+                if call.kind == "ok" and self.choice.random() < 0.4:
+                    call.code = ""
+            if call.kind != "cancel" and call.code and self.choice.random() < 0.15:
+                call.arguments["checkpoint"] = self.choice.choice(NAMES)
+        return call
+
+    def compose_end(self):
         weights, kinds = zip(*KINDS)
         kind = self.choice.choices(kinds, weights)[0]
         if kind in ENDS:
@@ -153,7 +154,8 @@ class Stress:
         result = Result(message["result"])
         if call.kind == "fresh":
             session.fresh -= 1
-            self.judge_fresh(result)
+            with self.telling(session, result):
+                self.judge_fresh(result)
             return
         call.result = result
         self.judge_in_order(session)
@@ -167,87 +169,137 @@ class Stress:
             elif session.sent[0].kind == "cancel":
                 self.in_flight.pop(session.sent.popleft().id)
                 self.tally["cancel"] += 1
-                session.unseen = True
+                session.skipped = True
             else:
                 return
 
-    def expect(self, true, result, what):
-        if not true:
-            raise Mismatch(f"{self.judged.name}: {what}: {result.text!r}")
+    @staticmethod
+    @contextlib.contextmanager
+    def telling(session, result):
+        try:
+            yield
+        except Wrong as wrong:
+            raise Mismatch(f"{session.name}: {wrong}: {result.text!r}") from None
 
     def judge_fresh(self, result):
         found = FOUND.search(result.output)
-        self.expect(found and found[2] == "1" and found[5] == "/work", result, "a fresh run sees a state")
-        self.expect(result.status.kind == "ok", result, "a fresh run fails")
+        expect(found and found[2] == "1" and found[5] == "/work", "a fresh run sees a state")
+        expect(result.status.kind == "ok", "a fresh run fails")
 
     def take_back(self, session, text, result):
         """What an answer says of a death between the calls, or of a call that went unanswered."""
         self.tally["taken back"] += "was cancelled" not in text
-        earlier = EARLIER.search(text)
+        earlier, back = EARLIER.search(text), BACK.search(text)
+        if back:  # of a cancelled call, whose code may have run or not
+            session.unanswered()
+            session.go_back(int(back[1] or 0), back[2])
         if earlier:
-            self.step_back(session, int(earlier[1]), result)
+            session.fall_back(int(earlier[1]))
+        elif back:
+            pass
+        elif "named states are gone" in text:
+            session.names.clear()
+        elif "state reset" in text:
+            session.restart()
         elif "variables are gone" in text or "state lost" in text:
-            self.expect(len(session.counts) <= 1, result, "a state with a checkpoint is lost")
+            expect(len(session.counts) <= 2, "a state with a checkpoint is lost")
             session.restart()
         elif "restored to before this call" in text:
             session.armed = 0  # that was the cancelled call's
         else:
-            self.expect("a call was cancelled" in text, result, "an unknown notice")
-
-    def step_back(self, session, cell, result):
-        session.armed = 0
-        self.expect(cell in session.counts or session.unseen, result, "restored to a cell that was not kept")
-        session.counts = {at: count for at, count in session.counts.items() if at <= cell}
-        session.now = max(session.counts.values(), default=0)
+            expect("a call was cancelled" in text, "an unknown notice")
 
     def judge(self, session, call, result):
+        with self.telling(session, result):
+            if self.memory_is_short():
+                session.forget_steps()
+            if result.text.startswith("Nothing was "):
+                if session.skipped:  # what became of it is told by a later answer
+                    session.unanswered()
+                session.refuses(result.text, call)
+                self.tally["nowhere to go back to"] += 1
+            else:
+                self.judge_status(session, call, result)
+
+    def judge_status(self, session, call, result):
         status, found = result.status, FOUND.search(result.output)
         for notice in (status.field("before") or "").split("; "):
             if notice:
                 self.take_back(session, notice, result)
+        if session.skipped:
+            session.unanswered()
+            session.skipped = False
         killed = f"crashed: SIGKILL{self.or_out_of_memory(call)}"
         by_late_kill = session.armed and re.match(rf"\[(?:{killed})", status.line)
         if call.kind == "later":
             session.armed += 1
         expected = re.match(rf"\[(?:{call.expected.replace('crashed: SIGKILL', killed)})", status.line)
-        self.expect(expected or by_late_kill, result, f"{call.kind}: not {call.expected}")
+        expect(expected or by_late_kill, f"{call.kind}: not {call.expected}")
         if call.arguments.get("reset") and (found or not by_late_kill):
             session.restart()
             session.armed = int(call.kind == "later")
+        back = BACK.match(status.state or "")
+        expect(bool(back) == bool({"undo", "restore"} & set(call.arguments)) or by_late_kill,
+               "it did not go back, or nobody asked")
+        if back:
+            self.judge_back(session, call, back, result)
         if found:
             self.judge_found(session, found, result)
         else:
-            self.expect(by_late_kill, result, "it printed nothing")
+            expect(by_late_kill or not call.code, "it printed nothing")
         self.judge_state(session, call, status, found, result)
+        if "checkpoint" in call.arguments:
+            self.judge_saved(session, call, status, result)
+
+    def judge_back(self, session, call, back, result):
+        expect(call.arguments.get("restore") == back[2], "another way back than was asked for")
+        session.go_back(int(back[1] or 0), back[2])
+        session.armed = int(call.kind == "later")
+        self.tally["went back"] += 1
+
+    def judge_saved(self, session, call, status, result):
+        said = status.field("checkpoint") or ""
+        saved = SAVED.match(said)
+        ok = re.match(r"\[ok", status.line)
+        expect(bool(saved) == bool(ok), "saved, and the call failed; or the other way round")
+        if saved:
+            expect(saved[1] == call.arguments["checkpoint"], "another name")
+            session.save(saved[1], saved[2])
+            self.tally["named"] += 1
 
     def or_out_of_memory(self, call):
         """The kernel counts its kills for a group: of two that die at once, one may be taken for the other."""
-        return "|out of memory" if any(other.expected == "out of memory|crashed: SIGKILL" and other is not call
-                                       for _, other in [*self.in_flight.values(), *self.recent]) else ""
+        return "|out of memory" if self.memory_is_short(call) else ""
+
+    def memory_is_short(self, but=None):
+        """A call of some session fills it: others lose their states for undo."""
+        return any(other.expected == "out of memory|crashed: SIGKILL" and other is not but
+                   for _, other in [*self.in_flight.values(), *self.recent])
 
     def judge_found(self, session, found, result):
         count = int(found[2])
-        self.expect(count - 1 == session.now, result, f"it began with {session.now}")
-        self.expect(int(found[3]) == count, result, "list and count differ")
-        self.expect(float(found[4]) == draws(count), result, f"random is not {draws(count)}")
-        self.expect(found[5] == folder_before(count), result, f"not in {folder_before(count)}")
+        expect(session.now in (count - 1, None), f"it began with {session.now}")
+        expect(int(found[3]) == count, "list and count differ")
+        expect(float(found[4]) == draws(count), f"random is not {draws(count)}")
+        expect(found[5] == folder_before(count), f"not in {folder_before(count)}")
 
     def judge_state(self, session, call, status, found, result):
         died = not re.match(r"\[(ok|error|exit code 4)", status.line)
-        state = status.state or "kept"
+        state = BACK.sub("", status.state or "", count=1) or "kept"
         earlier = EARLIER.match(state)
         if earlier:
-            self.step_back(session, int(earlier[1]), result)
+            session.fall_back(int(earlier[1]))
         elif state.startswith("lost"):
-            self.expect(died and len(session.counts) <= 1, result, "a state with a checkpoint is lost")
+            expect(died and len(session.counts) <= 2, "a state with a checkpoint is lost")
             session.restart()
-        elif state == "restored to before this call":
-            self.expect(died, result, "restored without a death")
-            session.armed = 0
+        elif state in ("restored to before this call", "restored to there"):
+            expect(died, "restored without a death")
+            session.died()
         else:
-            self.expect(re.match("kept|reset, then kept", state), result, "an unknown state")
-            self.expect(not died or "interrupted" in state, result, "kept in spite of a death")
-            session.now = session.counts[int(found[1])] = int(found[2])
+            expect(re.match("kept|reset, then kept", state), "an unknown state")
+            expect(not died or "interrupted" in state, "kept in spite of a death")
+            if found:
+                session.made(int(found[1]), int(found[2]), "restore" in call.arguments)
         self.tally[re.sub(r"\d+", "N", state)] += 1
 
     # --- the run ---
@@ -279,8 +331,7 @@ class Stress:
 def explain(stress, error):
     lines = [str(error)]
     for session in [stress.judged] if stress.judged else stress.sessions:
-        lines.append(f"{session.name}: now {session.now} counts "
-                     f"{dict(list(session.counts.items())[-5:])} armed {session.armed}")
+        lines.append(session.describe())
         lines += ["   " + json.dumps(entry)[:600] for entry in session.trail]
     return "\n".join(lines)
 

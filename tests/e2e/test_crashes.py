@@ -177,7 +177,9 @@ class Neighbours(Case):
                 tally = stress.run(300)
             except Mismatch as error:
                 self.fail(explain(stress, error))
-            self.assertGreater(tally["restored to before this call"], 50)
+            for what, least in (("restored to before this call", 30), ("restored to there", 5), ("went back", 30),
+                                ("named", 5)):
+                self.assertGreater(tally[what], least, what)
 
 
 if __name__ == "__main__":
