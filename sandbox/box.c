@@ -345,8 +345,9 @@ static int box_launch(struct box *box, struct fail *ret_fail)
         if (r == 0) {
             return 0;
         }
-        cgroup_refuse_scope(&box->cgroup, r == -ENOENT ? "systemd is here, but not busctl"
-                                                       : "busctl cannot be started");
+        cgroup_refuse_scope(&box->cgroup, r == -ENOENT  ? "systemd is here, but not busctl"
+                                          : r == -EXDEV ? "systemd is in another pid namespace"
+                                                        : "busctl cannot be started");
     }
     return launch_confine(box, ret_fail);
 }

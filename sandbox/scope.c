@@ -7,6 +7,9 @@
  * The server itself stays where it is. The manager's bus is found by the user's id, because hosts pass
  * on neither XDG_RUNTIME_DIR nor DBUS_SESSION_BUS_ADDRESS.
  *
+ * A process is named by its number. In another pid namespace than the manager's, as in a container that
+ * has the host's bus, that number would be somebody else's: nothing is asked there.
+ *
  * The limits are properties of the scope, so the process is moved once and there is no folder of ours
  * in it. Delegate=yes is what keeps systemd from acting on a kill for memory. The scope lives as long
  * as a process is in it: when the server is killed, pid 1 of the box goes and systemd removes the
@@ -27,6 +30,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,14 +67,32 @@ static void add_property(struct words *words, const char *name, const char *type
     add(words, "%" PRIu64, value);
 }
 
+static void bus_path(char out[64])
+{
+    if (geteuid() == 0) {
+        (void)snprintf(out, 64, "/run/dbus/system_bus_socket");
+    } else {
+        (void)snprintf(out, 64, "/run/user/%u/bus", (unsigned)geteuid());
+    }
+}
+
+bool scope_is_elsewhere(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct ucred peer = {};
+    socklen_t size = sizeof peer;
+    defer_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    return fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
+           getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == 0;
+}
+
 static void add_call(struct words *words, const struct scope *scope,
                      const struct box_limits *limits)
 {
-    if (geteuid() == 0) {
-        add(words, "--address=unix:path=/run/dbus/system_bus_socket");
-    } else {
-        add(words, "--address=unix:path=/run/user/%u/bus", (unsigned)geteuid());
-    }
+    char path[64];
+    bus_path(path);
+    add(words, "--address=unix:path=%s", path);
     add(words, "call");
     add(words, "org.freedesktop.systemd1");
     add(words, "/org/freedesktop/systemd1");
@@ -204,8 +227,13 @@ int scope_ask(struct scope *scope, struct loop *loop, const struct scope_request
               scope_fn fn, void *arg)
 {
     static struct words words;
+    char path[64];
     words.count = 0;
     *scope = (struct scope){.said_fd = -1, .pid = request->pid, .fn = fn, .arg = arg};
+    bus_path(path);
+    if (scope_is_elsewhere(path)) {
+        return -EXDEV;
+    }
     (void)snprintf(scope->unit, sizeof scope->unit, "%s.scope", request->name);
     add(&words, "busctl");
     add_call(&words, scope, request->limits);

@@ -33,9 +33,14 @@ struct scope_request {
     unsigned within_ms; /* no answer by then is a refusal */
 };
 
-/* Asks for the scope; request is borrowed for the call only. 0 or -errno: then fn is not called. */
+/* Asks for the scope; request is borrowed for the call only. 0 or -errno: then fn is not called. -ENOENT:
+ * there is no busctl; -EXDEV: the manager is elsewhere. */
 int scope_ask(struct scope *scope, struct loop *loop, const struct scope_request *request,
               scope_fn fn, void *arg);
 
 /* No answer is wanted any more. Idempotent. */
 void scope_cancel(struct scope *scope);
+
+/* Whether who listens at this path is in a pid namespace that is not ours: SO_PEERCRED gives the number
+ * that the peer has in our namespace, unix(7), and 0 where it has none. */
+bool scope_is_elsewhere(const char *path);

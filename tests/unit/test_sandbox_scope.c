@@ -1,10 +1,13 @@
 #include "sandbox/scope.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,6 +109,36 @@ static void without_the_client_there_is_an_error_at_once(void **)
     assert_int_equal(answers, 0);
 }
 
+/* Its numbers are not ours: it would limit a process that is not meant. */
+static void manager_in_another_pid_namespace_is_not_asked(void **)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int status = 0;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%.90s/bus", temp.path);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    assert_false(scope_is_elsewhere(address.sun_path));
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (unshare(CLONE_NEWUSER | CLONE_NEWPID) < 0) {
+            _exit(77);
+        }
+        pid_t inside = fork();
+        if (inside == 0) {
+            _exit(scope_is_elsewhere(address.sun_path) ? 0 : 1);
+        }
+        _exit(waitpid(inside, &status, 0) == inside && WIFEXITED(status) ? WEXITSTATUS(status) : 2);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    (void)close(fd);
+    if (WEXITSTATUS(status) == 77) {
+        print_message("userns: no namespace can be made here\n");
+        skip();
+    }
+    assert_int_equal(status, 0);
+}
+
 #define SCOPE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -116,6 +149,7 @@ int main(void)
         SCOPE_TEST(success_without_effect_is_none),
         SCOPE_TEST(call_names_process_and_limits_and_hands_on_nothing),
         SCOPE_TEST(without_the_client_there_is_an_error_at_once),
+        SCOPE_TEST(manager_in_another_pid_namespace_is_not_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
