@@ -104,11 +104,12 @@ FILES = [
            "print([p for p in seen if not any((m + '/').startswith(p + '/') for m in mounted)])",
            r"\[\]",
            control="attempt(os.listdir, '/usr')"),
+    # libffi, which ctypes loads, keeps its own file open where it makes trampolines from it (3.4 on).
     Attack("open_descriptors_are_few",
            "names = [os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd') "
            "if os.path.lexists(f'/proc/self/fd/{fd}')]\n"
            "print([n for n in names if not n.startswith(('pipe:', 'socket:', '/dev/null', "
-           "'/proc/', 'anon_inode:', '/memfd:'))])", r"\[\]",
+           "'/proc/', 'anon_inode:', '/memfd:')) and '/libffi.so.' not in n])", r"\[\]",
            control="attempt(os.listdir, '/proc/self/fd')"),
 ]
 
