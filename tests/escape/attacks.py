@@ -211,10 +211,12 @@ INHERITED = [
            "'NUMEXPR', 'VECLIB')) and n not in {'PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', "
            "'TMPDIR', 'TERM', 'MPLBACKEND', 'VIRTUAL_ENV', 'LC_CTYPE', '_', 'PWD', 'SHLVL'}))",
            r"\[\]"),
+    # Without Landlock the pipes of a session that is being opened can be met there.
     Attack("sockets_of_the_zygote",
            f"for pid in {OTHERS}:\n    for fd in range(3, 8):\n"
            "        attempt(os.open, f'/proc/{pid}/fd/{fd}', os.O_RDWR)",
-           control="fd = os.open('/dev/null', 2); attempt(os.open, f'/proc/self/fd/{fd}', os.O_RDWR)"),
+           control="fd = os.open('/dev/null', 2); attempt(os.open, f'/proc/self/fd/{fd}', os.O_RDWR)",
+           needs="landlock"),
     Attack("the_zygotes_number_is_not_ours",
            "print(3 in [int(f) for f in os.listdir('/proc/self/fd') if 'socket' in "
            "(os.readlink('/proc/self/fd/' + f) if os.path.lexists('/proc/self/fd/' + f) else '')])",
