@@ -49,11 +49,29 @@ def make(session, control, cell):
     while copy is None:
         verb, session.pid = "resumed", os.getpid()
         drain(control)
+        forget_helpers()
         copy = fork()
     told = (verb, "pid", str(session.pid), "checkpoint", str(copy), "cell", cell)
     session.send(control, told if verb == "checkpoint" else told + ("threads", str(threads)))
     orphan.settle()
     _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+
+
+def forget_helpers():
+    """multiprocessing's own processes ended with the session, and it does not expect that.
+
+    It would ask for its fork server for ever, with a ChildProcessError each time, and warn of its tracker.
+    """
+    for module, name, pid, channel in (("forkserver", "_forkserver", "_forkserver_pid", "_forkserver_alive_fd"),
+                                       ("resource_tracker", "_resource_tracker", "_pid", "_fd")):
+        try:
+            helper = getattr(sys.modules["multiprocessing." + module], name)
+            if getattr(helper, pid) is not None:
+                os.close(getattr(helper, channel))
+                setattr(helper, pid, None)
+                setattr(helper, channel, None)
+        except Exception:  # not imported, or bent
+            pass
 
 
 def other_threads():

@@ -20,7 +20,7 @@ import sys
 import time
 
 import deaths
-from client import ProtocolError, Result, Server
+from client import SLOW, ProtocolError, Result, Server
 from model import BACK, EARLIER, NAMED, Session, Wrong, expect
 
 SEED_INSIDE = 7
@@ -42,6 +42,7 @@ KINDS = ((36, "ok"), (6, "error"), (4, "exit"), (24, "sudden"), (16, "later"), (
 # What comes before the code, and how often.
 WAYS_BACK = ((70, None), (18, "undo"), (12, "restore"))
 NAMES = [f"n{i}" for i in range(NAMED + 2)]
+STUCK_S = min(SLOW, 5)  # for a call that does not end by itself, but should come to its first line
 ENDS = {"ok": ("", "ok"), "error": ("1 / 0", "error: ZeroDivisionError"), "exit": ("sys.exit(4)", "exit code 4")}
 
 
@@ -114,7 +115,7 @@ class Stress:
             expected += "|ok"  # init continues a checkpoint, and may still take one that just woke for it
         if expected == "out of memory":
             expected += "|crashed: SIGKILL"
-        return Call(kind, end, expected, timeout_s=1 if expected.startswith("timeout") else 60,
+        return Call(kind, end, expected, timeout_s=STUCK_S if expected.startswith("timeout") else 60,
                     **({"reset": True} if kind == "reset and die" else {}))
 
     def send(self, session, call):

@@ -69,6 +69,10 @@ LOST = {
         "import multiprocessing as mp; pool = mp.Pool(1); pool.map(abs, [-1])", "",
         "try: pool.map_async(abs, [-2]).get(0.2)\nexcept mp.TimeoutError: print('no answer')\n"
         "new = mp.Pool(1); print(new.map(abs, [-3])); new.terminate()", "no answer\n[3]"),
+    "the fork server, but not a new one": (
+        "import multiprocessing as mp; way = mp.get_context('forkserver')\n"
+        "pool = way.Pool(1); pool.map(abs, [-1])", "",
+        "new = way.Pool(1); print(new.map(abs, [-3])); new.terminate()", "[3]"),
     "child processes": (
         "import subprocess; p = subprocess.Popen(['sleep', '100'])", "",
         "import os\ntry: os.kill(p.pid, 0); print('lives')\nexcept ProcessLookupError: print('gone')", "gone"),
