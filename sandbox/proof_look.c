@@ -13,7 +13,7 @@
 #include "sandbox/plan.h"
 #include "sandbox/proof.h"
 
-enum { STATUS_BYTES = 8192 };
+enum { STATUS_BYTES = 1 << 20 }; /* NGROUPS_MAX groups are 720 kB of it */
 
 /* The first number behind "name:\t", proc(5). Returns fallback when there is none. */
 static int64_t status_number(const char *status, const char *name, int64_t fallback)
@@ -66,7 +66,7 @@ int proof_look(pid_t pid, struct proof_view *ret_view)
         "ns/user", "ns/mnt", "ns/pid", "ns/net", "ns/ipc", "ns/uts", "ns/cgroup"};
     static const char *const sets[5] = {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
     char path[32] = "/proc/self";
-    char status[STATUS_BYTES];
+    static char status[STATUS_BYTES];
     struct proof_view view = {};
     if (pid > 0) {
         (void)snprintf(path, sizeof path, "/proc/%d", (int)pid);

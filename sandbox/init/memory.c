@@ -37,7 +37,8 @@ enum {
     PIPE_BYTES = 64 << 10,    /* pipe(7) */
     PIPES_WHOLE = 1024, /* of a user, then they get two pages: pipe-user-pages-soft, pipe(7) */
     PIPE_LEAST_BYTES = 8 << 10,
-    INODE_BYTES = 1 << 10, /* of kernel memory, with its name */
+    INODE_BYTES = 1 << 10,  /* of kernel memory, with its name */
+    STATUS_BYTES = 1 << 20, /* NGROUPS_MAX groups are 720 kB of it, before the sizes */
 };
 
 /* How closely a look counts; each level is dearer and never finds more than the one before. */
@@ -62,10 +63,15 @@ static size_t read_of(pid_t pid, const char *name, char *text, size_t size)
     if (fd < 0) {
         return 0;
     }
-    ssize_t length = read(fd, text, size - 1);
+    size_t have = 0;
+    ssize_t length = 0;
+    do {
+        length = read(fd, text + have, size - 1 - have);
+        have += length > 0 ? (size_t)length : 0;
+    } while (length > 0 && have + 1 < size);
     (void)close(fd);
-    text[length > 0 ? length : 0] = '\0';
-    return length > 0 ? (size_t)length : 0;
+    text[have] = '\0';
+    return have;
 }
 
 /* The number behind name in a file of /proc. */
@@ -184,7 +190,7 @@ static uint64_t unnamed_bytes(uint64_t blocks)
 /* free_bytes: of its own pages that do not count */
 static void add_process(struct look *look, pid_t pid, uint64_t free_bytes)
 {
-    char status[4096];
+    static char status[STATUS_BYTES];
     if (read_of(pid, "status", status, sizeof status) == 0) {
         return;
     }

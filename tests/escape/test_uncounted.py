@@ -111,8 +111,8 @@ class Uncounted(Case):
         if b"watchdog" not in found.stdout:
             raise unittest.SkipTest("watchdog: memory is counted by a group here, whatever we deny")
 
-    def server(self):
-        return Server("--memory", f"{LIMIT_MIB}M", wrap=DENY)
+    def server(self, wrap=()):
+        return Server("--memory", f"{LIMIT_MIB}M", wrap=[*wrap, *DENY])
 
     def run_noted(self, server, code):
         result = server.python(PRELUDE + code, timeout_s=60)
@@ -146,6 +146,18 @@ class Uncounted(Case):
             self.assert_prints(result, "9")
             self.assertLess(hidden, MOST_MIB)
             self.assert_alive(server)
+
+    def test_user_of_many_groups(self):
+        """They stand in /proc/PID/status, before what is counted."""
+        join = [sys.executable, "-c", "import os, sys; os.setgroups(range(10 ** 9, 10 ** 9 + 2000)); "
+                "os.execvp(sys.argv[1], sys.argv[1:])"]
+        if subprocess.run([*join, "true"], capture_output=True).returncode:
+            self.skipTest("root: groups cannot be set")
+        with self.server(join) as server:
+            self.assert_ok(server.python("import time"))
+            result = server.python("held = []\nfor _ in range(64):\n"
+                                   "    held.append(b'x' * (16 << 20)); time.sleep(0.03)")
+            self.assertEqual(result.status.kind, "out of memory", result.text)
 
     def test_ways_that_are_shut(self):
         with self.server() as server:
