@@ -323,6 +323,22 @@ static void box_on_scope(void *arg, const char *trouble)
     }
 }
 
+/* Whether systemd is asked to make the group; box_on_scope() goes on then. */
+static bool box_ask_scope(struct box *box)
+{
+    struct scope_request request = {.name = box->cgroup.name,
+                                    .pid = box->pid,
+                                    .limits = &box->spec->limits,
+                                    .within_ms = SCOPE_MS};
+    int r = scope_ask(&box->scope, box->loop, &request, box_on_scope, box);
+    if (r < 0) {
+        cgroup_refuse_scope(&box->cgroup, r == -ENOENT  ? "systemd is here, but not busctl"
+                                          : r == -EXDEV ? "systemd is in another pid namespace"
+                                                        : "busctl cannot be started");
+    }
+    return r == 0;
+}
+
 static int box_launch(struct box *box, struct fail *ret_fail)
 {
     int r = launch_child(box, ret_fail);
@@ -334,22 +350,18 @@ static int box_launch(struct box *box, struct fail *ret_fail)
     if (r < 0) {
         return fail_set(ret_fail, -r, "the sandbox's descriptors");
     }
-    /* Joining a group can take the kernel 15 ms (a grace period of RCU), and systemd longer: the child
-     * builds its root meanwhile, and waits for it before anything of the guest runs. */
-    if (box->cgroup.wants_scope) {
-        struct scope_request request = {.name = box->cgroup.name,
-                                        .pid = box->pid,
-                                        .limits = &box->spec->limits,
-                                        .within_ms = SCOPE_MS};
-        r = scope_ask(&box->scope, box->loop, &request, box_on_scope, box);
-        if (r == 0) {
-            return 0;
-        }
-        cgroup_refuse_scope(&box->cgroup, r == -ENOENT  ? "systemd is here, but not busctl"
-                                          : r == -EXDEV ? "systemd is in another pid namespace"
-                                                        : "busctl cannot be started");
+    /* Joining a group can take the kernel 15 ms (a grace period of RCU), and systemd longer; the guest's
+     * filters take some too. The child builds its root meanwhile, and waits for them before anything
+     * of the guest runs. */
+    bool asked = box->cgroup.wants_scope && box_ask_scope(box);
+    enum box_layer building = box->building;
+    box->building = BOX_LAYER_SECCOMP;
+    r = plan_build_guest_filters(&box->plan, ret_fail);
+    if (r < 0) {
+        return r;
     }
-    return launch_confine(box, ret_fail);
+    box->building = building;
+    return asked ? 0 : launch_confine(box, ret_fail);
 }
 
 /* To what this kernel has. */
@@ -371,7 +383,7 @@ static int box_prepare(struct box *box, struct fail *ret_fail)
     r = plan_build(box->spec, &box->python, &box->plan, ret_fail);
     if (r == 0) {
         box->building = BOX_LAYER_SECCOMP;
-        r = plan_build_filters(&box->plan, ret_fail);
+        r = plan_build_init_filter(&box->plan, ret_fail);
     }
     if (r == 0) {
         box_adapt_plan(&box->plan);

@@ -269,10 +269,14 @@ static int choose_identity(struct plan *plan, const struct box_spec *spec, struc
     return 0;
 }
 
-int plan_build_filters(struct plan *plan, struct fail *ret_fail)
+int plan_build_init_filter(struct plan *plan, struct fail *ret_fail)
 {
-    int r = filter_build_init(&plan->filter_init, ret_fail);
-    r = r ? r : filter_build_arguments(&plan->filter_arguments, ret_fail);
+    return filter_build_init(&plan->filter_init, ret_fail);
+}
+
+int plan_build_guest_filters(struct plan *plan, struct fail *ret_fail)
+{
+    int r = filter_build_arguments(&plan->filter_arguments, ret_fail);
     return r ? r : filter_build_names(&plan->filter_names, ret_fail);
 }
 

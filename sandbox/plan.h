@@ -90,8 +90,10 @@ struct python;
 /* Builds the steps for spec on this host. python: what the interpreter needs, borrowed. */
 [[nodiscard]] int plan_build(const struct box_spec *spec, const struct python *python,
                              struct plan *plan, struct fail *ret_fail);
-/* The three programs, which a box needs besides the steps. */
-[[nodiscard]] int plan_build_filters(struct plan *plan, struct fail *ret_fail);
+/* The programs, which a box needs besides the steps: pid 1's when its child is cloned, the guest's when
+ * pid 1 is told its settings. Making all of them takes some milliseconds. */
+[[nodiscard]] int plan_build_init_filter(struct plan *plan, struct fail *ret_fail);
+[[nodiscard]] int plan_build_guest_filters(struct plan *plan, struct fail *ret_fail);
 
 /* Turns the plan into one for a kernel without open_tree(2) and mount_setattr(2), see binds.h. */
 void plan_use_binds(struct plan *plan);
