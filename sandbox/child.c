@@ -60,12 +60,23 @@ static int make_parents(const char *path)
     return 0;
 }
 
+/* Most parents are there: they are made only where they are missed. */
 static int make_folder(const char *path, unsigned mode)
 {
-    if (make_parents(path) < 0) {
-        return -1;
+    int r = mkdir(path, mode);
+    if (r < 0 && errno == ENOENT && make_parents(path) == 0) {
+        r = mkdir(path, mode);
     }
-    return mkdir(path, mode) < 0 && errno != EEXIST ? -1 : 0;
+    return r < 0 && errno != EEXIST ? -1 : 0;
+}
+
+static int make_file(const char *path, int flags, unsigned mode)
+{
+    int fd = open(path, flags | O_WRONLY | O_CREAT | O_CLOEXEC, mode);
+    if (fd < 0 && errno == ENOENT && make_parents(path) == 0) {
+        fd = open(path, flags | O_WRONLY | O_CREAT | O_CLOEXEC, mode);
+    }
+    return fd;
 }
 
 static int step_open_tree(struct child *child, const struct plan_step *step)
@@ -137,10 +148,7 @@ static int step_root(struct child *, const struct plan_step *step)
 
 static int step_file(struct child *, const struct plan_step *step)
 {
-    const char *path = below_root(step->target);
-    int fd = make_parents(path) < 0
-                 ? -1
-                 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, step->mode);
+    int fd = make_file(below_root(step->target), O_EXCL, step->mode);
     if (fd < 0) {
         return -1;
     }
@@ -176,8 +184,7 @@ static int make_place(int source_fd, const char *path)
     if (S_ISDIR(st.st_mode)) {
         return make_folder(path, 0755);
     }
-    int fd =
-        make_parents(path) < 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
+    int fd = make_file(path, O_NOFOLLOW, 0444);
     return fd < 0 ? -1 : close(fd);
 }
 
