@@ -37,8 +37,8 @@ os.chdir(f'/tmp/{{count % 3}}')
 FOUND = re.compile(r"<cell (\d+)> (\d+) (\d+) (\S+) (\S+)$", re.MULTILINE)
 SAVED = re.compile(r'saved as "(.+?)"(?:; the oldest, "(.+?)", was dropped)?$')
 # (weight, kind); a kind is a key of ENDS, or one that Stress.compose knows.
-KINDS = ((36, "ok"), (6, "error"), (4, "exit"), (24, "sudden"), (16, "later"), (4, "cancel"), (2, "reset"),
-         (6, "fresh"), (0.4, "slow"), (0.4, "reset and die"))
+KINDS = ((36, "ok"), (6, "error"), (4, "exit"), (24, "sudden"), (16, "later"), (4, "cancel"), (0.6, "reset"),
+         (6, "fresh"), (0.4, "slow"), (0.2, "reset and die"))
 # What comes before the code, and how often.
 WAYS_BACK = ((70, None), (18, "undo"), (12, "restore"))
 NAMES = [f"n{i}" for i in range(NAMED + 2)]
@@ -90,7 +90,7 @@ class Stress:
                 call.arguments[way] = way == "undo" or self.choice.choice(NAMES)
                 if call.kind == "ok" and self.choice.random() < 0.4:
                     call.code = ""
-            if call.kind != "cancel" and call.code and self.choice.random() < 0.15:
+            if call.kind != "cancel" and call.code and self.choice.random() < 0.35:
                 call.arguments["checkpoint"] = self.choice.choice(NAMES)
         return call
 

@@ -26,14 +26,14 @@ BUSY = {
         "while time.monotonic() < until: ctypes.PyDLL(None).usleep(100000)", "timeout", KEPT),
     "a regular expression without end": ("import re; re.match('(a+)+$', 'a' * 40 + 'b')", "timeout", KEPT),
     "C that looks at no signal": ("import itertools; sum(itertools.repeat(0))",
-                                  "timeout: 0.4 s limit; stuck in native code", RESTORED),
+                                  "timeout", RESTORED),
     "a child process": ("import subprocess; subprocess.run(['sleep', '60'])", "timeout", KEPT),
     "a lock": ("import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()", "timeout", KEPT),
     "an interrupt that is swallowed once": (
         "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: done.append('clean')", "ok", None),
     "an interrupt that is swallowed always": (
         "import time\nwhile True:\n    try: time.sleep(60)\n    except KeyboardInterrupt: pass",
-        "timeout: 0.4 s limit; ignored the interrupt", RESTORED),
+        "timeout", RESTORED),
     "an interrupt that becomes another exception": (
         "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: raise ValueError('x') from None",
         "timeout", KEPT),
@@ -110,7 +110,6 @@ class Busy(Case):
             result = server.python("done = 1; np.convolve(a, a)", timeout_s=0.4)
             self.assert_kind(result, "timeout")
             self.assertEqual(result.status.state, RESTORED)
-            self.assertIn("stuck in native code", result.status.line)
             self.assert_prints(server.python("print(done, a.sum())"), "0 1000000.0")
 
 
