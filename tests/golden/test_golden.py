@@ -19,7 +19,7 @@ MASKS = (
     (r"\b\d+(\.\d+)? (us|ms|s)(?=[,\]| ])", "<time>"),
     (r'"version": "\d+\.\d+\.\d+[^"]*"', '"version": "<version>"'),
     (r"\\n *[~^]+(?=\\n)", ""),  # how much of a line is marked depends on the interpreter
-    (r" \| isolation: [^|\]]*", ""),  # limits that this host cannot keep
+    (r" \| isolation: [^|\]]*?(?=\]| \|)", ""),  # limits that this host cannot keep
     (r"\\nIsolation: [^\"]*", r"\\n<isolation>"),  # what the kernel has
     (r"(CPython|Python) 3\.\d+(\.\d+)?", r"\1 <version>"),
 )
