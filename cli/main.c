@@ -11,9 +11,12 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     log_init();
     options_parse(argc, argv, &options);
-    if (options.trouble[0] && options.command != COMMAND_SERVE) {
+    if (options.trouble[0]) {
         (void)fprintf(stderr, "sandpiper: %s\n", options.trouble);
-        return 2;
+        if (options.command != COMMAND_SERVE) {
+            return 2;
+        }
+        /* A host shows its user what the tools answer: they tell it too. */
     }
     switch (options.command) {
     case COMMAND_HELP:

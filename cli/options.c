@@ -297,7 +297,9 @@ void options_parse(int argc, char **argv, struct options *ret_options)
         options->file = argv[optind++];
     }
     if (optind < argc) {
-        trouble(options, "unknown argument \"%.64s\"; sandpiper --help shows the usage",
+        trouble(options,
+                "unknown argument \"%.64s\" (a command comes first); sandpiper --help shows the "
+                "usage",
                 argv[optind]);
     }
     if (options->command == COMMAND_RUN && !options->code && !options->file) {

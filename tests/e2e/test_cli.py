@@ -142,6 +142,10 @@ class Words(Case):
                 self.assertTrue(result.is_error)
                 self.assertIn(word, result.text)
 
+    def test_a_command_behind_flags_is_told_on_the_terminal(self):
+        done = run_cli("--pids", "99", "run", "program.py")
+        self.assertIn(b'"run" (a command comes first)', done.stderr)
+
     def test_bad_values_are_named_together_with_the_flag(self):
         for flag, values in {"--memory": ("x", "-1", "0", "1Q", "", "1e3", "99999999999999999999"),
                              "--pids": ("0", "-3", "many", "1.5"),
