@@ -28,6 +28,12 @@
 #define LIMIT_INTERRUPT_GRACE_MS 1000U /* from KeyboardInterrupt to SIGKILL */
 #define LIMIT_TRACE_STEP_MS 10U        /* between looks at what a signal handler has written of */
 #define LIMIT_TRACE_MS 500U            /* where the code hangs; a busy machine takes its time */
+#define LIMIT_MEMORY_GROWTH_BYTES_MS (16UL << 20) /* faster than code fills memory, in a ms */
+#define LIMIT_MEMORY_LOOK_FIRST_MS 10U            /* most calls are over by then */
+#define LIMIT_MEMORY_LOOK_LEAST_MS 2U             /* between two looks at how much is in use */
+#define LIMIT_MEMORY_LOOK_MOST_MS 500U
+#define LIMIT_MEMORY_ANSWER_MS                                                                     \
+    50U /* for an interpreter to say where it is, before it is asked again */
 
 #define LIMIT_IMAGES 4U             /* in a reply */
 #define LIMIT_IMAGES_BYTES 640000UL /* all of them, so that base64 and text stay under 900 kB */

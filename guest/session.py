@@ -21,6 +21,7 @@ except ImportError:  # parts that a trimmed Python may lack
 
 CONTROL_FD = 64
 TRACE_FD = 69  # behind the numbers of streams.py
+TRACE_SIGNAL = 62  # while memory runs out: SIGUSR1 may by then be the code's own
 LOST_CONTROL = 97
 UNCONFINED = 98
 UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalizers
@@ -514,7 +515,8 @@ def main(spare, options):
     streams.connect(fds[1], fds[2])
     if len(fds) > 3 and faulthandler is not None:
         os.dup2(fds[3], TRACE_FD, False)
-        faulthandler.register(_signal.SIGUSR1, file=TRACE_FD, all_threads=False)
+        for number in (_signal.SIGUSR1, TRACE_SIGNAL):
+            faulthandler.register(number, file=TRACE_FD, all_threads=False)
         SESSION.trace_fd = TRACE_FD
     for fd in fds:
         os.close(fd)

@@ -189,6 +189,13 @@ void box_session_interrupt(struct box_session *session);
  * and "interrupted" for each KeyboardInterrupt that Python code has seen. The guest's word, like all
  * else; returns its length, a NUL follows. */
 void box_session_trace(struct box_session *session);
+
+/* The same for a thread that is at work, be it the one that runs the cell or another, and in place of
+ * what was written before. An interpreter that another program has replaced is not asked. Returns false when the session
+ * has died. */
+bool box_session_trace_at_work(struct box_session *session);
+
+/* What has been written since the last message was sent. In on_restored and on_end: by the dead one. */
 size_t box_session_traced(const struct box_session *session, char *text, size_t size);
 
 /* Kills the interpreter and all that it started. on_restored follows, or on_end. */

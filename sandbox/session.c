@@ -137,7 +137,7 @@ void session_gone(struct box_session *session)
     session_finish(session, &session->end);
 }
 
-/* What is written from here on is this interrupt's. The guest writes through the same file description,
+/* What is written from here on is of what comes now. The guest writes through the same file description,
  * so its offset goes back with ours. */
 static void session_forget_trace(struct box_session *session)
 {
@@ -156,7 +156,6 @@ static void session_over(struct box_session *session)
     /* What the dead one left: output belongs to the call, the rest of a frame to nobody. */
     box_session_drain(session);
     session_discard(session);
-    session_forget_trace(session);
     if (!session->io.loop) {
         (void)loop_io_add(session->box->loop, &session->io, session->fd, EPOLLIN, session_on_io,
                           session);
@@ -324,6 +323,16 @@ void box_session_trace(struct box_session *session)
     session_signal(session, SIGUSR1);
 }
 
+bool box_session_trace_at_work(struct box_session *session)
+{
+    if (session->state != SESSION_READY || session->exited) {
+        return false;
+    }
+    struct wire_request request = {.op = WIRE_TRACE, .pid = session->pid};
+    session_forget_trace(session);
+    return link_send(session->box, &request, NULL, NULL) == 0;
+}
+
 size_t box_session_traced(const struct box_session *session, char *text, size_t size)
 {
     ssize_t length = pread(session->trace_fd, text, size - 1, 0);
@@ -459,6 +468,7 @@ int box_session_send(struct box_session *session, const struct box_field *fields
     if (session->state != SESSION_READY || session->exited) {
         return -EPIPE;
     }
+    session_forget_trace(session);
     int r = channel_encode(&session->out, fields, count);
     if (r < 0) {
         return r;

@@ -22,6 +22,7 @@ enum wire_op {
     WIRE_PAIR,         /* Answer: a WIRE_PAIR_MADE */
     WIRE_WATCH,        /* pid, tag, role. Answer: pid. From now on its end is reported */
     WIRE_SIGNAL,       /* pid, signal: a watched process or the zygote */
+    WIRE_TRACE,        /* pid: WIRE_TRACE_SIGNAL to a thread of a session that is at work */
     WIRE_KILL_TAG,     /* tag: everything with that tag, watched or not, but checkpoints */
     WIRE_OPEN_READ,    /* path. Answer: fd, file */
     WIRE_OPEN_WRITE,   /* path, mode. Answer: fd, file, token */
@@ -55,6 +56,9 @@ enum wire_role { WIRE_ROLE_SESSION, WIRE_ROLE_CHECKPOINT };
 enum wire_write_mode { WIRE_WRITE_OVERWRITE, WIRE_WRITE_CREATE, WIRE_WRITE_APPEND };
 
 enum { WIRE_TAGS = 64, WIRE_FDS = 2 };
+
+/* A real-time signal that programs hardly use; guest/session.py has its handler. */
+enum { WIRE_TRACE_SIGNAL = 62 };
 
 struct wire_request {
     uint32_t op; /* enum wire_op */

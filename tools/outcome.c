@@ -14,15 +14,15 @@ bool outcome_trace_is_whole(const char *text)
 }
 
 /* "  File "<cell 7>", line 4 in f" of the handler's lines becomes "<cell 7>:4 source". */
-void outcome_take_trace(struct run *run, const char *text)
+void outcome_take_place(struct run *run, const char *text)
 {
     const char *file = strstr(text, "File \"<cell ");
     const char *line = file ? strstr(file, "\", line ") : NULL;
     const char *rest = NULL;
     uint64_t cell = 0;
     uint64_t number = 0;
-    run->stuck = strstr(text, "interrupted") == NULL;
-    if (!line || parse_digits(file + strlen("File \"<cell "), &cell, &rest) < 0 ||
+    if (!line || !strchr(line, '\n') ||
+        parse_digits(file + strlen("File \"<cell "), &cell, &rest) < 0 ||
         parse_digits(line + strlen("\", line "), &number, &rest) < 0) {
         return;
     }
@@ -36,6 +36,12 @@ void outcome_take_trace(struct run *run, const char *text)
     int size = snprintf(where, sizeof where, "<cell %u>:%u%s%.*s", (unsigned)cell, (unsigned)number,
                         *source ? " " : "", (int)strcspn(source, "\n"), source);
     run_set_part(run, RUN_WHERE, where, size < (int)sizeof where ? (size_t)size : sizeof where - 1);
+}
+
+void outcome_take_trace(struct run *run, const char *text)
+{
+    run->stuck = strstr(text, "interrupted") == NULL;
+    outcome_take_place(run, text);
 }
 
 static const struct {

@@ -25,6 +25,9 @@ bool outcome_trace_is_whole(const char *text);
 /* Where the code hangs, of the lines that box_session_traced() gives. */
 void outcome_take_trace(struct run *run, const char *text);
 
+/* The same of a process that was killed as it wrote them: only what is there whole counts. */
+void outcome_take_place(struct run *run, const char *text);
+
 /* What the end of the process means for the run that it took along. killed: by us, for its time or
  * because it was cancelled. */
 enum run_outcome outcome_of_end(struct run *run, const struct box_end *end, bool killed);

@@ -150,9 +150,11 @@ static int outcome(const struct run *run, struct buf *text)
     case RUN_TIMEOUT:
         return timeout(run, text);
     case RUN_OOM:
-        return buf_appendf(text, "out of memory: used %llu of %llu MiB (--memory)",
-                           (unsigned long long)(run->used_bytes >> 20),
-                           (unsigned long long)(run->limit_bytes >> 20));
+        r = buf_appendf(text, "out of memory: used %llu of %llu MiB (--memory)",
+                        (unsigned long long)(run->used_bytes >> 20),
+                        (unsigned long long)(run->limit_bytes >> 20));
+        return r == 0 && has(run, RUN_WHERE) ? buf_appendf(text, " at %s", text_of(run, RUN_WHERE))
+                                             : r;
     case RUN_CRASHED: {
         const char *name = sigabbrev_np(run->code_number);
         return name ? buf_appendf(text, "crashed: SIG%s", name)

@@ -60,6 +60,7 @@ void sessions_free(struct sessions *sessions)
         free(session);
     }
     spills_done(&sessions->spills);
+    loop_timer_disarm(&sessions->memory_timer);
     free(sessions);
 }
 
@@ -285,6 +286,7 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
     struct run *run = session->current;
     loop_timer_disarm(&session->timer); /* it was set for the interpreter that died */
     session->threads += threads;
+    session_memory_place(session, end);
     if (session->state == SESSION_RESTORING) {
         session_state_taken(session, cell);
         return;
@@ -321,6 +323,7 @@ static void session_on_end(void *arg, const struct box_end *end)
                               ? RUN_STATE_ALL_LOST
                               : RUN_STATE_LOST;
     char gone[sizeof run->gone];
+    session_memory_place(session, end);
     session->guest = NULL;
     loop_timer_disarm(&session->timer);
     if (session->resetting) {
@@ -396,6 +399,7 @@ static void session_send(struct session *session)
                        run->started_ns + run->timeout_ms * CLOCK_NS_PER_MS, session_deadline,
                        session);
     }
+    session_memory_watch(session);
     int r = box_session_send(session->guest, fields, count);
     buf_clear(drop, 0);
     if (r < 0) {

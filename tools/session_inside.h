@@ -21,6 +21,16 @@ enum session_state {
 
 enum session_checkpoint { CHECKPOINT_NONE, CHECKPOINT_PENDING, CHECKPOINT_THERE };
 
+/* What is known of where the present run is while memory gets scarce, see session_memory.c. */
+struct memory_trace {
+    bool waiting;         /* for the answer */
+    uint64_t asked_bytes; /* in use when it was last asked; 0: not yet */
+    uint64_t floor_bytes; /* the least since */
+    uint64_t asked_ns;
+    uint64_t place_bytes; /* in use when it was asked what place answers; 0: nothing is known */
+    char place[256];      /* a line of the trace, with its newline; empty: in no cell */
+};
+
 struct session {
     struct session *next;
     struct sessions *owner;
@@ -52,6 +62,7 @@ struct session {
     char before[256];
     struct loop_timer timer;
     uint64_t trace_until_ns;
+    struct memory_trace trace;
 };
 
 struct sessions {
@@ -60,6 +71,7 @@ struct sessions {
     struct session *list;
     unsigned count;
     struct spills spills;
+    struct loop_timer memory_timer;
 };
 
 /* session.c */
@@ -68,6 +80,12 @@ void session_pump(struct session *session);
 void session_done(struct session *session, enum run_outcome outcome, enum run_state state);
 /* Kills the interpreter: a timer's function. */
 void session_kill(void *arg);
+
+/* session_memory.c */
+/* The current run has been sent: from now on it is known where it is when memory gets scarce. */
+void session_memory_watch(struct session *session);
+/* The interpreter has ended: where it was, if that was for want of memory, goes into the run. */
+void session_memory_place(struct session *session, const struct box_end *end);
 
 /* session_states.c */
 /* What the next answer shall tell of the time before it. */

@@ -56,6 +56,12 @@ struct watched *watch_find(struct init *init, pid_t pid);
  * the limit. Soft: it looks every INIT_WATCH_MS. */
 void watch_memory(struct init *init);
 enum { INIT_WATCH_MS = 50 };
+/* Reads a file of /proc/PID. Returns its length; 0 when it cannot be read. */
+size_t read_proc(pid_t pid, const char *name, char *text, size_t size);
+
+/* trace.c: makes a watched session's interpreter write down where its thread is that is at work. 0,
+ * -ESRCH: it would not understand, or -EAGAIN: it sleeps, so that it is not what needs memory. */
+int watch_trace(struct init *init, pid_t pid);
 
 /* files.c */
 void files_open_read(const struct wire_request *request);

@@ -82,6 +82,9 @@ static void init_dispatch(const struct wire_request *request)
     case WIRE_SIGNAL:
         watch_signal(&state, request);
         break;
+    case WIRE_TRACE:
+        init_answer(request->id, -watch_trace(&state, request->pid));
+        break;
     case WIRE_KILL_TAG:
         watch_kill_tag(&state, request);
         break;

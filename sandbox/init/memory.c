@@ -29,6 +29,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -39,6 +40,7 @@ enum {
     PIPE_LEAST_BYTES = 8 << 10,
     INODE_BYTES = 1 << 10,  /* of kernel memory, with its name */
     STATUS_BYTES = 1 << 20, /* NGROUPS_MAX groups are 720 kB of it, before the sizes */
+    TRACE_NS = 5000000,     /* for the one that is killed to write down where it is */
 };
 
 /* How closely a look counts; each level is dearer and never finds more than the one before. */
@@ -54,8 +56,7 @@ struct look {
     uint64_t seen[SEEN]; /* a table of inode numbers, by their value */
 };
 
-/* Reads a file of /proc/PID. Returns its length; 0 when it cannot be read. */
-static size_t read_of(pid_t pid, const char *name, char *text, size_t size)
+size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
 {
     char path[48];
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
@@ -85,7 +86,7 @@ static uint64_t pages_of(pid_t pid, const char *status, enum closeness closeness
 {
     char text[2048];
     uint64_t tables = field(status, "\nVmPTE:") * 1024;
-    if (closeness == CLOSE_PAGES && read_of(pid, "smaps_rollup", text, sizeof text) > 0 &&
+    if (closeness == CLOSE_PAGES && read_proc(pid, "smaps_rollup", text, sizeof text) > 0 &&
         strstr(text, "Pss_Anon:")) {
         return tables + field(text, "Pss_Anon:") * 1024;
     }
@@ -191,7 +192,7 @@ static uint64_t unnamed_bytes(uint64_t blocks)
 static void add_process(struct look *look, pid_t pid, uint64_t free_bytes)
 {
     static char status[STATUS_BYTES];
-    if (read_of(pid, "status", status, sizeof status) == 0) {
+    if (read_proc(pid, "status", status, sizeof status) == 0) {
         return;
     }
     uint64_t pages = pages_of(pid, status, look->closeness);
@@ -253,6 +254,9 @@ void watch_memory(struct init *init)
         }
     }
     if (look.largest_pid > 1) {
+        if (watch_trace(init, look.largest_pid) == 0) {
+            (void)nanosleep(&(struct timespec){.tv_nsec = TRACE_NS}, NULL);
+        }
         init_send(&(struct wire_reply){.event = WIRE_MEMORY,
                                        .pid = look.largest_pid,
                                        .memory_bytes = look.all},

@@ -1,12 +1,14 @@
 #include "tools/run.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "tests/unit/unit.h"
+#include "tools/outcome.h"
 
 static struct run *run;
 static struct buf text;
@@ -145,6 +147,27 @@ static void out_of_memory_says_how_much_there_was(void **)
         "[out of memory: used 64 of 5120 MiB (--memory) | state: lost (a fresh "
         "interpreter starts, variables are gone, files are kept)]");
     assert_true(run_is_error(run));
+    put(RUN_WHERE, "<cell 7>:4 x.append(1)");
+    run->state = RUN_STATE_RESTORED;
+    buf_clear(&text, 0);
+    expect_status(
+        "[out of memory: used 64 of 5120 MiB (--memory) at <cell 7>:4 x.append(1) | state: "
+        "restored to before this call]");
+}
+
+static void only_a_whole_line_of_a_trace_is_a_place(void **)
+{
+    static const char trace[] =
+        "Stack (most recent call first):\n  File \"/usr/lib/a.py\", line 9 in f\n"
+        "  File \"<cell 7>\", line 12 in g\n";
+    char part[sizeof trace];
+    for (size_t size = 0; size < sizeof trace - 1; size++) {
+        (void)snprintf(part, sizeof part, "%.*s", (int)size, trace);
+        outcome_take_place(run, part);
+        assert_int_equal(run->parts[RUN_WHERE].size, 0);
+    }
+    outcome_take_place(run, trace);
+    assert_string_equal(run->parts[RUN_WHERE].data, "<cell 7>:12");
 }
 
 static void crash_names_the_signal(void **)
@@ -269,6 +292,7 @@ int main(void)
         RUN_TEST(exit_code_other_than_nought_is_an_error),
         RUN_TEST(timeout_says_its_limit_and_where_it_was),
         RUN_TEST(out_of_memory_says_how_much_there_was),
+        RUN_TEST(only_a_whole_line_of_a_trace_is_a_place),
         RUN_TEST(crash_names_the_signal),
         RUN_TEST(other_ends_are_told_apart),
         RUN_TEST(each_outcome_but_success_says_what_became_of_the_state),
