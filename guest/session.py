@@ -22,6 +22,7 @@ except ImportError:  # parts that a trimmed Python may lack
 CONTROL_FD = 64
 TRACE_FD = 69  # behind the numbers of streams.py
 TRACE_SIGNAL = 62  # while memory runs out: SIGUSR1 may by then be the code's own
+ALL_SIGNALS = _signal.valid_signals()
 LOST_CONTROL = 97
 UNCONFINED = 98
 UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalizers
@@ -320,15 +321,18 @@ class Session:
 
     def hold_signals(self):
         """A handler of the user's that raises must do so in a cell, not while we report, read or send."""
+        before = None
         while "signal" in sys.modules:
             try:
-                handled = [
+                if before is None:
+                    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())
+                # All of them at once: while we look, none can raise again.
+                _signal.pthread_sigmask(_signal.SIG_BLOCK, ALL_SIGNALS)
+                self.held = [
                     number for number in range(1, _signal.NSIG)
                     if number != _signal.SIGINT and callable(_signal.getsignal(number))
                 ]
-                if handled:
-                    self.held = handled
-                    _signal.pthread_sigmask(_signal.SIG_BLOCK, handled)
+                _signal.pthread_sigmask(_signal.SIG_SETMASK, before.union(self.held))
                 break
             except BaseException:
                 continue
@@ -375,8 +379,11 @@ class Session:
         verb, fields = frames.unpack(frame)
         if verb == "run":
             try:
-                reply = self.run(fields)
-            except BaseException as caught:
+                try:
+                    reply = self.run(fields)
+                except BaseException as caught:
+                    reply = self.broken(caught)
+            except BaseException as caught:  # another handler of the user's, before broken() held them
                 reply = self.broken(caught)
             send(control, inode, reply)
             if fields.get("drop"):
