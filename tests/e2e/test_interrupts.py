@@ -138,10 +138,23 @@ class Moments(Case):
         """All that was sent has been read: requests are read in their order."""
         server.request("ping")
 
-    def cancelled_while_held(self, server, **arguments):
+    def wait_for_death(self, server):
+        """Until an interpreter has died; pid 1, which is held, leaves it lying."""
+        init, until = str(self.init_of(server)), time.monotonic() + 20 * SLOW
+        while time.monotonic() < until:
+            for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+                with contextlib.suppress(OSError):
+                    if stat.read_text().rpartition(") ")[2].split()[:2] == ["Z", init]:
+                        return
+            time.sleep(0.01)
+        raise AssertionError("no interpreter died")
+
+    def cancelled_while_held(self, server, dies=False, **arguments):
         with self.held(server):
             call = server.start_call("run_python", **arguments)
             self.taken(server)
+            if dies:
+                self.wait_for_death(server)
             server.cancel(call)
             self.taken(server)
         return call
@@ -201,7 +214,7 @@ class Moments(Case):
     def test_when_the_interpreter_is_dead_and_nobody_knows_yet(self):
         with Server() as server:
             self.assert_ok(server.python("import os; x = 1"))
-            call = self.cancelled_while_held(server, code="x = 2; os._exit(3)")
+            call = self.cancelled_while_held(server, dies=True, code="x = 2; os._exit(3)")
             result = server.python("print(x)")
             self.assert_prints(result, "1")
             self.assertEqual(result.status.field("before"), f"a call was cancelled, state {RESTORED}")
@@ -211,8 +224,9 @@ class Moments(Case):
         with Server() as server:
             self.assert_ok(server.python("import os; x = 1"))
             with self.held(server):
-                call = server.start_call("run_python", code="x = 2; os._exit(3)", timeout_s=0.2)
-                self.assertTrue(server.silent(0.5))
+                call = server.start_call("run_python", code="x = 2; os._exit(3)", timeout_s=2)
+                self.wait_for_death(server)
+                self.assertTrue(server.silent(2.2))
             result = server.finish_call(call)
             self.assertEqual(result.status.state, RESTORED, result.text)
             self.assert_prints(server.python("print(x)"), "1")
@@ -224,7 +238,7 @@ class Moments(Case):
             with self.held(server):
                 self.assert_ok(server.finish_call(server.start_call(
                     "run_python", code="threading.Timer(0.05, os._exit, (3,)).start()")))
-                self.assertTrue(server.silent(0.3))
+                self.wait_for_death(server)
                 call = server.start_call("run_python", code="x = 2; import time; time.sleep(60)")
                 self.taken(server)
                 server.cancel(call)
