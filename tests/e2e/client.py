@@ -142,6 +142,7 @@ class Result:
 class Server:
     def __init__(self, *args, env=None, cwd=None, stderr=subprocess.DEVNULL, initialize=True,
                  version=LATEST, wrap=(), check=True, settle_s=1.0):
+        self.gathered = None
         self.temp = tempfile.mkdtemp(prefix="sp-test-")
         self.traces = Traces(self.temp)
         self.check = check
@@ -198,8 +199,19 @@ class Server:
         self.reading.set()
 
     def send_bytes(self, data):
+        if self.gathered is not None:
+            self.gathered += data
+            return
         self.process.stdin.write(data)
         self.process.stdin.flush()
+
+    @contextlib.contextmanager
+    def at_once(self):
+        """What is sent meanwhile leaves in one piece at the end."""
+        gathered = self.gathered = bytearray()
+        yield
+        self.gathered = None
+        self.send_bytes(gathered)
 
     def send_line(self, line):
         self.send_bytes((line.encode() if isinstance(line, str) else line) + b"\n")

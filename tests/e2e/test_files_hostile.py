@@ -183,8 +183,9 @@ class AnyTime(Case):
                 file.truncate(64 << 20)
             with Server("--workspace", folder) as server:
                 server.read("big", encoding="text", end_line=1)
-                read = server.start_call("read_file", path="big", encoding="text", end_line=1)
-                pings = [server.start("ping") for _ in range(5)]
+                with server.at_once():
+                    read = server.start_call("read_file", path="big", encoding="text", end_line=1)
+                    pings = [server.start("ping") for _ in range(5)]
                 order = [server.receive()["id"] for _ in range(6)]
                 self.assertEqual(order, [*pings, read])
 
