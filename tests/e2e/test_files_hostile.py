@@ -140,6 +140,7 @@ class FullDisk(Case):
             self.assertFalse(server.write("f", "x" * (1 << 20)).is_error)
             self.assertIn("--disk", server.write("f", "x" * (3 << 19), mode="append").text)
             self.assertIn("--disk", server.write("g", "x" * (3 << 20)).text)
+            server.read("f")  # what pid 1 was told before, it has done by then
             self.assertEqual(os.path.getsize(pathlib.Path(folder) / "f"), 1 << 20)
             self.assertEqual(os.listdir(folder), ["f"])
 
