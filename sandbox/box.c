@@ -48,27 +48,15 @@ static void box_close(struct box *box)
     loop_io_remove(&box->pidfd_io);
     loop_io_remove(&box->error_io);
     loop_io_remove(&box->zygote_io);
-    if (box->pidfd >= 0) {
-        (void)close(take_fd(&box->pidfd));
-    }
-    if (box->error_fd >= 0) {
-        (void)close(take_fd(&box->error_fd));
-    }
-    if (box->zygote_fd >= 0) {
-        (void)close(take_fd(&box->zygote_fd));
-    }
+    drop_fd(&box->pidfd);
+    drop_fd(&box->error_fd);
+    drop_fd(&box->zygote_fd);
     for (unsigned i = 0; i < WIRE_FDS; i++) {
-        if (box->pair[i] >= 0) {
-            (void)close(take_fd(&box->pair[i]));
-        }
+        drop_fd(&box->pair[i]);
     }
     scope_cancel(&box->scope);
-    if (box->go_fd >= 0) {
-        (void)close(take_fd(&box->go_fd));
-    }
-    if (box->config_fd >= 0) {
-        (void)close(take_fd(&box->config_fd));
-    }
+    drop_fd(&box->go_fd);
+    drop_fd(&box->config_fd);
     buf_done(&box->zygote_in);
 }
 
@@ -99,9 +87,7 @@ static void box_release(struct box *box, bool gone)
         reaper_stop(box);
     } else {
         cgroup_leave(&box->cgroup);
-        if (box->reaper_fd >= 0) {
-            (void)close(take_fd(&box->reaper_fd)); /* which tells it */
-        }
+        drop_fd(&box->reaper_fd); /* which tells it */
     }
 }
 
@@ -267,9 +253,7 @@ static int box_start_zygote(struct box *box, struct fail *ret_fail)
 {
     struct wire_request request = {.op = WIRE_START_ZYGOTE};
     loop_io_remove(&box->zygote_io);
-    if (box->zygote_fd >= 0) {
-        (void)close(take_fd(&box->zygote_fd));
-    }
+    drop_fd(&box->zygote_fd);
     buf_clear(&box->zygote_in, 0);
     box->zygote_pid = 0;
     box->interpreter = 0;

@@ -45,12 +45,10 @@ struct child_ends {
 
 static void child_ends_done(struct child_ends *ends)
 {
-    const int fds[] = {ends->go_fd, ends->error_fd, ends->init_fd, ends->workspace_fd};
-    for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
-        if (fds[i] >= 0) {
-            (void)close(fds[i]);
-        }
-    }
+    own_close(&ends->go_fd);
+    own_close(&ends->error_fd);
+    own_close(&ends->init_fd);
+    own_close(&ends->workspace_fd);
 }
 
 static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_fail)
@@ -178,7 +176,7 @@ int launch_confine(struct box *box, struct fail *ret_fail)
     }
     box->building = BOX_LAYER_PYTHON;
     r = child_go(box, ret_fail);
-    (void)close(take_fd(&box->go_fd));
-    (void)close(take_fd(&box->config_fd));
+    drop_fd(&box->go_fd);
+    drop_fd(&box->config_fd);
     return r;
 }

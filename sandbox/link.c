@@ -72,9 +72,7 @@ static bool link_receive(struct box *box)
         break;
     }
     for (unsigned i = 0; i < WIRE_FDS; i++) {
-        if (fds[i] >= 0) {
-            (void)close(fds[i]);
-        }
+        own_close(&fds[i]);
     }
     return true;
 }
@@ -99,9 +97,7 @@ int link_start(struct box *box, int fd)
 void link_end(struct box *box)
 {
     loop_io_remove(&box->link.io);
-    if (box->link.fd >= 0) {
-        (void)close(take_fd(&box->link.fd));
-    }
+    drop_fd(&box->link.fd);
     while (box->link.requests) {
         struct wire_reply reply = {
             .event = WIRE_ANSWER, .id = box->link.requests->id, .error = ECONNRESET};

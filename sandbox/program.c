@@ -106,6 +106,6 @@ void reaper_stop(struct box *box)
     if (box->reaper_fd >= 0) {
         (void)kill(box->reaper_pid, SIGKILL);
         (void)waitpid(box->reaper_pid, NULL, 0);
-        (void)close(take_fd(&box->reaper_fd));
+        drop_fd(&box->reaper_fd);
     }
 }

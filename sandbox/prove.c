@@ -108,9 +108,7 @@ void prove_stop(struct box *box)
 {
     loop_io_remove(&box->prove.io);
     loop_timer_disarm(&box->prove.timer);
-    if (box->prove.fd >= 0) {
-        (void)close(take_fd(&box->prove.fd));
-    }
+    drop_fd(&box->prove.fd);
 }
 
 /* The number that a control group's file starts with, or -1. "max" and what else is no number is not

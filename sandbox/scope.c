@@ -219,7 +219,7 @@ static void scope_on_said(void *arg, uint32_t events)
         return;
     }
     loop_io_remove(&scope->said_io);
-    (void)close(take_fd(&scope->said_fd));
+    drop_fd(&scope->said_fd);
     scope_look(scope);
 }
 
@@ -259,9 +259,7 @@ void scope_cancel(struct scope *scope)
     scope->loop = NULL;
     loop_io_remove(&scope->said_io);
     loop_timer_disarm(&scope->timer);
-    if (scope->said_fd >= 0) {
-        (void)close(take_fd(&scope->said_fd));
-    }
+    drop_fd(&scope->said_fd);
     if (scope->helper_pid > 0) {
         (void)kill(scope->helper_pid, SIGKILL);
         (void)waitpid(scope->helper_pid, NULL, 0);

@@ -42,9 +42,7 @@ static bool pipe_read(struct session_pipe *pipe, size_t limit)
 static void pipe_close(struct session_pipe *pipe)
 {
     loop_io_remove(&pipe->io);
-    if (pipe->fd >= 0) {
-        (void)close(take_fd(&pipe->fd));
-    }
+    drop_fd(&pipe->fd);
 }
 
 static void pipe_on_io(void *arg, uint32_t events)

@@ -76,9 +76,7 @@ static struct box *box_of(const struct spill *spill)
 
 static void spill_release(struct spill *spill)
 {
-    if (spill->fd >= 0) {
-        (void)close(take_fd(&spill->fd));
-    }
+    drop_fd(&spill->fd);
     buf_done(&spill->held);
     free(spill);
 }
