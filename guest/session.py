@@ -137,6 +137,7 @@ class Session:
         self.inode = 0
         self.user_sigint = None
         self.loop = None
+        self.awaited = None  # the cell that runs in the loop
         self.root = os.getcwd()
         self.tuned = set()
         self.images = None  # those of this cell
@@ -160,6 +161,8 @@ class Session:
         self.where = self.place(inner) if inner is not None else ""
         if self.trace_fd >= 0:
             os.write(self.trace_fd, b"interrupted\n")  # code that goes on all the same is not stuck
+        if self.awaited is not None and self.awaited.takes_interrupt():
+            return
         raise KeyboardInterrupt
 
     def place(self, frame):

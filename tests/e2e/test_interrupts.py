@@ -102,6 +102,26 @@ class Busy(Case):
             self.assert_prints(server.python("n = len(ticks)\nwhile len(ticks) < n + 3: await asyncio.sleep(0.01)\n"
                                              "print(task.done())"), "False")
 
+    def test_a_task_that_the_interrupt_meets_goes_on(self):
+        with Server() as server:
+            self.assert_ok(server.python(PREPARE))
+            result = server.python("import asyncio, time\nasync def work():\n"
+                                   "    while True: ticks.append(1); time.sleep(0.02); await asyncio.sleep(0)\n"
+                                   "task = asyncio.ensure_future(work())\nawait asyncio.sleep(60)", timeout_s=0.4)
+            self.assert_kind(result, "timeout")
+            self.assertIn("await asyncio.sleep(60)", result.status.line)
+            self.assert_prints(server.python("n = len(ticks)\nwhile len(ticks) < n + 3: await asyncio.sleep(0.01)\n"
+                                             "print(task.done())"), "False")
+
+    def test_a_task_that_never_yields_is_interrupted(self):
+        with Server() as server:
+            self.assert_ok(server.python(PREPARE))
+            result = server.python("import asyncio\nasync def work():\n    while True: pass\n"
+                                   "task = asyncio.ensure_future(work())\nawait asyncio.sleep(60)", timeout_s=0.4)
+            self.assert_kind(result, "timeout")
+            self.assertEqual(result.status.state, KEPT, result.text)
+            self.assert_prints(server.python("print(task.done())"), "True")
+
     def test_in_numpy(self):
         if subprocess.run(["/usr/bin/python3", "-c", "import numpy"], capture_output=True).returncode:
             self.skipTest("numpy: /usr/bin/python3 has none")
