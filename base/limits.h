@@ -13,6 +13,7 @@
 #define LIMIT_PROGRESS_FIRST_MS 1000U /* of a call: shorter ones need none */
 #define LIMIT_PROGRESS_EVERY_MS 5000U /* hosts give up on calls that say nothing for a minute */
 #define LIMIT_PROGRESS_GAP_MS 500U    /* between two progress notifications of a call */
+#define LIMIT_ASK_MS 600000U          /* for a user to answer a question */
 
 /* --- guest channel --- */
 #define LIMIT_FRAME_IN_BYTES (8UL << 20)   /* one frame from a guest: rejected before allocating */

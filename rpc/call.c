@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/own.h"
+#include "rpc/ask.h"
 #include "rpc/call_table.h"
 
 struct rpc_call *call_new(struct rpc_peer *peer, struct rpc_request *request)
@@ -45,6 +46,7 @@ static void call_end_of(struct rpc_peer *peer, struct rpc_call *call,
         }
         peer->call_count--;
     }
+    ask_drop(peer, call);
     *ret_request = call->request;
     free(call);
 }
@@ -68,6 +70,7 @@ static void call_cancel_of(struct rpc_peer *peer, struct rpc_call *call)
 {
     assert(!call->cancelled);
     call->cancelled = true;
+    ask_drop(peer, call);
     if (call->subscription) {
         struct rpc_request request = {};
         call_end_of(peer, call, &request);

@@ -2,10 +2,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/loop.h"
 #include "rpc/call.h"
 #include "rpc/peer.h"
 
 /* The requests of one peer that are not yet answered. Private to rpc. */
+
+/* A question that waits for its answer. Zeroed: none. */
+struct call_ask {
+    struct rpc_id id; /* of our request to the host */
+    struct loop_timer timer;
+    rpc_answer_fn fn;
+    void *arg;
+};
 
 struct rpc_call {
     struct rpc_peer *peer; /* NULL once the connection is gone */
@@ -17,6 +26,7 @@ struct rpc_call {
     bool ended;
     double progress; /* the last that was sent, below zero at first */
     uint64_t progress_ns;
+    struct call_ask ask;
     void *data;
 };
 

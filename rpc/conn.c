@@ -297,7 +297,11 @@ int rpc_conn_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_conf
         .out_ready = true,
         .on_closed = on_closed,
         .arg = arg,
-        .peer = {.config = *config, .tools = *tools, .written = conn_written, .arg = conn},
+        .peer = {.config = *config,
+                 .tools = *tools,
+                 .loop = loop,
+                 .written = conn_written,
+                 .arg = conn},
     };
     /* No events: errors and hang-ups are reported all the same, epoll_ctl(2). */
     r = loop_io_add(loop, &conn->io_out, fd_out, 0, conn_on_out, conn);

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "rpc/ask.h"
 #include "rpc/call_table.h"
 #include "rpc/mcp.h"
 #include "rpc/scan.h"
@@ -99,8 +100,10 @@ static void dispatch_message(struct rpc_peer *peer, json_t *value, struct span r
         }
     } else if (message.kind == MESSAGE_NOTIFICATION) {
         dispatch_notification(peer, &message, raw);
+    } else if (message.kind == MESSAGE_RESPONSE) {
+        ask_answered(peer, &message.id, json_object_get(value, "result"));
     }
-    message_done(&message); /* responses: we asked nothing */
+    message_done(&message);
 }
 
 static void dispatch_batch(struct rpc_peer *peer, json_t *array, struct span raw)

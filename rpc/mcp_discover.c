@@ -1,6 +1,7 @@
 /* The revision 2026-07-28: no initialize; each request says its version and is judged alone. */
 #include <string.h>
 
+#include "rpc/ask.h"
 #include "rpc/call_table.h"
 #include "rpc/mcp.h"
 
@@ -80,7 +81,8 @@ static int discover_complete(const struct rpc_peer *peer, json_t *result, bool c
                       json_object_set_new(result, "cacheScope", json_string("public")) < 0)) {
         return -1;
     }
-    if (json_object_set_new(result, "resultType", json_string("complete")) < 0) {
+    if (!json_object_get(result, "resultType") &&
+        json_object_set_new(result, "resultType", json_string("complete")) < 0) {
         return -1;
     }
     return json_object_set_new(json_object_get(result, "_meta"), MCP_META_SERVER,
@@ -90,6 +92,27 @@ static int discover_complete(const struct rpc_peer *peer, json_t *result, bool c
 static bool discover_has_structured_content(const struct rpc_peer *)
 {
     return true;
+}
+
+/* The call ends with the question; the host's user answers it, and the same call comes again with
+ * what was said. */
+static void discover_ask(struct rpc_call *call, const struct rpc_question *question,
+                         rpc_answer_fn fn, void *arg)
+{
+    const json_t *said = json_object_get(call->request.context.answers, question->key);
+    if (said) {
+        ask_tell(said, fn, arg);
+        return;
+    }
+    struct rpc_peer *peer = call->peer;
+    json_t *asked = ask_request(question);
+    json_t *result = asked ? json_pack("{s:s, s:{s:o}}", "resultType", "input_required",
+                                       "inputRequests", question->key, asked)
+                           : NULL;
+    struct rpc_request request = {};
+    call_end(call, &request);
+    peer_answer(peer, &request, result, /* cacheable= */ false);
+    fn(arg, RPC_ANSWER_LATER, NULL);
 }
 
 static const struct rpc_method methods[] = {
@@ -104,6 +127,7 @@ static const struct mcp_era era = {
     .methods = methods,
     .complete = discover_complete,
     .has_structured_content = discover_has_structured_content,
+    .ask = discover_ask,
 };
 
 bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, const json_t *meta)
@@ -123,5 +147,13 @@ bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, cons
         peer_refuse(peer, request, RPC_UNSUPPORTED_VERSION, "Unsupported protocol version", data);
         return false;
     }
+    json_t *answers = json_object_get(request->params, "inputResponses");
+    if (answers && !json_is_object(answers)) {
+        peer_refuse(peer, request, RPC_INVALID_PARAMS,
+                    "Invalid params: inputResponses must be an object", NULL);
+        return false;
+    }
+    request->context.answers = json_incref(answers);
+    request->context.can_ask = ask_is_declared(json_object_get(meta, MCP_META_CAPABILITIES));
     return true;
 }

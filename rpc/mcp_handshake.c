@@ -1,9 +1,14 @@
 /* The revisions 2024-11-05 to 2025-11-25: one initialize for the process, then requests that rely on
  * it. notifications/initialized is never required, and a second initialize replaces the first. */
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/limits.h"
+#include "rpc/ask.h"
 #include "rpc/mcp.h"
+#include "rpc/text.h"
 
 static const char *const versions[MCP_VERSION_COUNT] = {
     [MCP_VERSION_2024_11_05] = "2024-11-05",
@@ -34,6 +39,8 @@ static void initialize(struct rpc_peer *peer, struct rpc_request *request)
     }
     if (result) {
         peer->version = version;
+        peer->can_ask = version >= MCP_VERSION_2025_06_18 &&
+                        ask_is_declared(json_object_get(request->params, "capabilities"));
         peer->greeted = true;
     }
     peer_answer(peer, request, result, /* cacheable= */ false);
@@ -54,6 +61,41 @@ static bool handshake_has_structured_content(const struct rpc_peer *peer)
     return peer->version >= MCP_VERSION_2025_06_18;
 }
 
+static void handshake_ask_expired(void *arg)
+{
+    struct rpc_call *call = arg;
+    rpc_answer_fn fn = call->ask.fn;
+    void *fn_arg = call->ask.arg;
+    ask_drop(call->peer, call);
+    fn(fn_arg, RPC_ANSWER_NONE, NULL);
+}
+
+/* A request of ours to the host, while the call waits. */
+static void handshake_ask(struct rpc_call *call, const struct rpc_question *question,
+                          rpc_answer_fn fn, void *arg)
+{
+    struct rpc_peer *peer = call->peer;
+    size_t before = buf_size(&peer->out);
+    char id[32];
+    (void)snprintf(id, sizeof id, "ask-%u", ++peer->questions);
+    json_auto_t *number = json_string(id);
+    json_auto_t *request = ask_request(question);
+    if (!number || !request || json_object_set(request, "id", number) < 0 ||
+        json_object_set_new(request, "jsonrpc", json_string("2.0")) < 0 ||
+        rpc_id_read(number, (struct span){}, &call->ask.id) < 0 ||
+        rpc_text_dump(&peer->out, request) < 0 || buf_append(&peer->out, "\n", 1) < 0) {
+        peer->out.end = peer->out.start + before;
+        rpc_id_done(&call->ask.id);
+        fn(arg, RPC_ANSWER_NONE, NULL);
+        return;
+    }
+    call->ask.fn = fn;
+    call->ask.arg = arg;
+    loop_timer_arm(peer->loop, &call->ask.timer, clock_now_ns() + LIMIT_ASK_MS * CLOCK_NS_PER_MS,
+                   handshake_ask_expired, call);
+    peer->written(peer->arg);
+}
+
 static const struct rpc_method methods[] = {
     {"tools/call", mcp_tools_call},
     {"tools/list", mcp_tools_list},
@@ -66,6 +108,7 @@ static const struct mcp_era era = {
     .methods = methods,
     .complete = handshake_complete,
     .has_structured_content = handshake_has_structured_content,
+    .ask = handshake_ask,
 };
 
 /* Whether meta has a key of the later generation: its sender forgot the version. */
@@ -86,6 +129,7 @@ static bool has_client_key(const json_t *meta)
 bool mcp_handshake_admit(struct rpc_peer *peer, struct rpc_request *request, const json_t *meta)
 {
     request->context.era = &era;
+    request->context.can_ask = peer->can_ask;
     if (has_client_key(meta)) {
         peer_refuse(peer, request, RPC_INVALID_PARAMS,
                     "Invalid _meta: " MCP_META_VERSION " is required", NULL);

@@ -64,6 +64,7 @@ static void request_end(struct rpc_peer *peer, struct rpc_request *request)
     struct rpc_batch *batch = take_ptr(request->batch);
     rpc_id_done(&request->id);
     rpc_id_done(&request->context.progress_token);
+    json_decref(take_ptr(request->context.answers));
     if (batch) {
         rpc_batch_close(peer, batch);
     }

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
+#include "rpc/call.h"
 #include "rpc/conn.h"
 #include "rpc/message.h"
 
@@ -25,12 +26,17 @@ struct mcp_era {
     /* Adds what this era wants in every result, and in those that hosts may keep. 0 or -1. */
     int (*complete)(const struct rpc_peer *peer, json_t *result, bool cacheable);
     bool (*has_structured_content)(const struct rpc_peer *peer);
+    /* As rpc_call_ask(), for a call that can. */
+    void (*ask)(struct rpc_call *call, const struct rpc_question *question, rpc_answer_fn fn,
+                void *arg);
 };
 
 /* All that the code above the two eras sees of the protocol version. */
 struct request_context {
     const struct mcp_era *era;
     struct rpc_id progress_token; /* without token: no progress is wanted */
+    bool can_ask;                 /* the host can ask its user */
+    json_t *answers;              /* owned: what its user has said, by question; or NULL */
 };
 
 struct rpc_request {
@@ -53,10 +59,13 @@ enum mcp_version {
 struct rpc_peer {
     struct rpc_config config;
     struct rpc_tools tools;
+    struct loop *loop;
     struct buf out;             /* whole lines that are not yet written */
     void (*written)(void *arg); /* out has a new line */
     void *arg;                  /* of written */
     enum mcp_version version;   /* of the last initialize */
+    bool can_ask;               /* of the last initialize: the host can ask its user */
+    unsigned questions;         /* that were asked: the next one's number */
     bool greeted;               /* a first handshake was answered */
     struct rpc_call *calls;     /* in flight, and cancelled ones that have not ended */
     size_t call_count;
