@@ -1,0 +1,132 @@
+"""The packages that the tests install. Each function fills a folder and can be used alone."""
+import glob
+import pathlib
+import shutil
+import stat
+
+from .wheels import OTHER_PLATFORM, Sdist, Wheel, backend, extension
+
+FILE, LINK, SETUID = stat.S_IFREG | 0o644, stat.S_IFLNK | 0o777, stat.S_IFREG | 0o6755
+MIB = 1 << 20
+
+
+def save(folder, *distributions):
+    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    return [made.save(folder) for made in distributions if made]
+
+
+def honest(folder):
+    """Pure wheels with dependencies, extras, markers, several versions and pins that contradict each other."""
+    return save(
+        folder,
+        *(Wheel("plain", version) for version in ("1.0", "1.1", "2.0", "2.1rc1")),
+        Wheel("shared", "1.5"), Wheel("shared", "2.5"),
+        Wheel("wants-old", requires=["shared<2"]), Wheel("wants-new", requires=["shared>=2"]),
+        Wheel("parent", "1.2", {"parent/__init__.py": "from plain import VERSION\n"}, requires=["plain>=1.1"],
+              extras={"more": ["shared"], "old": ["shared<2"]}, scripts={"parent-tool": "parent:VERSION"}),
+        Wheel("marked", requires=["plain; python_version < '3'", "shared; python_version >= '3'"]),
+        Wheel("lost-child", requires=["no-such-package"]),
+        Wheel("spaced-one", files={"spaced/one/__init__.py": "", "spaced/_hidden.py": ""}),
+        Wheel("spaced-two", files={"spaced/two/__init__.py": ""}),
+        Wheel("future", "3.0", python=">=3.99"),
+        Wheel("elsewhere", "1.0", tag=OTHER_PLATFORM),
+        Wheel("with-data", files={"with_data.py": "", "with_data-1.0.data/scripts/with-data": "#!python\nprint('ran')\n",
+                                  "with_data-1.0.data/data/share/with-data/table.txt": "1\n",
+                                  "with_data-1.0.data/purelib/with_data_more.py": ""}),
+        extension("compiled"),
+    )
+
+
+def sources(folder):
+    """Source archives: one that builds, one that needs a wheel of the index, one that fails, one with a wheel too."""
+    built = Wheel("from-source", requires=["plain"])
+    return save(
+        folder,
+        Sdist("from-source", backend=backend(built)),
+        Sdist("with-tool", needs=["plain"], backend=backend(Wheel("with-tool"), "import plain")),
+        Sdist("unbuildable", backend="raise SystemExit('compiler: no such thing')\n"),
+        Wheel("needs-source", requires=["from-source"]),
+        Wheel("both-kinds", "1.0"), Sdist("both-kinds", "2.0", backend=backend(Wheel("both-kinds", "2.0"))),
+    )
+
+
+def spying(name, report):
+    """An sdist whose build tries the network, reads the environment and plants files, and tells in `report`."""
+    attack = f"""
+import glob, socket, json
+seen = {{"environment": dict(os.environ), "files": {{}}, "network": []}}
+for address in [("127.0.0.1", 80), ("10.0.0.1", 80), ("169.254.169.254", 80)]:
+    try:
+        socket.create_connection(address, 2).close()
+        seen["network"].append(address)
+    except OSError:
+        pass
+for pattern in ("/cache/*", "/packages/*", "/index-cert", "/constraint", "/find-links/*"):
+    seen["files"][pattern] = glob.glob(pattern)
+for target in ("/packages/planted", "/cache/planted", "/stage/built/plain-9.0-py3-none-any.whl",
+               "/stage/home/.netrc", "/stage/pip.conf"):
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        open(target, "w").write("planted")
+    except OSError:
+        pass
+"""
+    attack = "\n".join(attack.splitlines())
+    wheel = Wheel(name, files={f"{name}.py": ""})
+    tell = f"\nwith open({report!r}, 'w') as out:\n    json.dump(seen, out)\n"
+    return Sdist(name, backend=backend(wheel, attack + tell))
+
+
+def hostile(folder):
+    """Each wheel tries one thing; `hostile_NAME` is the distribution."""
+    gone = "../../../../../../../../tmp/hostile-was-here"
+    return save(
+        folder,
+        Wheel("hostile-traversal", raw=[(gone, b"x", FILE)]),
+        Wheel("hostile-dots", raw=[("hostile_dots/../../dots.py", b"x", FILE)]),
+        Wheel("hostile-absolute", raw=[("/tmp/hostile-was-here", b"x", FILE)]),
+        Wheel("hostile-backslash", raw=[("..\\..\\hostile-was-here", b"x", FILE)]),
+        Wheel("hostile-nul", raw=[("nul\0.py", b"x", FILE)]),
+        Wheel("hostile-newline", raw=[("line\nbreak.py", b"x", FILE)]),
+        Wheel("hostile-long", raw=[("l" * 300 + ".py", b"x", FILE)]),
+        Wheel("hostile-symlink", raw=[("escape", b"/etc", LINK), ("escape/passwd.py", b"x", FILE)]),
+        Wheel("hostile-setuid", raw=[("tool.sh", b"#!/bin/sh\nid\n", SETUID)]),
+        Wheel("hostile-data", raw=[("hostile_data-1.0.data/data/../../../hostile-was-here", b"x", FILE)]),
+        Wheel("hostile-pth", files={"hostile_pth.py": "", "hostile.pth": "import os; os.environ['PTH'] = 'ran'\n"}),
+        Wheel("hostile-site", files={"hostile_site.py": "", "sitecustomize.py": "raise SystemExit(3)\n",
+                                     "usercustomize/__init__.py": "raise SystemExit(3)\n"}),
+        Wheel("hostile-two-infos", files={"hostile_two_infos.py": "", "plain-9.9.dist-info/METADATA": "Name: plain\n"}),
+        # Names that pip itself imports when they are there.
+        *(Wheel(name, files={f"{name}.py": "import os\nos.environ['HIJACKED'] = '1'\nraise SystemExit('hijacked')\n"})
+          for name in ("keyring", "truststore", "socks", "brotli", "simplejson")),
+        Wheel("hostile-source", files={"hostile_source.py": "(" * 5000 + ")" * 5000 + "\n", "bad.py": "def (\n"}),
+    )
+
+
+def bomb(folder, size=256 * MIB):
+    """A small file that unpacks to `size` bytes of zeros."""
+    return save(folder, Wheel("bomb", files={"bomb.py": "", "zeros.bin": bytes(size)}))
+
+
+def many(folder, count=20000):
+    files = {f"many/part{number // 100}/m{number}.txt": b"" for number in range(count)}
+    return save(folder, Wheel("many", files={"many/__init__.py": "", **files}))
+
+
+def huge(folder, size=200 * MIB):
+    """A wheel that is as big to download as it is on disk."""
+    return save(folder, Wheel("huge", files={"huge.py": "", "data.bin": bytes(size)}, compressed=False))
+
+
+def of_the_system(folder):
+    """Wheels that Debian ships; none elsewhere."""
+    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    return [shutil.copy(path, folder) for path in glob.glob("/usr/share/python-wheels/*.whl")]
+
+
+def everything(folder):
+    """All but the big ones."""
+    honest(folder)
+    sources(folder)
+    hostile(folder)
+    of_the_system(folder)
