@@ -1,0 +1,112 @@
+#include "tools/index_url.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* Percent-decoded (RFC 3986, section 2.1); what a netrc file cannot hold is refused. */
+static bool decode(const char *text, size_t size, char *out, size_t out_size)
+{
+    size_t length = 0;
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+        if (c == '%') {
+            int high = i + 2 < size ? digit_of(text[i + 1]) : -1;
+            int low = high >= 0 ? digit_of(text[i + 2]) : -1;
+            if (low < 0) {
+                return false;
+            }
+            c = (char)(high * 16 + low);
+            i += 2;
+        }
+        if (length + 1 >= out_size || (unsigned char)c <= ' ' || c == 0x7f) {
+            return false;
+        }
+        out[length++] = c;
+    }
+    out[length] = '\0';
+    return true;
+}
+
+/* "host", "host:port", "[::1]:port". */
+static bool take_host(const char *text, size_t size, bool tls, struct index_url *url)
+{
+    const char *end = text + size;
+    const char *host = text;
+    const char *close = NULL;
+    size_t length = 0;
+    if (size > 0 && text[0] == '[') {
+        close = memchr(text, ']', size);
+        host = text + 1;
+        length = close ? (size_t)(close - host) : 0;
+        text = close ? close + 1 : end;
+    } else {
+        const char *colon = memchr(text, ':', size);
+        length = colon ? (size_t)(colon - host) : size;
+        text = host + length;
+    }
+    if (length == 0 || length >= sizeof url->host) {
+        return false;
+    }
+    (void)snprintf(url->host, sizeof url->host, "%.*s", (int)length, host);
+    url->port = tls ? 443 : 80;
+    if (text < end) {
+        char digits[8];
+        uint64_t port = 0;
+        (void)snprintf(digits, sizeof digits, "%.*s", (int)(end - text - 1), text + 1);
+        if (*text != ':' || end - text > 6 || parse_u64(digits, &port) < 0 || port == 0 ||
+            port > UINT16_MAX) {
+            return false;
+        }
+        url->port = (uint16_t)port;
+    }
+    return true;
+}
+
+const char *index_url_parse(const char *text, struct index_url *ret_url)
+{
+    struct index_url url = {};
+    bool tls = strncmp(text, "https://", 8) == 0;
+    if (!tls && strncmp(text, "http://", 7) != 0) {
+        return "is not http:// or https://";
+    }
+    if (strlen(text) >= sizeof url.clean) {
+        return "is too long";
+    }
+    for (const char *at = text; *at; at++) {
+        if (*at <= ' ' || *at > '~' || strchr("\"<>\\^`{|}?#", *at)) {
+            return "holds a character that the URL of an index has not";
+        }
+    }
+    const char *authority = text + (tls ? 8 : 7);
+    size_t size = strcspn(authority, "/");
+    const char *host = authority;
+    for (size_t i = 0; i < size; i++) {
+        host = authority[i] == '@' ? authority + i + 1 : host; /* the last one counts */
+    }
+    if (host > authority) {
+        size_t user = (size_t)(host - 1 - authority);
+        const char *colon = memchr(authority, ':', user);
+        size_t login = colon ? (size_t)(colon - authority) : user;
+        if (!decode(authority, login, url.login, sizeof url.login) || login == 0 ||
+            (colon && !decode(colon + 1, user - login - 1, url.password, sizeof url.password))) {
+            return "has credentials that cannot be used";
+        }
+    }
+    if (!take_host(host, size - (size_t)(host - authority), tls, &url)) {
+        return "has no host, or a port that is none";
+    }
+    (void)snprintf(url.clean, sizeof url.clean, "%s%s", tls ? "https://" : "http://", host);
+    *ret_url = url;
+    return NULL;
+}

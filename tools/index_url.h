@@ -1,0 +1,17 @@
+#pragma once
+#include <stdint.h>
+
+/* The URL of a package index, as a flag gives it, with the credentials split off: what is shown, logged
+ * or handed to a command line is the part without them. */
+
+struct index_url {
+    char clean[1024];   /* without credentials */
+    char host[256];     /* "example.org", "::1" */
+    char login[256];    /* decoded; empty: none */
+    char password[512]; /* decoded */
+    uint16_t port;
+};
+
+/* NULL and *ret_url, or a clause that says what is wrong, without any part of the URL: "is not http or
+ * https". */
+const char *index_url_parse(const char *text, struct index_url *ret_url);

@@ -1,0 +1,12 @@
+#pragma once
+#include <stddef.h>
+
+struct install_config;
+
+/* Which distributions may be installed: those that no --deny-package pattern matches and, where there
+ * are --allow-package patterns, that one of them does. fnmatch(3) on normalised names (PEP 503). */
+
+/* NULL: name may be installed. Else a clause that names the flag, which is in text: "flask is refused
+ * (--deny-package f*)". */
+const char *install_policy_refusal(const struct install_config *config, const char *name,
+                                   char *text, size_t size);

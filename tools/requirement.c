@@ -1,0 +1,210 @@
+#include "tools/requirement.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ctype(3) would ask the locale, and is not defined for bytes of UTF-8. */
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+static bool is_name(char c)
+{
+    return is_word(c) || c == '-' || c == '_' || c == '.';
+}
+
+static bool is_version(char c)
+{
+    return is_name(c) || c == '*' || c == '+' || c == '!';
+}
+
+static const char *skip_blanks(const char *at)
+{
+    return at + strspn(at, " \t");
+}
+
+char *requirement_normalise(const char *name, size_t size, char *out, size_t out_size)
+{
+    size_t length = 0;
+    for (size_t i = 0; i < size && length + 1 < out_size; i++) {
+        char c = name[i];
+        if (c == '-' || c == '_' || c == '.') {
+            if (length > 0 && out[length - 1] == '-') {
+                continue;
+            }
+            c = '-';
+        } else if (c >= 'A' && c <= 'Z') {
+            c = (char)(c - 'A' + 'a');
+        }
+        out[length++] = c;
+    }
+    out[length] = '\0';
+    return out;
+}
+
+/* A name at the front of *at, which then moves behind it: letters and digits at both ends. */
+static size_t take_name(const char **at)
+{
+    const char *begin = *at;
+    while (is_name(**at)) {
+        (*at)++;
+    }
+    size_t size = (size_t)(*at - begin);
+    return size > 0 && is_word(begin[0]) && is_word(begin[size - 1]) ? size : 0;
+}
+
+/* "[a, b]" behind a name. */
+static bool take_extras(const char **at)
+{
+    if (**at != '[') {
+        return true;
+    }
+    *at = skip_blanks(*at + 1);
+    while (**at != ']') {
+        if (take_name(at) == 0) {
+            return false;
+        }
+        *at = skip_blanks(*at);
+        if (**at == ',') {
+            *at = skip_blanks(*at + 1);
+        } else if (**at != ']') {
+            return false;
+        }
+    }
+    *at = skip_blanks(*at + 1);
+    return true;
+}
+
+/* One of PEP 440's operators. */
+static bool take_operator(const char **at)
+{
+    static const char *const operators[] = {"===", "==", "~=", "!=", "<=", ">=", "<", ">"};
+    for (unsigned i = 0; i < sizeof operators / sizeof *operators; i++) {
+        size_t size = strlen(operators[i]);
+        if (strncmp(*at, operators[i], size) == 0) {
+            *at = skip_blanks(*at + size);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ">=1.2, <2", maybe in parentheses. */
+static bool take_versions(const char **at)
+{
+    bool parenthesis = **at == '(';
+    if (parenthesis) {
+        *at = skip_blanks(*at + 1);
+    }
+    while (take_operator(at)) {
+        const char *begin = *at;
+        while (is_version(**at)) {
+            (*at)++;
+        }
+        if (*at == begin) {
+            return false;
+        }
+        *at = skip_blanks(*at);
+        if (**at != ',') {
+            break;
+        }
+        *at = skip_blanks(*at + 1);
+    }
+    if (parenthesis) {
+        if (**at != ')') {
+            return false;
+        }
+        *at = skip_blanks(*at + 1);
+    }
+    return true;
+}
+
+/* Whether this is a place, not a name: nothing that a name may hold looks like it. */
+static bool is_place(const char *requirement)
+{
+    const char *marker = strchr(requirement, ';');
+    size_t size = marker ? (size_t)(marker - requirement) : strlen(requirement);
+    return requirement[0] == '.' || requirement[0] == '~' || memchr(requirement, '/', size) ||
+           memchr(requirement, '\\', size) || memchr(requirement, '@', size);
+}
+
+/* What pip's users write that is no requirement, each with what to send. NULL: nothing known. */
+static const char *common_mistake(const char *requirement, const char *at)
+{
+    if (requirement[0] == '-') {
+        return "is an option of pip; only names of packages are taken, and the index is the "
+               "user's choice (--index-url)";
+    }
+    if (is_place(requirement)) {
+        return "is a URL or a path; packages come from the index only, by name: send \"name\" or "
+               "\"name==1.2\"";
+    }
+    if (strncmp(requirement, "pip ", 4) == 0 || strncmp(requirement, "uv ", 3) == 0) {
+        return "is a command; send the names alone, each as an item of its own";
+    }
+    if (*at == '=') {
+        return "has one \"=\"; a version is written name==1.2";
+    }
+    if (is_word(*at) || *at == ',') {
+        return "holds more than one name; send each as an item of its own";
+    }
+    return NULL;
+}
+
+/* Appends c as it is, or "?" where it would end the line or is no printable ASCII. */
+static void show(const char *bytes, size_t size, char out[80])
+{
+    size_t shown = size < 60 ? size : 60;
+    for (size_t i = 0; i < shown; i++) {
+        out[i] = bytes[i] >= ' ' && bytes[i] <= '~' ? bytes[i] : '?';
+    }
+    (void)snprintf(out + shown, 80 - shown, "%s", shown < size ? "..." : "");
+}
+
+static const char *refuse(const char *requirement, size_t size, const char *why,
+                          char text[REQUIREMENT_TEXT_BYTES])
+{
+    char shown[80];
+    show(requirement, size, shown);
+    (void)snprintf(text, REQUIREMENT_TEXT_BYTES, "\"%s\" %s.", shown, why);
+    return text;
+}
+
+const char *requirement_check(const char *requirement, size_t size,
+                              char name[REQUIREMENT_NAME_BYTES], char text[REQUIREMENT_TEXT_BYTES])
+{
+    static const char wrong[] =
+        "is no requirement; send a name, maybe with extras, versions and a "
+        "marker, such as \"pandas\", \"pandas[excel]>=2,<3\"";
+    if (size >= REQUIREMENT_BYTES) {
+        return refuse(requirement, size, "is too long for a requirement", text);
+    }
+    for (size_t i = 0; i < size; i++) {
+        if ((requirement[i] < ' ' && requirement[i] != '\t') || requirement[i] > '~') {
+            return refuse(requirement, size,
+                          "holds characters that no requirement has; send each as an item of its "
+                          "own",
+                          text);
+        }
+    }
+    const char *begin = skip_blanks(requirement);
+    const char *at = begin;
+    size_t length = take_name(&at);
+    const char *behind = skip_blanks(at);
+    bool whole = length > 0 && length < REQUIREMENT_NAME_BYTES && !is_place(begin);
+    at = behind;
+    whole = whole && take_extras(&at) && take_versions(&at);
+    if (whole && *at == ';') {
+        at = skip_blanks(at + 1);
+        whole = *at != '\0';
+        at += strlen(at);
+    }
+    if (!whole || *at != '\0') {
+        const char *mistake = common_mistake(begin, *at ? at : behind);
+        return refuse(requirement, size, mistake ? mistake : wrong, text);
+    }
+    (void)requirement_normalise(begin, length, name, REQUIREMENT_NAME_BYTES);
+    return NULL;
+}
