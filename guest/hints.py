@@ -92,13 +92,20 @@ def syntax(session, error):
     line = (error.text or "").strip()
     if line.startswith(("!pip", "%pip", "pip install", "%conda", "!conda", "!uv")):
         if "install" in session.options:
-            return "packages are installed by the tool install_package, not by code"
+            return "packages are installed by the tool install_package, not by code" + call_for(line)
         return "code cannot install packages; `pip` lines belong to a shell, not to Python"
     if line[:1] == "!":
         return "`!command` is notebook syntax; use subprocess.run([...], check=True)"
     if line[:1] == "%":
         return "`%magic` is notebook syntax; this is plain Python"
     return None
+
+
+def call_for(line):
+    """The call that does what a line such as "!pip install -q pandas numpy==1.26" wants."""
+    words = line.partition("#")[0].partition(" install ")[2].split()
+    names = [word.strip("'\"") for word in words if word[:1] != "-"]
+    return ": packages=[%s]" % ", ".join('"%s"' % name for name in names) if names else ""
 
 
 def operating_system(session, error):

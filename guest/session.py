@@ -147,6 +147,8 @@ class Session:
         self.memory_limit = 0  # bytes; 0: not known
         self.process_limit = 0
         self.protected = True
+        self.layers = []  # of installed packages, newest first
+        self.package_notes = []
 
     def on_interrupt(self, _, frame):
         inner = frame
@@ -202,6 +204,10 @@ class Session:
         self.prepare(REHEARSAL if rehearsal else name, text, fields.get("stdin"))
         started, cpu = clock_gettime_ns(CLOCK_REALTIME_COARSE), process_time_ns()
         result, error = ["result", "status", "ok"], None
+        if not rehearsal:
+            self.take_packages(fields)
+            result += self.package_notes
+            self.package_notes = []
         if self.held and not rehearsal:
             self.release_signals()
         try:
@@ -259,6 +265,21 @@ class Session:
                 result += ("file", text, "file_size", str(size))
             for note in self.images.notes:
                 result += ("note", note)
+
+    def take_packages(self, fields):
+        """The packages that are there by now; what is to be told of them goes with the next result."""
+        layers = fields.get("packages", b"").decode()
+        if layers != ":".join(self.layers):
+            self.guard(self.package_notes, "installed packages", enter, load("packages").use, self, layers)
+
+    def lacking(self, fields):
+        """What the code imports and is not there, as a message in place of the result; else None."""
+        self.take_packages(fields)
+        reply = ["needs"]
+        text = language.strip_wrapping(fields.get("code", b"").decode("utf-8", "surrogateescape"))
+        for name in self.guard([], "missing imports", enter, load("packages").missing, self, text) or ():
+            reply += ("name", name)
+        return frames.pack(reply) if len(reply) > 1 else None
 
     def prepare(self, name, text, stdin):
         self.where = self.images = None
@@ -381,14 +402,18 @@ class Session:
     def answer(self, control, inode, frame):
         verb, fields = frames.unpack(frame)
         if verb == "run":
+            needs = None
             try:
                 try:
-                    reply = self.run(fields)
+                    needs = self.lacking(fields) if "auto" in fields else None
+                    reply = needs or self.run(fields)
                 except BaseException as caught:
                     reply = self.broken(caught)
             except BaseException as caught:  # another handler of the user's, before broken() held them
                 reply = self.broken(caught)
             send(control, inode, reply)
+            if needs:
+                return
             if fields.get("drop"):
                 remove_aside(fields["drop"].split())
             if "once" not in fields:

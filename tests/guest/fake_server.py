@@ -125,7 +125,7 @@ class Session:
                 verb, fields = read_frame(self.sock)
                 if verb == "checkpoint":
                     continue
-                assert verb == "result", verb
+                assert verb in ("result", "needs"), verb
                 for fd in (self.out, self.err):
                     while select.select([fd], [], [], 0)[0]:
                         chunk = os.read(fd, 1 << 16)

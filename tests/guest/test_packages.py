@@ -1,0 +1,116 @@
+"""Layers of installed packages as a session sees them."""
+import os
+import tempfile
+
+from base import GuestCase, each_python
+
+
+class Packages(GuestCase):
+    options = "install"
+
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.layers = []
+
+    def layer(self, **files):
+        """A layer with modules of these names; __ in a name is a folder. Returns what the server sends."""
+        path = "%s/%d" % (self.folder.name, len(self.layers) + 1)
+        for name, text in files.items():
+            file = "%s/%s" % (path, name.replace("__", "/") + ("" if "." in name else ".py"))
+            os.makedirs(os.path.dirname(file), exist_ok=True)
+            with open(file, "w") as out:
+                out.write(text)
+        self.layers.insert(0, path)
+        return ":".join(self.layers)
+
+    def test_a_layer_can_be_imported_at_once_and_stays(self):
+        self.assertEqual(self.session.run("import sp_one").status, "error")
+        packages = self.layer(sp_one="x = 1")
+        self.assertEqual(self.value("import sp_one; sp_one.x", packages=packages), "1")
+        self.assertEqual(self.value("import importlib; importlib.reload(sp_one).x", packages=packages), "1")
+
+    def test_a_newer_layer_comes_first(self):
+        old = self.layer(sp_two="x = 1")
+        self.assertEqual(self.value("1", packages=old), "1")
+        new = self.layer(sp_two="x = 2")
+        self.assertEqual(self.value("import sp_two; sp_two.x", packages=new), "2")
+
+    def test_they_stand_between_the_standard_library_and_the_own_packages(self):
+        packages = self.layer(json="x = 1", sp_three="x = 3")
+        places = ("import sys; at = [sys.path.index(%r)]\n"
+                  "lib = next(i for i, p in enumerate(sys.path) if p.endswith('lib-dynload'))\n"
+                  "own = [i for i, p in enumerate(sys.path) if p.endswith(('site-packages', 'dist-packages'))]\n"
+                  "lib < at[0], all(at[0] < i for i in own)") % packages
+        self.assertEqual(self.value(places, packages=packages), "(True, True)")
+        self.assertEqual(self.value("import json; hasattr(json, 'loads')", packages=packages), "True")
+
+    def test_child_processes_find_them_and_their_programs(self):
+        packages = self.layer(sp_four="x = 4", **{"bin__sp.tool": "#!/bin/sh\necho tool\n"})
+        os.chmod(packages + "/bin/sp.tool", 0o755)
+        code = ("import subprocess, sys\n"
+                "[subprocess.run(c, capture_output=True, text=True).stdout for c in "
+                "([sys.executable, '-c', 'import sp_four; print(sp_four.x)'], ['sp.tool'])]")
+        self.run_ok("import os; os.environ['PYTHONPATH'] = '/mine'")
+        self.assertEqual(self.value(code, packages=packages), r"['4\n', 'tool\n']")
+        self.assertEqual(self.value("os.environ['PYTHONPATH']", packages=packages), repr(packages + ":/mine"))
+
+    def test_a_module_that_was_imported_before_is_told(self):
+        old = self.layer(sp_five="x = 1")
+        reply = self.run_ok("import sp_five; import json", packages=old)
+        self.assertEqual(reply.all("note"), [])
+        new = self.layer(sp_five="x = 2", json="", **{"sp_five-2.0.dist-info__METADATA.txt": ""})
+        notes = self.run_ok("1", packages=new).all("note")
+        self.assertTrue(any("`sp_five` was imported before sp_five 2.0 was installed" in n and "reset=true" in n
+                            for n in notes), notes)
+        self.assertEqual(self.run_ok("1", packages=new).all("note"), [])
+
+    def test_pth_files_run_nothing(self):
+        mark = self.folder.name + "/ran"
+        packages = self.layer(sp_six="", **{"evil.pth": "import os; open(%r, 'w')\n/tmp\n" % mark})
+        self.run_ok("import sp_six", packages=packages)
+        self.assertFalse(os.path.exists(mark))
+
+    def test_an_empty_cell_between_the_runs_takes_nothing_back(self):
+        packages = self.layer(sp_seven="x = 7")
+        for _ in range(3):
+            self.assertEqual(self.value("import sys; %r in sys.path" % packages, packages=packages), "True")
+
+    def test_a_path_that_the_code_has_bent_costs_no_answer(self):
+        packages = self.layer(sp_eight="x = 8")
+        self.run_ok("import sys; kept, sys.path = sys.path, None")
+        self.assertIn("installed packages", self.run_ok("1", packages=packages).note)
+        self.assertEqual(self.run_ok("sys.path = kept; 1", packages=packages).value, "1")
+
+    def needs(self, code, **more):
+        return self.session.run(code, auto="1", **more).all("name")
+
+    def test_missing_imports_are_asked_for_before_the_code_runs(self):
+        reply = self.session.run("ran = 1\nimport os, sp_none.sub as s\nfrom cv2 import x\nimport sklearn", auto="1")
+        self.assertEqual(reply.all("name"), ["sp_none", "opencv-python", "scikit-learn"])
+        self.assertIsNone(reply.status)
+        self.assertIn("NameError", self.session.run("ran").traceback)
+
+    def test_what_the_code_expects_to_fail_is_not_asked_for(self):
+        code = "try:\n    import sp_none\nexcept ImportError:\n    import sp_other\nelse:\n    import sp_third\n"
+        self.assertEqual(self.needs(code), ["sp_other", "sp_third"])
+        for clause in ("except (ValueError, ModuleNotFoundError)", "except", "except Exception as e"):
+            self.assertEqual(self.needs("try:\n    import sp_none\n%s:\n    pass" % clause), [], clause)
+        self.assertEqual(self.needs("try:\n    import sp_none\nexcept KeyError:\n    pass"), ["sp_none"])
+
+    def test_what_is_there_runs_at_once(self):
+        packages = self.layer(sp_nine="x = 9")
+        reply = self.session.run("import sp_nine, json, sys\nfrom . import y if 0 else None", auto="1", packages=packages)
+        self.assertEqual(reply.error_type, "SyntaxError")
+        reply = self.session.run("import sp_nine; sp_nine.x", auto="1", packages=packages)
+        self.assertEqual((reply.status, reply.value), ("ok", "9"))
+        self.assertEqual(self.needs("def f():\n    import sp_inner\n"), ["sp_inner"])
+
+    def test_pip_lines_are_told_as_the_call_that_does_it(self):
+        hint = self.session.run("%pip install -q pandas 'numpy==1.26'  # now").hint
+        self.assertIn('install_package, not by code: packages=["pandas", "numpy==1.26"]', hint)
+        self.assertTrue(self.session.run("!pip list").hint.endswith("not by code"))
+
+
+each_python(globals())
