@@ -141,7 +141,9 @@ def perform(run):
     log = run.build / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
     suites = [word for suite in run.suites for word in ("--suite", suite)]
-    done = call(run, ["meson", "test", "-C", run.build, "--print-errorlogs", *suites, *run.tests],
+    # Most of a test's time is waiting: one more than there are processors.
+    width = ("--num-processes", str(len(os.sched_getaffinity(0)) + 1))
+    done = call(run, ["meson", "test", "-C", run.build, "--print-errorlogs", *width, *suites, *run.tests],
                 quiet=False)
     if not log.exists():
         # No test at all has such a suite: that is a mistake here, not a success.
