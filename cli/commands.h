@@ -7,3 +7,4 @@ int command_serve(const struct options *options);
 int command_run(const struct options *options);
 int command_doctor(const struct options *options);
 int command_schema(const struct options *options);
+int command_call(const struct options *options);

@@ -29,6 +29,8 @@ int main(int argc, char **argv)
         return command_doctor(&options);
     case COMMAND_SCHEMA:
         return command_schema(&options);
+    case COMMAND_CALL:
+        return command_call(&options);
     case COMMAND_SERVE:
     case COMMAND_UNKNOWN:
     default:

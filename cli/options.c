@@ -13,7 +13,8 @@ const char options_help[] =
     "Usage: sandpiper [OPTIONS]                 serve tools over stdin and stdout (MCP)\n"
     "       sandpiper run [OPTIONS] FILE|-c CODE  run code once in a sandbox\n"
     "       sandpiper doctor [OPTIONS]          show what the sandbox can enforce here\n"
-    "       sandpiper schema                    print the tools as a host gets them\n"
+    "       sandpiper schema [OPTIONS]          print the tools as a host gets them\n"
+    "       sandpiper call [OPTIONS] TOOL [JSON]  one tool call in a sandbox of its own\n"
     "\n"
     "Options:\n"
     "  --memory SIZE       memory of the sandbox (1G)\n"
@@ -32,6 +33,10 @@ const char options_help[] =
     "  --allow-degraded LAYERS\n"
     "                      run code though these are off that would be refused\n"
     "  --stdin             run: hand on standard input to the code\n"
+    "  --format FORM       schema, call: mcp (default), openai-chat, openai-responses,\n"
+    "                      anthropic or gemini\n"
+    "  --strict            schema: for the vendor's strict mode\n"
+    "  --id ID             call: id of the model's call, for the result\n"
     "  --plan              doctor: print the steps to a sandbox\n"
     "  --json              doctor: print JSON\n"
     "  -h, --help          print this\n"
@@ -53,6 +58,9 @@ enum option_number {
     OPTION_REQUIRE,
     OPTION_ALLOW_DEGRADED,
     OPTION_STDIN,
+    OPTION_FORMAT,
+    OPTION_STRICT,
+    OPTION_ID,
     OPTION_PLAN,
     OPTION_JSON,
 };
@@ -71,6 +79,9 @@ static const struct option long_options[] = {
     {"require", required_argument, NULL, OPTION_REQUIRE},
     {"allow-degraded", required_argument, NULL, OPTION_ALLOW_DEGRADED},
     {"stdin", no_argument, NULL, OPTION_STDIN},
+    {"format", required_argument, NULL, OPTION_FORMAT},
+    {"strict", no_argument, NULL, OPTION_STRICT},
+    {"id", required_argument, NULL, OPTION_ID},
     {"plan", no_argument, NULL, OPTION_PLAN},
     {"json", no_argument, NULL, OPTION_JSON},
     {"help", no_argument, NULL, 'h'},
@@ -204,6 +215,19 @@ static void take_option(struct options *options, int option, const char *value)
     case OPTION_STDIN:
         options->hand_on_stdin = true;
         break;
+    case OPTION_FORMAT:
+        options->format = bridge_format_find(value);
+        if (options->format == BRIDGE_FORMAT_COUNT) {
+            options->format = BRIDGE_MCP;
+            trouble(options, "--format takes " BRIDGE_FORMAT_NAMES ", not \"%.64s\"", value);
+        }
+        break;
+    case OPTION_STRICT:
+        options->strict = true;
+        break;
+    case OPTION_ID:
+        options->call_id = value;
+        break;
     case OPTION_PLAN:
         options->plan = true;
         break;
@@ -230,9 +254,9 @@ static enum command take_command(int *argc, char ***argv)
         const char *name;
         enum command command;
     } commands[] = {
-        {"run", COMMAND_RUN},         {"doctor", COMMAND_DOCTOR}, {"schema", COMMAND_SCHEMA},
-        {"serve", COMMAND_SERVE},     {"mcp", COMMAND_SERVE},     {"help", COMMAND_HELP},
-        {"version", COMMAND_VERSION},
+        {"run", COMMAND_RUN},   {"doctor", COMMAND_DOCTOR},   {"schema", COMMAND_SCHEMA},
+        {"call", COMMAND_CALL}, {"serve", COMMAND_SERVE},     {"mcp", COMMAND_SERVE},
+        {"help", COMMAND_HELP}, {"version", COMMAND_VERSION},
     };
     for (unsigned i = 0; *argc > 1 && i < sizeof commands / sizeof *commands; i++) {
         if (strcmp((*argv)[1], commands[i].name) == 0) {
@@ -296,6 +320,10 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     if (options->command == COMMAND_RUN && !options->code && optind < argc) {
         options->file = argv[optind++];
     }
+    if (options->command == COMMAND_CALL) {
+        options->tool = optind < argc ? argv[optind++] : NULL;
+        options->arguments = optind < argc ? argv[optind++] : NULL;
+    }
     if (optind < argc) {
         trouble(options,
                 "unknown argument \"%.64s\" (a command comes first); sandpiper --help shows the "
@@ -304,6 +332,9 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     }
     if (options->command == COMMAND_RUN && !options->code && !options->file) {
         trouble(options, "run needs a FILE or -c CODE");
+    }
+    if (options->command == COMMAND_CALL && !options->tool) {
+        trouble(options, "call needs the name of a TOOL and its arguments as JSON");
     }
     settle_timeouts(options);
     settle_layers(options);

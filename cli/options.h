@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bridge/format.h"
 #include "sandbox/sandbox.h"
 
 /* The command line. */
@@ -12,6 +13,7 @@ enum command {
     COMMAND_RUN,
     COMMAND_DOCTOR,
     COMMAND_SCHEMA,
+    COMMAND_CALL,
     COMMAND_HELP,
     COMMAND_VERSION
 };
@@ -22,12 +24,17 @@ struct options {
     uint64_t timeout_ms;
     uint64_t max_timeout_ms;
     bool structured;
-    const char *code;   /* run -c */
-    const char *file;   /* run FILE; "-" is stdin */
-    bool hand_on_stdin; /* run --stdin */
-    bool plan;          /* doctor --plan */
-    bool json;          /* doctor --json */
-    char trouble[512];  /* what is wrong; empty: nothing */
+    const char *code;          /* run -c */
+    const char *file;          /* run FILE; "-" is stdin */
+    bool hand_on_stdin;        /* run --stdin */
+    enum bridge_format format; /* schema, call --format */
+    bool strict;               /* schema --strict */
+    const char *tool;          /* call TOOL */
+    const char *arguments;     /* call TOOL JSON; "-" is stdin, NULL: none */
+    const char *call_id;       /* call --id, or NULL */
+    bool plan;                 /* doctor --plan */
+    bool json;                 /* doctor --json */
+    char trouble[512];         /* what is wrong; empty: nothing */
 };
 
 /* Reads argv; strings stay argv's. Goes on after the first mistake, so that a server with a bad

@@ -11,10 +11,10 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "base/limits.h"
 #include "base/loop.h"
 #include "base/own.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/options.h"
 #include "guest/guest.h"
 #include "tools/session.h"
@@ -95,38 +95,16 @@ static void on_signal(void *arg, uint32_t events)
     loop_stop(once->loop, EXIT_SIGNAL + (int)info.ssi_signo);
 }
 
-static int read_all(int fd, struct buf *out)
-{
-    for (;;) {
-        char *space = NULL;
-        if (buf_size(out) > LIMIT_FRAME_OUT_BYTES / 2) {
-            return -EFBIG;
-        }
-        int r = buf_reserve(out, 65536, &space);
-        if (r < 0) {
-            return r;
-        }
-        ssize_t size = read(fd, space, 65536);
-        if (size < 0 && errno == EINTR) {
-            continue;
-        }
-        if (size <= 0) {
-            return size < 0 ? -errno : 0;
-        }
-        buf_commit(out, (size_t)size);
-    }
-}
-
 static int read_code(const struct options *options, struct buf *code)
 {
     if (options->code) {
         return buf_append_text(code, options->code);
     }
     if (strcmp(options->file, "-") == 0) {
-        return read_all(STDIN_FILENO, code);
+        return input_read(STDIN_FILENO, code);
     }
     defer_close int fd = open(options->file, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : read_all(fd, code);
+    return fd < 0 ? -errno : input_read(fd, code);
 }
 
 static int take_signals(struct once *once)
@@ -159,7 +137,7 @@ int command_run(const struct options *options)
                       strerror(-r));
         return 2;
     }
-    r = options->hand_on_stdin ? read_all(STDIN_FILENO, &input) : 0;
+    r = options->hand_on_stdin ? input_read(STDIN_FILENO, &input) : 0;
     r = r ? r : loop_new(&once.loop);
     r = r ? r : take_signals(&once);
     r = r ? r : workspace_new(once.loop, &with_guest.spec, &workspace);

@@ -2,11 +2,13 @@
 #include <stdio.h>
 
 #include "base/loop.h"
+#include "base/own.h"
+#include "bridge/format.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "tools/tools.h"
 
-/* The same list that a host gets, limits filled in. */
+/* The same list that a host gets, limits filled in, in the form of --format. */
 int command_schema(const struct options *options)
 {
     struct loop *loop = NULL;
@@ -19,7 +21,10 @@ int command_schema(const struct options *options)
     if (loop_new(&loop) == 0 && tools_new(loop, &config, &tools) == 0) {
         struct rpc_tools for_rpc = tools_for_rpc(tools);
         json_auto_t *list = for_rpc.list(for_rpc.ctx);
-        if (list && json_dumpf(list, stdout, JSON_INDENT(2)) == 0) {
+        json_auto_t *declared =
+            list ? bridge_declare(options->format, options->strict, list) : NULL;
+        if (declared &&
+            json_dumpf(declared, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0) {
             (void)putchar('\n');
             code = 0;
         }

@@ -1,4 +1,4 @@
-"""The command line: run, doctor, schema, --version, --help and bad flags."""
+"""The command line: run, call, doctor, schema, --version, --help and bad flags."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from client import COMMAND, SLOW, Case, Server, need_userns, run_cli
+from client import COMMAND, SLOW, Case, Server, give_away, need_userns, run_cli
 from traces import descendants
 
 
@@ -60,6 +60,55 @@ class Run(Case):
         process.communicate(timeout=5 * SLOW)
         time.sleep(0.2)
         self.assertEqual([pid for pid in children if os.path.exists(f"/proc/{pid}")], [])
+
+
+class Call(Case):
+    def call(self, *args, stdin=None):
+        """(exit status, the JSON values that it printed)."""
+        done = subprocess.run([*COMMAND, "call", *args], input=stdin, capture_output=True,
+                              timeout=60 * SLOW)
+        return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+    def test_a_result_as_a_host_gets_it(self):
+        need_userns()
+        status, (result,) = self.call("run_python", '{"code": "6 * 7", "timeout_s": null}')
+        self.assertEqual((status, result["isError"]), (0, False))
+        self.assertTrue(result["content"][0]["text"].startswith("Out: 42\n"), result)
+
+    def test_an_error_of_the_tool_in_the_form_of_a_vendor(self):
+        need_userns()
+        status, (block,) = self.call("--format", "anthropic", "--id", "toolu_1", "run_python", "-",
+                                     stdin=b'{"code": "1 / 0"}')
+        self.assertEqual(status, 1)
+        self.assertEqual((block["type"], block["tool_use_id"], block["is_error"]),
+                         ("tool_result", "toolu_1", True))
+        self.assertIn("ZeroDivisionError", block["content"][0]["text"])
+
+    def test_a_long_program_and_a_long_answer(self):
+        """Both are longer than what a socket takes at once."""
+        need_userns()
+        code = f"text = {'x' * 3_000_000!r}; print(len(text))"
+        status, (result,) = self.call("run_python", "-",
+                                      stdin=json.dumps({"code": code}).encode())
+        self.assertEqual(status, 0, result)
+        self.assertTrue(result["content"][0]["text"].startswith("3000000\n"))
+        with tempfile.TemporaryDirectory(prefix="sp-call-") as folder:
+            os.chmod(folder, 0o777)
+            give_away(folder)
+            pathlib.Path(folder, "a.bin").write_bytes(bytes(400_000))
+            status, (result,) = self.call(
+                "--workspace", folder, "read_file",
+                '{"path": "a.bin", "encoding": "base64", "length": 400000}')
+        self.assertEqual(status, 0, result)
+        self.assertGreater(len(result["content"][0]["text"]), 500_000)
+
+    def test_what_is_no_call_is_a_usage_error(self):
+        for args in ([], ["run_python", "{"], ["run_python", "[]"], ["no_such_tool", "{}"],
+                     ["run_python", "{}", "more"], ["--format", "nonsense", "run_python", "{}"]):
+            with self.subTest(args=args):
+                done = run_cli("call", *args)
+                self.assertEqual((done.returncode, done.stdout), (2, b""), done.stderr)
+                self.assertTrue(done.stderr.startswith(b"sandpiper: "))
 
 
 class Doctor(Case):
@@ -124,6 +173,18 @@ class Words(Case):
         self.assertEqual([tool["name"] for tool in tools], [tool["name"] for tool in listed])
         for mine, sent in zip(tools, listed):
             self.assertEqual(mine["inputSchema"], sent["inputSchema"])
+
+    def test_every_form_of_the_schema_names_all_tools(self):
+        names = [tool["name"] for tool in json.loads(run_cli("schema").stdout)]
+        for form in ("mcp", "openai-chat", "openai-responses", "anthropic", "gemini"):
+            for strict in ([], ["--strict"]):
+                with self.subTest(form=form, strict=strict):
+                    done = run_cli("schema", "--format", form, *strict)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    printed = json.loads(done.stdout)
+                    tools = printed["functionDeclarations"] if form == "gemini" else printed
+                    tools = [tool.get("function", tool) for tool in tools]
+                    self.assertEqual([tool["name"] for tool in tools], names)
 
     def test_unknown_words_are_usage_errors(self):
         for args in (["nonsense"], ["run", "--nonsense"], ["run", "-x"], ["run", "--memory"],

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-FOLDERS = ("base", "schema", "rpc", "sandbox", "guest", "tools", "cli", "tests")
+FOLDERS = ("base", "schema", "rpc", "sandbox", "guest", "tools", "bridge", "cli", "tests")
 
 
 def need(tool):

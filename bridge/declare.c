@@ -1,0 +1,311 @@
+/* One transformer and a table: what each vendor calls the parts of a declaration, and which keywords
+ * of JSON Schema it takes. A keyword that is left out is still enforced when the call comes, and the
+ * properties' descriptions say in words what it demands. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "bridge/format.h"
+
+enum nullable {
+    NULLABLE_NOT,     /* optional properties stay so */
+    NULLABLE_TYPE,    /* "type": ["string", "null"] */
+    NULLABLE_KEYWORD, /* "nullable": true */
+};
+
+struct shape {
+    const char *schema_key;      /* of the declaration: where its schema is */
+    const char *const *keywords; /* that are taken, closed by NULL; NULL: all */
+    enum nullable optional;      /* made required, too, unless NULLABLE_NOT */
+    bool upper_types;            /* "STRING" for "string" */
+};
+
+enum mark {
+    MARK_NEVER,
+    MARK_STRICT, /* "strict": true, where it is */
+    MARK_ALWAYS, /* "strict": true or false */
+};
+
+struct dialect {
+    const char *name;
+    const char *list;   /* the array lies in an object under this key; NULL: it stands alone */
+    const char *inside; /* the declaration lies in an object under this key; NULL: it does not */
+    bool typed;         /* "type": "function" */
+    bool whole;         /* all that tools/list has of a tool is kept */
+    enum mark mark;
+    size_t description_most; /* characters of a tool's description; 0: as many as there are */
+    struct shape plain;
+    struct shape strict;
+};
+
+#define STRUCTURE "type", "description", "enum", "items", "properties", "required"
+
+/* Structured Outputs, "Supported schemas" in OpenAI's guide. */
+static const char *const openai_keywords[] = {
+    STRUCTURE, "additionalProperties", "pattern", "minimum", "maximum", "minItems", "maxItems",
+    NULL,
+};
+/* Structured outputs, "JSON Schema limitations" in Anthropic's guide: bounds of numbers and of
+ * lengths are refused. */
+static const char *const anthropic_keywords[] = {STRUCTURE, "title", "additionalProperties", NULL};
+/* GenerationConfig.responseJsonSchema in the reference of the Gemini API lists what is read. */
+static const char *const gemini_keywords[] = {
+    STRUCTURE, "title", "additionalProperties", "minimum", "maximum", "minItems", "maxItems", NULL,
+};
+/* The type Schema there, a selection from OpenAPI 3.0. */
+static const char *const gemini_schema_keywords[] = {
+    STRUCTURE,  "title",     "minimum",   "maximum", "minItems",
+    "maxItems", "minLength", "maxLength", "pattern", NULL,
+};
+
+/* The chat API of OpenAI and those made after it refuse longer descriptions of functions, not of
+ * parameters (error "string_above_max_length"). */
+enum { OPENAI_DESCRIPTION_MOST = 1024 };
+
+static const struct dialect dialects[BRIDGE_FORMAT_COUNT] = {
+    [BRIDGE_MCP] = {.name = "mcp",
+                    .whole = true,
+                    .plain = {"inputSchema", NULL, NULLABLE_NOT, false},
+                    .strict = {"inputSchema", openai_keywords, NULLABLE_TYPE, false}},
+    [BRIDGE_OPENAI_CHAT] = {.name = "openai-chat",
+                            .inside = "function",
+                            .typed = true,
+                            .mark = MARK_ALWAYS,
+                            .description_most = OPENAI_DESCRIPTION_MOST,
+                            .plain = {"parameters", NULL, NULLABLE_NOT, false},
+                            .strict = {"parameters", openai_keywords, NULLABLE_TYPE, false}},
+    [BRIDGE_OPENAI_RESPONSES] = {.name = "openai-responses",
+                                 .typed = true,
+                                 .mark = MARK_ALWAYS,
+                                 .description_most = OPENAI_DESCRIPTION_MOST,
+                                 .plain = {"parameters", NULL, NULLABLE_NOT, false},
+                                 .strict = {"parameters", openai_keywords, NULLABLE_TYPE, false}},
+    /* A request may have 24 optional parameters in its strict tools, and only 16 nullable ones. */
+    [BRIDGE_ANTHROPIC] = {.name = "anthropic",
+                          .mark = MARK_STRICT,
+                          .plain = {"input_schema", NULL, NULLABLE_NOT, false},
+                          .strict = {"input_schema", anthropic_keywords, NULLABLE_NOT, false}},
+    [BRIDGE_GEMINI] = {.name = "gemini",
+                       .list = "functionDeclarations",
+                       .plain = {"parametersJsonSchema", gemini_keywords, NULLABLE_NOT, false},
+                       .strict = {"parameters", gemini_schema_keywords, NULLABLE_KEYWORD, true}},
+};
+
+enum bridge_format bridge_format_find(const char *name)
+{
+    unsigned i = 0;
+    while (i < BRIDGE_FORMAT_COUNT && strcmp(dialects[i].name, name) != 0) {
+        i++;
+    }
+    return (enum bridge_format)i;
+}
+
+static bool takes(const struct shape *shape, const char *keyword)
+{
+    if (!shape->keywords) {
+        return true;
+    }
+    for (const char *const *known = shape->keywords; *known; known++) {
+        if (strcmp(*known, keyword) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool names(const json_t *list, const char *key)
+{
+    size_t i = 0;
+    const json_t *item = NULL;
+    json_array_foreach (list, i, item) {
+        if (strcmp(json_string_value(item), key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* New: the type's name as the shape writes it. */
+static json_t *shape_type(const struct shape *shape, const json_t *type)
+{
+    char upper[16] = "";
+    const char *name = json_string_value(type);
+    for (size_t i = 0; name[i] && i + 1 < sizeof upper; i++) {
+        upper[i] = (char)(name[i] >= 'a' && name[i] <= 'z' ? name[i] - 'a' + 'A' : name[i]);
+    }
+    return json_string(shape->upper_types ? upper : name);
+}
+
+/* 0 or -1. */
+static int make_nullable(const struct shape *shape, json_t *property)
+{
+    if (shape->optional == NULLABLE_KEYWORD) {
+        return json_object_set_new(property, "nullable", json_true());
+    }
+    json_t *options = json_object_get(property, "enum");
+    if (options && json_array_append_new(options, json_null()) < 0) {
+        return -1;
+    }
+    json_t *type = json_object_get(property, "type");
+    return type ? json_object_set_new(property, "type", json_pack("[O, s]", type, "null")) : 0;
+}
+
+static json_t *shape_schema(const struct shape *shape, const json_t *schema);
+
+/* New: the properties, each in the shape. */
+static json_t *shape_properties(const struct shape *shape, const json_t *schema)
+{
+    json_auto_t *properties = json_object();
+    const char *key = NULL;
+    const json_t *property = NULL;
+    json_object_foreach (json_object_get(schema, "properties"), key, property) {
+        json_t *shaped = shape_schema(shape, property);
+        if (!shaped || json_object_set_new(properties, key, shaped) < 0 ||
+            (shape->optional != NULLABLE_NOT && !names(json_object_get(schema, "required"), key) &&
+             make_nullable(shape, shaped) < 0)) {
+            return NULL;
+        }
+    }
+    return take_ptr(properties);
+}
+
+/* New: the names of all properties. */
+static json_t *all_names(const json_t *schema)
+{
+    json_auto_t *list = json_array();
+    const char *key = NULL;
+    const json_t *property = NULL;
+    json_object_foreach (json_object_get(schema, "properties"), key, property) {
+        if (json_array_append_new(list, json_string(key)) < 0) {
+            return NULL;
+        }
+    }
+    return take_ptr(list);
+}
+
+/* New: what stands for one keyword of the schema. */
+static json_t *shape_keyword(const struct shape *shape, const json_t *schema, const char *keyword,
+                             const json_t *value)
+{
+    if (strcmp(keyword, "properties") == 0) {
+        return shape_properties(shape, schema);
+    }
+    if (strcmp(keyword, "items") == 0) {
+        return shape_schema(shape, value);
+    }
+    if (strcmp(keyword, "type") == 0) {
+        return shape_type(shape, value);
+    }
+    if (strcmp(keyword, "required") == 0 && shape->optional != NULLABLE_NOT) {
+        return all_names(schema);
+    }
+    return json_deep_copy(value);
+}
+
+/* New. Recursion is bounded by our own schema files. */
+static json_t *shape_schema(const struct shape *shape, const json_t *schema)
+{
+    json_auto_t *shaped = json_object();
+    json_t *object = (json_t *)(uintptr_t)schema; /* jansson's iterators want no const */
+    const char *keyword = NULL;
+    json_t *value = NULL;
+    json_object_foreach (object, keyword, value) {
+        if (takes(shape, keyword) &&
+            json_object_set_new(shaped, keyword, shape_keyword(shape, schema, keyword, value)) <
+                0) {
+            return NULL;
+        }
+    }
+    if (shape->optional != NULLABLE_NOT && json_object_get(schema, "properties") &&
+        !json_object_get(schema, "required") &&
+        json_object_set_new(shaped, "required", all_names(schema)) < 0) {
+        return NULL;
+    }
+    return take_ptr(shaped);
+}
+
+/* Where text has to end so that it has no more than most characters: behind its last whole
+ * paragraph, else word, else character. size when all of it fits. */
+static size_t cut_at(const char *text, size_t size, size_t most)
+{
+    size_t characters = 0;
+    size_t paragraph = 0;
+    size_t word = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (((unsigned char)text[i] & 0xC0U) != 0x80U && characters++ == most) {
+            return paragraph ? paragraph : word ? word : i;
+        }
+        if (strncmp(text + i, "\n\n", 2) == 0) {
+            paragraph = i;
+        } else if (text[i] == ' ') {
+            word = i;
+        }
+    }
+    return size;
+}
+
+/* What is too long for the description goes to the end of the first property's: nothing of it is
+ * lost to the model. 0 or -1. */
+static int settle_description(const struct dialect *dialect, json_t *declaration, json_t *schema)
+{
+    const json_t *whole = json_object_get(declaration, "description");
+    const char *text = json_string_value(whole);
+    size_t size = json_string_length(whole);
+    size_t cut =
+        text && dialect->description_most ? cut_at(text, size, dialect->description_most) : size;
+    if (cut == size) {
+        return 0;
+    }
+    json_t *properties = json_object_get(schema, "properties");
+    json_t *first = json_object_iter_value(json_object_iter(properties));
+    const char *about = json_string_value(json_object_get(first, "description"));
+    const char *rest = text + cut + strspn(text + cut, " \n");
+    json_t *shown = json_stringn(text, cut);
+    if (first && json_object_set_new(first, "description",
+                                     json_sprintf("%s\n\n%s", about ? about : "", rest)) < 0) {
+        json_decref(shown);
+        return -1;
+    }
+    return json_object_set_new(declaration, "description", shown);
+}
+
+/* New: one tool. */
+static json_t *declare(const struct dialect *dialect, bool strict, const json_t *tool)
+{
+    const struct shape *shape = strict ? &dialect->strict : &dialect->plain;
+    json_auto_t *schema = shape_schema(shape, json_object_get(tool, "inputSchema"));
+    json_auto_t *bare = json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"),
+                                  "description", json_object_get(tool, "description"));
+    json_auto_t *declaration =
+        dialect->whole ? json_copy((json_t *)(uintptr_t)tool) : json_object();
+    if (!schema || !bare || !declaration ||
+        (dialect->typed && !dialect->inside &&
+         json_object_set_new(declaration, "type", json_string("function")) < 0) ||
+        json_object_update(declaration, bare) < 0 ||
+        settle_description(dialect, declaration, schema) < 0 ||
+        json_object_set(declaration, shape->schema_key, schema) < 0) {
+        return NULL;
+    }
+    if ((dialect->mark == MARK_ALWAYS || (dialect->mark == MARK_STRICT && strict)) &&
+        json_object_set_new(declaration, "strict", json_boolean(strict)) < 0) {
+        return NULL;
+    }
+    return dialect->inside
+               ? json_pack("{s:s, s:O}", "type", "function", dialect->inside, declaration)
+               : take_ptr(declaration);
+}
+
+json_t *bridge_declare(enum bridge_format format, bool strict, const json_t *tools)
+{
+    const struct dialect *dialect = &dialects[format];
+    json_auto_t *list = json_array();
+    size_t i = 0;
+    const json_t *tool = NULL;
+    json_array_foreach (tools, i, tool) {
+        if (json_array_append_new(list, declare(dialect, strict, tool)) < 0) {
+            return NULL;
+        }
+    }
+    return dialect->list ? json_pack("{s:O}", dialect->list, list) : take_ptr(list);
+}
