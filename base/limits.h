@@ -49,7 +49,11 @@
     (1UL << 30) /* how far a larger one is searched for a line: half a second */
 #define LIMIT_UTF16_BYTES (8UL << 20) /* largest UTF-16 file that is shown: it is decoded whole */
 #define LIMIT_TEXT_BYTES 16000UL /* of a file's text in one answer: a page that a model can take */
-#define LIMIT_BASE64_BYTES 480000UL /* of a file's bytes in one answer: 640 kB of base64 */
+#define LIMIT_RESOURCE_BYTES 640000UL /* of a file that a host reads by itself; so is its JSON */
+#define LIMIT_RESOURCES 200U          /* in one page of the list, */
+#define LIMIT_RESOURCE_FOLDERS 200U   /* folders that are opened for it, */
+#define LIMIT_RESOURCE_DEPTH 16U      /* how deep they are looked for */
+#define LIMIT_BASE64_BYTES 480000UL   /* of a file's bytes in one answer: 640 kB of base64 */
 
 /* --- defaults of flags --- */
 #define DEFAULT_MEMORY_BYTES (1UL << 30)

@@ -27,6 +27,7 @@ const char options_help[] =
     "  --python PATH       interpreter, CPython 3.9 or newer (active virtual\n"
     "                      environment, else python3)\n"
     "  --preload MODULES   modules to import before the first call, comma-separated\n"
+    "  --resources         let the host list and read the workspace's files by itself\n"
     "  --structured        answer with structuredContent, for hosts that read it\n"
     "  --require LAYERS    refuse to run code unless these are on, comma-separated:\n"
     "                      landlock, memory, pids, cpu, disk\n"
@@ -54,6 +55,7 @@ enum option_number {
     OPTION_WORKSPACE,
     OPTION_PYTHON,
     OPTION_PRELOAD,
+    OPTION_RESOURCES,
     OPTION_STRUCTURED,
     OPTION_REQUIRE,
     OPTION_ALLOW_DEGRADED,
@@ -75,6 +77,7 @@ static const struct option long_options[] = {
     {"workspace", required_argument, NULL, OPTION_WORKSPACE},
     {"python", required_argument, NULL, OPTION_PYTHON},
     {"preload", required_argument, NULL, OPTION_PRELOAD},
+    {"resources", no_argument, NULL, OPTION_RESOURCES},
     {"structured", no_argument, NULL, OPTION_STRUCTURED},
     {"require", required_argument, NULL, OPTION_REQUIRE},
     {"allow-degraded", required_argument, NULL, OPTION_ALLOW_DEGRADED},
@@ -201,6 +204,9 @@ static void take_option(struct options *options, int option, const char *value)
         break;
     case OPTION_PRELOAD:
         options->spec.preload = value;
+        break;
+    case OPTION_RESOURCES:
+        options->resources = true;
         break;
     case OPTION_STRUCTURED:
         options->structured = true;

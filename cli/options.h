@@ -23,6 +23,7 @@ struct options {
     struct box_spec spec;
     uint64_t timeout_ms;
     uint64_t max_timeout_ms;
+    bool resources;
     bool structured;
     const char *code;          /* run -c */
     const char *file;          /* run FILE; "-" is stdin */

@@ -95,6 +95,7 @@ static int serve(struct server *server, const struct options *options)
         .timeout_ms = options->timeout_ms,
         .max_timeout_ms = options->max_timeout_ms,
         .trouble = options->trouble[0] ? options->trouble : NULL,
+        .resources = options->resources,
         .structured = options->structured,
     };
     int r = tools_new(server->loop, &tools_config, &tools);

@@ -2,12 +2,14 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "rpc/ask.h"
 #include "rpc/call_table.h"
+#include "rpc/text.h"
 
 struct rpc_call *call_new(struct rpc_peer *peer, struct rpc_request *request)
 {
@@ -140,7 +142,7 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
     if (!made) {
         json_decref(take_ptr(result));
     }
-    peer_answer(peer, &request, result, /* cacheable= */ false);
+    peer_answer(peer, &request, result, MCP_KEEP_UNSAID);
 }
 
 void rpc_call_fail(struct rpc_call *call, int code, const char *message)
@@ -151,6 +153,31 @@ void rpc_call_fail(struct rpc_call *call, int code, const char *message)
     call_end(call, &request);
     if (!cancelled) {
         peer_refuse(peer, &request, code, message, NULL);
+    }
+}
+
+void rpc_call_answer(struct rpc_call *call, json_t *result)
+{
+    struct rpc_peer *peer = call->peer;
+    bool cancelled = call->cancelled;
+    struct rpc_request request = {};
+    call_end(call, &request);
+    if (cancelled) {
+        json_decref(result);
+    } else {
+        peer_answer(peer, &request, result, MCP_KEEP_NOT);
+    }
+}
+
+void rpc_call_not_found(struct rpc_call *call, const char *uri)
+{
+    struct rpc_peer *peer = call->peer;
+    bool cancelled = call->cancelled;
+    struct rpc_request request = {};
+    call_end(call, &request);
+    if (!cancelled) {
+        json_auto_t *data = json_pack("{s:o}", "uri", rpc_text(uri, strlen(uri)));
+        peer_refuse(peer, &request, request.context.era->not_found, "Resource not found", data);
     }
 }
 

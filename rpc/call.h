@@ -2,7 +2,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* One tools/call request that has no answer yet. */
+/* One request for a tool or a resource that has no answer yet. */
 struct rpc_call;
 
 /* Both end the call: it must not be used afterwards. They send nothing when the call was cancelled.
@@ -11,6 +11,10 @@ struct rpc_call;
 void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured, bool is_error);
 /* code: of enum rpc_code. message: one short sentence. */
 void rpc_call_fail(struct rpc_call *call, int code, const char *message);
+
+/* The same for a request about resources. result: stolen, as above. uri: what was asked for. */
+void rpc_call_answer(struct rpc_call *call, json_t *result);
+void rpc_call_not_found(struct rpc_call *call, const char *uri);
 
 /* Whether the result is to have structured content. */
 bool rpc_call_wants_structured(const struct rpc_call *call);

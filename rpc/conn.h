@@ -6,6 +6,16 @@ struct loop;
 struct rpc_call;
 struct rpc_conn;
 
+/* Files that a host may list and read by itself. ctx is that of the tools. list and read end the
+ * call with rpc_call_answer(), rpc_call_not_found() or rpc_call_fail(), maybe before they return. */
+struct rpc_resources {
+    /* cursor: what an earlier page gave as nextCursor, or NULL; borrowed until this returns. */
+    void (*list)(void *ctx, struct rpc_call *call, const char *cursor);
+    /* New: the array of templates, or NULL when there is no memory. */
+    json_t *(*templates)(void *ctx);
+    void (*read)(void *ctx, struct rpc_call *call, const char *uri);
+};
+
 /* What rpc asks of the room that has the tools. ctx is passed back to each function. */
 struct rpc_tools {
     void *ctx;
@@ -27,6 +37,9 @@ struct rpc_tools {
     /* The host cancelled the call, or the connection ends. The tool stops its work and must still
      * end the call, maybe before this returns; nothing is sent then. */
     void (*cancel)(void *ctx, struct rpc_call *call);
+
+    /* Borrowed for the life of the connection; NULL: there are none. */
+    const struct rpc_resources *resources;
 
     /* May be NULL. Once, after the answer to the first initialize or discover was written: a chance
      * to warm up. */

@@ -26,5 +26,10 @@ json_t *mcp_greeting(const struct rpc_peer *peer);
 /* Whether one more request may stay open; else it was refused. */
 bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request);
 
+/* Unknown methods where tools has no resources. */
+void mcp_resources_list(struct rpc_peer *peer, struct rpc_request *request);
+void mcp_resources_templates(struct rpc_peer *peer, struct rpc_request *request);
+void mcp_resources_read(struct rpc_peer *peer, struct rpc_request *request);
+
 void mcp_tools_list(struct rpc_peer *peer, struct rpc_request *request);
 void mcp_tools_call(struct rpc_peer *peer, struct rpc_request *request);

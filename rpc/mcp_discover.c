@@ -18,7 +18,7 @@ static void discover(struct rpc_peer *peer, struct rpc_request *request)
         result = NULL;
     }
     peer->greeted = peer->greeted || result;
-    peer_answer(peer, request, result, /* cacheable= */ true);
+    peer_answer(peer, request, result, MCP_KEEP_LONG);
 }
 
 /* The request stays open until it is cancelled or the connection ends. Nothing that can be
@@ -41,13 +41,13 @@ static void listen_open(struct rpc_peer *peer, struct rpc_request *request)
         buf_append(&peer->out, request->id.token, request->id.size) < 0 ||
         buf_append_text(&peer->out, "}}}\n") < 0) {
         peer->out.end = peer->out.start + before;
-        peer_answer(peer, request, NULL, /* cacheable= */ false);
+        peer_answer(peer, request, NULL, MCP_KEEP_UNSAID);
         return;
     }
     struct rpc_call *call = call_new(peer, request);
     if (!call) {
         peer->out.end = peer->out.start + before;
-        peer_answer(peer, request, NULL, /* cacheable= */ false);
+        peer_answer(peer, request, NULL, MCP_KEEP_UNSAID);
         return;
     }
     call->subscription = true;
@@ -67,18 +67,20 @@ void mcp_discover_finish(struct rpc_peer *peer)
         json_t *id = json_loadb(request.id.token, request.id.size, JSON_DECODE_ANY, NULL);
         json_t *result = json_pack("{s:{s:o}}", "_meta", MCP_META_SUBSCRIPTION,
                                    id ? id : json_stringn(request.id.token, request.id.size));
-        peer_answer(peer, &request, result, /* cacheable= */ false);
+        peer_answer(peer, &request, result, MCP_KEEP_UNSAID);
     }
 }
 
-static int discover_complete(const struct rpc_peer *peer, json_t *result, bool cacheable)
+static int discover_complete(const struct rpc_peer *peer, json_t *result, enum mcp_keep keep)
 {
     if (!json_object_get(result, "_meta") &&
         json_object_set_new(result, "_meta", json_object()) < 0) {
         return -1;
     }
-    if (cacheable && (json_object_set_new(result, "ttlMs", json_integer(DISCOVER_TTL_MS)) < 0 ||
-                      json_object_set_new(result, "cacheScope", json_string("public")) < 0)) {
+    bool kept = keep == MCP_KEEP_LONG;
+    if (keep != MCP_KEEP_UNSAID &&
+        (json_object_set_new(result, "ttlMs", json_integer(kept ? DISCOVER_TTL_MS : 0)) < 0 ||
+         json_object_set_new(result, "cacheScope", json_string(kept ? "public" : "private")) < 0)) {
         return -1;
     }
     if (!json_object_get(result, "resultType") &&
@@ -111,20 +113,20 @@ static void discover_ask(struct rpc_call *call, const struct rpc_question *quest
                            : NULL;
     struct rpc_request request = {};
     call_end(call, &request);
-    peer_answer(peer, &request, result, /* cacheable= */ false);
+    peer_answer(peer, &request, result, MCP_KEEP_UNSAID);
     fn(arg, RPC_ANSWER_LATER, NULL);
 }
 
 static const struct rpc_method methods[] = {
-    {"tools/call", mcp_tools_call},
-    {"tools/list", mcp_tools_list},
-    {"server/discover", discover},
-    {"subscriptions/listen", listen_open},
-    {},
+    {"tools/call", mcp_tools_call},         {"tools/list", mcp_tools_list},
+    {"resources/list", mcp_resources_list}, {"resources/templates/list", mcp_resources_templates},
+    {"resources/read", mcp_resources_read}, {"server/discover", discover},
+    {"subscriptions/listen", listen_open},  {},
 };
 
 static const struct mcp_era era = {
     .methods = methods,
+    .not_found = RPC_INVALID_PARAMS,
     .complete = discover_complete,
     .has_structured_content = discover_has_structured_content,
     .ask = discover_ask,

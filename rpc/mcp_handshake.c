@@ -43,15 +43,15 @@ static void initialize(struct rpc_peer *peer, struct rpc_request *request)
                         ask_is_declared(json_object_get(request->params, "capabilities"));
         peer->greeted = true;
     }
-    peer_answer(peer, request, result, /* cacheable= */ false);
+    peer_answer(peer, request, result, MCP_KEEP_UNSAID);
 }
 
 static void ping(struct rpc_peer *peer, struct rpc_request *request)
 {
-    peer_answer(peer, request, json_object(), /* cacheable= */ false);
+    peer_answer(peer, request, json_object(), MCP_KEEP_UNSAID);
 }
 
-static int handshake_complete(const struct rpc_peer *, json_t *, bool)
+static int handshake_complete(const struct rpc_peer *, json_t *, enum mcp_keep)
 {
     return 0;
 }
@@ -99,6 +99,9 @@ static void handshake_ask(struct rpc_call *call, const struct rpc_question *ques
 static const struct rpc_method methods[] = {
     {"tools/call", mcp_tools_call},
     {"tools/list", mcp_tools_list},
+    {"resources/list", mcp_resources_list},
+    {"resources/templates/list", mcp_resources_templates},
+    {"resources/read", mcp_resources_read},
     {"ping", ping},
     {"initialize", initialize},
     {},
@@ -106,6 +109,7 @@ static const struct rpc_method methods[] = {
 
 static const struct mcp_era era = {
     .methods = methods,
+    .not_found = RPC_RESOURCE_NOT_FOUND,
     .complete = handshake_complete,
     .has_structured_content = handshake_has_structured_content,
     .ask = handshake_ask,

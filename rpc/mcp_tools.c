@@ -15,7 +15,8 @@ json_t *mcp_server_info(const struct rpc_peer *peer)
 json_t *mcp_greeting(const struct rpc_peer *peer)
 {
     json_t *instructions = peer->tools.instructions(peer->tools.ctx);
-    return json_pack("{s:{s:{}}, s:o*}", "capabilities", "tools", "instructions", instructions);
+    return json_pack("{s:{s:{}, s:o*}, s:o*}", "capabilities", "tools", "resources",
+                     peer->tools.resources ? json_object() : NULL, "instructions", instructions);
 }
 
 void mcp_tools_list(struct rpc_peer *peer, struct rpc_request *request)
@@ -27,7 +28,7 @@ void mcp_tools_list(struct rpc_peer *peer, struct rpc_request *request)
     }
     json_t *tools = peer->tools.list(peer->tools.ctx);
     json_t *result = tools ? json_pack("{s:o}", "tools", tools) : NULL;
-    peer_answer(peer, request, result, /* cacheable= */ true);
+    peer_answer(peer, request, result, MCP_KEEP_LONG);
 }
 
 bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request)
@@ -67,7 +68,7 @@ void mcp_tools_call(struct rpc_peer *peer, struct rpc_request *request)
     json_auto_t *arguments = json_is_object(sent) ? json_incref(sent) : json_object();
     struct rpc_call *call = arguments ? call_new(peer, request) : NULL;
     if (!call) {
-        peer_answer(peer, request, NULL, /* cacheable= */ false);
+        peer_answer(peer, request, NULL, MCP_KEEP_UNSAID);
         return;
     }
     const char *text = json_string_value(name);

@@ -109,12 +109,13 @@ void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, c
     request_end(peer, request);
 }
 
-void peer_answer(struct rpc_peer *peer, struct rpc_request *request, json_t *result, bool cacheable)
+void peer_answer(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
+                 enum mcp_keep keep)
 {
     json_auto_t *owned = result;
     struct buf *out = request->batch ? &request->batch->answers : &peer->out;
     int r = -ENOMEM;
-    if (owned && request->context.era->complete(peer, owned, cacheable) == 0) {
+    if (owned && request->context.era->complete(peer, owned, keep) == 0) {
         r = answer_write(out, &request->id, owned, request->batch ? "," : "\n");
     }
     if (r < 0) {

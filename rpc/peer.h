@@ -20,11 +20,19 @@ struct rpc_method {
     rpc_method_fn fn;
 };
 
+/* What a host may do with a result beside using it. */
+enum mcp_keep {
+    MCP_KEEP_UNSAID, /* of a call: nobody keeps it */
+    MCP_KEEP_LONG,   /* it is the same as long as the process lives */
+    MCP_KEEP_NOT,    /* it is true at this moment, for this host */
+};
+
 /* A generation of the protocol: mcp_handshake.c and mcp_discover.c each have one. */
 struct mcp_era {
     const struct rpc_method *methods; /* ends with a NULL name */
+    int not_found;                    /* the code for a resource that is not there */
     /* Adds what this era wants in every result, and in those that hosts may keep. 0 or -1. */
-    int (*complete)(const struct rpc_peer *peer, json_t *result, bool cacheable);
+    int (*complete)(const struct rpc_peer *peer, json_t *result, enum mcp_keep keep);
     bool (*has_structured_content)(const struct rpc_peer *peer);
     /* As rpc_call_ask(), for a call that can. */
     void (*ask)(struct rpc_call *call, const struct rpc_question *question, rpc_answer_fn fn,
@@ -77,7 +85,7 @@ void rpc_peer_done(struct rpc_peer *peer);
 /* Each ends the request: it is answered once, here. result: stolen; NULL (no memory) answers
  * -32603. data: borrowed, may be NULL. */
 void peer_answer(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
-                 bool cacheable);
+                 enum mcp_keep keep);
 void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, const char *text,
                  const json_t *data);
 /* Ends a request that gets no answer, because it was cancelled. */

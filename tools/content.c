@@ -108,7 +108,7 @@ int content_base64_encode(const void *bytes, size_t size, struct buf *out)
 {
     const unsigned char *in = bytes;
     char *space = NULL;
-    size_t length = (size + 2) / 3 * 4;
+    size_t length = content_base64_size(size);
     int r = buf_reserve(out, length, &space);
     if (r < 0) {
         return r;

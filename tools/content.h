@@ -35,6 +35,12 @@ const char *content_image_type(const char *bytes, size_t size);
 /* "18 kB", "1.2 MB": decimal units, as people write them. Returns out. */
 const char *content_size(uint64_t bytes, char out[16]);
 
+/* How many characters of base64 size bytes make. */
+static inline size_t content_base64_size(size_t size)
+{
+    return (size + 2) / 3 * 4;
+}
+
 /* Base64 (RFC 4648, section 4). encode: 0 or -ENOMEM. decode: accepts white space between the
  * characters; *ret_bytes is the caller's to free. 0, -EINVAL or -ENOMEM. */
 int content_base64_encode(const void *bytes, size_t size, struct buf *out);

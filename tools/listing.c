@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
+#include "base/own.h"
 #include "tools/content.h"
 #include "tools/path.h"
 
@@ -45,24 +46,35 @@ static int append_entry(int dir_fd, char *name, struct buf *text)
     return buf_appendf(text, "%s (%s)\n", name, content_size((uint64_t)st.st_size, size));
 }
 
-/* Names of an open folder, sorted; *ret_more: there are others. Returns their number. */
-static size_t read_names(DIR *dir, char **names, bool *ret_more)
+int listing_read(DIR *dir, struct listing *ret_listing)
 {
-    size_t count = 0;
+    struct listing listing = {.names = calloc(LISTING_READ, sizeof *listing.names)};
     const struct dirent *entry = NULL;
-    *ret_more = false;
-    while (!*ret_more && (entry = readdir(dir))) {
+    if (!listing.names) {
+        return -ENOMEM;
+    }
+    while (!listing.more && (entry = readdir(dir))) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
             continue;
         }
-        *ret_more = count == LISTING_READ;
-        char *name = *ret_more ? NULL : strdup(entry->d_name);
+        listing.more = listing.count == LISTING_READ;
+        char *name = listing.more ? NULL : strdup(entry->d_name);
         if (name) {
-            names[count++] = name;
+            listing.names[listing.count++] = name;
         }
     }
-    qsort(names, count, sizeof *names, compare_names);
-    return count;
+    qsort(listing.names, listing.count, sizeof *listing.names, compare_names);
+    *ret_listing = listing;
+    return 0;
+}
+
+void listing_done(struct listing *listing)
+{
+    for (size_t i = 0; i < listing->count; i++) {
+        free(listing->names[i]);
+    }
+    free(listing->names);
+    *listing = (struct listing){};
 }
 
 /* Entries from index at up to limit, as many as one answer takes. *ret_next: behind the last of them. */
@@ -77,23 +89,19 @@ static int append_entries(int dir_fd, char **names, size_t at, size_t limit, str
     return r;
 }
 
-static int compose(DIR *dir, char **names, const char *path, long long first, long long last,
-                   struct buf *text)
+static int compose(int dir_fd, const struct listing *listing, const char *path, long long first,
+                   long long last, struct buf *text)
 {
-    bool more = false;
-    size_t count = read_names(dir, names, &more);
+    size_t count = listing->count;
     size_t at = first > 1 ? (size_t)first - 1 : 0;
     size_t limit = last > 0 && (size_t)last < count ? (size_t)last : count;
     size_t next = at;
-    int r = buf_appendf(text, "[directory %s, %zu%s %s]\n", path, count, more ? " or more" : "",
-                        count == 1 ? "entry" : "entries");
-    r = r ? r : append_entries(dirfd(dir), names, at, limit, text, &next);
+    int r = buf_appendf(text, "[directory %s, %zu%s %s]\n", path, count,
+                        listing->more ? " or more" : "", count == 1 ? "entry" : "entries");
+    r = r ? r : append_entries(dir_fd, listing->names, at, limit, text, &next);
     if (r == 0 && next < count && next > at) {
         r = buf_appendf(text, "[entries %zu-%zu of %zu; continue with start_line=%zu]\n", at + 1,
                         next, count, next + 1);
-    }
-    for (size_t i = 0; i < count; i++) {
-        free(names[i]);
     }
     return r;
 }
@@ -106,9 +114,9 @@ int listing_compose(int dir_fd, const char *path, long long first, long long las
         (void)close(dir_fd);
         return r;
     }
-    char **names = calloc(LISTING_READ, sizeof *names);
-    int r = names ? compose(dir, names, path, first, last, text) : -ENOMEM;
-    free(names);
+    OWNED(listing_done) struct listing listing = {};
+    int r = listing_read(dir, &listing);
+    r = r ? r : compose(dirfd(dir), &listing, path, first, last, text);
     (void)closedir(dir);
     return r;
 }
@@ -120,17 +128,14 @@ json_t *listing_names(int dir_fd)
         (void)close(dir_fd);
         return NULL;
     }
-    bool more = false;
+    OWNED(listing_done) struct listing listing = {};
     json_t *object = json_object();
-    char **names = calloc(LISTING_READ, sizeof *names);
-    size_t count = names ? read_names(dir, names, &more) : 0;
-    for (size_t i = 0; i < count; i++) {
-        if (names[i][0] != '.') {
-            (void)json_object_set_new(object, names[i], json_true()); /* not if not UTF-8 */
+    (void)listing_read(dir, &listing);
+    for (size_t i = 0; i < listing.count; i++) {
+        if (listing.names[i][0] != '.') {
+            (void)json_object_set_new(object, listing.names[i], json_true()); /* not if not UTF-8 */
         }
-        free(names[i]);
     }
-    free(names);
     (void)closedir(dir);
     return object;
 }

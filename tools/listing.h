@@ -1,7 +1,21 @@
 #pragma once
+#include <dirent.h>
 #include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 struct buf;
+
+/* Names in a folder but "." and "..", sorted. */
+struct listing {
+    char **names;
+    size_t count;
+    bool more; /* there are others, too many to be listed */
+};
+
+/* 0 or -ENOMEM. */
+int listing_read(DIR *dir, struct listing *ret_listing);
+void listing_done(struct listing *listing);
 
 /* A folder as text: one entry a line, folders with a slash, files with their size, sorted by name,
  * bounded; from entry number first (from 1) to last (0: as far as there is room). Looks at names

@@ -170,6 +170,7 @@ struct rpc_tools tools_for_rpc(struct tools *tools)
 {
     return (struct rpc_tools){.ctx = tools,
                               .structured = tools->config.structured,
+                              .resources = tools->config.resources ? &workspace_resources : NULL,
                               .list = tools_list,
                               .instructions = tools_instructions,
                               .start = tools_start,

@@ -20,6 +20,10 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
 void read_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 
+/* The workspace's files as resources. */
+extern const struct rpc_resources workspace_resources;
+void resource_list(void *ctx, struct rpc_call *call, const char *cursor);
+
 /* The host does not want the answer any more. Of no effect on calls of the other tools, which end
  * soon by themselves: only a run leaves data with its call. */
 void run_python_cancel(struct tools *tools, struct rpc_call *call);

@@ -18,6 +18,7 @@ struct tools_config {
     /* What is wrong with the configuration, or NULL: the server serves, its tools answer with
      * this. Borrowed. */
     const char *trouble;
+    bool resources;  /* the host may list and read the workspace's files by itself */
     bool structured; /* results have structuredContent; spec wants separate_streams then */
 };
 

@@ -1,0 +1,82 @@
+#include <string.h>
+
+#include "rpc/call_table.h"
+#include "rpc/mcp.h"
+
+static bool have_resources(struct rpc_peer *peer, struct rpc_request *request)
+{
+    if (peer->tools.resources) {
+        return true;
+    }
+    peer_refuse(peer, request, RPC_METHOD_NOT_FOUND, "Method not found", NULL);
+    return false;
+}
+
+/* A string without NUL, or NULL. */
+static const char *plain_string(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    return text && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
+/* The request as a call; NULL: it was refused. */
+static struct rpc_call *hold(struct rpc_peer *peer, struct rpc_request *request)
+{
+    if (!mcp_may_hold(peer, request)) {
+        return NULL;
+    }
+    struct rpc_call *call = call_new(peer, request);
+    if (!call) {
+        peer_answer(peer, request, NULL, MCP_KEEP_NOT);
+    }
+    return call;
+}
+
+void mcp_resources_list(struct rpc_peer *peer, struct rpc_request *request)
+{
+    const json_t *cursor = json_object_get(request->params, "cursor");
+    if (!have_resources(peer, request)) {
+        return;
+    }
+    if (cursor && !json_is_null(cursor) && !plain_string(cursor)) {
+        peer_refuse(peer, request, RPC_INVALID_PARAMS, "Unknown cursor", NULL);
+        return;
+    }
+    struct rpc_call *call = hold(peer, request);
+    if (call) {
+        peer->tools.resources->list(peer->tools.ctx, call, json_string_value(cursor));
+    }
+}
+
+void mcp_resources_templates(struct rpc_peer *peer, struct rpc_request *request)
+{
+    if (!have_resources(peer, request)) {
+        return;
+    }
+    const json_t *cursor = json_object_get(request->params, "cursor");
+    if (cursor && !json_is_null(cursor)) { /* there is one page, and so no cursor of ours */
+        peer_refuse(peer, request, RPC_INVALID_PARAMS, "Unknown cursor", NULL);
+        return;
+    }
+    json_t *templates = peer->tools.resources->templates(peer->tools.ctx);
+    peer_answer(peer, request,
+                templates ? json_pack("{s:o}", "resourceTemplates", templates) : NULL,
+                MCP_KEEP_LONG);
+}
+
+void mcp_resources_read(struct rpc_peer *peer, struct rpc_request *request)
+{
+    const json_t *uri = json_object_get(request->params, "uri");
+    if (!have_resources(peer, request)) {
+        return;
+    }
+    if (!plain_string(uri)) {
+        peer_refuse(peer, request, RPC_INVALID_PARAMS, "Invalid params: uri must be a string",
+                    NULL);
+        return;
+    }
+    struct rpc_call *call = hold(peer, request);
+    if (call) {
+        peer->tools.resources->read(peer->tools.ctx, call, json_string_value(uri));
+    }
+}
