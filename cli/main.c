@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     }
     switch (options.command) {
     case COMMAND_HELP:
-        return fputs(options_help, stdout) < 0;
+        return options_print_help();
     case COMMAND_VERSION:
         return printf("sandpiper %s\n", SANDPIPER_VERSION) < 0;
     case COMMAND_RUN:

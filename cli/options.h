@@ -42,4 +42,5 @@ struct options {
  * flag still serves and says what to fix: trouble then has the sentence. */
 void options_parse(int argc, char **argv, struct options *ret_options);
 
-extern const char options_help[];
+/* Prints the usage and all flags. Returns 0, or 1 when stdout is broken. */
+int options_print_help(void);

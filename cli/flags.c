@@ -1,0 +1,146 @@
+#include "cli/flags.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/parse.h"
+
+#define FIELD(member) offsetof(struct options, member)
+
+static void *field_of(struct options *options, const struct flag *flag)
+{
+    return (char *)options + flag->field;
+}
+
+static void take_text(struct options *options, const struct flag *flag, const char *value)
+{
+    *(const char **)field_of(options, flag) = value;
+}
+
+static void take_switch(struct options *options, const struct flag *flag, const char *)
+{
+    *(bool *)field_of(options, flag) = true;
+}
+
+static void take_size(struct options *options, const struct flag *flag, const char *value)
+{
+    uint64_t bytes = 0;
+    if (parse_size(value, &bytes) < 0) {
+        options_trouble(options, "--%s takes a size such as 512M or 2G, not \"%.64s\"", flag->name,
+                        value);
+    } else if (bytes < flag->least) {
+        options_trouble(options, "--%s must be at least %lluM, not \"%.64s\"", flag->name,
+                        (unsigned long long)(flag->least >> 20), value);
+    } else {
+        *(uint64_t *)field_of(options, flag) = bytes;
+    }
+}
+
+static void take_seconds(struct options *options, const struct flag *flag, const char *value)
+{
+    uint64_t ms = 0;
+    if (parse_seconds(value, &ms) < 0 || ms == 0 || ms > LIMIT_TIMEOUT_MS) {
+        options_trouble(options, "--%s takes seconds between 0.001 and %u, not \"%.64s\"",
+                        flag->name, LIMIT_TIMEOUT_MS / 1000, value);
+    } else {
+        *(uint64_t *)field_of(options, flag) = ms;
+    }
+}
+
+static void take_pids(struct options *options, const struct flag *flag, const char *value)
+{
+    uint64_t pids = 0;
+    if (parse_u64(value, &pids) < 0 || pids < LIMIT_PIDS_LEAST || pids > LIMIT_PIDS_MOST) {
+        options_trouble(options, "--%s takes a number between %u and %u, not \"%.64s\"", flag->name,
+                        LIMIT_PIDS_LEAST, LIMIT_PIDS_MOST, value);
+    } else {
+        options->spec.limits.pids = (uint32_t)pids;
+    }
+}
+
+static void take_cpus(struct options *options, const struct flag *flag, const char *value)
+{
+    uint64_t milli = 0;
+    if (parse_milli(value, &milli) < 0 || milli < 10 || milli > 1024000) {
+        options_trouble(options, "--%s takes a number between 0.01 and 1024, not \"%.64s\"",
+                        flag->name, value);
+    } else {
+        options->spec.limits.cpu_milli = (uint32_t)milli;
+    }
+}
+
+/* Layers by name. The mandatory ones may be named with --require, where they change nothing. */
+static void take_layers(struct options *options, const struct flag *flag, const char *value)
+{
+    static const char valid[] = "landlock, memory, pids, cpu and disk";
+    while (*value) {
+        size_t size = strcspn(value, ",");
+        enum box_layer layer = box_layer_find(value, size);
+        if (layer == BOX_LAYER_COUNT) {
+            options_trouble(options, "--%s takes layers of the sandbox (%s), not \"%.*s\"",
+                            flag->name, valid, size < 64 ? (int)size : 64, value);
+        } else if (box_layer_is_mandatory(layer) && flag->field != FIELD(spec.require)) {
+            options_trouble(options, "--%s: no code runs without %s; what can be allowed is %s",
+                            flag->name, box_layer_name(layer), valid);
+        } else {
+            *(uint32_t *)field_of(options, flag) |= 1U << layer;
+        }
+        value += size;
+        value += *value == ',';
+    }
+}
+
+static void take_structured(struct options *options, const struct flag *, const char *)
+{
+    options->structured = true;
+    options->spec.separate_streams = true;
+}
+
+static void take_format(struct options *options, const struct flag *flag, const char *value)
+{
+    enum bridge_format format = bridge_format_find(value);
+    if (format == BRIDGE_FORMAT_COUNT) {
+        options_trouble(options, "--%s takes " BRIDGE_FORMAT_NAMES ", not \"%.64s\"", flag->name,
+                        value);
+    } else {
+        options->format = format;
+    }
+}
+
+const struct flag flags[] = {
+    {"memory", "SIZE", "memory of the sandbox", "1G", take_size, FIELD(spec.limits.memory_bytes),
+     LIMIT_MEMORY_LEAST_BYTES},
+    {"cpus", "N", "processors that it may use at once, such as 1.5", "all", take_cpus},
+    {"pids", "N", "processes and threads", "256", take_pids},
+    {"disk", "SIZE", "workspace and /tmp together", "1G", take_size, FIELD(spec.limits.disk_bytes),
+     LIMIT_DISK_LEAST_BYTES},
+    {"timeout", "S", "seconds a call may take that names no time", "30", take_seconds,
+     FIELD(timeout_ms)},
+    {"max-timeout", "S", "seconds a call may ask for", "600", take_seconds, FIELD(max_timeout_ms)},
+    {"workspace", "DIR", "host folder that becomes /work", "none: kept in memory", take_text,
+     FIELD(spec.workspace)},
+    {"python", "PATH", "interpreter, CPython 3.9 or newer",
+     "active virtual\nenvironment, else python3", take_text, FIELD(spec.python)},
+    {"preload", "MODULES", "modules to import before the first call, comma-separated", NULL,
+     take_text, FIELD(spec.preload)},
+    {"resources", NULL, "let the host list and read the workspace's files by itself", NULL,
+     take_switch, FIELD(resources)},
+    {"structured", NULL, "answer with structuredContent, for hosts that read it", NULL,
+     take_structured},
+    {"require", "LAYERS",
+     "refuse to run code unless these are on, comma-separated:\n"
+     "landlock, memory, pids, cpu, disk",
+     NULL, take_layers, FIELD(spec.require)},
+    {"allow-degraded", "LAYERS", "run code though these are off that would be refused", NULL,
+     take_layers, FIELD(spec.allow_degraded)},
+    {"stdin", NULL, "run: hand on standard input to the code", NULL, take_switch,
+     FIELD(hand_on_stdin)},
+    {"format", "FORM", "schema, call: mcp, openai-chat, openai-responses,\nanthropic or gemini",
+     "mcp", take_format},
+    {"strict", NULL, "schema: for the vendor's strict mode", NULL, take_switch, FIELD(strict)},
+    {"id", "ID", "call: id of the model's call, for the result", NULL, take_text, FIELD(call_id)},
+    {"plan", NULL, "doctor: print the steps to a sandbox", NULL, take_switch, FIELD(plan)},
+    {"json", NULL, "doctor: print JSON", NULL, take_switch, FIELD(json)},
+};
+const unsigned flag_count = sizeof flags / sizeof *flags;

@@ -1,0 +1,22 @@
+#pragma once
+#include "cli/options.h"
+
+/* The flags, a row each: what getopt_long(3) needs, what --help shows, and who takes the value. */
+
+struct flag {
+    const char *name;     /* without the dashes */
+    const char *value;    /* what it takes, in the words of --help; NULL: nothing */
+    const char *help;     /* may have several lines */
+    const char *fallback; /* what holds without it, or NULL */
+    /* Tells what is wrong with value by options_trouble(). */
+    void (*take)(struct options *options, const struct flag *flag, const char *value);
+    size_t field;   /* offset in struct options, for takers that serve several flags */
+    uint64_t least; /* of a size */
+};
+
+extern const struct flag flags[];
+extern const unsigned flag_count;
+
+/* Keeps the first mistake: that is the one which is told. */
+__attribute__((format(printf, 2, 3))) void options_trouble(struct options *options, const char *fmt,
+                                                           ...);
