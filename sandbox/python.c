@@ -208,6 +208,9 @@ static bool read_environment(struct python *python, const char *prefix)
     add_folder(python, prefix);
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         char *value = strchr(line, '=');
+        if (strncmp(line, "include-system-site-packages", 28) == 0 && value) {
+            python->system_packages = strncmp(value + 1 + strspn(value + 1, " \t"), "true", 4) == 0;
+        }
         if (strncmp(line, "home", 4) == 0 && value) {
             value += 1 + strspn(value + 1, " \t");
             char home[PATH_MAX];
@@ -270,7 +273,7 @@ static void resolve_dots(char *path)
 /* Follows path's links, adding the prefix at each hop. A hop that is in no prefix of Python (a link
  * in a folder of the user's) is passed over: what is executed starts behind it, so that no more of
  * the host is shown than needed. */
-static int follow(struct python *python, char *ret_version, struct fail *ret_fail)
+static int follow(struct python *python, struct fail *ret_fail)
 {
     char path[PATH_MAX];
     char prefix[PATH_MAX];
@@ -279,7 +282,7 @@ static int follow(struct python *python, char *ret_version, struct fail *ret_fai
     resolve_dots(path);
     for (unsigned hop = 0; hop < PYTHON_LINKS; hop++) {
         bool environment = prefix_of(path, prefix) && read_environment(python, prefix);
-        bool library = !environment && *prefix && has_library(prefix, ret_version);
+        bool library = !environment && *prefix && has_library(prefix, python->version);
         if (environment || library) {
             if (!found) {
                 (void)snprintf(python->path, sizeof python->path, "%s", path);
@@ -311,11 +314,13 @@ static int follow(struct python *python, char *ret_version, struct fail *ret_fai
         resolve_dots(path);
     }
     char real[PATH_MAX];
-    if (!realpath(path, real) || !prefix_of(real, prefix) || !has_library(prefix, ret_version)) {
+    if (!realpath(path, real) || !prefix_of(real, prefix) ||
+        !has_library(prefix, python->version)) {
         return fail_set(ret_fail, ENOENT, "the standard library of %s (a CPython 3.9 or newer)%s",
                         python->path, remedy);
     }
     add_folder(python, prefix);
+    (void)snprintf(python->prefix, sizeof python->prefix, "%s", prefix);
     if (!found) {
         (void)snprintf(python->path, sizeof python->path, "%s", real);
     }
@@ -323,13 +328,13 @@ static int follow(struct python *python, char *ret_version, struct fail *ret_fai
 }
 
 /* The packages that the user has installed for himself, unless a virtual environment hides them. */
-static void add_user_packages(struct python *python, const char *version)
+static void add_user_packages(struct python *python)
 {
     const char *home = getenv("HOME");
     char base[PATH_MAX];
     char lib[PATH_MAX];
-    int size =
-        snprintf(lib, sizeof lib, "%s/.local/lib/%s/site-packages", home ? home : "", version);
+    int size = snprintf(lib, sizeof lib, "%s/.local/lib/%s/site-packages", home ? home : "",
+                        python->version);
     if (!home || home[0] != '/' || python->environment[0] || size >= PATH_MAX ||
         access(lib, X_OK) < 0 || !join(base, home, ".local")) {
         return;
@@ -338,20 +343,27 @@ static void add_user_packages(struct python *python, const char *version)
     (void)snprintf(python->user_base, sizeof python->user_base, "%s", base);
 }
 
+static int find(const char *chosen, bool ask, struct python *python, struct fail *ret_fail)
+{
+    *python = (struct python){};
+    int r = choose(chosen, python->path, ret_fail);
+    if (r == 0 && is_script(python->path)) {
+        r = ask ? ask_script(python->path, ret_fail)
+                : fail_set(ret_fail, ENOEXEC, "%s is a script", python->path);
+    }
+    r = r ? r : follow(python, ret_fail);
+    if (r == 0) {
+        add_user_packages(python);
+    }
+    return r;
+}
+
 int python_find(const char *chosen, struct python *ret_python, struct fail *ret_fail)
 {
-    *ret_python = (struct python){};
-    char version[16] = "";
-    int r = choose(chosen, ret_python->path, ret_fail);
-    if (r == 0 && is_script(ret_python->path)) {
-        r = ask_script(ret_python->path, ret_fail);
-    }
-    if (r == 0) {
-        r = follow(ret_python, version, ret_fail);
-    }
-    if (r < 0) {
-        return r;
-    }
-    add_user_packages(ret_python, version);
-    return 0;
+    return find(chosen, /* ask= */ true, ret_python, ret_fail);
+}
+
+int python_expect(const char *chosen, struct python *ret_python, struct fail *ret_fail)
+{
+    return find(chosen, /* ask= */ false, ret_python, ret_fail);
 }

@@ -15,7 +15,13 @@ struct python {
     unsigned folder_count;
     char user_base[PATH_MAX];   /* PYTHONUSERBASE, or empty */
     char environment[PATH_MAX]; /* the virtual environment's folder, or empty */
+    bool system_packages;       /* it shows those of the interpreter that it stands on too */
+    char prefix[PATH_MAX];      /* of the standard library: PREFIX/lib/VERSION */
+    char version[16];           /* "python3.11" */
 };
 
 /* chosen: --python, or NULL. Blocks only for a script. 0 or -errno. */
 int python_find(const char *chosen, struct python *ret_python, struct fail *ret_fail);
+
+/* The same without running a script: -ENOEXEC where there is one. */
+int python_expect(const char *chosen, struct python *ret_python, struct fail *ret_fail);

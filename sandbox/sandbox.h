@@ -18,6 +18,8 @@
 struct loop;
 struct buf;
 
+enum { BOX_PYTHON_PACKAGES = 320 };
+
 /* --- what the user wants --- */
 
 struct box_limits {
@@ -62,6 +64,16 @@ void box_probe(const struct box_spec *spec, struct box_grade *grade);
 
 /* Looks at kernel version, identity, workspace, interpreter and leftovers. Returns how many facts. */
 unsigned box_facts(const struct box_spec *spec, struct box_fact facts[BOX_FACTS]);
+
+/* The interpreter, as far as can be seen without running it. */
+struct box_python {
+    char version[8]; /* "3.11"; empty where it is not known: a script may choose among several */
+    char packages[BOX_PYTHON_PACKAGES]; /* "numpy 1.26.4, pandas 2.1.0": well-known ones that are
+                                           installed, the best known first */
+};
+
+/* Reads some folders: for the first answer to a host. */
+void box_python_look(const struct box_spec *spec, struct box_python *ret_python);
 
 /* Prints the plan that a box with spec would follow, a step a line. */
 int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *ret_fail);

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,55 +29,6 @@ static unsigned registry_find(const char *name)
         i++;
     }
     return i;
-}
-
-static json_t *tools_list(void *ctx)
-{
-    struct tools *tools = ctx;
-    char memory[24];
-    char timeout[24];
-    char max_timeout[24];
-    (void)snprintf(memory, sizeof memory, "%llu MiB",
-                   (unsigned long long)(tools->config.spec->limits.memory_bytes >> 20));
-    (void)snprintf(timeout, sizeof timeout, "%g", (double)tools->config.timeout_ms / 1000);
-    (void)snprintf(max_timeout, sizeof max_timeout, "%g",
-                   (double)tools->config.max_timeout_ms / 1000);
-    const struct schema_value values[] = {
-        {"python", "CPython 3"},        {"memory", memory}, {"timeout_s", timeout},
-        {"max_timeout_s", max_timeout}, {NULL, NULL},
-    };
-    json_t *list = json_array();
-    for (size_t i = 0; list && schema_name(i); i++) {
-        json_t *tool = schema_describe(schema_name(i), values);
-        if ((tools->config.structured &&
-             json_object_set_new(tool, "outputSchema", schema_output(schema_name(i))) < 0) ||
-            json_array_append_new(list, tool) < 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
-}
-
-static json_t *tools_instructions(void *ctx)
-{
-    struct tools *tools = ctx;
-    const struct box_grade *grade = workspace_grade(tools->workspace);
-    OWNED(buf_done) struct buf text = BUF_EMPTY;
-    if (tools->config.trouble) {
-        (void)buf_appendf(&text, "Sandpiper is not configured well: %s\n", tools->config.trouble);
-    }
-    (void)buf_appendf(
-        &text,
-        "Runs Python in a sandbox on this machine: no network, no host files but the workspace "
-        "/work, which is the current directory%s. Variables, imports and files persist between "
-        "calls of the same session. Work in small steps and look at each result; the last line of "
-        "an answer says how the call ended and what became of the state.",
-        tools->config.spec->workspace ? " (a folder of the user's)" : "");
-    (void)buf_append_text(&text, "\n");
-    (void)box_grade_describe(grade, tools->config.spec, &text);
-    tools->gaps_told |= box_grade_gaps(grade);
-    return json_stringn(buf_bytes(&text), buf_size(&text));
 }
 
 /* All at once, so that a model corrects the call in one go. */
@@ -171,8 +121,8 @@ struct rpc_tools tools_for_rpc(struct tools *tools)
     return (struct rpc_tools){.ctx = tools,
                               .structured = tools->config.structured,
                               .resources = tools->config.resources ? &workspace_resources : NULL,
-                              .list = tools_list,
-                              .instructions = tools_instructions,
+                              .list = describe_tools,
+                              .instructions = describe_server,
                               .start = tools_start,
                               .cancel = tools_cancel,
                               .greeted = tools_greeted};

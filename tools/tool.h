@@ -12,6 +12,8 @@ struct tools {
     struct tools_config config;
     struct workspace *workspace;
     struct sessions *sessions;
+    struct box_python python; /* once python_seen */
+    bool python_seen;
     unsigned gaps_told; /* bits 1 << layer of what the host has heard to be weaker */
 };
 
@@ -19,6 +21,10 @@ struct tools {
 void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 void read_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
+
+/* What a host is told of the tools and of the server: new, NULL when there is no memory. ctx: struct tools. */
+json_t *describe_tools(void *ctx);
+json_t *describe_server(void *ctx);
 
 /* The workspace's files as resources. */
 extern const struct rpc_resources workspace_resources;

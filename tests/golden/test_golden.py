@@ -20,6 +20,7 @@ MASKS = (
     (r'"version": "\d+\.\d+\.\d+[^"]*"', '"version": "<version>"'),
     (r"\\n *[~^]+(?=\\n)", ""),  # how much of a line is marked depends on the interpreter
     (r" \| isolation: [^|\]]*?(?=\]| \|)", ""),  # limits that this host cannot keep
+    (r"\\nPython: [^\\\"]*", r"\\n<python>"),  # what is installed
     (r"\\nIsolation: [^\"]*", r"\\n<isolation>"),  # what the kernel has
     (r"(CPython|Python) 3\.\d+(\.\d+)?", r"\1 <version>"),
 )

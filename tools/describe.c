@@ -1,0 +1,103 @@
+/* What a host is told before it calls: the tools with the limits in force, and the instructions. Both
+ * stay the same as long as the process lives, since hosts keep them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "schema/schema.h"
+#include "tools/tool.h"
+
+static const struct box_python *python_of(struct tools *tools)
+{
+    if (!tools->python_seen) {
+        box_python_look(tools->config.spec, &tools->python);
+        tools->python_seen = true;
+    }
+    return &tools->python;
+}
+
+/* "1 GiB", "300 MiB". */
+static void describe_size(char out[24], uint64_t bytes)
+{
+    unsigned long long mebibytes = bytes >> 20;
+    bool whole = mebibytes % 1024 == 0;
+    (void)snprintf(out, 24, "%llu %s", whole ? mebibytes / 1024 : mebibytes, whole ? "GiB" : "MiB");
+}
+
+json_t *describe_tools(void *ctx)
+{
+    struct tools *tools = ctx;
+    const struct box_spec *spec = tools->config.spec;
+    char python[24];
+    char memory[24];
+    char disk[24];
+    char pids[16];
+    char timeout[24];
+    char max_timeout[24];
+    const char *version = python_of(tools)->version;
+    (void)snprintf(python, sizeof python, "CPython %s", *version ? version : "3");
+    describe_size(memory, spec->limits.memory_bytes);
+    describe_size(disk, box_spec_disk_bytes(spec));
+    (void)snprintf(pids, sizeof pids, "%u", spec->limits.pids);
+    (void)snprintf(timeout, sizeof timeout, "%g", (double)tools->config.timeout_ms / 1000);
+    (void)snprintf(max_timeout, sizeof max_timeout, "%g",
+                   (double)tools->config.max_timeout_ms / 1000);
+    const struct schema_value values[] = {
+        {"python", python},
+        {"network", "no network"},
+        {"memory", memory},
+        {"disk", disk},
+        {"pids", pids},
+        {"timeout_s", timeout},
+        {"max_timeout_s", max_timeout},
+        {NULL, NULL},
+    };
+    json_t *list = json_array();
+    for (size_t i = 0; list && schema_name(i); i++) {
+        json_t *tool = schema_describe(schema_name(i), values);
+        if ((tools->config.structured &&
+             json_object_set_new(tool, "outputSchema", schema_output(schema_name(i))) < 0) ||
+            json_array_append_new(list, tool) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* Appends a line about the interpreter. */
+static int describe_python(struct tools *tools, struct buf *out)
+{
+    const struct box_python *python = python_of(tools);
+    if (!python->version[0]) {
+        return buf_append_text(out, "Python: CPython 3; sys.version says which.\n");
+    }
+    return python->packages[0] ? buf_appendf(out, "Python: CPython %s with %s.\n", python->version,
+                                             python->packages)
+                               : buf_appendf(out,
+                                             "Python: CPython %s, its standard library, and none "
+                                             "of the well-known packages.\n",
+                                             python->version);
+}
+
+json_t *describe_server(void *ctx)
+{
+    struct tools *tools = ctx;
+    const struct box_grade *grade = workspace_grade(tools->workspace);
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    if (tools->config.trouble) {
+        (void)buf_appendf(&text, "Sandpiper is not configured well: %s\n", tools->config.trouble);
+    }
+    (void)buf_appendf(
+        &text,
+        "Runs Python in a sandbox on this machine: no network, no host files but the workspace "
+        "/work, which is the current directory%s. Variables, imports and files persist between "
+        "calls of the same session. Work in small steps and look at each result; the last line of "
+        "an answer says how the call ended and what became of the state.\n",
+        tools->config.spec->workspace ? " (a folder of the user's)" : "");
+    (void)describe_python(tools, &text);
+    (void)box_grade_describe(grade, tools->config.spec, &text);
+    tools->gaps_told |= box_grade_gaps(grade);
+    return json_stringn(buf_bytes(&text), buf_size(&text));
+}
