@@ -67,7 +67,8 @@ class Wheel:
         with zipfile.ZipFile(path, "w", how) as archive:
             for name, data in {**self.files, **self.described()}.items():
                 data = data.encode() if isinstance(data, str) else data
-                archive.writestr(entry(name, stat.S_IFREG | 0o644), data, how)
+                mode = 0o755 if ".data/scripts/" in name else 0o644
+                archive.writestr(entry(name, stat.S_IFREG | mode), data, how)
                 digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
                 record.append(f"{name},sha256={digest},{len(data)}\n")
             for name, data, mode in self.raw:

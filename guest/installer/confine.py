@@ -1,0 +1,133 @@
+"""Where things lie, and what this process must not do: import what was installed, or run what was downloaded."""
+import glob
+import importlib
+import importlib.machinery
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+
+from failures import Failure
+
+OLDEST = (22, 0)
+KEPT = ("PATH", "LANG", "LC_ALL", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+# Where distributions keep the certificates that the host trusts.
+BUNDLES = ("etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt", "etc/ssl/ca-bundle.pem",
+           "etc/ssl/cert.pem", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem")
+
+
+class Place:
+    """The folders of one errand, below `root`. `own` is new with each errand, and gone with it."""
+
+    def __init__(self, root, request):
+        self.root = os.path.abspath(root)
+        self.stage = self.at("stage")
+        self.wheels, self.new = self.at("stage/wheels"), self.at("stage/new")
+        # Each source's build finds only what was fetched for builds.
+        self.sources, self.needs, self.built = (self.at("stage/" + name) for name in ("sources", "needs", "built"))
+        self.cache, self.find_links = self.at("cache"), self.at("find-links")
+        self.constraint = self.at("constraint")
+        self.layers = [self.at(layer.lstrip("/")) for layer in request.get("layers", ())]
+        self.certificate = self.at("index-cert") if request.get("cert") else next(
+            (path for path in map(self.of_host, BUNDLES) if os.path.exists(path)), None)
+        # A name that nobody could guess: a build of an earlier errand may have left files in the stage.
+        self.own = tempfile.mkdtemp(prefix="own-", dir=self.stage)
+        os.environ.update({"HOME": self.own, "TMPDIR": self.own, "PIP_CONFIG_FILE": os.devnull})
+        tempfile.tempdir = self.own
+
+    def at(self, name):
+        return os.path.join(self.root, name)
+
+    @staticmethod
+    def of_host(name):
+        return os.path.join("/", name)
+
+
+def step(folder, name, place):
+    """The module of the step, loaded with its surroundings in order."""
+    for variable in list(os.environ):
+        if variable not in KEPT and variable not in ("HOME", "TMPDIR", "PIP_CONFIG_FILE"):
+            del os.environ[variable]
+    os.environ["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+    os.chdir(place.own)
+    seal(place.layers)
+    if name == "fetch":
+        forbid_programs()
+    take_pip()
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module({"fetch": "fetch", "build": "build", "install": "unpack"}[name])
+    finally:
+        sys.path.remove(folder)
+
+
+class Sealed(importlib.machinery.FileFinder):
+    """Finds no module in a layer. Metadata is found there: importlib.metadata reads the folders of sys.path by
+    itself, and pkg_resources asks for the type of the finder only."""
+
+    def find_spec(self, fullname, target=None):
+        return None
+
+
+def seal(layers):
+    """Puts the layers on sys.path before site-packages, for pip to see what is installed, and keeps it from
+    importing any of it: pip tries names such as keyring, which anyone may have put there."""
+    def hook(path):
+        if path not in layers:
+            raise ImportError
+        return Sealed(path)
+
+    sys.path_hooks.insert(0, hook)
+    sites = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+    first = min((sys.path.index(site) for site in sites if site in sys.path), default=len(sys.path))
+    sys.path[first:first] = layers
+
+
+def forbid_programs():
+    """No step with a way out starts a program, whatever pip thinks it needs (a build, git, a version of rustc)."""
+    starts = {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "os.forkpty"}
+
+    def hook(event, arguments):
+        if event in starts:
+            raise PermissionError("nothing is run while packages are fetched: %s" % event)
+
+    sys.addaudithook(hook)
+
+
+def take_pip():
+    """Makes pip importable: the interpreter's own, else the wheel that ensurepip or the distribution has of it."""
+    found = None
+    try:
+        import pip
+
+        found = pip.__version__
+        if version(found) >= OLDEST:
+            return
+        for name in [name for name in sys.modules if name == "pip" or name.startswith("pip.")]:
+            del sys.modules[name]
+    except ImportError:
+        pass
+    folders = [sysconfig.get_path("stdlib") + "/ensurepip/_bundled", sysconfig.get_config_var("WHEEL_PKG_DIR"),
+               "/usr/share/python-wheels"]
+    wheels = [path for folder in folders if folder for path in glob.glob(folder + "/pip-*.whl")]
+    wheels = [path for path in wheels if version(os.path.basename(path).split("-")[1]) >= OLDEST]
+    if wheels:
+        sys.path.insert(0, max(wheels, key=lambda path: version(os.path.basename(path).split("-")[1])))
+        return
+    have = "its pip %s is older than %d.%d" % (found, *OLDEST) if found else "it has no pip, and ensurepip brings none"
+    raise Failure("no_installer", "this Python cannot install packages: %s; the user can install pip there, as with "
+                  "the package python3-pip or `python3 -m ensurepip`" % have)
+
+
+def version(text):
+    return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
+
+
+def clear(path):
+    """An empty folder, whatever was there."""
+    if os.path.islink(path) or os.path.isfile(path):
+        os.unlink(path)
+    elif os.path.isdir(path):
+        shutil.rmtree(path)
+    os.mkdir(path)

@@ -1,0 +1,248 @@
+"""The step that meets the network: pip's resolver, and the downloads that it settles on."""
+import os
+import re
+import shutil
+import urllib.parse
+
+import candidates
+import confine
+import failures
+import sources
+from failures import Failure
+from names import canonical
+from pip._internal.cli.status_codes import SUCCESS
+from pip._internal.commands.install import InstallCommand
+from pip._internal.exceptions import HashError
+from pip._internal.metadata import get_default_environment
+from pip._internal.operations.check import check_install_conflicts
+from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
+from reply import megabytes, progress, told
+
+WHEEL_NAME = re.compile(r"[A-Za-z0-9._+!-]+\.whl")
+
+
+class Resolved(Exception):
+    """Leaves pip's install command where it would go on to install."""
+
+
+class Session:
+    """What happened to the requests of one pip session."""
+
+    def __init__(self, request):
+        self.limit, self.asked, self.cached = request.get("max_bytes", 0), [], {}
+
+    def watch(self, session):
+        send = session.request
+
+        def request(method, url, *arguments, **options):
+            name = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rstrip("/").rpartition("/")[2])
+            archive = name.endswith((".whl", ".tar.gz", ".zip"))
+            if not archive and not name.endswith(".metadata"):
+                progress("looking up %s" % name)
+            try:
+                response = send(method, url, *arguments, **options)
+            except Exception as error:
+                self.asked.append((name, failures.of_network(error, url)))
+                raise
+            if getattr(response, "from_cache", False):
+                self.cached[url] = response.url
+            if response.status_code >= 400:
+                self.asked.append((name, failures.of_status(response) if response.status_code != 404 else None))
+            elif archive and method == "GET":
+                self.download(name, response)
+            return response
+
+        session.request = request
+
+    def download(self, name, response):
+        size = response.headers.get("Content-Length", "")
+        size = int(size) if size.isdigit() else 0
+        if self.limit and size > self.limit:
+            raise Failure("disk", "%s alone is %s, more than --package-disk allows" % (name, megabytes(size)))
+        progress("downloading %s%s" % (name, " (%s)" % megabytes(size) if size else ""))
+        stream = response.raw.stream
+        response.raw.stream = lambda *arguments, **options: told(stream(*arguments, **options), name, size)
+
+    def trouble(self, name):
+        """The failure that hid a project's page, None where the index just does not have it."""
+        return next((failure for asked, failure in self.asked if canonical(asked) == name and failure), None)
+
+
+class Resolve(InstallCommand):
+    """pip install, up to the point where it knows what to install; the wheels are put into `folder`."""
+
+    def __init__(self, request, folder):
+        super().__init__("install", "installs", isolated=True)
+        self.request, self.folder, self.session, self.offered = request, folder, Session(request), {}
+        self.pip_session = self.rows = self.error = None
+        self.replaces, self.notes = [], []
+
+    def get_default_session(self, options):
+        session = super().get_default_session(options)
+        if session is not self.pip_session:
+            self.pip_session = session
+            self.session.watch(session)
+            urls = [self.request.get("index_url") or "", *self.request.get("extra_index_urls", ())]
+            for known in self.request.get("netrc", ()):
+                for parts in map(urllib.parse.urlsplit, urls):
+                    if known["host"] in (parts.netloc, parts.hostname):
+                        session.auth.passwords[parts.netloc] = (known["login"], known["password"])
+        return session
+
+    def make_resolver(self, preparer, finder, **options):
+        resolver = super().make_resolver(preparer=preparer, finder=finder, **options)
+        evaluate, prepare, resolve = finder.evaluate_links, preparer.prepare_linked_requirement, resolver.resolve
+
+        def evaluate_links(link_evaluator, links):
+            links = list(links)
+            self.offered.setdefault(canonical(link_evaluator.project_name), []).extend(links)
+            return evaluate(link_evaluator, links)
+
+        def prepare_wheel(req, *arguments, **more):
+            if getattr(req.req, "url", None) or not req.link.is_wheel:
+                raise Failure("blocked", "%s is to come from an address of its own (at %s) and not from the index: "
+                              "that is refused" % (req.name, failures.host_of(req.link.url)), names=[req.name])
+            return prepare(req, *arguments, **more)
+
+        def resolve_only(*arguments, **more):
+            try:
+                found = list(resolve(*arguments, **more).requirements.values())
+                # Some versions of pip have read no more than the metadata up to here.
+                preparer.prepare_linked_requirements_more(found)
+                self.compare(found)
+                self.rows = [self.take(req) for req in found]
+            except Exception as error:
+                # pip makes a line of log of some of them.
+                self.error = error
+                raise
+            raise Resolved
+
+        finder.evaluate_links, preparer.prepare_linked_requirement = evaluate_links, prepare_wheel
+        resolver.resolve = resolve_only
+        return resolver
+
+    def run(self, options, args):
+        try:
+            return super().run(options, args)
+        except Resolved:
+            return SUCCESS
+        except Exception as error:
+            self.error = self.error or error
+            raise
+
+    def compare(self, found):
+        """What the new versions take the place of, and whom that disturbs."""
+        there = get_default_environment()
+        for req in found:
+            old, new = there.get_distribution(canonical(req.name)), req.get_dist()
+            if old is not None and old.version != new.version:
+                self.replaces.append({"name": new.raw_name, "from": str(old.version), "to": str(new.version)})
+            if req.link.is_yanked:
+                self.notes.append("%s %s was withdrawn by its authors%s" % (
+                    new.raw_name, new.version, req.link.yanked_reason and ": " + req.link.yanked_reason))
+        if self.replaces:
+            _, (_, conflicting) = check_install_conflicts(found)
+            changed = {canonical(row["name"]) for row in self.replaces}
+            for name, wants in conflicting.items():
+                for needed, version, need in wants:
+                    if canonical(needed) in changed:
+                        self.notes.append("%s needs %s, and gets %s %s" % (name, need, needed, version))
+
+    def forget(self, req):
+        """Takes the file out of the cache, where a bad one would stay for ever. Whether it came from there."""
+        cached = req is not None and req.link and self.session.cached.get(req.link.url_without_fragment)
+        adapter = cached and self.pip_session.get_adapter(cached)
+        if not hasattr(adapter, "controller"):
+            return False
+        adapter.cache.delete(adapter.controller.cache_url(cached))
+        return True
+
+    def take(self, req):
+        name = os.path.basename(req.link.filename)
+        if not WHEEL_NAME.fullmatch(name):
+            raise Failure("other", "%s is offered in a file with the name %s" % (req.name, ascii(name)))
+        target, dist = os.path.join(self.folder, name), req.get_dist()
+        # Files of find-links are used in place, and not ours to move.
+        (shutil.copyfile if req.link.is_file else shutil.move)(req.local_file_path, target)
+        return {"name": dist.raw_name, "version": str(dist.version), "file": name, "size": os.path.getsize(target),
+                "hash": sources.sha256(target), "is_sdist": False}
+
+
+def options_of(request, place):
+    """pip's arguments that all calls share. Credentials are not among them."""
+    words = ["--no-input", "--no-color", "--progress-bar", "off", "--retries", "2", "--timeout", "15",
+             "--only-binary", ":all:", "--prefix", place.new]
+    words += ["--cache-dir", place.cache] if os.path.isdir(place.cache) else ["--no-cache-dir"]
+    words += ["--cert", place.certificate] if place.certificate else []
+    words += ["--constraint", place.constraint] if request.get("constraint") else []
+    words += ["--find-links", place.find_links] if request.get("find_links") else []
+    if request.get("no_index"):
+        return words + ["--no-index"]
+    urls = [request["index_url"], *request.get("extra_index_urls", ())]
+    for option, url in zip(["--index-url"] + ["--extra-index-url"] * len(urls), urls):
+        parts = urllib.parse.urlsplit(url)
+        words += [option, url]
+        # The user has named it so: pip would pass over an index without TLS in silence.
+        words += ["--trusted-host", parts.netloc] if parts.scheme == "http" else []
+    return words
+
+
+def resolve(request, folder, words, place, constrained=False):
+    """The finished command, or an exception: Unresolved or Failure."""
+    command = Resolve(request, folder)
+    try:
+        status = command.main(words)
+    except SystemExit as end:
+        status = end.code
+    if command.rows is not None:
+        return command
+    if isinstance(command.error, HashError) and command.forget(command.error.req):
+        return resolve(request, folder, words, place, constrained)
+    error = command.error or Failure("other", "pip ended with status %s; its log tells why" % status)
+    unresolved = candidates.judge(error, command.offered, command.session, constrained)
+    if unresolved is None:
+        raise failures.of(error) from error
+    unresolved.command = command
+    raise unresolved
+
+
+def requirements(texts):
+    """Checked once more, by pip's own parser: what pip is given is a name with versions, extras and a marker."""
+    wanted, skipped = [], []
+    for text in texts:
+        try:
+            need = Requirement(text)
+        except InvalidRequirement:
+            raise Failure("other", "%s is not a requirement" % ascii(text), names=[text]) from None
+        if need.url or text.lstrip().startswith(("-", ".", "/")):
+            raise Failure("blocked", "%s is not a name on the index" % ascii(text), names=[text])
+        (wanted if need.marker is None or need.marker.evaluate({"extra": ""}) else skipped).append(need)
+    return wanted, [str(need) for need in skipped]
+
+
+def run(request, place):
+    for folder in (place.wheels, place.sources, place.needs):
+        confine.clear(folder)
+    wanted, skipped = requirements(request["packages"])
+    if not wanted:
+        return {"ok": True, "to_install": [], "to_build": [], "already": [], "replaces": [], "skipped": skipped,
+                "notes": []}
+    words = options_of(request, place) + sources.built_words(request, place)
+    words += ["--upgrade"] if request.get("upgrade") else []
+    try:
+        command = resolve(request, place.wheels, words + ["--"] + [str(need) for need in wanted], place,
+                          bool(request.get("constraint")))
+    except candidates.Unresolved as unresolved:
+        if unresolved.source is None or request.get("only_binary", True):
+            raise unresolved.failure from unresolved
+        return {"ok": True, "to_install": [], "to_build": [sources.take(unresolved, request, place)],
+                "already": [], "replaces": [], "skipped": skipped, "notes": []}
+    asked = {canonical(need.name) for need in wanted}
+    for row in command.rows:
+        row["requested"] = canonical(row["name"]) in asked
+    taken = {canonical(row["name"]) for row in command.rows}
+    there = get_default_environment()
+    found = [there.get_distribution(name) for name in sorted(asked - taken)]
+    already = [{"name": dist.raw_name, "version": str(dist.version)} for dist in found if dist is not None]
+    return {"ok": True, "to_install": command.rows, "to_build": [], "already": already,
+            "replaces": command.replaces, "skipped": skipped, "notes": command.notes}

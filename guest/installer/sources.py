@@ -1,0 +1,150 @@
+"""Source archives, fetched without being opened any further than to read what their build asks for."""
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tarfile
+import zipfile
+
+import fetch
+from candidates import Unresolved, files
+from failures import Failure, of_status
+from names import canonical
+from reply import progress
+
+ARCHIVE_NAME = re.compile(r"[A-Za-z0-9._+!-]+\.(?:tar\.gz|zip)")
+DESCRIPTION_MAX = 1 << 20
+# PEP 517: what a project without [build-system] is built with.
+USUAL = ["setuptools>=40.8.0", "wheel"]
+
+
+def take(unresolved, request, place):
+    """Fetches the archive, and the wheels that building it takes, and tells of it."""
+    name, file = unresolved.source
+    saved = os.path.basename(file.link.filename)
+    if not ARCHIVE_NAME.fullmatch(saved):
+        raise Failure("other", "%s is offered in a file with the name %s" % (name, ascii(saved)))
+    if any(same(row, name, file.version) for row in request.get("built", ())):
+        raise Failure("build_failed", "the build of %s %s made no wheel that can be used here" % (name, file.version),
+                      names=[name])
+    path = os.path.join(place.sources, saved)
+    download(unresolved.command.pip_session, file.link, path, request.get("max_bytes", 0))
+    needs = asked_by(path, saved)
+    if needs:
+        fetch_needs(name, needs, request, place)
+    return {"name": name, "version": str(file.version), "file": saved, "size": os.path.getsize(path),
+            "hash": sha256(path), "is_sdist": True}
+
+
+def same(row, name, version):
+    from pip._vendor.packaging.version import parse
+
+    return canonical(row["name"]) == canonical(name) and parse(row["version"]) == version
+
+
+def download(session, link, path, limit):
+    size, hashed = 0, hashlib.new(link.hash_name or "sha256")
+    response = session.get(link.url_without_fragment, headers={"Accept-Encoding": "identity"}, stream=True)
+    if response.status_code != 200:
+        raise of_status(response)
+    with open(path, "xb") as out:
+        for chunk in response.iter_content(1 << 16):
+            size += len(chunk)
+            if limit and size > limit:
+                raise Failure("disk", "%s is bigger than --package-disk allows" % link.filename)
+            hashed.update(chunk)
+            out.write(chunk)
+    if link.hash and hashed.hexdigest() != link.hash:
+        raise Failure("bad_hash", "%s is not the file that the index describes (wrong hash)" % link.filename)
+
+
+def sha256(path):
+    hashed = hashlib.sha256()
+    with open(path, "rb") as file:
+        for chunk in iter(lambda: file.read(1 << 20), b""):
+            hashed.update(chunk)
+    return "sha256:" + hashed.hexdigest()
+
+
+def asked_by(path, name):
+    """The requirements in pyproject.toml's build-system table."""
+    text = description(path)
+    if text is None:
+        return USUAL
+    try:
+        import tomllib
+    except ImportError:
+        from pip._vendor import tomli as tomllib
+    try:
+        needs = tomllib.loads(text.decode()).get("build-system", {}).get("requires", USUAL)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError):
+        raise Failure("build_failed", "%s has a pyproject.toml that cannot be read" % name) from None
+    if not isinstance(needs, list) or not all(isinstance(need, str) for need in needs):
+        raise Failure("build_failed", "%s has a pyproject.toml that asks for no list of packages" % name)
+    # setuptools before 70.1 asks for wheel when it is run.
+    return needs + ["wheel"] if any(re.match(r"setuptools\b", need) for need in needs) else needs
+
+
+def description(path):
+    """pyproject.toml of the archive's only folder, None when there is none."""
+    try:
+        if path.endswith(".zip"):
+            with zipfile.ZipFile(path) as archive:
+                member = next((one for one in archive.infolist() if one.filename.count("/") == 1
+                               and one.filename.endswith("/pyproject.toml")), None)
+                if member is None:
+                    return None
+                with archive.open(member) as file:
+                    return file.read(DESCRIPTION_MAX)
+        with tarfile.open(path, "r:gz") as archive:
+            for member in archive:
+                if member.isreg() and re.fullmatch(r"(\./)?[^/]+/pyproject\.toml", member.name):
+                    return archive.extractfile(member).read(DESCRIPTION_MAX)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        raise Failure("build_failed", "%s is no archive: %s" % (os.path.basename(path), error)) from None
+    return None
+
+
+def fetch_needs(name, needs, request, place):
+    progress("fetching what the build of %s needs" % name)
+    wanted, _ = fetch.requirements(needs)
+    words = fetch.options_of({**request, "constraint": False}, place) + ["--ignore-installed", "--"]
+    optional = [need for need in wanted if canonical(need.name) == "wheel" and not need.specifier]
+    firm = [need for need in wanted if need not in optional]
+    for group, must in ((firm, True), (optional, False)):
+        if not group:
+            continue
+        try:
+            fetch.resolve(request, place.needs, words + [str(need) for need in group], place)
+        except Unresolved as unresolved:
+            if must:
+                raise Failure("build_failed", "%s has no wheel, and its build needs what cannot be had: %s" % (
+                    name, unresolved.failure.message), names=[name]) from unresolved
+
+
+def built_words(request, place):
+    """Lets pip find the wheels that were built: those that the server has asked for, and no other file there."""
+    rows = request.get("built", ())
+    if not rows or not os.path.isdir(place.built):
+        return []
+    from pip._internal.models.link import Link
+
+    folder = os.path.join(place.own, "built")
+    os.mkdir(folder)
+    links = [Link("file:///" + name) for name in sorted(os.listdir(place.built)) if fetch.WHEEL_NAME.fullmatch(name)]
+    for row in rows:
+        for file in files(row["name"], links):
+            if file.wheel is not None and same(row, row["name"], file.version):
+                copy(os.path.join(place.built, file.link.filename), os.path.join(folder, file.link.filename))
+    return ["--find-links", folder]
+
+
+def copy(source, target):
+    """A build may have left a link or a pipe in place of its wheel."""
+    opened = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(opened, "rb") as file:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise Failure("build_failed", "%s is no file" % os.path.basename(source))
+        with open(target, "xb") as out:
+            shutil.copyfileobj(file, out)

@@ -1,0 +1,95 @@
+"""Runs the scripts of guest/installer without a sandbox: a folder stands for the box's `/`."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+WAIT = 120
+
+
+def scripts(folder):
+    """The files as they lie in the box: one folder, with the table of names beside them."""
+    for path in [*(ROOT / "guest" / "installer").glob("*.py"), ROOT / "guest" / "hints.py"]:
+        shutil.copy(path, folder)
+    return pathlib.Path(folder) / "installer.py"
+
+
+def python_with(python, folder, pips=()):
+    """An interpreter of its own, without pip or with the one that lies in a folder of `pips`."""
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    site = next(pathlib.Path(folder).glob("lib/python3*/site-packages"))
+    (site / "pips.pth").write_text("".join(f"{path}\n" for path in pips))
+    return f"{folder}/bin/python"
+
+
+class Box:
+    """The surroundings of errands that share a stage, as the server keeps them."""
+
+    def __init__(self, python, program, index=None):
+        self.folder = tempfile.TemporaryDirectory()
+        self.root, self.python, self.program, self.index = pathlib.Path(self.folder.name), python, program, index
+        self.log, self.progress, self.layers = "", [], 0
+        for name in ("stage", "cache", "packages"):
+            (self.root / name).mkdir()
+        self.stage = self.root / "stage"
+
+    def close(self):
+        self.folder.cleanup()
+
+    def run(self, step, environment=None, **request):
+        layers = [f"/packages/{number}" for number in range(self.layers, 0, -1)]
+        request = {"step": step, "layers": layers, **request}
+        reading, writing = os.pipe()
+        process = subprocess.Popen(
+            ["sh", "-c", f'exec "$@" 3>&{writing}', "sh", self.python, "-I", "-B", self.program, self.root],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[writing],
+            env={"PATH": os.defpath, "HOME": "/nonexistent", **(environment or {})})
+        os.close(writing)
+        try:
+            output = process.communicate(json.dumps(request).encode(), timeout=WAIT)[0].decode(errors="replace")
+        finally:
+            process.kill()
+            process.wait()
+        self.log += output
+        with open(reading) as file:
+            lines = [json.loads(line) for line in file]
+        assert len(lines) > 1 and lines[0] == {"ready": True}, f"no reply; {output}"
+        self.progress += [line["progress"] for line in lines[1:-1]]
+        return lines[-1]
+
+    def fetch(self, *packages, **request):
+        given = {"index_url": self.index.url if self.index else None, "extra_index_urls": [], "only_binary": True}
+        return self.run("fetch", packages=packages, **{**given, **request})
+
+    def install(self, *packages, **request):
+        """All steps of a whole installation; the last reply."""
+        built = []
+        for _ in range(4):
+            reply = self.fetch(*packages, built=built, **request)
+            if not reply["ok"] or not reply["to_build"]:
+                break
+            made = self.run("build", to_build=reply["to_build"])
+            if not made["ok"]:
+                return made
+            built += reply["to_build"]
+        return self.unpack(reply) if reply["ok"] else reply
+
+    def unpack(self, reply, **request):
+        done = self.run("install", wheels=[row["file"] for row in reply["to_install"]], **request)
+        if done["ok"]:
+            self.layers += 1
+            (self.stage / "new").rename(self.layer)
+        return done
+
+    @property
+    def layer(self):
+        return self.root / "packages" / str(self.layers)
+
+    def python_sees(self, code):
+        return subprocess.run([self.python, "-c", code], env={"PATH": os.defpath, "PYTHONPATH": str(self.layer)},
+                              capture_output=True, text=True, check=True).stdout.strip()

@@ -1,0 +1,389 @@
+"""guest/installer against the index of the tests, without a sandbox.
+
+SANDPIPER_TEST_PIPS is a colon-separated list of folders with a pip each, tried besides the interpreter's own.
+"""
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import errand
+import fake_server
+from index import projects
+from index.server import Index, cut, status
+from index.wheels import Sdist, Wheel, backend
+
+PIPS = [path for path in os.environ.get("SANDPIPER_TEST_PIPS", "").split(":") if path]
+
+
+def setUpModule():
+    global shared, program, folder
+    shared = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(shared.cleanup)
+    program = errand.scripts(shared.name)
+    folder = pathlib.Path(shared.name) / "index"
+    projects.everything(folder)
+
+
+class Errands(unittest.TestCase):
+    python, pip = None, None
+
+    @classmethod
+    def setUpClass(cls):
+        if cls.python is None:
+            raise unittest.SkipTest("base class")
+        if cls.pip:
+            cls.python = errand.python_with(cls.python, tempfile.mkdtemp(dir=shared.name), [cls.pip])
+        cls.index = Index(folder)
+        cls.addClassCleanup(cls.index.close)
+
+    def setUp(self):
+        self.box = self.fresh()
+        self.index.rules.clear()
+        self.index.lies.clear()
+        self.index.yanked.clear()
+
+    def fresh(self, index=None):
+        box = errand.Box(self.python, program, index or self.index)
+        self.addCleanup(box.close)
+        return box
+
+    def fetched(self, *packages, **request):
+        reply = self.box.fetch(*packages, **request)
+        self.assertTrue(reply["ok"], (reply, self.box.log))
+        return reply
+
+    def installed(self, *packages, **request):
+        reply = self.box.install(*packages, **request)
+        self.assertTrue(reply["ok"], (reply, self.box.log))
+        return reply
+
+    def refused(self, kind, *packages, says="", **request):
+        reply = self.box.fetch(*packages, **request)
+        self.assertFalse(reply["ok"], reply)
+        self.assertEqual(reply["class"], kind, (reply, self.box.log))
+        self.assertIn(says, reply["message"])
+        return reply
+
+
+class Fetch(Errands):
+    def test_what_is_asked_for_comes_with_what_it_needs(self):
+        reply = self.fetched("parent[more] >= 1", "marked")
+        rows = {row["name"]: row for row in reply["to_install"]}
+        self.assertEqual({name: (row["version"], row["requested"]) for name, row in rows.items()},
+                         {"parent": ("1.2", True), "marked": ("1.0", True), "plain": ("2.0", False),
+                          "shared": ("2.5", False)})
+        self.assertEqual({path.name: path.stat().st_size for path in (self.box.stage / "wheels").iterdir()},
+                         {row["file"]: row["size"] for row in rows.values()})
+        self.assertIn("looking up parent", self.box.progress)
+        self.assertTrue(any(line.startswith("downloading parent-1.2") for line in self.box.progress))
+        self.assertEqual(self.index.count("/simple/pip"), 0, "pip looks for a newer self")
+
+    def test_a_second_time_from_the_cache(self):
+        self.fetched("plain")
+        before = self.index.count("/files/")
+        (self.box.stage / "wheels" / "plain-2.0-py3-none-any.whl").unlink()
+        self.fetched("plain")
+        self.assertEqual(self.index.count("/files/"), before)
+        self.assertTrue((self.box.stage / "wheels" / "plain-2.0-py3-none-any.whl").is_file())
+
+    def test_markers_that_do_not_apply(self):
+        reply = self.fetched("plain; python_version < '3'", "shared")
+        self.assertEqual([row["name"] for row in reply["to_install"]], ["shared"])
+        self.assertEqual(len(reply["skipped"]), 1)
+        self.assertEqual(self.fetched("plain; python_version < '3'")["to_install"], [])
+
+    def test_names_and_versions_that_are_not_there(self):
+        reply = self.refused("not_found", "requets", says="no package requets")
+        self.assertEqual((reply["names"], reply["near"]), (["requets"], ["requests"]))
+        self.assertEqual(self.refused("not_found", "sklearn")["near"][0], "scikit-learn")
+        reply = self.refused("not_found", "plain==9", says="fits ==9; there are: 2.1rc1, 2.0, 1.1, 1.0")
+        self.assertEqual(reply["available"], ["2.1rc1", "2.0", "1.1", "1.0"])
+        self.refused("not_found", "lost-child", says="no-such-package, which lost-child 1.0 needs")
+
+    def test_no_wheel_that_fits(self):
+        self.refused("no_wheel", "elsewhere", says="win_amd64")
+        self.refused("no_wheel", "future", says="needs Python >=3.99")
+        self.refused("no_wheel", "needs-source", says="--allow-sdist")
+        self.assertEqual(self.index.count("/files/from_source"), 0)
+
+    def test_conflicts(self):
+        reply = self.refused("conflict", "wants-old", "wants-new", says="wants-old 1.0 needs shared<2")
+        self.assertEqual(reply["names"], ["shared"])
+        self.box.root.joinpath("constraint").write_text("plain<2\n")
+        self.refused("conflict", "plain==2.0", constraint=True, says="constraint")
+        self.assertEqual(self.fetched("plain", constraint=True)["to_install"][0]["version"], "1.1")
+
+    def test_files_that_are_not_what_the_index_says(self):
+        self.index.lies.add("plain-2.0-py3-none-any.whl")
+        self.index.metadata = False
+        self.addCleanup(setattr, self.index, "metadata", True)
+        self.refused("bad_hash", "plain", says="wrong hash")
+        self.index.lies.clear()
+        self.fetched("plain")
+        self.index.rules["/files/shared*"] = cut(100)
+        self.assertIn(self.box.fetch("shared").get("class"), ("unreachable", "bad_hash"))
+
+    def test_a_file_that_went_bad_in_the_cache(self):
+        self.fetched("plain")
+        size = (self.box.stage / "wheels" / "plain-2.0-py3-none-any.whl").stat().st_size
+        data = (self.box.stage / "wheels" / "plain-2.0-py3-none-any.whl").read_bytes()
+        cached = [path for path in self.box.root.glob("cache/http*/**/*")
+                  if path.is_file() and data[:60] in path.read_bytes()]
+        self.assertEqual(len(cached), 1)
+        cached[0].write_bytes(cached[0].read_bytes().replace(data[:60], bytes(60)))
+        self.assertEqual(self.fetched("plain")["to_install"][0]["size"], size)
+
+    def test_an_index_that_does_not_answer(self):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+        self.refused("unreachable", "plain", index_url=f"http://127.0.0.1:{port}/simple/", says="127.0.0.1")
+        self.index.rules["/simple/plain/"] = status(410)
+        self.refused("unreachable", "plain", says="status 410")
+        self.index.rules.clear()
+        self.index.rules["/files/plain*"] = status(403)
+        self.refused("auth", "plain", says="403")
+
+    def test_a_proxy_that_refuses(self):
+        class Refusing(Index):
+            def rule(self, path):
+                return status(403, {"Proxy-Status": "sandpiper; error=http_request_denied"})
+
+        with Refusing(folder) as proxy:
+            self.refused_by(proxy, "http://index.test/simple/")
+
+    def refused_by(self, proxy, url):
+        environment = {"http_proxy": f"http://{proxy.host}"}
+        reply = self.box.fetch("plain", index_url=url, environment=environment)
+        self.assertEqual(reply.get("class"), "blocked", (reply, self.box.log))
+
+    def test_sizes_beyond_the_limit(self):
+        self.refused("disk", "plain", max_bytes=500, says="--package-disk")
+
+    def test_folders_of_wheels(self):
+        wheels = self.box.root / "find-links"
+        wheels.mkdir()
+        Wheel("offline", requires=["plain"]).save(wheels)
+        before = self.index.count()
+        self.refused("not_found", "offline", no_index=True, find_links=True, says="plain, which offline 1.0 needs")
+        Wheel("plain", "7.0").save(wheels)
+        reply = self.fetched("offline", no_index=True, find_links=True)
+        self.assertEqual(sorted(row["version"] for row in reply["to_install"]), ["1.0", "7.0"])
+        self.assertEqual(self.index.count(), before)
+        self.assertEqual(len(list(wheels.iterdir())), 2, "files of the user's were moved")
+
+    def test_requirements_that_are_none(self):
+        for text in ("--index-url=http://evil.test", "./plain", "plain @ file:///etc/passwd"):
+            with self.subTest(text):
+                self.assertIn(self.box.fetch(text)["class"], ("other", "blocked"))
+
+    def test_dependencies_with_an_address(self):
+        for number, address in enumerate((f"http://{self.index.host}/files/from_source-1.0.tar.gz",
+                                          f"http://{self.index.host}/files/plain-2.0-py3-none-any.whl",
+                                          "git+http://127.0.0.1:9/x.git", "file:///etc/")):
+            with self.subTest(address):
+                Wheel(f"by-address-{number}", requires=[f"plain @ {address}"]).save(folder)
+                self.refused("blocked", f"by-address-{number}", says="not from the index")
+
+    def test_withdrawn_versions_are_told(self):
+        self.index.yanked["plain-2.0-py3-none-any.whl"] = "wrong sums"
+        self.assertEqual(self.fetched("plain")["to_install"][0]["version"], "1.1")
+        self.assertIn("wrong sums", self.fetched("plain==2.0")["notes"][0])
+
+
+class Trust(Errands):
+    def test_certificates(self):
+        with Index(folder, tls=True) as index:
+            self.refused("unreachable", "plain", index_url=index.url, says="certificate")
+            self.box.root.joinpath("index-cert").write_bytes(pathlib.Path(index.certificate).read_bytes())
+            self.fetched("plain", index_url=index.url, cert=True)
+
+    def test_credentials_are_used_and_never_told(self):
+        with Index(folder, auth=("someone", "s3cr3t-word")) as index:
+            self.refused("auth", "plain", index_url=index.url)
+            self.fetched("plain", index_url=index.url,
+                         netrc=[{"host": index.host, "login": "someone", "password": "s3cr3t-word"}])
+            written = [path for path in self.box.root.rglob("*") if path.is_file()]
+            self.assertTrue(written)
+            for word in ("s3cr3t-word", index.expected.split()[1]):
+                self.assertNotIn(word, self.box.log)
+                self.assertFalse([path for path in written if word.encode() in path.read_bytes()])
+
+    def test_nothing_of_a_layer_is_imported(self):
+        names = ("keyring", "truststore", "socks", "brotli", "simplejson")
+        done = self.installed(*names)
+        planted = [row["name"] for row in done["installed"]]
+        self.assertIn("keyring", planted)
+        for name in planted:
+            self.assertTrue((self.box.layer / f"{name}.py").is_file())
+        with Index(folder, tls=True, auth=("someone", "word")) as index:
+            self.box.root.joinpath("index-cert").write_bytes(pathlib.Path(index.certificate).read_bytes())
+            self.refused("auth", "plain", index_url=index.url, cert=True)
+            netrc = [{"host": index.host, "login": "someone", "password": "word"}]
+            self.fetched("plain", index_url=index.url, cert=True, netrc=netrc)
+        self.assertNotIn("hijacked", self.box.log)
+        self.assertEqual(self.fetched("keyring")["already"], [{"name": "keyring", "version": "1.0"}])
+
+    def test_variables_and_files_of_pip_are_not_heard(self):
+        (self.box.stage / "home").mkdir()
+        (self.box.stage / "home" / ".netrc").write_text(f"machine {self.index.host} login a password b\n")
+        self.fetched("plain", environment={"PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_NO_INDEX": "1",
+                                           "PIP_REQUIRE_HASHES": "1", "HOME": str(self.box.stage / "home")})
+        self.assertEqual({sent for _, path, sent in self.index.requests}, {""})
+
+
+class Layers(Errands):
+    def test_what_is_there_is_not_installed_again(self):
+        self.installed("plain==1.1", "shared")
+        reply = self.fetched("plain", "shared>=2")
+        self.assertEqual(reply["to_install"], [])
+        self.assertEqual({row["name"]: row["version"] for row in reply["already"]}, {"plain": "1.1", "shared": "2.5"})
+        reply = self.fetched("parent")
+        self.assertEqual([row["name"] for row in reply["to_install"]], ["parent"])
+
+    def test_versions_that_are_replaced(self):
+        self.installed("wants-old", "plain==1.0")
+        reply = self.fetched("plain", "shared", upgrade=True)
+        self.assertEqual(sorted((row["name"], row["from"], row["to"]) for row in reply["replaces"]),
+                         [("plain", "1.0", "2.0"), ("shared", "1.5", "2.5")])
+        self.assertTrue(any("wants-old needs shared<2" in note for note in reply["notes"]), reply)
+        self.box.unpack(reply)
+        self.assertEqual(self.box.layers, 2)
+        self.assertEqual({row["version"] for row in self.fetched("plain", "shared")["already"]}, {"2.0", "2.5"})
+
+    def test_what_can_be_imported(self):
+        wanted = {"parent": ["parent"], "plain": ["plain"], "spaced-one": ["spaced.one"],
+                  "spaced-two": ["spaced.two"], "with-data": ["with_data", "with_data_more"]}
+        compiled = [path for path in folder.glob("compiled-*") if self.python == sys.executable]
+        wanted.update({"compiled": ["compiled"]} if compiled else {})
+        done = self.installed(*wanted)
+        self.assertEqual({row["name"]: row["imports"] for row in done["installed"]}, wanted)
+        seen = self.box.python_sees("import parent, spaced.one, with_data_more; print(parent.VERSION)")
+        self.assertEqual(seen, "2.0")
+        if compiled:
+            self.assertEqual(self.box.python_sees("import compiled; print(compiled.answer())"), "42")
+        self.assertTrue(os.access(self.box.layer / "bin" / "parent-tool", os.X_OK))
+        self.assertEqual(subprocess.check_output([self.box.layer / "bin" / "with-data"], text=True), "ran\n")
+        self.assertTrue((self.box.layer / "share/with-data/table.txt").is_file())
+        self.assertTrue(list(self.box.layer.glob("__pycache__/plain.*.pyc")))
+
+
+class Hostile(Errands):
+    def assert_clean(self):
+        self.assertFalse((self.box.stage / "new").exists())
+        self.assertEqual({path.name for path in self.box.root.iterdir()}, {"stage", "cache", "packages"})
+        self.assertFalse(os.path.lexists("/tmp/hostile-was-here"))
+
+    def test_names_and_links_are_refused(self):
+        names = [f"hostile-{name}" for name in ("traversal", "dots", "absolute", "backslash", "nul", "newline", "long",
+                                                "symlink", "data")]
+        for row in self.fetched(*names)["to_install"]:
+            with self.subTest(row["name"]):
+                reply = self.box.unpack({"to_install": [row]})
+                self.assertEqual((reply["ok"], reply.get("class")), (False, "other"), reply)
+                self.assert_clean()
+        self.assertFalse(self.box.install("hostile-two-infos")["ok"])
+        self.assert_clean()
+
+    def test_what_would_run_at_start_is_left_out(self):
+        done = self.installed("hostile-pth", "hostile-site")
+        self.assertIn("sitecustomize.py", done["notes"][0])
+        self.assertEqual({path.name for path in self.box.layer.iterdir() if not path.name.endswith(".dist-info")},
+                         {"hostile_pth.py", "hostile_site.py", "__pycache__"})
+        self.assertEqual(self.box.python_sees("import os; print(os.environ.get('PTH'))"), "None")
+
+    def test_modes_are_ours(self):
+        self.installed("hostile-setuid")
+        self.assertEqual({path.stat().st_mode & 0o7022 for path in self.box.layer.rglob("*")}, {0})
+
+    def test_source_that_no_compiler_likes(self):
+        self.installed("hostile-source")
+
+    def test_bombs_are_seen_before_they_are_unpacked(self):
+        wheels = self.box.root / "find-links"
+        projects.bomb(wheels, 64 << 20)
+        projects.many(wheels, 3000)
+        for name, limits in (("bomb", {"max_bytes": 32 << 20}), ("many", {"max_files": 1000})):
+            reply = self.fetched(name, find_links=True, no_index=True)
+            done = self.box.unpack(reply, **limits)
+            self.assertEqual(done.get("class"), "disk", done)
+            self.assert_unwritten()
+
+    def assert_unwritten(self):
+        self.assertFalse((self.box.stage / "new").exists())
+
+
+class Sources(Errands):
+    def test_an_archive_is_built_and_its_needs_are_fetched(self):
+        reply = self.fetched("needs-source", only_binary=False)
+        self.assertEqual([(row["name"], row["version"]) for row in reply["to_build"]], [("from-source", "1.0")])
+        done = self.installed("needs-source", only_binary=False)
+        self.assertEqual(sorted(row["name"] for row in done["installed"]), ["from-source", "needs-source", "plain"])
+
+    def test_a_build_gets_the_wheels_that_it_asks_for(self):
+        self.installed("with-tool", only_binary=False)
+
+    def test_a_build_that_fails(self):
+        reply = self.box.install("unbuildable", only_binary=False)
+        self.assertEqual(reply.get("class"), "build_failed", reply)
+        self.assertIn("compiler: no such thing", reply["message"])
+
+    def test_wheels_go_before_archives(self):
+        self.assertEqual(self.fetched("both-kinds", only_binary=False)["to_install"][0]["version"], "1.0")
+        self.assertEqual(self.fetched("both-kinds==2.0", only_binary=False)["to_build"][0]["version"], "2.0")
+
+    def test_nothing_of_an_archive_runs_while_it_is_fetched(self):
+        marker = self.box.root / "ran"
+        Sdist("marking", backend=backend(Wheel("marking"), f"open({str(marker)!r}, 'w')")).save(folder)
+        reply = self.fetched("marking", only_binary=False)
+        self.assertFalse(marker.exists())
+        self.assertTrue(self.box.run("build", to_build=reply["to_build"])["ok"])
+        self.assertTrue(marker.exists())
+
+    def test_files_that_a_build_plants_are_not_believed(self):
+        # A backend is imported several times; it plants once.
+        plant = (f"import shutil\nstage = {str(self.box.stage)!r}\n"
+                 "if not os.path.islink(stage + '/wheels'):\n"
+                 "    open(stage + '/built/plain-9.0-py3-none-any.whl', 'w').write('x')\n"
+                 "    os.symlink('/etc/passwd', stage + '/built/shared-9.0-py3-none-any.whl')\n"
+                 "    shutil.rmtree(stage + '/wheels')\n"
+                 "    os.symlink('/etc', stage + '/wheels')\n")
+        Sdist("planting", backend=backend(Wheel("planting", requires=["plain", "shared"]), plant)).save(folder)
+        first = self.fetched("planting", only_binary=False)
+        self.assertTrue(self.box.run("build", to_build=first["to_build"])["ok"])
+        second = self.fetched("planting", only_binary=False, built=first["to_build"])
+        self.assertEqual({row["name"]: row["version"] for row in second["to_install"]},
+                         {"planting": "1.0", "plain": "2.0", "shared": "2.5"})
+        self.assertFalse((self.box.stage / "wheels").is_symlink())
+
+
+class WithoutPip(Errands):
+    def setUp(self):
+        super().setUp()
+        self.box.python = errand.python_with(self.python, tempfile.mkdtemp(dir=shared.name))
+
+    def test_the_bundled_one_is_used(self):
+        reply = self.box.fetch("plain")
+        if reply.get("class") == "no_installer":
+            self.skipTest("pip: this Python bundles none")
+        self.assertTrue(reply["ok"], (reply, self.box.log))
+
+
+def each_installer(namespace):
+    """The classes above once for each interpreter with its own pip, and for the first with each of PIPS."""
+    ways = [(python, None) for python in fake_server.PYTHONS] + [(fake_server.PYTHONS[0], pip) for pip in PIPS]
+    for name, case in list(namespace.items()):
+        if isinstance(case, type) and issubclass(case, Errands) and case is not Errands:
+            del namespace[name]
+            for number, (python, pip) in enumerate(ways):
+                made = type(f"{name}_{number}", (case,), {"python": python, "pip": pip, "__module__": case.__module__})
+                namespace[made.__name__] = made
+
+
+each_installer(globals())
+
+if __name__ == "__main__":
+    unittest.main()
