@@ -83,6 +83,17 @@ void ask_drop(struct rpc_peer *peer, struct rpc_call *call)
     rpc_id_done(&ask.id);
 }
 
+bool ask_give_up(struct rpc_peer *peer, struct rpc_call *call)
+{
+    rpc_answer_fn fn = call->ask.fn;
+    void *arg = call->ask.arg;
+    ask_drop(peer, call);
+    if (fn) {
+        fn(arg, RPC_ANSWER_NONE, NULL);
+    }
+    return fn != NULL;
+}
+
 bool rpc_call_can_ask(const struct rpc_call *call)
 {
     return !call->cancelled && call->request.context.can_ask;

@@ -15,5 +15,7 @@ void ask_tell(const json_t *result, rpc_answer_fn fn, void *arg);
 /* The host has answered a request of ours. Unknown ids are ignored. */
 void ask_answered(struct rpc_peer *peer, const struct rpc_id *id, const json_t *result);
 
-/* The answer is not wanted any more: the host may close its dialogue. peer: NULL when it is gone. */
+/* Nobody waits for the answer any more: the host may close its dialogue. drop: fn is not called. give_up: it
+ * is, with RPC_ANSWER_NONE, if a question was open; returns whether it was. peer: NULL when it is gone. */
 void ask_drop(struct rpc_peer *peer, struct rpc_call *call);
+bool ask_give_up(struct rpc_peer *peer, struct rpc_call *call);

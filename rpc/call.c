@@ -72,7 +72,6 @@ static void call_cancel_of(struct rpc_peer *peer, struct rpc_call *call)
 {
     assert(!call->cancelled);
     call->cancelled = true;
-    ask_drop(peer, call);
     if (call->subscription) {
         struct rpc_request request = {};
         call_end_of(peer, call, &request);
@@ -81,7 +80,9 @@ static void call_cancel_of(struct rpc_peer *peer, struct rpc_call *call)
     }
     /* A batch must not wait for a tool that is still stopping. */
     peer_drop(peer, &call->request);
-    peer->tools.cancel(peer->tools.ctx, call);
+    if (!ask_give_up(peer, call)) {
+        peer->tools.cancel(peer->tools.ctx, call);
+    }
 }
 
 void call_cancel(struct rpc_call *call)

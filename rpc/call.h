@@ -37,8 +37,9 @@ enum rpc_answer {
     RPC_ANSWER_ACCEPTED,
     RPC_ANSWER_DECLINED,
     RPC_ANSWER_DISMISSED, /* the user closed the question without a choice */
-    RPC_ANSWER_NONE,      /* the host cannot ask, did not understand, or was silent for too long */
-    RPC_ANSWER_LATER,     /* the call has ended: the host asks and makes the same call again */
+    RPC_ANSWER_NONE,  /* the host cannot ask, did not understand, was silent for too long, or has
+                             cancelled the call */
+    RPC_ANSWER_LATER, /* the call has ended: the host asks and makes the same call again */
     RPC_ANSWER_COUNT,
 };
 
@@ -48,8 +49,9 @@ typedef void (*rpc_answer_fn)(void *arg, enum rpc_answer answer, const json_t *c
 /* Whether the host has said that it can ask its user on behalf of this call. */
 bool rpc_call_can_ask(const struct rpc_call *call);
 
-/* Asks. fn: once, maybe before this returns; not when the call is cancelled or ended meanwhile. One
- * question of a call at a time.
+/* Asks. fn: once, maybe before this returns; not when the tool ends the call meanwhile. Of a call that
+ * waits here the tool hears through fn that it was cancelled, not through cancel(). One question of a
+ * call at a time.
  * Source: MCP 2025-11-25 client/elicitation; MCP 2026-07-28 basic/patterns/mrtr. Of the latter's
  * requestState nothing is sent: a host that forges an answer could as well forge the user's. */
 void rpc_call_ask(struct rpc_call *call, const struct rpc_question *question, rpc_answer_fn fn,

@@ -64,10 +64,7 @@ static bool handshake_has_structured_content(const struct rpc_peer *peer)
 static void handshake_ask_expired(void *arg)
 {
     struct rpc_call *call = arg;
-    rpc_answer_fn fn = call->ask.fn;
-    void *fn_arg = call->ask.arg;
-    ask_drop(call->peer, call);
-    fn(fn_arg, RPC_ANSWER_NONE, NULL);
+    (void)ask_give_up(call->peer, call);
 }
 
 /* A request of ours to the host, while the call waits. */

@@ -1,6 +1,5 @@
 /* Which well-known packages an interpreter has, by the names of the folders that describe them
  * (PyPA, recording installed projects; Debian still writes .egg-info for some). */
-#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,21 +21,21 @@ static const char *const notable[] = {
 
 enum { NOTABLE = sizeof notable / sizeof *notable };
 
-static bool is_separator(char c)
+/* As in a normalised name. */
+static char normal(char c)
 {
-    return c == '-' || c == '_' || c == '.';
+    bool separates = c == '-' || c == '_' || c == '.';
+    return separates ? '-' : c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
 /* Whether text[0 … size) is name but for case and separators. */
 static bool is_name(const char *text, size_t size, const char *name)
 {
-    for (size_t i = 0; i < size; i++) {
-        char c = is_separator(text[i]) ? '-' : (char)tolower((unsigned char)text[i]);
-        if (name[i] != c) { /* also at its end */
-            return false;
-        }
+    size_t same = 0;
+    while (same < size && normal(text[same]) == name[same]) { /* false at the end of name */
+        same++;
     }
-    return name[size] == '\0';
+    return same == size && name[size] == '\0';
 }
 
 /* "numpy-1.26.4.dist-info", "numpy-1.24.2-py3.11.egg-info": remembers the version. */

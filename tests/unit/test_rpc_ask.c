@@ -17,6 +17,7 @@ struct world {
     struct rpc_call *call; /* while it waits */
     bool can_ask;
     unsigned told;
+    unsigned cancelled;
     enum rpc_answer answer;
     char content[64]; /* as JSON */
 };
@@ -47,8 +48,9 @@ static bool fake_start(void *ctx, struct rpc_call *call, const char *, json_t *)
     return true;
 }
 
-static void fake_cancel(void *, struct rpc_call *)
+static void fake_cancel(void *ctx, struct rpc_call *)
 {
+    ((struct world *)ctx)->cancelled++;
 }
 
 static json_t *fake_instructions(void *)
@@ -199,10 +201,12 @@ static void question_of_a_cancelled_call_is_withdrawn(void **)
     buf_clear(&world.peer.out, SIZE_MAX);
     feed(&world, FORGET("1"));
     expect(&world, FORGET("\"ask-1\"") "\n");
+    assert_int_equal(world.answer, RPC_ANSWER_NONE);
+    assert_true(rpc_call_cancelled(world.call));
     feed(&world, R "\"id\":\"ask-1\",\"result\":{\"action\":\"accept\"}}");
-    assert_int_equal(world.told, 0);
+    assert_int_equal(world.told, 1);
+    assert_int_equal(world.cancelled, 0);
     world_done(&world);
-    assert_int_equal(world.told, 0);
 }
 
 static void question_of_an_ended_call_is_withdrawn(void **)
