@@ -1,18 +1,18 @@
-"""Make a C file whose object holds a program's bytes: argv is the program and the output.
+"""Make a C file whose object holds a program's bytes: argv is the program, the output and the name.
 
 A generated file, not a define, so that the object is built anew whenever the program is."""
 import pathlib
 import sys
 
-program, out = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
+program, out, name = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]), sys.argv[3]
 lines = [
     ".section .rodata",
-    ".global init_image_start",
-    ".global init_image_end",
+    f".global {name}_start",
+    f".global {name}_end",
     ".balign 16",
-    "init_image_start:",
+    f"{name}_start:",
     f'.incbin \\"{program}\\"',
-    "init_image_end:",
+    f"{name}_end:",
     ".byte 0",
     '.section .note.GNU-stack,\\"\\",%progbits',
     ".text",

@@ -91,6 +91,15 @@ static void take_layers(struct options *options, const struct flag *flag, const 
     }
 }
 
+static void take_host(struct options *options, const struct flag *, const char *value)
+{
+    struct fail fail = {};
+    options->spec.egress = &options->egress;
+    if (egress_policy_add(&options->egress, value, &fail) < 0) {
+        options_trouble(options, "%s", fail.text);
+    }
+}
+
 static void take_structured(struct options *options, const struct flag *, const char *)
 {
     options->structured = true;
@@ -122,6 +131,8 @@ const struct flag flags[] = {
      FIELD(spec.workspace)},
     {"python", "PATH", "interpreter, CPython 3.9 or newer",
      "active virtual\nenvironment, else python3", take_text, FIELD(spec.python)},
+    {"allow-host", "NAME[:PORT]", "let code reach this host by HTTP and HTTPS; repeatable", "none",
+     take_host},
     {"preload", "MODULES", "modules to import before the first call, comma-separated", NULL,
      take_text, FIELD(spec.preload)},
     {"resources", NULL, "let the host list and read the workspace's files by itself", NULL,

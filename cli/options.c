@@ -129,6 +129,7 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     *options = (struct options){.timeout_ms = DEFAULT_TIMEOUT_MS,
                                 .max_timeout_ms = DEFAULT_MAX_TIMEOUT_MS};
     box_spec_init(&options->spec);
+    options->egress.flag = "--allow-host";
     options->command = take_command(&argc, &argv);
     struct option rows[FLAGS_MOST + 3] = {};
     describe_flags(rows);

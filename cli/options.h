@@ -21,6 +21,7 @@ enum command {
 struct options {
     enum command command;
     struct box_spec spec;
+    struct egress_policy egress; /* --allow-host; spec.egress is this when it was given */
     uint64_t timeout_ms;
     uint64_t max_timeout_ms;
     bool resources;

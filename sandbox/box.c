@@ -80,6 +80,7 @@ static bool box_reap(struct box *box)
 
 static void box_release(struct box *box, bool gone)
 {
+    box_egress_end(box);
     link_end(box);
     box_close(box);
     if (gone) {
@@ -389,6 +390,7 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
         box->on_state = owner->on_state;
         box->arg = owner->arg;
         box->grade = owner->grade;
+        box->on_egress = owner->on_egress;
         box->prove.fd = -1;
         box->pidfd = -1;
         box->error_fd = -1;
@@ -414,6 +416,7 @@ int box_start(struct loop *loop, const struct box_spec *spec, const struct box_o
     }
     int r = box_prepare(box, &fail);
     r = r ? r : box_launch(box, &fail);
+    r = r ? r : box_egress_start(box, &fail);
     r = r ? r : box_start_zygote(box, &fail);
     r = r ? r : prove_start(box, &fail);
     if (r < 0) {

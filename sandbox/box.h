@@ -75,6 +75,8 @@ struct box {
     uint32_t last_tag;
     int pair[WIRE_FDS]; /* for the next session: the server's end, the guest's; or -1 */
     bool pair_asked;
+    struct egress *egress; /* the way out that the spec grants, or NULL */
+    egress_event_fn on_egress;
 };
 
 /* prove.c. Starts the inside witness; box_settle() is called when it was heard. 0 or -errno */
@@ -107,6 +109,14 @@ void link_end(struct box *box); /* answers all with ECONNRESET */
 int link_send(struct box *box, struct wire_request *request, link_fn fn, void *arg);
 /* session_pair_made() gets the answer. 0 or -errno. */
 int link_ask_pair(struct box *box);
+
+/* launch.c: the one id that a child in a new user namespace has, by its plan. 0 or -errno */
+int launch_map_ids(pid_t pid, const struct plan *plan, struct fail *ret_fail);
+
+/* box_egress.c: asks pid 1 for the listening socket and starts the broker with it, if the spec wants
+ * one. To be called before anything of the guest is asked for. 0 or -errno */
+int box_egress_start(struct box *box, struct fail *ret_fail);
+void box_egress_end(struct box *box); /* idempotent */
 
 /* launch.c: clones the child and lets it build its root. 0 or -errno, with what was begun in box. */
 int launch_child(struct box *box, struct fail *ret_fail);

@@ -373,9 +373,9 @@ static int step_seccomp(struct child *child, const struct plan_step *)
     return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 }
 
-static int step_execute(struct child *, const struct plan_step *)
+static int step_execute(struct child *, const struct plan_step *step)
 {
-    static const char *const argv[] = {"sandpiper-init", NULL};
+    const char *const argv[] = {step->source ? step->source : "sandpiper-init", NULL};
     static const char *const envp[] = {NULL};
     return (int)syscall(SYS_execveat, CHILD_PROGRAM_FD, "", argv, envp, AT_EMPTY_PATH);
 }

@@ -358,3 +358,24 @@ int filter_build_uncounted(struct plan_filter *ret_filter, struct fail *ret_fail
     }
     return export_program(context, ret_filter, ret_fail);
 }
+
+int filter_build_broker(struct plan_filter *ret_filter, struct fail *ret_fail)
+{
+    OWNED(release_context) scmp_filter_ctx context = NULL;
+    const unsigned families[] = {AF_INET, AF_INET6};
+    const unsigned types[] = {SOCK_STREAM, SOCK_DGRAM};
+    int r = context_new(SCMP_ACT_ERRNO(EPERM), &context, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    r = add_names(context, SCMP_ACT_ALLOW, syscalls_broker);
+    for (unsigned i = 0; r == 0 && i < 4; i++) {
+        r = seccomp_rule_add(
+            context, SCMP_ACT_ALLOW, SCMP_SYS(socket), 3, SCMP_A0(SCMP_CMP_EQ, families[i / 2]),
+            SCMP_A1(SCMP_CMP_MASKED_EQ, 15, types[i % 2]), SCMP_A2(SCMP_CMP_EQ, 0));
+    }
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "seccomp rules of the egress broker");
+    }
+    return export_program(context, ret_filter, ret_fail);
+}

@@ -16,3 +16,5 @@ int filter_build_names(struct plan_filter *ret_filter, struct fail *ret_fail);
 int filter_build_arguments(struct plan_filter *ret_filter, struct fail *ret_fail);
 /* For a guest whose memory no control group counts: what the watchdog could not see is refused. */
 int filter_build_uncounted(struct plan_filter *ret_filter, struct fail *ret_fail);
+/* For the egress broker: its calls by name, sockets of TCP and UDP only. All else is EPERM. */
+int filter_build_broker(struct plan_filter *ret_filter, struct fail *ret_fail);

@@ -20,3 +20,5 @@ uint64_t landlock_handled_fs(int abi);
  * be written as well but for device nodes. Everything is looked up in the caller's own view. Needs
  * no_new_privs. 0, or -errno with nothing changed: -EOPNOTSUPP where there is no Landlock. */
 int landlock_confine(void);
+/* The same without any file, for a process that opens none. */
+int landlock_confine_blind(void);

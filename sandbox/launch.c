@@ -17,18 +17,18 @@
 #include "sandbox/child.h"
 #include "sandbox/idmap.h"
 
-static int map_ids(const struct box *box, struct fail *ret_fail)
+int launch_map_ids(pid_t pid, const struct plan *plan, struct fail *ret_fail)
 {
     char path[64];
     char text[64];
     const struct {
         const char *file;
         unsigned id;
-    } maps[] = {{"uid_map", box->plan.outside_uid}, {"gid_map", box->plan.outside_gid}};
-    (void)snprintf(path, sizeof path, "/proc/%d/setgroups", (int)box->pid);
+    } maps[] = {{"uid_map", plan->outside_uid}, {"gid_map", plan->outside_gid}};
+    (void)snprintf(path, sizeof path, "/proc/%d/setgroups", (int)pid);
     int r = fd_write_text_at(AT_FDCWD, path, "deny");
     for (unsigned i = 0; r == 0 && i < 2; i++) {
-        (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)box->pid, maps[i].file);
+        (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, maps[i].file);
         (void)snprintf(text, sizeof text, "%d %u 1", PLAN_INSIDE_ID, maps[i].id);
         r = fd_write_text_at(AT_FDCWD, path, text);
     }
@@ -151,7 +151,7 @@ static int launch_with(struct box *box, struct child_ends *ends, struct fail *re
     if (box->pid < 0) {
         return fail_set(ret_fail, error, "new namespaces for the sandbox");
     }
-    r = map_ids(box, ret_fail);
+    r = launch_map_ids(box->pid, &box->plan, ret_fail);
     return r < 0 ? r : child_go(box, ret_fail);
 }
 

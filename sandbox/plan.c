@@ -199,6 +199,33 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
     add(plan, PLAN_LINK, "/tmp", "/var/tmp");
 }
 
+/* Where programs look for the way out, each in both spellings. The box's own loopback is reached without
+ * it, but for what of the host's the user has named. */
+static unsigned set_proxy(struct plan *plan, const struct egress_policy *policy, unsigned n)
+{
+    static const char *const proxies[] = {
+        "http_proxy=" EGRESS_PROXY_URL, "HTTP_PROXY=" EGRESS_PROXY_URL,
+        "https_proxy=" EGRESS_PROXY_URL, "HTTPS_PROXY=" EGRESS_PROXY_URL};
+    static const char *const own[] = {"localhost", "127.0.0.1", "::1"};
+    char direct[64] = "";
+    for (unsigned i = 0; i < sizeof own / sizeof *own; i++) {
+        bool named = false;
+        for (unsigned k = 0; k < policy->count; k++) {
+            named = named || strcmp(policy->rows[k].host, own[i]) == 0;
+        }
+        if (!named) {
+            (void)strncat(direct, direct[0] ? "," : "", 2);
+            (void)strncat(direct, own[i], sizeof direct - strlen(direct) - 1);
+        }
+    }
+    for (unsigned i = 0; i < sizeof proxies / sizeof *proxies; i++) {
+        plan->envp[n++] = proxies[i];
+    }
+    plan->envp[n++] = keep(plan, "no_proxy=%s", direct);
+    plan->envp[n++] = keep(plan, "NO_PROXY=%s", direct);
+    return n;
+}
+
 static void set_environment(struct plan *plan, const struct box_spec *spec,
                             const struct python *python)
 {
@@ -230,6 +257,7 @@ static void set_environment(struct plan *plan, const struct box_spec *spec,
                                             "VECLIB_MAXIMUM_THREADS"};
         plan->envp[n++] = keep(plan, "%s=%u", names[i], cpus);
     }
+    n = spec->egress ? set_proxy(plan, spec->egress, n) : n;
     plan->envp[n] = NULL;
     plan->argv[0] = keep(plan, "%s", python->path);
     plan->argv[1] = "/run/sandpiper/driver.py";
@@ -239,12 +267,20 @@ static void set_environment(struct plan *plan, const struct box_spec *spec,
     plan->argv[4] = NULL;
 }
 
+/* An ordinary user's own; for root one that owns nothing. Root of a user namespace that maps only itself
+ * has no other id to give. */
+static void choose_ids(struct plan *plan)
+{
+    bool can_choose = geteuid() == 0 && idmap_covers(OUTSIDE_ID_FIRST);
+    plan->outside_uid = can_choose ? OUTSIDE_ID_FIRST + (uid_t)getpid() % 4194304 : geteuid();
+    plan->outside_gid = can_choose ? plan->outside_uid : getegid();
+}
+
 /* Whose ids the box's one user has outside, and whether the workspace needs a mapping for them. */
 static int choose_identity(struct plan *plan, const struct box_spec *spec, struct fail *ret_fail)
 {
     struct stat st = {};
-    plan->outside_uid = geteuid();
-    plan->outside_gid = getegid();
+    choose_ids(plan);
     if (spec->workspace) {
         if (stat(spec->workspace, &st) < 0) {
             return fail_set(ret_fail, errno, "the workspace %s; name a folder that exists",
@@ -254,18 +290,15 @@ static int choose_identity(struct plan *plan, const struct box_spec *spec, struc
             return fail_set(ret_fail, ENOTDIR, "the workspace %s", spec->workspace);
         }
     }
-    /* Root of a user namespace that maps only itself has no other id to give. */
-    if (geteuid() != 0 || !idmap_covers(OUTSIDE_ID_FIRST)) {
+    if (plan->outside_uid == geteuid() || !spec->workspace) {
         return 0;
     }
-    if (spec->workspace && st.st_uid != 0) {
+    if (st.st_uid != 0) {
         plan->outside_uid = st.st_uid;
         plan->outside_gid = st.st_gid ? st.st_gid : st.st_uid;
         return 0;
     }
-    plan->outside_uid = OUTSIDE_ID_FIRST + (uid_t)getpid() % 4194304;
-    plan->outside_gid = plan->outside_uid;
-    plan->workspace_idmap = spec->workspace != NULL;
+    plan->workspace_idmap = true;
     return 0;
 }
 
@@ -345,6 +378,29 @@ int plan_build(const struct box_spec *spec, const struct python *python, struct 
         }
     }
     return 0;
+}
+
+void plan_build_egress(struct plan *plan)
+{
+    static const char null[] = "/dev/null";
+    *plan = (struct plan){};
+    choose_ids(plan);
+    plan->tree_count = 1;
+    add(plan, PLAN_OPEN_TREE, null, NULL);
+    add(plan, PLAN_IDENTITY, NULL, NULL);
+    add(plan, PLAN_SESSION, NULL, NULL);
+    add(plan, PLAN_HOSTNAME, "egress", NULL);
+    add(plan, PLAN_PRIVATE, NULL, NULL);
+    add(plan, PLAN_ROOT, NULL, NULL)->data = "size=64k,nr_inodes=16,mode=0755";
+    add(plan, PLAN_FOLDER, NULL, "/work"); /* PLAN_PIVOT goes there */
+    add(plan, PLAN_MOVE, null, null)->attributes = DEVICE;
+    add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
+    add(plan, PLAN_PIVOT, NULL, NULL);
+    add(plan, PLAN_NO_NAMESPACES, NULL, NULL);
+    add(plan, PLAN_DESCRIPTORS, NULL, NULL);
+    add(plan, PLAN_CAPABILITIES, NULL, NULL);
+    add(plan, PLAN_DEATH_SIGNAL, NULL, NULL);
+    add(plan, PLAN_EXECUTE, "sandpiper-egress", NULL);
 }
 
 void plan_use_binds(struct plan *plan)

@@ -40,7 +40,7 @@ enum plan_kind {
     PLAN_CAPABILITIES,  /* all sets emptied and locked */
     PLAN_DEATH_SIGNAL,  /* SIGKILL when the server ends */
     PLAN_SECCOMP,       /* pid 1's filter */
-    PLAN_EXECUTE,       /* pid 1's program */
+    PLAN_EXECUTE,       /* the program, which is pid 1's; source: as what, or NULL */
     PLAN_KIND_COUNT,
 };
 
@@ -94,6 +94,9 @@ struct python;
  * pid 1 is told its settings. Making all of them takes some milliseconds. */
 [[nodiscard]] int plan_build_init_filter(struct plan *plan, struct fail *ret_fail);
 [[nodiscard]] int plan_build_guest_filters(struct plan *plan, struct fail *ret_fail);
+
+/* The way to the egress broker: no files, no privileges, but the host's network. */
+void plan_build_egress(struct plan *plan);
 
 /* Turns the plan into one for a kernel without open_tree(2) and mount_setattr(2), see binds.h. */
 void plan_use_binds(struct plan *plan);

@@ -12,35 +12,41 @@
 #include "base/own.h"
 #include "sandbox/abi.h"
 #include "sandbox/box.h"
+#include "sandbox/program.h"
 
 /* The static program of sandbox/init, linked in as it is (build-aux/embed_program.py). */
 extern const unsigned char init_image_start[];
 extern const unsigned char init_image_end[];
 
-int program_fd(struct fail *ret_fail)
+int program_make(const char *name, const unsigned char *bytes, size_t size, struct fail *ret_fail)
 {
-    static int fd = -1;
-    if (fd >= 0) {
-        return fd;
-    }
     /* Sealed against writing: CVE-2019-5736 was a guest that wrote to the program that ran it. */
-    int made = memfd_create("sandpiper-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+    int made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
     if (made < 0 && errno == EINVAL) { /* before Linux 6.3 */
-        made = memfd_create("sandpiper-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     }
     if (made < 0) {
-        return fail_set(ret_fail, errno,
-                        "memfd for pid 1 (sysctl vm.memfd_noexec must be below 2)");
+        return fail_set(ret_fail, errno, "memfd for %s (sysctl vm.memfd_noexec must be below 2)",
+                        name);
     }
-    int r = fd_write_all(made, init_image_start, (size_t)(init_image_end - init_image_start));
+    int r = fd_write_all(made, bytes, size);
     if (r == 0 && fcntl(made, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
         r = -errno;
     }
     if (r < 0) {
         (void)close(made);
-        return fail_set(ret_fail, -r, "memfd for pid 1");
+        return fail_set(ret_fail, -r, "memfd for %s", name);
     }
-    fd = made;
+    return made;
+}
+
+int program_fd(struct fail *ret_fail)
+{
+    static int fd = -1;
+    if (fd < 0) {
+        fd = program_make("sandpiper-init", init_image_start,
+                          (size_t)(init_image_end - init_image_start), ret_fail);
+    }
     return fd;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/embed.h"
 #include "base/fail.h"
+#include "sandbox/egress.h"
 #include "sandbox/layer.h"
 
 /* The only face of this room. A box is one Linux sandbox with the interpreter's zygote in it; a
@@ -42,6 +43,7 @@ struct box_spec {
     /* Each stream through a pipe of its own: exact streams without a common order. Else one pipe
      * keeps the order, and what children and C code write to stderr counts as stdout. */
     bool separate_streams;
+    const struct egress_policy *egress; /* what can be reached; NULL: no network */
 };
 
 void box_spec_init(struct box_spec *spec);
@@ -98,6 +100,7 @@ struct box_owner {
     box_state_fn on_state;
     void *arg;
     struct box_grade *grade;
+    egress_event_fn on_egress; /* what the broker refused; may be NULL */
 };
 
 /* Starts a box. 0: on_state will be called. -errno: it could not even begin, ret_fail says why.

@@ -378,3 +378,29 @@ const char *const syscalls_refused[] = {
 /* openat2: files are opened without magic links. seccomp: the guest's filters are installed by
  * pid 1's child. */
 const char *const syscalls_init[] = {"openat2", "seccomp", NULL};
+
+const char *const syscalls_broker[] = {
+    "poll",
+    "ppoll",
+    "ppoll_time64",
+    "accept4",
+    "connect",
+    "send",
+    "sendto",
+    "sendmsg",
+    "recv",
+    "recvfrom",
+    "recvmsg",
+    "shutdown",
+    "setsockopt",
+    "getsockopt",
+    "close",
+    "getrandom",
+    "clock_gettime",
+    "clock_gettime64",
+    "exit",
+    "exit_group",
+    "restart_syscall",
+    "rt_sigreturn",
+    NULL,
+};

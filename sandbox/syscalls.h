@@ -7,3 +7,5 @@ extern const char *const syscalls_allowed[];
 extern const char *const syscalls_refused[];
 /* Allowed to pid 1 on top. */
 extern const char *const syscalls_init[];
+/* All that the egress broker calls but socket(2), whose arguments are judged. */
+extern const char *const syscalls_broker[];

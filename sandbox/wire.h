@@ -20,6 +20,7 @@ enum wire_op {
     WIRE_START_ZYGOTE, /* Answer: pid, fd: the server's end of its control socket, with SO_PASSCRED */
     WIRE_PROVE,        /* path: the canary's. Answer: fd: a SOCK_SEQPACKET for one proof_record */
     WIRE_PAIR,         /* Answer: a WIRE_PAIR_MADE */
+    WIRE_LISTEN,       /* Answer: fd: a TCP socket that listens on EGRESS_PROXY_PORT of 127.0.0.1 */
     WIRE_WATCH,        /* pid, tag, role. Answer: pid. From now on its end is reported */
     WIRE_SIGNAL,       /* pid, signal: a watched process or the zygote */
     WIRE_TRACE,        /* pid: WIRE_TRACE_SIGNAL to a thread of a session that is at work */

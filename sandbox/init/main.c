@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "sandbox/egress.h"
 #include "sandbox/packet.h"
 
 enum { INIT_STRINGS = 128 };
@@ -64,6 +66,25 @@ static void init_make_pair(void)
     }
 }
 
+/* The box's one way out: what connects here is taken by the egress broker, outside. */
+static void init_listen(uint32_t id)
+{
+    enum { WAITING = 128 };
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons(EGRESS_PROXY_PORT),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct wire_reply reply = {.event = WIRE_ANSWER, .id = id};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at) < 0 ||
+        listen(fd, WAITING) < 0) {
+        reply.error = errno;
+    }
+    init_send(&reply, reply.error ? -1 : fd);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
 static void init_dispatch(const struct wire_request *request)
 {
     switch ((enum wire_op)request->op) {
@@ -75,6 +96,9 @@ static void init_dispatch(const struct wire_request *request)
         break;
     case WIRE_PAIR:
         init_make_pair();
+        break;
+    case WIRE_LISTEN:
+        init_listen(request->id);
         break;
     case WIRE_WATCH:
         watch_add(&state, request);

@@ -1,0 +1,25 @@
+#pragma once
+#include "sandbox/egress.h"
+
+/* The server's side of the egress broker: starts it, starts it anew when it dies, hears what it refuses. */
+
+struct egress;
+struct loop;
+
+struct egress_owner {
+    egress_event_fn fn; /* told of each refusal; may be NULL */
+    void *arg;
+};
+
+/* listen_fd: a listening socket of the box's network; taken, also on failure. policy and owner:
+ * copied. The broker starts beside the caller; what it cannot start for is logged and told as an
+ * EGRESS_UNREACHABLE. 0 or -errno. */
+[[nodiscard]] int egress_start(struct loop *loop, const struct egress_policy *policy, int listen_fd,
+                               const struct egress_owner *owner, struct egress **ret_egress,
+                               struct fail *ret_fail);
+
+/* Ends the broker and all its connections. egress may be NULL. */
+void egress_stop(struct egress *egress);
+
+/* One host more, from now on. As egress_policy_add(). */
+int egress_allow(struct egress *egress, const char *word, struct fail *ret_fail);

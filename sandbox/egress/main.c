@@ -1,0 +1,161 @@
+/* The egress broker: takes the connections that a box makes to its one listening socket, and makes those
+ * of them that the policy allows, from the host's network.
+ *
+ * The server's child has built an empty root and executed this program from a memfd, so no memory of the
+ * server is here. The sockets that it accepts belong to the box's network, those that it connects to the
+ * host's: bytes go from one to the other, and no packet has a way of its own. It is told everything it
+ * knows: policy, name servers, what the host's table says. What it reads is hostile from both sides.
+ *
+ * It ends when its control socket does, or with the server. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/own.h"
+#include "sandbox/egress/broker.h"
+#include "sandbox/packet.h"
+#include "sandbox/wire.h"
+
+enum { EVENTS_A_SECOND = 32 };
+
+static struct broker state;
+
+static void send_notice(struct broker *broker, enum egress_notice_kind kind,
+                        const struct egress_event *event)
+{
+    static uint64_t second;
+    static unsigned sent;
+    struct egress_notice notice = {.kind = kind, .missed = broker->missed};
+    uint64_t now = clock_now_ns() / CLOCK_NS_PER_S;
+    sent = now == second ? sent + 1 : 1;
+    second = now;
+    if (event) {
+        notice.event = *event;
+    }
+    if (sent <= EVENTS_A_SECOND &&
+        packet_send(broker->control_fd, &notice, sizeof notice, NULL, 0, MSG_DONTWAIT) >= 0) {
+        broker->missed = 0;
+    } else {
+        broker->missed++;
+    }
+}
+
+void broker_tell(struct broker *broker, const struct egress_event *event)
+{
+    send_notice(broker, EGRESS_NOTICE_EVENT, event);
+}
+
+void broker_ask_resolvers(struct broker *broker)
+{
+    send_notice(broker, EGRESS_NOTICE_NO_RESOLVER, NULL);
+}
+
+static const struct egress_config *map_config(void)
+{
+    struct stat st;
+    if (fstat(WIRE_CONFIG_FD, &st) < 0 || st.st_size < (off_t)sizeof(struct egress_config)) {
+        return NULL;
+    }
+    void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, WIRE_CONFIG_FD, 0);
+    (void)close(WIRE_CONFIG_FD);
+    const struct egress_config *config = bytes;
+    bool whole =
+        bytes != MAP_FAILED && config->row_count <= EGRESS_ROWS &&
+        (size_t)st.st_size == sizeof *config + config->filter_count * sizeof(struct sock_filter);
+    return whole ? config : NULL;
+}
+
+static bool take_listener(struct broker *broker)
+{
+    struct pollfd polled = {.fd = WIRE_INIT_FD, .events = POLLIN};
+    uint32_t hello = 0;
+    return poll(&polled, 1, -1) == 1 &&
+           packet_receive(WIRE_INIT_FD, &hello, sizeof hello, &broker->listen_fd, 1) ==
+               sizeof hello &&
+           broker->listen_fd >= 0;
+}
+
+static void take_order(struct broker *broker)
+{
+    static struct egress_order order;
+    ssize_t size = packet_receive(broker->control_fd, &order, sizeof order, NULL, 0);
+    if (size == -EAGAIN || size == -EINTR) {
+        return;
+    }
+    if (size != sizeof order) {
+        _exit(size < 0); /* the server has closed its end */
+    }
+    struct egress_policy *policy = &broker->policy;
+    if (order.kind == EGRESS_ORDER_RESOLVERS && order.resolvers.count <= EGRESS_RESOLVERS) {
+        broker->resolvers = order.resolvers;
+    } else if (order.kind == EGRESS_ORDER_ROW && policy->count < EGRESS_ROWS) {
+        broker->known[policy->count] = order.known;
+        policy->rows[policy->count++] = order.row;
+    }
+}
+
+static int wait_ms(uint64_t deadline_ns, uint64_t now_ns)
+{
+    enum { MOST_MS = 60000 };
+    if (deadline_ns <= now_ns) {
+        return 0;
+    }
+    uint64_t ms = (deadline_ns - now_ns) / CLOCK_NS_PER_MS + 1;
+    return ms < MOST_MS ? (int)ms : MOST_MS;
+}
+
+static void broker_turn(struct broker *broker)
+{
+    static struct pollfd polled[BROKER_POLLED];
+    uint64_t deadline_ns = UINT64_MAX;
+    nfds_t count = 2;
+    polled[0] = (struct pollfd){.fd = broker->control_fd, .events = POLLIN};
+    polled[1] = (struct pollfd){.fd = flows_have_room() ? broker->listen_fd : -1, .events = POLLIN};
+    for (unsigned row = 0; row < EGRESS_ROWS; row++, count++) {
+        const struct lookup *lookup = &broker->lookups[row];
+        lookup_poll(lookup, &polled[count]);
+        if (lookup->state == LOOKUP_ASKING && lookup->deadline_ns < deadline_ns) {
+            deadline_ns = lookup->deadline_ns;
+        }
+    }
+    const struct pollfd *of_flows = polled + count;
+    count += flows_poll(polled + count, &deadline_ns);
+    (void)poll(polled, count, wait_ms(deadline_ns, clock_now_ns()));
+    uint64_t now_ns = clock_now_ns();
+    if (polled[0].revents) {
+        take_order(broker);
+    }
+    for (unsigned row = 0; row < EGRESS_ROWS; row++) {
+        lookup_step(broker, row, polled[2 + row].revents, now_ns);
+    }
+    flows_step(broker, of_flows, now_ns);
+    if (polled[1].revents) {
+        flows_accept(broker, now_ns);
+    }
+}
+
+int main(void)
+{
+    struct broker *broker = &state;
+    (void)prctl(PR_SET_DUMPABLE, 0);
+    const struct egress_config *config = map_config();
+    if (!config || !take_listener(broker) || !broker_confine(config)) {
+        return 1;
+    }
+    broker->control_fd = WIRE_INIT_FD;
+    broker->resolvers = config->resolvers;
+    broker->policy.count = config->row_count;
+    broker->policy.flag = config->flag;
+    memcpy(broker->policy.rows, config->rows, sizeof config->rows);
+    memcpy(broker->known, config->known, sizeof config->known);
+    for (;;) {
+        broker_turn(broker);
+    }
+}

@@ -1,0 +1,320 @@
+#include "sandbox/egress/request.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum { METHOD_MOST = 32, VERSION_BYTES = 8, LENGTH_DIGITS = 18, HTTP_PORT = 80 };
+
+struct span {
+    const char *at;
+    size_t size;
+};
+
+static bool span_is(struct span span, const char *text)
+{
+    return span.size == strlen(text) && strncasecmp(span.at, text, span.size) == 0;
+}
+
+/* What lies before the first end; *rest goes behind it. */
+static bool span_cut(struct span *rest, const char *end, struct span *ret_part)
+{
+    size_t size = strlen(end);
+    const char *found = memmem(rest->at, rest->size, end, size);
+    if (!found) {
+        return false;
+    }
+    *ret_part = (struct span){rest->at, (size_t)(found - rest->at)};
+    rest->size -= ret_part->size + size;
+    rest->at = found + size;
+    return true;
+}
+
+/* "tchar", RFC 9110 5.6.2 */
+static bool is_token(struct span span)
+{
+    for (size_t i = 0; i < span.size; i++) {
+        unsigned char c = (unsigned char)span.at[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!letter && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c))) {
+            return false;
+        }
+    }
+    return span.size > 0;
+}
+
+static bool is_visible(struct span span)
+{
+    for (size_t i = 0; i < span.size; i++) {
+        if (span.at[i] <= ' ' || span.at[i] > '~') {
+            return false;
+        }
+    }
+    return span.size > 0;
+}
+
+static struct span trimmed(struct span span)
+{
+    while (span.size && (*span.at == ' ' || *span.at == '\t')) {
+        span.at++;
+        span.size--;
+    }
+    while (span.size && (span.at[span.size - 1] == ' ' || span.at[span.size - 1] == '\t')) {
+        span.size--;
+    }
+    return span;
+}
+
+struct head {
+    struct span method;
+    struct span uri;
+    struct span version;
+    struct span fields; /* lines, each with its CRLF */
+};
+
+/* No control character but the tabs of values and CRLF at the ends of lines. */
+static bool head_is_clean(struct span head)
+{
+    for (size_t i = 0; i < head.size; i++) {
+        unsigned char c = (unsigned char)head.at[i];
+        bool line_ends = c == '\r' && i + 1 < head.size && head.at[i + 1] == '\n';
+        bool line_ended = c == '\n' && i > 0 && head.at[i - 1] == '\r';
+        if (!line_ends && !line_ended && ((c < ' ' && c != '\t') || c == 0x7f)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool head_split(struct span whole, struct head *head)
+{
+    struct span line;
+    head->fields = whole;
+    return span_cut(&head->fields, "\r\n", &line) && span_cut(&line, " ", &head->method) &&
+           span_cut(&line, " ", &head->uri) && (head->version = line).size == VERSION_BYTES &&
+           is_token(head->method) && head->method.size <= METHOD_MOST && is_visible(head->uri);
+}
+
+/* The next field line. Returns false at the end, or with *ret_bad on one that is malformed. */
+static bool next_field(struct span *lines, struct span *ret_name, struct span *ret_value,
+                       bool *ret_bad)
+{
+    struct span line;
+    if (!span_cut(lines, "\r\n", &line) || line.size == 0) {
+        return false;
+    }
+    *ret_bad = !span_cut(&line, ":", ret_name) || !is_token(*ret_name);
+    *ret_value = trimmed(line);
+    return !*ret_bad;
+}
+
+/* "scheme://authority/path" → authority, path from its '/' or '?' on. */
+static bool split_uri(struct span uri, struct span *ret_authority, struct span *ret_path)
+{
+    static const char scheme[] = "http://";
+    size_t skip = sizeof scheme - 1;
+    if (uri.size < skip || strncasecmp(uri.at, scheme, skip) != 0) {
+        return false;
+    }
+    const char *at = uri.at + skip;
+    size_t size = 0;
+    while (skip + size < uri.size && !strchr("/?#", at[size])) {
+        size++;
+    }
+    *ret_authority = (struct span){at, size};
+    *ret_path = (struct span){at + size, uri.size - skip - size};
+    return !memchr(ret_path->at, '#', ret_path->size);
+}
+
+static bool read_length(struct span value, uint64_t *ret_bytes)
+{
+    uint64_t bytes = 0;
+    if (value.size == 0 || value.size > LENGTH_DIGITS) {
+        return false;
+    }
+    for (size_t i = 0; i < value.size; i++) {
+        if (value.at[i] < '0' || value.at[i] > '9') {
+            return false;
+        }
+        bytes = bytes * 10 + (uint64_t)(value.at[i] - '0');
+    }
+    *ret_bytes = bytes;
+    return true;
+}
+
+/* Lengths and hosts. Returns what is wrong, or NULL. */
+static const char *read_fields(const struct head *head, struct request *request,
+                               unsigned *ret_status)
+{
+    struct span lines = head->fields;
+    struct span name;
+    struct span value;
+    unsigned count = 0;
+    unsigned lengths = 0;
+    unsigned hosts = 0;
+    bool bad = false;
+    *ret_status = 400;
+    while (next_field(&lines, &name, &value, &bad)) {
+        hosts += span_is(name, "host");
+        if (++count > REQUEST_HEADERS_MOST) {
+            *ret_status = 431;
+            return "too many header fields";
+        }
+        if (span_is(name, "transfer-encoding")) {
+            *ret_status = 411;
+            return "a request body needs a Content-Length here; transfer codings are not taken";
+        }
+        if (span_is(name, "content-length") &&
+            (++lengths > 1 || !read_length(value, &request->body_bytes))) {
+            return "not one readable Content-Length";
+        }
+    }
+    if (bad || hosts > 1) {
+        return bad ? "a malformed header field" : "more than one Host";
+    }
+    return request->tunnel && lengths ? "CONNECT has no body" : NULL;
+}
+
+static const char *read_target(const struct head *head, struct request *request)
+{
+    struct span authority = head->uri;
+    struct span path;
+    if (!request->tunnel && !split_uri(head->uri, &authority, &path)) {
+        return "not a request to a proxy: CONNECT host:port or METHOD http://host/path";
+    }
+    if (!target_read(authority.at, authority.size, &request->target)) {
+        return "neither a host name nor an address in plain spelling";
+    }
+    if (request->target.port == 0) {
+        request->target.port = HTTP_PORT;
+        return request->tunnel ? "CONNECT needs a port" : NULL;
+    }
+    return NULL;
+}
+
+enum request_result request_read(const char *bytes, size_t size, struct request *ret_request,
+                                 unsigned *ret_status, const char **ret_why)
+{
+    static const char end[] = "\r\n\r\n";
+    struct request request = {};
+    struct head head;
+    const char *found = memmem(bytes, size, end, sizeof end - 1);
+    *ret_status = 400;
+    if (!found) {
+        *ret_status = 431;
+        *ret_why = "the request's head is too long";
+        return size < REQUEST_HEAD_MOST ? REQUEST_MORE : REQUEST_BAD;
+    }
+    struct span whole = {bytes, (size_t)(found - bytes) + sizeof end - 1};
+    request.head_bytes = whole.size;
+    if (!head_is_clean(whole) || !head_split(whole, &head)) {
+        *ret_why = "a malformed request";
+        return REQUEST_BAD;
+    }
+    if (strncmp(head.version.at, "HTTP/1.", VERSION_BYTES - 1) != 0 ||
+        (head.version.at[7] != '0' && head.version.at[7] != '1')) {
+        *ret_status = 505;
+        *ret_why = "HTTP/1.1 and HTTP/1.0 are understood";
+        return REQUEST_BAD;
+    }
+    request.tunnel = head.method.size == strlen("CONNECT") &&
+                     memcmp(head.method.at, "CONNECT", head.method.size) == 0;
+    *ret_why = read_target(&head, &request);
+    *ret_why = *ret_why ? *ret_why : read_fields(&head, &request, ret_status);
+    if (*ret_why) {
+        return REQUEST_BAD;
+    }
+    *ret_request = request;
+    return REQUEST_WHOLE;
+}
+
+/* Whether a Connection field names this one: then it ends here, RFC 9110 7.6.1. The length stays, or
+ * the body's end would be elsewhere for the origin. */
+static bool is_named_by_connection(const struct head *head, struct span name)
+{
+    struct span lines = head->fields;
+    struct span field;
+    struct span value;
+    bool bad = false;
+    while (next_field(&lines, &field, &value, &bad)) {
+        while (span_is(field, "connection") && value.size) {
+            struct span option = value;
+            const char *comma = memchr(value.at, ',', value.size);
+            option.size = comma ? (size_t)(comma - value.at) : value.size;
+            value.at += option.size + (comma != NULL);
+            value.size -= option.size + (comma != NULL);
+            option = trimmed(option);
+            if (option.size == name.size && strncasecmp(option.at, name.at, name.size) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_for_the_proxy(const struct head *head, struct span name)
+{
+    static const char *const names[] = {"connection", "host",    "keep-alive",      "te",
+                                        "trailer",    "upgrade", "proxy-connection"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        if (span_is(name, names[i])) {
+            return true;
+        }
+    }
+    return (name.size > 6 && strncasecmp(name.at, "proxy-", 6) == 0) ||
+           (!span_is(name, "content-length") && is_named_by_connection(head, name));
+}
+
+struct writer {
+    char *at;
+    size_t left; /* 0: it did not fit */
+};
+
+static void put(struct writer *writer, struct span span)
+{
+    if (span.size >= writer->left) {
+        writer->left = 0;
+        return;
+    }
+    memcpy(writer->at, span.at, span.size);
+    writer->at += span.size;
+    writer->left -= span.size;
+}
+
+static void put_text(struct writer *writer, const char *text)
+{
+    put(writer, (struct span){text, strlen(text)});
+}
+
+size_t request_write_head(const struct request *request, const char *bytes, char *out, size_t size)
+{
+    struct writer writer = {out, size};
+    struct head head;
+    struct span authority;
+    struct span path;
+    struct span name;
+    struct span value;
+    bool bad = false;
+    if (!head_split((struct span){bytes, request->head_bytes}, &head) ||
+        !split_uri(head.uri, &authority, &path)) {
+        return 0;
+    }
+    put(&writer, head.method);
+    put_text(&writer, path.size && path.at[0] == '/' ? " " : " /");
+    put(&writer, path);
+    put_text(&writer, " ");
+    put(&writer, head.version);
+    put_text(&writer, "\r\nHost: ");
+    put(&writer, authority);
+    struct span lines = head.fields;
+    while (next_field(&lines, &name, &value, &bad)) {
+        if (!is_for_the_proxy(&head, name)) {
+            put_text(&writer, "\r\n");
+            put(&writer, name);
+            put_text(&writer, ": ");
+            put(&writer, value);
+        }
+    }
+    put_text(&writer, "\r\nConnection: close\r\n\r\n");
+    return writer.left ? size - writer.left : 0;
+}

@@ -1,0 +1,255 @@
+/* What the egress broker reads: requests of the box, answers of name servers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sandbox/egress/dns.h"
+#include "sandbox/egress/request.h"
+#include "tests/unit/unit.h"
+
+static struct request request;
+static const char *why;
+
+/* 0: whole; 1: more is needed; else the status. */
+static unsigned judge(const char *text)
+{
+    unsigned status = 0;
+    enum request_result result = request_read(text, strlen(text), &request, &status, &why);
+    return result == REQUEST_BAD ? status : result == REQUEST_MORE;
+}
+
+static void assert_sent(const char *text, const char *expected)
+{
+    char out[1024] = "";
+    assert_int_equal(judge(text), 0);
+    size_t size = request_write_head(&request, text, out, sizeof out);
+    assert_int_equal(size, strlen(expected));
+    assert_memory_equal(out, expected, size);
+    assert_int_equal(request_write_head(&request, text, out, size), 0);
+}
+
+static void a_tunnel_names_host_and_port(void **)
+{
+    assert_int_equal(judge("CONNECT PyPI.org:443 HTTP/1.1\r\nHost: pypi.org:443\r\n\r\nTLS"), 0);
+    assert_true(request.tunnel);
+    assert_string_equal(request.target.host, "pypi.org");
+    assert_int_equal(request.target.port, 443);
+    assert_int_equal(request.head_bytes, 53);
+    assert_int_equal(judge("CONNECT [::1]:80 HTTP/1.0\r\n\r\n"), 0);
+    assert_true(request.target.literal);
+    static const char *const bad[] = {
+        "CONNECT pypi.org HTTP/1.1\r\n\r\n",
+        "CONNECT pypi.org:443/x HTTP/1.1\r\n\r\n",
+        "CONNECT http://pypi.org:443 HTTP/1.1\r\n\r\n",
+        "CONNECT me:pw@pypi.org:443 HTTP/1.1\r\n\r\n",
+        "CONNECT evil.example\\@pypi.org:443 HTTP/1.1\r\n\r\n",
+        "CONNECT pypi.org%00.evil:443 HTTP/1.1\r\n\r\n",
+        "CONNECT 0x7f000001:80 HTTP/1.1\r\n\r\n",
+        "CONNECT 017700000001:80 HTTP/1.1\r\n\r\n",
+        "CONNECT pypi.org:443 HTTP/1.1\r\nContent-Length: 3\r\n\r\n",
+        "connect pypi.org:443 HTTP/1.1\r\n\r\n",
+        "CONNECT  pypi.org:443 HTTP/1.1\r\n\r\n",
+        "CONNECT pypi.org:443 HTTP/1.1 \r\n\r\n",
+        "\r\nCONNECT pypi.org:443 HTTP/1.1\r\n\r\n",
+    };
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (judge(bad[i]) != 400) {
+            fail_msg("taken: %s", bad[i]);
+        }
+    }
+}
+
+static void a_request_goes_on_without_what_is_the_proxys(void **)
+{
+    assert_sent(
+        "GET http://A.example/x?y HTTP/1.1\r\nHost: other.example\r\nAccept: */*\r\n"
+        "Proxy-Authorization: Basic eA==\r\nProxy-Connection: keep-alive\r\n"
+        "Connection: keep-alive, X-Hop\r\nx-hop: 1\r\nTE: trailers\r\nUpgrade: h2c\r\n"
+        "X-Tail:  a b \r\n\r\n",
+        "GET /x?y HTTP/1.1\r\nHost: A.example\r\nAccept: */*\r\nX-Tail: a b\r\n"
+        "Connection: close\r\n\r\n");
+    assert_int_equal(request.target.port, 80);
+    assert_sent(
+        "POST HTTP://[::1]:8080?q HTTP/1.0\r\nContent-Length: 12\r\n"
+        "Connection: content-length\r\n\r\n",
+        "POST /?q HTTP/1.0\r\nHost: [::1]:8080\r\nContent-Length: 12\r\n"
+        "Connection: close\r\n\r\n");
+    assert_int_equal(request.body_bytes, 12);
+}
+
+static void what_can_be_read_in_two_ways_is_refused(void **)
+{
+    static const struct {
+        const char *text;
+        unsigned status;
+    } bad[] = {
+        {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET https://a/ HTTP/1.1\r\n\r\n", 400},
+        {"GET ftp://a/ HTTP/1.1\r\n\r\n", 400},
+        {"GET http:///x HTTP/1.1\r\n\r\n", 400},
+        {"GET http://a:b@c/ HTTP/1.1\r\n\r\n", 400},
+        {"GET http://a/#b HTTP/1.1\r\n\r\n", 400},
+        {"GET http://a#@b/ HTTP/1.1\r\n\r\n", 400},
+        {"GET http://a/ b HTTP/1.1\r\n\r\n", 400},
+        {"GET http://a/\nX: y HTTP/1.1\r\n\r\n", 400},
+        {"GET http://a/ HTTP/2.0\r\n\r\n", 505},
+        {"GET http://a/ HTTP/1.2\r\n\r\n", 505},
+        {"GET http://a/ HTTP/1.1\n\n\r\n\r\n", 400},
+        {"GET http://a/ HTTP/1.1\r\nX: a\nHost: b\r\n\r\n", 400},
+        {"GET http://a/ HTTP/1.1\r\nX: a\rb\r\n\r\n", 400},
+        {"GET http://a/ HTTP/1.1\r\n X: a\r\n\r\n", 400},
+        {"GET http://a/ HTTP/1.1\r\nX : a\r\n\r\n", 400},
+        {"GET http://a/ HTTP/1.1\r\nX\r\n\r\n", 400},
+        {"GET http://a/ HTTP/1.1\r\n: a\r\n\r\n", 400},
+        {"GET http://a/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
+        {"POST http://a/ HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", 400},
+        {"POST http://a/ HTTP/1.1\r\nContent-Length: 1, 2\r\n\r\n", 400},
+        {"POST http://a/ HTTP/1.1\r\nContent-Length: +1\r\n\r\n", 400},
+        {"POST http://a/ HTTP/1.1\r\nContent-Length:\r\n\r\n", 400},
+        {"POST http://a/ HTTP/1.1\r\nContent-Length: 9999999999999999999\r\n\r\n", 400},
+        {"POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 411},
+        {"POST http://a/ HTTP/1.1\r\nTransfer-Encoding: identity\r\nContent-Length: 1\r\n\r\n",
+         411},
+        {"G\x01T http://a/ HTTP/1.1\r\n\r\n", 400},
+        {"GET http://a/ HTTP/1.1\r\nX: \x7f\r\n\r\n", 400},
+    };
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (judge(bad[i].text) != bad[i].status) {
+            fail_msg("not %u but %u: %s", bad[i].status, judge(bad[i].text), bad[i].text);
+        }
+        assert_non_null(why);
+    }
+    assert_int_equal(judge("GET http://a/ HTTP/1.1\r\n"), 1);
+    assert_int_equal(judge(""), 1);
+}
+
+static void a_head_has_its_limits(void **)
+{
+    char *text = calloc(1, REQUEST_HEAD_MOST + 1);
+    assert_non_null(text);
+    strcpy(text, "GET http://a/ HTTP/1.1\r\n"); /* its end is not there */
+    memset(text + strlen(text), 'x', REQUEST_HEAD_MOST - 1 - strlen(text));
+    assert_int_equal(judge(text), 1);
+    text[REQUEST_HEAD_MOST - 1] = 'x';
+    assert_int_equal(judge(text), 431);
+    memset(text, 0, REQUEST_HEAD_MOST);
+    strcpy(text, "GET http://a/ HTTP/1.1\r\n");
+    for (unsigned i = 0; i < REQUEST_HEADERS_MOST; i++) {
+        strcat(text, "A: b\r\n");
+    }
+    size_t size = strlen(text);
+    strcpy(text + size, "\r\n");
+    assert_int_equal(judge(text), 0);
+    strcpy(text + size, "A: b\r\n\r\n");
+    assert_int_equal(judge(text), 431);
+    free(text);
+}
+
+/* --- names --- */
+
+enum { ID = 0x1234 };
+
+struct message {
+    uint8_t bytes[DNS_MESSAGE_MOST];
+    size_t size;
+};
+
+static void put(struct message *message, const void *bytes, size_t size)
+{
+    memcpy(message->bytes + message->size, bytes, size);
+    message->size += size;
+}
+
+/* An answer to a question for A of "a.example". */
+static struct message answer(unsigned flags, unsigned records)
+{
+    struct message message = {.size = dns_write_query("a.example", DNS_A, ID, message.bytes)};
+    message.bytes[2] = (uint8_t)(flags >> 8);
+    message.bytes[3] = (uint8_t)flags;
+    message.bytes[7] = (uint8_t)records;
+    return message;
+}
+
+#define PUT(MESSAGE, BYTES) put(MESSAGE, BYTES, sizeof(BYTES) - 1)
+
+static enum dns_result read_answer(const struct message *message, struct dns_answer *ret_answer)
+{
+    return dns_read_answer(message->bytes, message->size, "a.example", DNS_A, ID, ret_answer);
+}
+
+static void addresses_are_those_of_the_name_and_its_aliases(void **)
+{
+    static struct dns_answer found;
+    struct message message = answer(0x8180, 4);
+    PUT(&message, "\xc0\x0c\0\5\0\1\0\0\0\x3c\0\4\1B\xc0\x0e");            /* → b.example */
+    PUT(&message, "\1b\7EXAMPLE\0\0\1\0\1\0\0\0\x1e\0\4\x5d\xb8\xd7\x0e"); /* its A */
+    PUT(&message, "\1c\xc0\x0e\0\1\0\1\0\0\0\1\0\4\x0a\0\0\1");            /* another name's */
+    PUT(&message, "\1b\xc0\x0e\0\1\0\1\0\0\0\x3c\0\4\x0a\0\0\2");
+    assert_int_equal(read_answer(&message, &found), DNS_ANSWERED);
+    assert_int_equal(found.count, 2);
+    assert_int_equal(found.ttl_s, 0x1e);
+    const uint8_t first[] = {93, 184, 215, 14};
+    struct egress_address expected = address_from_v4(first);
+    assert_true(address_equal(&found.addresses[0], &expected));
+    message.bytes[7] = 9; /* more than there are */
+    assert_int_equal(read_answer(&message, &found), DNS_ANSWERED);
+    assert_int_equal(found.count, 2);
+}
+
+static void what_answers_no_question_of_ours_is_strange(void **)
+{
+    static struct dns_answer found;
+    struct message message = answer(0x8180, 1);
+    PUT(&message, "\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\x5d\xb8\xd7\x0e");
+    assert_int_equal(read_answer(&message, &found), DNS_ANSWERED);
+    for (size_t at = 0; at < 27; at++) { /* head and question */
+        struct message other = message;
+        bool counts = at >= 6 && at < 12; /* of records, which may be any */
+        bool flags = at == 2 || at == 3;
+        other.bytes[at] ^= 1;
+        if (!counts && !flags) {
+            assert_int_equal(read_answer(&other, &found), DNS_STRANGE);
+        }
+    }
+    for (message.size = 0; message.size < 27; message.size++) {
+        assert_int_equal(read_answer(&message, &found), DNS_STRANGE);
+    }
+    struct message question = answer(0x0100, 0);
+    assert_int_equal(read_answer(&question, &found), DNS_STRANGE);
+}
+
+static void servers_say_what_they_cannot(void **)
+{
+    static struct dns_answer found;
+    struct message message = answer(0x8183, 0);
+    assert_int_equal(read_answer(&message, &found), DNS_NO_NAME);
+    message = answer(0x8182, 0);
+    assert_int_equal(read_answer(&message, &found), DNS_FAILED);
+    message = answer(0x8380, 0);
+    assert_int_equal(read_answer(&message, &found), DNS_TRUNCATED);
+    message = answer(0x8180, 0);
+    assert_int_equal(read_answer(&message, &found), DNS_ANSWERED);
+    assert_int_equal(found.count, 0);
+    /* a name that points to itself, and an alias of itself */
+    message = answer(0x8180, 1);
+    PUT(&message, "\xc0\x1b\0\1\0\1\0\0\0\x3c\0\4\1\1\1\1");
+    assert_int_equal(read_answer(&message, &found), DNS_ANSWERED);
+    assert_int_equal(found.count, 0);
+    message = answer(0x8180, 1);
+    PUT(&message, "\xc0\x0c\0\5\0\1\0\0\0\x3c\0\2\xc0\x0c");
+    assert_int_equal(read_answer(&message, &found), DNS_ANSWERED);
+    assert_int_equal(found.count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tunnel_names_host_and_port),
+        cmocka_unit_test(a_request_goes_on_without_what_is_the_proxys),
+        cmocka_unit_test(what_can_be_read_in_two_ways_is_refused),
+        cmocka_unit_test(a_head_has_its_limits),
+        cmocka_unit_test(addresses_are_those_of_the_name_and_its_aliases),
+        cmocka_unit_test(what_answers_no_question_of_ours_is_strange),
+        cmocka_unit_test(servers_say_what_they_cannot),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
