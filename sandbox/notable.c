@@ -22,10 +22,10 @@ static const char *const notable[] = {
 enum { NOTABLE = sizeof notable / sizeof *notable };
 
 /* As in a normalised name. */
-static char normal(char c)
+static int normal(char c)
 {
     bool separates = c == '-' || c == '_' || c == '.';
-    return separates ? '-' : c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    return separates ? '-' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
 }
 
 /* Whether text[0 … size) is name but for case and separators. */

@@ -16,6 +16,7 @@ struct consent_wait {
     char *key; /* "install numpy" */
     char *kind;
     const char *flag;
+    bool may_always;
     bool can_ask;
     consent_fn fn;
     void *arg;
@@ -76,7 +77,7 @@ static void wait_answered(void *arg, enum rpc_answer answer, const json_t *conte
     const char *why = NULL;
     enum consent_outcome outcome = CONSENT_LATER;
     if (answer == RPC_ANSWER_ACCEPTED) {
-        bool always = json_is_true(json_object_get(content, "always"));
+        bool always = wait->may_always && json_is_true(json_object_get(content, "always"));
         remember(wait->consents, always ? wait->kind : wait->key);
         outcome = CONSENT_GIVEN;
     } else if (answer != RPC_ANSWER_LATER) {
@@ -87,11 +88,13 @@ static void wait_answered(void *arg, enum rpc_answer answer, const json_t *conte
     fn(fn_arg, outcome, why);
 }
 
-/* New: the form, which has one choice that may be left alone. */
+/* New: the form: nothing to fill in, or one choice that may be left alone. */
 static json_t *form(const struct consent *consent)
 {
-    return json_pack("{s:s, s:{s:{s:s, s:s, s:b}}}", "type", "object", "properties", "always",
-                     "type", "boolean", "title", consent->always, "default", 0);
+    json_t *always = consent->always ? json_pack("{s:s, s:s, s:b}", "type", "boolean", "title",
+                                                 consent->always, "default", 0)
+                                     : NULL;
+    return json_pack("{s:s, s:{s:o*}}", "type", "object", "properties", "always", always);
 }
 
 static struct consent_wait *wait_new(struct consents *consents, const struct consent *consent)
@@ -103,6 +106,7 @@ static struct consent_wait *wait_new(struct consents *consents, const struct con
     }
     wait->consents = consents;
     wait->flag = consent->flag;
+    wait->may_always = consent->always != NULL;
     wait->kind = strdup(consent->kind);
     wait->key = malloc(size);
     if (!wait->kind || !wait->key) {

@@ -16,8 +16,8 @@ struct consent {
     const char *kind;    /* "install" */
     const char *subject; /* "numpy pandas>=2": with kind, exactly what is asked */
     const char *message; /* the question */
-    const char *always;  /* label of the choice not to be asked for this kind any more */
-    const char *flag;    /* what allows it without asking, static: "--install on" */
+    const char *always; /* label of the choice not to be asked for this kind any more; NULL: none */
+    const char *flag;   /* what allows it without asking, static: "--install on" */
 };
 
 enum consent_outcome {

@@ -17,6 +17,7 @@ struct world {
     struct rpc_peer peer;
     struct consents consents;
     const char *subject;
+    const char *always;
     struct rpc_call *call;
     unsigned told;
     enum consent_outcome outcome;
@@ -39,9 +40,10 @@ static bool fake_start(void *ctx, struct rpc_call *call, const char *, json_t *)
 {
     struct world *world = ctx;
     world->call = call;
-    consents_ask(&world->consents, call,
-                 &(struct consent){"install", world->subject, "May I?", "Always", "--install on"},
-                 fake_consent, world);
+    consents_ask(
+        &world->consents, call,
+        &(struct consent){"install", world->subject, "May I?", world->always, "--install on"},
+        fake_consent, world);
     return true;
 }
 
@@ -72,7 +74,7 @@ static void feed(struct world *world, const char *line)
 static void world_init(struct world *world, const char *capabilities)
 {
     char line[200];
-    *world = (struct world){.subject = "numpy"};
+    *world = (struct world){.subject = "numpy", .always = "Always"};
     assert_int_equal(loop_new(&world->loop), 0);
     world->peer = (struct rpc_peer){
         .config = {"fake", NULL, "1"},
@@ -128,6 +130,20 @@ static void what_was_allowed_is_not_asked_again(void **)
     world.subject = "scipy";
     assert_false(is_asked(&world));
     assert_int_equal(world.outcome, CONSENT_GIVEN);
+    world_done(&world);
+}
+
+static void choice_that_was_not_offered_has_no_effect(void **)
+{
+    struct world world;
+    world_init(&world, "{\"elicitation\":{}}");
+    world.always = NULL;
+    assert_true(is_asked(&world));
+    assert_non_null(strstr(buf_bytes(&world.peer.out), "\"properties\":{}"));
+    answer(&world, 1, "{\"action\":\"accept\",\"content\":{\"always\":true}}");
+    assert_int_equal(world.outcome, CONSENT_GIVEN);
+    world.subject = "pandas";
+    assert_true(is_asked(&world));
     world_done(&world);
 }
 
@@ -201,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_allowed_is_not_asked_again),
+        cmocka_unit_test(choice_that_was_not_offered_has_no_effect),
         cmocka_unit_test(what_was_not_allowed_is_asked_anew),
         cmocka_unit_test(host_that_cannot_ask_is_told_the_flag),
         cmocka_unit_test(cancelled_call_is_refused),
