@@ -5,6 +5,9 @@
 /* The layers of the sandbox and what was found of each: the one value that doctor, instructions and
  * refusals read. Part of sandbox.h. */
 
+struct box_spec;
+struct buf;
+
 enum box_layer {
     BOX_LAYER_NAMESPACES,
     BOX_LAYER_MOUNTS,
@@ -51,6 +54,13 @@ bool box_layer_is_mandatory(enum box_layer layer);
 
 /* Bits 1 << layer of what is degraded or off. */
 unsigned box_grade_gaps(const struct box_grade *grade);
+
+/* What can be said without a box, in some tenths of a millisecond: for the first answer to a host.
+ * Layers that a box must prove are BOX_LAYER_UNKNOWN. */
+void box_grade_expect(const struct box_spec *spec, struct box_grade *grade);
+
+/* Appends a few sentences for a model and its user: what holds, and by name what is weaker. */
+int box_grade_describe(const struct box_grade *grade, const struct box_spec *spec, struct buf *out);
 
 /* A fact about the host beside the layers, for doctor. */
 struct box_fact {

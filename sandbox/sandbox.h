@@ -53,13 +53,6 @@ uint64_t box_spec_disk_bytes(const struct box_spec *spec);
 
 /* --- what holds here, see layer.h --- */
 
-/* What can be said without a box, in some tenths of a millisecond: for the first answer to a host.
- * Layers that a box must prove are BOX_LAYER_UNKNOWN. */
-void box_grade_expect(const struct box_spec *spec, struct box_grade *grade);
-
-/* Appends a few sentences for a model and its user: what holds, and by name what is weaker. */
-int box_grade_describe(const struct box_grade *grade, const struct box_spec *spec, struct buf *out);
-
 /* Starts a real box with spec, looks at what holds, and ends it again. Blocks for some tens of
  * milliseconds: for doctor. */
 void box_probe(const struct box_spec *spec, struct box_grade *grade);
