@@ -8,3 +8,6 @@ int command_run(const struct options *options);
 int command_doctor(const struct options *options);
 int command_schema(const struct options *options);
 int command_call(const struct options *options);
+
+/* Of doctor. */
+int print_effective(const struct options *options);

@@ -125,6 +125,9 @@ int command_doctor(const struct options *options)
     struct box_spec spec = options->spec;
     struct utsname kernel = {};
     spec.guest = guest_catalog;
+    if (options->effective) {
+        return print_effective(options);
+    }
     if (options->plan) {
         return print_plan(&spec);
     }

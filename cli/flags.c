@@ -1,5 +1,6 @@
 #include "cli/flags.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -117,6 +118,11 @@ static void take_format(struct options *options, const struct flag *flag, const 
     }
 }
 
+/* --config is looked for before the others are taken. */
+static void take_nothing(struct options *, const struct flag *, const char *)
+{
+}
+
 const struct flag flags[] = {
     {"memory", "SIZE", "memory of the sandbox", "1G", take_size, FIELD(spec.limits.memory_bytes),
      LIMIT_MEMORY_LEAST_BYTES},
@@ -142,16 +148,45 @@ const struct flag flags[] = {
     {"require", "LAYERS",
      "refuse to run code unless these are on, comma-separated:\n"
      "landlock, memory, pids, cpu, disk",
-     NULL, take_layers, FIELD(spec.require)},
+     NULL, take_layers, FIELD(spec.require), .many = true},
     {"allow-degraded", "LAYERS", "run code though these are off that would be refused", NULL,
-     take_layers, FIELD(spec.allow_degraded)},
+     take_layers, FIELD(spec.allow_degraded), .many = true},
     {"stdin", NULL, "run: hand on standard input to the code", NULL, take_switch,
-     FIELD(hand_on_stdin)},
+     FIELD(hand_on_stdin), .command_only = true},
     {"format", "FORM", "schema, call: mcp, openai-chat, openai-responses,\nanthropic or gemini",
-     "mcp", take_format},
-    {"strict", NULL, "schema: for the vendor's strict mode", NULL, take_switch, FIELD(strict)},
-    {"id", "ID", "call: id of the model's call, for the result", NULL, take_text, FIELD(call_id)},
-    {"plan", NULL, "doctor: print the steps to a sandbox", NULL, take_switch, FIELD(plan)},
-    {"json", NULL, "doctor: print JSON", NULL, take_switch, FIELD(json)},
+     "mcp", take_format, .command_only = true},
+    {"strict", NULL, "schema: for the vendor's strict mode", NULL, take_switch, FIELD(strict),
+     .command_only = true},
+    {"id", "ID", "call: id of the model's call, for the result", NULL, take_text, FIELD(call_id),
+     .command_only = true},
+    {"plan", NULL, "doctor: print the steps to a sandbox", NULL, take_switch, FIELD(plan),
+     .command_only = true},
+    {"config", "FILE", "settings, one \"name = value\" a line, named like the flags",
+     "~/.config/sandpiper/config", take_nothing, .command_only = true},
+    {"effective", NULL, "doctor: print each setting and where it comes from", NULL, take_switch,
+     FIELD(effective), .command_only = true},
+    {"json", NULL, "doctor: print JSON", NULL, take_switch, FIELD(json), .command_only = true},
 };
 const unsigned flag_count = sizeof flags / sizeof *flags;
+static_assert(sizeof flags / sizeof *flags <= OPTIONS_FLAGS);
+
+const struct flag *flag_find(const char *name)
+{
+    for (unsigned i = 0; i < flag_count; i++) {
+        if (strcmp(flags[i].name, name) == 0) {
+            return &flags[i];
+        }
+    }
+    return NULL;
+}
+
+void flag_take(struct options *options, const struct flag *flag, const char *value)
+{
+    struct options_setting *setting = &options->settings[flag - flags];
+    *setting = (struct options_setting){
+        .value = flag->value ? value : "",
+        .line = options->config_line,
+        .before = setting->value && flag->many ? setting->before + 1 : 0,
+    };
+    flag->take(options, flag, value);
+}

@@ -10,13 +10,21 @@ struct flag {
     const char *fallback; /* what holds without it, or NULL */
     /* Tells what is wrong with value by options_trouble(). */
     void (*take)(struct options *options, const struct flag *flag, const char *value);
-    size_t field;   /* offset in struct options, for takers that serve several flags */
-    uint64_t least; /* of a size */
+    size_t field;      /* offset in struct options, for takers that serve several flags */
+    uint64_t least;    /* of a size */
+    bool many;         /* may be given several times, and all count */
+    bool command_only; /* says what one command does: not for a configuration file */
 };
 
 extern const struct flag flags[];
-extern const unsigned flag_count;
+extern const unsigned flag_count; /* at most OPTIONS_FLAGS */
 
-/* Keeps the first mistake: that is the one which is told. */
+/* NULL when there is none with this name. */
+const struct flag *flag_find(const char *name);
+
+/* value: ignored by a flag that takes none. */
+void flag_take(struct options *options, const struct flag *flag, const char *value);
+
+/* Keeps the first mistake, with its place in the configuration file: that is the one which is told. */
 __attribute__((format(printf, 2, 3))) void options_trouble(struct options *options, const char *fmt,
                                                            ...);

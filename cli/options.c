@@ -1,15 +1,15 @@
 #include "cli/options.h"
 
-#include <assert.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/limits.h"
+#include "cli/config_file.h"
 #include "cli/flags.h"
 
-enum { FLAGS_MOST = 64, FLAG_NUMBER = 256, HELP_COLUMN = 22 };
+enum { FLAG_NUMBER = 256, HELP_COLUMN = 22 };
 
 static const char usage[] =
     "Usage: sandpiper [OPTIONS]                 serve tools over stdin and stdout (MCP)\n"
@@ -59,9 +59,14 @@ int options_print_help(void)
 void options_trouble(struct options *options, const char *fmt, ...)
 {
     if (!options->trouble[0]) {
+        int at = 0;
+        if (options->config_line) {
+            at = snprintf(options->trouble, sizeof options->trouble,
+                          "%.200s:%u: ", options->config_file, options->config_line);
+        }
         va_list args;
         va_start(args, fmt);
-        (void)vsnprintf(options->trouble, sizeof options->trouble, fmt, args);
+        (void)vsnprintf(options->trouble + at, sizeof options->trouble - (size_t)at, fmt, args);
         va_end(args);
     }
 }
@@ -114,13 +119,28 @@ static void settle_layers(struct options *options)
 
 static void describe_flags(struct option rows[])
 {
-    assert(flag_count <= FLAGS_MOST);
     for (unsigned i = 0; i < flag_count; i++) {
         rows[i] = (struct option){flags[i].name, flags[i].value ? required_argument : no_argument,
                                   NULL, FLAG_NUMBER + (int)i};
     }
     rows[flag_count] = (struct option){"help", no_argument, NULL, 'h'};
     rows[flag_count + 1] = (struct option){"version", no_argument, NULL, 'V'};
+}
+
+/* The value of the last --config, or NULL. The line is read once more for everything else: flags have
+ * the last word over the file. */
+static const char *find_config(int argc, char **argv, const char *shorts,
+                               const struct option rows[])
+{
+    const char *path = NULL;
+    for (int option = 0; option >= 0;) {
+        option = getopt_long(argc, argv, shorts, rows, NULL);
+        if (option >= FLAG_NUMBER && strcmp(flags[option - FLAG_NUMBER].name, "config") == 0) {
+            path = optarg;
+        }
+    }
+    optind = 0; /* getopt(3): the GNU library begins anew, its own state included */
+    return path;
 }
 
 void options_parse(int argc, char **argv, struct options *ret_options)
@@ -131,11 +151,12 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     box_spec_init(&options->spec);
     options->egress.flag = "--allow-host";
     options->command = take_command(&argc, &argv);
-    struct option rows[FLAGS_MOST + 3] = {};
+    struct option rows[OPTIONS_FLAGS + 3] = {};
     describe_flags(rows);
     opterr = 0;
     /* '+': what follows FILE belongs to it. ':': a missing value is told apart. */
     const char *shorts = options->command == COMMAND_RUN ? "+:c:hV" : ":hV";
+    config_file_read(options, find_config(argc, argv, shorts, rows));
     for (;;) {
         int option = getopt_long(argc, argv, shorts, rows, NULL);
         if (option < 0) {
@@ -147,8 +168,7 @@ void options_parse(int argc, char **argv, struct options *ret_options)
         } else if (option == ':') {
             options_trouble(options, "%.64s needs a value", argv[optind - 1]);
         } else if (option >= FLAG_NUMBER) {
-            const struct flag *flag = &flags[option - FLAG_NUMBER];
-            flag->take(options, flag, optarg);
+            flag_take(options, &flags[option - FLAG_NUMBER], optarg);
         } else if (option == 'c') {
             options->code = optarg;
         } else {

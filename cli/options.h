@@ -18,6 +18,15 @@ enum command {
     COMMAND_VERSION
 };
 
+enum { OPTIONS_FLAGS = 64 };
+
+/* Where a flag's value came from. */
+struct options_setting {
+    const char *value; /* the last one that was given; "" of a flag without one; NULL: none was */
+    unsigned line;     /* of the configuration file; 0: the command line */
+    unsigned before; /* how many were given before it, of a flag that may be given several times */
+};
+
 struct options {
     enum command command;
     struct box_spec spec;
@@ -26,20 +35,24 @@ struct options {
     uint64_t max_timeout_ms;
     bool resources;
     bool structured;
-    const char *code;          /* run -c */
-    const char *file;          /* run FILE; "-" is stdin */
-    bool hand_on_stdin;        /* run --stdin */
-    enum bridge_format format; /* schema, call --format */
-    bool strict;               /* schema --strict */
-    const char *tool;          /* call TOOL */
-    const char *arguments;     /* call TOOL JSON; "-" is stdin, NULL: none */
-    const char *call_id;       /* call --id, or NULL */
-    bool plan;                 /* doctor --plan */
-    bool json;                 /* doctor --json */
-    char trouble[512];         /* what is wrong; empty: nothing */
+    const char *code;                               /* run -c */
+    const char *file;                               /* run FILE; "-" is stdin */
+    bool hand_on_stdin;                             /* run --stdin */
+    enum bridge_format format;                      /* schema, call --format */
+    bool strict;                                    /* schema --strict */
+    const char *tool;                               /* call TOOL */
+    const char *arguments;                          /* call TOOL JSON; "-" is stdin, NULL: none */
+    const char *call_id;                            /* call --id, or NULL */
+    bool plan;                                      /* doctor --plan */
+    bool json;                                      /* doctor --json */
+    bool effective;                                 /* doctor --effective */
+    struct options_setting settings[OPTIONS_FLAGS]; /* in the order of the flags */
+    const char *config_file;                        /* that was read, or NULL */
+    unsigned config_line;                           /* that is being read, or 0 */
+    char trouble[512];                              /* what is wrong; empty: nothing */
 };
 
-/* Reads argv; strings stay argv's. Goes on after the first mistake, so that a server with a bad
+/* Reads the configuration file, then argv; strings stay argv's. Goes on after the first mistake, so that a server with a bad
  * flag still serves and says what to fix: trouble then has the sentence. */
 void options_parse(int argc, char **argv, struct options *ret_options);
 

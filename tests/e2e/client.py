@@ -36,6 +36,7 @@ BINARY = os.environ.get("SANDPIPER") or str(ROOT / "build" / "sandpiper")
 DENIED = os.environ.get("SANDPIPER_TEST_DENY", "").split()
 DENY = [sys.executable, "-I", str(ROOT / "tests" / "helpers" / "deny.py")]
 # What starts the program, here and wherever a test does it by itself.
+os.environ["XDG_CONFIG_HOME"] = "/dev/null"  # no settings of whoever runs the tests
 COMMAND = [*([*DENY, *DENIED, "--"] if DENIED else []),
            *os.environ.get("SANDPIPER_TEST_WRAP", "").split(), BINARY]
 SLOW = float(os.environ.get("SANDPIPER_TEST_SLOW", "1"))

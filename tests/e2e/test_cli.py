@@ -13,6 +13,80 @@ from client import COMMAND, SLOW, Case, Server, give_away, need_userns, run_cli
 from traces import descendants
 
 
+class Configuration(Case):
+    """`doctor --effective` starts no sandbox: it reads what every command reads."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="sp-config-")
+        self.addCleanup(folder.cleanup)
+        self.file = pathlib.Path(folder.name, "sandpiper", "config")
+        self.file.parent.mkdir()
+        self.env = {**os.environ, "XDG_CONFIG_HOME": folder.name}
+
+    def effective(self, text, *flags):
+        self.file.write_text(text)
+        done = run_cli("doctor", "--effective", *flags, env=self.env)
+        rows = [re.split(r"\s{2,}|(?<=\S) (?=default$)", line) for line in done.stdout.decode().splitlines()]
+        return done, {row[0]: tuple(row[1:]) for row in rows}
+
+    def test_the_usual_file_and_flags_over_it(self):
+        done, rows = self.effective("# mine\n\nmemory = 2G\r\n  timeout=12  \nresources = yes\nrequire = memory\nstructured = no",
+                                    "--timeout", "5", "--require=landlock")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(rows["memory"], ("2G", f"{self.file}:3"))
+        self.assertEqual(rows["timeout"], ("5", "command line"))
+        self.assertEqual(rows["resources"], ("yes", f"{self.file}:5"))
+        self.assertEqual(rows["require"], ("landlock", "command line (and 1 before it)"))
+        self.assertEqual(rows["structured"], ("no", "default"))
+        self.assertEqual(rows["pids"], ("256", "default"))
+
+    def test_another_file(self):
+        self.file.write_text("memory = 3G\n")
+        other = self.file.with_name("other")
+        other.write_text("pids = 99\n")
+        for flags in (("--config", str(other)), (f"--config={other}",), ("--config", "/none", "--config", str(other))):
+            rows = self.effective("memory = 3G\n", *flags)[1]
+            self.assertEqual((rows["pids"], rows["memory"]), (("99", f"{other}:1"), ("1G", "default")))
+        self.assertEqual(self.effective("memory = 3G\n", "--config=/dev/null")[1]["memory"], ("1G", "default"))
+
+    def test_mistakes_have_their_place(self):
+        for text, sentence in {
+            "\nmemry = 1G": "2: memry is no setting",
+            "memory": '1: a line is "name = value"',
+            "memory =": "1: memory needs a value: memory = SIZE",
+            "memory = x": '1: --memory takes a size such as 512M or 2G, not "x"',
+            "resources = maybe": '1: resources takes yes or no, not "maybe"',
+            "json = yes": "1: json is for one command",
+            "pids = 99\npids = 99": "2: pids is there twice",
+            "\0": "is not text",
+            "#" * 70000: "has more than 65536 bytes",
+        }.items():
+            with self.subTest(text[:20]):
+                done = self.effective(text)[0]
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(sentence, done.stderr.decode())
+
+    def test_a_file_that_others_may_write_is_refused(self):
+        self.file.write_text("memory = 2G\n")
+        self.file.chmod(0o666)
+        done = run_cli("doctor", "--effective", env=self.env)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("can be written by everybody", done.stderr.decode())
+
+    def test_files_that_are_none(self):
+        for path, why in (("/none/at/all", "No such file"), (str(self.file.parent), "is not a regular file")):
+            done = run_cli("doctor", "--effective", "--config", path, env=self.env)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(why, done.stderr.decode())
+
+    def test_a_server_with_a_bad_file_serves_and_says_what_to_fix(self):
+        self.file.write_text("memory = much\n")
+        with Server("--config", str(self.file)) as server:
+            result = server.python("1")
+            self.assertTrue(result.is_error)
+            self.assertIn(f"{self.file}:1: --memory takes a size", result.text)
+
+
 class Run(Case):
     def setUp(self):
         need_userns()

@@ -1,0 +1,125 @@
+#include "cli/config_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "cli/flags.h"
+
+enum { CONFIG_BYTES = 64 * 1024 };
+
+static bool usual_place(char *path, size_t size)
+{
+    const char *folder = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
+    int length = -1;
+    /* A relative one counts as unset: XDG Base Directory Specification 0.8. */
+    if (folder && folder[0] == '/') {
+        length = snprintf(path, size, "%s/sandpiper/config", folder);
+    } else if (home && home[0] == '/') {
+        length = snprintf(path, size, "%s/.config/sandpiper/config", home);
+    }
+    return length > 0 && (size_t)length < size;
+}
+
+/* The whole file, with a NUL behind it, in memory that stays: settings point into it. NULL: there is
+ * none to be read. */
+static char *load(struct options *options, const char *path, bool must_exist)
+{
+    static char text[CONFIG_BYTES + 1];
+    OWNED(own_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) < 0) {
+        if (must_exist || (errno != ENOENT && errno != ENOTDIR)) {
+            options_trouble(options, "the configuration file %.200s cannot be opened: %s", path,
+                            strerror(errno));
+        }
+        return NULL;
+    }
+    /* It says which folders of the host code may write: nobody else may say that. */
+    if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {
+        options_trouble(options, "the configuration file %.200s is not a regular file", path);
+    } else if (status.st_mode & S_IWOTH && S_ISREG(status.st_mode)) {
+        options_trouble(
+            options, "the configuration file %.200s can be written by everybody: chmod o-w", path);
+    } else if (status.st_uid != 0 && status.st_uid != geteuid()) {
+        options_trouble(options, "the configuration file %.200s belongs to another user", path);
+    } else if (status.st_size > CONFIG_BYTES) {
+        options_trouble(options, "the configuration file %.200s has more than %d bytes", path,
+                        CONFIG_BYTES);
+    } else {
+        ssize_t size = S_ISREG(status.st_mode) ? fd_pread_all(fd, text, CONFIG_BYTES, 0) : 0;
+        if (size < 0) {
+            options_trouble(options, "the configuration file %.200s cannot be read: %s", path,
+                            strerror((int)-size));
+        } else if (memchr(text, '\0', (size_t)size)) {
+            options_trouble(options, "the configuration file %.200s is not text", path);
+        } else {
+            text[size] = '\0';
+            return text;
+        }
+    }
+    return NULL;
+}
+
+static char *trimmed(char *text)
+{
+    text += strspn(text, " \t");
+    size_t size = strlen(text);
+    while (size > 0 && strchr(" \t\r", text[size - 1])) {
+        text[--size] = '\0';
+    }
+    return text;
+}
+
+static void take_setting(struct options *options, const char *name, const char *value)
+{
+    const struct flag *flag = flag_find(name);
+    if (!flag || flag->command_only) {
+        options_trouble(options,
+                        flag ? "%.64s is for one command, not for a configuration file"
+                             : "%.64s is no setting; sandpiper --help lists the flags",
+                        name);
+    } else if (options->settings[flag - flags].value && !flag->many) {
+        options_trouble(options, "%s is there twice", name);
+    } else if (flag->value && !*value) {
+        options_trouble(options, "%s needs a value: %s = %s", name, name, flag->value);
+    } else if (!flag->value && strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
+        options_trouble(options, "%s takes yes or no, not \"%.64s\"", name, value);
+    } else if (flag->value || strcmp(value, "yes") == 0) {
+        flag_take(options, flag, value);
+    }
+}
+
+void config_file_read(struct options *options, const char *path)
+{
+    static char place[4096];
+    if (!path && !usual_place(place, sizeof place)) {
+        return;
+    }
+    options->config_file = path ? path : place;
+    char *next = load(options, options->config_file, path != NULL);
+    if (!next) {
+        options->config_file = NULL;
+        return;
+    }
+    while (next) {
+        options->config_line++;
+        char *line = trimmed(strsep(&next, "\n"));
+        char *value = *line && *line != '#' ? strchr(line, '=') : NULL;
+        if (value) {
+            *value++ = '\0';
+            take_setting(options, trimmed(line), trimmed(value));
+        } else if (*line && *line != '#') {
+            options_trouble(options, "a line is \"name = value\" or begins with #, not \"%.64s\"",
+                            line);
+        }
+    }
+    options->config_line = 0;
+}

@@ -1,0 +1,8 @@
+#pragma once
+#include "cli/options.h"
+
+/* Takes the settings of a configuration file: lines of "name = value" with the names of the flags,
+ * "yes" or "no" for flags without a value, comments behind "#" at the beginning of a line. What is wrong becomes
+ * options' trouble, with file and line. path: NULL for the usual place, which may be empty:
+ * $XDG_CONFIG_HOME/sandpiper/config, else $HOME/.config/sandpiper/config. */
+void config_file_read(struct options *options, const char *path);

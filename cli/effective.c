@@ -1,0 +1,41 @@
+/* sandpiper doctor --effective: each setting, and where its value comes from. */
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "cli/flags.h"
+
+/* A default that --help breaks into lines. */
+static void print_line(const char *text, int width)
+{
+    int column = 0;
+    for (; *text; text++, column++) {
+        (void)putchar(*text == '\n' ? ' ' : *text);
+    }
+    (void)printf("%*s", column < width ? width - column : 1, "");
+}
+
+int print_effective(const struct options *options)
+{
+    for (unsigned i = 0; i < flag_count; i++) {
+        const struct options_setting *setting = &options->settings[i];
+        const struct flag *flag = &flags[i];
+        if (flag->command_only) {
+            continue;
+        }
+        (void)printf("%-20s", flag->name);
+        if (!setting->value) {
+            print_line(flag->fallback ? flag->fallback : flag->value ? "none" : "no", 30);
+            (void)puts("default");
+        } else {
+            print_line(flag->value ? setting->value : "yes", 30);
+            if (setting->line) {
+                (void)printf("%s:%u", options->config_file, setting->line);
+            } else {
+                (void)fputs("command line", stdout);
+            }
+            (void)(setting->before ? printf(" (and %u before it)\n", setting->before)
+                                   : putchar('\n'));
+        }
+    }
+    return fflush(stdout) == 0 ? 0 : 2;
+}
