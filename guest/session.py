@@ -376,7 +376,7 @@ class Session:
 
     def serve(self, control, inode):
         """Answer frames until the other end closes. A late signal handler of the user may still raise in here."""
-        data = b""
+        data = bytearray()  # which grows without being copied: a frame may have 80 MiB
         while True:
             try:
                 if len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
@@ -393,7 +393,8 @@ class Session:
             except BaseException:
                 continue
             size = 4 + int.from_bytes(data[:4], "little")
-            frame, data = data[4:size], data[size:]
+            frame = bytes(memoryview(data)[4:size])
+            del data[:size]
             self.answer(control, inode, frame)
 
     def send(self, control, fields):
