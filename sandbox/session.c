@@ -416,11 +416,14 @@ static void session_messages(struct box_session *session)
     }
 }
 
+/* As much as fits, but not more than one turn of the loop may take: the guest reads while we write. */
 static int session_flush(struct box_session *session)
 {
-    while (buf_size(&session->out) > 0) {
-        ssize_t size = send(session->fd, buf_bytes(&session->out), buf_size(&session->out),
-                            MSG_NOSIGNAL | MSG_DONTWAIT);
+    size_t left = SESSION_WRITE;
+    while (buf_size(&session->out) > 0 && left > 0) {
+        size_t part = buf_size(&session->out) < left ? buf_size(&session->out) : left;
+        ssize_t size =
+            send(session->fd, buf_bytes(&session->out), part, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (size < 0) {
             if (errno == EINTR) {
                 continue;
@@ -431,6 +434,7 @@ static int session_flush(struct box_session *session)
             break;
         }
         buf_consume(&session->out, (size_t)size);
+        left -= (size_t)size;
     }
     bool waiting = buf_size(&session->out) > 0;
     if (!waiting) {

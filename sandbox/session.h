@@ -7,6 +7,7 @@
 
 enum {
     SESSION_READ = 65536,
+    SESSION_WRITE = 1 << 20, /* bytes a turn of the loop */
     SESSION_PIPE_BYTES = 262144,
     SESSION_KILL_MS = 5000,   /* then the whole box goes */
     SESSION_WAKE_MS = 3000,   /* for a checkpoint to take over */

@@ -152,61 +152,68 @@ static bool is_space(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* bytes: room for three where four characters or fewer stand. */
-static int base64_decode(const char *text, size_t size, unsigned char *bytes, size_t *ret_size)
+int content_base64_more(struct content_base64 *state, const char *text, size_t size,
+                        unsigned char *bytes, size_t *count)
 {
+    struct content_base64 now = *state; /* a copy stays in registers */
+    unsigned char *out = bytes + *count;
     unsigned char values[256];
-    size_t count = 0;
-    uint32_t group = 0;
-    unsigned digits = 0;
-    unsigned padding = 0;
     make_digits(values);
     for (size_t i = 0; i < size; i++) {
         if (is_space(text[i])) {
             continue;
         }
-        if (text[i] == '=' && digits >= 2 && digits + padding < 4) {
-            padding++;
+        if (text[i] == '=' && now.digits >= 2 && now.digits + now.padding < 4) {
+            now.padding++;
             continue;
         }
         unsigned digit = values[(unsigned char)text[i]];
-        if (digit == NO_DIGIT || padding > 0) {
+        if (digit == NO_DIGIT || now.padding > 0) {
             return -EINVAL;
         }
-        group = group << 6 | digit;
-        if (++digits == 4) {
-            bytes[count++] = (unsigned char)(group >> 16);
-            bytes[count++] = (unsigned char)(group >> 8);
-            bytes[count++] = (unsigned char)group;
-            digits = 0;
-            group = 0;
+        now.group = now.group << 6 | digit;
+        if (++now.digits == 4) {
+            *out++ = (unsigned char)(now.group >> 16);
+            *out++ = (unsigned char)(now.group >> 8);
+            *out++ = (unsigned char)now.group;
+            now.digits = 0;
+            now.group = 0;
         }
     }
-    if (digits == 1 || (padding > 0 && digits + padding != 4)) {
+    *state = now;
+    *count = (size_t)(out - bytes);
+    return 0;
+}
+
+int content_base64_end(struct content_base64 *state, unsigned char *bytes, size_t *count)
+{
+    if (state->digits == 1 || (state->padding > 0 && state->digits + state->padding != 4)) {
         return -EINVAL;
     }
-    if (digits >= 2) {
-        group <<= 6 * (4 - digits);
-        bytes[count++] = (unsigned char)(group >> 16);
-        if (digits == 3) {
-            bytes[count++] = (unsigned char)(group >> 8);
+    if (state->digits >= 2) {
+        uint32_t group = state->group << 6 * (4 - state->digits);
+        bytes[(*count)++] = (unsigned char)(group >> 16);
+        if (state->digits == 3) {
+            bytes[(*count)++] = (unsigned char)(group >> 8);
         }
     }
-    *ret_size = count;
     return 0;
 }
 
 int content_base64_decode(const char *text, size_t size, void **ret_bytes, size_t *ret_size)
 {
+    struct content_base64 state = {};
+    size_t count = 0;
     unsigned char *bytes = malloc(size / 4 * 3 + 3);
     if (!bytes) {
         return -ENOMEM;
     }
-    int r = base64_decode(text, size, bytes, ret_size);
-    if (r < 0) {
+    if (content_base64_more(&state, text, size, bytes, &count) < 0 ||
+        content_base64_end(&state, bytes, &count) < 0) {
         free(bytes);
-        return r;
+        return -EINVAL;
     }
     *ret_bytes = bytes;
+    *ret_size = count;
     return 0;
 }

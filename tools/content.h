@@ -45,3 +45,18 @@ static inline size_t content_base64_size(size_t size)
  * characters; *ret_bytes is the caller's to free. 0, -EINVAL or -ENOMEM. */
 int content_base64_encode(const void *bytes, size_t size, struct buf *out);
 int content_base64_decode(const char *text, size_t size, void **ret_bytes, size_t *ret_size);
+
+/* Where a decoder stands between two pieces of a text. Starts zeroed. */
+struct content_base64 {
+    uint32_t group;
+    unsigned digits; /* in the group */
+    unsigned padding;
+};
+
+/* Decodes one piece behind the *count bytes that are there, and adds to it. White space may stand
+ * between the characters. bytes: room for three for each four characters of the whole text, and
+ * three more. 0 or -EINVAL. */
+int content_base64_more(struct content_base64 *state, const char *text, size_t size,
+                        unsigned char *bytes, size_t *count);
+/* The text is whole. */
+int content_base64_end(struct content_base64 *state, unsigned char *bytes, size_t *count);

@@ -8,17 +8,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 
-static char *copy(const char *bytes, size_t size)
-{
-    char *text = malloc(size + 1);
-    if (text) {
-        memcpy(text, bytes, size);
-        text[size] = '\0';
-    }
-    return text;
-}
-
-struct run *run_new(const char *code, size_t code_size, const char *stdin_text, size_t stdin_size)
+struct run *run_new_from(json_t *code, json_t *stdin_text)
 {
     struct run *run = calloc(1, sizeof *run);
     if (!run) {
@@ -26,17 +16,20 @@ struct run *run_new(const char *code, size_t code_size, const char *stdin_text, 
     }
     output_init(&run->output);
     output_init(&run->errors);
-    run->code = copy(code, code_size);
-    run->code_size = code_size;
-    if (stdin_text) {
-        run->stdin_text = copy(stdin_text, stdin_size);
-        run->stdin_size = stdin_size;
-    }
-    if (!run->code || (stdin_text && !run->stdin_text)) {
-        run_free(run);
-        return NULL;
-    }
+    run->held_code = json_incref(code);
+    run->held_stdin = json_incref(stdin_text);
+    run->code = json_string_value(code);
+    run->code_size = json_string_length(code);
+    run->stdin_text = json_string_value(stdin_text);
+    run->stdin_size = json_string_length(stdin_text);
     return run;
+}
+
+struct run *run_new(const char *code, size_t code_size, const char *stdin_text, size_t stdin_size)
+{
+    json_auto_t *held_code = json_stringn_nocheck(code, code_size);
+    json_auto_t *held_stdin = stdin_text ? json_stringn_nocheck(stdin_text, stdin_size) : NULL;
+    return held_code && (held_stdin || !stdin_text) ? run_new_from(held_code, held_stdin) : NULL;
 }
 
 void run_free(struct run *run)
@@ -44,8 +37,8 @@ void run_free(struct run *run)
     if (!run) {
         return;
     }
-    free(run->code);
-    free(run->stdin_text);
+    json_decref(run->held_code);
+    json_decref(run->held_stdin);
     for (unsigned i = 0; i < RUN_PART_COUNT; i++) {
         free(run->parts[i].data);
     }

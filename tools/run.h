@@ -1,4 +1,5 @@
 #pragma once
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -70,10 +71,12 @@ enum run_part {
 
 struct run {
     struct run *next;
-    /* asked; the strings are the run's */
-    char *code;
+    /* asked */
+    json_t *held_code;
+    json_t *held_stdin;
+    const char *code; /* of held_code, of any bytes */
     size_t code_size;
-    char *stdin_text; /* NULL: none */
+    const char *stdin_text; /* of held_stdin; NULL: none */
     size_t stdin_size;
     uint64_t timeout_ms;
     bool clamped; /* more was asked for than is allowed */
@@ -118,7 +121,10 @@ struct run {
     struct spill *spill;  /* where all of it goes, once that is too long to show; NULL: nowhere */
 };
 
-/* Copies code and stdin_text. NULL when there is no memory. */
+/* code, stdin_text: strings, which are kept as they are: they may be long. stdin_text: NULL: none.
+ * NULL when there is no memory. */
+struct run *run_new_from(json_t *code, json_t *stdin_text);
+/* The same with copies. */
 struct run *run_new(const char *code, size_t code_size, const char *stdin_text, size_t stdin_size);
 void run_free(struct run *run);
 

@@ -192,16 +192,13 @@ static void refuse(struct rpc_call *call, int error)
 
 void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
 {
-    const json_t *code = json_object_get(arguments, "code");
     const char *wrong = contradiction(arguments);
     if (wrong) {
         content_refuse(call, "%s", wrong);
         return;
     }
-    const json_t *input = json_object_get(arguments, "stdin");
     struct run *run =
-        run_new(json_string_value(code), json_string_length(code),
-                input ? json_string_value(input) : NULL, input ? json_string_length(input) : 0);
+        run_new_from(json_object_get(arguments, "code"), json_object_get(arguments, "stdin"));
     struct call_arg *own = calloc(1, sizeof *own);
     if (!run || !own) {
         run_free(run);

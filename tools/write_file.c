@@ -15,18 +15,23 @@
 #include "tools/path.h"
 #include "tools/tool.h"
 
-enum { WRITE_A_TURN = 1 << 20 }; /* then the loop serves the others */
+enum { WRITE_A_TURN = 1 << 20 }; /* bytes; then the loop serves the others */
 
-/* One write, from the call to its answer: wait for the box, open, write in pieces, commit. */
+/* One write, from the call to its answer: decode in pieces, wait for the box, open, write in pieces,
+ * commit. */
 struct write_job {
     struct tools *tools;
     struct rpc_call *call;
     struct workspace_waiter waiter;
     char path[LIMIT_PATH_BYTES];
     enum box_write_mode mode;
-    char *bytes;
+    json_t *content; /* a string, as it came */
+    const char *bytes;
     size_t size;
-    size_t done;
+    size_t done; /* of the content while it is decoded, then of bytes */
+    size_t lines;
+    struct content_base64 base64;
+    unsigned char *decoded;
     int fd;
     uint32_t token;
     bool existed;
@@ -40,7 +45,8 @@ static void write_job_free(struct write_job *job)
     if (job->fd >= 0) {
         (void)close(job->fd);
     }
-    free(job->bytes);
+    json_decref(job->content);
+    free(job->decoded);
     free(job);
 }
 
@@ -80,7 +86,7 @@ static void write_job_succeed(struct write_job *job)
     if (job->mode == BOX_WRITE_APPEND && job->existed) {
         (void)snprintf(now, sizeof now, "; now %s", content_size(job->before + job->size, total));
     }
-    size_t lines = lines_count(job->bytes, job->size);
+    size_t lines = job->lines + (job->size > 0 && job->bytes[job->size - 1] != '\n');
     int length = snprintf(text, sizeof text, "%s %s (%zu line%s, %s%s)", verb, job->path, lines,
                           lines == 1 ? "" : "s", content_size(job->size, size), now);
     path_make_printable(text, length > 0 ? (size_t)length : 0);
@@ -116,6 +122,7 @@ static void write_job_step(void *arg)
             write_job_fail(job, errno);
             return;
         }
+        job->lines += lines_ends(job->bytes + job->done, (size_t)size);
         job->done += (size_t)size;
         part -= (size_t)size;
     }
@@ -167,23 +174,36 @@ static void write_job_begin(void *arg, struct box *box, const struct fail *why)
     }
 }
 
-static int take_content(struct write_job *job, const json_t *content, bool base64)
+/* The bytes are there. */
+static void write_job_wait(struct write_job *job, const void *bytes, size_t size)
 {
-    const char *text = json_string_value(content);
-    size_t size = json_string_length(content);
-    if (base64) {
-        void *bytes = NULL;
-        int r = content_base64_decode(text, size, &bytes, &job->size);
-        job->bytes = bytes;
-        return r;
-    }
-    job->bytes = malloc(size + 1);
-    if (!job->bytes) {
-        return -ENOMEM;
-    }
-    memcpy(job->bytes, text, size);
+    job->bytes = bytes;
     job->size = size;
-    return 0;
+    job->done = 0;
+    workspace_wait(job->tools->workspace, &job->waiter, write_job_begin, job);
+}
+
+/* All of it before the first write: what is no base64 leaves the file alone. */
+static void write_job_decode(void *arg)
+{
+    struct write_job *job = arg;
+    const char *text = json_string_value(job->content);
+    size_t left = json_string_length(job->content) - job->done;
+    size_t part = left < WRITE_A_TURN ? left : WRITE_A_TURN;
+    int r = content_base64_more(&job->base64, text + job->done, part, job->decoded, &job->size);
+    job->done += part;
+    if (r == 0 && part < left) {
+        loop_task_queue(job->tools->loop, &job->task, write_job_decode, job);
+        return;
+    }
+    if (r < 0 || content_base64_end(&job->base64, job->decoded, &job->size) < 0) {
+        content_refuse(job->call,
+                       "/content: is not base64; send plain text with encoding=\"utf-8\", or check "
+                       "the encoding");
+        write_job_free(job);
+        return;
+    }
+    write_job_wait(job, job->decoded, job->size);
 }
 
 void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
@@ -207,17 +227,22 @@ void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *a
         }
     }
     const char *trouble = path_take(json_object_get(arguments, "path"), job->path);
-    int r = trouble ? 0
-                    : take_content(job, json_object_get(arguments, "content"),
-                                   encoding && strcmp(encoding, "base64") == 0);
-    if (trouble || r < 0) {
-        content_refuse(call, "%s",
-                       trouble        ? trouble
-                       : r == -EINVAL ? "/content: is not base64; send plain text with "
-                                        "encoding=\"utf-8\", or check the encoding"
-                                      : "The server is out of memory.");
+    if (trouble) {
+        content_refuse(call, "%s", trouble);
         write_job_free(job);
         return;
     }
-    workspace_wait(tools->workspace, &job->waiter, write_job_begin, job);
+    job->content = json_incref(json_object_get(arguments, "content"));
+    size_t size = json_string_length(job->content);
+    if (!encoding || strcmp(encoding, "base64") != 0) {
+        write_job_wait(job, json_string_value(job->content), size);
+        return;
+    }
+    job->decoded = malloc(size / 4 * 3 + 3);
+    if (!job->decoded) {
+        content_refuse(call, "The server is out of memory.");
+        write_job_free(job);
+        return;
+    }
+    write_job_decode(job);
 }

@@ -8,16 +8,36 @@
 #include "tests/fuzz/fuzz.h"
 #include "tools/content.h"
 
+/* In two pieces. *ret_bytes is the caller's to free. */
+static int decode(const char *text, size_t size, unsigned char **ret_bytes, size_t *ret_size)
+{
+    struct content_base64 state = {};
+    size_t first = size / 3;
+    unsigned char *bytes = malloc(size / 4 * 3 + 3);
+    *ret_size = 0;
+    if (!bytes) {
+        abort();
+    }
+    if (content_base64_more(&state, text, first, bytes, ret_size) < 0 ||
+        content_base64_more(&state, text + first, size - first, bytes, ret_size) < 0 ||
+        content_base64_end(&state, bytes, ret_size) < 0) {
+        free(bytes);
+        return -EINVAL;
+    }
+    *ret_bytes = bytes;
+    return 0;
+}
+
 static void check_bytes(const uint8_t *data, size_t size)
 {
     struct buf out = BUF_EMPTY;
-    void *bytes = NULL;
+    unsigned char *bytes = NULL;
     size_t count = 0;
     if (content_base64_encode(data, size, &out) < 0 || buf_size(&out) != (size + 2) / 3 * 4) {
         abort();
     }
-    if (size > 0 && (content_base64_decode(buf_bytes(&out), buf_size(&out), &bytes, &count) < 0 ||
-                     count != size || memcmp(bytes, data, size) != 0)) {
+    if (size > 0 && (decode(buf_bytes(&out), buf_size(&out), &bytes, &count) < 0 || count != size ||
+                     memcmp(bytes, data, size) != 0)) {
         abort();
     }
     free(bytes);
@@ -45,10 +65,10 @@ static void check_text(const char *text, size_t size, const struct buf *again, s
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    void *bytes = NULL;
+    unsigned char *bytes = NULL;
     size_t count = 0;
     check_bytes(data, size);
-    int r = content_base64_decode((const char *)data, size, &bytes, &count);
+    int r = decode((const char *)data, size, &bytes, &count);
     if (r == 0) {
         struct buf again = BUF_EMPTY;
         if (content_base64_encode(bytes, count, &again) < 0) {
@@ -57,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_text((const char *)data, size, &again, count);
         buf_done(&again);
         free(bytes);
-    } else if (r != -EINVAL || bytes) {
+    } else if (bytes) {
         abort();
     }
     return 0;
