@@ -23,6 +23,7 @@
 #include "base/loop.h"
 #include "base/own.h"
 #include "rpc/call_table.h"
+#include "rpc/cut.h"
 #include "rpc/dispatch.h"
 #include "rpc/frame.h"
 #include "rpc/mcp.h"
@@ -61,6 +62,7 @@ struct rpc_conn {
     bool out_broken;
     bool greeted;
     struct frame frame;
+    struct cut cut; /* of a long line that is coming in */
     struct rpc_peer peer;
     void (*on_closed)(void *arg);
     void *arg;
@@ -140,18 +142,30 @@ static void conn_read(struct rpc_conn *conn)
     }
 }
 
-/* Dispatches one line. CONN_IDLE when there is none. */
+/* Dispatches one line, or works on a long one that is coming in. CONN_IDLE when there is none. */
 static enum conn_progress conn_dispatch(struct rpc_conn *conn)
 {
     struct span line = {};
     switch (frame_next(&conn->frame, LIMIT_LINE_BYTES, conn->in_ended, &line)) {
-    case FRAME_LINE:
-        dispatch_line(&conn->peer, line);
+    case FRAME_LINE: {
+        bool cut =
+            line.size >= CUT_LINE_BYTES && cut_line(&conn->cut, line, /* whole= */ true) == 0;
+        dispatch_line(&conn->peer, line, cut ? &conn->cut : NULL);
+        cut_done(&conn->cut);
         return CONN_PROGRESS;
+    }
     case FRAME_TOO_LONG:
         dispatch_too_long(&conn->peer);
+        cut_done(&conn->cut);
         return CONN_PROGRESS;
     case FRAME_NONE:
+        line = frame_begun(&conn->frame);
+        if (line.size >= CUT_LINE_BYTES) {
+            (void)cut_line(&conn->cut, line, /* whole= */ false); /* dispatch_line() says why not */
+        } else {
+            cut_done(&conn->cut);
+        }
+        break;
     case FRAME_RESULT_COUNT:
         break;
     }
@@ -295,6 +309,7 @@ int rpc_conn_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_conf
         .fd_out = fd_out,
         .in_polled = true,
         .out_ready = true,
+        .cut = CUT_EMPTY,
         .on_closed = on_closed,
         .arg = arg,
         .peer = {.config = *config,
@@ -327,6 +342,7 @@ void rpc_conn_free(struct rpc_conn *conn)
     loop_task_cancel(&conn->again);
     loop_task_cancel(&conn->closed);
     frame_done(&conn->frame);
+    cut_done(&conn->cut);
     free(conn);
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "rpc/ask.h"
 #include "rpc/call_table.h"
+#include "rpc/cut.h"
 #include "rpc/mcp.h"
 #include "rpc/scan.h"
 
@@ -135,18 +136,19 @@ static void dispatch_batch(struct rpc_peer *peer, json_t *array, struct span raw
     rpc_batch_close(peer, batch);
 }
 
-void dispatch_line(struct rpc_peer *peer, struct span line)
+void dispatch_line(struct rpc_peer *peer, struct span line, const struct cut *cut)
 {
     struct rpc_request whole = {};
     enum rpc_code code = RPC_PARSE_ERROR;
     const char *problem = NULL;
-    json_auto_t *value = message_parse(line, &code, &problem, &whole.id);
+    json_auto_t *value = message_parse(line, cut, &code, &problem, &whole.id);
+    struct span raw = cut ? cut_rest(cut) : line; /* the same, but for long strings */
     if (!value) {
         peer_refuse(peer, &whole, (int)code, problem, NULL);
     } else if (json_is_array(value)) {
-        dispatch_batch(peer, value, line);
+        dispatch_batch(peer, value, raw);
     } else {
-        dispatch_message(peer, value, line, NULL);
+        dispatch_message(peer, value, raw, NULL);
     }
 }
 

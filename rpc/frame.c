@@ -40,14 +40,20 @@ void frame_commit(struct frame *frame, size_t size)
 
 static const char mark[] = "\xEF\xBB\xBF";
 
-/* Takes off what is not part of the message: the byte order mark, the CR. */
-static struct span frame_trim(struct frame *frame, struct span line)
+static struct span frame_trim_mark(const struct frame *frame, struct span line)
 {
     size_t size = sizeof mark - 1;
     if (!frame->started && line.size >= size && memcmp(line.bytes, mark, size) == 0) {
         line.bytes += size;
         line.size -= size;
     }
+    return line;
+}
+
+/* Takes off what is not part of the message: the byte order mark, the CR. */
+static struct span frame_trim(struct frame *frame, struct span line)
+{
+    line = frame_trim_mark(frame, line);
     frame->started = true;
     if (line.size > 0 && line.bytes[line.size - 1] == '\r') {
         line.size--;
@@ -79,6 +85,11 @@ static size_t frame_find(struct frame *frame, bool at_end)
     }
     frame->scanned = size;
     return at_end ? size : 0;
+}
+
+struct span frame_begun(const struct frame *frame)
+{
+    return frame_trim_mark(frame, (struct span){buf_bytes(&frame->in), buf_size(&frame->in)});
 }
 
 enum frame_result frame_next(struct frame *frame, size_t max, bool at_end, struct span *ret_line)

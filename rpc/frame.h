@@ -32,6 +32,9 @@ void frame_done(struct frame *frame);
 int frame_reserve(struct frame *frame, size_t size, char **ret_space);
 void frame_commit(struct frame *frame, size_t size);
 
+/* What is there of a line that is not yet complete, when frame_next() had none; borrowed likewise. */
+struct span frame_begun(const struct frame *frame);
+
 /* The next line that is not blank, without its LF or CRLF, borrowed until the next frame_ call.
  * at_end: no more bytes will come, so that a last line without LF counts. */
 enum frame_result frame_next(struct frame *frame, size_t max, bool at_end, struct span *ret_line);

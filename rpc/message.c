@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "base/own.h"
+#include "rpc/cut.h"
 #include "rpc/scan.h"
 #include "rpc/text.h"
 
@@ -43,31 +44,27 @@ int rpc_id_read(const json_t *value, struct span raw, struct rpc_id *ret_id)
 }
 
 /* For lines that are refused before or by the parser: the answer should still reach its request. */
-static void rescue_id(struct span line, struct rpc_id *ret_id)
+static void rescue_id(struct span line, const struct cut *cut, struct rpc_id *ret_id)
 {
     struct span raw = {};
     if (!scan_member(line, "id", &raw)) {
         return;
     }
     json_auto_t *value = json_loadb(raw.bytes, raw.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    if (cut) {
+        value = cut_put_back(cut, value);
+    }
     if (!value && scan_is_integer(raw)) {
         value = json_real(0); /* any real: the raw text is what counts */
     }
     (void)rpc_id_read(value, raw, ret_id);
 }
 
-json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **ret_problem,
-                      struct rpc_id *ret_id)
+/* New, or NULL with *ret_error. */
+static json_t *load(struct span line, enum json_error_code *ret_error)
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
     json_error_t error;
-    *ret_id = (struct rpc_id){};
-    *ret_code = RPC_INVALID_REQUEST;
-    if (!scan_depth_within(line, LIMIT_JSON_DEPTH)) {
-        *ret_problem = "Invalid request: nested too deeply";
-        rescue_id(line, ret_id);
-        return NULL;
-    }
     json_t *value = json_loadb(line.bytes, line.size, flags, &error);
     if (!value && json_error_code(&error) == json_error_numeric_overflow) {
         OWNED(buf_done) struct buf wide = BUF_EMPTY;
@@ -75,28 +72,51 @@ json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **re
             value = json_loadb(buf_bytes(&wide), buf_size(&wide), flags, &error);
         }
     }
+    if (!value) {
+        *ret_error = json_error_code(&error);
+    }
+    return value;
+}
+
+json_t *message_parse(struct span line, const struct cut *cut, enum rpc_code *ret_code,
+                      const char **ret_problem, struct rpc_id *ret_id)
+{
+    struct span text = cut ? cut_rest(cut) : line;
+    enum json_error_code error = json_error_out_of_memory;
+    *ret_id = (struct rpc_id){};
+    *ret_code = RPC_INVALID_REQUEST;
+    if (!scan_depth_within(text, LIMIT_JSON_DEPTH)) {
+        *ret_problem = "Invalid request: nested too deeply";
+        rescue_id(text, cut, ret_id);
+        return NULL;
+    }
+    json_t *value = load(text, &error);
+    if (!value && cut && error == json_error_null_byte_in_key) {
+        return message_parse(line, NULL, ret_code, ret_problem, ret_id); /* it may be a mark's */
+    }
+    if (value && cut) {
+        value = cut_put_back(cut, value);
+    }
     if (value) {
         return value;
     }
-    switch ((int)json_error_code(&error)) {
+    switch ((int)error) {
     case json_error_duplicate_key:
         *ret_problem = "Invalid request: a key occurs twice in one object";
-        rescue_id(line, ret_id);
         break;
     case json_error_numeric_overflow:
         *ret_problem = "Invalid request: a number is out of range";
-        rescue_id(line, ret_id);
         break;
     case json_error_out_of_memory:
         *ret_code = RPC_INTERNAL_ERROR;
         *ret_problem = "Out of memory";
-        rescue_id(line, ret_id);
         break;
     default:
         *ret_code = RPC_PARSE_ERROR;
         *ret_problem = "Parse error: the line is not valid JSON";
-        break;
+        return NULL;
     }
+    rescue_id(text, cut, ret_id);
     return NULL;
 }
 

@@ -5,6 +5,8 @@
 #include "rpc/code.h"
 #include "rpc/frame.h"
 
+struct cut;
+
 /* A request id or progress token as JSON text in one spelling, so that equal ids have equal bytes.
  * Text, because an integer of any length must come back as it was sent. Zeroed: none. */
 struct rpc_id {
@@ -35,10 +37,10 @@ struct message {
     const char *problem; /* of an invalid message: one sentence */
 };
 
-/* New: the parsed line. NULL sets *ret_code and *ret_problem, and *ret_id when the text has an id
- * in the right place. */
-json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **ret_problem,
-                      struct rpc_id *ret_id);
+/* New: the parsed line. cut: of a long line, else NULL. NULL sets *ret_code and *ret_problem, and
+ * *ret_id when the text has an id in the right place. */
+json_t *message_parse(struct span line, const struct cut *cut, enum rpc_code *ret_code,
+                      const char **ret_problem, struct rpc_id *ret_id);
 
 /* raw: the text that value was parsed from. ret_message must be given to message_done(). */
 void message_classify(json_t *value, struct span raw, struct message *ret_message);

@@ -16,9 +16,9 @@ static bool second_byte_fits(uint8_t lead, uint8_t second)
     return second >= low && second <= high;
 }
 
-/* Size of the character at p, or minus the number of bytes that belong to a broken one. */
-static int character_size(const uint8_t *p, size_t left)
+int rpc_text_character(const char *text, size_t left)
 {
+    const uint8_t *p = (const uint8_t *)text;
     int size = *p < 0x80 ? 1 : *p < 0xC2 ? 0 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : *p < 0xF5 ? 4 : 0;
     if (size == 0) {
         return -1;
@@ -36,11 +36,11 @@ static int character_size(const uint8_t *p, size_t left)
 static json_t *text_repaired(const char *bytes, size_t size)
 {
     OWNED(buf_done) struct buf out = BUF_EMPTY;
-    const uint8_t *p = (const uint8_t *)bytes;
-    const uint8_t *end = p + size;
-    const uint8_t *from = p; /* not yet copied */
+    const char *p = bytes;
+    const char *end = p + size;
+    const char *from = p; /* not yet copied */
     while (p < end) {
-        int n = character_size(p, (size_t)(end - p));
+        int n = rpc_text_character(p, (size_t)(end - p));
         if (n > 0) {
             p += n;
             continue;

@@ -8,6 +8,10 @@ struct buf;
  * character (Unicode 15, section 3.9, table 3-8). NULL when there is no memory. */
 json_t *rpc_text(const char *bytes, size_t size);
 
+/* Size of the character of UTF-8 at the front of text, which has left bytes, at least one; or minus
+ * the number of bytes that belong to a broken one. */
+int rpc_text_character(const char *text, size_t left);
+
 /* Appends value as compact JSON that holds no byte a line reader could split at: besides the C0
  * controls, also DEL, U+0080 to U+009F, U+2028 and U+2029 are escaped. 0 or -ENOMEM; on failure
  * buf is as before. */

@@ -1,5 +1,6 @@
 """write_file and read_file: what they take, what they answer, and what they refuse."""
 import base64
+import hashlib
 import pathlib
 import tempfile
 import unittest
@@ -66,6 +67,23 @@ class Files(Shared):
                                               "bytes(range(256)) * 4)"), "True")
         read = self.server.read("bytes.bin", encoding="base64").text
         self.assertIn(text[:200], read.replace("\n", ""))
+
+    def test_many_megabytes_arrive_as_they_were(self):
+        text = 'a "line" \\ with \t, \x00, é, \u2028 and \U0001f600\n' * 300_000
+        data = text.encode()
+        self.assertIn("300000 lines", self.server.write("long.txt", text).text)
+        self.assertFalse(self.server.write("long.bin", base64.b64encode(data).decode(),
+                                           encoding="base64").is_error)
+        for source in ("open('long.txt', 'rb')", "open('long.bin', 'rb')", "sys.stdin.buffer"):
+            result = self.server.python(
+                f"import hashlib, sys\nprint(hashlib.sha256({source}.read()).hexdigest())",
+                stdin=text if "stdin" in source else "")
+            self.assert_prints(result, hashlib.sha256(data).hexdigest())
+
+    def test_many_megabytes_of_what_is_no_base64_write_nothing(self):
+        self.assert_refused(self.server.write("bad.bin", "AAAA" * 1_000_000 + "!", encoding="base64"),
+                            "base64")
+        self.assert_refused(self.server.read("bad.bin"), "not found")
 
     def test_bad_base64_is_a_violation_and_writes_nothing(self):
         self.assert_refused(self.server.write("bad.bin", "!!!", encoding="base64"), "base64")

@@ -88,7 +88,7 @@ static void world_done(struct world *world)
 
 static void feed(struct world *world, const char *line)
 {
-    dispatch_line(&world->peer, (struct span){line, strlen(line)});
+    dispatch_line(&world->peer, (struct span){line, strlen(line)}, /* cut= */ NULL);
 }
 
 /* Compares what was written since the last look. */

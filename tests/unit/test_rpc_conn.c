@@ -528,9 +528,49 @@ static void regular_files_serve_as_stdin_and_stdout(void **)
     (void)fclose(out);
 }
 
+static size_t parser_bytes; /* that jansson has asked for */
+
+static void *counted_malloc(size_t size)
+{
+    parser_bytes += size;
+    return malloc(size);
+}
+
+static void long_strings_are_not_for_the_parser(void **)
+{
+    enum { LONG = 3 << 20, PIECE = 60000 };
+    static const char head[] = R
+        "\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"echo\","
+        "\"arguments\":{\"a\":\"";
+    struct world world;
+    char *text = malloc(PIECE);
+    assert_non_null(text);
+    memset(text, 'x', PIECE);
+    world_init(&world);
+    greet(&world, "2025-11-25");
+    parser_bytes = 0;
+    json_set_alloc_funcs(counted_malloc, free);
+    send_text(&world, head);
+    for (size_t sent = 0; sent < LONG; sent += PIECE) {
+        assert_int_equal(fd_write_all(world.to_server, text, PIECE), 0);
+        turn(&world);
+    }
+    assert_in_range(parser_bytes, 0, 1 << 10);
+    send_text(&world, "\"},\"unfinished\":1,\"unfinished\":2}}\n");
+    expect(&world,
+           R "\"id\":1," ERROR(-32600, "Invalid request: a key occurs twice in one object"));
+    json_set_alloc_funcs(malloc, free);
+    /* The string once; a parser's buffer would have grown by doubling. */
+    assert_in_range(parser_bytes, LONG, LONG + (LONG >> 1));
+    ask(&world, R "\"id\":2,\"method\":\"ping\"}", R "\"id\":2,\"result\":{}}\n");
+    world_done(&world);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_strings_are_not_for_the_parser),
         cmocka_unit_test(before_initialize_only_ping_is_served),
         cmocka_unit_test(malformed_lines_get_their_error_and_the_next_works),
         cmocka_unit_test(tool_calls_are_checked),

@@ -17,7 +17,7 @@ static void expect(const char *line, enum message_kind kind, const char *id)
     const char *problem = NULL;
     struct rpc_id rescued = {};
     struct message message = {};
-    json_t *value = message_parse(span_of(line), &code, &problem, &rescued);
+    json_t *value = message_parse(span_of(line), NULL, &code, &problem, &rescued);
     assert_non_null(value);
     message_classify(value, span_of(line), &message);
     assert_int_equal(message.kind, kind);
@@ -34,7 +34,7 @@ static void expect_refused(const char *line, enum rpc_code wanted, const char *i
     enum rpc_code code = RPC_PARSE_ERROR;
     const char *problem = NULL;
     struct rpc_id rescued = {};
-    assert_null(message_parse(span_of(line), &code, &problem, &rescued));
+    assert_null(message_parse(span_of(line), NULL, &code, &problem, &rescued));
     assert_int_equal(code, wanted);
     assert_non_null(problem);
     assert_int_equal(rescued.size, id ? strlen(id) : 0);

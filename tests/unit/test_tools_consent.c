@@ -67,7 +67,7 @@ static void fake_written(void *)
 static void feed(struct world *world, const char *line)
 {
     buf_clear(&world->peer.out, SIZE_MAX);
-    dispatch_line(&world->peer, (struct span){line, strlen(line)});
+    dispatch_line(&world->peer, (struct span){line, strlen(line)}, /* cut= */ NULL);
     assert_int_equal(buf_append(&world->peer.out, "", 1), 0);
 }
 
