@@ -4,8 +4,8 @@
         result = server.python("1 + 1")
         assert result.status.kind == "ok"
 
-Every line on the server's stdout must be one JSON object of JSON-RPC 2.0, valid UTF-8, at most
-10 MiB. Leaving the block closes stdin and asserts exit status 0 and that nothing is left behind.
+Every line on the server's stdout must be valid by the published schema (tests/wire). Leaving the block closes
+stdin and asserts exit status 0 and that nothing is left behind.
 SANDPIPER names the binary; SANDPIPER_TEST_SLOW multiplies every time limit (sanitizers, valgrind);
 SANDPIPER_TEST_DENY takes something from every server (words of helpers/deny.py), SANDPIPER_TEST_WRAP is
 put before the program (an emulator).
@@ -32,6 +32,10 @@ import unittest
 from traces import Traces
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "wire"))
+
+from wire import LATEST, LINE_LIMIT, VERSIONS, Wire  # noqa: E402, F401
+
 BINARY = os.environ.get("SANDPIPER") or str(ROOT / "build" / "sandpiper")
 DENIED = os.environ.get("SANDPIPER_TEST_DENY", "").split()
 DENY = [sys.executable, "-I", str(ROOT / "tests" / "helpers" / "deny.py")]
@@ -40,9 +44,6 @@ os.environ["XDG_CONFIG_HOME"] = "/dev/null"  # no settings of whoever runs the t
 COMMAND = [*([*DENY, *DENIED, "--"] if DENIED else []),
            *os.environ.get("SANDPIPER_TEST_WRAP", "").split(), BINARY]
 SLOW = float(os.environ.get("SANDPIPER_TEST_SLOW", "1"))
-LINE_LIMIT = 10 << 20  # clients built on the official SDK close the connection beyond this
-LATEST = "2025-11-25"
-VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", LATEST)
 PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "SANDPIPER_LOG")
 
 DURATION = r"\d+(?:\.\d+)? (?:us|ms|s|min)"
@@ -146,6 +147,7 @@ class Server:
         self.gathered = None
         self.temp = tempfile.mkdtemp(prefix="sp-test-")
         self.traces = Traces(self.temp)
+        self.wire = Wire()
         self.check = check
         self.settle_s = settle_s
         if env is None:
@@ -181,6 +183,7 @@ class Server:
                 break
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
+                self.wire.received(line + b"\n")
                 self.lines.put(line + b"\n")
         if rest:
             self.lines.put(rest)
@@ -203,6 +206,7 @@ class Server:
         if self.gathered is not None:
             self.gathered += data
             return
+        self.wire.sent(data)
         self.process.stdin.write(data)
         self.process.stdin.flush()
 
@@ -333,6 +337,7 @@ class Server:
     def close_stdin(self):
         self.look()
         self.told_at = self.told_at or time.monotonic()
+        self.wire.sent(b"\n")  # the end of the stream ends the last line
         try:
             self.process.stdin.close()
         except BrokenPipeError:
@@ -374,6 +379,8 @@ class Server:
         if kind is not None and os.environ.get("PAUSE"):
             input(f"# failed; server {self.pid} is kept until Enter is pressed ")
         try:
+            if kind is None and self.wire.complaints:
+                raise ProtocolError("; ".join(self.wire.complaints[:5]))
             if kind is None and self.check:
                 status = self.process.poll()
                 if status is None:

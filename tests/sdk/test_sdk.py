@@ -1,88 +1,133 @@
-"""The official SDK clients against the binary, their packages pinned by package-lock.json.
-
-The packages are installed once into a folder beside the build (SANDPIPER_SDK_DIR) and kept there.
-"""
+"""Client libraries that people write hosts with, each with the whole of run_python: state, an image, an error, a
+cancelled call. Between client and server stands tests/wire/tap.py and judges each line."""
 import json
 import os
 import pathlib
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "e2e"))
+sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE)]
 
+import packages  # noqa: E402
 from client import BINARY, SLOW, need_userns  # noqa: E402
 
-NEEDS_NODE = {"v1": 18, "v2": 20}
+CLIENTS = sorted(path.name for path in (HERE / "clients").iterdir())
+TAP = [sys.executable, "-B", str(HERE.parent / "wire" / "tap.py")]
 
 
-def node_major():
+def is_running(pid):
     try:
-        out = subprocess.run(["node", "--version"], capture_output=True, text=True, timeout=20)
-    except OSError:
-        return 0
-    found = re.match(r"v(\d+)", out.stdout)
-    return int(found[1]) if found else 0
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
-def install(folder):
-    """Puts the packages into folder, or says why that cannot be done here."""
-    lock = (HERE / "package-lock.json").read_bytes()
-    done = folder / "installed-lock.json"
-    for name in ("package.json", "package-lock.json", "smoke.mjs"):
-        shutil.copy(HERE / name, folder / name)
-    if done.exists() and done.read_bytes() == lock:
-        return None
-    try:
-        npm = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder,
-                             capture_output=True, text=True, timeout=180)
-    except OSError:
-        return "npm: not installed"
-    except subprocess.TimeoutExpired:
-        return "npm: the registry did not answer in time"
-    if npm.returncode:
-        if re.search(r"ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|network|ECONNRESET|E403",
-                     npm.stderr):
-            return "npm: the registry cannot be reached"
-        raise AssertionError(npm.stderr)
-    done.write_bytes(lock)
-    return None
+class Tapped(unittest.TestCase):
+    """Commands that have self.server run it behind the tap."""
 
-
-class Sdk(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         need_userns()
-        if not node_major():
-            raise unittest.SkipTest("node: not installed")
-        kept = os.environ.get("SANDPIPER_SDK_DIR")
-        cls.folder = pathlib.Path(kept or tempfile.mkdtemp(prefix="sp-sdk-"))
-        cls.folder.mkdir(parents=True, exist_ok=True)
-        if not kept:
-            cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        missing = install(cls.folder)
-        if missing:
-            raise unittest.SkipTest(missing)
+        packages.node()
 
-    def smoke(self, generation):
-        if node_major() < NEEDS_NODE[generation]:
-            self.skipTest(f"node: version {NEEDS_NODE[generation]} or newer is needed")
-        done = subprocess.run(["node", "smoke.mjs", generation, BINARY], cwd=self.folder,
-                              capture_output=True, text=True, timeout=120 * SLOW)
+    def setUp(self):
+        reports = tempfile.TemporaryDirectory(prefix="sp-tap-")
+        self.addCleanup(reports.cleanup)
+        self.reports = pathlib.Path(reports.name)
+        self.server = [*TAP, reports.name, BINARY]
+
+    def run_node(self, *command, **options):
+        return subprocess.run(command, capture_output=True, text=True, timeout=120 * SLOW,
+                              cwd=packages.folder(), **options)
+
+    def judge(self):
+        """The lines were good and the servers ended well. Returns what the taps saw.
+
+        Some clients go before their server has ended, or kill it: one that they started as a probe.
+        """
+        deadline = time.monotonic() + 20 * SLOW
+        while any(is_running(path.stem) for path in self.reports.glob("*.open")):
+            self.assertLess(time.monotonic(), deadline, "a server goes on without its client")
+            time.sleep(0.05)
+        seen = [json.loads(path.read_text()) for path in self.reports.glob("*.json")]
+        self.assertTrue(seen)
+        for one in seen:
+            self.assertEqual(one["complaints"], [])
+            self.assertEqual(one["status"], 0, one)
+        return seen
+
+
+class Libraries(Tapped):
+    def smoke(self, name, mode, cancels=True):
+        place = packages.own(HERE, "smoke.mjs", "picture.py", *(f"clients/{file}" for file in CLIENTS))
+        done = self.run_node(packages.node(), place / "smoke.mjs", name, mode, *self.server)
         steps = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertGreater(len(steps), 10, done.stderr)
         self.assertEqual([one for one in steps if not one["ok"]], [], done.stderr)
         self.assertEqual(done.returncode, 0, done.stderr)
+        seen = self.judge()
+        self.assertGreater(max(one["lines"] for one in seen), 15)
+        self.assertEqual(sum(one["cancelled"] for one in seen), int(cancels))
 
-    def test_sdk_1_as_initialize_era_client(self):
-        self.smoke("v1")
+    def test_official_sdk_1(self):
+        self.smoke("sdk_v1", "legacy")
 
-    def test_client_2_in_legacy_mode(self):
-        self.smoke("v2")
+    def test_official_client_2_with_initialize(self):
+        self.smoke("sdk_v2", "legacy")
+
+    def test_official_client_2_finds_out(self):
+        self.smoke("sdk_v2", "auto")
+
+    def test_official_client_2_with_discover(self):
+        self.smoke("sdk_v2", "modern")
+
+    def test_ai_sdk_with_initialize(self):
+        self.smoke("ai_sdk", "legacy", cancels=False)
+
+    def test_ai_sdk_finds_out(self):
+        self.smoke("ai_sdk", "auto", cancels=False)
+
+    def test_openai_agents(self):
+        self.smoke("openai_agents", "auto")
+
+    def test_langchain(self):
+        self.smoke("langchain", "auto")
+
+
+class Inspector(Tapped):
+    """The official inspector's command line; each call is a server of its own."""
+
+    ERROR_RESULT = 5  # its exit status for a result with isError
+
+    def inspect(self, *words, status=0):
+        cli = packages.program("@modelcontextprotocol/inspector/clients/cli/build/index.js")
+        done = self.run_node(*cli, "--format", "json", *words, *self.server)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        self.judge()
+        return json.loads(done.stdout)["result"], done.stderr
+
+    def python(self, code, **options):
+        result, _ = self.inspect("--method", "tools/call", "--tool-name", "run_python",
+                                 "--tool-args-json", json.dumps({"code": code}), **options)
+        return result["content"]
+
+    def test_schemas_are_portable_in_its_strict_judgement(self):
+        for era in ("legacy", "modern"):
+            with self.subTest(era=era):
+                result, notes = self.inspect("--protocol-era", era, "--method", "tools/list", "--strict")
+                self.assertGreaterEqual(len(result["tools"]), 3)
+                self.assertEqual(notes, "")
+
+    def test_calls(self):
+        self.assertIn("42\n", self.python("print(6 * 7)")[0]["text"])
+        self.assertIn("KeyError", self.python("{}[1]", status=self.ERROR_RESULT)[0]["text"])
+        shown = self.python((HERE / "picture.py").read_text())
+        self.assertIn("image", [block["type"] for block in shown])
 
 
 if __name__ == "__main__":

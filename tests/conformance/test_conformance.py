@@ -1,0 +1,85 @@
+"""The official conformance suite, in both eras, without its fixture tools: bridge.mjs leads it to the server."""
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "sdk")]
+
+import packages  # noqa: E402
+from test_sdk import Tapped  # noqa: E402
+
+LEGACY, MODERN = "2025-11-25", "2026-07-28"
+# Left out are scenarios about HTTP itself, which would judge the bridge (sessions, streams, headers, rebinding),
+# about what we do not offer (prompts, completions, logging, extensions), and those of the fixture tools.
+SCENARIOS = {
+    "2025-06-18": ("server-initialize", "ping", "tools-list"),
+    LEGACY: ("server-initialize", "ping", "tools-list"),
+    MODERN: ("server-stateless", "tools-list", "caching", "sep-2164-resource-not-found",
+             "input-required-result-unsupported-methods"),
+}
+# Checks that cannot pass, each with its reason. One that does pass is an error here.
+NO_FIXTURE = "needs a tool of the suite's own"
+NOT_OFFERED = "about a capability that is not declared"
+IMPOSSIBLE = {
+    "sep-2575-http-server-header-mismatch-400": "HTTP: the bridge reads no such header",
+    "sep-2575-server-rejects-undeclared-capability": NO_FIXTURE,
+    "sep-2575-missing-capability-http-400": NO_FIXTURE,
+    "sep-2575-http-server-no-independent-requests-on-stream": NO_FIXTURE,
+    "sep-2575-server-no-log-without-loglevel": NO_FIXTURE,
+    "sep-2549-prompts-list-caching-hints": NOT_OFFERED,
+    "sep-2549-resources-list-caching-hints": NOT_OFFERED,
+    "sep-2549-resources-templates-list-caching-hints": NOT_OFFERED,
+    "sep-2164-error-code": NOT_OFFERED,
+    "sep-2164-data-uri": NOT_OFFERED,
+}
+
+
+class Conformance(Tapped):
+    def setUp(self):
+        super().setUp()
+        bridge = packages.own(HERE, "bridge.mjs") / "bridge.mjs"
+        self.bridge = subprocess.Popen([packages.node(), bridge, *self.server], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.bridge.kill)
+        self.url = self.bridge.stdout.readline().strip()
+
+    def checks(self, scenario, version):
+        suite = packages.program("@modelcontextprotocol/conformance/dist/index.js")
+        done = self.run_node(*suite, "server", "--url", self.url, "--scenario", scenario, "--spec-version",
+                             version, "--verbose")
+        start = done.stdout.find("[")
+        self.assertGreaterEqual(start, 0, done.stdout + done.stderr)
+        return json.JSONDecoder().raw_decode(done.stdout[start:])[0]
+
+    def run_version(self, version):
+        impossible = set()
+        for scenario in SCENARIOS[version]:
+            checks = self.checks(scenario, version)
+            self.assertIn("SUCCESS", [check["status"] for check in checks])
+            for check in checks:
+                if check["status"] in ("SUCCESS", "SKIPPED", "INFO"):
+                    continue
+                with self.subTest(version=version, check=check["id"]):
+                    self.assertIn(check["id"], IMPOSSIBLE, check.get("errorMessage"))
+                impossible.add(check["id"])
+        self.bridge.stdin.close()
+        self.assertEqual(self.bridge.wait(20), 0)
+        self.bridge.stdout.close()
+        self.judge()
+        return impossible
+
+    def test_2025_06_18(self):
+        self.assertEqual(self.run_version("2025-06-18"), set())
+
+    def test_2025_11_25(self):
+        self.assertEqual(self.run_version(LEGACY), set())
+
+    def test_2026_07_28(self):
+        self.assertEqual(self.run_version(MODERN), set(IMPOSSIBLE))
+
+
+if __name__ == "__main__":
+    unittest.main()

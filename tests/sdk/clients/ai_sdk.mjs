@@ -1,0 +1,25 @@
+// @ai-sdk/mcp of Vercel's AI SDK. It tells no server of a cancelled call, and is surprised by the answer.
+import { createMCPClient } from '@ai-sdk/mcp';
+import { Experimental_StdioMCPTransport as StdioTransport } from '@ai-sdk/mcp/mcp-stdio';
+import { told } from './results.mjs';
+
+export async function connect(mode, command, args) {
+  const complaints = [];
+  const client = await createMCPClient({
+    transport: new StdioTransport({ command, args, stderr: 'ignore' }),
+    protocolVersionDiscovery: mode !== 'legacy',
+    onUncaughtError: error => {
+      if (!/Received a response for an unknown message ID/.test(error))
+        complaints.push(String(error));
+    },
+  });
+  return {
+    complaints,
+    cancelsAlone: true,
+    instructions: () => client.instructions,
+    tools: async () => Object.keys(await client.tools()),
+    call: async (name, given, signal) => told(
+      await client.callTool({ name, arguments: given, options: { signal } })),
+    close: () => client.close(),
+  };
+}

@@ -1,0 +1,14 @@
+// @openai/agents-core, which the OpenAI Agents SDK for JavaScript is made of.
+import { MCPServerStdio } from '@openai/agents-core';
+import { told } from './results.mjs';
+
+export async function connect(mode, command, args) {
+  const server = new MCPServerStdio({ name: 'sandpiper', command, args });
+  await server.connect();
+  return {
+    complaints: [],
+    tools: async () => (await server.listTools()).map(tool => tool.name),
+    call: async (name, given, signal) => told(await server.callToolResult(name, given, null, { signal })),
+    close: () => server.close(),
+  };
+}

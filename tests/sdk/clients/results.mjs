@@ -1,0 +1,11 @@
+// A CallToolResult as smoke.mjs wants it.
+export const told = result => ({
+  text: result.content.map(block => block.text ?? '').join(''),
+  images: result.content.filter(block => block.type === 'image').map(block => block.mimeType),
+  isError: result.isError === true,
+});
+
+export async function codeOf(promise) {
+  try { await promise; } catch (error) { return error.code; }
+  return undefined;
+}

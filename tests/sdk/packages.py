@@ -1,0 +1,73 @@
+"""The npm packages that tests drive the server with: pinned by package-lock.json, installed once.
+
+They stand in SANDPIPER_SDK_DIR, a folder beside the build, with a Node.js of their own: some of them need a newer
+one than distributions have.
+"""
+import functools
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+NO_NETWORK = r"ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|network|ECONNRESET|E403"
+
+
+@functools.lru_cache(maxsize=None)
+def folder():
+    """Where the packages are, installed; skips where that cannot be done."""
+    kept = os.environ.get("SANDPIPER_SDK_DIR")
+    target = pathlib.Path(kept or tempfile.mkdtemp(prefix="sp-sdk-"))
+    if not kept:
+        unittest.addModuleCleanup(shutil.rmtree, target, ignore_errors=True)
+    target.mkdir(parents=True, exist_ok=True)
+    lock = (HERE / "package-lock.json").read_bytes()
+    done = target / "installed-lock.json"
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / name, target / name)
+    if not done.exists() or done.read_bytes() != lock:
+        done.unlink(missing_ok=True)
+        install(target)
+        done.write_bytes(lock)
+    return target
+
+
+def install(target):
+    try:
+        npm = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=target,
+                             capture_output=True, text=True, timeout=300)
+    except OSError:
+        raise unittest.SkipTest("npm: not installed") from None
+    except subprocess.TimeoutExpired:
+        raise unittest.SkipTest("npm: the registry did not answer in time") from None
+    if npm.returncode and re.search(NO_NETWORK, npm.stderr):
+        raise unittest.SkipTest("npm: the registry cannot be reached")
+    if npm.returncode:
+        raise AssertionError(npm.stderr)
+
+
+def node():
+    """The command of Node.js; skips on machines for which its package has none."""
+    program = folder() / "node_modules" / ".bin" / "node"
+    if not program.exists():
+        raise unittest.SkipTest(f"node: no package for {os.uname().machine}")
+    return str(program)
+
+
+def program(path):
+    """A command line that starts with a file of the packages."""
+    return [node(), str(folder() / "node_modules" / path)]
+
+
+def own(source, *names):
+    """Copies scripts to where they find the packages; returns the folder."""
+    target = folder() / source.name
+    target.mkdir(exist_ok=True)
+    for name in names:
+        copied = target / name
+        copied.parent.mkdir(exist_ok=True)
+        shutil.copy(source / name, copied)
+    return target

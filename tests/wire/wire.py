@@ -1,0 +1,214 @@
+"""Judges every line of a server: its form, and the published schema of the version that it speaks.
+
+    wire = Wire()
+    wire.sent(data)         what the host writes, in any pieces
+    wire.received(line)     each line of the server; what is wrong with it is kept in wire.complaints
+
+Which version a message belongs to and which result is due follow from the requests, so both directions are
+seen. Without python3-jsonschema the schemas are left out (HAS_SCHEMAS). Messages of one shape are checked once
+in a process: only the words that a schema names (`"type": "text"`) and the kinds of all other values matter.
+"""
+import collections
+import functools
+import json
+import pathlib
+import threading
+
+try:
+    import jsonschema
+    HAS_SCHEMAS = True
+except ImportError:
+    HAS_SCHEMAS = False
+
+SCHEMAS = pathlib.Path(__file__).resolve().parent / "schemas"
+LINE_LIMIT = 10 << 20  # clients built on the official SDK close the connection beyond this
+LATEST, MODERN = "2025-11-25", "2026-07-28"
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", LATEST)  # those that begin with initialize
+META = "io.modelcontextprotocol/"
+ERRORS = {-32022: "UnsupportedProtocolVersionError", -32021: "MissingRequiredClientCapabilityError"}
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+RESULTS = {
+    "initialize": "InitializeResult",
+    "ping": "EmptyResult",
+    "server/discover": "DiscoverResult",
+    "subscriptions/listen": "SubscriptionsListenResult",
+    "tools/list": "ListToolsResult",
+    "tools/call": "CallToolResult",
+    "resources/list": "ListResourcesResult",
+    "resources/templates/list": "ListResourceTemplatesResult",
+    "resources/read": "ReadResourceResult",
+}
+# JSON allows them in a string, but line readers of some hosts split there.
+SEPARATORS = [text.encode() for text in "\u2028\u2029\u0085"]
+# A line of a host that is longer is not looked at: answers to unknown ids are allowed from then on.
+SENT_LIMIT = 1 << 20
+
+
+def words_of(value):
+    """The texts that a schema asks for literally."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "const" and isinstance(inner, str):
+                yield inner
+            elif key == "enum":
+                yield from inner
+            else:
+                yield from words_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from words_of(inner)
+
+
+class Schema:
+    """The published schema of one version."""
+
+    def __init__(self, version):
+        self.whole = json.loads((SCHEMAS / f"{version}.json").read_text())
+        self.key = "$defs" if "$defs" in self.whole else "definitions"
+        self.words = frozenset(words_of(self.whole))
+        self.seen = {}
+
+    def validator(self, definition):
+        kind = jsonschema.validators.validator_for(self.whole)
+        return kind({**self.whole, "allOf": [{"$ref": f"#/{self.key}/{definition}"}]})
+
+    def shape(self, value):
+        if isinstance(value, dict):
+            return tuple((key, self.shape(inner)) for key, inner in value.items())
+        if isinstance(value, list):
+            return (list, frozenset(map(self.shape, value)))
+        if isinstance(value, str):
+            return value if value in self.words else str
+        return (type(value), value < 0) if isinstance(value, (int, float)) else value
+
+    def complaint(self, definition, value):
+        """What is wrong with value, or None."""
+        key = definition, self.shape(value)
+        if key not in self.seen:
+            worst = jsonschema.exceptions.best_match(self.validator(definition).iter_errors(value))
+            self.seen[key] = worst and f"{definition} {worst.json_path}: {worst.message[:300]}"
+        return self.seen[key]
+
+
+schema_of = functools.lru_cache(maxsize=None)(Schema)
+
+
+class Wire:
+    def __init__(self):
+        self.complaints = []
+        self.count = 0
+        self.legacy = None  # the version of the last initialize that was answered
+        self.unfinished = bytearray()  # of the host's line
+        self.asked = collections.defaultdict(list)  # id: requests without an answer, (method, modern)
+        self.blind = False  # something of the host's was not understood
+        self.lock = threading.Lock()
+
+    # --- the host's side ---
+
+    def sent(self, data):
+        with self.lock:
+            self.unfinished += data
+            if b"\n" not in data:
+                return
+            *lines, rest = self.unfinished.split(b"\n")
+            self.unfinished = bytearray(rest)
+            for line in lines:
+                self._sent_line(line)
+
+    def _sent_line(self, line):
+        if len(line) > SENT_LIMIT:
+            self.blind = True
+            return
+        try:
+            message = json.loads(line.decode().lstrip("\ufeff"))
+        except (ValueError, RecursionError):
+            return  # it has no answer, or an error that says so
+        for one in message if isinstance(message, list) else [message]:
+            if isinstance(one, dict) and isinstance(one.get("method"), str) and "id" in one:
+                self.asked[json.dumps(one["id"])].append(self._request(one))
+
+    @staticmethod
+    def _request(message):
+        params = message.get("params")
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        return message["method"], isinstance(meta, dict) and META + "protocolVersion" in meta
+
+    # --- the server's side ---
+
+    def received(self, line):
+        with self.lock:
+            self.count += 1
+            try:
+                self._judge(line)
+            except ValueError as trouble:
+                self.complaints.append(f"{trouble}: {line[:400]!r}")
+
+    def _judge(self, line):
+        if not line.endswith(b"\n") or len(line) > LINE_LIMIT:
+            raise ValueError("no end of line" if len(line) <= LINE_LIMIT else "the line is too long")
+        if any(separator in line for separator in SEPARATORS):
+            raise ValueError("a separator of lines is not escaped")
+        message = json.loads(line.decode("utf-8"))
+        batch = isinstance(message, list)
+        if batch and (self.legacy != "2025-03-26" or not message):
+            raise ValueError("a batch that this version has not")
+        for one in message if batch else [message]:
+            self._judge_message(one)
+
+    def _judge_message(self, message):
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            raise ValueError("not a JSON-RPC message")
+        if "method" in message:
+            self._judge_own(message)
+        elif "error" in message:
+            self._judge_error(message)
+        else:
+            self._judge_result(message)
+
+    def _check(self, version, definition, value):
+        trouble = HAS_SCHEMAS and schema_of(version).complaint(definition, value)
+        if trouble:
+            raise ValueError(f"{version} {trouble}")
+
+    def _judge_own(self, message):
+        """A notification or request of the server's."""
+        modern = message["method"].startswith("notifications/subscriptions/") or not self.legacy
+        version = MODERN if modern else self.legacy
+        if "id" in message and modern:
+            raise ValueError("a request of the server's, which 2026-07-28 forbids")
+        self._check(version, "JSONRPCMessage", message)
+        self._check(version, "ServerRequest" if "id" in message else "ServerNotification", message)
+
+    def _judge_error(self, message):
+        code, requests = message["error"].get("code"), self.asked.get(json.dumps(message.get("id")))
+        if requests:
+            _, modern = requests.pop()
+        elif code in (PARSE_ERROR, INVALID_REQUEST) or self.blind:
+            modern = not self.legacy
+        else:
+            raise ValueError("an error that answers no request")
+        version = MODERN if modern else self.legacy or LATEST
+        if "id" not in message and version < LATEST:
+            # These schemas want an id and allow no null: there is no valid way to name a request without one.
+            message = {**message, "id": ""}
+        self._check(version, "JSONRPCMessage", message)
+        self._check(version, ERRORS.get(code, "Error") if modern else "JSONRPCMessage",
+                    message if code in ERRORS or not modern else message["error"])
+
+    def _judge_result(self, message):
+        requests = self.asked.get(json.dumps(message.get("id")))
+        if not requests and not self.blind:
+            raise ValueError("a result that answers no request")
+        method, modern = requests.pop(0) if requests else (None, "resultType" in message["result"])
+        if method == "initialize":
+            self.legacy = message["result"].get("protocolVersion")
+            if self.legacy not in VERSIONS:
+                raise ValueError("a version that initialize does not have")
+        version = MODERN if modern else self.legacy or LATEST
+        self._check(version, "JSONRPCMessage", message)
+        definition = RESULTS.get(method, "Result")
+        if message["result"].get("resultType") == "input_required":
+            definition = "InputRequiredResult"
+        self._check(version, definition, message["result"])
+        if modern and META + "serverInfo" not in message["result"].get("_meta", {}):
+            raise ValueError("a result of 2026-07-28 without the server's name")
