@@ -7,6 +7,8 @@
 #include "base/limits.h"
 #include "base/parse.h"
 
+enum { IDLE_EXIT_MOST_MS = 7 * 24 * 3600 * 1000 };
+
 #define FIELD(member) offsetof(struct options, member)
 
 static void *field_of(struct options *options, const struct flag *flag)
@@ -46,6 +48,17 @@ static void take_seconds(struct options *options, const struct flag *flag, const
                         flag->name, LIMIT_TIMEOUT_MS / 1000, value);
     } else {
         *(uint64_t *)field_of(options, flag) = ms;
+    }
+}
+
+static void take_idle_exit(struct options *options, const struct flag *flag, const char *value)
+{
+    uint64_t ms = 0;
+    if (parse_seconds(value, &ms) < 0 || ms == 0 || ms > IDLE_EXIT_MOST_MS) {
+        options_trouble(options, "--%s takes seconds between 0.001 and %d, not \"%.64s\"",
+                        flag->name, IDLE_EXIT_MOST_MS / 1000, value);
+    } else {
+        options->idle_exit_ms = ms;
     }
 }
 
@@ -133,6 +146,8 @@ const struct flag flags[] = {
     {"timeout", "S", "seconds a call may take that names no time", "30", take_seconds,
      FIELD(timeout_ms)},
     {"max-timeout", "S", "seconds a call may ask for", "600", take_seconds, FIELD(max_timeout_ms)},
+    {"idle-exit", "S", "end when the host has asked for nothing for so many seconds", "never",
+     take_idle_exit},
     {"workspace", "DIR", "host folder that becomes /work", "none: kept in memory", take_text,
      FIELD(spec.workspace)},
     {"python", "PATH", "interpreter, CPython 3.9 or newer",

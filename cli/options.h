@@ -33,6 +33,7 @@ struct options {
     struct egress_policy egress; /* --allow-host; spec.egress is this when it was given */
     uint64_t timeout_ms;
     uint64_t max_timeout_ms;
+    uint64_t idle_exit_ms; /* 0: never */
     bool resources;
     bool structured;
     const char *code;                               /* run -c */

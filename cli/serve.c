@@ -1,19 +1,17 @@
 /* Wires the rooms together: the loop, the tools over one sandbox, the connection on stdin and
- * stdout. Ends, with exit code 0, when stdin does, when stdout breaks, or on SIGTERM, SIGINT or
- * SIGHUP; the sandbox is killed first in every case. */
+ * stdout. Ends, with exit code 0, when stdin does, when stdout breaks, or as endings.h says; the sandbox
+ * is killed first in every case. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "cli/commands.h"
+#include "cli/endings.h"
 #include "cli/options.h"
 #include "guest/guest.h"
 #include "rpc/conn.h"
@@ -23,22 +21,10 @@ enum { FLUSH_MS = 200 }; /* of the 500 ms that a host may give us */
 
 struct server {
     struct loop *loop;
-    struct loop_io signal_io;
-    int signal_fd;
+    struct endings endings;
     int fd_in;
     int fd_out;
 };
-
-static void on_signal(void *arg, uint32_t events)
-{
-    struct server *server = arg;
-    struct signalfd_siginfo info;
-    (void)events;
-    if (read(server->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        log_info("cli", "signal %u", info.ssi_signo);
-    }
-    loop_stop(server->loop, 0);
-}
 
 static void on_closed(void *arg)
 {
@@ -67,22 +53,6 @@ static int take_wire(struct server *server)
     return null > 2 ? close(null) : 0;
 }
 
-static int take_signals(struct server *server)
-{
-    sigset_t mask;
-    (void)sigemptyset(&mask);
-    (void)sigaddset(&mask, SIGTERM);
-    (void)sigaddset(&mask, SIGINT);
-    (void)sigaddset(&mask, SIGHUP);
-    if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0) {
-        return -errno;
-    }
-    server->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    return server->signal_fd < 0 ? -errno
-                                 : loop_io_add(server->loop, &server->signal_io, server->signal_fd,
-                                               EPOLLIN, on_signal, server);
-}
-
 static int serve(struct server *server, const struct options *options)
 {
     static const struct rpc_config config = {.server_name = "sandpiper",
@@ -104,6 +74,9 @@ static int serve(struct server *server, const struct options *options)
         r = rpc_conn_new(server->loop, server->fd_in, server->fd_out, &config, &for_rpc, on_closed,
                          server, &conn);
     }
+    if (r == 0 && options->idle_exit_ms) {
+        endings_watch_idle(&server->endings, conn, options->idle_exit_ms);
+    }
     if (r == 0) {
         r = loop_run(server->loop);
     }
@@ -118,14 +91,14 @@ static int serve(struct server *server, const struct options *options)
 
 int command_serve(const struct options *options)
 {
-    struct server server = {.signal_fd = -1, .fd_in = -1, .fd_out = -1};
+    struct server server = {.endings = ENDINGS_NONE, .fd_in = -1, .fd_out = -1};
     struct options with_guest = *options;
     with_guest.spec.guest = guest_catalog;
     int r = take_wire(&server);
     r = r ? r : loop_new(&server.loop);
-    r = r ? r : take_signals(&server);
+    r = r ? r : endings_watch(&server.endings, server.loop, getppid());
     r = r ? r : serve(&server, &with_guest);
-    loop_io_remove(&server.signal_io);
+    endings_done(&server.endings);
     loop_free(server.loop);
     if (r < 0) {
         log_error("cli", "serve: %s", strerror(-r));

@@ -60,6 +60,7 @@ struct rpc_conn {
     bool in_ended;
     bool out_ready;
     bool out_broken;
+    uint64_t moved_ns; /* when bytes last went either way */
     bool greeted;
     struct frame frame;
     struct cut cut; /* of a long line that is coming in */
@@ -110,6 +111,7 @@ static void conn_write(struct rpc_conn *conn)
     struct buf *out = &conn->peer.out;
     ssize_t n = write(conn->fd_out, buf_bytes(out), buf_size(out));
     if (n >= 0) {
+        conn->moved_ns = clock_now_ns();
         buf_consume(out, (size_t)n);
         if (buf_size(out) == 0) {
             buf_clear(out, CONN_KEEP_BYTES);
@@ -136,6 +138,7 @@ static void conn_read(struct rpc_conn *conn)
     }
     ssize_t n = read(conn->fd_in, space, CONN_READ_BYTES);
     if (n > 0) {
+        conn->moved_ns = clock_now_ns();
         frame_commit(&conn->frame, (size_t)n);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         conn->in_ended = true;
@@ -310,6 +313,7 @@ int rpc_conn_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_conf
         .in_polled = true,
         .out_ready = true,
         .cut = CUT_EMPTY,
+        .moved_ns = clock_now_ns(),
         .on_closed = on_closed,
         .arg = arg,
         .peer = {.config = *config,
@@ -363,4 +367,9 @@ int rpc_conn_flush(struct rpc_conn *conn, int timeout_ms)
         conn->out_ready = true; /* write(2) will say what it was */
     }
     return conn->out_broken ? -EPIPE : 0;
+}
+
+uint64_t rpc_conn_quiet_ms(const struct rpc_conn *conn)
+{
+    return conn->peer.calls ? 0 : (clock_now_ns() - conn->moved_ns) / CLOCK_NS_PER_MS;
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct loop;
 struct rpc_call;
@@ -70,3 +71,6 @@ void rpc_conn_free(struct rpc_conn *conn);
 /* Waits until all answers are written, for at most timeout_ms. 0, -ETIMEDOUT, or -EPIPE when stdout
  * is broken. */
 int rpc_conn_flush(struct rpc_conn *conn, int timeout_ms);
+
+/* Milliseconds since the host last sent or read anything; 0 while a call is in flight. */
+uint64_t rpc_conn_quiet_ms(const struct rpc_conn *conn);

@@ -1,12 +1,15 @@
 """How a server begins and ends; whatever happens, nothing may be left behind."""
 import contextlib
 import os
+import select
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
-from client import SLOW, Case, Server, need_userns
+from client import COMMAND, SLOW, Case, Server, need_userns
+from traces import descendants
 
 EXIT_LIMIT_S = 0.5  # hosts allow 2 s; we promise this
 
@@ -197,6 +200,33 @@ class Surroundings(Case):
         for folder in ("/", "/proc", "/tmp"):
             with self.subTest(folder=folder), Server(cwd=folder) as server:
                 self.assert_alive(server)
+
+    def test_a_parent_that_dies_while_others_hold_stdin_open(self):
+        host = subprocess.Popen(
+            [sys.executable, "-c", "import subprocess, sys\nchild = subprocess.Popen(sys.argv[1:])\n"
+             "print(child.pid, file=sys.stderr, flush=True)\nchild.wait()", *COMMAND],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with host:
+            server = int(host.stderr.readline())
+            host.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+                             b'"capabilities":{},"clientInfo":{"name":"t","version":"1"}}}\n'
+                             b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run_python",'
+                             b'"arguments":{"code":"1"}}}\n')
+            host.stdin.flush()
+            self.assertIn(b'"id":1', host.stdout.readline())
+            self.assertIn(b'"id":2', host.stdout.readline())
+            watched = [os.pidfd_open(pid) for pid in (server, *descendants(server))]
+            host.kill()
+            until = time.monotonic() + 20 * SLOW
+            for fd in watched:
+                self.assertTrue(select.select([fd], [], [], max(0, until - time.monotonic()))[0], "still there")
+                os.close(fd)
+
+    def test_idleness_ends_it_where_that_is_asked_for(self):
+        with Server("--idle-exit", "1", check=False) as server:
+            self.assert_prints(server.python("import time; time.sleep(1.5); print('done')"), "done")
+            self.assertEqual(server.join(), 0)
+            self.assertEqual(server.left(), [])
 
     def test_a_working_directory_that_is_gone(self):
         folder = f"/tmp/sp-gone-{os.getpid()}"
