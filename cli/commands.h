@@ -11,3 +11,6 @@ int command_call(const struct options *options);
 
 /* Of doctor. */
 int print_effective(const struct options *options);
+
+/* Reads its own command line, whose first word is the command. */
+int command_config(int argc, char **argv);

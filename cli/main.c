@@ -31,6 +31,8 @@ int main(int argc, char **argv)
         return command_schema(&options);
     case COMMAND_CALL:
         return command_call(&options);
+    case COMMAND_CONFIG:
+        return command_config(options.argc, options.argv);
     case COMMAND_SERVE:
     case COMMAND_UNKNOWN:
     default:

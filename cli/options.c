@@ -17,11 +17,20 @@ static const char usage[] =
     "       sandpiper doctor [OPTIONS]          show what the sandbox can enforce here\n"
     "       sandpiper schema [OPTIONS]          print the tools as a host gets them\n"
     "       sandpiper call [OPTIONS] TOOL [JSON]  one tool call in a sandbox of its own\n"
+    "       sandpiper config --host HOST [--name NAME] [--install] [--file FILE] [-- OPTIONS]\n"
+    "                                           the entry that starts this program in a host\n"
     "\n"
     "Options:\n";
 static const char usage_end[] =
     "  -h, --help          print this\n"
     "  -V, --version       print the version\n"
+    "\n"
+    "Options of config; behind -- stand those of the server:\n"
+    "  --host HOST         claude-code, claude-desktop, codex, copilot, cursor, gemini,\n"
+    "                      opencode, vscode or zed\n"
+    "  --name NAME         what the host calls it (sandbox)\n"
+    "  --install           put the entry into the host's file, instead of printing it\n"
+    "  --file FILE         into this file, instead of the user's own\n"
     "\n"
     "Environment: SANDPIPER_LOG=LEVEL[,ROOM=LEVEL...] with error, warn, info, debug, trace.\n";
 
@@ -77,9 +86,9 @@ static enum command take_command(int *argc, char ***argv)
         const char *name;
         enum command command;
     } commands[] = {
-        {"run", COMMAND_RUN},   {"doctor", COMMAND_DOCTOR},   {"schema", COMMAND_SCHEMA},
-        {"call", COMMAND_CALL}, {"serve", COMMAND_SERVE},     {"mcp", COMMAND_SERVE},
-        {"help", COMMAND_HELP}, {"version", COMMAND_VERSION},
+        {"run", COMMAND_RUN},   {"doctor", COMMAND_DOCTOR}, {"schema", COMMAND_SCHEMA},
+        {"call", COMMAND_CALL}, {"config", COMMAND_CONFIG}, {"serve", COMMAND_SERVE},
+        {"mcp", COMMAND_SERVE}, {"help", COMMAND_HELP},     {"version", COMMAND_VERSION},
     };
     for (unsigned i = 0; *argc > 1 && i < sizeof commands / sizeof *commands; i++) {
         if (strcmp((*argv)[1], commands[i].name) == 0) {
@@ -151,9 +160,15 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     box_spec_init(&options->spec);
     options->egress.flag = "--allow-host";
     options->command = take_command(&argc, &argv);
+    options->argc = argc;
+    options->argv = argv;
+    if (options->command == COMMAND_CONFIG) {
+        return; /* its flags mean other things */
+    }
     struct option rows[OPTIONS_FLAGS + 3] = {};
     describe_flags(rows);
     opterr = 0;
+    optind = 0; /* getopt(3): begin anew, after the command line of config */
     /* '+': what follows FILE belongs to it. ':': a missing value is told apart. */
     const char *shorts = options->command == COMMAND_RUN ? "+:c:hV" : ":hV";
     config_file_read(options, find_config(argc, argv, shorts, rows));

@@ -14,6 +14,7 @@ enum command {
     COMMAND_DOCTOR,
     COMMAND_SCHEMA,
     COMMAND_CALL,
+    COMMAND_CONFIG,
     COMMAND_HELP,
     COMMAND_VERSION
 };
@@ -36,17 +37,19 @@ struct options {
     uint64_t idle_exit_ms; /* 0: never */
     bool resources;
     bool structured;
-    const char *code;                               /* run -c */
-    const char *file;                               /* run FILE; "-" is stdin */
-    bool hand_on_stdin;                             /* run --stdin */
-    enum bridge_format format;                      /* schema, call --format */
-    bool strict;                                    /* schema --strict */
-    const char *tool;                               /* call TOOL */
-    const char *arguments;                          /* call TOOL JSON; "-" is stdin, NULL: none */
-    const char *call_id;                            /* call --id, or NULL */
-    bool plan;                                      /* doctor --plan */
-    bool json;                                      /* doctor --json */
-    bool effective;                                 /* doctor --effective */
+    const char *code;          /* run -c */
+    const char *file;          /* run FILE; "-" is stdin */
+    bool hand_on_stdin;        /* run --stdin */
+    enum bridge_format format; /* schema, call --format */
+    bool strict;               /* schema --strict */
+    const char *tool;          /* call TOOL */
+    const char *arguments;     /* call TOOL JSON; "-" is stdin, NULL: none */
+    const char *call_id;       /* call --id, or NULL */
+    bool plan;                 /* doctor --plan */
+    bool json;                 /* doctor --json */
+    bool effective;            /* doctor --effective */
+    int argc;                  /* config: the command, what follows it */
+    char **argv;
     struct options_setting settings[OPTIONS_FLAGS]; /* in the order of the flags */
     const char *config_file;                        /* that was read, or NULL */
     unsigned config_line;                           /* that is being read, or 0 */

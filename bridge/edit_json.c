@@ -1,0 +1,357 @@
+/* Puts one member into a JSON file without touching the rest. A copy of the text, as long as the
+ * text, has blanks where the comments and the commas before closing brackets are: jansson reads that
+ * copy and so judges the whole file, and what is found in it is at the same place in the file. The
+ * result is read again and compared with what was wanted before anybody gets it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "bridge/edit.h"
+
+enum { INDENT_MOST = 16 };
+
+struct file {
+    const char *text;
+    size_t size;
+    struct buf texts[2]; /* what these two point to */
+    char *bare;          /* without comments */
+    char *strict;        /* without commas before a closing bracket, too */
+    json_t *root;        /* what strict means */
+    const char *line_end;
+    char indent[INDENT_MOST + 1]; /* of one level */
+};
+
+/* An object in the text, from its opening to its closing brace. */
+struct object {
+    size_t open;
+    size_t close;
+    size_t last_end; /* behind its last value; behind the opening brace when it is empty */
+    bool empty;
+};
+
+static void file_done(struct file *file)
+{
+    buf_done(&file->texts[0]);
+    buf_done(&file->texts[1]);
+    json_decref(file->root);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static size_t skip_blanks(const char *text, size_t at)
+{
+    while (is_blank(text[at])) {
+        at++;
+    }
+    return at;
+}
+
+/* Behind the string that begins at at; the end of the text when it does not end. */
+static size_t skip_string(const char *text, size_t at)
+{
+    for (at++; text[at] && text[at] != '"'; at++) {
+        at += text[at] == '\\' && text[at + 1];
+    }
+    return at + (text[at] == '"');
+}
+
+/* Blanks all but the ends of lines. */
+static void blank(char *text, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        if (!is_blank(text[i])) {
+            text[i] = ' ';
+        }
+    }
+}
+
+static void blank_comments(char *text)
+{
+    size_t at = 0;
+    while (text[at]) {
+        size_t from = at;
+        if (text[at] == '"') {
+            at = skip_string(text, at);
+        } else if (strncmp(text + at, "//", 2) == 0) {
+            at += strcspn(text + at, "\n");
+            blank(text, from, at);
+        } else if (strncmp(text + at, "/*", 2) == 0) {
+            const char *end = strstr(text + at + 2, "*/");
+            at = end ? (size_t)(end + 2 - text) : strlen(text);
+            blank(text, from, end ? at : from); /* jansson complains of one that does not end */
+        } else {
+            at++;
+        }
+    }
+}
+
+/* A comma that closes nothing, as in "{,}", stays for jansson to complain of. */
+static void blank_last_commas(char *text)
+{
+    size_t at = 0;
+    char before = '\0'; /* the last that is no blank */
+    while (text[at]) {
+        size_t next = skip_blanks(text, at + 1);
+        if (text[at] == '"') {
+            before = '"';
+            at = skip_string(text, at);
+            continue;
+        }
+        if (text[at] == ',' && (text[next] == '}' || text[next] == ']') && !strchr("{[,", before)) {
+            text[at] = ' ';
+        } else if (!is_blank(text[at])) {
+            before = text[at];
+        }
+        at++;
+    }
+}
+
+/* Reads the text. 0, -EINVAL or -ENOMEM. */
+static int file_read(struct file *file, const char *text, size_t size, struct fail *ret_fail)
+{
+    json_error_t error = {};
+    file->text = text;
+    file->size = size;
+    file->line_end = memchr(text, '\r', size) ? "\r\n" : "\n";
+    if (memchr(text, '\0', size)) {
+        (void)fail_set(ret_fail, EINVAL, "it has a NUL byte");
+        return -EINVAL;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        int r = buf_append(&file->texts[i], text, size);
+        r = r ? r : buf_append(&file->texts[i], "", 1);
+        if (r < 0) {
+            (void)fail_set(ret_fail, ENOMEM, "read it");
+            return r;
+        }
+    }
+    file->bare = file->texts[0].data;
+    file->strict = file->texts[1].data;
+    if (strncmp(file->bare, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark */
+        blank(file->bare, 0, 3);
+    }
+    blank_comments(file->bare);
+    memcpy(file->strict, file->bare, size);
+    blank_last_commas(file->strict);
+    file->root = json_loadb(file->strict, size, JSON_REJECT_DUPLICATES, &error);
+    if (!file->root) {
+        return fail_set(ret_fail, EINVAL, "line %d: %s", error.line, error.text);
+    }
+    return json_is_object(file->root) ? 0 : fail_set(ret_fail, EINVAL, "it is no JSON object");
+}
+
+/* Behind the value that begins at at, in text that is known to be right. */
+static size_t skip_value(const char *text, size_t at)
+{
+    size_t depth = 0;
+    do {
+        if (text[at] == '"') {
+            at = skip_string(text, at);
+            continue;
+        }
+        depth += text[at] == '{' || text[at] == '[';
+        depth -= text[at] == '}' || text[at] == ']';
+        at++;
+    } while (depth > 0 || (!is_blank(text[at]) && !strchr(",]}", text[at])));
+    return at;
+}
+
+static bool is_key(const char *text, size_t from, size_t to, const char *key)
+{
+    json_auto_t *string = json_loadb(text + from, to - from, JSON_DECODE_ANY, NULL);
+    return string && strcmp(json_string_value(string), key) == 0;
+}
+
+/* Walks the object at open. Returns where the value of key begins; 0 when it has none. */
+static size_t find_member(const char *text, size_t open, const char *key, struct object *ret_object)
+{
+    struct object object = {.open = open, .last_end = open + 1, .empty = true};
+    size_t found = 0;
+    size_t at = skip_blanks(text, open + 1);
+    while (text[at] != '}') {
+        size_t key_end = skip_string(text, at);
+        size_t value = skip_blanks(text, skip_blanks(text, key_end) + 1); /* past the colon */
+        found = is_key(text, at, key_end, key) ? value : found;
+        object.last_end = skip_value(text, value);
+        object.empty = false;
+        at = skip_blanks(text, object.last_end);
+        at = text[at] == ',' ? skip_blanks(text, at + 1) : at;
+    }
+    object.close = at;
+    *ret_object = object;
+    return found;
+}
+
+/* The blanks between the start of a line and at; false when something else is there. */
+static bool line_indent(const char *text, size_t at, char indent[INDENT_MOST + 1])
+{
+    size_t from = at;
+    while (from > 0 && (text[from - 1] == ' ' || text[from - 1] == '\t')) {
+        from--;
+    }
+    if (from == 0 || text[from - 1] != '\n' || at - from > INDENT_MOST) {
+        return false;
+    }
+    memcpy(indent, text + from, at - from);
+    indent[at - from] = '\0';
+    return true;
+}
+
+/* Two blanks a level, unless the first member shows something else. */
+static void find_indent(struct file *file)
+{
+    size_t open = skip_blanks(file->strict, 0);
+    if (!line_indent(file->text, skip_blanks(file->strict, open + 1), file->indent) ||
+        !file->indent[0]) {
+        memcpy(file->indent, "  ", 3);
+    }
+}
+
+static int append_indent(const struct file *file, struct buf *out, size_t levels)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < levels; i++) {
+        r = buf_append_text(out, file->indent);
+    }
+    return r;
+}
+
+/* Appends the value as it looks that many levels deep, in the indentation of the file. */
+static int append_value(const struct file *file, struct buf *out, const json_t *value,
+                        size_t levels)
+{
+    defer_free char *text = json_dumps(value, JSON_INDENT(1));
+    const char *at = text;
+    int r = text ? 0 : -ENOMEM;
+    while (r == 0 && *at) {
+        size_t line = strcspn(at, "\n");
+        r = buf_append(out, at, line);
+        at += line;
+        if (r == 0 && *at) {
+            size_t deeper = strspn(++at, " ");
+            at += deeper;
+            r = buf_append_text(out, file->line_end);
+            r = r ? r : append_indent(file, out, levels + deeper);
+        }
+    }
+    return r;
+}
+
+/* Appends the text with one more member at the object's end. levels: how deep the member lies. */
+static int append_with_member(const struct file *file, struct buf *out, const struct object *object,
+                              const char *key, const json_t *value, size_t levels)
+{
+    const char *text = file->text;
+    size_t end = object->close; /* of all that the object holds, comments too */
+    while (is_blank(text[end - 1])) {
+        end--;
+    }
+    size_t rest = object->close - object->last_end;
+    bool comma = !object->empty && !memchr(file->bare + object->last_end, ',', rest);
+    bool own_line = memchr(text + end, '\n', object->close - end) != NULL;
+    int r = buf_append(out, text, object->last_end);
+    r = r ? r : buf_append_text(out, comma ? "," : "");
+    r = r ? r : buf_append(out, text + object->last_end, end - object->last_end);
+    r = r ? r : buf_append_text(out, file->line_end);
+    r = r ? r : append_indent(file, out, levels);
+    r = r ? r : buf_appendf(out, "\"%s\": ", key);
+    r = r ? r : append_value(file, out, value, levels);
+    if (!own_line) {
+        r = r ? r : buf_append_text(out, file->line_end);
+        r = r ? r : append_indent(file, out, levels - 1);
+        end = object->close;
+    }
+    return r ? r : buf_append(out, text + end, file->size - end);
+}
+
+/* Appends the text with another value at value. */
+static int append_with_value(const struct file *file, struct buf *out, size_t value_at,
+                             const json_t *value, size_t levels)
+{
+    size_t end = skip_value(file->strict, value_at);
+    int r = buf_append(out, file->text, value_at);
+    r = r ? r : append_value(file, out, value, levels);
+    return r ? r : buf_append(out, file->text + end, file->size - end);
+}
+
+static int append_edited(struct file *file, struct buf *out, const char *section,
+                         const struct bridge_server *server)
+{
+    struct object root = {};
+    struct object servers = {};
+    find_indent(file);
+    size_t at = find_member(file->strict, skip_blanks(file->strict, 0), section, &root);
+    if (!at) {
+        json_auto_t *only = json_pack("{s:O}", server->name, server->entry);
+        return only ? append_with_member(file, out, &root, section, only, 1) : -ENOMEM;
+    }
+    size_t value = find_member(file->strict, at, server->name, &servers);
+    return value ? append_with_value(file, out, value, server->entry, 2)
+                 : append_with_member(file, out, &servers, server->name, server->entry, 2);
+}
+
+/* Whether out means what the file meant, with the entry in it. */
+static bool is_as_wanted(const struct file *file, const struct buf *out, const char *section,
+                         const struct bridge_server *server)
+{
+    OWNED(file_done) struct file edited = {};
+    json_auto_t *wanted = json_deep_copy(file->root);
+    json_t *servers = json_object_get(wanted, section);
+    if (!servers) {
+        servers = json_object();
+        (void)json_object_set_new(wanted, section, servers);
+    }
+    json_auto_t *copy = json_deep_copy(server->entry);
+    return json_object_set(servers, server->name, copy) == 0 &&
+           file_read(&edited, buf_bytes(out), buf_size(out), NULL) == 0 &&
+           json_equal(edited.root, wanted);
+}
+
+static int write_new(const char *section, const struct bridge_server *server, struct buf *out)
+{
+    json_auto_t *root = json_pack("{s:{s:O}}", section, server->name, server->entry);
+    defer_free char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    int r = text ? buf_append_text(out, text) : -ENOMEM;
+    r = r ? r : buf_append_text(out, "\n");
+    return r ? r : BRIDGE_EDIT_ADDED;
+}
+
+int edit_json(const char *section, const struct bridge_server *server, const char *text,
+              size_t size, struct buf *out, struct fail *ret_fail)
+{
+    OWNED(file_done) struct file file = {};
+    size_t first = 0;
+    while (first < size && is_blank(text[first])) {
+        first++;
+    }
+    if (first == size) {
+        return write_new(section, server, out);
+    }
+    int r = file_read(&file, text, size, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    const json_t *servers = json_object_get(file.root, section);
+    const json_t *old = json_object_get(servers, server->name);
+    if (servers && !json_is_object(servers)) {
+        return fail_set(ret_fail, EINVAL, "its \"%s\" is no object", section);
+    }
+    if (old && json_equal(old, server->entry)) {
+        return BRIDGE_EDIT_SAME;
+    }
+    OWNED(buf_done) struct buf edited = BUF_EMPTY;
+    r = append_edited(&file, &edited, section, server);
+    if (r == 0 && !is_as_wanted(&file, &edited, section, server)) {
+        r = -EINVAL;
+    }
+    r = r ? r : buf_append(out, buf_bytes(&edited), buf_size(&edited));
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "edit it");
+    }
+    return old ? BRIDGE_EDIT_REPLACED : BRIDGE_EDIT_ADDED;
+}

@@ -1,0 +1,277 @@
+/* Puts one table at the end of a TOML file (version 1.0.0 of its specification). The file is walked
+ * only to see what it defines: values are passed over. What it defines of the wanted name in
+ * whatever form, or what the walk does not understand, ends in a refusal. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "bridge/edit.h"
+
+enum { PARTS_MOST = 2, PART_BYTES = 128 };
+
+/* The first parts of a dotted key. */
+struct key {
+    char parts[PARTS_MOST][PART_BYTES];
+    unsigned count;
+};
+
+struct walk {
+    const char *text; /* ends with a NUL */
+    size_t at;
+    const char *section;
+    const char *name;
+    struct key table; /* the keys that follow belong to it */
+    bool present;     /* something of the wanted name is defined */
+    bool closed;      /* the section is no table that can be added to */
+};
+
+static void skip_blanks(struct walk *walk)
+{
+    walk->at += strspn(walk->text + walk->at, " \t");
+}
+
+/* Behind the end of the line, past a comment. False when something else is left on it. */
+static bool skip_line_end(struct walk *walk)
+{
+    const char *text = walk->text;
+    skip_blanks(walk);
+    if (text[walk->at] == '#') {
+        walk->at += strcspn(text + walk->at, "\n");
+    }
+    walk->at += text[walk->at] == '\r' && text[walk->at + 1] == '\n';
+    if (text[walk->at] && text[walk->at] != '\n') {
+        return false;
+    }
+    walk->at += text[walk->at] == '\n';
+    return true;
+}
+
+/* Behind the string, of any of the four kinds, that begins here. */
+static bool skip_string(struct walk *walk)
+{
+    const char *text = walk->text + walk->at;
+    char quote = *text;
+    bool is_long = text[1] == quote && text[2] == quote;
+    size_t at = is_long ? 3 : 1;
+    for (; text[at]; at++) {
+        if (quote == '"' && text[at] == '\\' && text[at + 1]) {
+            at++;
+        } else if (!is_long && text[at] == '\n') {
+            return false;
+        } else if (text[at] == quote &&
+                   (!is_long || (text[at + 1] == quote && text[at + 2] == quote))) {
+            break;
+        }
+    }
+    if (!text[at]) {
+        return false;
+    }
+    at += is_long ? 3 : 1;
+    /* One or two quotes may stand before the three that end it. */
+    for (unsigned i = 0; is_long && i < 2 && text[at] == quote; i++) {
+        at++;
+    }
+    walk->at += at;
+    return true;
+}
+
+/* Behind the value that begins here. */
+static bool skip_value(struct walk *walk)
+{
+    const char *text = walk->text;
+    size_t start = walk->at;
+    size_t depth = 0;
+    while (text[walk->at]) {
+        char c = text[walk->at];
+        if (c == '"' || c == '\'') {
+            if (!skip_string(walk)) {
+                return false;
+            }
+            continue;
+        }
+        if (c == '#' && depth > 0) {
+            walk->at += strcspn(text + walk->at, "\n");
+            continue;
+        }
+        if (depth == 0 && (c == '\n' || c == '\r' || c == '#')) {
+            break;
+        }
+        if ((c == ']' || c == '}') && depth-- == 0) {
+            return false;
+        }
+        depth += c == '[' || c == '{';
+        walk->at++;
+    }
+    return depth == 0 && walk->at > start;
+}
+
+/* One part of a key into part, whose front is enough to tell it from the wanted names. */
+static bool read_part(struct walk *walk, char part[PART_BYTES])
+{
+    const char *from = walk->text + walk->at;
+    size_t size = 0;
+    if (*from == '"' || *from == '\'') {
+        size_t start = walk->at;
+        if (!skip_string(walk)) {
+            return false;
+        }
+        size = walk->at - start - 2;
+        from++;
+    } else {
+        size = strspn(from, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
+        walk->at += size;
+        if (size == 0) {
+            return false;
+        }
+    }
+    size = size < PART_BYTES ? size : PART_BYTES - 1;
+    memcpy(part, from, size);
+    part[size] = '\0';
+    return true;
+}
+
+/* A dotted key, behind those parts that key has. */
+static bool read_key(struct walk *walk, struct key *key)
+{
+    for (;;) {
+        char part[PART_BYTES];
+        skip_blanks(walk);
+        if (!read_part(walk, part)) {
+            return false;
+        }
+        if (key->count < PARTS_MOST) {
+            memcpy(key->parts[key->count], part, PART_BYTES);
+        }
+        key->count++;
+        skip_blanks(walk);
+        if (walk->text[walk->at] != '.') {
+            return true;
+        }
+        walk->at++;
+    }
+}
+
+/* Notes what a key says of the section. A part with an escape in it could be any name. is_table: a
+ * header in single brackets. */
+static void note(struct walk *walk, const struct key *key, bool is_table)
+{
+    if (key->count == 0) {
+        return;
+    }
+    walk->closed |= strchr(key->parts[0], '\\') != NULL;
+    if (strcmp(key->parts[0], walk->section) != 0) {
+        return;
+    }
+    if (key->count == 1) {
+        walk->closed |= !is_table;
+    } else {
+        walk->present |= strcmp(key->parts[1], walk->name) == 0 || strchr(key->parts[1], '\\');
+    }
+}
+
+/* "[a.b]" or "[[a.b]]". */
+static bool walk_header(struct walk *walk)
+{
+    bool is_array = walk->text[walk->at + 1] == '[';
+    walk->at += is_array ? 2 : 1;
+    walk->table = (struct key){};
+    if (!read_key(walk, &walk->table) ||
+        strncmp(walk->text + walk->at, is_array ? "]]" : "]", is_array ? 2 : 1) != 0) {
+        return false;
+    }
+    walk->at += is_array ? 2 : 1;
+    note(walk, &walk->table, !is_array);
+    return skip_line_end(walk);
+}
+
+/* "a.b = value". */
+static bool walk_pair(struct walk *walk)
+{
+    struct key key = walk->table;
+    if (!read_key(walk, &key) || walk->text[walk->at] != '=') {
+        return false;
+    }
+    walk->at++;
+    skip_blanks(walk);
+    note(walk, &key, /* is_table= */ false);
+    return skip_value(walk) && skip_line_end(walk);
+}
+
+/* 0 or the number of the line that is not understood. */
+static size_t walk_file(struct walk *walk)
+{
+    while (walk->text[walk->at]) {
+        size_t start = walk->at;
+        skip_blanks(walk);
+        char c = walk->text[walk->at];
+        bool right = c == '['                   ? walk_header(walk)
+                     : c && !strchr("#\r\n", c) ? walk_pair(walk)
+                                                : skip_line_end(walk);
+        if (!right) {
+            size_t line = 1;
+            for (size_t i = 0; i < start; i++) {
+                line += walk->text[i] == '\n';
+            }
+            return line;
+        }
+    }
+    return 0;
+}
+
+/* "[section.name]" and a line for each member. Strings and lists of strings look in TOML as they do
+ * in JSON, but for DEL, which has to be escaped there. */
+static int append_table(struct buf *out, const char *section, const struct bridge_server *server)
+{
+    int r = buf_appendf(out, "[%s.%s]\n", section, server->name);
+    const char *key = NULL;
+    const json_t *value = NULL;
+    json_object_foreach ((json_t *)(uintptr_t)server->entry, key, value) {
+        defer_free char *text = json_dumps(value, JSON_ENCODE_ANY);
+        r = r ? r : text ? buf_appendf(out, "%s = ", key) : -ENOMEM;
+        for (const char *at = text; r == 0 && *at; at++) {
+            r = *at == '\x7f' ? buf_append_text(out, "\\u007F") : buf_append(out, at, 1);
+        }
+        r = r ? r : buf_append_text(out, "\n");
+    }
+    return r;
+}
+
+int edit_toml(const char *section, const struct bridge_server *server, const char *text,
+              size_t size, struct buf *out, struct fail *ret_fail)
+{
+    OWNED(buf_done) struct buf table = BUF_EMPTY;
+    OWNED(buf_done) struct buf copy = BUF_EMPTY;
+    int r = append_table(&table, section, server);
+    r = r ? r : buf_append(&table, "", 1);
+    r = r ? r : buf_append(&copy, text, size);
+    r = r ? r : buf_append(&copy, "", 1);
+    if (r < 0) {
+        return fail_set(ret_fail, ENOMEM, "edit it");
+    }
+    const char *old = buf_bytes(&copy);
+    if (strlen(old) != size) {
+        return fail_set(ret_fail, EINVAL, "it has a NUL byte");
+    }
+    struct walk walk = {.text = old, .section = section, .name = server->name};
+    walk.at = strncmp(old, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* a byte order mark */
+    size_t line = walk_file(&walk);
+    if (line) {
+        return fail_set(ret_fail, EINVAL, "line %zu is not understood", line);
+    }
+    if (walk.closed) {
+        return fail_set(ret_fail, EINVAL, "its %s is no table that can be added to", section);
+    }
+    const char *same = strstr(old, buf_bytes(&table));
+    if (walk.present && same && (same == old || same[-1] == '\n')) {
+        return BRIDGE_EDIT_SAME;
+    }
+    if (walk.present) {
+        return fail_set(ret_fail, EEXIST, "it has another %s.%s", section, server->name);
+    }
+    r = buf_append(out, old, size);
+    r = r ? r : buf_append_text(out, size == 0 ? "" : old[size - 1] == '\n' ? "\n" : "\n\n");
+    r = r ? r : buf_append(out, buf_bytes(&table), buf_size(&table) - 1);
+    return r < 0 ? fail_set(ret_fail, ENOMEM, "edit it") : BRIDGE_EDIT_ADDED;
+}
