@@ -55,7 +55,15 @@
 #define LIMIT_RESOURCE_DEPTH 16U      /* how deep they are looked for */
 #define LIMIT_BASE64_BYTES 480000UL   /* of a file's bytes in one answer: 640 kB of base64 */
 
+/* --- packages --- */
+#define LIMIT_ERRAND_LINE_BYTES (1UL << 20)  /* one answer of an errand's program */
+#define LIMIT_ERRAND_LINES_BYTES (8UL << 20) /* all that it says, progress included */
+#define LIMIT_PACKAGE_DEPTH 64U              /* folders in folders of a layer */
+#define LIMIT_PACKAGE_FILES 1000000U         /* of all layers: inodes are the host's */
+#define LIMIT_DISK_SPARE_BYTES (256UL << 20) /* of the host's disk, that no errand may use up */
+
 /* --- defaults of flags --- */
+#define DEFAULT_PACKAGES_BYTES (4UL << 30)
 #define DEFAULT_MEMORY_BYTES (1UL << 30)
 #define DEFAULT_DISK_BYTES (1UL << 30)
 #define DEFAULT_DISK_INODES 200000UL

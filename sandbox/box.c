@@ -29,7 +29,6 @@
 #include "sandbox/packet.h"
 
 enum {
-    ZYGOTE_DEATHS = 8, /* by the guest's hand, before the box is given up */
     REAP_MS = 250,
     SCOPE_MS = 5000, /* for systemd to answer; it takes 10 where nothing is wrong */
 };
@@ -39,7 +38,9 @@ void box_spec_init(struct box_spec *spec)
     *spec = (struct box_spec){.limits = {.memory_bytes = DEFAULT_MEMORY_BYTES,
                                          .disk_bytes = DEFAULT_DISK_BYTES,
                                          .disk_inodes = DEFAULT_DISK_INODES,
-                                         .pids = DEFAULT_PIDS}};
+                                         .pids = DEFAULT_PIDS},
+                              .packages = true,
+                              .packages_bytes = DEFAULT_PACKAGES_BYTES};
 }
 
 static void box_close(struct box *box)
@@ -47,17 +48,17 @@ static void box_close(struct box *box)
     prove_stop(box);
     loop_io_remove(&box->pidfd_io);
     loop_io_remove(&box->error_io);
-    loop_io_remove(&box->zygote_io);
+    loop_io_remove(&box->guest_io);
     drop_fd(&box->pidfd);
     drop_fd(&box->error_fd);
-    drop_fd(&box->zygote_fd);
+    drop_fd(&box->guest_fd);
     for (unsigned i = 0; i < WIRE_FDS; i++) {
         drop_fd(&box->pair[i]);
     }
     scope_cancel(&box->scope);
     drop_fd(&box->go_fd);
     drop_fd(&box->config_fd);
-    buf_done(&box->zygote_in);
+    buf_done(&box->guest_in);
 }
 
 /* Kills all processes and waits until they are gone; from here on nothing of the box runs. Where
@@ -164,18 +165,9 @@ static void box_on_pidfd(void *arg, uint32_t events)
     box_broken(box, &fail);
 }
 
-/* sender: the zygote's pid outside, in the kernel's word. */
-static void box_on_zygote_message(struct box *box, const struct box_message *message, pid_t sender)
+void box_guest_ready(struct box *box, pid_t pid)
 {
-    struct box_field version;
-    if (!box_field_is(&message->fields[0], "ready")) {
-        return;
-    }
-    box->interpreter = sender;
-    if (box_message_get(message, "python", &version) && version.size < sizeof box->version) {
-        memcpy(box->version, version.data, version.size);
-        box->version[version.size] = '\0';
-    }
+    box->interpreter = pid;
     prove_wait(box);
     box_settle(box);
 }
@@ -198,97 +190,6 @@ void box_settle(struct box *box)
         box->state = BOX_READY;
         box->on_state(box->arg, BOX_READY, NULL);
     }
-}
-
-static void box_on_zygote(void *arg, uint32_t events)
-{
-    struct box *box = arg;
-    struct box_field fields[16];
-    char *space = NULL;
-    pid_t sender = 0;
-    (void)events;
-    if (buf_reserve(&box->zygote_in, 4096, &space) < 0) {
-        return;
-    }
-    ssize_t size = packet_receive_from(box->zygote_fd, space, 4096, &sender);
-    if (size <= 0) {
-        if (size == 0) {
-            loop_io_remove(&box->zygote_io); /* pid 1 tells how it ended */
-        }
-        return;
-    }
-    buf_commit(&box->zygote_in, (size_t)size);
-    size_t count = 0;
-    size_t used = 0;
-    while (box->state != BOX_DEAD &&
-           channel_next(&box->zygote_in, fields, 16, &count, &used) == CHANNEL_MESSAGE) {
-        box_on_zygote_message(box, &(struct box_message){fields, count}, sender);
-        if (box->state != BOX_DEAD) {
-            buf_consume(&box->zygote_in, used);
-        }
-    }
-}
-
-static void box_zygote_started(void *arg, const struct wire_reply *reply, int fd)
-{
-    struct box *box = arg;
-    struct fail fail = {};
-    defer_close int control_fd = fd;
-    if (reply->error == ECONNRESET) {
-        return; /* the box ends */
-    }
-    int r = reply->error ? -reply->error
-                         : loop_io_add(box->loop, &box->zygote_io, fd, EPOLLIN, box_on_zygote, box);
-    if (r < 0) {
-        (void)fail_set(&fail, -r, "start the interpreter");
-        box_broken(box, &fail);
-        return;
-    }
-    box->zygote_pid = reply->pid;
-    box->zygote_fd = take_fd(&control_fd);
-    session_begin_waiting(box);
-}
-
-/* Waits with nothing: the request lies in the socket until pid 1 is there to read it. */
-static int box_start_zygote(struct box *box, struct fail *ret_fail)
-{
-    struct wire_request request = {.op = WIRE_START_ZYGOTE};
-    loop_io_remove(&box->zygote_io);
-    drop_fd(&box->zygote_fd);
-    buf_clear(&box->zygote_in, 0);
-    box->zygote_pid = 0;
-    box->interpreter = 0;
-    int r = link_send(box, &request, box_zygote_started, box);
-    return r < 0 ? fail_set(ret_fail, -r, "start the interpreter") : 0;
-}
-
-void box_process_exited(struct box *box, pid_t pid, int status)
-{
-    struct fail fail = {};
-    if (pid != box->zygote_pid) {
-        (void)session_process_exited(box, pid, status);
-        return;
-    }
-    if (box->state == BOX_READY && box->zygote_deaths++ < ZYGOTE_DEATHS &&
-        box_start_zygote(box, &fail) == 0) {
-        log_info("sandbox", "the zygote was killed; another is started");
-        session_zygote_died(box);
-        return;
-    }
-    if (box_confinement_failed(box, status, &fail)) {
-        box_broken(box, &fail);
-        return;
-    }
-    if (WIFSIGNALED(status)) {
-        (void)fail_set(&fail, 0, "the interpreter %s was killed by signal %d (%s)",
-                       box->python.path, WTERMSIG(status), strsignal(WTERMSIG(status)));
-    } else {
-        (void)fail_set(&fail, 0,
-                       "the interpreter %s ended with exit code %d before it was ready (a CPython "
-                       "3.9 or newer is needed; choose one with --python PATH)",
-                       box->python.path, WEXITSTATUS(status));
-    }
-    box_broken(box, &fail);
 }
 
 static void box_on_scope(void *arg, const char *trouble)
@@ -357,7 +258,7 @@ void box_adapt_plan(struct plan *plan)
     }
 }
 
-static int box_prepare(struct box *box, struct fail *ret_fail)
+static int box_prepare(struct box *box, const struct plan_content *content, struct fail *ret_fail)
 {
     box->building = BOX_LAYER_PYTHON;
     int r = python_find(box->spec->python, &box->python, ret_fail);
@@ -365,7 +266,7 @@ static int box_prepare(struct box *box, struct fail *ret_fail)
         return r;
     }
     box->building = BOX_LAYER_MOUNTS;
-    r = plan_build(box->spec, &box->python, &box->plan, ret_fail);
+    r = plan_build(box->spec, &box->python, content, &box->plan, ret_fail);
     if (r == 0) {
         box->building = BOX_LAYER_SECCOMP;
         r = plan_build_init_filter(&box->plan, ret_fail);
@@ -395,7 +296,7 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
         box->pidfd = -1;
         box->error_fd = -1;
         box->link.fd = -1;
-        box->zygote_fd = -1;
+        box->guest_fd = -1;
         box->reaper_fd = -1;
         box->go_fd = -1;
         box->config_fd = -1;
@@ -406,18 +307,20 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
     return box;
 }
 
-int box_start(struct loop *loop, const struct box_spec *spec, const struct box_owner *owner,
-              struct box **ret_box, struct fail *ret_fail)
+int box_open(struct loop *loop, const struct box_spec *spec, const struct box_owner *owner,
+             const struct box_setup *setup, struct box **ret_box, struct fail *ret_fail)
 {
     struct fail fail = {};
     struct box *box = box_new(loop, spec, owner);
     if (!box) {
         return fail_set(ret_fail, ENOMEM, "the sandbox");
     }
-    int r = box_prepare(box, &fail);
+    box->role = setup->role;
+    box->errand = setup->errand;
+    int r = box_prepare(box, setup->content, &fail);
     r = r ? r : box_launch(box, &fail);
     r = r ? r : box_egress_start(box, &fail);
-    r = r ? r : box_start_zygote(box, &fail);
+    r = r ? r : box->role->start(box, &fail);
     r = r ? r : prove_start(box, &fail);
     if (r < 0) {
         (void)box_child_reported(box, &fail);
@@ -428,7 +331,6 @@ int box_start(struct loop *loop, const struct box_spec *spec, const struct box_o
         free(box);
         return r;
     }
-    session_want_pair(box);
     *ret_box = box;
     return 0;
 }

@@ -11,8 +11,9 @@
 
 /* Inside of the room: what box.c, link.c and session.c share. */
 
-/* Answer of pid 1, or none at the box's end: error is then ECONNRESET and fd -1. fd: taken. */
-typedef void (*link_fn)(void *arg, const struct wire_reply *reply, int fd);
+/* Answer of pid 1, or none at the box's end: error is then ECONNRESET. fds: -1 where there is none; what
+ * is not taken (take_fd) is closed. */
+typedef void (*link_fn)(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS]);
 
 struct link_request {
     struct link_request *next;
@@ -40,13 +41,26 @@ struct prove {
     size_t record_size; /* of what came; 0: it ended without a word */
 };
 
+/* What runs in a box: the sessions' zygote (zygote.c), or an errand's program (errand.c). */
+struct box_role {
+    /* Asks pid 1 for the process, guest_pid. 0 or -errno */
+    int (*start)(struct box *box, struct fail *ret_fail);
+    void (*exited)(struct box *box, pid_t pid, int status); /* guest_pid, or one that is watched */
+    /* The watchdog is about to kill pid: all together used used_bytes. */
+    void (*memory_killed)(struct box *box, pid_t pid, uint64_t used_bytes);
+    /* Its stage held used_bytes: all that ran is being killed. */
+    void (*disk_killed)(struct box *box, uint64_t used_bytes);
+};
+
 struct box {
     struct loop *loop;
+    const struct box_role *role;
+    struct box_errand *errand; /* the role's, or NULL */
     const struct box_spec *spec;
     struct box_grade *grade; /* the owner's */
     enum box_layer building; /* whose layer a failure without a step is */
     struct prove prove;
-    pid_t interpreter; /* the zygote's pid outside; 0: it has not said that it is ready */
+    pid_t interpreter; /* guest_pid as the host numbers it; 0: it has not said that it is ready */
     box_state_fn on_state;
     void *arg;
     enum box_state state;
@@ -65,10 +79,10 @@ struct box {
     struct link link;
     pid_t reaper_pid;
     int reaper_fd; /* its end means: the server is gone */
-    int zygote_fd;
-    struct loop_io zygote_io;
-    struct buf zygote_in;
-    pid_t zygote_pid; /* in the box */
+    int guest_fd;  /* control socket of the role's process */
+    struct loop_io guest_io;
+    struct buf guest_in;
+    pid_t guest_pid; /* of that process, in the box */
     unsigned zygote_deaths;
     char version[32];
     struct box_session *sessions;
@@ -78,6 +92,24 @@ struct box {
     struct egress *egress; /* the way out that the spec grants, or NULL */
     egress_event_fn on_egress;
 };
+
+/* box.c: builds the box and asks for the role's process. content: borrowed until this returns.
+ * errand: NULL, or the role's. */
+struct box_setup {
+    const struct box_role *role;
+    struct box_errand *errand;
+    const struct plan_content *content;
+};
+[[nodiscard]] int box_open(struct loop *loop, const struct box_spec *spec,
+                           const struct box_owner *owner, const struct box_setup *setup,
+                           struct box **ret_box, struct fail *ret_fail);
+
+/* box.c: the role's process has said its first word, and has this pid outside, in the kernel's word. */
+void box_guest_ready(struct box *box, pid_t pid);
+
+/* zygote.c: what the sessions' box shows and runs. packages: NULL, or opened ones. */
+void zygote_content(const struct box_spec *spec, const struct box_packages *packages,
+                    struct plan_content *content);
 
 /* prove.c. Starts the inside witness; box_settle() is called when it was heard. 0 or -errno */
 int prove_start(struct box *box, struct fail *ret_fail);
@@ -128,8 +160,6 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail);
 
 /* box.c: the box is of no more use; tells why and kills it. */
 void box_broken(struct box *box, const struct fail *why);
-/* box.c, for link.c: pid 1 reports an end. */
-void box_process_exited(struct box *box, pid_t pid, int status);
 
 /* session.c */
 bool session_process_exited(struct box *box, pid_t pid, int status);

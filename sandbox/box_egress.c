@@ -14,7 +14,7 @@ static void box_on_egress(void *arg, const struct egress_event *event)
     }
 }
 
-static void box_listening(void *arg, const struct wire_reply *reply, int fd)
+static void box_listening(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct box *box = arg;
     const struct egress_owner owner = {box_on_egress, box};
@@ -22,9 +22,10 @@ static void box_listening(void *arg, const struct wire_reply *reply, int fd)
     if (reply->error == ECONNRESET) {
         return; /* the box ends */
     }
-    int r = reply->error || fd < 0
+    int r = reply->error || fds[0] < 0
                 ? fail_set(&fail, reply->error, "a listening socket for --allow-host")
-                : egress_start(box->loop, box->spec->egress, fd, &owner, &box->egress, &fail);
+                : egress_start(box->loop, box->spec->egress, take_fd(&fds[0]), &owner, &box->egress,
+                               &fail);
     if (r < 0) {
         box_broken(box, &fail);
     }

@@ -41,6 +41,7 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
         .filter_names_count = plan->filter_names.count,
         .pids_max = cgroup_has(&box->cgroup, CGROUP_PIDS) ? 0 : limits->pids,
         .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
+        .stage_bytes = box->errand ? box->spec->packages_bytes : 0,
         .file_bytes = limits->disk_bytes,
         .landlock_optional = (box->spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK) != 0,
     };

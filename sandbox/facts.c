@@ -1,5 +1,6 @@
 /* What doctor says beside the layers. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +9,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/own.h"
 #include "base/parse.h"
-#include "sandbox/cgroup.h"
+#include "sandbox/box.h"
+#include "sandbox/packages.h"
 #include "sandbox/plan.h"
 #include "sandbox/python.h"
 
@@ -140,21 +143,48 @@ static void add_leftovers(struct facts *facts)
     }
 }
 
+static void add_packages(struct facts *facts, const struct box_spec *spec)
+{
+    char path[PATH_MAX] = "";
+    char text[FAIL_TEXT + 128];
+    struct fail fail = {};
+    struct statvfs fs = {};
+    if (!spec->packages) {
+        add(facts, "packages", false, "install_package is switched off");
+        return;
+    }
+    defer_close int fd = packages_place(spec, /* make= */ true, path, &fail);
+    if (fd < 0 || faccessat(fd, ".", W_OK, AT_EACCESS) < 0 || fstatvfs(fd, &fs) < 0) {
+        if (fd >= 0) {
+            (void)fail_set(&fail, errno, "write to %s", path);
+        }
+        add(facts, "packages", true, "have no place: %s; name a folder of yours with --cache DIR",
+            fail_describe(&fail, text, sizeof text));
+        return;
+    }
+    add(facts, "packages", false, "in %.200s, at most %llu MiB of the %llu MiB that are free there",
+        path, (unsigned long long)spec->packages_bytes >> 20,
+        (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_frsize >> 20);
+}
+
 unsigned box_facts(const struct box_spec *spec, struct box_fact facts[BOX_FACTS])
 {
     struct facts all = {.entries = facts};
     struct fail fail = {};
     struct python *python = calloc(1, sizeof *python);
     struct plan *plan = calloc(1, sizeof *plan);
+    struct plan_content content;
+    zygote_content(spec, NULL, &content);
     add_kernel(&all);
     if (python && plan && python_find(spec->python, python, &fail) == 0 &&
-        plan_build(spec, python, plan, &fail) == 0) {
+        plan_build(spec, python, &content, plan, &fail) == 0) {
         add_identity(&all, plan);
         add_python(&all, python);
         plan_done(plan);
     }
     add_workspace(&all, spec);
     add_leftovers(&all);
+    add_packages(&all, spec);
     free(python);
     free(plan);
     return all.count;

@@ -26,22 +26,17 @@ static struct link_request *link_take(struct link *link, uint32_t id)
     return NULL;
 }
 
-static void link_answer(struct box *box, const struct wire_reply *reply, int fd)
+static void link_answer(struct box *box, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct link_request *request = link_take(&box->link, reply->id);
     if (!request) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
         return;
     }
     link_fn fn = request->fn;
     void *arg = request->arg;
     free(request);
     if (fn) {
-        fn(arg, reply, fd);
-    } else if (fd >= 0) {
-        (void)close(fd);
+        fn(arg, reply, fds);
     }
 }
 
@@ -56,16 +51,19 @@ static bool link_receive(struct box *box)
     }
     switch (size == (ssize_t)sizeof reply ? (enum wire_event)reply.event : WIRE_EVENT_COUNT) {
     case WIRE_ANSWER:
-        link_answer(box, &reply, take_fd(&fds[0]));
+        link_answer(box, &reply, fds);
         break;
     case WIRE_PAIR_MADE:
         session_pair_made(box, &reply, fds);
         break;
     case WIRE_EXITED:
-        box_process_exited(box, reply.pid, reply.status);
+        box->role->exited(box, reply.pid, reply.status);
+        break;
+    case WIRE_DISK:
+        box->role->disk_killed(box, reply.disk_bytes);
         break;
     case WIRE_MEMORY:
-        session_memory_killed(box, reply.pid, reply.memory_bytes);
+        box->role->memory_killed(box, reply.pid, reply.memory_bytes);
         break;
     case WIRE_EVENT_COUNT:
     default:
@@ -99,9 +97,10 @@ void link_end(struct box *box)
     loop_io_remove(&box->link.io);
     drop_fd(&box->link.fd);
     while (box->link.requests) {
+        int none[WIRE_FDS] = {-1, -1};
         struct wire_reply reply = {
             .event = WIRE_ANSWER, .id = box->link.requests->id, .error = ECONNRESET};
-        link_answer(box, &reply, -1);
+        link_answer(box, &reply, none);
     }
 }
 
@@ -149,7 +148,7 @@ struct file_request {
     void *arg;
 };
 
-static void file_answered(void *arg, const struct wire_reply *reply, int fd)
+static void file_answered(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct file_request *request = arg;
     struct box_file file = {.mode = reply->file.mode,
@@ -159,7 +158,7 @@ static void file_answered(void *arg, const struct wire_reply *reply, int fd)
     box_file_fn fn = request->fn;
     void *fn_arg = request->arg;
     free(request);
-    fn(fn_arg, reply->error, fd, &file);
+    fn(fn_arg, reply->error, take_fd(&fds[0]), &file);
 }
 
 static int file_send(struct box *box, struct wire_request *request, const char *path,

@@ -21,7 +21,7 @@
 
 /* As root the box runs as an id that owns nothing: kernel objects of uid 0 are out of reach, and
  * RLIMIT_NPROC counts. Far above what distributions and sub-id ranges hand out. */
-enum { OUTSIDE_ID_FIRST = 1879048192 };
+enum { ERRAND_ID = 1879048191, OUTSIDE_ID_FIRST };
 
 static const char passwd[] =
     "root:x:0:0:root:/:/bin/false\n"
@@ -144,7 +144,7 @@ static void add_file(struct plan *plan, const char *target, const void *content,
     step->mode = 0444;
 }
 
-static void add_fresh_files(struct plan *plan, const struct box_spec *spec)
+static void add_fresh_files(struct plan *plan, const struct plan_content *content)
 {
     add(plan, PLAN_FOLDER, NULL, "/etc");
     add_file(plan, "/etc/passwd", passwd, sizeof passwd - 1);
@@ -154,7 +154,7 @@ static void add_fresh_files(struct plan *plan, const struct box_spec *spec)
     add_file(plan, "/etc/resolv.conf", "", 0);
     add(plan, PLAN_FOLDER, NULL, "/run");
     add(plan, PLAN_FOLDER, NULL, "/run/sandpiper");
-    for (const struct embedded *file = spec->guest; file && file->name; file++) {
+    for (const struct embedded *file = content->files; file && file->name; file++) {
         add_file(plan, keep(plan, "/run/sandpiper/%s", file->name), file->data, file->size);
     }
 }
@@ -227,7 +227,7 @@ static unsigned set_proxy(struct plan *plan, const struct egress_policy *policy,
 }
 
 static void set_environment(struct plan *plan, const struct box_spec *spec,
-                            const struct python *python)
+                            const struct python *python, const struct plan_content *content)
 {
     unsigned n = 0;
     uint32_t cpus = (spec->limits.cpu_milli + 999) / 1000;
@@ -246,7 +246,7 @@ static void set_environment(struct plan *plan, const struct box_spec *spec,
     plan->envp[n++] = "LOGNAME=user";
     plan->envp[n++] = "SHELL=/bin/sh";
     plan->envp[n++] = "LANG=C.UTF-8";
-    plan->envp[n++] = "TMPDIR=/tmp";
+    plan->envp[n++] = content->errand ? "TMPDIR=/stage/tmp" : "TMPDIR=/tmp";
     plan->envp[n++] = "TERM=dumb";
     plan->envp[n++] = "MPLBACKEND=Agg";
     plan->envp[n++] = "PYTHONDONTWRITEBYTECODE=1";
@@ -259,28 +259,48 @@ static void set_environment(struct plan *plan, const struct box_spec *spec,
     }
     n = spec->egress ? set_proxy(plan, spec->egress, n) : n;
     plan->envp[n] = NULL;
-    plan->argv[0] = keep(plan, "%s", python->path);
-    plan->argv[1] = "/run/sandpiper/driver.py";
-    plan->argv[2] = keep(plan, "%s", spec->preload ? spec->preload : "");
-    bool landlock_optional = spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK;
-    plan->argv[3] = landlock_optional ? "landlock-optional" : NULL;
-    plan->argv[4] = NULL;
 }
 
-/* An ordinary user's own; for root one that owns nothing. Root of a user namespace that maps only itself
- * has no other id to give. */
-static void choose_ids(struct plan *plan)
+static void set_arguments(struct plan *plan, const struct python *python,
+                          const struct plan_content *content)
 {
-    bool can_choose = geteuid() == 0 && idmap_covers(OUTSIDE_ID_FIRST);
-    plan->outside_uid = can_choose ? OUTSIDE_ID_FIRST + (uid_t)getpid() % 4194304 : geteuid();
-    plan->outside_gid = can_choose ? plan->outside_uid : getegid();
+    unsigned n = 0;
+    plan->argv[n++] = keep(plan, "%s", python->path);
+    for (unsigned i = 0; i < PLAN_ARGUMENTS && content->arguments[i]; i++) {
+        plan->argv[n++] = keep(plan, "%s", content->arguments[i]);
+    }
+    plan->argv[n] = NULL;
+}
+
+/* Root of a user namespace that maps only itself has no other id to give. */
+static bool gives_ids(void)
+{
+    return geteuid() == 0 && idmap_covers(OUTSIDE_ID_FIRST);
+}
+
+void plan_errand_ids(uid_t *ret_uid, gid_t *ret_gid)
+{
+    bool gives = gives_ids();
+    *ret_uid = gives ? ERRAND_ID : geteuid();
+    *ret_gid = gives ? ERRAND_ID : getegid();
+}
+
+/* An ordinary user's own; for root one that owns nothing. */
+static void choose_ids(struct plan *plan, bool errand)
+{
+    plan_errand_ids(&plan->outside_uid, &plan->outside_gid);
+    if (!errand && gives_ids()) {
+        plan->outside_uid = OUTSIDE_ID_FIRST + (uid_t)getpid() % 4194304;
+        plan->outside_gid = plan->outside_uid;
+    }
 }
 
 /* Whose ids the box's one user has outside, and whether the workspace needs a mapping for them. */
-static int choose_identity(struct plan *plan, const struct box_spec *spec, struct fail *ret_fail)
+static int choose_identity(struct plan *plan, const struct box_spec *spec,
+                           const struct plan_content *content, struct fail *ret_fail)
 {
     struct stat st = {};
-    choose_ids(plan);
+    choose_ids(plan, content->errand);
     if (spec->workspace) {
         if (stat(spec->workspace, &st) < 0) {
             return fail_set(ret_fail, errno, "the workspace %s; name a folder that exists",
@@ -313,7 +333,22 @@ int plan_build_guest_filters(struct plan *plan, struct fail *ret_fail)
     return r ? r : filter_build_names(&plan->filter_names, ret_fail);
 }
 
-static void build_steps(struct plan *plan, const struct box_spec *spec, const struct python *python)
+void plan_show(struct plan_content *content, const char *source, const char *target, bool writable)
+{
+    assert(content->mount_count < PLAN_MOUNTS);
+    content->mounts[content->mount_count++] = (struct plan_mount){source, target, writable};
+}
+
+static void show_content(struct trees *trees, const struct plan_content *content)
+{
+    for (unsigned i = 0; i < content->mount_count; i++) {
+        const struct plan_mount *mount = &content->mounts[i];
+        show(trees, mount->source, mount->target, mount->writable ? WRITABLE : READ_ONLY, false);
+    }
+}
+
+static void build_steps(struct plan *plan, const struct box_spec *spec, const struct python *python,
+                        const struct plan_content *content)
 {
     struct trees trees = {};
     /* Links that stand for system folders are collected now and made in their place below. */
@@ -323,6 +358,7 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
     if (spec->workspace) {
         show(&trees, spec->workspace, "/work", WRITABLE, false);
     }
+    show_content(&trees, content);
     struct plan_step system_links[8];
     memcpy(system_links, plan->steps, links * sizeof *system_links);
     plan->step_count = 0;
@@ -345,7 +381,7 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
     for (unsigned i = 0; i < links; i++) {
         add(plan, PLAN_LINK, system_links[i].source, system_links[i].target);
     }
-    add_fresh_files(plan, spec);
+    add_fresh_files(plan, content);
     add_mounts(plan, spec, &trees);
     add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
     add(plan, PLAN_PIVOT, NULL, NULL);
@@ -359,16 +395,17 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
     add(plan, PLAN_EXECUTE, NULL, NULL);
 }
 
-int plan_build(const struct box_spec *spec, const struct python *python, struct plan *plan,
-               struct fail *ret_fail)
+int plan_build(const struct box_spec *spec, const struct python *python,
+               const struct plan_content *content, struct plan *plan, struct fail *ret_fail)
 {
     *plan = (struct plan){};
-    int r = choose_identity(plan, spec, ret_fail);
+    int r = choose_identity(plan, spec, content, ret_fail);
     if (r < 0) {
         return r;
     }
-    build_steps(plan, spec, python);
-    set_environment(plan, spec, python);
+    build_steps(plan, spec, python, content);
+    set_environment(plan, spec, python, content);
+    set_arguments(plan, python, content);
     for (unsigned i = 0; i < plan->step_count; i++) {
         const struct plan_step *step = &plan->steps[i];
         bool needs_target = step->kind == PLAN_FOLDER || step->kind == PLAN_FILE;
@@ -384,7 +421,7 @@ void plan_build_egress(struct plan *plan)
 {
     static const char null[] = "/dev/null";
     *plan = (struct plan){};
-    choose_ids(plan);
+    choose_ids(plan, /* errand= */ false);
     plan->tree_count = 1;
     add(plan, PLAN_OPEN_TREE, null, NULL);
     add(plan, PLAN_IDENTITY, NULL, NULL);

@@ -85,11 +85,34 @@ struct plan {
 
 enum { PLAN_INSIDE_ID = 1000 };
 
+/* What one kind of box shows and runs beyond what all do. */
+struct plan_mount {
+    const char *source; /* of the host: an absolute path */
+    const char *target;
+    bool writable;
+};
+enum { PLAN_MOUNTS = 8, PLAN_ARGUMENTS = 6 };
+struct plan_content {
+    const struct embedded *files;          /* for /run/sandpiper, closed by a row without name */
+    const char *arguments[PLAN_ARGUMENTS]; /* of the interpreter, NULL behind the last */
+    struct plan_mount mounts[PLAN_MOUNTS];
+    unsigned mount_count;
+    bool errand; /* runs with the ids of plan_errand_ids() */
+};
+
+/* Enters a mount; what is beyond PLAN_MOUNTS is a mistake of ours. */
+void plan_show(struct plan_content *content, const char *source, const char *target, bool writable);
+
+/* Whose ids errands have outside, in all servers of a user: they have files in common. */
+void plan_errand_ids(uid_t *ret_uid, gid_t *ret_gid);
+
 struct python;
 
-/* Builds the steps for spec on this host. python: what the interpreter needs, borrowed. */
+/* Builds the steps for spec on this host. python: what the interpreter needs; borrowed like all that
+ * content points to, until plan_done(). */
 [[nodiscard]] int plan_build(const struct box_spec *spec, const struct python *python,
-                             struct plan *plan, struct fail *ret_fail);
+                             const struct plan_content *content, struct plan *plan,
+                             struct fail *ret_fail);
 /* The programs, which a box needs besides the steps: pid 1's when its child is cloned, the guest's when
  * pid 1 is told its settings. Making all of them takes some milliseconds. */
 [[nodiscard]] int plan_build_init_filter(struct plan *plan, struct fail *ret_fail);

@@ -32,7 +32,7 @@ void box_probe(const struct box_spec *spec, struct box_grade *grade)
         return;
     }
     struct box_owner owner = {probe_on_state, &probe, grade};
-    int r = box_start(loop, spec, &owner, &box, &fail);
+    int r = box_start(loop, spec, NULL, &owner, &box, &fail);
     uint64_t deadline_ns = clock_now_ns() + PROBE_MS * CLOCK_NS_PER_MS;
     while (r == 0 && !probe.ended && clock_now_ns() < deadline_ns) {
         r = loop_step(loop, 100);
@@ -49,9 +49,11 @@ int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *re
 {
     struct python *python = calloc(1, sizeof *python);
     struct plan *plan = calloc(1, sizeof *plan);
+    struct plan_content content;
     int r = python && plan ? 0 : fail_set(ret_fail, ENOMEM, "the sandbox's plan");
     r = r ? r : python_find(spec->python, python, ret_fail);
-    r = r ? r : plan_build(spec, python, plan, ret_fail);
+    zygote_content(spec, NULL, &content);
+    r = r ? r : plan_build(spec, python, &content, plan, ret_fail);
     if (r == 0) {
         box_adapt_plan(plan);
         r = plan_print(plan, out);

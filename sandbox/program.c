@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include "base/own.h"
 #include "sandbox/abi.h"
 #include "sandbox/box.h"
+#include "sandbox/packages.h"
 #include "sandbox/program.h"
 
 /* The static program of sandbox/init, linked in as it is (build-aux/embed_program.py). */
@@ -50,61 +52,82 @@ int program_fd(struct fail *ret_fail)
     return fd;
 }
 
-__attribute__((noreturn)) static void reaper_child(const struct box *box, int program, int pipe_fd)
+enum { COMPANION_PIPE = 3, COMPANION_FIRST = 4, COMPANION_FDS = 4, COMPANION_PARKED = 200 };
+
+__attribute__((noreturn)) static void companion_child(const char *const argv[], int program,
+                                                      const int *fds, unsigned count)
 {
-    enum { FIRST = 4, PARKED = 200 };
-    char count[16];
-    const char *const argv[] = {"sandpiper-reaper", box->cgroup.name, count, NULL};
-    const char *const envp[] = {NULL};
-    (void)snprintf(count, sizeof count, "%u", box->cgroup.folder_count);
+    static const char *const envp[] = {NULL};
+    int parked[1 + COMPANION_FDS];
     /* Not in the host's process group: a kill of that must not reach it. */
     (void)setsid();
     int null = open("/dev/null", O_RDWR);
-    int parked_program = fcntl(program, F_DUPFD_CLOEXEC, PARKED);
-    int parked_pipe = fcntl(pipe_fd, F_DUPFD_CLOEXEC, PARKED);
-    int parents[CGROUP_FOLDERS];
-    for (unsigned i = 0; i < box->cgroup.folder_count; i++) {
-        parents[i] = fcntl(box->cgroup.parent_fds[i], F_DUPFD_CLOEXEC, PARKED);
+    int parked_program = fcntl(program, F_DUPFD_CLOEXEC, COMPANION_PARKED);
+    for (unsigned i = 0; i < count; i++) {
+        parked[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, COMPANION_PARKED);
     }
     if (null < 0 || parked_program < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
-        dup2(null, 2) < 0 || dup2(parked_pipe, 3) < 0) {
+        dup2(null, 2) < 0) {
         _exit(1);
     }
-    for (unsigned i = 0; i < box->cgroup.folder_count; i++) {
-        if (dup2(parents[i], FIRST + (int)i) < 0) {
+    for (unsigned i = 0; i < count; i++) {
+        if (dup2(parked[i], COMPANION_PIPE + (int)i) < 0) {
             _exit(1);
         }
     }
-    fd_close_range(FIRST + box->cgroup.folder_count, PARKED - 1);
+    fd_close_range(COMPANION_PIPE + count, COMPANION_PARKED - 1);
     (void)syscall(SYS_execveat, parked_program, "", argv, envp, AT_EMPTY_PATH);
     _exit(1);
 }
 
+/* Starts a process of the program that outlives the server, to clean up behind it: with folders at
+ * COMPANION_FIRST …, and the read end of a pipe at COMPANION_PIPE, whose end means that the server is
+ * gone. Returns its pid, or -errno. */
+static pid_t companion_start(const char *const argv[], const int *folders, unsigned count,
+                             int *ret_pipe)
+{
+    int pipe_fds[2];
+    int fds[1 + COMPANION_FDS];
+    struct fail fail = {};
+    int program = program_fd(&fail);
+    if (program < 0) {
+        return program;
+    }
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        return -errno;
+    }
+    fds[0] = pipe_fds[0];
+    memcpy(fds + 1, folders, count * sizeof *fds);
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)close(pipe_fds[1]);
+        companion_child(argv, program, fds, 1 + count);
+    }
+    int error = errno;
+    (void)close(pipe_fds[0]);
+    if (pid < 0) {
+        (void)close(pipe_fds[1]);
+        return -error;
+    }
+    *ret_pipe = pipe_fds[1];
+    return pid;
+}
+
 void reaper_start(struct box *box)
 {
-    int fds[2];
-    struct fail fail = {};
+    char count[16];
+    const char *const argv[] = {"sandpiper-reaper", box->cgroup.name, count, NULL};
+    _Static_assert((int)CGROUP_FOLDERS <= (int)COMPANION_FDS, "a reaper can take all folders");
     box->reaper_fd = -1;
     if (box->cgroup.folder_count == 0) {
         return;
     }
-    int program = program_fd(&fail);
-    if (program < 0 || pipe2(fds, O_CLOEXEC) < 0) {
+    (void)snprintf(count, sizeof count, "%u", box->cgroup.folder_count);
+    box->reaper_pid =
+        companion_start(argv, box->cgroup.parent_fds, box->cgroup.folder_count, &box->reaper_fd);
+    if (box->reaper_pid < 0) {
         log_warn("sandbox", "no reaper: a killed server would leave its control group");
-        return;
     }
-    pid_t pid = fork();
-    if (pid == 0) {
-        (void)close(fds[1]);
-        reaper_child(box, program, fds[0]);
-    }
-    (void)close(fds[0]);
-    if (pid < 0) {
-        (void)close(fds[1]);
-        return;
-    }
-    box->reaper_pid = pid;
-    box->reaper_fd = fds[1];
 }
 
 void reaper_stop(struct box *box)
@@ -114,4 +137,15 @@ void reaper_stop(struct box *box)
         (void)waitpid(box->reaper_pid, NULL, 0);
         drop_fd(&box->reaper_fd);
     }
+}
+
+int sweeper_start(struct box_packages *packages)
+{
+    const char *const argv[] = {"sandpiper-sweeper", packages->name, NULL};
+    pid_t pid = companion_start(argv, &packages->boxes_fd, 1, &packages->sweeper_fd);
+    if (pid < 0) {
+        return pid;
+    }
+    packages->sweeper_pid = pid;
+    return 0;
 }

@@ -81,18 +81,18 @@ static void prove_on_timer(void *arg)
 }
 
 /* pid 1 has started the witness, which reports on fd. */
-static void prove_started(void *arg, const struct wire_reply *reply, int fd)
+static void prove_started(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct box *box = arg;
-    defer_close int report_fd = fd;
     if (reply->error == ECONNRESET || box->prove.heard) {
         return; /* the box ends, or it was given up */
     }
-    if (reply->error || loop_io_add(box->loop, &box->prove.io, fd, EPOLLIN, prove_on_io, box) < 0) {
+    if (reply->error ||
+        loop_io_add(box->loop, &box->prove.io, fds[0], EPOLLIN, prove_on_io, box) < 0) {
         prove_heard(box, 0);
         return;
     }
-    box->prove.fd = take_fd(&report_fd);
+    box->prove.fd = take_fd(&fds[0]);
 }
 
 int prove_start(struct box *box, struct fail *ret_fail)
@@ -187,7 +187,7 @@ int prove_judge(const struct box *box, pid_t pid, struct proof_verdict *verdict)
         return 0;
     }
     r = pid > 0 ? proof_look(pid, &view) : -EBADF;
-    r = r ? r : proof_look_socket(box->zygote_fd, &view.control);
+    r = r ? r : proof_look_socket(box->guest_fd, &view.control);
     if (r == -ENOENT || r == -ESRCH) {
         return -ESRCH;
     }

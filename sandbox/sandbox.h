@@ -8,6 +8,7 @@
 #include "base/fail.h"
 #include "sandbox/box_files.h"
 #include "sandbox/egress.h"
+#include "sandbox/errand.h"
 #include "sandbox/layer.h"
 
 /* The only face of this room. A box is one Linux sandbox with the interpreter's zygote in it; a
@@ -45,6 +46,9 @@ struct box_spec {
      * keeps the order, and what children and C code write to stderr counts as stdout. */
     bool separate_streams;
     const struct egress_policy *egress; /* what can be reached; NULL: no network */
+    bool packages;           /* they can be installed: there is a place for them, and it is shown */
+    const char *cache;       /* the user's folder for them, or NULL: his cache folder */
+    uint64_t packages_bytes; /* what all installed ones may hold, and one that is being installed */
 };
 
 void box_spec_init(struct box_spec *spec);
@@ -97,11 +101,13 @@ struct box_owner {
     egress_event_fn on_egress; /* what the broker refused; may be NULL */
 };
 
-/* Starts a box. 0: on_state will be called. -errno: it could not even begin, ret_fail says why.
- * BOX_READY means that each required layer was proven in this box. */
+struct box_packages;
+
+/* Starts a box. packages: NULL, or outlives it. 0: on_state will be called. -errno: it could not even
+ * begin, ret_fail says why. BOX_READY means that each required layer was proven in this box. */
 [[nodiscard]] int box_start(struct loop *loop, const struct box_spec *spec,
-                            const struct box_owner *owner, struct box **ret_box,
-                            struct fail *ret_fail);
+                            struct box_packages *packages, const struct box_owner *owner,
+                            struct box **ret_box, struct fail *ret_fail);
 
 /* Kills everything in the box at once. Sessions get their on_end, files their answer, then on_state
  * reports BOX_DEAD; all of it before this returns. Takes milliseconds. */

@@ -164,10 +164,9 @@ static void session_over(struct box_session *session)
     session_checkpoint_wake(session);
 }
 
-static void session_swept(void *arg, const struct wire_reply *reply, int fd)
+static void session_swept(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
 {
     struct box_session *session = arg;
-    (void)fd;
     if (reply->error == ECONNRESET) {
         return; /* the box ends; so does the session, there */
     }
@@ -343,10 +342,9 @@ size_t box_session_traced(const struct box_session *session, char *text, size_t 
 /* --- the control socket --- */
 
 /* Only a watched process gets code: the end of another one would pass unseen. */
-static void session_watched(void *arg, const struct wire_reply *reply, int fd)
+static void session_watched(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
 {
     struct box_session *session = arg;
-    (void)fd;
     if (reply->error == ECONNRESET) {
         return; /* the box ends; so does the session, there */
     }

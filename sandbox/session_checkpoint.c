@@ -85,10 +85,9 @@ bool session_checkpoint_exited(struct box *box, pid_t pid)
 }
 
 /* Only a watched process can be woken, and only one of this session's is watched. */
-static void checkpoint_watched(void *arg, const struct wire_reply *reply, int fd)
+static void checkpoint_watched(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
 {
     struct box_session *session = arg;
-    (void)fd;
     if (reply->error && reply->error != ECONNRESET) {
         (void)session_checkpoint_exited(session->box, reply->pid);
     }

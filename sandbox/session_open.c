@@ -79,7 +79,7 @@ static int session_ask_zygote(struct box_session *session, const int *guest_fds)
     if (r < 0) {
         return r;
     }
-    ssize_t sent = packet_send(session->box->zygote_fd, buf_bytes(&frame), buf_size(&frame),
+    ssize_t sent = packet_send(session->box->guest_fd, buf_bytes(&frame), buf_size(&frame),
                                guest_fds, SESSION_GUEST_FDS, MSG_DONTWAIT);
     if (sent < 0) {
         return (int)sent;
@@ -105,7 +105,7 @@ static int session_begin(struct box_session *session)
 
 static bool box_can_begin(const struct box *box)
 {
-    return box->zygote_fd >= 0 && box->pair[0] >= 0;
+    return box->guest_fd >= 0 && box->pair[0] >= 0;
 }
 
 /* The one that has waited longest, or NULL: they are entered in front. */
@@ -165,7 +165,7 @@ static void session_open_late(void *arg)
     if (session->fd < 0) {
         session_lose(session);
     } else {
-        session_signal_pid(session, session->box->zygote_pid, SIGKILL);
+        session_signal_pid(session, session->box->guest_pid, SIGKILL);
     }
 }
 

@@ -18,17 +18,19 @@ enum { WIRE_INIT_FD = 3, WIRE_CONFIG_FD = 4 };
 
 enum wire_op {
     WIRE_START_ZYGOTE, /* Answer: pid, fd: the server's end of its control socket, with SO_PASSCRED */
-    WIRE_PROVE,        /* path: the canary's. Answer: fd: a SOCK_SEQPACKET for one proof_record */
-    WIRE_PAIR,         /* Answer: a WIRE_PAIR_MADE */
-    WIRE_LISTEN,       /* Answer: fd: a TCP socket that listens on EGRESS_PROXY_PORT of 127.0.0.1 */
-    WIRE_WATCH,        /* pid, tag, role. Answer: pid. From now on its end is reported */
-    WIRE_SIGNAL,       /* pid, signal: a watched process or the zygote */
-    WIRE_TRACE,        /* pid: WIRE_TRACE_SIGNAL to a thread of a session that is at work */
-    WIRE_KILL_TAG,     /* tag: everything with that tag, watched or not, but checkpoints */
-    WIRE_OPEN_READ,    /* path. Answer: fd, file */
-    WIRE_OPEN_WRITE,   /* path, mode. Answer: fd, file, token */
-    WIRE_COMMIT,       /* token: what was written takes its name */
-    WIRE_ABORT,        /* token */
+    WIRE_START_PROGRAM, /* An errand's. Answer: pid, fds: the server's ends of a socket that is its 0
+                           and 3, with SO_PASSCRED, and of a pipe that is its 1 and 2 */
+    WIRE_PROVE,         /* path: the canary's. Answer: fd: a SOCK_SEQPACKET for one proof_record */
+    WIRE_PAIR,          /* Answer: a WIRE_PAIR_MADE */
+    WIRE_LISTEN,     /* Answer: fd: a TCP socket that listens on EGRESS_PROXY_PORT of 127.0.0.1 */
+    WIRE_WATCH,      /* pid, tag, role. Answer: pid. From now on its end is reported */
+    WIRE_SIGNAL,     /* pid, signal: a watched process or the zygote */
+    WIRE_TRACE,      /* pid: WIRE_TRACE_SIGNAL to a thread of a session that is at work */
+    WIRE_KILL_TAG,   /* tag: everything with that tag, watched or not, but checkpoints */
+    WIRE_OPEN_READ,  /* path. Answer: fd, file */
+    WIRE_OPEN_WRITE, /* path, mode. Answer: fd, file, token */
+    WIRE_COMMIT,     /* token: what was written takes its name */
+    WIRE_ABORT,      /* token */
     WIRE_OP_COUNT,
 };
 
@@ -36,6 +38,7 @@ enum wire_event {
     WIRE_ANSWER,    /* to the request with this id; error is an errno value or 0 */
     WIRE_EXITED,    /* pid, status as of waitpid(2) */
     WIRE_MEMORY,    /* the watchdog killed pid: all processes together used memory_bytes */
+    WIRE_DISK,      /* the stage holds disk_bytes, more than it may; all but pid 1 is killed */
     WIRE_PAIR_MADE, /* error, or two descriptors: a connected SOCK_STREAM pair */
     WIRE_EVENT_COUNT,
 };
@@ -90,6 +93,7 @@ struct wire_reply {
     int32_t status;
     uint32_t token;
     uint64_t memory_bytes;
+    uint64_t disk_bytes;
     struct wire_file file;
 };
 
@@ -108,6 +112,7 @@ struct wire_config {
     uint32_t strings_bytes;
     uint32_t pids_max;           /* RLIMIT_NPROC where no cgroup counts processes, else 0 */
     uint64_t watch_memory_bytes; /* watchdog limit where no cgroup counts memory, else 0 */
+    uint64_t stage_bytes;        /* what /stage may hold; 0: there is none */
     uint64_t file_bytes;         /* RLIMIT_FSIZE */
     uint32_t landlock_optional;  /* go on where the kernel has it and it cannot be had */
 };

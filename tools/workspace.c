@@ -9,6 +9,7 @@
 struct workspace {
     struct loop *loop;
     const struct box_spec *spec;
+    struct box_packages *packages;
     struct box *box;
     struct box_grade grade; /* of box, or of the last one */
     struct workspace_waiter *waiters;
@@ -66,6 +67,14 @@ int workspace_new(struct loop *loop, const struct box_spec *spec, struct workspa
     }
     workspace->loop = loop;
     workspace->spec = spec;
+    if (spec->packages) {
+        struct fail fail = {};
+        int r = box_packages_new(loop, spec, &workspace->packages, &fail);
+        if (r < 0) {
+            free(workspace);
+            return r;
+        }
+    }
     box_grade_expect(spec, &workspace->grade);
     *ret_workspace = workspace;
     return 0;
@@ -79,6 +88,7 @@ void workspace_free(struct workspace *workspace)
         }
         loop_task_cancel(&workspace->bury);
         box_free(workspace->dead);
+        box_packages_free(workspace->packages);
         free(workspace);
     }
 }
@@ -90,7 +100,8 @@ void workspace_warm_up(struct workspace *workspace)
         return;
     }
     struct box_owner owner = {workspace_on_state, workspace, &workspace->grade};
-    int r = box_start(workspace->loop, workspace->spec, &owner, &workspace->box, &fail);
+    int r = box_start(workspace->loop, workspace->spec, workspace->packages, &owner,
+                      &workspace->box, &fail);
     if (r < 0) {
         char text[FAIL_TEXT + 128];
         log_error("tools", "sandbox: %s", fail_describe(&fail, text, sizeof text));
@@ -127,6 +138,11 @@ void workspace_wait_cancel(struct workspace_waiter *waiter)
 struct box *workspace_box(const struct workspace *workspace)
 {
     return workspace->box && box_state(workspace->box) == BOX_READY ? workspace->box : NULL;
+}
+
+struct box_packages *workspace_packages(const struct workspace *workspace)
+{
+    return workspace->packages;
 }
 
 const struct box_spec *workspace_spec(const struct workspace *workspace)

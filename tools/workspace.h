@@ -33,6 +33,10 @@ void workspace_wait_cancel(struct workspace_waiter *waiter);
 /* The box, or NULL while there is none that is ready. */
 struct box *workspace_box(const struct workspace *workspace);
 
+/* NULL where none can be installed. They outlive the box, and errands that use them must end before
+ * the workspace does. */
+struct box_packages *workspace_packages(const struct workspace *workspace);
+
 const struct box_spec *workspace_spec(const struct workspace *workspace);
 
 /* What holds, as far as it is known by now. */

@@ -23,12 +23,14 @@ struct init {
     char **argv;
     char **envp;
     pid_t zygote;
+    bool guest_runs; /* there is something to watch */
     struct watched watched[INIT_WATCHED];
     int signal_fd;
 };
 
 /* main.c */
 void init_send(const struct wire_reply *reply, int fd); /* -1: none */
+void init_send_fds(const struct wire_reply *reply, const int *fds, size_t count);
 void init_answer(uint32_t id, int error);
 
 /* confine.c: takes from this process all that the guest's must not have; control_fd becomes
@@ -39,6 +41,8 @@ enum wire_step confine(const struct init *init, int control_fd);
 
 /* zygote.c: forks the interpreter's process, confines it and executes it. Answers the request. */
 void zygote_start(struct init *init, const struct wire_request *request);
+/* The same for an errand's program, which is watched as a session is. */
+void program_start(struct init *init, const struct wire_request *request);
 
 /* proof.c: forks the inside witness. Answers the request. */
 void proof_start(const struct init *init, const struct wire_request *request);
@@ -69,5 +73,11 @@ void files_open_write(const struct wire_request *request);
 void files_commit(const struct wire_request *request);
 void files_abort(const struct wire_request *request);
 
-/* reaper.c: the second life of this program, see there. */
+/* disk.c: adds up what /stage holds, now and then, and ends the errand that has written more than it
+ * may. What is open and has no name is not seen, but what is left of the host's disk is. */
+void watch_disk(const struct init *init);
+enum { INIT_DISK_MS = 100 };
+
+/* reaper.c, sweeper.c: other lives of this program, see there. */
 int reaper_main(int argc, char **argv);
+int sweeper_main(int argc, char **argv);

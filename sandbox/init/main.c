@@ -31,7 +31,7 @@ enum { INIT_STRINGS = 128 };
 
 static struct init state;
 
-static void init_send_fds(const struct wire_reply *reply, const int *fds, size_t count)
+void init_send_fds(const struct wire_reply *reply, const int *fds, size_t count)
 {
     ssize_t sent = packet_send(WIRE_INIT_FD, reply, sizeof *reply, fds, count, 0);
     if (sent == -ETOOMANYREFS) { /* the guest has as many on their way as the user may have */
@@ -90,6 +90,9 @@ static void init_dispatch(const struct wire_request *request)
     switch ((enum wire_op)request->op) {
     case WIRE_START_ZYGOTE:
         zygote_start(&state, request);
+        break;
+    case WIRE_START_PROGRAM:
+        program_start(&state, request);
         break;
     case WIRE_PROVE:
         proof_start(&state, request);
@@ -192,6 +195,18 @@ static bool init_load_config(void)
     return true;
 }
 
+/* How long nothing need be looked at. */
+static int init_watch_ms(void)
+{
+    if (!state.guest_runs) {
+        return -1;
+    }
+    if (state.config->watch_memory_bytes) {
+        return INIT_WATCH_MS;
+    }
+    return state.config->stage_bytes ? INIT_DISK_MS : -1;
+}
+
 static int init_main(void)
 {
     sigset_t mask;
@@ -210,8 +225,7 @@ static int init_main(void)
     for (;;) {
         struct pollfd fds[2] = {{.fd = WIRE_INIT_FD, .events = POLLIN},
                                 {.fd = state.signal_fd, .events = POLLIN}};
-        int timeout_ms = state.config->watch_memory_bytes && state.zygote ? INIT_WATCH_MS : -1;
-        (void)poll(fds, 2, timeout_ms);
+        (void)poll(fds, 2, init_watch_ms());
         if (fds[1].revents) {
             struct signalfd_siginfo info;
             while (read(state.signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -220,6 +234,9 @@ static int init_main(void)
         watch_reap(&state);
         if (state.config->watch_memory_bytes) {
             watch_memory(&state);
+        }
+        if (state.config->stage_bytes) {
+            watch_disk(&state);
         }
         if (fds[0].revents) {
             init_receive();
@@ -234,6 +251,9 @@ int main(int argc, char **argv)
     (void)prctl(PR_SET_DUMPABLE, 0);
     if (argc > 1 && strcmp(argv[0], "sandpiper-reaper") == 0) {
         return reaper_main(argc, argv);
+    }
+    if (argc > 1 && strcmp(argv[0], "sandpiper-sweeper") == 0) {
+        return sweeper_main(argc, argv);
     }
     return init_main();
 }

@@ -1,13 +1,15 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/own.h"
 #include "sandbox/init/init.h"
 
 /* In the child. Any step that does not work ends it: never go on half-confined. The exit code is
  * the number of the step, so that the server can name it. */
-__attribute__((noreturn)) static void zygote_child(const struct init *init, int control_fd)
+__attribute__((noreturn)) static void guest_child(const struct init *init, int control_fd)
 {
     enum wire_step failed = confine(init, control_fd);
     if (failed != WIRE_STEP_NONE) {
@@ -17,24 +19,34 @@ __attribute__((noreturn)) static void zygote_child(const struct init *init, int 
     _exit(errno == ENOENT ? WIRE_STEP_FIND : WIRE_STEP_EXECUTE);
 }
 
-void zygote_start(struct init *init, const struct wire_request *request)
+/* The control socket, the server's end first. */
+static int make_control(int ends[2])
 {
     const int on = 1;
+    int r = fd_socketpair(SOCK_STREAM, ends);
+    if (r == 0) {
+        /* Before the first word: it is the kernel's that says whose it is. */
+        (void)setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+    }
+    return r;
+}
+
+void zygote_start(struct init *init, const struct wire_request *request)
+{
     int ends[2];
     struct wire_reply reply = {.event = WIRE_ANSWER, .id = request->id};
-    int r = fd_socketpair(SOCK_STREAM, ends);
+    int r = make_control(ends);
     if (r < 0) {
         init_answer(request->id, -r);
         return;
     }
-    /* Before the first word: it is the kernel's that says whose it is. */
-    (void)setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
     reply.pid = fork();
     if (reply.pid == 0) {
-        zygote_child(init, ends[1]);
+        guest_child(init, ends[1]);
     }
     if (reply.pid > 0) {
         init->zygote = reply.pid;
+        init->guest_runs = true;
     } else {
         reply.error = errno;
         reply.pid = 0;
@@ -42,4 +54,43 @@ void zygote_start(struct init *init, const struct wire_request *request)
     init_send(&reply, ends[0]);
     (void)close(ends[0]);
     (void)close(ends[1]);
+}
+
+/* In the child: confinement leaves 0, 1 and 2 alone. */
+__attribute__((noreturn)) static void program_child(const struct init *init, int control_fd,
+                                                    int log_fd)
+{
+    if (dup2(control_fd, STDIN_FILENO) < 0 || dup2(log_fd, STDOUT_FILENO) < 0 ||
+        dup2(log_fd, STDERR_FILENO) < 0) {
+        _exit(WIRE_STEP_DESCRIPTORS);
+    }
+    guest_child(init, control_fd);
+}
+
+void program_start(struct init *init, const struct wire_request *request)
+{
+    int control[2] = {-1, -1};
+    int log[2] = {-1, -1};
+    struct wire_reply reply = {.event = WIRE_ANSWER, .id = request->id};
+    int r = make_control(control);
+    if (r == 0 && pipe2(log, O_CLOEXEC) < 0) {
+        r = -errno;
+    }
+    reply.pid = r < 0 ? -1 : fork();
+    if (reply.pid == 0) {
+        program_child(init, control[1], log[1]);
+    }
+    if (reply.pid > 0) {
+        const int theirs[] = {control[0], log[0]};
+        init->watched[0] =
+            (struct watched){.pid = reply.pid, .tag = WIRE_TAG_ZYGOTE, .role = WIRE_ROLE_SESSION};
+        init->guest_runs = true;
+        init_send_fds(&reply, theirs, 2);
+    } else {
+        init_answer(request->id, r < 0 ? -r : errno);
+    }
+    own_close(&control[0]);
+    own_close(&control[1]);
+    own_close(&log[0]);
+    own_close(&log[1]);
 }

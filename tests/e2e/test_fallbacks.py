@@ -61,7 +61,8 @@ class Mounts(Case):
         done = subprocess.run([*wrap, *COMMAND, "run", "-c", MOUNTS], capture_output=True, text=True,
                               timeout=60 * SLOW)
         self.assertEqual(done.returncode, 0, done.stderr)
-        lines = done.stdout.splitlines()
+        # The folder of packages is another one in each server.
+        lines = re.sub(r"/boxes/\w+", "/boxes/NAME", done.stdout).splitlines()
         self.assertGreater(len(lines), 8, done.stdout)
         return lines
 

@@ -63,6 +63,19 @@ def cgroup_dirs(pid):
     return {path for path in found if path.is_dir()}
 
 
+def package_folders(pid):
+    """The folders below .../boxes that this process holds open."""
+    found = set()
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            path = pathlib.Path(os.readlink(f"/proc/{pid}/fd/{fd}"))
+            if path.parent.name == "boxes":
+                found.add(path)
+    except OSError:
+        pass
+    return found
+
+
 def mounts():
     with open("/proc/self/mountinfo") as file:
         return {line.split(" ", 3)[3] for line in file}
@@ -74,7 +87,7 @@ class Traces:
     def __init__(self, temp_dir):
         self.temp_dir = pathlib.Path(temp_dir)
         self.mounts_before = mounts()
-        self.seen, self.namespaces, self.cgroups = set(), set(), set()
+        self.seen, self.namespaces, self.cgroups, self.folders = set(), set(), set(), set()
         self.pid = None
 
     def look(self, pid):
@@ -82,6 +95,7 @@ class Traces:
         table = processes()
         if pid not in table:
             return
+        self.folders |= package_folders(pid)
         for child in [pid, *descendants(pid, table)]:
             self.seen.add((child, table[child][1]))
             self.cgroups |= cgroup_dirs(child)
@@ -97,6 +111,7 @@ class Traces:
         left = [f"process {pid}" for pid, start in sorted(alive)
                 if (pid, start) in self.seen or (namespaces and pid_namespace(pid) in namespaces)]
         left += [f"cgroup {path}" for path in self.cgroups if path.exists()]
+        left += [f"folder {path}" for path in self.folders if path.exists()]
         left += [f"mount {line}" for line in mounts() - self.mounts_before]
         if self.temp_dir.is_dir():
             left += [f"file {path}" for path in self.temp_dir.iterdir()]

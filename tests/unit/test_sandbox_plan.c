@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "sandbox/box.h"
+#include "sandbox/idmap.h"
 #include "sandbox/python.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
@@ -19,6 +21,7 @@ static const struct embedded guest[] = {
 static struct plan plan;
 static struct python python;
 static struct box_spec spec;
+static struct plan_content content;
 
 static int set_up(void **)
 {
@@ -38,7 +41,8 @@ static int tear_down(void **)
 static void build(void)
 {
     struct fail fail = {};
-    assert_int_equal(plan_build(&spec, &python, &plan, &fail), 0);
+    zygote_content(&spec, NULL, &content);
+    assert_int_equal(plan_build(&spec, &python, &content, &plan, &fail), 0);
 }
 
 /* The number of steps of a kind; the first one's index. */
@@ -237,10 +241,10 @@ static void workspace_that_is_no_folder_is_refused_with_its_name(void **)
     temp_make(&temp);
     temp_file(&temp, "file", "", 0644);
     spec.workspace = temp_path(&temp, "file", path);
-    assert_int_equal(plan_build(&spec, &python, &plan, &fail), -ENOTDIR);
+    assert_int_equal(plan_build(&spec, &python, &content, &plan, &fail), -ENOTDIR);
     assert_non_null(strstr(fail.text, path));
     spec.workspace = temp_path(&temp, "missing", path);
-    assert_int_equal(plan_build(&spec, &python, &plan, &fail), -ENOENT);
+    assert_int_equal(plan_build(&spec, &python, &content, &plan, &fail), -ENOENT);
     assert_non_null(strstr(fail.text, path));
     temp_remove(&temp);
 }
@@ -270,6 +274,28 @@ static void environment_is_made_afresh(void **)
     assert_true(has_environment("VIRTUAL_ENV=/opt/env"));
     assert_true(has_environment("PATH=/opt/env/bin:/usr/local/bin:/usr/bin:/bin"));
     assert_true(has_environment("OMP_NUM_THREADS=2"));
+}
+
+static void an_errand_runs_another_program_with_other_ids_in_another_view(void **)
+{
+    struct fail fail = {};
+    uid_t uid = 0;
+    gid_t gid = 0;
+    plan_errand_ids(&uid, &gid);
+    content =
+        (struct plan_content){.files = guest, .arguments = {"-I", "/run/x.py"}, .errand = true};
+    plan_show(&content, "/srv/layers", "/packages", /* writable= */ false);
+    plan_show(&content, "/srv/stage", "/stage", /* writable= */ true);
+    assert_int_equal(plan_build(&spec, &python, &content, &plan, &fail), 0);
+    assert_string_equal(plan.argv[1], "-I");
+    assert_string_equal(plan.argv[2], "/run/x.py");
+    assert_null(plan.argv[3]);
+    assert_true(expect_step(PLAN_MOVE, "/packages")->attributes & MOUNT_ATTR_RDONLY);
+    assert_int_equal(expect_step(PLAN_MOVE, "/stage")->attributes,
+                     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    assert_true(has_environment("TMPDIR=/stage/tmp"));
+    assert_int_equal(plan.outside_uid, uid);
+    assert_true(geteuid() != 0 || uid != 0 || !idmap_covers(1879048192));
 }
 
 static void user_packages_are_named_to_the_interpreter(void **)
@@ -357,6 +383,7 @@ int main(void)
         PLAN_TEST(workspace_that_is_no_folder_is_refused_with_its_name),
         PLAN_TEST(guest_runs_as_an_id_that_owns_nothing),
         PLAN_TEST(environment_is_made_afresh),
+        PLAN_TEST(an_errand_runs_another_program_with_other_ids_in_another_view),
         PLAN_TEST(user_packages_are_named_to_the_interpreter),
         PLAN_TEST(fullest_plan_fits),
         PLAN_TEST(each_step_is_printed_on_a_line_with_its_number),

@@ -20,7 +20,7 @@ static const struct box_spec spec = {.limits = {.memory_bytes = 1 << 30}};
 static struct box box;
 static struct box_session *session;
 static int init_fd;    /* pid 1's end */
-static int zygote_fd;  /* the zygote's */
+static int guest_fd;   /* the zygote's */
 static int session_fd; /* the interpreter's */
 static unsigned ready;
 static unsigned ended;
@@ -59,7 +59,7 @@ static int zygote_is_asked(const char *name)
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     int fds[SESSION_GUEST_FDS];
-    ssize_t size = recvmsg(zygote_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    ssize_t size = recvmsg(guest_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (size <= 0 || !CMSG_FIRSTHDR(&message) || !memmem(frame, (size_t)size, name, strlen(name))) {
         return -1;
     }
@@ -96,7 +96,7 @@ static int set_up(void **)
     session_fd = -1;
     box = (struct box){.spec = &spec,
                        .state = BOX_READY,
-                       .zygote_pid = ZYGOTE,
+                       .guest_pid = ZYGOTE,
                        .go_fd = -1,
                        .link.fd = -1,
                        .pair = {-1, -1}};
@@ -105,8 +105,8 @@ static int set_up(void **)
         return -1;
     }
     init_fd = link[1];
-    box.zygote_fd = zygote[0];
-    zygote_fd = zygote[1];
+    box.guest_fd = zygote[0];
+    guest_fd = zygote[1];
     if (link_start(&box, link[0]) < 0 ||
         box_session_open(&box, "first", &events, NULL, &session, &fail) < 0 || give_pair() < 0) {
         return -1;
@@ -119,8 +119,8 @@ static int tear_down(void **)
     session_end_all(&box);
     link_end(&box);
     loop_free(box.loop);
-    (void)close(box.zygote_fd);
-    (void)close(zygote_fd);
+    (void)close(box.guest_fd);
+    (void)close(guest_fd);
     (void)close(init_fd);
     const int fds[] = {session_fd, box.pair[0], box.pair[1]};
     for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
@@ -264,12 +264,12 @@ static void sessions_wait_for_a_new_zygote(void **)
     assert_int_equal(give_pair(), 0);
     session_zygote_died(&box); /* the first one's request died with it */
     (void)asked(WIRE_KILL_TAG);
-    int new_zygote_fd = take_fd(&box.zygote_fd);
+    int new_guest_fd = take_fd(&box.guest_fd);
     struct box_session *second = open_session("second");
     session_zygote_died(&box);
     assert_nothing_asked();
     assert_int_equal(second->state, SESSION_STARTING);
-    box.zygote_fd = new_zygote_fd;
+    box.guest_fd = new_guest_fd;
     session_begin_waiting(&box);
     assert_int_equal(zygote_is_asked("second"), 0);
 }
