@@ -33,7 +33,7 @@ void ask_tell(const json_t *result, rpc_answer_fn fn, void *arg)
         {"decline", RPC_ANSWER_DECLINED},
         {"cancel", RPC_ANSWER_DISMISSED},
     };
-    const char *action = json_string_value(json_object_get(result, "action"));
+    const char *action = rpc_text_plain(json_object_get(result, "action"));
     const json_t *content = json_object_get(result, "content");
     enum rpc_answer answer = RPC_ANSWER_NONE;
     for (unsigned i = 0; action && i < sizeof actions / sizeof *actions; i++) {

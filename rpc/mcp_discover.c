@@ -4,6 +4,7 @@
 #include "rpc/ask.h"
 #include "rpc/call_table.h"
 #include "rpc/mcp.h"
+#include "rpc/text.h"
 
 #define DISCOVER_VERSION "2026-07-28"
 
@@ -143,7 +144,8 @@ bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, cons
                     NULL);
         return false;
     }
-    if (strcmp(json_string_value(version), DISCOVER_VERSION) != 0) {
+    const char *text = rpc_text_plain(version);
+    if (!text || strcmp(text, DISCOVER_VERSION) != 0) {
         json_auto_t *data =
             json_pack("{s:[s], s:O}", "supported", DISCOVER_VERSION, "requested", version);
         peer_refuse(peer, request, RPC_UNSUPPORTED_VERSION, "Unsupported protocol version", data);

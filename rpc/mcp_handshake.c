@@ -19,7 +19,7 @@ static const char *const versions[MCP_VERSION_COUNT] = {
 
 static void initialize(struct rpc_peer *peer, struct rpc_request *request)
 {
-    const char *wanted = json_string_value(json_object_get(request->params, "protocolVersion"));
+    const char *wanted = rpc_text_plain(json_object_get(request->params, "protocolVersion"));
     enum mcp_version version = MCP_VERSION_2025_11_25; /* the latest of this generation */
     if (request->batch) {
         peer_refuse(peer, request, RPC_INVALID_REQUEST,

@@ -2,6 +2,7 @@
 
 #include "rpc/call_table.h"
 #include "rpc/mcp.h"
+#include "rpc/text.h"
 
 static bool have_resources(struct rpc_peer *peer, struct rpc_request *request)
 {
@@ -10,13 +11,6 @@ static bool have_resources(struct rpc_peer *peer, struct rpc_request *request)
     }
     peer_refuse(peer, request, RPC_METHOD_NOT_FOUND, "Method not found", NULL);
     return false;
-}
-
-/* A string without NUL, or NULL. */
-static const char *plain_string(const json_t *value)
-{
-    const char *text = json_string_value(value);
-    return text && strlen(text) == json_string_length(value) ? text : NULL;
 }
 
 /* The request as a call; NULL: it was refused. */
@@ -38,7 +32,7 @@ void mcp_resources_list(struct rpc_peer *peer, struct rpc_request *request)
     if (!have_resources(peer, request)) {
         return;
     }
-    if (cursor && !json_is_null(cursor) && !plain_string(cursor)) {
+    if (cursor && !json_is_null(cursor) && !rpc_text_plain(cursor)) {
         peer_refuse(peer, request, RPC_INVALID_PARAMS, "Unknown cursor", NULL);
         return;
     }
@@ -70,7 +64,7 @@ void mcp_resources_read(struct rpc_peer *peer, struct rpc_request *request)
     if (!have_resources(peer, request)) {
         return;
     }
-    if (!plain_string(uri)) {
+    if (!rpc_text_plain(uri)) {
         peer_refuse(peer, request, RPC_INVALID_PARAMS, "Invalid params: uri must be a string",
                     NULL);
         return;

@@ -5,6 +5,7 @@
 #include "base/own.h"
 #include "rpc/call_table.h"
 #include "rpc/mcp.h"
+#include "rpc/text.h"
 
 json_t *mcp_server_info(const struct rpc_peer *peer)
 {
@@ -71,9 +72,8 @@ void mcp_tools_call(struct rpc_peer *peer, struct rpc_request *request)
         peer_answer(peer, request, NULL, MCP_KEEP_UNSAID);
         return;
     }
-    const char *text = json_string_value(name);
-    if (strlen(text) != json_string_length(name) ||
-        !peer->tools.start(peer->tools.ctx, call, text, arguments)) {
-        refuse_unknown(call, text);
+    const char *text = rpc_text_plain(name);
+    if (!text || !peer->tools.start(peer->tools.ctx, call, text, arguments)) {
+        refuse_unknown(call, json_string_value(name));
     }
 }

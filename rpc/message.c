@@ -120,16 +120,9 @@ json_t *message_parse(struct span line, const struct cut *cut, enum rpc_code *re
     return NULL;
 }
 
-/* The string's text; NULL when it is no string or holds a NUL, which would cut it short. */
-static const char *plain_string(const json_t *value)
-{
-    const char *text = json_string_value(value);
-    return text && strlen(text) == json_string_length(value) ? text : NULL;
-}
-
 static const char *request_problem(const json_t *value, const struct message *message)
 {
-    const char *version = plain_string(json_object_get(value, "jsonrpc"));
+    const char *version = rpc_text_plain(json_object_get(value, "jsonrpc"));
     const json_t *id = json_object_get(value, "id");
     if (!version || strcmp(version, "2.0") != 0) {
         return "Invalid request: jsonrpc must be \"2.0\"";
@@ -162,7 +155,7 @@ void message_classify(json_t *value, struct span raw, struct message *ret_messag
         ret_message->kind = MESSAGE_RESPONSE;
         return;
     }
-    ret_message->method = plain_string(json_object_get(value, "method"));
+    ret_message->method = rpc_text_plain(json_object_get(value, "method"));
     ret_message->problem = request_problem(value, ret_message);
     if (ret_message->problem) {
         return;

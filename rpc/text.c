@@ -67,6 +67,12 @@ json_t *rpc_text(const char *bytes, size_t size)
     return text ? text : text_repaired(bytes, size);
 }
 
+const char *rpc_text_plain(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    return text && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
 /* Size of the character at p that must be escaped although JSON allows it, or 0. *ret_code is it.
  * Other hosts' line readers split at these, and terminals obey some. */
 static size_t unsafe_character(const uint8_t *p, size_t left, unsigned *ret_code)

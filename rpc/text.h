@@ -8,6 +8,9 @@ struct buf;
  * character (Unicode 15, section 3.9, table 3-8). NULL when there is no memory. */
 json_t *rpc_text(const char *bytes, size_t size);
 
+/* The string's text, borrowed; NULL when value is no string, or holds a NUL, which would cut it short. */
+const char *rpc_text_plain(const json_t *value);
+
 /* Size of the character of UTF-8 at the front of text, which has left bytes, at least one; or minus
  * the number of bytes that belong to a broken one. */
 int rpc_text_character(const char *text, size_t left);

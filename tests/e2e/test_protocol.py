@@ -289,7 +289,7 @@ class Lifecycle(Case):
                 self.assertLess(len(answer["instructions"]), 2048)
 
     def test_other_versions_get_the_latest(self):
-        for version in ("1999-01-01", "2099-01-01", "", "nonsense"):
+        for version in ("1999-01-01", "2099-01-01", "", "nonsense", "2024-11-05\0"):
             with self.subTest(version=version), Server(initialize=False) as server:
                 self.assertEqual(server.initialize(version)["protocolVersion"], LATEST)
 
