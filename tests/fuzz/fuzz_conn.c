@@ -1,16 +1,18 @@
-/* A whole connection: the input arrives in odd-sized pieces, tools end their calls now, later or when
- * cancelled. Each answered request must have one answer: the call table asserts it. */
+/* A whole connection: any bytes arrive in odd-sized pieces, tools end their calls now, later or when
+ * cancelled. Each line that comes back must be a message; fuzz_talk.c knows which must come. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/loop.h"
 #include "rpc/call.h"
 #include "rpc/conn.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/lines.h"
 
 enum { HELD_MAX = 256 };
 
@@ -69,15 +71,24 @@ static void fuzz_closed(void *arg)
     ((struct world *)arg)->closed++;
 }
 
-static void fuzz_turn(struct loop *loop, int from_server)
+/* A result, an error, or a notification: any bytes must give no worse. */
+static void fuzz_hear(void *, const json_t *message)
 {
-    char sink[65536];
+    bool method = json_object_get(message, "method");
+    bool result = json_object_get(message, "result");
+    bool error = json_object_get(message, "error");
+    if (method + result + error != 1 || (result && !json_object_get(message, "id"))) {
+        abort();
+    }
+}
+
+static void fuzz_turn(struct loop *loop, int from_server, struct buf *heard)
+{
     for (int i = 0; i < 3; i++) {
         if (loop_step(loop, 0) < 0) {
             abort();
         }
-        while (read(from_server, sink, sizeof sink) > 0) {
-        }
+        lines_read(heard, from_server, fuzz_hear, NULL);
     }
 }
 
@@ -85,6 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct rpc_config config = {"fuzz", "Fuzz", "0"};
     struct world world = {};
+    struct buf heard = BUF_EMPTY;
     const struct rpc_tools tools = {.ctx = &world,
                                     .list = fuzz_list,
                                     .instructions = fuzz_instructions,
@@ -107,20 +119,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         }
         at += n;
-        fuzz_turn(loop, out[0]);
+        fuzz_turn(loop, out[0], &heard);
         if (world.held_count > 3) {
             fuzz_end_one(&world, piece % world.held_count);
         }
     }
     (void)close(in[0]);
-    fuzz_turn(loop, out[0]);
-    if (world.closed != 1) {
+    fuzz_turn(loop, out[0], &heard);
+    if (world.closed != 1 || buf_size(&heard) > 0) {
         abort();
     }
     rpc_conn_free(conn);
     while (world.held_count > 0) {
         fuzz_end_one(&world, 0);
     }
+    buf_done(&heard);
     (void)close(in[1]);
     (void)close(out[0]);
     (void)close(out[1]);

@@ -15,6 +15,7 @@
 #include "rpc/call.h"
 #include "rpc/conn.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/lines.h"
 
 #define META                                                                                       \
     "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                       \
@@ -133,13 +134,12 @@ static void talk_closed(void *arg)
 
 /* --- what comes back --- */
 
-static void talk_hear_message(struct talk *talk, const json_t *message)
+static void talk_hear_message(void *arg, const json_t *message)
 {
+    struct talk *talk = arg;
     const json_t *id = json_object_get(message, "id");
     const json_t *result = json_object_get(message, "result");
     const json_t *error = json_object_get(message, "error");
-    const char *version = json_string_value(json_object_get(message, "jsonrpc"));
-    must(version && strcmp(version, "2.0") == 0);
     if (json_object_get(message, "method")) {
         must(!id && !result && !error);
         return;
@@ -158,36 +158,9 @@ static void talk_hear_message(struct talk *talk, const json_t *message)
     must(size <= 1 || size == GROWN_BYTES); /* else a piece of it was lost */
 }
 
-static void talk_hear_line(struct talk *talk, const char *line, size_t size)
-{
-    json_auto_t *value = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL);
-    size_t index = 0;
-    json_t *message = NULL;
-    must(value);
-    if (json_is_object(value)) {
-        talk_hear_message(talk, value);
-        return;
-    }
-    must(json_array_size(value) > 0);
-    json_array_foreach (value, index, message) {
-        talk_hear_message(talk, message);
-    }
-}
-
 static void talk_hear(struct talk *talk)
 {
-    char bytes[16384];
-    ssize_t n = 0;
-    while ((n = read(talk->from_server, bytes, sizeof bytes)) > 0) {
-        must(buf_append(&talk->heard, bytes, (size_t)n) == 0);
-        const char *end = NULL;
-        while (buf_size(&talk->heard) > 0 &&
-               (end = memchr(buf_bytes(&talk->heard), '\n', buf_size(&talk->heard)))) {
-            size_t size = (size_t)(end - buf_bytes(&talk->heard));
-            talk_hear_line(talk, buf_bytes(&talk->heard), size);
-            buf_consume(&talk->heard, size + 1);
-        }
-    }
+    lines_read(&talk->heard, talk->from_server, talk_hear_message, talk);
 }
 
 static void talk_turn(struct talk *talk)
