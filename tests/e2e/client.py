@@ -34,7 +34,7 @@ from traces import Traces
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "wire"))
 
-from wire import LATEST, LINE_LIMIT, VERSIONS, Wire  # noqa: E402, F401
+from wire import LATEST, LINE_LIMIT, META, MODERN, VERSIONS, Wire  # noqa: E402, F401
 
 BINARY = os.environ.get("SANDPIPER") or str(ROOT / "build" / "sandpiper")
 DENIED = os.environ.get("SANDPIPER_TEST_DENY", "").split()
@@ -45,6 +45,9 @@ COMMAND = [*([*DENY, *DENIED, "--"] if DENIED else []),
            *os.environ.get("SANDPIPER_TEST_WRAP", "").split(), BINARY]
 SLOW = float(os.environ.get("SANDPIPER_TEST_SLOW", "1"))
 PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "SANDPIPER_LOG")
+
+# What every request of 2026-07-28 has in its params._meta.
+STATELESS = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
 
 DURATION = r"\d+(?:\.\d+)? (?:us|ms|s|min)"
 # What may become of the state when its interpreter had to be killed.
@@ -167,7 +170,8 @@ class Server:
         self.reading.set()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
-        if initialize:
+        self.stateless = version == MODERN
+        if initialize and not self.stateless:
             self.initialize(version)
 
     # --- lines ---
@@ -255,6 +259,9 @@ class Server:
             self.last_id += 1
             request_id = self.last_id
         message = {"id": request_id, "method": method}
+        if self.stateless:
+            meta = {**STATELESS, **(params or {}).get("_meta", {})}
+            params = {**(params or {}), "_meta": meta}
         if params is not None:
             message["params"] = params
         self.send(message)
