@@ -109,7 +109,9 @@ static void take_host(struct options *options, const struct flag *, const char *
 {
     struct fail fail = {};
     options->spec.egress = &options->egress;
-    if (egress_policy_add(&options->egress, value, &fail) < 0) {
+    if (strcmp(value, "ask") == 0) {
+        options->egress.ask = true;
+    } else if (egress_policy_add(&options->egress, value, &fail) < 0) {
         options_trouble(options, "%s", fail.text);
     }
 }
@@ -152,8 +154,8 @@ const struct flag flags[] = {
      FIELD(spec.workspace)},
     {"python", "PATH", "interpreter, CPython 3.9 or newer",
      "active virtual\nenvironment, else python3", take_text, FIELD(spec.python)},
-    {"allow-host", "NAME[:PORT]", "let code reach this host by HTTP and HTTPS; repeatable", "none",
-     take_host},
+    {"allow-host", "NAME[:PORT]|ask",
+     "let code reach this host by HTTP and HTTPS, or ask the\nuser; repeatable", "none", take_host},
     {"preload", "MODULES", "modules to import before the first call, comma-separated", NULL,
      take_text, FIELD(spec.preload)},
     {"resources", NULL, "let the host list and read the workspace's files by itself", NULL,

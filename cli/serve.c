@@ -53,7 +53,7 @@ static int take_wire(struct server *server)
     return null > 2 ? close(null) : 0;
 }
 
-static int serve(struct server *server, const struct options *options)
+static int serve(struct server *server, struct options *options)
 {
     static const struct rpc_config config = {.server_name = "sandpiper",
                                              .server_title = "Sandpiper: Python in a sandbox",
@@ -62,6 +62,7 @@ static int serve(struct server *server, const struct options *options)
     struct rpc_conn *conn = NULL;
     struct tools_config tools_config = {
         .spec = &options->spec,
+        .hosts = options->spec.egress ? &options->egress : NULL,
         .timeout_ms = options->timeout_ms,
         .max_timeout_ms = options->max_timeout_ms,
         .trouble = options->trouble[0] ? options->trouble : NULL,
@@ -94,6 +95,9 @@ int command_serve(const struct options *options)
     struct server server = {.endings = ENDINGS_NONE, .fd_in = -1, .fd_out = -1};
     struct options with_guest = *options;
     with_guest.spec.guest = guest_catalog;
+    if (options->spec.egress) { /* the user may allow more hosts while the server runs */
+        with_guest.spec.egress = &with_guest.egress;
+    }
     int r = take_wire(&server);
     r = r ? r : loop_new(&server.loop);
     r = r ? r : endings_watch(&server.endings, server.loop, getppid());

@@ -46,6 +46,13 @@ void box_egress_end(struct box *box)
     egress_stop(take_ptr(box->egress));
 }
 
+void box_hear_refusals(struct box *box)
+{
+    if (box->egress) {
+        egress_hear(box->egress);
+    }
+}
+
 int box_allow_host(struct box *box, const char *word, struct fail *ret_fail)
 {
     return box->egress ? egress_allow(box->egress, word, ret_fail)

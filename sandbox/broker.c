@@ -243,11 +243,9 @@ static void egress_renew_resolvers(const struct egress *egress)
     (void)packet_send(egress->control_fd, &order, sizeof order, NULL, 0, MSG_DONTWAIT);
 }
 
-static void egress_on_control(void *arg, uint32_t events)
+void egress_hear(struct egress *egress)
 {
-    struct egress *egress = arg;
     struct egress_notice notice;
-    (void)events;
     for (unsigned i = 0; i < NOTICES_A_TURN && egress->control_io.loop; i++) {
         ssize_t size = packet_receive(egress->control_fd, &notice, sizeof notice, NULL, 0);
         if (size != sizeof notice) {
@@ -265,6 +263,11 @@ static void egress_on_control(void *arg, uint32_t events)
             egress_tell(egress, &notice.event);
         }
     }
+}
+
+static void egress_on_control(void *arg, uint32_t)
+{
+    egress_hear(arg);
 }
 
 static void egress_on_pidfd(void *arg, uint32_t events)

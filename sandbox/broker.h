@@ -18,6 +18,9 @@ struct egress_owner {
                                const struct egress_owner *owner, struct egress **ret_egress,
                                struct fail *ret_fail);
 
+/* Tells what it has refused up to now. */
+void egress_hear(struct egress *egress);
+
 /* Ends the broker and all its connections. egress may be NULL. */
 void egress_stop(struct egress *egress);
 

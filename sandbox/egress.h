@@ -35,6 +35,7 @@ struct egress_row {
 struct egress_policy {
     struct egress_row rows[EGRESS_ROWS];
     unsigned count;
+    bool ask;         /* the user may be asked for more; the broker does not look at it */
     const char *flag; /* "--allow-host": what a refusal says that the user can set; borrowed */
 };
 
@@ -44,6 +45,10 @@ int egress_policy_add(struct egress_policy *policy, const char *word, struct fai
 
 /* The same for a box that has a policy and runs: one host more, from now on. */
 int box_allow_host(struct box *box, const char *word, struct fail *ret_fail);
+
+/* Tells what the broker has refused up to now. To be called when a result has come: what was refused
+ * before it is told before it. */
+void box_hear_refusals(struct box *box);
 
 enum egress_event_kind {
     EGRESS_REFUSED_HOST,    /* not in the policy */

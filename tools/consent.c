@@ -16,6 +16,7 @@ struct consent_wait {
     char *key; /* "install numpy" */
     char *kind;
     const char *flag;
+    struct rpc_call *call;
     bool may_always;
     bool can_ask;
     consent_fn fn;
@@ -80,6 +81,8 @@ static void wait_answered(void *arg, enum rpc_answer answer, const json_t *conte
         bool always = wait->may_always && json_is_true(json_object_get(content, "always"));
         remember(wait->consents, always ? wait->kind : wait->key);
         outcome = CONSENT_GIVEN;
+    } else if (answer == RPC_ANSWER_NONE && rpc_call_cancelled(wait->call)) {
+        outcome = CONSENT_GONE;
     } else if (answer != RPC_ANSWER_LATER) {
         why = refusal(wait, answer, text, sizeof text);
         outcome = CONSENT_REFUSED;
@@ -129,6 +132,7 @@ void consents_ask(struct consents *consents, struct rpc_call *call, const struct
         return;
     }
     wait->can_ask = rpc_call_can_ask(call);
+    wait->call = call;
     wait->fn = fn;
     wait->arg = arg;
     if (json_object_get(consents->given, wait->kind) ||
@@ -146,7 +150,7 @@ void consents_done(struct consents *consents)
     struct consent_wait *wait = take_ptr(consents->waiting);
     while (wait) {
         struct consent_wait *next = wait->next;
-        wait->fn(wait->arg, CONSENT_REFUSED, "The server ends.");
+        wait->fn(wait->arg, CONSENT_GONE, NULL);
         wait_free(wait);
         wait = next;
     }

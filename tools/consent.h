@@ -22,7 +22,8 @@ struct consent {
 
 enum consent_outcome {
     CONSENT_GIVEN,
-    CONSENT_REFUSED, /* why is a sentence for the model; the call may have been cancelled */
+    CONSENT_REFUSED, /* why is a sentence for the model */
+    CONSENT_GONE,    /* the call was cancelled, or the server ends: only to be ended */
     CONSENT_LATER,   /* the call has ended: the host asks and makes it again */
 };
 
@@ -33,5 +34,5 @@ typedef void (*consent_fn)(void *arg, enum consent_outcome outcome, const char *
 void consents_ask(struct consents *consents, struct rpc_call *call, const struct consent *consent,
                   consent_fn fn, void *arg);
 
-/* Starts zeroed. Those that wait are told that it is refused, and end their calls. */
+/* Starts zeroed. Those that wait are told, and end their calls. */
 void consents_done(struct consents *consents);

@@ -8,6 +8,8 @@
 #include "schema/schema.h"
 #include "tools/tool.h"
 
+enum { HOSTS_SHOWN = 4, NETWORK_BYTES = 400 };
+
 static const struct box_python *python_of(struct tools *tools)
 {
     if (!tools->python_seen) {
@@ -25,6 +27,45 @@ static void describe_size(char out[24], uint64_t bytes)
     (void)snprintf(out, 24, "%llu %s", whole ? mebibytes / 1024 : mebibytes, whole ? "GiB" : "MiB");
 }
 
+/* "no network", or what can be reached: "network: only api.example.org, b.example.org:8080". */
+static void describe_network(const struct egress_policy *policy, char *out, size_t size)
+{
+    size_t used = 0;
+    unsigned shown = 0;
+    if (!policy) {
+        (void)snprintf(out, size, "no network");
+        return;
+    }
+    (void)snprintf(out, size, "network: %s", policy->count ? "only " : "nothing");
+    for (; shown < policy->count && shown < HOSTS_SHOWN; shown++) {
+        const struct egress_row *row = &policy->rows[shown];
+        const char *quote = strchr(row->host, ':') ? "[]" : "";
+        used = strlen(out);
+        (void)snprintf(out + used, size - used, "%s%.1s%.60s%s", shown ? ", " : "", quote,
+                       row->host, *quote ? quote + 1 : "");
+        used = strlen(out);
+        if (!row->ports[1]) {
+            (void)snprintf(out + used, size - used, ":%u", row->ports[0]);
+        }
+    }
+    used = strlen(out);
+    if (shown < policy->count) {
+        (void)snprintf(out + used, size - used, " and %u more", policy->count - shown);
+    } else if (policy->ask) {
+        (void)snprintf(out + used, size - used, "%s what the user allows when asked",
+                       policy->count ? " and" : " but");
+    }
+}
+
+/* Of all tools run_python alone leads out. */
+static void hint_network(json_t *tool, const char *name, const struct egress_policy *policy)
+{
+    if (policy && strcmp(name, "run_python") == 0) {
+        (void)json_object_set_new(json_object_get(tool, "annotations"), "openWorldHint",
+                                  json_true());
+    }
+}
+
 json_t *describe_tools(void *ctx)
 {
     struct tools *tools = ctx;
@@ -33,19 +74,21 @@ json_t *describe_tools(void *ctx)
     char memory[24];
     char disk[24];
     char pids[16];
+    char network[NETWORK_BYTES];
     char timeout[24];
     char max_timeout[24];
     const char *version = python_of(tools)->version;
     (void)snprintf(python, sizeof python, "CPython %s", *version ? version : "3");
     describe_size(memory, spec->limits.memory_bytes);
     describe_size(disk, box_spec_disk_bytes(spec));
+    describe_network(spec->egress, network, sizeof network);
     (void)snprintf(pids, sizeof pids, "%u", spec->limits.pids);
     (void)snprintf(timeout, sizeof timeout, "%g", (double)tools->config.timeout_ms / 1000);
     (void)snprintf(max_timeout, sizeof max_timeout, "%g",
                    (double)tools->config.max_timeout_ms / 1000);
     const struct schema_value values[] = {
         {"python", python},
-        {"network", "no network"},
+        {"network", network},
         {"memory", memory},
         {"disk", disk},
         {"pids", pids},
@@ -56,6 +99,7 @@ json_t *describe_tools(void *ctx)
     json_t *list = json_array();
     for (size_t i = 0; list && schema_name(i); i++) {
         json_t *tool = schema_describe(schema_name(i), values);
+        hint_network(tool, schema_name(i), spec->egress);
         if ((tools->config.structured &&
              json_object_set_new(tool, "outputSchema", schema_output(schema_name(i))) < 0) ||
             json_array_append_new(list, tool) < 0) {
@@ -86,16 +130,18 @@ json_t *describe_server(void *ctx)
     struct tools *tools = ctx;
     const struct box_grade *grade = workspace_grade(tools->workspace);
     OWNED(buf_done) struct buf text = BUF_EMPTY;
+    char network[NETWORK_BYTES];
+    describe_network(tools->config.spec->egress, network, sizeof network);
     if (tools->config.trouble) {
         (void)buf_appendf(&text, "Sandpiper is not configured well: %s\n", tools->config.trouble);
     }
     (void)buf_appendf(
         &text,
-        "Runs Python in a sandbox on this machine: no network, no host files but the workspace "
+        "Runs Python in a sandbox on this machine: %s; no host files but the workspace "
         "/work, which is the current directory%s. Variables, imports and files persist between "
         "calls of the same session. Work in small steps and look at each result; the last line of "
         "an answer says how the call ended and what became of the state.\n",
-        tools->config.spec->workspace ? " (a folder of the user's)" : "");
+        network, tools->config.spec->workspace ? " (a folder of the user's)" : "");
     (void)describe_python(tools, &text);
     (void)box_grade_describe(grade, tools->config.spec, &text);
     tools->gaps_told |= box_grade_gaps(grade);

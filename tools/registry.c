@@ -103,6 +103,7 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
         tools_free(tools);
         return r;
     }
+    host_consent_init(tools);
     *ret_tools = tools;
     return 0;
 }
@@ -110,6 +111,9 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
 void tools_free(struct tools *tools)
 {
     if (tools) {
+        host_consent_end(tools);
+        consents_done(&tools->consents);
+        host_consent_done(tools);
         workspace_free(tools->workspace);
         sessions_free(tools->sessions);
         free(tools);

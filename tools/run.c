@@ -298,6 +298,9 @@ int run_compose_status(const struct run *run, struct buf *text)
         r = buf_appendf(text, " | timeout_s: more than allowed, %g s was the limit",
                         (double)run->timeout_ms / 1000);
     }
+    if (r == 0 && run->network[0]) {
+        r = buf_appendf(text, " | network: %s", run->network);
+    }
     if (r == 0 && run->weaker[0]) {
         r = buf_appendf(text, " | isolation: weaker for %s, sandpiper doctor tells why",
                         run->weaker);

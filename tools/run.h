@@ -42,6 +42,8 @@ enum run_save {
     RUN_SAVE_NO_ROOM,
 };
 
+enum { NETWORK_NOTE_BYTES = 320 };
+
 /* Text of the guest, copied; NULL: none. */
 struct run_text {
     char *data;
@@ -114,6 +116,7 @@ struct run {
     bool was_reset;            /* the interpreter was fresh because this run asked for it */
     char before[256];          /* what became of the state since the last answer; empty: nothing */
     char text[FAIL_TEXT + 64]; /* RUN_REFUSED: the sentence */
+    char network[NETWORK_NOTE_BYTES]; /* hosts that were refused or allowed; empty: no news */
     char weaker[96]; /* layers of the sandbox that hold less than was said so far; empty: none */
     struct run_text parts[RUN_PART_COUNT];
     struct output output;

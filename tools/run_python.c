@@ -128,6 +128,7 @@ static void run_python_done(void *arg, struct run *run)
     *answer = (struct answer){tools, call, run};
     if (!run->cancelled) {
         tell_gaps(tools, run);
+        host_consent_note(tools, call, run);
     }
     if (run->spill) {
         spill_finish(run->spill, answer_with_file, answer);
@@ -190,13 +191,8 @@ static void refuse(struct rpc_call *call, int error)
     }
 }
 
-void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
+static void run_python_begin(struct tools *tools, struct rpc_call *call, const json_t *arguments)
 {
-    const char *wrong = contradiction(arguments);
-    if (wrong) {
-        content_refuse(call, "%s", wrong);
-        return;
-    }
     struct run *run =
         run_new_from(json_object_get(arguments, "code"), json_object_get(arguments, "stdin"));
     struct call_arg *own = calloc(1, sizeof *own);
@@ -229,6 +225,16 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
         loop_timer_disarm(&own->heartbeat);
         free(own);
         refuse(call, r);
+    }
+}
+
+void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
+{
+    const char *wrong = contradiction(arguments);
+    if (wrong) {
+        content_refuse(call, "%s", wrong);
+    } else if (!host_consent_hold(tools, call, arguments, run_python_begin)) {
+        run_python_begin(tools, call, arguments);
     }
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 #include <jansson.h>
 
+#include "tools/consent.h"
+#include "tools/host_consent.h"
 #include "tools/session.h"
 #include "tools/tools.h"
 #include "tools/workspace.h"
@@ -12,6 +14,8 @@ struct tools {
     struct tools_config config;
     struct workspace *workspace;
     struct sessions *sessions;
+    struct consents consents;
+    struct host_consent hosts;
     struct box_python python; /* once python_seen */
     bool python_seen;
     unsigned gaps_told; /* bits 1 << layer of what the host has heard to be weaker */

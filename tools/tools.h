@@ -13,7 +13,9 @@ struct tools;
 
 struct tools_config {
     const struct box_spec *spec; /* borrowed */
-    uint64_t timeout_ms;         /* of a call that names none */
+    /* spec's egress where the user may be asked to allow more, which is added to it; or NULL. */
+    struct egress_policy *hosts;
+    uint64_t timeout_ms; /* of a call that names none */
     uint64_t max_timeout_ms;
     /* What is wrong with the configuration, or NULL: the server serves, its tools answer with
      * this. Borrowed. */

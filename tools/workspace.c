@@ -13,6 +13,8 @@ struct workspace {
     struct box *box;
     struct box_grade grade; /* of box, or of the last one */
     struct workspace_waiter *waiters;
+    egress_event_fn on_refused; /* may be NULL */
+    void *refused_arg;
     struct loop_task bury; /* frees a dead box outside of its own callbacks */
     struct box *dead;
 };
@@ -59,6 +61,20 @@ static void workspace_on_state(void *arg, enum box_state state, const struct fai
     workspace_tell(workspace, NULL, why ? why : &none);
 }
 
+static void workspace_on_egress(void *arg, const struct egress_event *event)
+{
+    const struct workspace *workspace = arg;
+    if (workspace->on_refused) {
+        workspace->on_refused(workspace->refused_arg, event);
+    }
+}
+
+void workspace_watch_network(struct workspace *workspace, egress_event_fn fn, void *arg)
+{
+    workspace->on_refused = fn;
+    workspace->refused_arg = arg;
+}
+
 int workspace_new(struct loop *loop, const struct box_spec *spec, struct workspace **ret_workspace)
 {
     struct workspace *workspace = calloc(1, sizeof *workspace);
@@ -99,7 +115,8 @@ void workspace_warm_up(struct workspace *workspace)
     if (workspace->box || workspace->dead) {
         return;
     }
-    struct box_owner owner = {workspace_on_state, workspace, &workspace->grade};
+    struct box_owner owner = {workspace_on_state, workspace, &workspace->grade,
+                              workspace_on_egress};
     int r = box_start(workspace->loop, workspace->spec, workspace->packages, &owner,
                       &workspace->box, &fail);
     if (r < 0) {

@@ -22,6 +22,9 @@ struct workspace_waiter {
 int workspace_new(struct loop *loop, const struct box_spec *spec, struct workspace **ret_workspace);
 void workspace_free(struct workspace *workspace);
 
+/* fn: told what the box was refused of the network. */
+void workspace_watch_network(struct workspace *workspace, egress_event_fn fn, void *arg);
+
 /* Starts the box if there is none; does not wait. */
 void workspace_warm_up(struct workspace *workspace);
 

@@ -175,26 +175,26 @@ static void host_that_cannot_ask_is_told_the_flag(void **)
     world_done(&world);
 }
 
-static void cancelled_call_is_refused(void **)
+static void cancelled_call_is_told(void **)
 {
     struct world world;
     world_init(&world, "{\"elicitation\":{}}");
     assert_true(is_asked(&world));
     feed(&world, R "\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}");
     assert_int_equal(world.told, 1);
-    assert_int_equal(world.outcome, CONSENT_REFUSED);
+    assert_int_equal(world.outcome, CONSENT_GONE);
     world_done(&world);
     assert_int_equal(world.told, 1);
 }
 
-static void end_refuses_what_is_open(void **)
+static void end_is_told_to_what_is_open(void **)
 {
     struct world world;
     world_init(&world, "{\"elicitation\":{}}");
     assert_true(is_asked(&world));
     world_done(&world);
     assert_int_equal(world.told, 1);
-    assert_int_equal(world.outcome, CONSENT_REFUSED);
+    assert_int_equal(world.outcome, CONSENT_GONE);
 }
 
 static void stateless_host_makes_the_call_again(void **)
@@ -220,8 +220,8 @@ int main(void)
         cmocka_unit_test(choice_that_was_not_offered_has_no_effect),
         cmocka_unit_test(what_was_not_allowed_is_asked_anew),
         cmocka_unit_test(host_that_cannot_ask_is_told_the_flag),
-        cmocka_unit_test(cancelled_call_is_refused),
-        cmocka_unit_test(end_refuses_what_is_open),
+        cmocka_unit_test(cancelled_call_is_told),
+        cmocka_unit_test(end_is_told_to_what_is_open),
         cmocka_unit_test(stateless_host_makes_the_call_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
