@@ -53,10 +53,10 @@ static const char *const anthropic_keywords[] = {STRUCTURE, "title", "additional
 static const char *const gemini_keywords[] = {
     STRUCTURE, "title", "additionalProperties", "minimum", "maximum", "minItems", "maxItems", NULL,
 };
-/* The type Schema there, a selection from OpenAPI 3.0. */
+/* The type Schema there, a selection from OpenAPI 3.0; its bounds of lengths are left out, which it
+ * writes as strings. */
 static const char *const gemini_schema_keywords[] = {
-    STRUCTURE,  "title",     "minimum",   "maximum", "minItems",
-    "maxItems", "minLength", "maxLength", "pattern", NULL,
+    STRUCTURE, "title", "minimum", "maximum", "pattern", NULL,
 };
 
 /* The chat API of OpenAI and those made after it refuse longer descriptions of functions, not of

@@ -97,7 +97,7 @@ static void forms_of_gemini(void **)
     expect("gemini", true,
            "{\"functionDeclarations\":[{\"name\":\"paint\",\"description\":\"Paints.\","
            "\"parameters\":{\"type\":\"OBJECT\",\"properties\":{"
-           "\"what\":{\"type\":\"STRING\",\"minLength\":1,\"description\":\"Of what.\"},"
+           "\"what\":{\"type\":\"STRING\",\"description\":\"Of what.\"},"
            "\"tone\":{\"type\":\"STRING\",\"enum\":[\"warm\",\"cold\"],\"pattern\":\"^[a-z]+$\","
            "\"nullable\":true},"
            "\"spots\":{\"type\":\"ARRAY\",\"items\":{\"type\":\"OBJECT\",\"properties\":"
