@@ -4,6 +4,7 @@ Types and attributes are judged, never pip's messages: those change from release
 """
 import errno
 import urllib.parse
+import zipfile
 
 
 class Failure(Exception):
@@ -31,9 +32,14 @@ def of(error):
 def of_hash(error):
     from pip._internal.exceptions import HashError
 
+    if isinstance(error, zipfile.BadZipFile):
+        return wrong_hash(None)
     if not isinstance(error, HashError):
         return None
-    name = getattr(error.req, "name", None)
+    return wrong_hash(getattr(error.req, "name", None))
+
+
+def wrong_hash(name):
     return Failure("bad_hash", "the file that was downloaded for %s is not the one that the index describes (wrong "
                    "hash): it was not installed" % (name or "a package"), names=[name] if name else [])
 
@@ -67,6 +73,8 @@ def of_network(error, url=None):
     if any(isinstance(one, requests.exceptions.Timeout) or type(one).__name__.endswith("TimeoutError")
            for one in errors):
         return Failure("timeout", "%s did not answer in time" % host)
+    if any(type(one).__name__ == "IncompleteDownloadError" for one in errors):
+        return Failure("unreachable", "a download stopped in the middle; the same call may work")
     if any(isinstance(one, (requests.exceptions.RequestException, NetworkConnectionError)) for one in errors) or \
             type(error).__module__.startswith("pip._vendor.urllib3"):
         return Failure("unreachable", "%s could not be reached" % host)

@@ -3,6 +3,7 @@ import os
 import re
 import shutil
 import urllib.parse
+import zipfile
 
 import candidates
 import confine
@@ -12,8 +13,8 @@ from failures import Failure
 from names import canonical
 from pip._internal.cli.status_codes import SUCCESS
 from pip._internal.commands.install import InstallCommand
-from pip._internal.exceptions import HashError
-from pip._internal.metadata import get_default_environment
+from pip._internal.exceptions import HashError, InvalidWheel, UnsupportedWheel
+from pip._internal.metadata import FilesystemWheel, get_default_environment, get_wheel_distribution
 from pip._internal.operations.check import check_install_conflicts
 from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
 from reply import megabytes, progress, told
@@ -25,11 +26,16 @@ class Resolved(Exception):
     """Leaves pip's install command where it would go on to install."""
 
 
+def described(req):
+    """The metadata inside the wheel itself, which is what will be installed."""
+    return get_wheel_distribution(FilesystemWheel(req.local_file_path), canonical(req.name))
+
+
 class Session:
     """What happened to the requests of one pip session."""
 
     def __init__(self, request):
-        self.limit, self.asked, self.cached = request.get("max_bytes", 0), [], {}
+        self.limit, self.asked, self.cached = request.get("max_bytes", 0), [], set()
 
     def watch(self, session):
         send = session.request
@@ -44,8 +50,8 @@ class Session:
             except Exception as error:
                 self.asked.append((name, failures.of_network(error, url)))
                 raise
-            if getattr(response, "from_cache", False):
-                self.cached[url] = response.url
+            if archive and getattr(response, "from_cache", False):
+                self.cached.add(response.url)
             if response.status_code >= 400:
                 self.asked.append((name, failures.of_status(response) if response.status_code != 404 else None))
             elif archive and method == "GET":
@@ -134,7 +140,7 @@ class Resolve(InstallCommand):
         """What the new versions take the place of, and whom that disturbs."""
         there = get_default_environment()
         for req in found:
-            old, new = there.get_distribution(canonical(req.name)), req.get_dist()
+            old, new = there.get_distribution(canonical(req.name)), described(req)
             if old is not None and old.version != new.version:
                 self.replaces.append({"name": new.raw_name, "from": str(old.version), "to": str(new.version)})
             if req.link.is_yanked:
@@ -148,24 +154,24 @@ class Resolve(InstallCommand):
                     if canonical(needed) in changed:
                         self.notes.append("%s needs %s, and gets %s %s" % (name, need, needed, version))
 
-    def forget(self, req):
-        """Takes the file out of the cache, where a bad one would stay for ever. Whether it came from there."""
-        cached = req is not None and req.link and self.session.cached.get(req.link.url_without_fragment)
-        adapter = cached and self.pip_session.get_adapter(cached)
-        if not hasattr(adapter, "controller"):
-            return False
-        adapter.cache.delete(adapter.controller.cache_url(cached))
-        return True
+    def forget(self):
+        """Takes the files of this command out of the cache, where a bad one would stay for ever. Whether there were
+        any."""
+        for url in self.session.cached:
+            adapter = self.pip_session.get_adapter(url)
+            adapter.cache.delete(adapter.controller.cache_url(url))
+        return bool(self.session.cached)
 
     def take(self, req):
         name = os.path.basename(req.link.filename)
         if not WHEEL_NAME.fullmatch(name):
             raise Failure("other", "%s is offered in a file with the name %s" % (req.name, ascii(name)))
-        target, dist = os.path.join(self.folder, name), req.get_dist()
+        target, dist = os.path.join(self.folder, name), described(req)
+        sources.check_hash(req.name, req.link, req.local_file_path)
         # Files of find-links are used in place, and not ours to move.
         (shutil.copyfile if req.link.is_file else shutil.move)(req.local_file_path, target)
         return {"name": dist.raw_name, "version": str(dist.version), "file": name, "size": os.path.getsize(target),
-                "hash": sources.sha256(target), "is_sdist": False}
+                "hash": "sha256:" + sources.digest(target, "sha256"), "is_sdist": False}
 
 
 def options_of(request, place):
@@ -187,6 +193,11 @@ def options_of(request, place):
     return words
 
 
+def damaged(error):
+    return isinstance(error, (HashError, InvalidWheel, UnsupportedWheel, zipfile.BadZipFile)) or \
+        isinstance(error, Failure) and error.kind == "bad_hash"
+
+
 def resolve(request, folder, words, place, constrained=False):
     """The finished command, or an exception: Unresolved or Failure."""
     command = Resolve(request, folder)
@@ -196,7 +207,7 @@ def resolve(request, folder, words, place, constrained=False):
         status = end.code
     if command.rows is not None:
         return command
-    if isinstance(command.error, HashError) and command.forget(command.error.req):
+    if damaged(command.error) and command.forget():
         return resolve(request, folder, words, place, constrained)
     error = command.error or Failure("other", "pip ended with status %s; its log tells why" % status)
     unresolved = candidates.judge(error, command.offered, command.session, constrained)

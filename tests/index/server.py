@@ -131,7 +131,7 @@ class Request(http.server.BaseHTTPRequestHandler):
         else:
             body, kind = f"<!DOCTYPE html><html><body>{''.join(map(anchor, rows))}</body></html>", "text/html"
         tag = '"%s"' % hashlib.sha256(body.encode()).hexdigest()[:16]
-        headers = {"Content-Type": kind, "ETag": tag, "Cache-Control": "max-age=600", "Vary": "Accept"}
+        headers = {"Content-Type": kind, "ETag": tag, "Cache-Control": "max-age=0", "Vary": "Accept"}
         if self.headers.get("If-None-Match") == tag:
             return self.answer(304, b"", headers)
         return self.answer(200, body.encode(), headers, send)
