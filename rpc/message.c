@@ -43,11 +43,15 @@ int rpc_id_read(const json_t *value, struct span raw, struct rpc_id *ret_id)
     return 0;
 }
 
-/* For lines that are refused before or by the parser: the answer should still reach its request. */
+/* For lines that are refused before or by the parser: the answer should still reach its request, or
+ * the host waits for it until its own time limit. Not where the id may be cut off, and not of a response:
+ * that id is one of ours. */
 static void rescue_id(struct span line, const struct cut *cut, struct rpc_id *ret_id)
 {
+    struct span answer = {};
     struct span raw = {};
-    if (!scan_member(line, "id", &raw)) {
+    if (scan_member(line, "result", &answer) || scan_member(line, "error", &answer) ||
+        !scan_member(line, "id", &raw) || raw.bytes + raw.size == line.bytes + line.size) {
         return;
     }
     json_auto_t *value = json_loadb(raw.bytes, raw.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
@@ -114,7 +118,7 @@ json_t *message_parse(struct span line, const struct cut *cut, enum rpc_code *re
     default:
         *ret_code = RPC_PARSE_ERROR;
         *ret_problem = "Parse error: the line is not valid JSON";
-        return NULL;
+        break;
     }
     rescue_id(text, cut, ret_id);
     return NULL;

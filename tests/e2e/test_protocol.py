@@ -29,6 +29,16 @@ class Lines(Shared):
                 self.assertIsNot(answer.get("id", "absent"), None, "no MCP schema allows id null")
         self.still_answers()
 
+    def test_a_request_that_cannot_be_parsed_hears_of_it_by_its_id(self):
+        """Else its host would wait until its own time limit: half an emoji is enough."""
+        for code in (b'"\\ud83d"', b'"\xff"', b'"a\x01b"', b"01"):
+            with self.subTest(code=code):
+                answer = self.error_after(b'{"jsonrpc":"2.0","id":"lost","method":"tools/call","params":'
+                                          b'{"name":"run_python","arguments":{"code":' + code + b"}}}")
+                self.assert_error_code(answer, PARSE_ERROR)
+                self.assertEqual(answer["id"], "lost")
+        self.still_answers()
+
     def test_a_value_that_is_no_request_is_invalid(self):
         for line in ("[]", "1", "null", '"ping"', "true", '{"jsonrpc":"2.0"}',
                      '{"jsonrpc":"1.0","id":6,"method":"ping"}', '{"id":7,"method":"ping"}',
