@@ -7,6 +7,8 @@ import unittest
 from client import LATEST, SLOW, VERSIONS, Case, Result, Server, Shared
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+# Runs until somebody writes the file.
+UNTIL_GO = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"
 
 
 class Lines(Shared):
@@ -218,22 +220,19 @@ class Concurrency(Case):
 
     def test_sessions_run_side_by_side(self):
         with Server() as server:
-            slow = server.start_call("run_python", code="import time; time.sleep(3)", session="a")
-            began = time.monotonic()
-            self.assert_prints(server.python("print(1)", session="b"), "1")
-            self.assertLess(time.monotonic() - began, 2.5 * SLOW)
+            slow = server.start_call("run_python", code=UNTIL_GO, session="a")
+            self.assert_prints(server.python("open('go', 'w').close(); print(1)", session="b"), "1")
             self.assert_ok(server.finish_call(slow))
 
     def test_everything_quick_is_answered_while_code_runs(self):
         with Server() as server:
-            server.python("1")
-            slow = server.start_call("run_python", code="import time; time.sleep(3)")
-            began = time.monotonic()
+            slow = server.start_call("run_python", code=UNTIL_GO)
             server.request("ping")
             server.request("tools/list")
             server.call("write_file", path="meanwhile.txt", content="hello")
             self.assertIn("hello", server.read("meanwhile.txt").text)
-            self.assertLess(time.monotonic() - began, 1.0 * SLOW)
+            self.assertNotIn(slow, server.stash)
+            server.write("go", "")
             self.assert_ok(server.finish_call(slow))
 
     def test_too_many_calls_are_refused_not_queued_without_end(self):
@@ -263,10 +262,7 @@ class Cancellation(Case):
             slow = server.start_call("run_python", code="while True: pass")
             time.sleep(0.3)
             server.cancel(slow)
-            began = time.monotonic()
-            result = server.python("print(kept)")
-            self.assertLess(time.monotonic() - began, 4 * SLOW)
-            self.assert_prints(result, "before")
+            self.assert_prints(server.python("print(kept)"), "before")
             self.assertNotIn(slow, server.stash)
 
     def test_a_queued_call_is_cancelled_before_it_runs(self):
