@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 MESON_OPTIONS ?=
 
 .PHONY: all help demo check check-quick check-asan check-lint check-hosts check-denied check-aarch64 check-cpython soak fuzz \
-	stress bench format install uninstall clean
+	stress bench dist format install uninstall clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -23,6 +23,7 @@ help:
 	@echo 'make check-hosts  the same suites in virtual machines of other kinds (tests/hosts/README.md)'
 	@echo 'make stress       5000 calls with random crashes against a model (CALLS=N, SEED=N)'
 	@echo 'make bench        beside an exec loop, python3 -c, ipykernel and bubblewrap (BENCH_OPTIONS=--big)'
+	@echo 'make dist         the files of a release, in dist/ (REPOSITORY=owner/name on GitHub)'
 	@echo 'make format       clang-format over every C file'
 	@echo 'make install      to $$DESTDIR$(PREFIX);  make uninstall'
 
@@ -67,6 +68,10 @@ bench: all
 check-hosts: all
 	python3 tests/hosts/check.py $(BUILD)/sandpiper $(HOSTS)
 
+dist:
+	build-aux/deps.sh build check
+	python3 build-aux/dist.py dist $(if $(REPOSITORY),--repository $(REPOSITORY))
+
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i
 
@@ -77,4 +82,4 @@ uninstall:
 	ninja -C $(BUILD) uninstall
 
 clean:
-	rm -rf $(BUILD) build-aarch64 build-asan build-clang
+	rm -rf $(BUILD) dist build-dist build-aarch64 build-asan build-clang
