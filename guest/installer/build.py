@@ -28,8 +28,8 @@ def run(request, place):
     for row in request["to_build"]:
         name = os.path.basename(row["file"])
         progress("building %s %s" % (row["name"], row["version"]))
-        words = ["--no-input", "--no-color", "--progress-bar", "off", "--no-index", "--no-cache-dir", "--no-deps",
-                 "--find-links", place.needs, "--wheel-dir", place.built, "-v"]
+        words = [*confine.QUIET, "--no-index", "--no-cache-dir", "--no-deps", "--find-links", place.needs,
+                 "--wheel-dir", place.built, "-v"]
         command, tail = WheelCommand("wheel", "builds", isolated=True), Tail()
         # Without it, pip before 23.1 runs a setup.py itself where `wheel` is not installed.
         words += ["--use-pep517"] if command.parser.has_option("--use-pep517") else []

@@ -12,6 +12,8 @@ from failures import Failure
 
 OLDEST = (22, 0)
 KEPT = ("PATH", "LANG", "LC_ALL", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+# For every pip: it asks nobody, and does not look for a newer self.
+QUIET = ("--no-input", "--no-color", "--progress-bar", "off", "--disable-pip-version-check")
 # Where distributions keep the certificates that the host trusts.
 BUNDLES = ("etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt", "etc/ssl/ca-bundle.pem",
            "etc/ssl/cert.pem", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem")
@@ -49,7 +51,6 @@ def step(folder, name, place):
     for variable in list(os.environ):
         if variable not in KEPT and variable not in ("HOME", "TMPDIR", "PIP_CONFIG_FILE"):
             del os.environ[variable]
-    os.environ["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
     os.chdir(place.own)
     seal(place.layers)
     if name == "fetch":

@@ -176,8 +176,7 @@ class Resolve(InstallCommand):
 
 def options_of(request, place):
     """pip's arguments that all calls share. Credentials are not among them."""
-    words = ["--no-input", "--no-color", "--progress-bar", "off", "--retries", "2", "--timeout", "15",
-             "--only-binary", ":all:", "--prefix", place.new]
+    words = [*confine.QUIET, "--retries", "2", "--timeout", "15", "--only-binary", ":all:", "--prefix", place.new]
     words += ["--cache-dir", place.cache] if os.path.isdir(place.cache) else ["--no-cache-dir"]
     words += ["--cert", place.certificate] if place.certificate else []
     words += ["--constraint", place.constraint] if request.get("constraint") else []
