@@ -27,6 +27,12 @@ LOST_CONTROL = 97
 UNCONFINED = 98
 UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalizers
 REHEARSAL = "<rehearsal>"
+# Compiles what cells are made of and names nothing that the code could have replaced; its value is None.
+REHEARSED = b"""\
+if 0:
+    for a in b.c(0, d=[a, {0: "1"}]): e, f = -a + 0, b[a]
+(lambda: [a * a for a in (1, 2)])() and None
+"""
 RLIMIT_LOCKS, TAG_SUM = 10, 65536  # a limit without effect since Linux 2.4: it carries the tag's counterpart
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 
@@ -424,10 +430,10 @@ class Session:
             self.leave()
 
     def rehearse(self, control):
-        """Runs an empty cell while nobody waits.
+        """Runs a cell that changes nothing while nobody waits.
 
-        After a fork the first write to each page copies it; an empty cell writes to most of those that the
-        next one will, so that the copying does not delay its answer.
+        After a fork the first write to each page copies it; this cell writes to most of those that the next
+        one will, so that the copying does not delay its answer.
         """
         try:
             if control.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT):
@@ -436,7 +442,7 @@ class Session:
             pass
         try:
             frames.unpack(frames.pack(("run", "cell", self.cell, "code", "")))
-            self.run({"cell": self.cell.encode(), "code": b"", "rehearsal": b""})
+            self.run({"cell": self.cell.encode(), "code": REHEARSED, "rehearsal": b""})
         except BaseException:
             pass
 

@@ -1,6 +1,7 @@
 """Cells as language: values, namespace, await, fences, stdin, spawned processes."""
 import os
 import textwrap
+import time
 
 from base import GuestCase, each_python
 
@@ -132,6 +133,17 @@ class Cells(GuestCase):
     def test_import_of_a_workspace_file(self):
         self.run_ok("open('helper_mod.py', 'w').write('v = 5')")
         self.assertEqual(self.value("import helper_mod; helper_mod.v"), "5")
+
+    def test_the_rehearsal_between_cells_leaves_nothing(self):
+        self.run_ok("import sys\ncompiled = []\nmodules = set(sys.modules)\n"
+                    "sys.addaudithook(lambda event, args: compiled.append(args[1]) if event == 'compile' else None)\n"
+                    "names = set()\nnames = set(globals())")
+        self.run_ok("7")
+        # A rehearsal bears the name of the cell before it.
+        while self.run_ok("print(max(map(compiled.count, filter(None, compiled))) > 1)").out != "True\n":
+            time.sleep(0.01)
+        self.assertEqual(self.value("_, set(globals()) - names, set(sys.modules) - modules"), "(7, set(), set())")
+        self.assertEqual(self.run_ok("None").all("var"), [])
 
     def test_long_session_of_text(self):
         big = textwrap.dedent("x%d = %d\n")
