@@ -16,13 +16,14 @@ enum {
 };
 
 enum {
-    BROKER_HEAD_MS = 10000,    /* for a request's head to be whole */
-    BROKER_RESOLVE_MS = 10000, /* for a name */
-    BROKER_TRY_MS = 2000,      /* for a name server, before the next one is asked */
-    BROKER_CONNECT_MS = 5000,  /* for one address, before the next one is tried */
-    BROKER_IDLE_MS = 300000,   /* without a byte in either direction */
-    BROKER_LINGER_MS = 1000,   /* for a refusal to be read */
-    BROKER_LIFE_MS = 14400000, /* of one connection */
+    BROKER_HEAD_MS = 10000,     /* for a request's head to be whole */
+    BROKER_HEAD_FULL_MS = 1000, /* the same while all places are taken */
+    BROKER_RESOLVE_MS = 10000,  /* for a name */
+    BROKER_TRY_MS = 2000,       /* for a name server, before the next one is asked */
+    BROKER_CONNECT_MS = 5000,   /* for one address, before the next one is tried */
+    BROKER_IDLE_MS = 300000,    /* without a byte in either direction */
+    BROKER_LINGER_MS = 1000,    /* for a refusal to be read */
+    BROKER_LIFE_MS = 14400000,  /* of one connection */
     BROKER_TTL_LEAST_MS = 1000,
     BROKER_TTL_MOST_MS = 60000,
 };
