@@ -121,13 +121,23 @@ def operating_system(session, error):
     if code in (errno.EMFILE, errno.ENFILE):
         return "too many open files; close some"
     if code in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN):
-        return NETWORK
+        return no_network()
     if code == errno.EROFS:
         return "this part of the file system is read-only; write below the working directory or /tmp"
     return None
 
 
-NETWORK = "the sandbox has no network: nothing outside of it can be reached; write_file brings in data"
+def has_proxy():
+    from os import environ
+
+    return "https_proxy" in environ
+
+
+def no_network():
+    if not has_proxy():
+        return "the sandbox has no network: nothing outside of it can be reached; write_file brings in data"
+    return ("the sandbox has no network but the HTTP proxy that https_proxy names, which reaches the hosts that the user "
+            "allowed: use a library that goes that way (urllib, requests, httpx), without looking names up itself")
 
 
 def mib(size):
@@ -164,12 +174,14 @@ def processes(session):
 def network(error):
     """A refused connection is often wrapped several times by the library that met it."""
     seen = 0
+    if "the user can allow" in str(error) and has_proxy():
+        return "this is the user's policy, not a fault of the code: do without this host, or ask the user to allow it"
     while error is not None and seen < 10:
         name = type(error).__name__
         if name in ("gaierror", "NameResolutionError", "NewConnectionError", "ConnectError", "ClientConnectorError"):
-            return NETWORK
+            return no_network()
         if isinstance(error, OSError) and error.errno in (101, 113):
-            return NETWORK
+            return no_network()
         error, seen = error.__cause__ or error.__context__, seen + 1
     return None
 
