@@ -253,9 +253,9 @@ for s in idle[:50]:
     s.sendall(b'CONNECT web.exam')
 for s in idle[50:100]:
     s.sendall(b'CONNECT web.example:80 HTTP/1.1\\r\\n\\r\\n')
-for _ in range(10000):
+for _ in range(2000):
     socket.create_connection(('127.0.0.1', 3128), 30).close()
-for _ in range(200):
+for _ in range(50):
     raw('GET http://web.example/bytes/100000 HTTP/1.1\\r\\n\\r\\n', wait=False)
     tunnel('other.example:1')
 print(get('http://web.example/'))"""))
