@@ -8,6 +8,7 @@ import threading
 import unittest
 
 from client import LATEST, Case, Result, Server, need_userns
+from traces import descendants
 
 META = "io.modelcontextprotocol/"
 ACCEPT = {"action": "accept", "content": {}}
@@ -160,10 +161,9 @@ class Hosts(Case):
             for _ in range(2):
                 result = server.python(self.code)
             self.assertEqual(self.status(result)[0], "200")
-            for pid, *_ in server.traces.seen:
-                if pid != server.pid:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+            for pid in descendants(server.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             while "answer" in server.python("print(*globals())").output:
                 pass  # the old one still answers
             self.assertEqual(self.status(server.python(self.code)), ("200", None))
