@@ -111,5 +111,5 @@ struct box_errand_events {
 /* Kills all of it at once; on_end follows. */
 void box_errand_cancel(struct box_errand *errand);
 
-/* Kills it without a word. errand may be NULL. */
+/* Kills it without a word. errand may be NULL. Not from within its events. */
 void box_errand_free(struct box_errand *errand);

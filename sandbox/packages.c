@@ -47,6 +47,13 @@ static int canonical(int fd, char path[PATH_MAX])
     return size < PATH_MAX - 1 ? 0 : -ENAMETOOLONG;
 }
 
+/* In a sentence of our own, to which errno would add nothing. */
+static int refuse(struct fail *ret_fail, const char *path, const char *why)
+{
+    (void)fail_set(ret_fail, 0, "%s %s", path, why);
+    return -EPERM;
+}
+
 /* Nobody else may put another folder in its place. */
 static int judge_parent(int fd, const char *path, struct fail *ret_fail)
 {
@@ -56,7 +63,7 @@ static int judge_parent(int fd, const char *path, struct fail *ret_fail)
     }
     bool shared = st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX);
     if ((st.st_uid != geteuid() && st.st_uid != 0) || shared) {
-        return fail_set(ret_fail, EPERM, "the folder %s is in other users' hands", path);
+        return refuse(ret_fail, path, "is in other users' hands");
     }
     return 0;
 }
@@ -69,10 +76,10 @@ static int judge_own(int fd, const char *path, struct fail *ret_fail)
         return fail_set(ret_fail, errno, "the folder %s", path);
     }
     if (st.st_uid != geteuid()) {
-        return fail_set(ret_fail, EPERM, "the folder %s belongs to another user", path);
+        return refuse(ret_fail, path, "belongs to another user");
     }
     if (st.st_mode & (S_IWGRP | S_IWOTH)) {
-        return fail_set(ret_fail, EPERM, "others can write to the folder %s (chmod go-w)", path);
+        return refuse(ret_fail, path, "can be written by others (chmod go-w)");
     }
     return 0;
 }
@@ -86,7 +93,7 @@ static int open_own(int parent_fd, const char *name, const char *path, bool make
     }
     defer_close int fd = openat(parent_fd, name, OPEN_FOLDER | O_NOFOLLOW);
     if (fd < 0 && (errno == ELOOP || errno == ENOTDIR)) {
-        return fail_set(ret_fail, ENOTDIR, "%s is a link or no folder", path);
+        return refuse(ret_fail, path, "is a link or no folder");
     }
     if (fd < 0) {
         return fail_set(ret_fail, errno, "open the folder %s", path);
@@ -111,8 +118,7 @@ static int name_place(const struct box_spec *spec, char parent[PATH_MAX], const 
         }
         char *slash = size < PATH_MAX ? strrchr(parent, '/') : NULL;
         if (!slash || !slash[1]) {
-            return fail_set(ret_fail, EINVAL, "the folder %s: it must be an absolute path",
-                            spec->cache);
+            return refuse(ret_fail, spec->cache, "is no absolute path");
         }
         *ret_name = spec->cache + (slash + 1 - parent);
         slash[slash == parent] = '\0';
@@ -121,7 +127,7 @@ static int name_place(const struct box_spec *spec, char parent[PATH_MAX], const 
     } else if (home && home[0] == '/') {
         size = snprintf(parent, PATH_MAX, "%s/.cache", home);
     } else {
-        return fail_set(ret_fail, ENOENT, "HOME is not set");
+        return refuse(ret_fail, "HOME", "is not set");
     }
     return size >= 0 && size < PATH_MAX ? 0 : fail_set(ret_fail, ENAMETOOLONG, "the cache folder");
 }

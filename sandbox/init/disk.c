@@ -63,7 +63,8 @@ static void add_folder(struct sum *sum, int fd, unsigned depth)
 static bool is_disk_nearly_full(void)
 {
     struct statvfs fs;
-    return statvfs("/stage", &fs) == 0 &&
+    /* A tmpfs without a bound says 0 of 0 blocks. */
+    return statvfs("/stage", &fs) == 0 && fs.f_blocks > 0 &&
            (uint64_t)fs.f_bavail * fs.f_frsize < LIMIT_DISK_SPARE_BYTES;
 }
 

@@ -54,17 +54,14 @@ static bool is_stale(int boxes_fd, const char *name, int *ret_lock)
     char path[300];
     struct stat st;
     (void)snprintf(path, sizeof path, "%s/lock", name);
-    *ret_lock = -1;
-    if (fstatat(boxes_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-        time(NULL) - st.st_ctime < STALE_SECONDS) {
+    int fd = openat(boxes_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    bool has_none = fd < 0 && errno == ENOENT;
+    *ret_lock = fd;
+    int r = fd < 0 ? fstatat(boxes_fd, name, &st, AT_SYMLINK_NOFOLLOW) : fstat(fd, &st);
+    if (r < 0 || time(NULL) - st.st_mtime < STALE_SECONDS) {
         return false;
     }
-    int fd = openat(boxes_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT;
-    }
-    *ret_lock = fd;
-    return flock(fd, LOCK_EX | LOCK_NB) == 0;
+    return has_none || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
 }
 
 static void remove_stale(int boxes_fd, const char *name)

@@ -1,7 +1,13 @@
 #include <errno.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -22,7 +28,7 @@
     "    try: return fn(*args) and 'done'\n"                                                       \
     "    except OSError as error: return error.strerror\n"
 
-enum { PATIENCE_MS = 20000 };
+enum { PATIENCE_MS = 60000 };
 
 static struct temp temp;
 static char cache[PATH_MAX];
@@ -381,6 +387,100 @@ static void its_end_is_told_as_it_was(void **)
     expect_exit(3);
 }
 
+/* In a child: with a loop of its own, because an epoll set is shared by forks. */
+static void become_another_server(void)
+{
+    struct fail fail = {};
+    if (loop_new(&loop) < 0 || box_packages_new(loop, &spec, &packages, &fail) < 0) {
+        _exit(3);
+    }
+}
+
+/* Where a required layer is missing the program gets no request: what it did would be seen. */
+static void without_a_proof_there_is_no_request(void **)
+{
+    static const char program[] =
+        "import select\n"
+        "def given(): open('/cache/given', 'w').close()\n"
+        "if select.select([0], [], [], .3)[0]: given()\n" BEGIN "given()\n";
+    wanted.cache = true;
+    wanted.request = "request";
+    wanted.request_size = strlen(wanted.request);
+    pid_t pid = fork();
+    if (pid == 0) {
+        become_another_server();
+        if (!unit_deny(SYS_landlock_create_ruleset, ENOSYS)) {
+            _exit(2);
+        }
+        spec.require = 1U << BOX_LAYER_LANDLOCK;
+        start(program);
+        while (ends == 0) {
+            (void)loop_step(loop, 1000);
+        }
+        bool refused = end.outcome == BOX_ERRAND_NO_BOX && strstr(why, "landlock");
+        if (!refused) {
+            (void)fprintf(stderr, "outcome %u: %s\n", end.outcome, why);
+        }
+        box_packages_free(packages);
+        _exit(!refused);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WEXITSTATUS(status) == 2) {
+        unit_skip("seccomp", "no filter can be installed");
+    }
+    assert_int_equal(status, 0);
+    assert_int_equal(faccessat(temp.fd, "cache/download/given", F_OK, 0), -1);
+    run(program); /* the control */
+    assert_int_equal(faccessat(temp.fd, "cache/download/given", F_OK, 0), 0);
+}
+
+/* By SIGKILL, at any moment of an errand: its processes end, and the folders go. */
+static void a_killed_server_takes_its_errand_along(void **)
+{
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    for (unsigned i = 0; i < 6; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            become_another_server();
+            start(BEGIN
+                  "os.fork(); n = 0\n"
+                  "while True:\n"
+                  "    n += 1\n"
+                  "    os.makedirs(f'/stage/{n}/{n}', exist_ok=True)\n");
+            for (;;) {
+                (void)loop_step(loop, 1000);
+            }
+        }
+        assert_true(pid > 0);
+        (void)usleep(i * 30000);
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        /* The server, and as orphans of ours its sweeper, its reaper and all of the box. */
+        while (waitpid(-1, NULL, 0) > 0) {
+        }
+        assert_int_equal(errno, ECHILD);
+        wait_until_swept();
+    }
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+}
+
+static void a_disk_that_is_nearly_full_ends_it(void **)
+{
+    char at[PATH_MAX];
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        unit_skip("root", "a file system of the test's own needs root");
+    }
+    temp_folder(&temp, "disk");
+    assert_int_equal(
+        mount("tmpfs", temp_path(&temp, "disk", at), "tmpfs", 0, "mode=0700,size=100m"), 0);
+    (void)snprintf(cache, sizeof cache, "%s/disk/cache", temp.path);
+    run(BEGIN "time.sleep(1000)\n");
+    assert_int_equal(end.outcome, BOX_ERRAND_DISK);
+    box_packages_free(packages);
+    packages = NULL;
+    assert_int_equal(umount2(at, MNT_DETACH), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,7 +500,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_stage_hides_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(its_memory_is_limited, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lines_without_end_end_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_a_proof_there_is_no_request, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_killed_server_takes_its_errand_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(its_end_is_told_as_it_was, set_up, tear_down),
+        /* The last: it leaves a mount namespace of its own. */
+        cmocka_unit_test_setup_teardown(a_disk_that_is_nearly_full_ends_it, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
