@@ -62,6 +62,12 @@
 #define LIMIT_PACKAGE_FILES 1000000U         /* of all layers: inodes are the host's */
 #define LIMIT_DISK_SPARE_BYTES (256UL << 20) /* of the host's disk, that no errand may use up */
 
+/* --- install_package --- */
+#define LIMIT_INSTALL_QUEUE 16U             /* installs that wait for the one that runs */
+#define LIMIT_INSTALL_STEP_MS 600000U       /* of a box that fetches, builds or unpacks */
+#define LIMIT_INSTALL_ROUNDS 8U             /* of building what building needs */
+#define LIMIT_INSTALL_LOG_BYTES (8UL << 20) /* of pip's words that are kept, half of it the end */
+
 /* --- defaults of flags --- */
 #define DEFAULT_PACKAGES_BYTES (4UL << 30)
 #define DEFAULT_MEMORY_BYTES (1UL << 30)

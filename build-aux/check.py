@@ -184,7 +184,7 @@ def user_runs(stage, user):
     env = {"HOME": str(stage / "home"), "USER": user.pw_name, "LOGNAME": user.pw_name,
            "PATH": path, "TMPDIR": "/tmp"}
     become = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
-    suites = ("unit", "guest", "fuzz", "golden", "e2e", "escape", "compat")
+    suites = ("unit", "guest", "fuzz", "golden", "e2e", "escape", "compat", "packages")
     yield Run("user", suites, source / "build", env=env, wrap=become, source=source)
     if subprocess.run([*become, "unshare", "-Ur", "true"], capture_output=True).returncode == 0:
         yield Run("userns", ("e2e", "escape"), source / "build", env=env,
@@ -193,7 +193,7 @@ def user_runs(stage, user):
 
 def own_runs(wanted):
     if wanted in ("all", "quick"):
-        suites = ["unit", "guest", "fuzz", "golden", "lint", "e2e", "escape", "denied", "compat", "sdk"]
+        suites = ["unit", "guest", "fuzz", "golden", "lint", "e2e", "escape", "denied", "compat", "packages", "sdk"]
         # Debian's interpreter first: it has the numeric packages that deps.sh installs.
         yield Run("plain", tuple(suites), ROOT / "build",
                   env={"PATH": "/usr/bin:" + os.environ.get("PATH", "/bin"),

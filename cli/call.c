@@ -95,6 +95,7 @@ static int ask(struct asked *asked, const struct options *options)
     struct tools_config tools_config = {.spec = &with_guest.spec,
                                         .timeout_ms = options->timeout_ms,
                                         .max_timeout_ms = options->max_timeout_ms,
+                                        .install = &options->install,
                                         .structured = options->structured};
     int r = fd_socketpair(SOCK_STREAM, ends);
     defer_close int server_in = ends[0];

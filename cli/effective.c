@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "tools/index_url.h"
 
 /* A default that --help breaks into lines. */
 static void print_line(const char *text, int width)
@@ -12,6 +13,18 @@ static void print_line(const char *text, int width)
         (void)putchar(*text == '\n' ? ' ' : *text);
     }
     (void)printf("%*s", column < width ? width - column : 1, "");
+}
+
+/* What was given, without a password that may be in it. */
+static const char *shown_value(const struct flag *flag, const char *value, struct index_url *url)
+{
+    if (!flag->value) {
+        return "yes";
+    }
+    if (!flag->is_url) {
+        return value;
+    }
+    return index_url_parse(value, url) ? "(not valid)" : url->clean;
 }
 
 int print_effective(const struct options *options)
@@ -27,7 +40,8 @@ int print_effective(const struct options *options)
             print_line(flag->fallback ? flag->fallback : flag->value ? "none" : "no", 30);
             (void)puts("default");
         } else {
-            print_line(flag->value ? setting->value : "yes", 30);
+            struct index_url url = {};
+            print_line(shown_value(flag, setting->value, &url), 30);
             if (setting->line) {
                 (void)printf("%s:%u", options->config_file, setting->line);
             } else {

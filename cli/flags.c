@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "base/parse.h"
+#include "cli/install_flags.h"
 
 enum { IDLE_EXIT_MOST_MS = 7 * 24 * 3600 * 1000 };
 
@@ -158,6 +159,36 @@ const struct flag flags[] = {
      "let code reach this host by HTTP and HTTPS, or ask the\nuser; repeatable", "none", take_host},
     {"preload", "MODULES", "modules to import before the first call, comma-separated", NULL,
      take_text, FIELD(spec.preload)},
+    {"install", "MODE", "install_package: on, ask (the user, where the host can) or off", "on",
+     install_take_mode},
+    {"index-url", "URL", "where packages come from", "https://pypi.org/simple", install_take_url,
+     FIELD(install.index_url), .is_url = true},
+    {"extra-index-url", "URL", "one more", NULL, install_take_more_urls,
+     FIELD(install.extra_index_urls), .many = true, .is_url = true},
+    {"index-host", "NAME[:PORT]", "one more host that the index has its files on", NULL,
+     install_take_host, FIELD(install.index_hosts), .many = true},
+    {"index-cert", "FILE", "certificates to trust for the index (PEM)", "the host's",
+     install_take_file, FIELD(install.index_cert)},
+    {"find-links", "DIR", "folder of wheels to install from as well", NULL, install_take_file,
+     FIELD(install.find_links)},
+    {"no-index", NULL, "install from --find-links only", NULL, take_switch,
+     FIELD(install.no_index)},
+    {"allow-package", "PATTERNS", "install only these, comma-separated, such as numpy,scikit-*",
+     "all", install_take_words, FIELD(install.allow), .many = true},
+    {"deny-package", "PATTERNS", "never install these", NULL, install_take_words,
+     FIELD(install.deny), .many = true},
+    {"allow-sdist", NULL, "build what has no wheel from source, in a sandbox without network", NULL,
+     take_switch, FIELD(install.allow_sdist)},
+    {"constraint", "FILE", "versions to keep to, as pip reads them", NULL, install_take_file,
+     FIELD(install.constraint)},
+    {"preinstall", "REQUIREMENT", "package to install before the first call", NULL,
+     install_take_requirement, FIELD(install.preinstall), .many = true},
+    {"auto-install", NULL, "install what a call's code imports and is missing", NULL, take_switch,
+     FIELD(install.auto_install)},
+    {"package-disk", "SIZE", "all installed packages together", "4G", take_size,
+     FIELD(spec.packages_bytes), LIMIT_DISK_LEAST_BYTES},
+    {"cache", "DIR", "folder for downloads and installed packages", "~/.cache/sandpiper", take_text,
+     FIELD(spec.cache)},
     {"resources", NULL, "let the host list and read the workspace's files by itself", NULL,
      take_switch, FIELD(resources)},
     {"structured", NULL, "answer with structuredContent, for hosts that read it", NULL,

@@ -13,6 +13,7 @@ struct flag {
     size_t field;      /* offset in struct options, for takers that serve several flags */
     uint64_t least;    /* of a size */
     bool many;         /* may be given several times, and all count */
+    bool is_url;       /* may hold credentials: is shown without them */
     bool command_only; /* says what one command does: not for a configuration file */
 };
 

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "cli/config_file.h"
 #include "cli/flags.h"
+#include "cli/install_flags.h"
 
 enum { FLAG_NUMBER = 256, HELP_COLUMN = 22 };
 
@@ -212,4 +213,5 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     }
     settle_timeouts(options);
     settle_layers(options);
+    install_flags_settle(options);
 }

@@ -4,6 +4,7 @@
 
 #include "bridge/format.h"
 #include "sandbox/sandbox.h"
+#include "tools/install_config.h"
 
 /* The command line. */
 
@@ -31,6 +32,7 @@ struct options_setting {
 struct options {
     enum command command;
     struct box_spec spec;
+    struct install_config install;
     struct egress_policy egress; /* --allow-host; spec.egress is this when it was given */
     uint64_t timeout_ms;
     uint64_t max_timeout_ms;

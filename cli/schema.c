@@ -16,6 +16,7 @@ int command_schema(const struct options *options)
     struct tools_config config = {.spec = &options->spec,
                                   .timeout_ms = options->timeout_ms,
                                   .max_timeout_ms = options->max_timeout_ms,
+                                  .install = &options->install,
                                   .structured = options->structured};
     int code = 1;
     if (loop_new(&loop) == 0 && tools_new(loop, &config, &tools) == 0) {

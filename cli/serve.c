@@ -67,6 +67,7 @@ static int serve(struct server *server, struct options *options)
         .max_timeout_ms = options->max_timeout_ms,
         .trouble = options->trouble[0] ? options->trouble : NULL,
         .resources = options->resources,
+        .install = &options->install,
         .structured = options->structured,
     };
     int r = tools_new(server->loop, &tools_config, &tools);

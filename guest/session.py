@@ -419,10 +419,10 @@ class Session:
             except BaseException as caught:  # another handler of the user's, before broken() held them
                 reply = self.broken(caught)
             send(control, inode, reply)
-            if needs:
-                return
             if fields.get("drop"):
                 remove_aside(fields["drop"].split())
+            if needs:
+                return
             if "once" not in fields:
                 load("checkpoint").make(self, control, fields.get("cell", b"0"))
             self.rehearse(control)

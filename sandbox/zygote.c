@@ -131,11 +131,14 @@ static const struct box_role zygote_role = {zygote_start, zygote_exited, session
 void zygote_content(const struct box_spec *spec, const struct box_packages *packages,
                     struct plan_content *content)
 {
+    /* Words that guest/session.py and guest/hints.py look for. */
+    static const char *const options[] = {"", "install", "landlock-optional",
+                                          "install landlock-optional"};
     bool landlock_optional = spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK;
     *content = (struct plan_content){
         .files = spec->guest,
         .arguments = {"/run/sandpiper/driver.py", spec->preload ? spec->preload : "",
-                      landlock_optional ? "landlock-optional" : NULL},
+                      options[2 * landlock_optional + spec->packages]},
     };
     if (packages) {
         packages_show(packages, content);

@@ -6,6 +6,8 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "schema/schema.h"
+#include "tools/install.h"
+#include "tools/install_policy.h"
 #include "tools/tool.h"
 
 enum { HOSTS_SHOWN = 4, NETWORK_BYTES = 400 };
@@ -86,6 +88,13 @@ json_t *describe_tools(void *ctx)
     (void)snprintf(timeout, sizeof timeout, "%g", (double)tools->config.timeout_ms / 1000);
     (void)snprintf(max_timeout, sizeof max_timeout, "%g",
                    (double)tools->config.max_timeout_ms / 1000);
+    char index[300] = "";
+    OWNED(buf_done) struct buf policy = BUF_EMPTY;
+    if (tools->installs) {
+        (void)installs_source(tools->installs, index, sizeof index);
+        (void)install_policy_describe(tools->config.install, &policy);
+    }
+    (void)buf_append(&policy, "", 1);
     const struct schema_value values[] = {
         {"python", python},
         {"network", network},
@@ -94,10 +103,15 @@ json_t *describe_tools(void *ctx)
         {"pids", pids},
         {"timeout_s", timeout},
         {"max_timeout_s", max_timeout},
+        {"index", index},
+        {"policy", buf_size(&policy) > 0 ? buf_bytes(&policy) : ""},
         {NULL, NULL},
     };
     json_t *list = json_array();
     for (size_t i = 0; list && schema_name(i); i++) {
+        if (!tools_offers(tools, schema_name(i))) {
+            continue;
+        }
         json_t *tool = schema_describe(schema_name(i), values);
         hint_network(tool, schema_name(i), spec->egress);
         if ((tools->config.structured &&

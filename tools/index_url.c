@@ -73,6 +73,22 @@ static bool take_host(const char *text, size_t size, bool tls, struct index_url 
     return true;
 }
 
+/* "login", "login:password". */
+static bool take_credentials(const char *text, size_t size, struct index_url *url)
+{
+    const char *colon = memchr(text, ':', size);
+    size_t login = colon ? (size_t)(colon - text) : size;
+    if (login == 0 || !decode(text, login, url->login, sizeof url->login)) {
+        return false;
+    }
+    if (!colon) {
+        return true;
+    }
+    (void)snprintf(url->password_encoded, sizeof url->password_encoded, "%.*s",
+                   (int)(size - login - 1), colon + 1);
+    return decode(colon + 1, size - login - 1, url->password, sizeof url->password);
+}
+
 const char *index_url_parse(const char *text, struct index_url *ret_url)
 {
     struct index_url url = {};
@@ -94,14 +110,8 @@ const char *index_url_parse(const char *text, struct index_url *ret_url)
     for (size_t i = 0; i < size; i++) {
         host = authority[i] == '@' ? authority + i + 1 : host; /* the last one counts */
     }
-    if (host > authority) {
-        size_t user = (size_t)(host - 1 - authority);
-        const char *colon = memchr(authority, ':', user);
-        size_t login = colon ? (size_t)(colon - authority) : user;
-        if (!decode(authority, login, url.login, sizeof url.login) || login == 0 ||
-            (colon && !decode(colon + 1, user - login - 1, url.password, sizeof url.password))) {
-            return "has credentials that cannot be used";
-        }
+    if (host > authority && !take_credentials(authority, (size_t)(host - 1 - authority), &url)) {
+        return "has credentials that cannot be used";
     }
     if (!take_host(host, size - (size_t)(host - authority), tls, &url)) {
         return "has no host, or a port that is none";

@@ -9,6 +9,7 @@ struct index_url {
     char host[256];     /* "example.org", "::1" */
     char login[256];    /* decoded; empty: none */
     char password[512]; /* decoded */
+    char password_encoded[1024];
     uint16_t port;
 };
 

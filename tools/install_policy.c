@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "tools/install_config.h"
 #include "tools/requirement.h"
 
@@ -42,4 +43,39 @@ const char *install_policy_refusal(const struct install_config *config, const ch
         return text;
     }
     return NULL;
+}
+
+enum { WORDS_SHOWN_BYTES = 300 };
+
+static int append_words(const struct install_words *words, const char *before, struct buf *text)
+{
+    size_t begin = buf_size(text);
+    int r = words->count > 0 ? buf_append_text(text, before) : 0;
+    for (unsigned i = 0; r == 0 && i < words->count; i++) {
+        if (buf_size(text) - begin > WORDS_SHOWN_BYTES) {
+            r = buf_append_text(text, ", ...");
+            break;
+        }
+        r = buf_appendf(text, "%s%.100s", i > 0 ? ", " : "", words->at[i]);
+    }
+    return r == 0 && words->count > 0 ? buf_append_text(text, ".") : r;
+}
+
+int install_policy_describe(const struct install_config *config, struct buf *text)
+{
+    int r = buf_appendf(text, "\n\n%s",
+                        config->allow_sdist ? "What has no wheel is built from source."
+                                            : "Only wheels are installed.");
+    r = r ? r : append_words(&config->allow, " Only these may be installed: ", text);
+    r = r ? r : append_words(&config->deny, " Never installed: ", text);
+    r = r ? r : append_words(&config->preinstall, " There from the beginning: ", text);
+    if (r == 0 && config->mode == INSTALL_ASK) {
+        r = buf_append_text(text, " The user is asked first.");
+    }
+    if (r == 0 && config->auto_install) {
+        r = buf_append_text(text,
+                            " What run_python's code imports and is missing is installed "
+                            "before it runs.");
+    }
+    return r;
 }

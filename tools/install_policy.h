@@ -1,6 +1,7 @@
 #pragma once
 #include <stddef.h>
 
+struct buf;
 struct install_config;
 
 /* Which distributions may be installed: those that no --deny-package pattern matches and, where there
@@ -10,3 +11,7 @@ struct install_config;
  * (--deny-package f*)". */
 const char *install_policy_refusal(const struct install_config *config, const char *name,
                                    char *text, size_t size);
+
+/* Appends what the policy lets a model expect, in sentences that begin with a blank line; nothing where
+ * the user has set nothing. 0 or -ENOMEM. */
+int install_policy_describe(const struct install_config *config, struct buf *text);

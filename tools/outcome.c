@@ -92,7 +92,7 @@ bool outcome_take_output(struct run *run, struct spills *spills, enum box_stream
     if (!run->spill && output_overflows(output, piece.data, piece.size) &&
         output_append_raw(&run->output, &before) == 0 &&
         output_append_raw(&run->errors, &before) == 0) {
-        run->spill = spill_begin(spills, &before, on_open, arg);
+        run->spill = spill_begin(spills, "output", &before, on_open, arg);
         begun = run->spill != NULL;
     }
     if (run->spill) {

@@ -8,6 +8,7 @@
 #include "rpc/code.h"
 #include "schema/schema.h"
 #include "tools/content.h"
+#include "tools/install.h"
 #include "tools/tool.h"
 
 enum { VIOLATIONS_SHOWN = 16 };
@@ -20,6 +21,7 @@ static const struct {
     {"run_python", run_python_call},
     {"write_file", write_file_call},
     {"read_file", read_file_call},
+    {"install_package", install_package_call},
 };
 
 static unsigned registry_find(const char *name)
@@ -29,6 +31,11 @@ static unsigned registry_find(const char *name)
         i++;
     }
     return i;
+}
+
+bool tools_offers(const struct tools *tools, const char *name)
+{
+    return tools->installs || strcmp(name, "install_package") != 0;
 }
 
 /* All at once, so that a model corrects the call in one go. */
@@ -53,7 +60,7 @@ static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json
     struct tools *tools = ctx;
     unsigned row = registry_find(name);
     const json_t *schema = schema_input(name);
-    if (row == sizeof registry / sizeof *registry || !schema) {
+    if (row == sizeof registry / sizeof *registry || !schema || !tools_offers(tools, name)) {
         return false;
     }
     if (tools->config.trouble) {
@@ -77,8 +84,11 @@ static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json
 
 static void tools_cancel(void *ctx, struct rpc_call *call)
 {
-    struct tools *tools = ctx;
-    run_python_cancel(tools, call);
+    struct tool_work *work = rpc_call_data(call);
+    (void)ctx;
+    if (work) {
+        work->cancel(work);
+    }
 }
 
 static void tools_greeted(void *ctx)
@@ -86,7 +96,24 @@ static void tools_greeted(void *ctx)
     struct tools *tools = ctx;
     if (!tools->config.trouble) {
         sessions_warm_up(tools->sessions);
+        sessions_preinstall(tools->sessions);
     }
+}
+
+/* Where the flags are wrong the configuration's trouble says so, and no call gets this far. */
+static int tools_new_installs(struct tools *tools)
+{
+    const struct install_config *config = tools->config.install;
+    struct fail fail = {};
+    if (!config || config->mode == INSTALL_OFF) {
+        return 0;
+    }
+    int r = installs_new(tools->loop, tools->workspace, config, sessions_spills(tools->sessions),
+                         &tools->installs, &fail);
+    if (r == 0) {
+        sessions_set_installs(tools->sessions, tools->installs);
+    }
+    return r == -EINVAL ? 0 : r;
 }
 
 int tools_new(struct loop *loop, const struct tools_config *config, struct tools **ret_tools)
@@ -99,6 +126,7 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
     tools->config = *config;
     int r = workspace_new(loop, config->spec, &tools->workspace);
     r = r ? r : sessions_new(loop, tools->workspace, &tools->sessions);
+    r = r ? r : tools_new_installs(tools);
     if (r < 0) {
         tools_free(tools);
         return r;
@@ -114,6 +142,7 @@ void tools_free(struct tools *tools)
         host_consent_end(tools);
         consents_done(&tools->consents);
         host_consent_done(tools);
+        installs_free(tools->installs);
         workspace_free(tools->workspace);
         sessions_free(tools->sessions);
         free(tools);

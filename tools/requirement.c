@@ -157,8 +157,11 @@ static const char *common_mistake(const char *requirement, const char *at)
 static void show(const char *bytes, size_t size, char out[80])
 {
     size_t shown = size < 60 ? size : 60;
+    memcpy(out, bytes, shown);
     for (size_t i = 0; i < shown; i++) {
-        out[i] = bytes[i] >= ' ' && bytes[i] <= '~' ? bytes[i] : '?';
+        if (out[i] < ' ' || out[i] > '~') {
+            out[i] = '?';
+        }
     }
     (void)snprintf(out + shown, 80 - shown, "%s", shown < size ? "..." : "");
 }

@@ -88,6 +88,8 @@ struct run {
     char restore[65]; /* or to the state of this name; empty: neither */
     char save[65];    /* the name for the state after the code; empty: none */
     bool cancelled;
+    bool supplied;                               /* --auto-install has had its turn */
+    char doing[160];                             /* what the run waits for, while it does */
     void (*on_done)(void *arg, struct run *run); /* takes the run: run_free */
     /* The command line's: called with output as it comes instead of keeping it. */
     void (*on_output)(void *arg, unsigned stream, const char *bytes, size_t size);

@@ -17,8 +17,10 @@
 
 /* A run's way back to its call. */
 struct call_arg {
+    struct tool_work work;
     struct tools *tools;
     struct rpc_call *call;
+    struct run *run;
     uint64_t since_ns;
     struct loop_timer heartbeat; /* with a progress token */
 };
@@ -82,13 +84,14 @@ static void answer_with_file(void *arg, const char *path, uint64_t size)
 static void run_python_beat(void *arg)
 {
     struct call_arg *own = arg;
-    const struct run *run = rpc_call_data(own->call);
+    const struct run *run = own->run;
     uint64_t now_ns = clock_now_ns();
     uint64_t seconds = (now_ns - own->since_ns) / CLOCK_NS_PER_MS / 1000;
     char line[200];
     char text[256];
     (void)output_last_line(&run->output, line, sizeof line);
-    (void)snprintf(text, sizeof text, "%u s%s%s", (unsigned)seconds, line[0] ? ": " : "", line);
+    const char *doing = run->doing[0] ? run->doing : line;
+    (void)snprintf(text, sizeof text, "%u s%s%s", (unsigned)seconds, doing[0] ? ": " : "", doing);
     rpc_call_progress(own->call, (double)seconds, text);
     loop_timer_arm(own->tools->loop, &own->heartbeat,
                    now_ns + LIMIT_PROGRESS_EVERY_MS * CLOCK_NS_PER_MS, run_python_beat, own);
@@ -191,6 +194,12 @@ static void refuse(struct rpc_call *call, int error)
     }
 }
 
+static void run_python_cancel(struct tool_work *work)
+{
+    struct call_arg *own = (struct call_arg *)work;
+    sessions_cancel(own->tools->sessions, own->run);
+}
+
 static void run_python_begin(struct tools *tools, struct rpc_call *call, const json_t *arguments)
 {
     struct run *run =
@@ -202,7 +211,11 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return;
     }
-    *own = (struct call_arg){.tools = tools, .call = call, .since_ns = clock_now_ns()};
+    *own = (struct call_arg){.work.cancel = run_python_cancel,
+                             .tools = tools,
+                             .call = call,
+                             .run = run,
+                             .since_ns = clock_now_ns()};
     set_timeout(run, tools, arguments);
     run->reset = json_is_true(json_object_get(arguments, "reset"));
     run->fresh = json_is_true(json_object_get(arguments, "fresh"));
@@ -211,7 +224,7 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
     copy_name(run->save, sizeof run->save, json_object_get(arguments, "checkpoint"));
     run->on_done = run_python_done;
     run->arg = own;
-    rpc_call_set_data(call, run);
+    rpc_call_set_data(call, own);
     if (rpc_call_wants_progress(call)) {
         loop_timer_arm(tools->loop, &own->heartbeat,
                        own->since_ns + LIMIT_PROGRESS_FIRST_MS * CLOCK_NS_PER_MS, run_python_beat,
@@ -235,13 +248,5 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
         content_refuse(call, "%s", wrong);
     } else if (!host_consent_hold(tools, call, arguments, run_python_begin)) {
         run_python_begin(tools, call, arguments);
-    }
-}
-
-void run_python_cancel(struct tools *tools, struct rpc_call *call)
-{
-    struct run *run = rpc_call_data(call);
-    if (run) {
-        sessions_cancel(tools->sessions, run);
     }
 }

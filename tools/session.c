@@ -21,6 +21,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/own.h"
 #include "tools/outcome.h"
 #include "tools/session_inside.h"
 
@@ -91,6 +92,7 @@ static struct session *session_get(struct sessions *sessions, const char *name)
 /* Frees a session for one run whose interpreter is gone. */
 static void session_drop(struct session *session)
 {
+    session_packages_forget(session);
     struct session **at = &session->owner->list;
     while (*at != session) {
         at = &(*at)->next;
@@ -213,6 +215,10 @@ static void session_on_message(void *arg, const struct box_message *message)
 {
     struct session *session = arg;
     struct box_field status = {"", 0};
+    if (session->state == SESSION_RUNNING && box_field_is(&message->fields[0], "needs")) {
+        session_packages_supply(session, message);
+        return;
+    }
     if (!box_field_is(&message->fields[0], "result") ||
         (session->state != SESSION_RUNNING && session->state != SESSION_INTERRUPTED)) {
         return; /* late, or nonsense of hostile code */
@@ -284,6 +290,7 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
 {
     struct session *session = arg;
     struct run *run = session->current;
+    session_packages_forget(session);
     loop_timer_disarm(&session->timer); /* it was set for the interpreter that died */
     session->threads += threads;
     session_memory_place(session, end);
@@ -323,6 +330,7 @@ static void session_on_end(void *arg, const struct box_end *end)
                               ? RUN_STATE_ALL_LOST
                               : RUN_STATE_LOST;
     char gone[sizeof run->gone];
+    session_packages_forget(session);
     session_memory_place(session, end);
     session->guest = NULL;
     loop_timer_disarm(&session->timer);
@@ -363,14 +371,15 @@ static void session_on_end(void *arg, const struct box_end *end)
 
 /* --- the way to a run --- */
 
-static void session_send(struct session *session)
+void session_send(struct session *session)
 {
     struct run *run = session->current;
     struct buf *drop = &session->owner->spills.drop;
+    OWNED(buf_done) struct buf layers = BUF_EMPTY;
     char cell[16];
     run->cell = ++session->cell;
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
-    struct box_field fields[11] = {{"run", 3},
+    struct box_field fields[15] = {{"run", 3},
                                    {"cell", 4},
                                    {cell, strlen(cell)},
                                    {"code", 4},
@@ -386,6 +395,8 @@ static void session_send(struct session *session)
         fields[count++] = (struct box_field){"once", 4};
         fields[count++] = (struct box_field){"1", 1};
     }
+    count += session_packages_fields(session, &layers, fields + count);
+    session_packages_sent(session);
     run->started_ns = clock_now_ns();
     /* What was printed since the last answer belongs before what this run prints. */
     if (!run->on_output && session->between.total > 0) {
@@ -503,7 +514,8 @@ void session_pump(struct session *session)
         if (session_state_wanted(session)) {
             session_start(session);
         }
-    } else if (session->state == SESSION_IDLE && session_state_wanted(session)) {
+    } else if (session->state == SESSION_IDLE && !session_packages_wait(session) &&
+               session_state_wanted(session)) {
         session_send(session);
     }
 }
@@ -559,6 +571,10 @@ void sessions_cancel(struct sessions *sessions, struct run *run)
     for (struct session *session = sessions->list; session; session = session->next) {
         if (session->current == run) {
             run->cancelled = true;
+            if (session->state == SESSION_SUPPLYING) {
+                session_packages_forget(session);
+                session->state = SESSION_IDLE;
+            }
             if (session->state == SESSION_RUNNING) {
                 session_interrupt(session);
             } else if (session->state < SESSION_RUNNING && session->state != SESSION_RESTORING) {

@@ -11,6 +11,16 @@ int sessions_new(struct loop *loop, struct workspace *workspace, struct sessions
 /* Runs that are not done are freed without a word. */
 void sessions_free(struct sessions *sessions);
 
+struct installs;
+struct spills;
+
+/* Packages can be installed; installs: borrowed until sessions_free(). */
+void sessions_set_installs(struct sessions *sessions, struct installs *installs);
+/* Begins with those of --preinstall. */
+void sessions_preinstall(struct sessions *sessions);
+/* The files of long outputs. */
+struct spills *sessions_spills(struct sessions *sessions);
+
 /* Starts the interpreter of the default session, so that the first call finds it. */
 void sessions_warm_up(struct sessions *sessions);
 

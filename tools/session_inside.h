@@ -13,6 +13,7 @@ enum session_state {
     SESSION_SETTLING,  /* the current run waits for the checkpoint of the one before it */
     SESSION_RESTORING, /* an earlier state takes over, for the current run */
     SESSION_IDLE,
+    SESSION_SUPPLYING, /* what the current run imports is being installed */
     SESSION_RUNNING,
     SESSION_INTERRUPTED,
     SESSION_SAVING, /* the result is there, the checkpoint that is to have a name not yet */
@@ -63,6 +64,7 @@ struct session {
     struct loop_timer timer;
     uint64_t trace_until_ns;
     struct memory_trace trace;
+    struct install_job *job; /* SUPPLYING */
 };
 
 struct sessions {
@@ -72,6 +74,10 @@ struct sessions {
     unsigned count;
     struct spills spills;
     struct loop_timer memory_timer;
+    struct installs *installs;    /* NULL: nothing can be installed */
+    bool preinstalling;           /* --preinstall has begun, */
+    bool preinstalled;            /* and ended */
+    char preinstall_trouble[480]; /* why it failed, not told yet; empty: nothing */
 };
 
 /* session.c */
@@ -80,6 +86,21 @@ void session_pump(struct session *session);
 void session_done(struct session *session, enum run_outcome outcome, enum run_state state);
 /* Kills the interpreter: a timer's function. */
 void session_kill(void *arg);
+/* Sends the current run to the interpreter, which waits for it. */
+void session_send(struct session *session);
+
+/* session_packages.c */
+/* Fields of a run: the installed packages. layers: holds the text. Returns how many, at most 4. */
+size_t session_packages_fields(const struct session *session, struct buf *layers,
+                               struct box_field *fields);
+/* Whether the current run has to wait for --preinstall, which session_pump() is called after. */
+bool session_packages_wait(struct session *session);
+/* The current run has been sent: it is told what became of --preinstall, if nobody was. */
+void session_packages_sent(struct session *session);
+/* The guest has not run the code: it lacks packages. */
+void session_packages_supply(struct session *session, const struct box_message *message);
+/* Nobody waits for them any more. */
+void session_packages_forget(struct session *session);
 
 /* session_memory.c */
 /* The current run has been sent: from now on it is known where it is when memory gets scarce. */

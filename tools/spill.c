@@ -25,6 +25,7 @@ struct spill {
     int fd;
     uint32_t token;
     uint64_t size;
+    const char *stem; /* of its name */
     unsigned number;
     bool torn; /* no memory for a piece: better no file than one with a hole */
     void (*on_open)(void *arg);
@@ -33,9 +34,9 @@ struct spill {
     void *arg;
 };
 
-static void path_of(unsigned number, char out[64])
+static void path_of(const char *stem, unsigned number, char out[64])
 {
-    (void)snprintf(out, 64, "/tmp/output/output-%u.txt", number);
+    (void)snprintf(out, 64, "/tmp/output/%s-%u.txt", stem, number);
 }
 
 void spills_init(struct spills *spills, struct workspace *workspace)
@@ -51,7 +52,7 @@ void spills_done(struct spills *spills)
 }
 
 /* The newest stays, whatever its size. */
-static void spills_keep(struct spills *spills, unsigned number, uint64_t size)
+static void spills_keep(struct spills *spills, const char *stem, unsigned number, uint64_t size)
 {
     const unsigned most = sizeof spills->kept / sizeof *spills->kept;
     uint64_t sum = size;
@@ -60,13 +61,13 @@ static void spills_keep(struct spills *spills, unsigned number, uint64_t size)
     }
     while (spills->kept_count > 0 && (spills->kept_count == most || sum > spills->most_bytes)) {
         char path[64];
-        path_of(spills->kept[0].number, path);
+        path_of(spills->kept[0].stem, spills->kept[0].number, path);
         (void)buf_appendf(&spills->drop, "%s\n", path);
         sum -= spills->kept[0].size;
         spills->kept_count--;
         memmove(spills->kept, spills->kept + 1, spills->kept_count * sizeof *spills->kept);
     }
-    spills->kept[spills->kept_count++] = (struct spill_file){number, size};
+    spills->kept[spills->kept_count++] = (struct spill_file){stem, number, size};
 }
 
 static struct box *box_of(const struct spill *spill)
@@ -124,7 +125,7 @@ static void spill_abort(struct spill *spill)
 static void spill_end(struct spill *spill, bool made)
 {
     char path[64];
-    path_of(spill->number, path);
+    path_of(spill->stem, spill->number, path);
     spill->fn(spill->arg, made ? path : NULL, spill->size);
     spill_release(spill);
 }
@@ -135,7 +136,7 @@ static void spill_committed(void *arg, int error, int fd, const struct box_file 
     (void)fd;
     (void)file;
     if (error == 0) {
-        spills_keep(spill->owner, spill->number, spill->size);
+        spills_keep(spill->owner, spill->stem, spill->number, spill->size);
     }
     if (spill->state == SPILL_ORPHAN) {
         spill_release(spill);
@@ -178,7 +179,7 @@ static void spill_opened(void *arg, int error, int fd, const struct box_file *fi
     }
 }
 
-struct spill *spill_begin(struct spills *spills, const struct buf *bytes,
+struct spill *spill_begin(struct spills *spills, const char *stem, const struct buf *bytes,
                           void (*on_open)(void *arg), void *arg)
 {
     struct box *box = workspace_box(spills->workspace);
@@ -188,11 +189,12 @@ struct spill *spill_begin(struct spills *spills, const struct buf *bytes,
     }
     *spill = (struct spill){.owner = spills,
                             .fd = -1,
+                            .stem = stem,
                             .number = spills->last_number + 1,
                             .on_open = on_open,
                             .open_arg = arg};
     char path[64];
-    path_of(spill->number, path);
+    path_of(spill->stem, spill->number, path);
     if (buf_append(&spill->held, buf_bytes(bytes), buf_size(bytes)) < 0 ||
         box_file_write(box, path, BOX_WRITE_OVERWRITE, spill_opened, spill) < 0) {
         spill_release(spill);

@@ -18,6 +18,7 @@ struct spills {
     unsigned last_number;
     uint64_t most_bytes; /* of one file */
     struct spill_file {
+        const char *stem;
         unsigned number;
         uint64_t size;
     } kept[16];
@@ -28,9 +29,9 @@ struct spills {
 void spills_init(struct spills *spills, struct workspace *workspace);
 void spills_done(struct spills *spills);
 
-/* Begins a file with bytes. on_open: the file takes what comes, or has failed. Returns NULL without
+/* Begins the file STEM-NUMBER.txt with bytes. stem: static. on_open: the file takes what comes, or has failed. Returns NULL without
  * a box or memory. */
-struct spill *spill_begin(struct spills *spills, const struct buf *bytes,
+struct spill *spill_begin(struct spills *spills, const char *stem, const struct buf *bytes,
                           void (*on_open)(void *arg), void *arg);
 bool spill_is_open(const struct spill *spill);
 /* on_open is not called any more. */

@@ -16,15 +16,27 @@ struct tools {
     struct sessions *sessions;
     struct consents consents;
     struct host_consent hosts;
-    struct box_python python; /* once python_seen */
+    struct installs *installs; /* NULL: without install_package */
+    struct box_python python;  /* once python_seen */
     bool python_seen;
     unsigned gaps_told; /* bits 1 << layer of what the host has heard to be weaker */
 };
+
+/* What a call that can be cancelled leaves with it (rpc_call_set_data): the first member of the tool's
+ * own. cancel: the host does not want the answer any more. Calls of the other tools end soon by
+ * themselves. */
+struct tool_work {
+    void (*cancel)(struct tool_work *work);
+};
+
+/* Whether there is a tool of this name, as the flags are. */
+bool tools_offers(const struct tools *tools, const char *name);
 
 /* Calls get validated arguments, borrowed until they return, and end the call. */
 void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 void read_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
+void install_package_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 
 /* What a host is told of the tools and of the server: new, NULL when there is no memory. ctx: struct tools. */
 json_t *describe_tools(void *ctx);
@@ -33,7 +45,3 @@ json_t *describe_server(void *ctx);
 /* The workspace's files as resources. */
 extern const struct rpc_resources workspace_resources;
 void resource_list(void *ctx, struct rpc_call *call, const char *cursor);
-
-/* The host does not want the answer any more. Of no effect on calls of the other tools, which end
- * soon by themselves: only a run leaves data with its call. */
-void run_python_cancel(struct tools *tools, struct rpc_call *call);

@@ -8,6 +8,7 @@
 
 /* The four tools over one workspace, as rpc wants them. */
 
+struct install_config;
 struct loop;
 struct tools;
 
@@ -20,6 +21,7 @@ struct tools_config {
     /* What is wrong with the configuration, or NULL: the server serves, its tools answer with
      * this. Borrowed. */
     const char *trouble;
+    const struct install_config *install; /* NULL: without install_package. Borrowed */
     bool resources;  /* the host may list and read the workspace's files by itself */
     bool structured; /* results have structuredContent; spec wants separate_streams then */
 };

@@ -43,6 +43,7 @@ static void credentials_are_split_off_and_decoded(void **)
     assert_string_equal(url.clean, "https://host:8080/simple");
     assert_string_equal(url.login, "user");
     assert_string_equal(url.password, "pa@ss:word");
+    assert_string_equal(url.password_encoded, "pa%40ss%3Aword");
     assert_string_equal(url.host, "host");
     assert_int_equal(url.port, 8080);
     parse("https://token@host/");

@@ -1,0 +1,110 @@
+#include "cli/install_flags.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "tools/index_url.h"
+#include "tools/requirement.h"
+
+static void *field_of(struct options *options, const struct flag *flag)
+{
+    return (char *)options + flag->field;
+}
+
+void install_take_mode(struct options *options, const struct flag *flag, const char *value)
+{
+    static const char *const names[] = {
+        [INSTALL_ON] = "on", [INSTALL_ASK] = "ask", [INSTALL_OFF] = "off"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(value, names[i]) == 0) {
+            options->install.mode = (enum install_mode)i;
+            return;
+        }
+    }
+    options_trouble(options, "--%s takes on, ask or off, not \"%.64s\"", flag->name, value);
+}
+
+void install_take_words(struct options *options, const struct flag *flag, const char *value)
+{
+    struct install_words *words = field_of(options, flag);
+    if (words->count == INSTALL_WORDS) {
+        options_trouble(options, "--%s can be given %d times at most", flag->name, INSTALL_WORDS);
+    } else {
+        words->at[words->count++] = value;
+    }
+}
+
+static bool is_url(struct options *options, const struct flag *flag, const char *value)
+{
+    struct index_url url = {};
+    const char *wrong = index_url_parse(value, &url);
+    if (wrong) {
+        options_trouble(options, "the URL of --%s %s", flag->name, wrong);
+    }
+    return !wrong;
+}
+
+void install_take_url(struct options *options, const struct flag *flag, const char *value)
+{
+    if (is_url(options, flag, value)) {
+        *(const char **)field_of(options, flag) = value;
+    }
+}
+
+void install_take_more_urls(struct options *options, const struct flag *flag, const char *value)
+{
+    if (is_url(options, flag, value)) {
+        install_take_words(options, flag, value);
+    }
+}
+
+void install_take_host(struct options *options, const struct flag *flag, const char *value)
+{
+    struct egress_policy policy = {};
+    struct fail fail = {};
+    if (egress_policy_add(&policy, value, &fail) < 0) {
+        options_trouble(options, "--%s: %.300s", flag->name, fail.text);
+    } else {
+        install_take_words(options, flag, value);
+    }
+}
+
+void install_take_file(struct options *options, const struct flag *flag, const char *value)
+{
+    if (access(value, R_OK) < 0) {
+        options_trouble(options, "--%s %.200s: %m", flag->name, value);
+    } else {
+        *(const char **)field_of(options, flag) = value;
+    }
+}
+
+void install_take_requirement(struct options *options, const struct flag *flag, const char *value)
+{
+    char name[REQUIREMENT_NAME_BYTES];
+    char why[REQUIREMENT_TEXT_BYTES];
+    if (requirement_check(value, strlen(value), name, why)) {
+        options_trouble(options, "--%s: %s", flag->name, why);
+    } else {
+        install_take_words(options, flag, value);
+    }
+}
+
+void install_flags_settle(struct options *options)
+{
+    const struct install_config *config = &options->install;
+    if (config->mode == INSTALL_OFF && (config->preinstall.count > 0 || config->auto_install)) {
+        options_trouble(options, "--%s does not go with --install off",
+                        config->auto_install ? "auto-install" : "preinstall");
+    }
+    if (config->mode == INSTALL_ASK && config->auto_install) {
+        options_trouble(options,
+                        "--auto-install installs without asking: it does not go with "
+                        "--install ask");
+    }
+    if (config->no_index && (config->index_url || config->extra_index_urls.count > 0)) {
+        options_trouble(options, "--no-index does not go with --index-url or --extra-index-url");
+    }
+    options->spec.packages = config->mode != INSTALL_OFF;
+}

@@ -1,0 +1,292 @@
+"""install_package, from the call to the import: packages of the tests' own index, and of a folder of wheels."""
+import json
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from client import Case, Server, need_userns  # noqa: E402
+from index import projects  # noqa: E402
+from index.server import Index, hang  # noqa: E402
+
+LOGIN, PASSWORD = "someone", "pass-word-9137"
+
+
+class Installing(Case):
+    """Servers whose packages go below one temporary folder."""
+
+    @classmethod
+    def setUpClass(cls):
+        need_userns()
+        cls.folder = tempfile.TemporaryDirectory(prefix="sp-install-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        os.chmod(cls.folder.name, 0o755)
+        cls.wheels = cls.folder.name + "/wheels"
+        projects.honest(cls.wheels)
+        projects.sources(cls.wheels)
+        projects.save(cls.wheels, projects.Wheel("slow"), projects.Wheel("slow-parent", requires=["slow"]))
+
+    def serve(self, *flags, **options):
+        return Server("--cache", self.folder.name + "/cache", *flags, **options)
+
+    def offline(self, *flags, **options):
+        return self.serve("--no-index", "--find-links", self.wheels, *flags, **options)
+
+    def install(self, server, *packages, **arguments):
+        return server.call("install_package", packages=list(packages), **arguments)
+
+    def assert_installed(self, result, *words):
+        self.assertFalse(result.is_error, result.text)
+        for word in words:
+            self.assertIn(word, result.text)
+
+    def assert_failed(self, result, *words):
+        self.assertTrue(result.is_error, result.text)
+        for word in words:
+            self.assertIn(word, result.text)
+        self.assertNotIn("Traceback", result.text)
+
+    def assert_not_there(self, server, module):
+        self.assertEqual(server.python(f"import {module}").status.kind, "error")
+
+
+class Offline(Installing):
+    def test_from_the_call_to_the_import_and_through_the_life_of_a_session(self):
+        with self.offline() as server:
+            hint = server.python("x = 1\nimport plain").text
+            self.assertIn('install_package with packages=["plain"]', hint)
+            result = self.install(server, "plain<2", "parent[more]", "tomli; python_version < '3'")
+            self.assert_installed(result, "installed plain 1.1, parent 1.2, shared 2.5 (3 packages, ",
+                                  "; import as: plain, parent\n", "not wanted on this machine: tomli")
+            self.assert_prints(server.python("import plain, parent, shared; print(x, parent.VERSION)"), "1 1.1")
+            log = re.search(r"\[log of pip: (/tmp/output/install-\d+\.txt)\]", result.text)[1]
+            self.assertIn("parent", server.read(log).text)
+            # Wherever the state comes from, and in every interpreter.
+            there = "import plain, subprocess as s, sys; print(plain.VERSION, s.run([sys.executable, '-c', " \
+                    "'import shared; print(shared.VERSION)'], capture_output=True, text=True).stdout)"
+            self.assertTrue(server.python("import os; os._exit(3)").is_error)
+            for arguments in ({}, {"undo": True}, {"reset": True}, {"fresh": True}, {"session": "other"}):
+                with self.subTest(arguments):
+                    self.assert_prints(server.python(there, **arguments), "1.1 2.5\n")
+            self.assert_prints(server.python("import subprocess; print(subprocess.run('parent-tool', "
+                                             "capture_output=True).returncode)"), "1")
+            self.a_second_version(server)
+
+    def a_second_version(self, server):
+        result = self.install(server, "plain")
+        self.assert_installed(result, "already installed: plain 1.1")
+        result = self.install(server, "plain", upgrade=True)
+        self.assert_installed(result, "installed plain 2.0 (1 package, ", "in place of plain 1.1", "reset=true")
+        result = server.python("import plain; print(plain.VERSION)")
+        self.assertEqual(result.output, "1.1")
+        self.assertIn("`plain` was imported before plain 2.0 was installed", result.status.field("note"))
+        self.assertIsNone(server.python("1").status.field("note"))
+        self.assert_prints(server.python("import sys; print('/packages/2' in sys.path)"), "True")
+        result = server.python("import plain; print(plain.VERSION)", reset=True)
+        self.assertEqual((result.output, result.status.field("note")), ("2.0", None))
+
+    def test_what_cannot_be_says_why_and_changes_nothing(self):
+        with self.offline("--deny-package", "shared,forbidden*") as server:
+            for packages, words in (
+                (["no-such-thing"], ("not found: ", "no-such-thing")),
+                (["pandsa"], ("not found: ", "pandas")),
+                (["plain>=7"], ("not found: ", "There are versions ", "2.0")),
+                (["elsewhere"], ("no wheel for this platform: ", "--allow-sdist")),
+                (["from-source"], ("no wheel for this platform: ", "--allow-sdist")),
+                (["plain==1.0", "parent"], ("version conflict: ", "plain>=1.1")),
+                (["Forbidden.One", "plain"], ("blocked by policy: forbidden-one", "--deny-package forbidden*")),
+                (["wants-new"], ("blocked by policy: shared", "--deny-package shared", "needs it")),
+            ):
+                with self.subTest(packages):
+                    self.assert_failed(self.install(server, *packages), "not installed, ", *words, "Nothing has changed.")
+            self.assert_prints(server.python("import os; print(os.listdir('/packages'))"), "[]")
+
+    def test_only_requirements_are_taken(self):
+        with self.offline() as server:
+            result = self.install(server, "plain", "-r x", "git+https://example.org/x", "./x.whl", "plain parent")
+            self.assert_violation(result, "/packages/1: \"-r x\" is an option", "/packages/2:", "is a URL or a path",
+                                  "/packages/3:", "/packages/4:", "item of its own")
+            self.assertNotIn("/packages/0", result.text)
+            self.assert_violation(server.call("install_package", packages=[]), "/packages")
+            self.assert_violation(server.call("install_package"), "packages")
+            self.assert_not_there(server, "plain")
+            # A bare string is a list of one.
+            self.assert_installed(server.call("install_package", packages="plain"), "installed plain 2.0")
+
+    def test_without_the_tool_nothing_points_to_it(self):
+        with self.offline("--install", "off") as server:
+            names = [tool["name"] for tool in server.request("tools/list")["result"]["tools"]]
+            self.assertEqual(names, ["run_python", "write_file", "read_file"])
+            self.assert_error_code(server.request("tools/call", {"name": "install_package", "arguments": {"packages": []}}),
+                                   -32602)
+            self.assertNotIn("install_package", server.python("import plain").text)
+
+    def test_the_description_says_what_is_allowed(self):
+        with self.offline("--allow-package", "plain, sha*", "--preinstall", "shared") as server:
+            tool = server.request("tools/list")["result"]["tools"][3]
+            for words in ("a folder of wheels", "Only these may be installed: plain, sha*.", "Only wheels", "shared"):
+                self.assertIn(words, tool["description"])
+            self.assertLess(len(tool["description"]), 2000)
+            self.assert_failed(self.install(server, "parent"), "parent is not among what is allowed (--allow-package)")
+
+    def test_nothing_is_installed_unasked_where_the_user_wants_to_be_asked(self):
+        with self.offline("--install", "ask") as server:
+            self.assertIn("The user is asked first", server.request("tools/list")["result"]["tools"][3]["description"])
+            self.assert_failed(self.install(server, "plain"), "blocked by policy", "--install on")
+            self.assert_not_there(server, "plain")
+        with self.offline("--install", "ask", "--auto-install") as server:
+            self.assertIn("--auto-install", server.python("1").text)
+
+    def test_the_structured_form_is_complete(self):
+        with self.offline("--structured") as server:
+            result = self.install(server, "parent")
+            object = result.raw["structuredContent"]
+            self.assertEqual(json.loads(result.text), object)
+            self.assertEqual(object["status"], "installed")
+            self.assertEqual({row["name"]: (row["version"], row["imports"], row["requested"]) for row in object["installed"]},
+                             {"parent": ("1.2", ["parent"], True), "plain": ("2.0", ["plain"], False)})
+            result = self.install(server, "parent", "no-such-thing")
+            self.assertTrue(result.is_error)
+            self.assertEqual(result.raw["structuredContent"]["reason"], "not_found")
+
+    def test_preinstalled_packages_are_there_for_the_first_call(self):
+        with self.offline("--preinstall", "parent", "--preinstall", "shared<2") as server:
+            self.assert_prints(server.python("import parent, shared; print(parent.VERSION, shared.VERSION)"), "2.0 1.5")
+        with self.offline("--preinstall", "no-such-thing") as server:
+            result = server.python("print(1)")
+            self.assert_prints(result, "1")
+            self.assertIn("--preinstall: not installed, not found", result.status.field("note"))
+            self.assertIsNone(server.python("print(2)").status.field("note"))
+
+    def test_missing_imports_are_installed_before_the_code_runs(self):
+        with self.offline("--auto-install", "--deny-package", "shared") as server:
+            result = server.python("import os\nn = globals().get('n', 0) + 1\nimport parent\nprint(n, parent.VERSION)")
+            self.assert_prints(result, "1 2.0")
+            self.assertIn("installed parent 1.2, plain 2.0", result.status.field("note"))
+            self.assertIn("<cell 1>", server.python("1/0").text.replace("<cell 2>", "<cell 1>"))
+            result = server.python("try:\n    import nowhere\nexcept ImportError:\n    print('as expected')")
+            self.assert_prints(result, "as expected")
+            result = server.python("import no_such_thing")
+            self.assertEqual(result.status.kind, "error")
+            self.assertIn("not found", result.status.field("note"))
+            result = server.python("import shared")
+            self.assertEqual((result.status.kind, result.status.field("note")), ("error", None))
+
+    def test_a_package_larger_than_its_disk_leaves_nothing(self):
+        wheels = self.folder.name + "/large"
+        projects.huge(wheels, 8 << 20)
+        projects.save(wheels, projects.Wheel("plain"))
+        with self.serve("--no-index", "--find-links", wheels, "--package-disk", "4M") as server:
+            self.assert_failed(self.install(server, "huge"), "out of disk", "--package-disk", "Nothing has changed.")
+            self.assert_installed(self.install(server, "plain"), "installed plain 1.0")
+            self.assert_prints(server.python("import os; print(os.listdir('/packages'))"), "['1']")
+
+
+class WithIndex(Installing):
+    def test_source_archives_are_built_where_the_user_allows_it(self):
+        with Index(self.wheels) as index, self.serve("--index-url", index.url, "--allow-sdist") as server:
+            self.assert_installed(self.install(server, "from-source"), "installed from-source 1.0, plain 2.0")
+            self.assert_prints(server.python("import from_source, plain; print(plain.VERSION)"), "2.0")
+            self.assert_failed(self.install(server, "unbuildable"), "the build from source failed")
+
+    def test_over_the_broker_with_credentials_that_nobody_sees(self):
+        with Index(self.wheels, auth=(LOGIN, PASSWORD)) as index, \
+                tempfile.TemporaryFile() as stderr:
+            url = index.url.replace("://", f"://{LOGIN}:{PASSWORD}@")
+            with self.serve("--index-url", url, stderr=stderr, env={
+                    **os.environ, "SANDPIPER_LOG": "trace"}) as server:
+                said = [json.dumps(server.request("tools/list"))]
+                for packages in (["parent"], ["no-such-thing"], ["lost-child"]):
+                    result = self.install(server, *packages)
+                    said += [result.text, server.read(re.search(r"/tmp/output/[\w-]+\.txt", result.text)[0]).text]
+                self.assertIn("installed parent 1.2", said[1])
+                self.assert_prints(server.python("import parent; print(parent.VERSION)"), "2.0")
+                said.append(server.python(
+                    "import os, glob\nprint(dict(os.environ), open('/proc/self/mountinfo').read())\n"
+                    "for path in glob.glob('/packages/**', recursive=True) + glob.glob('/tmp/**', recursive=True):\n"
+                    "    os.path.isfile(path) and print(open(path, errors='replace').read())").text)
+            stderr.seek(0)
+            said.append(stderr.read().decode())
+            for text in said:
+                self.assertNotIn(PASSWORD, text)
+            self.assertTrue(all(sent.startswith("Basic ") for *_, sent in index.requests if sent))
+        with Index(self.wheels, auth=(LOGIN, PASSWORD)) as index, self.serve("--index-url", index.url) as server:
+            self.assert_failed(self.install(server, "plain"), "the index wants credentials", "--index-url")
+
+    def test_over_tls_with_a_certificate_of_the_users(self):
+        with Index(self.wheels, tls=True) as index:
+            with self.serve("--index-url", index.url) as server:
+                self.assert_failed(self.install(server, "plain"), "index unreachable", "--index-url")
+            with self.serve("--index-url", index.url, "--index-cert", str(index.certificate)) as server:
+                self.assert_installed(self.install(server, "plain"), "installed plain 2.0")
+
+    def test_files_elsewhere_want_a_flag_that_is_named(self):
+        with Index(self.wheels) as files, Index(self.wheels, files_at=files.url.replace("simple", "files")) as index:
+            with self.serve("--index-url", index.url) as server:
+                self.assert_failed(self.install(server, "plain"), "blocked by policy", files.host, "--index-host")
+            with self.serve("--index-url", index.url, "--index-host", files.host) as server:
+                self.assert_installed(self.install(server, "plain"), "installed plain 2.0")
+
+    def test_nobody_answers(self):
+        with Index(self.wheels) as index:
+            url = index.url
+        with self.serve("--index-url", url) as server:
+            self.assert_failed(self.install(server, "plain"), "index unreachable")
+
+    def test_others_are_answered_meanwhile_and_a_second_install_waits(self):
+        with Index(self.wheels) as index, self.serve("--index-url", index.url) as server:
+            reached = threading.Event()
+
+            def wait(request):
+                reached.set()
+                hang(request)
+
+            index.rules["/files/slow-1*"] = wait
+            slow = server.start("tools/call", {"name": "install_package", "arguments": {"packages": ["slow-parent"]},
+                                               "_meta": {"progressToken": "p"}})
+            second = server.start_call("install_package", packages=["plain"])
+            self.assertTrue(reached.wait(60))
+            self.assert_prints(server.python("print(1)"), "1")
+            self.assertFalse(server.write("a.txt", "a").is_error)
+            self.assertIn("a", server.read("a.txt").text)
+            self.assertEqual(index.count("/files/plain"), 0)
+            server.cancel(slow)
+            self.assert_installed(server.finish_call(second), "installed plain 2.0")
+            self.assert_not_there(server, "slow_parent")
+            self.assert_prints(server.python("import plain, os; print(os.listdir('/packages'))"), "['1']")
+            del index.rules["/files/slow-1*"]
+            self.assert_installed(self.install(server, "slow-parent"), "installed slow-parent 1.0, slow 1.0")
+
+    def test_the_server_ends_in_the_midst_of_an_install(self):
+        with Index(self.wheels) as index:
+            reached = threading.Event()
+
+            def wait(request):
+                reached.set()
+                hang(request)
+
+            index.rules["/files/*"] = wait
+            with self.serve("--index-url", index.url) as server:
+                server.start_call("install_package", packages=["plain"])
+                server.start_call("install_package", packages=["shared"])
+                self.assertTrue(reached.wait(60))
+
+    def test_a_run_that_waits_for_packages_can_be_cancelled(self):
+        with Index(self.wheels) as index, self.serve("--index-url", index.url, "--auto-install") as server:
+            reached = threading.Event()
+
+            def wait(request):
+                reached.set()
+                hang(request)
+
+            index.rules["/files/*"] = wait
+            self.assert_prints(server.python("x = 1; print(x)"), "1")
+            call = server.start_call("run_python", code="import plain; x = 2")
+            self.assertTrue(reached.wait(60))
+            self.assert_prints(server.python("print(2)", session="other"), "2")
+            server.cancel(call)
+            self.assertEqual(server.python("print(x)").output, "1")

@@ -1,0 +1,49 @@
+#include "tools/install_log.h"
+
+#include "base/limits.h"
+#include "base/own.h"
+
+void install_log_add(struct install_log *log, const char *bytes, size_t size)
+{
+    size_t used = buf_size(&log->head);
+    size_t part = LIMIT_INSTALL_LOG_BYTES / 2 - used;
+    part = size < part ? size : part;
+    log->total += size;
+    /* Without memory the log has a hole; the install goes on. */
+    (void)buf_append(&log->head, bytes, part);
+    (void)buf_append(&log->tail, bytes + part, size - part);
+    if (buf_size(&log->tail) > LIMIT_INSTALL_LOG_BYTES) {
+        buf_consume(&log->tail, buf_size(&log->tail) - LIMIT_INSTALL_LOG_BYTES / 2);
+    }
+}
+
+void install_log_done(struct install_log *log)
+{
+    buf_done(&log->head);
+    buf_done(&log->tail);
+    *log = (struct install_log){};
+}
+
+void install_log_save(struct install_log *log, const struct install_sources *sources,
+                      struct spills *spills, struct spill **ret_spill, spill_fn fn, void *arg)
+{
+    uint64_t left_out = log->total - buf_size(&log->head) - buf_size(&log->tail);
+    OWNED(buf_done) struct buf text = log->head;
+    log->head = BUF_EMPTY;
+    if (left_out > 0) {
+        (void)buf_appendf(&text, "\n[... %llu bytes left out ...]\n", (unsigned long long)left_out);
+    }
+    (void)buf_append(&text, buf_bytes(&log->tail), buf_size(&log->tail));
+    install_log_done(log);
+    struct spill *spill = NULL;
+    if (buf_size(&text) > 0) {
+        install_sources_redact(sources, text.data + text.start, buf_size(&text));
+        spill = spill_begin(spills, "install", &text, NULL, NULL);
+    }
+    *ret_spill = spill;
+    if (spill) {
+        spill_finish(spill, fn, arg);
+    } else {
+        fn(arg, NULL, 0);
+    }
+}

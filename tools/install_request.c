@@ -1,0 +1,184 @@
+#include "tools/install_request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/limits.h"
+
+static const char public_index[] = "https://pypi.org/simple";
+static const char public_files[] = "files.pythonhosted.org:443";
+
+static int add_source(struct install_sources *sources, const char *flag, const char *text,
+                      struct fail *ret_fail)
+{
+    const char *wrong = index_url_parse(text, &sources->urls[sources->count]);
+    if (wrong) { /* the URL may hold a password: it is not repeated */
+        return fail_set(ret_fail, EINVAL, "the URL of %s %s", flag, wrong);
+    }
+    sources->count++;
+    return 0;
+}
+
+int install_sources_read(const struct install_config *config, struct install_sources *sources,
+                         struct fail *ret_fail)
+{
+    const struct install_words *extra = &config->extra_index_urls;
+    *sources = (struct install_sources){.config = config};
+    if (config->no_index) {
+        return 0;
+    }
+    int r = add_source(sources, "--index-url", config->index_url ? config->index_url : public_index,
+                       ret_fail);
+    for (unsigned i = 0; r == 0 && i < extra->count; i++) {
+        r = add_source(sources, "--extra-index-url", extra->at[i], ret_fail);
+    }
+    return r;
+}
+
+void install_sources_hosts(const struct install_sources *sources,
+                           void (*fn)(void *arg, const char *word), void *arg)
+{
+    char word[sizeof sources->urls[0].host + 16];
+    for (unsigned i = 0; i < sources->count; i++) {
+        const struct index_url *url = &sources->urls[i];
+        bool is_v6 = strchr(url->host, ':') != NULL;
+        (void)snprintf(word, sizeof word, is_v6 ? "[%s]:%u" : "%s:%u", url->host, url->port);
+        fn(arg, word);
+        if (strcmp(url->clean, public_index) == 0) {
+            fn(arg, public_files);
+        }
+    }
+    for (unsigned i = 0; sources->count > 0 && i < sources->config->index_hosts.count; i++) {
+        fn(arg, sources->config->index_hosts.at[i]);
+    }
+}
+
+static void redact(const char *secret, char *bytes, size_t size)
+{
+    size_t length = strlen(secret);
+    char *at = bytes;
+    /* A shorter one would blot out half of the text, and is none. */
+    while (length >= 4 && (at = memmem(at, size - (size_t)(at - bytes), secret, length))) {
+        memset(at, '*', length);
+        at += length;
+    }
+}
+
+void install_sources_redact(const struct install_sources *sources, char *bytes, size_t size)
+{
+    for (unsigned i = 0; i < sources->count; i++) {
+        const struct index_url *url = &sources->urls[i];
+        redact(url->password, bytes, size);
+        redact(url->password_encoded, bytes, size);
+        if (!url->password[0]) { /* a token */
+            redact(url->login, bytes, size);
+        }
+    }
+}
+
+const char *install_sources_describe(const struct install_sources *sources, char *out, size_t size)
+{
+    const struct install_config *config = sources->config;
+    const char *also = config->find_links ? " and a folder of wheels" : "";
+    if (sources->count == 0) {
+        (void)snprintf(out, size, "%s",
+                       config->find_links ? "a folder of wheels" : "nowhere: --no-index is given");
+    } else if (sources->count == 1) {
+        (void)snprintf(out, size, "%.200s%s", sources->urls[0].clean, also);
+    } else {
+        (void)snprintf(out, size, "%.200s, %u more ind%s%s", sources->urls[0].clean,
+                       sources->count - 1, sources->count == 2 ? "ex" : "exes", also);
+    }
+    return out;
+}
+
+static json_t *layers_of(unsigned count)
+{
+    json_t *list = json_array();
+    for (; list && count > 0; count--) {
+        (void)json_array_append_new(list, json_sprintf("/packages/%u", count));
+    }
+    return list;
+}
+
+/* Without credentials: those come by netrc. */
+static json_t *extra_urls_of(const struct install_sources *sources)
+{
+    json_t *list = json_array();
+    for (unsigned i = 1; list && i < sources->count; i++) {
+        (void)json_array_append_new(list, json_string(sources->urls[i].clean));
+    }
+    return list;
+}
+
+static json_t *credentials_of(const struct install_sources *sources)
+{
+    json_t *list = json_array();
+    for (unsigned i = 0; list && i < sources->count; i++) {
+        const struct index_url *url = &sources->urls[i];
+        if (url->login[0]) {
+            (void)json_array_append_new(list,
+                                        json_pack("{s:s, s:s, s:s}", "host", url->host, "login",
+                                                  url->login, "password", url->password));
+        }
+    }
+    return list;
+}
+
+static json_t *fetch_request(const struct install_sources *sources, const struct install_wish *wish)
+{
+    const struct install_config *config = sources->config;
+    json_t *request = json_pack(
+        "{s:s, s:O, s:b, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o}", "step", "fetch", "packages",
+        wish->packages, "upgrade", wish->upgrade, "extra_index_urls", extra_urls_of(sources),
+        "no_index", config->no_index, "find_links", config->find_links != NULL, "constraint",
+        config->constraint != NULL, "cert", config->index_cert != NULL, "only_binary",
+        !config->allow_sdist, "layers", layers_of(wish->layers), "netrc", credentials_of(sources));
+    if (request && sources->count > 0) {
+        (void)json_object_set_new(request, "index_url", json_string(sources->urls[0].clean));
+    }
+    if (request && wish->built) {
+        (void)json_object_set_new(request, "built", json_deep_copy(wish->built));
+    }
+    return request;
+}
+
+/* The names of the files that the fetch box has left for the step. */
+static json_t *wheels_of(const json_t *fetched)
+{
+    json_t *list = json_array();
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(fetched, "to_install"), i, item) {
+        const char *file = json_string_value(json_object_get(item, "file"));
+        (void)json_array_append_new(list, json_string(file ? file : ""));
+    }
+    return list;
+}
+
+json_t *install_request(const struct install_sources *sources, enum install_step step,
+                        const struct install_wish *wish)
+{
+    json_t *request = NULL;
+    switch (step) {
+    case INSTALL_FETCH:
+        request = fetch_request(sources, wish);
+        break;
+    case INSTALL_BUILD:
+        request = json_pack("{s:s, s:O, s:o}", "step", "build", "to_build",
+                            json_object_get(wish->fetched, "to_build"), "layers",
+                            layers_of(wish->layers));
+        break;
+    case INSTALL_PLACE:
+    default:
+        request = json_pack("{s:s, s:o, s:o}", "step", "install", "wheels",
+                            wheels_of(wish->fetched), "layers", layers_of(wish->layers));
+        break;
+    }
+    if (request) {
+        (void)json_object_set_new(request, "max_bytes", json_integer((json_int_t)wish->bytes_most));
+        (void)json_object_set_new(request, "max_files", json_integer(LIMIT_PACKAGE_FILES));
+    }
+    return request;
+}

@@ -1,0 +1,391 @@
+#include "tools/install_text.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "rpc/text.h"
+#include "tools/content.h"
+
+enum { NAMES_SHOWN = 16, NOTES_SHOWN = 6 };
+
+static const struct {
+    const char *name; /* in replies and in the structured form */
+    const char *headline;
+    const char *remedy;
+} failures[] = {
+    [INSTALL_DONE] = {"", "", ""},
+    [INSTALL_NOT_FOUND] = {"not_found", "not found",
+                           "Check the spelling: the name to install may differ from the name to "
+                           "import."},
+    [INSTALL_NO_WHEEL] = {"no_wheel", "no wheel for this platform",
+                          "Another version or package may have one; the user can allow building "
+                          "from source with --allow-sdist."},
+    [INSTALL_CONFLICT] = {"conflict", "version conflict",
+                          "Relax or leave out one of the versions, or install them in separate "
+                          "calls."},
+    [INSTALL_UNREACHABLE] = {"unreachable", "index unreachable",
+                             "Try again later; the user can check the network and --index-url."},
+    [INSTALL_BLOCKED] = {"blocked", "blocked by policy",
+                         "Do without it, or ask the user to allow it."},
+    [INSTALL_DISK] = {"disk", "out of disk",
+                      "Install fewer or smaller packages; the user can raise --package-disk."},
+    [INSTALL_TIMEOUT] = {"timeout", "timeout",
+                         "Try again: what was downloaded is kept; or ask for fewer at once."},
+    [INSTALL_AUTH] = {"auth", "the index wants credentials",
+                      "The user can put them into --index-url."},
+    [INSTALL_BAD_HASH] = {"bad_hash", "a download is not what the index says",
+                          "Try again; if it stays so, the index is broken or not to be trusted."},
+    [INSTALL_NO_INSTALLER] = {"no_installer", "no pip",
+                              "The user can install pip for this Python (python3 -m ensurepip, or "
+                              "the package python3-pip), or choose another with --python."},
+    [INSTALL_BUILD_FAILED] =
+        {"build_failed", "the build from source failed",
+         "Another version may have a wheel; the log has the compiler's words."},
+    [INSTALL_MEMORY] = {"memory", "out of memory",
+                        "Install fewer packages at once; the user can raise --memory."},
+    [INSTALL_UNAVAILABLE] = {"unavailable", "packages cannot be installed here", ""},
+    [INSTALL_OTHER] = {"other", "the installer failed", "The log has its words."},
+};
+
+_Static_assert(sizeof failures / sizeof *failures == INSTALL_FAILURE_COUNT, "a row for each");
+
+static const char *string_of(const json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+    return value ? value : "";
+}
+
+static bool is_requested(const struct install_report *report, const char *name)
+{
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(report->fetched, "to_install"), i, item) {
+        if (strcmp(string_of(item, "name"), name) == 0) {
+            return json_is_true(json_object_get(item, "requested"));
+        }
+    }
+    return false;
+}
+
+enum install_failure install_failure_of(const json_t *reply)
+{
+    const char *name = string_of(reply, "class");
+    for (unsigned i = INSTALL_DONE + 1; i < INSTALL_FAILURE_COUNT; i++) {
+        if (strcmp(failures[i].name, name) == 0) {
+            return (enum install_failure)i;
+        }
+    }
+    return INSTALL_OTHER;
+}
+
+/* --- text --- */
+
+/* A list as it grows: "a, b and 3 more". */
+struct enumeration {
+    struct buf *text;
+    const char *before; /* what stands before the first */
+    unsigned count;
+    int error;
+};
+
+/* second: after a blank, or NULL. */
+static void list_item(struct enumeration *list, const char *first, const char *second)
+{
+    if (list->count++ < NAMES_SHOWN && list->error == 0) {
+        list->error = buf_appendf(list->text, "%s%s%s%s", list->count == 1 ? list->before : ", ",
+                                  first, second ? " " : "", second ? second : "");
+    }
+}
+
+static int list_end(struct enumeration *list)
+{
+    if (list->error == 0 && list->count > NAMES_SHOWN) {
+        list->error = buf_appendf(list->text, " and %u more", list->count - NAMES_SHOWN);
+    }
+    return list->error;
+}
+
+/* Array key of reply: "name version" of each. */
+static int append_packages(const json_t *reply, const char *key, const char *before,
+                           struct buf *text)
+{
+    struct enumeration list = {.text = text, .before = before};
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(reply, key), i, item) {
+        list_item(&list, string_of(item, "name"), string_of(item, "version"));
+    }
+    return list_end(&list);
+}
+
+static int append_strings(const json_t *reply, const char *key, const char *before,
+                          const char *behind, struct buf *text)
+{
+    struct enumeration list = {.text = text, .before = before};
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(reply, key), i, item) {
+        const char *value = json_string_value(item);
+        list_item(&list, value ? value : "?", NULL);
+    }
+    int r = list_end(&list);
+    return r == 0 && list.count > 0 ? buf_append_text(text, behind) : r;
+}
+
+/* What was asked for first, then what that needs. */
+static int append_installed(const struct install_report *report, struct buf *text)
+{
+    struct enumeration list = {.text = text, .before = "installed "};
+    const json_t *installed = json_object_get(report->installed, "installed");
+    uint64_t bytes = 0;
+    char size[16];
+    for (unsigned pass = 0; pass < 2; pass++) {
+        size_t i = 0;
+        json_t *item = NULL;
+        json_array_foreach (installed, i, item) {
+            const char *name = string_of(item, "name");
+            if (is_requested(report, name) == (pass == 0)) {
+                list_item(&list, name, string_of(item, "version"));
+                json_int_t own = json_integer_value(json_object_get(item, "bytes"));
+                bytes += own > 0 ? (uint64_t)own : 0;
+            }
+        }
+    }
+    int r = list_end(&list);
+    return r ? r
+             : buf_appendf(text, " (%u package%s, %s, %.1f s)", list.count,
+                           list.count == 1 ? "" : "s", content_size(bytes, size),
+                           (double)report->duration_ns / (1000.0 * CLOCK_NS_PER_MS));
+}
+
+static int append_imports(const struct install_report *report, struct buf *text)
+{
+    struct enumeration list = {.text = text, .before = "; import as: "};
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(report->installed, "installed"), i, item) {
+        size_t j = 0;
+        json_t *module = NULL;
+        if (!is_requested(report, string_of(item, "name"))) {
+            continue;
+        }
+        json_array_foreach (json_object_get(item, "imports"), j, module) {
+            const char *value = json_string_value(module);
+            list_item(&list, value ? value : "?", NULL);
+        }
+    }
+    return list_end(&list);
+}
+
+static int append_replaced(const struct install_report *report, struct buf *text)
+{
+    struct enumeration list = {.text = text, .before = "\nin place of "};
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(report->fetched, "replaces"), i, item) {
+        list_item(&list, string_of(item, "name"), string_of(item, "from"));
+    }
+    int r = list_end(&list);
+    return r == 0 && list.count > 0
+               ? buf_append_text(text,
+                                 ": an interpreter that has imported it keeps the old version "
+                                 "until it is reset (run_python with reset=true)")
+               : r;
+}
+
+static int append_notes(const json_t *reply, struct buf *text)
+{
+    size_t i = 0;
+    json_t *item = NULL;
+    int r = 0;
+    json_array_foreach (json_object_get(reply, "notes"), i, item) {
+        const char *note = json_string_value(item);
+        if (r == 0 && note && i < NOTES_SHOWN) {
+            r = buf_appendf(text, "\nnote: %.400s", note);
+        }
+    }
+    return r;
+}
+
+static int compose_success(const struct install_report *report, struct buf *text)
+{
+    const json_t *fetched = report->fetched;
+    int r = 0;
+    if (report->installed) {
+        r = append_installed(report, text);
+        r = r ? r : append_imports(report, text);
+        r = r ? r : append_packages(fetched, "already", "\nalready installed: ", text);
+        r = r ? r : append_replaced(report, text);
+    } else if (json_array_size(json_object_get(fetched, "already")) > 0) {
+        r = append_packages(fetched, "already", "already installed: ", text);
+    } else {
+        r = buf_append_text(text, "nothing to install");
+    }
+    r = r ? r : append_strings(fetched, "skipped", "\nnot wanted on this machine: ", "", text);
+    r = r ? r : append_notes(fetched, text);
+    return r ? r : append_notes(report->installed, text);
+}
+
+/* The reply that has the failure, with what may help. */
+static const json_t *failed_reply(const struct install_report *report)
+{
+    return report->installed ? report->installed : report->fetched;
+}
+
+static int compose_failure(const struct install_report *report, struct buf *text)
+{
+    const json_t *reply = failed_reply(report);
+    const char *remedy = failures[report->failure].remedy;
+    size_t size = strlen(report->message);
+    const char *stop = size > 0 && !strchr(".!?", report->message[size - 1]) ? "." : "";
+    int r = buf_appendf(text, "not installed, %s%s%s%s", failures[report->failure].headline,
+                        size > 0 ? ": " : ".", report->message, stop);
+    size_t before = buf_size(text);
+    r = r ? r : append_strings(reply, "near", " Near names: ", ".", text);
+    r = r ? r : append_strings(reply, "available", " There are versions ", ".", text);
+    if (r == 0 && (buf_size(text) == before || report->failure != INSTALL_NOT_FOUND) && *remedy) {
+        r = buf_appendf(text, " %s", remedy);
+    }
+    return r ? r : buf_append_text(text, " Nothing has changed.");
+}
+
+/* What comes from an index may hold anything; a line of ours is one line. */
+static void flatten(char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (((unsigned char)bytes[i] < ' ' && bytes[i] != '\n') || bytes[i] == 0x7f) {
+            bytes[i] = '?';
+        }
+    }
+}
+
+int install_text_compose(const struct install_report *report, struct buf *text)
+{
+    size_t before = buf_size(text);
+    int r = report->failure ? compose_failure(report, text) : compose_success(report, text);
+    if (r == 0 && report->log[0]) {
+        r = buf_appendf(text, "\n[log of pip: %s]", report->log);
+    }
+    r = r ? r : buf_append_text(text, "\n");
+    if (r == 0) {
+        flatten(text->data + text->start + before, buf_size(text) - before);
+    }
+    return r;
+}
+
+int install_text_brief(const struct install_report *report, struct buf *text)
+{
+    size_t before = buf_size(text);
+    int r = 0;
+    if (report->failure) {
+        r = buf_appendf(text, "not installed, %s: %.300s", failures[report->failure].headline,
+                        report->message);
+    } else if (report->installed) {
+        r = append_installed(report, text);
+    }
+    if (r == 0) {
+        flatten(text->data + text->start + before, buf_size(text) - before);
+    }
+    return r;
+}
+
+/* --- the structured form --- */
+
+/* New: those of the keys that each object of an array has, as they are. */
+static json_t *objects_of(const json_t *reply, const char *key, const char *const *keys)
+{
+    json_t *list = json_array();
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(reply, key), i, item) {
+        json_t *object = json_object();
+        for (unsigned k = 0; keys[k]; k++) {
+            json_t *value = json_object_get(item, keys[k]);
+            if (json_is_string(value)) {
+                (void)json_object_set(object, keys[k], value);
+            }
+        }
+        (void)json_array_append_new(list, object);
+    }
+    return list;
+}
+
+static json_t *strings_of(const json_t *array)
+{
+    json_t *list = json_array();
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (array, i, item) {
+        if (json_is_string(item)) {
+            (void)json_array_append(list, item);
+        }
+    }
+    return list;
+}
+
+static json_t *installed_of(const struct install_report *report)
+{
+    static const char *const keys[] = {"name", "version", NULL};
+    const json_t *installed = json_object_get(report->installed, "installed");
+    json_t *list = objects_of(report->installed, "installed", keys);
+    size_t i = 0;
+    json_t *object = NULL;
+    json_array_foreach (list, i, object) {
+        const json_t *item = json_array_get(installed, i);
+        json_int_t size = json_integer_value(json_object_get(item, "bytes"));
+        (void)json_object_set_new(object, "imports", strings_of(json_object_get(item, "imports")));
+        (void)json_object_set_new(object, "size", json_integer(size > 0 ? size : 0));
+        (void)json_object_set_new(object, "requested",
+                                  json_boolean(is_requested(report, string_of(item, "name"))));
+    }
+    return list;
+}
+
+static void set_strings(json_t *object, const char *key, const json_t *reply, const char *from)
+{
+    const json_t *array = json_object_get(reply, from);
+    if (json_array_size(array) > 0) {
+        (void)json_object_set_new(object, key, strings_of(array));
+    }
+}
+
+static void set_failure(json_t *object, const struct install_report *report)
+{
+    const json_t *reply = failed_reply(report);
+    (void)json_object_set_new(object, "reason", json_string(failures[report->failure].name));
+    (void)json_object_set_new(object, "message",
+                              rpc_text(report->message, strlen(report->message)));
+    (void)json_object_set_new(object, "remedy", json_string(failures[report->failure].remedy));
+    set_strings(object, "near", reply, "near");
+    set_strings(object, "available", reply, "available");
+}
+
+json_t *install_text_structured(const struct install_report *report, const char *text, size_t size)
+{
+    static const char *const package[] = {"name", "version", NULL};
+    static const char *const change[] = {"name", "from", "to", NULL};
+    const char *status = report->failure     ? "failed"
+                         : report->installed ? "installed"
+                                             : "already_installed";
+    json_t *object = json_pack("{s:s, s:o, s:I}", "status", status, "text", rpc_text(text, size),
+                               "duration_ms", (json_int_t)(report->duration_ns / CLOCK_NS_PER_MS));
+    if (!object) {
+        return NULL;
+    }
+    if (report->failure) {
+        set_failure(object, report);
+    } else {
+        const json_t *fetched = report->fetched;
+        (void)json_object_set_new(object, "installed", installed_of(report));
+        (void)json_object_set_new(object, "already_installed",
+                                  objects_of(fetched, "already", package));
+        (void)json_object_set_new(object, "replaced", objects_of(fetched, "replaces", change));
+        set_strings(object, "skipped", fetched, "skipped");
+    }
+    if (report->log[0]) {
+        (void)json_object_set_new(object, "log", json_string(report->log));
+    }
+    return object;
+}
