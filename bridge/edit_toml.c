@@ -9,6 +9,8 @@
 #include "base/own.h"
 #include "bridge/edit.h"
 
+#define BARE "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+
 enum { PARTS_MOST = 2, PART_BYTES = 128 };
 
 /* The first parts of a dotted key. */
@@ -77,34 +79,46 @@ static bool skip_string(struct walk *walk)
     return true;
 }
 
-/* Behind the value that begins here. */
-static bool skip_value(struct walk *walk)
+/* Behind the list or inline table that begins here. */
+static bool skip_brackets(struct walk *walk)
 {
-    const char *text = walk->text;
-    size_t start = walk->at;
     size_t depth = 0;
-    while (text[walk->at]) {
-        char c = text[walk->at];
+    do {
+        char c = walk->text[walk->at];
+        if (!c) {
+            return false;
+        }
         if (c == '"' || c == '\'') {
             if (!skip_string(walk)) {
                 return false;
             }
             continue;
         }
-        if (c == '#' && depth > 0) {
-            walk->at += strcspn(text + walk->at, "\n");
+        if (c == '#') {
+            walk->at += strcspn(walk->text + walk->at, "\n");
             continue;
         }
-        if (depth == 0 && (c == '\n' || c == '\r' || c == '#')) {
-            break;
-        }
-        if ((c == ']' || c == '}') && depth-- == 0) {
-            return false;
-        }
         depth += c == '[' || c == '{';
+        depth -= c == ']' || c == '}';
         walk->at++;
+    } while (depth > 0);
+    return true;
+}
+
+/* Behind the value that begins here. */
+static bool skip_value(struct walk *walk)
+{
+    char c = walk->text[walk->at];
+    if (c == '"' || c == '\'') {
+        return skip_string(walk);
     }
-    return depth == 0 && walk->at > start;
+    if (c == '[' || c == '{') {
+        return skip_brackets(walk);
+    }
+    /* Numbers, true and false, and times, which may have a blank behind the date. */
+    size_t size = strspn(walk->text + walk->at, BARE "+.: ");
+    walk->at += size;
+    return size > 0;
 }
 
 /* One part of a key into part, whose front is enough to tell it from the wanted names. */
@@ -120,7 +134,7 @@ static bool read_part(struct walk *walk, char part[PART_BYTES])
         size = walk->at - start - 2;
         from++;
     } else {
-        size = strspn(from, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
+        size = strspn(from, BARE);
         walk->at += size;
         if (size == 0) {
             return false;
@@ -238,6 +252,16 @@ static int append_table(struct buf *out, const char *section, const struct bridg
     return r;
 }
 
+/* Whether lines stand in text, from the start of a line on. */
+static bool has_lines(const char *text, const char *lines)
+{
+    const char *found = text;
+    while ((found = strstr(found, lines)) && found != text && found[-1] != '\n') {
+        found++;
+    }
+    return found != NULL;
+}
+
 int edit_toml(const char *section, const struct bridge_server *server, const char *text,
               size_t size, struct buf *out, struct fail *ret_fail)
 {
@@ -263,8 +287,7 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
     if (walk.closed) {
         return fail_set(ret_fail, EINVAL, "its %s is no table that can be added to", section);
     }
-    const char *same = strstr(old, buf_bytes(&table));
-    if (walk.present && same && (same == old || same[-1] == '\n')) {
+    if (walk.present && has_lines(old, buf_bytes(&table))) {
         return BRIDGE_EDIT_SAME;
     }
     if (walk.present) {

@@ -149,7 +149,8 @@ static void what_is_no_right_toml_is_refused(void **)
     expect_refusal("codex", "a = 1]\n", -EINVAL, "line 1");
     expect_refusal("codex", "\n\n[a\n", -EINVAL, "line 3");
     expect_refusal("codex", "a =\n", -EINVAL, "line 1");
-    expect_refusal("codex", "a = \"x\" y\n= 1\n", -EINVAL, "line 2");
+    expect_refusal("codex", "a = \"x\" y\n= 1\n", -EINVAL, "line 1");
+    expect_refusal("codex", "a = [1] [mcp_servers.sp]\n", -EINVAL, "line 1");
 }
 
 static void expect_entry(const char *host, const char *wanted)
