@@ -12,7 +12,9 @@ opened for writing, renamed or removed, as audit events tell.
 import os
 import stat
 import sys
+from itertools import compress
 from os import scandir
+from _operator import ne
 
 NAMES_MAX = 20000
 REPORTED_MAX = 20
@@ -24,8 +26,9 @@ SMALL = 40  # files
 LIGHT = 500  # names
 WRITES = os.O_WRONLY | os.O_RDWR
 TOUCHED_MAX = 1000
+WORD = 8  # bytes of a pointer, on the machines that we know
 NO_FOLDER = -1  # as the descriptor that a path is relative to
-state = {"names": [], "ids": [], "files": None, "skip": 0, "touched": None, "noted": False}
+state = {"names": [], "ids": [], "version": None, "files": None, "skip": 0, "touched": None, "noted": False}
 
 
 def begin(session):
@@ -56,32 +59,67 @@ def report(session, result, started):
     return report_files(session.root, result, started)
 
 
+def version_field():
+    """The type that reads the counter of changes in a dict (PEP 509), or None where Python has none.
+
+    It is a private field of CPython, gone in 3.13; so it is believed where it behaves as it should.
+    """
+    try:
+        from _ctypes import _SimpleCData
+
+        if sys.implementation.name != "cpython" or sys.version_info >= (3, 13) or dict.__basicsize__ != 6 * WORD:
+            return None
+        field, probe = type("field", (_SimpleCData,), {"_type_": "Q"}), {"a": 1}
+        seen = [version_of(probe, field), version_of(probe, field)]
+        for change in (lambda: probe.update(a=2), lambda: probe.update(b=3), lambda: probe.pop("a")):
+            change()
+            seen.append(version_of(probe, field))
+        return field if seen[0] == seen[1] and len(set(seen)) == 4 else None
+    except (ImportError, AttributeError):
+        return None
+
+
+def version_of(namespace, field):
+    """Behind the head of the object and the number of items."""
+    return field.from_address(id(namespace) + 3 * WORD).value if field is not None else None
+
+
 def report_names(namespace, result):
+    version = version_of(namespace, VERSION_FIELD)
+    if version is not None and version == state["version"]:
+        return  # to look at ten thousand names takes milliseconds: each is a page written to, after a fork
+    state["version"] = version
     if len(namespace) > NAMES_MAX:
         state["names"], state["ids"] = [], []
         return
     names, ids = list(namespace), list(map(id, namespace.values()))
-    if ids == state["ids"] and names == state["names"]:
-        return
-    before, after = dict(zip(state["names"], state["ids"])), dict(zip(names, ids))
-    state["names"], state["ids"] = names, ids
     count = 0
-    for name, number in after.items():
-        if before.get(name) == number or type(name) is not str or name[:1] == "_":
+    for sign, name in names_changed(names, ids):
+        if type(name) is not str or name[:1] == "_":
             continue
-        kind = kind_of(namespace.get(name))
+        kind = kind_of(namespace.get(name)) if sign != "-" else ""
         if kind == "module":
             continue
         count += 1
         if count <= REPORTED_MAX:
-            result += ("var", "%s%s %s" % ("~" if name in before else "+", name[:100], kind))
-    for name in before.keys() - after.keys():
-        if type(name) is str and name[:1] != "_":
-            count += 1
-            if count <= REPORTED_MAX:
-                result += ("var", "-" + name[:100])
+            result += ("var", "%s%s %s" % (sign, name[:100], kind) if kind else sign + name[:100])
+    state["names"], state["ids"] = names, ids
     if count > REPORTED_MAX:
         result += ("vars_more", str(count - REPORTED_MAX))
+
+
+def names_changed(names, ids):
+    """(sign, name) of each that is new, bound to something else, or gone."""
+    known = len(state["names"])
+    if names[:known] == state["names"]:  # names keep their places until one is removed
+        rebound = compress(names, map(ne, ids, state["ids"]))
+        return [("~", name) for name in rebound] + [("+", name) for name in names[known:]]
+    before, after = dict(zip(state["names"], state["ids"])), dict(zip(names, ids))
+    there = [("~" if name in before else "+", name) for name in names if before.get(name) != after[name]]
+    return there + [("-", name) for name in before if name not in after]
+
+
+VERSION_FIELD = version_field()
 
 
 def kind_of(value):

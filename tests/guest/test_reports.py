@@ -12,6 +12,23 @@ class Reports(GuestCase):
         self.assertEqual(reply.all("var"), ["~x int", "-l"])
         self.assertEqual(self.run_ok("x").all("var"), [])
 
+    def test_names_however_they_are_bound(self):
+        self.run_ok("a, b, c = [], [], []")
+        for code, told in (
+            ("globals()['d'] = []", ["+d list 0"]),
+            ("def _bind():\n    global a\n    a = ()\n_bind()", ["~a tuple 0"]),
+            ("import sys; setattr(sys.modules['__main__'], 'e', 'x')", ["+e str 1"]),
+            ("exec('b = {}')", ["~b dict 0"]),
+            ("f = e; del e", ["+f str 1", "-e"]),
+            ("del a; a = b; g = 1", ["~a dict 0", "+g int"]),
+            ("f, g = g, f", ["~f int", "~g str 1"]),
+            ("a[1] = 2", []),
+            ("b = b", []),
+            ("del b, c; c = b = 5", ["~c int", "~b int"]),
+            ("globals().clear()\nh = 1", ["+h int", "-d", "-f", "-a", "-g", "-c", "-b", "-sys"]),
+        ):
+            self.assertEqual(sorted(self.run_ok(code).all("var")), sorted(told), code)
+
     def test_many_names_are_counted(self):
         reply = self.run_ok("for i in range(500): globals()['n%d' % i] = i")
         self.assertEqual((len(reply.all("var")), reply.vars_more), (20, "481"))
