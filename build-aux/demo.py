@@ -11,6 +11,7 @@ import sys
 import tempfile
 import textwrap
 import time
+import zipfile
 
 DEBIAN_PYTHON = "/usr/bin/python3"  # whose packages include matplotlib where python3-matplotlib is installed
 
@@ -158,6 +159,26 @@ def mistakes(host):
     expect("Lima 330.5" in text, "the corrected answer")
 
 
+def wheel(folder):
+    """A small package in a folder that stands for an index."""
+    with zipfile.ZipFile(pathlib.Path(folder, "exchange_rates-1.2-py3-none-any.whl"), "w") as archive:
+        info = "exchange_rates-1.2.dist-info/"
+        archive.writestr("exchange_rates.py", "RATES = {'EUR': 1.0, 'USD': 1.08, 'NOK': 11.6}\n")
+        archive.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: exchange-rates\nVersion: 1.2\n")
+        archive.writestr(info + "WHEEL", "Wheel-Version: 1.0\nGenerator: demo\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(info + "RECORD", "")
+
+
+def packages(host):
+    title("A package that is missing: installed by a sandbox of its own, the code has no network")
+    text = host.python("import exchange_rates\n")
+    expect("install_package" in text, "a hint that names the tool")
+    text = host.call("install_package", packages=["exchange-rates>=1"])
+    expect("installed exchange-rates 1.2" in text, "an installed package")
+    text = host.python("import exchange_rates\nround(totals['Oslo'] / exchange_rates.RATES['NOK'], 2)\n")
+    expect("Out: 15.11" in text, "the package in the running interpreter")
+
+
 def dangers(host):
     title("Code that would wreck the machine")
     text = host.python(f"import os\nprint(os.path.exists({os.path.abspath(__file__)!r}))\n")
@@ -188,7 +209,10 @@ def main():
     binary = sys.argv[1] if len(sys.argv) > 1 else "build/sandpiper"
     options = chart_options()
     began = time.monotonic()
-    host = Host(binary, options or [])
+    wheels = tempfile.TemporaryDirectory()
+    wheel(wheels.name)
+    os.chmod(wheels.name, 0o755)  # for a server that root starts: the sandbox's user is another one
+    host = Host(binary, [*(options or []), "--no-index", "--find-links", wheels.name])
     title("initialize")
     hello = host.request("initialize", {
         "protocolVersion": "2025-11-25", "capabilities": {},
@@ -202,6 +226,7 @@ def main():
     analysis(host)
     chart(host, options is not None)
     mistakes(host)
+    packages(host)
     dangers(host)
     title("The end: stdin is closed")
     began = time.monotonic()
