@@ -54,31 +54,38 @@ class Conformance(Tapped):
         self.assertGreaterEqual(start, 0, done.stdout + done.stderr)
         return json.JSONDecoder().raw_decode(done.stdout[start:])[0]
 
-    def run_version(self, version):
-        impossible = set()
-        for scenario in SCENARIOS[version]:
+    def failures(self, scenario, version):
+        """What failed: {id: why}. The suite waits less than a second for some answers, which a busy machine may
+        need: what should pass gets three attempts, and fails if it never does."""
+        for _ in range(3):
             checks = self.checks(scenario, version)
             self.assertIn("SUCCESS", [check["status"] for check in checks])
-            for check in checks:
-                if check["status"] in ("SUCCESS", "SKIPPED", "INFO"):
-                    continue
-                with self.subTest(version=version, check=check["id"]):
-                    self.assertIn(check["id"], IMPOSSIBLE, check.get("errorMessage"))
-                impossible.add(check["id"])
+            failed = {check["id"]: check.get("errorMessage") for check in checks
+                      if check["status"] not in ("SUCCESS", "SKIPPED", "INFO")}
+            if not failed.keys() - IMPOSSIBLE.keys():
+                break
+        return failed
+
+    def run_version(self, version):
+        failed = {}
+        for scenario in SCENARIOS[version]:
+            failed.update(self.failures(scenario, version))
         self.bridge.stdin.close()
         self.assertEqual(self.bridge.wait(20), 0)
         self.bridge.stdout.close()
         self.judge()
-        return impossible
+        return failed
 
     def test_2025_06_18(self):
-        self.assertEqual(self.run_version("2025-06-18"), set())
+        self.assertEqual(self.run_version("2025-06-18"), {})
 
     def test_2025_11_25(self):
-        self.assertEqual(self.run_version(LEGACY), set())
+        self.assertEqual(self.run_version(LEGACY), {})
 
     def test_2026_07_28(self):
-        self.assertEqual(self.run_version(MODERN), set(IMPOSSIBLE))
+        failed = self.run_version(MODERN)
+        self.assertEqual({check: failed[check] for check in failed.keys() - IMPOSSIBLE.keys()}, {})
+        self.assertEqual(failed.keys(), IMPOSSIBLE.keys())
 
 
 if __name__ == "__main__":
