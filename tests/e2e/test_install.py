@@ -3,9 +3,11 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -22,16 +24,25 @@ class Installing(Case):
     @classmethod
     def setUpClass(cls):
         need_userns()
-        cls.folder = tempfile.TemporaryDirectory(prefix="sp-install-")
-        cls.addClassCleanup(cls.folder.cleanup)
-        os.chmod(cls.folder.name, 0o755)
-        cls.wheels = cls.folder.name + "/wheels"
+        cls.folder = tempfile.mkdtemp(prefix="sp-install-")
+        cls.addClassCleanup(cls.remove)
+        os.chmod(cls.folder, 0o755)
+        cls.wheels = cls.folder + "/wheels"
         projects.honest(cls.wheels)
         projects.sources(cls.wheels)
         projects.save(cls.wheels, projects.Wheel("slow"), projects.Wheel("slow-parent", requires=["slow"]))
 
+    @classmethod
+    def remove(cls):
+        """The sweeper of a server that was killed may be at it too."""
+        for _ in range(100):
+            if not os.path.exists(cls.folder):
+                return
+            shutil.rmtree(cls.folder, ignore_errors=True)
+            time.sleep(0.05)
+
     def serve(self, *flags, **options):
-        return Server("--cache", self.folder.name + "/cache", *flags, **options)
+        return Server("--cache", self.folder + "/cache", *flags, **options)
 
     def offline(self, *flags, **options):
         return self.serve("--no-index", "--find-links", self.wheels, *flags, **options)
@@ -177,7 +188,7 @@ class Offline(Installing):
             self.assertEqual((result.status.kind, result.status.field("note")), ("error", None))
 
     def test_a_package_larger_than_its_disk_leaves_nothing(self):
-        wheels = self.folder.name + "/large"
+        wheels = self.folder + "/large"
         projects.huge(wheels, 8 << 20)
         projects.save(wheels, projects.Wheel("plain"))
         with self.serve("--no-index", "--find-links", wheels, "--package-disk", "4M") as server:
