@@ -81,8 +81,6 @@ def imports(paths):
 
 
 def run(request, place):
-    if os.path.lexists(place.new):
-        raise Failure("other", "the stage is not empty")
     try:
         return unpack(request, place)
     except BaseException:
@@ -99,6 +97,7 @@ def unpack(request, place):
         if limit and have > limit:
             raise Failure("disk", "unpacked that is %s, more than is left for packages; the user can raise "
                           "--package-disk" % what)
+    # A build may have been there before.
     confine.clear(place.new)
     installed = []
     for path, wheel, held in wheels:

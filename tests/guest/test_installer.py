@@ -349,6 +349,7 @@ class Sources(Errands):
                  "if not os.path.islink(stage + '/wheels'):\n"
                  "    open(stage + '/built/plain-9.0-py3-none-any.whl', 'w').write('x')\n"
                  "    os.symlink('/etc/passwd', stage + '/built/shared-9.0-py3-none-any.whl')\n"
+                 "    os.makedirs(stage + '/new/planted')\n"
                  "    shutil.rmtree(stage + '/wheels')\n"
                  "    os.symlink('/etc', stage + '/wheels')\n")
         Sdist("planting", backend=backend(Wheel("planting", requires=["plain", "shared"]), plant)).save(folder)
@@ -358,6 +359,8 @@ class Sources(Errands):
         self.assertEqual({row["name"]: row["version"] for row in second["to_install"]},
                          {"planting": "1.0", "plain": "2.0", "shared": "2.5"})
         self.assertFalse((self.box.stage / "wheels").is_symlink())
+        self.assertTrue(self.box.unpack(second)["ok"])
+        self.assertFalse((self.box.layer / "planted").exists())
 
 
 class WithoutPip(Errands):

@@ -51,31 +51,32 @@ def sources(folder):
     )
 
 
-def spying(name, report):
-    """An sdist whose build tries the network, reads the environment and plants files, and tells in `report`."""
-    attack = f"""
-import glob, socket, json
-seen = {{"environment": dict(os.environ), "files": {{}}, "network": []}}
-for address in [("127.0.0.1", 80), ("10.0.0.1", 80), ("169.254.169.254", 80)]:
+SPY = """
+import glob, json, socket
+seen = {"environment": dict(os.environ), "files": {}, "network": [], "planted": []}
+for address in [("127.0.0.1", 3128), ("127.0.0.1", 80), ("10.0.0.1", 80), ("169.254.169.254", 80), ("::1", 80)]:
     try:
         socket.create_connection(address, 2).close()
         seen["network"].append(address)
     except OSError:
         pass
-for pattern in ("/cache/*", "/packages/*", "/index-cert", "/constraint", "/find-links/*"):
+for pattern in ("/cache/*", "/index-cert", "/constraint", "/find-links/*", "/root/*", "/home/*"):
     seen["files"][pattern] = glob.glob(pattern)
 for target in ("/packages/planted", "/cache/planted", "/stage/built/plain-9.0-py3-none-any.whl",
-               "/stage/home/.netrc", "/stage/pip.conf"):
+               "/stage/wheels/plain-9.0-py3-none-any.whl", "/stage/new/planted.py", "/stage/home/.netrc"):
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         open(target, "w").write("planted")
+        seen["planted"].append(target)
     except OSError:
         pass
+print("SEEN " + json.dumps(seen), flush=True)
 """
-    attack = "\n".join(attack.splitlines())
-    wheel = Wheel(name, files={f"{name}.py": ""})
-    tell = f"\nwith open({report!r}, 'w') as out:\n    json.dump(seen, out)\n"
-    return Sdist(name, backend=backend(wheel, attack + tell))
+
+
+def spying(name):
+    """An sdist whose build tries the network, looks around, plants files, and tells of it in a line of its output."""
+    return Sdist(name, backend=backend(Wheel(name, requires=["plain"]), SPY))
 
 
 def hostile(folder):

@@ -1,0 +1,132 @@
+"""What comes from an index is hostile, and so is the code that watches an install: neither gets anywhere."""
+import json
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import threading
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "e2e"),
+                str(pathlib.Path(__file__).resolve().parents[1])]
+
+from client import Case, Server, need_userns  # noqa: E402
+from index import projects  # noqa: E402
+from index.server import Index  # noqa: E402
+
+SECRET = "w0rd-of-the-host"
+
+# Tried before, while and after packages are fetched: the installer's way out, its processes, its folders.
+ATTACK = """
+import glob, os, socket
+found = []
+for family, host in ((socket.AF_INET, '127.0.0.1'), (socket.AF_INET6, '::1')):
+    for port in [3128, 80, 443, 8080, PORT]:
+        try:
+            with socket.socket(family) as tried:
+                tried.settimeout(2)
+                tried.connect((host, port))
+            found.append((host, port))
+        except OSError:
+            pass
+try:
+    names = [line.split()[7:] for line in open('/proc/net/unix').read().splitlines()[1:]]
+except OSError:
+    names = []
+found += [name for name in names if name]
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    try:
+        command = open(f'/proc/{pid}/cmdline', 'rb').read()
+    except OSError:
+        continue
+    if b'installer' in command or b'egress' in command:
+        found.append(command)
+for path in ('/stage', '/cache', '/find-links', '/index-cert'):
+    if os.path.lexists(path):
+        found.append(path)
+try:
+    open('/packages/planted.py', 'w')
+    found.append('/packages can be written')
+except OSError:
+    pass
+print(found)
+"""
+
+
+class Packages(Case):
+    @classmethod
+    def setUpClass(cls):
+        need_userns()
+        cls.folder = tempfile.TemporaryDirectory(prefix="sp-packages-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        os.chmod(cls.folder.name, 0o755)
+        cls.wheels = cls.folder.name + "/wheels"
+        projects.honest(cls.wheels)
+        projects.hostile(cls.wheels)
+        projects.save(cls.wheels, projects.spying("spy"))
+
+    def serve(self, *flags, **options):
+        return Server("--cache", self.folder.name + "/cache", *flags, **options)
+
+    def test_a_build_reaches_nothing_and_what_it_plants_is_not_believed(self):
+        names = ("HOME", "PATH", "USER")
+        environment = {name: os.environ[name] for name in names if name in os.environ}
+        with Index(self.wheels, auth=("someone", SECRET)) as index:
+            url = index.url.replace("://", f"://someone:{SECRET}@")
+            with self.serve("--index-url", url, "--allow-sdist", env={**environment, "HOST_SECRET": SECRET}) as server:
+                result = server.call("install_package", packages=["spy"])
+                self.assertFalse(result.is_error, result.text)
+                self.assertIn("spy 1.0, plain 2.0", result.text)
+                log = re.search(r"log of pip: (/\S+\.txt)", result.text)[1]
+                text = server.python(f"print(open({log!r}).read())").output
+                self.assertNotIn(SECRET, text)
+                seen = json.loads(re.search(r"SEEN (\{.*\})", text)[1])
+                self.assertEqual(seen["network"], [])
+                self.assertEqual({pattern: found for pattern, found in seen["files"].items() if found}, {})
+                self.assertNotIn("HOST_SECRET", seen["environment"])
+                self.assertTrue(seen["planted"], "the control: a build can write to its own stage")
+                self.assertEqual({path for path in seen["planted"] if not path.startswith("/stage/")}, set())
+                self.assert_prints(server.python("import os, plain; print(plain.VERSION, os.listdir('/packages'))"),
+                                   "2.0 ['1']")
+
+    def test_hostile_wheels_change_nothing(self):
+        with self.serve("--no-index", "--find-links", self.wheels) as server:
+            for name in ("traversal", "symlink", "nul", "two-infos"):
+                with self.subTest(name):
+                    result = server.call("install_package", packages=[f"hostile-{name}"])
+                    self.assertTrue(result.is_error, result.text)
+                    self.assert_prints(server.python("import os; print(os.listdir('/packages'))"), "[]")
+            result = server.call("install_package", packages=["hostile-setuid", "hostile-pth", "hostile-site", "keyring"])
+            self.assertFalse(result.is_error, result.text)
+            self.assert_prints(server.python(
+                "import os, stat, subprocess as s, sys\n"
+                "modes = {os.stat(os.path.join(top, name)).st_mode & 0o7022\n"
+                "         for top, _, names in os.walk('/packages/1') for name in names}\n"
+                "done = s.run([sys.executable, '-c', 'import hostile_pth'])\n"
+                "print(modes, done.returncode, os.environ.get('PTH'))"), "{0} 0 None")
+            # What stands in a layer is not what the installer imports.
+            result = server.call("install_package", packages=["plain"])
+            self.assertFalse(result.is_error, result.text)
+        self.assertFalse(os.path.lexists("/tmp/hostile-was-here"))
+
+    def test_code_reaches_nothing_of_an_install_at_any_moment(self):
+        with Index(self.wheels) as index, self.serve("--index-url", index.url) as server:
+            attack = ATTACK.replace("PORT", str(index.port))
+            self.assert_prints(server.python(attack), "[]")
+            asked = threading.Event()
+            go_on = threading.Event()
+
+            def wait(request):
+                asked.set()
+                go_on.wait(60)
+                request.honest()
+
+            index.rules["/simple/plain/"] = wait
+            call = server.start_call("install_package", packages=["plain"])
+            self.assertTrue(asked.wait(60))
+            try:
+                self.assert_prints(server.python(attack), "[]")
+            finally:
+                go_on.set()
+            self.assertFalse(server.finish_call(call).is_error)
+            self.assert_prints(server.python(attack), "[]")
