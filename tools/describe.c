@@ -157,6 +157,13 @@ json_t *describe_server(void *ctx)
         "an answer says how the call ended and what became of the state.\n",
         network, tools->config.spec->workspace ? " (a folder of the user's)" : "");
     (void)describe_python(tools, &text);
+    if (tools->installs) {
+        char source[300];
+        (void)buf_appendf(&text, "Packages: install_package adds others from %s%s.\n",
+                          installs_source(tools->installs, source, sizeof source),
+                          tools->config.install->mode == INSTALL_ASK ? ", when the user agrees"
+                                                                     : "");
+    }
     (void)box_grade_describe(grade, tools->config.spec, &text);
     tools->gaps_told |= box_grade_gaps(grade);
     return json_stringn(buf_bytes(&text), buf_size(&text));

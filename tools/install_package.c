@@ -184,6 +184,8 @@ static void answered(void *arg, enum consent_outcome outcome, const char *why)
         struct install_report report = {.failure = INSTALL_BLOCKED};
         (void)snprintf(report.message, sizeof report.message, "%s", why);
         answer(question->call, &report);
+    } else if (outcome == CONSENT_GONE) {
+        rpc_call_fail(question->call, RPC_INTERNAL_ERROR, "the call did not begin");
     }
     json_decref(question->packages);
     free(question);

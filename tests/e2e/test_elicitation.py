@@ -3,12 +3,18 @@ import contextlib
 import http.server
 import json
 import os
+import pathlib
 import signal
+import sys
+import tempfile
 import threading
 import unittest
 
-from client import LATEST, Case, Result, Server, need_userns
-from traces import descendants
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from client import LATEST, Case, Result, Server, need_userns  # noqa: E402
+from index import projects  # noqa: E402
+from traces import descendants  # noqa: E402
 
 META = "io.modelcontextprotocol/"
 ACCEPT = {"action": "accept", "content": {}}
@@ -190,6 +196,77 @@ class Hosts(Case):
             self.assertIs(tool["annotations"]["openWorldHint"], True)
             self.assertIn(words, server.initialize()["instructions"])
             self.assertNotIn("{", json.dumps(tool["description"]))
+
+
+class Installs(Case):
+    """--install ask: each set of packages is asked about once."""
+
+    @classmethod
+    def setUpClass(cls):
+        need_userns()
+        cls.folder = tempfile.TemporaryDirectory(prefix="sp-ask-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        os.chmod(cls.folder.name, 0o755)
+        projects.save(cls.folder.name + "/wheels", projects.Wheel("one"), projects.Wheel("two"))
+
+    def serve(self, kind, **options):
+        return kind("--install", "ask", "--no-index", "--find-links", self.folder.name + "/wheels", "--cache",
+                    self.folder.name + "/cache", **options)
+
+    def has(self, server, module):
+        return not server.python(f"import {module}").is_error
+
+    def test_packages_are_installed_when_the_user_allows_it(self):
+        for kind in (AskingServer, ModernServer):
+            with self.subTest(kind=kind.__name__), self.serve(kind) as server:
+                server.answers = [{"action": "accept", "content": {"always": True}}]
+                for name in ("one", "two"):
+                    result = server.call("install_package", packages=[name])
+                    self.assertFalse(result.is_error, result.text)
+                    self.assertTrue(self.has(server, name))
+                question, = server.questions
+                self.assertIn("one", question["params"]["message"])
+                always = question["params"]["requestedSchema"]["properties"]["always"]
+                self.assertEqual((always["type"], always["default"]), ("boolean", False))
+
+    def test_nothing_is_installed_when_the_user_does_not(self):
+        for kind in (AskingServer, ModernServer):
+            with self.subTest(kind=kind.__name__), self.serve(kind) as server:
+                server.answers = [DECLINE, {"action": "cancel"}]
+                for words in ("declined", "without a choice"):
+                    result = server.call("install_package", packages=["one"])
+                    self.assertTrue(result.is_error)
+                    self.assertIn(words, result.text)
+                    self.assertFalse(self.has(server, "one"))
+                self.assertEqual(len(server.questions), 2, "a user may think again")
+
+    def test_a_host_that_cannot_ask_is_told_the_flag(self):
+        with self.serve(AskingServer, capabilities={}) as server:
+            result = server.call("install_package", packages=["one"])
+            self.assertTrue(result.is_error)
+            self.assertIn("--install on", result.text)
+            self.assertFalse(self.has(server, "one"))
+
+    def test_a_call_that_is_cancelled_meanwhile_installs_nothing(self):
+        with self.serve(AskingServer) as server:
+            asking = server.start_call("install_package", packages=["one"])
+            question = server.receive()
+            server.cancel(asking)
+            self.assertEqual(server.receive()["method"], "notifications/cancelled")
+            server.send({"id": question["id"], "result": ACCEPT})
+            self.assertFalse(self.has(server, "one"))
+            self.assertNotIn(asking, server.stash)
+
+    def test_the_end_comes_while_a_question_is_open(self):
+        for how in ("eof", "signal"):
+            with self.subTest(how=how), self.serve(AskingServer) as server:
+                server.start_call("install_package", packages=["one"])
+                self.assertEqual(server.receive()["method"], "elicitation/create")
+                if how == "signal":
+                    server.signal(signal.SIGTERM)
+                else:
+                    server.close_stdin()
+                self.assertEqual(server.join(), 0)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,8 @@ class Told(Case):
             tools = tools_of(server)
         for name, reads, destroys, open_world in (("run_python", False, True, False),
                                                   ("write_file", False, True, False),
-                                                  ("read_file", True, None, False)):
+                                                  ("read_file", True, None, False),
+                                                  ("install_package", False, False, True)):
             hints = tools[name]["annotations"]
             self.assertEqual((hints["readOnlyHint"], hints.get("destructiveHint"), hints["openWorldHint"]),
                              (reads, destroys, open_world), name)
@@ -77,6 +78,12 @@ class Told(Case):
                 (site / f"{name}.dist-info").mkdir(parents=True)
             text = self.instructions("--python", f"{folder}/bin/python")
             self.assertIn(f"CPython {version} with numpy 1.26.4, pandas 2.1.4.\n", text)
+
+    def test_instructions_say_whether_packages_can_be_added(self):
+        self.assertIn("install_package adds others from a folder of wheels.",
+                      self.instructions("--no-index", "--find-links", tempfile.gettempdir()))
+        self.assertIn("when the user agrees", self.instructions("--install", "ask"))
+        self.assertNotIn("install_package", self.instructions("--install", "off"))
 
     def test_instructions_name_workspace_and_isolation(self):
         text = self.instructions()
