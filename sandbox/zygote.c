@@ -132,7 +132,7 @@ void zygote_content(const struct box_spec *spec, const struct box_packages *pack
                     struct plan_content *content)
 {
     /* Words that guest/session.py and guest/hints.py look for. */
-    static const char *const options[] = {"", "install", "landlock-optional",
+    static const char *const options[] = {NULL, "install", "landlock-optional",
                                           "install landlock-optional"};
     bool landlock_optional = spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK;
     *content = (struct plan_content){

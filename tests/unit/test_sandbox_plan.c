@@ -269,11 +269,20 @@ static void environment_is_made_afresh(void **)
     assert_string_equal(plan.argv[0], "/opt/py/bin/python3");
     assert_string_equal(plan.argv[1], "/run/sandpiper/driver.py");
     assert_string_equal(plan.argv[2], "json,math");
-    assert_null(plan.argv[3]);
+    assert_string_equal(plan.argv[3], "install");
+    assert_null(plan.argv[4]);
     assert_true(has_environment("HOME=/tmp/home"));
     assert_true(has_environment("VIRTUAL_ENV=/opt/env"));
     assert_true(has_environment("PATH=/opt/env/bin:/usr/local/bin:/usr/bin:/bin"));
     assert_true(has_environment("OMP_NUM_THREADS=2"));
+}
+
+static void interpreter_hears_of_packages_only_where_they_can_be_installed(void **)
+{
+    spec.packages = false;
+    build();
+    assert_string_equal(plan.argv[2], "");
+    assert_null(plan.argv[3]);
 }
 
 static void an_errand_runs_another_program_with_other_ids_in_another_view(void **)
@@ -383,6 +392,7 @@ int main(void)
         PLAN_TEST(workspace_that_is_no_folder_is_refused_with_its_name),
         PLAN_TEST(guest_runs_as_an_id_that_owns_nothing),
         PLAN_TEST(environment_is_made_afresh),
+        PLAN_TEST(interpreter_hears_of_packages_only_where_they_can_be_installed),
         PLAN_TEST(an_errand_runs_another_program_with_other_ids_in_another_view),
         PLAN_TEST(user_packages_are_named_to_the_interpreter),
         PLAN_TEST(fullest_plan_fits),
