@@ -77,8 +77,7 @@ static void what_is_no_index_is_refused_and_not_repeated(void **)
         "https://u:secret@host/?q",
         "https://u:secret@host/ x",
         "https://u:secret@host/\n",
-        "https://u:s\xc3\xa9"
-        "cret@host/",
+        "https://u:s\303\251cret@host/",
     };
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *why = index_url_parse(rows[i], &url);
