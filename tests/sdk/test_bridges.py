@@ -42,7 +42,8 @@ class Examples(unittest.TestCase):
         with FakeModel(vendor) as model:
             env = {name: value.format(url=model.url) for name, value in env.items()}
             done = subprocess.run(command, capture_output=True, text=True, timeout=120 * SLOW,
-                                  env={**os.environ, "SANDPIPER": BINARY, **env})
+                                  env={**os.environ, "no_proxy": "127.0.0.1", "SANDPIPER": BINARY,
+                                       **env})
         self.assertEqual(model.complaints, [], done.stderr)
         self.assertEqual((done.returncode, done.stdout), (0, LAST_WORDS + "\n"), done.stderr)
 

@@ -102,7 +102,8 @@ class Gateway(unittest.TestCase):
         gateway, url = self.start(idle_ms=500)
         request = urllib.request.Request(url, json.dumps(HELLO).encode(), {
             "Content-Type": "application/json", "Accept": "application/json, text/event-stream"})
-        with urllib.request.urlopen(request, timeout=60 * SLOW) as response:
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(request, timeout=60 * SLOW) as response:
             self.assertTrue(response.headers["Mcp-Session-Id"])
             self.assertIn(b'"serverInfo"', response.read())
         self.await_servers(gateway, 0)
