@@ -128,6 +128,23 @@ static void add_python(struct facts *facts, const struct python *python)
         folders[0] ? folders : "/usr");
 }
 
+static void add_network(struct facts *facts, const struct egress_policy *policy)
+{
+    char hosts[320] = "";
+    size_t used = 0;
+    for (unsigned i = 0; policy && i < policy->count && used < sizeof hosts; i++) {
+        const struct egress_row *row = &policy->rows[i];
+        used += (size_t)snprintf(hosts + used, sizeof hosts - used, "%s%.80s", i ? ", " : "",
+                                 row->host);
+        if (!row->ports[1] && used < sizeof hosts) {
+            used +=
+                (size_t)snprintf(hosts + used, sizeof hosts - used, " (port %u)", row->ports[0]);
+        }
+    }
+    add(facts, "network", false, "%s%s",
+        hosts[0] ? "none, but a proxy that reaches " : "none but a loopback of its own", hosts);
+}
+
 static void add_leftovers(struct facts *facts)
 {
     struct cgroup cgroup;
@@ -183,6 +200,7 @@ unsigned box_facts(const struct box_spec *spec, struct box_fact facts[BOX_FACTS]
         plan_done(plan);
     }
     add_workspace(&all, spec);
+    add_network(&all, spec->egress);
     add_leftovers(&all);
     add_packages(&all, spec);
     free(python);

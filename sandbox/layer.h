@@ -68,4 +68,4 @@ struct box_fact {
     bool warning;
     char text[400];
 };
-enum { BOX_FACTS = 7 };
+enum { BOX_FACTS = 8 };
