@@ -2,7 +2,7 @@
 import json
 import unittest
 
-from wire import HAS_SCHEMAS, META, MODERN, SENT_LIMIT, Wire
+from wire import META, MODERN, NO_SCHEMAS, SENT_LIMIT, Wire
 
 
 def line(message):
@@ -69,7 +69,7 @@ class Form(Case):
         self.assert_bad("answers no request", {"error": {"code": -32601, "message": "x"}})
 
 
-@unittest.skipUnless(HAS_SCHEMAS, "jsonschema: not installed")
+@unittest.skipIf(NO_SCHEMAS, NO_SCHEMAS)
 class Schemas(Case):
     def test_the_result_of_the_method_and_version(self):
         call = request("tools/call", name="run_python")

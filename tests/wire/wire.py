@@ -5,22 +5,27 @@
     wire.received(line)     each line of the server; what is wrong with it is kept in wire.complaints
 
 Which version a message belongs to and which result is due follow from the requests, so both directions are
-seen. Without python3-jsonschema the schemas are left out (HAS_SCHEMAS). Messages of one shape are checked once
+seen. The schemas are not ours to ship: they are read from SANDPIPER_MCP_SCHEMAS, by default a folder beside this
+tree. Without them or python3-jsonschema only the form is judged (NO_SCHEMAS says why). Messages of one shape are checked once
 in a process: only the words that a schema names (`"type": "text"`) and the kinds of all other values matter.
 """
 import collections
 import functools
 import json
+import os
 import pathlib
 import threading
 
 try:
     import jsonschema
-    HAS_SCHEMAS = True
 except ImportError:
-    HAS_SCHEMAS = False
+    jsonschema = None
 
-SCHEMAS = pathlib.Path(__file__).resolve().parent / "schemas"
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SCHEMAS = pathlib.Path(os.environ.get("SANDPIPER_MCP_SCHEMAS") or ROOT.parent / "shared" / "protocol" / "schema")
+NO_SCHEMAS = ("jsonschema: not installed" if jsonschema is None else
+              None if (SCHEMAS / "2026-07-28.json").is_file() else
+              "schemas: VERSION.json as published are not in SANDPIPER_MCP_SCHEMAS")
 LINE_LIMIT = 10 << 20  # clients built on the official SDK close the connection beyond this
 LATEST, MODERN = "2025-11-25", "2026-07-28"
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", LATEST)  # those that begin with initialize
@@ -166,7 +171,7 @@ class Wire:
             self._judge_result(message)
 
     def _check(self, version, definition, value):
-        trouble = HAS_SCHEMAS and schema_of(version).complaint(definition, value)
+        trouble = NO_SCHEMAS is None and schema_of(version).complaint(definition, value)
         if trouble:
             raise ValueError(f"{version} {trouble}")
 
