@@ -337,14 +337,15 @@ static void errand_content(struct box_errand *errand, const struct box_packages 
     }
 }
 
-int box_errand_start(struct loop *loop, const struct box_spec *spec, struct box_packages *packages,
-                     const struct box_errand_spec *errand_spec,
+int box_errand_start(struct box_packages *packages, const struct box_errand_spec *errand_spec,
                      const struct box_errand_events *events, void *arg,
                      struct box_errand **ret_errand, struct fail *ret_fail)
 {
     static const struct box_role role = {errand_start_program, errand_exited, errand_memory_killed,
                                          errand_disk_killed};
     struct plan_content content;
+    struct loop *loop = packages->loop;
+    const struct box_spec *spec = packages->spec;
     if (packages_open(packages) < 0) {
         return fail_set(ret_fail, ENOENT, "%s", packages->trouble.text);
     }

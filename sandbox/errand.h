@@ -99,11 +99,10 @@ struct box_errand_events {
     void (*on_end)(void *arg, const struct box_errand_end *end);
 };
 
-/* Starts a box of its own: with the interpreter, layers and limits of spec, /stage writable, and no
- * workspace. The program gets the request when the box is proven like any other. 0: on_end will be
- * called, not before this returns. -errno: ret_fail says why not. */
-[[nodiscard]] int box_errand_start(struct loop *loop, const struct box_spec *spec,
-                                   struct box_packages *packages,
+/* Starts a box of its own: with interpreter and limits of the spec that packages were made with, their
+ * layers, /stage writable, and no workspace. The program gets the request when the box is proven like
+ * any other. 0: on_end will be called, not before this returns. -errno: ret_fail says why not. */
+[[nodiscard]] int box_errand_start(struct box_packages *packages,
                                    const struct box_errand_spec *errand_spec,
                                    const struct box_errand_events *events, void *arg,
                                    struct box_errand **ret_errand, struct fail *ret_fail);

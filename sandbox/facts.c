@@ -160,28 +160,38 @@ static void add_leftovers(struct facts *facts)
     }
 }
 
+/* The folder that packages go to, or why there is none. */
+static int look_at_place(const struct box_spec *spec, char path[PATH_MAX], uint64_t *ret_free,
+                         struct fail *ret_fail)
+{
+    struct statvfs fs = {};
+    defer_close int fd = packages_place(spec, /* make= */ true, path, ret_fail);
+    if (fd < 0) {
+        return fd;
+    }
+    if (faccessat(fd, ".", W_OK, AT_EACCESS) < 0 || fstatvfs(fd, &fs) < 0) {
+        return fail_set(ret_fail, errno, "write to %s", path);
+    }
+    *ret_free = (uint64_t)fs.f_bavail * fs.f_frsize;
+    return 0;
+}
+
 static void add_packages(struct facts *facts, const struct box_spec *spec)
 {
     char path[PATH_MAX] = "";
     char text[FAIL_TEXT + 128];
     struct fail fail = {};
-    struct statvfs fs = {};
+    uint64_t free_bytes = 0;
     if (!spec->packages) {
-        add(facts, "packages", false, "install_package is switched off");
-        return;
-    }
-    defer_close int fd = packages_place(spec, /* make= */ true, path, &fail);
-    if (fd < 0 || faccessat(fd, ".", W_OK, AT_EACCESS) < 0 || fstatvfs(fd, &fs) < 0) {
-        if (fd >= 0) {
-            (void)fail_set(&fail, errno, "write to %s", path);
-        }
+        add(facts, "packages", false, "%s", "install_package is switched off");
+    } else if (look_at_place(spec, path, &free_bytes, &fail) < 0) {
         add(facts, "packages", true, "have no place: %s; name a folder of yours with --cache DIR",
             fail_describe(&fail, text, sizeof text));
-        return;
+    } else {
+        add(facts, "packages", false,
+            "in %.200s, at most %llu MiB of the %llu MiB that are free there", path,
+            (unsigned long long)spec->packages_bytes >> 20, (unsigned long long)free_bytes >> 20);
     }
-    add(facts, "packages", false, "in %.200s, at most %llu MiB of the %llu MiB that are free there",
-        path, (unsigned long long)spec->packages_bytes >> 20,
-        (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_frsize >> 20);
 }
 
 unsigned box_facts(const struct box_spec *spec, struct box_fact facts[BOX_FACTS])

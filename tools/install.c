@@ -435,8 +435,7 @@ static void run_step(struct installs *installs, enum install_step step)
         .cert = fetches ? config->index_cert : NULL,
         .time_limit_ms = LIMIT_INSTALL_STEP_MS,
     };
-    int r = box_errand_start(installs->loop, workspace_spec(installs->workspace),
-                             workspace_packages(installs->workspace), &installs->errand_spec,
+    int r = box_errand_start(workspace_packages(installs->workspace), &installs->errand_spec,
                              &errand_events, installs, &installs->errand, &fail);
     if (r < 0) {
         free(take_ptr(installs->request));

@@ -81,7 +81,7 @@ void watch_disk(const struct init *init)
         add_folder(&sum, fd, 0);
     }
     next_ms = now_ms() + INIT_DISK_MS + REST * (now_ms() - began_ms);
-    if (sum.bytes > init->config->stage_bytes || sum.entries > 2 * LIMIT_PACKAGE_FILES ||
+    if (sum.bytes > init->config->stage_bytes || sum.entries > 2ULL * LIMIT_PACKAGE_FILES ||
         sum.hides || is_disk_nearly_full()) {
         init_send(&(struct wire_reply){.event = WIRE_DISK, .disk_bytes = sum.bytes}, -1);
         (void)kill(-1, SIGKILL);

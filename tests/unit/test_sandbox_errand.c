@@ -120,7 +120,7 @@ static void start(const char *program)
     struct fail fail = {};
     files[0] = (struct embedded){"program.py", (const unsigned char *)program, strlen(program)};
     wanted.program = files;
-    if (box_errand_start(loop, &spec, packages, &wanted, &events, &temp, &errand, &fail) < 0) {
+    if (box_errand_start(packages, &wanted, &events, &temp, &errand, &fail) < 0) {
         fail_msg("no errand: %s", fail.text);
     }
 }
