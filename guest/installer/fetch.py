@@ -11,6 +11,7 @@ import failures
 import sources
 from failures import Failure
 from names import canonical
+from pip._internal.cli import cmdoptions
 from pip._internal.cli.status_codes import SUCCESS
 from pip._internal.commands.install import InstallCommand
 from pip._internal.exceptions import HashError, InvalidWheel, UnsupportedWheel
@@ -178,7 +179,11 @@ def options_of(request, place):
     """pip's arguments that all calls share. Credentials are not among them."""
     words = [*confine.QUIET, "--retries", "2", "--timeout", "15", "--only-binary", ":all:", "--prefix", place.new]
     words += ["--cache-dir", place.cache] if os.path.isdir(place.cache) else ["--no-cache-dir"]
-    words += ["--cert", place.certificate] if place.certificate else []
+    if place.certificate:
+        words += ["--cert", place.certificate]
+        # pip 24.2 asks the system's store too, and then cannot judge an index that is named by its address.
+        if "legacy-certs" in cmdoptions.use_deprecated_feature.keywords["choices"]:
+            words += ["--use-deprecated", "legacy-certs"]
     words += ["--constraint", place.constraint] if request.get("constraint") else []
     words += ["--find-links", place.find_links] if request.get("find_links") else []
     if request.get("no_index"):
