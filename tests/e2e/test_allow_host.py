@@ -217,8 +217,11 @@ for bad in ('Content-Length: 3\\r\\nContent-Length: 80\\r\\n', 'Transfer-Encodin
 with socket.create_connection(('127.0.0.1', 3128), 30) as s:
     s.sendall(b'{first}\\r\\n')
     got = s.recv(65536)
-    s.sendall(b'{second}')
-    while got and s.recv(65536): pass
+    try:
+        s.sendall(b'{second}')
+        while got and s.recv(65536): pass
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # closed with the second request unread
 """)
         self.assertNotIn("/second", {path for _, path, _ in WORLD.web.seen})
         self.assertIn("/first", {path for _, path, _ in WORLD.web.seen})
