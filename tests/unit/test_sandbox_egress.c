@@ -98,8 +98,8 @@ static void a_host_has_one_form(void **)
         const char *host;
         uint16_t port;
     } good[] = {
-        {"PyPI.org", "pypi.org", 0},
-        {"pypi.org.:443", "pypi.org", 443},
+        {"Index.example", "index.example", 0},
+        {"index.example.:443", "index.example", 443},
         {"xn--bcher-kva.example:1", "xn--bcher-kva.example", 1},
         {"a_b.example", "a_b.example", 0},
         {"localhost:65535", "localhost", 65535},

@@ -29,27 +29,28 @@ static void assert_sent(const char *text, const char *expected)
 
 static void a_tunnel_names_host_and_port(void **)
 {
-    assert_int_equal(judge("CONNECT PyPI.org:443 HTTP/1.1\r\nHost: pypi.org:443\r\n\r\nTLS"), 0);
+    assert_int_equal(
+        judge("CONNECT Index.example:443 HTTP/1.1\r\nHost: index.example:443\r\n\r\nTLS"), 0);
     assert_true(request.tunnel);
-    assert_string_equal(request.target.host, "pypi.org");
+    assert_string_equal(request.target.host, "index.example");
     assert_int_equal(request.target.port, 443);
-    assert_int_equal(request.head_bytes, 53);
+    assert_int_equal(request.head_bytes, 63);
     assert_int_equal(judge("CONNECT [::1]:80 HTTP/1.0\r\n\r\n"), 0);
     assert_true(request.target.literal);
     static const char *const bad[] = {
-        "CONNECT pypi.org HTTP/1.1\r\n\r\n",
-        "CONNECT pypi.org:443/x HTTP/1.1\r\n\r\n",
-        "CONNECT http://pypi.org:443 HTTP/1.1\r\n\r\n",
-        "CONNECT me:pw@pypi.org:443 HTTP/1.1\r\n\r\n",
-        "CONNECT evil.example\\@pypi.org:443 HTTP/1.1\r\n\r\n",
-        "CONNECT pypi.org%00.evil:443 HTTP/1.1\r\n\r\n",
+        "CONNECT index.example HTTP/1.1\r\n\r\n",
+        "CONNECT index.example:443/x HTTP/1.1\r\n\r\n",
+        "CONNECT http://index.example:443 HTTP/1.1\r\n\r\n",
+        "CONNECT me:pw@index.example:443 HTTP/1.1\r\n\r\n",
+        "CONNECT evil.example\\@index.example:443 HTTP/1.1\r\n\r\n",
+        "CONNECT index.example%00.evil:443 HTTP/1.1\r\n\r\n",
         "CONNECT 0x7f000001:80 HTTP/1.1\r\n\r\n",
         "CONNECT 017700000001:80 HTTP/1.1\r\n\r\n",
-        "CONNECT pypi.org:443 HTTP/1.1\r\nContent-Length: 3\r\n\r\n",
-        "connect pypi.org:443 HTTP/1.1\r\n\r\n",
-        "CONNECT  pypi.org:443 HTTP/1.1\r\n\r\n",
-        "CONNECT pypi.org:443 HTTP/1.1 \r\n\r\n",
-        "\r\nCONNECT pypi.org:443 HTTP/1.1\r\n\r\n",
+        "CONNECT index.example:443 HTTP/1.1\r\nContent-Length: 3\r\n\r\n",
+        "connect index.example:443 HTTP/1.1\r\n\r\n",
+        "CONNECT  index.example:443 HTTP/1.1\r\n\r\n",
+        "CONNECT index.example:443 HTTP/1.1 \r\n\r\n",
+        "\r\nCONNECT index.example:443 HTTP/1.1\r\n\r\n",
     };
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
         if (judge(bad[i]) != 400) {
