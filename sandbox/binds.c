@@ -193,5 +193,6 @@ int bind_tree(int source_fd, const char *path, uint64_t attributes)
 
 int bind_folder(const char *source, const char *path, uint64_t attributes)
 {
-    return mount(source, path, NULL, MS_BIND, NULL) < 0 ? -1 : bind_restrict(path, attributes);
+    return mount(source, path, NULL, MS_BIND | MS_REC, NULL) < 0 ? -1
+                                                                 : bind_restrict(path, attributes);
 }

@@ -261,7 +261,9 @@ void box_adapt_plan(struct plan *plan)
 static int box_prepare(struct box *box, const struct plan_content *content, struct fail *ret_fail)
 {
     box->building = BOX_LAYER_PYTHON;
-    int r = python_find(box->spec->python, &box->python, ret_fail);
+    const struct box_spec *spec = box->spec;
+    int r = python_find(spec->python, spec->workspace ? spec->workspace : spec->workspace_elsewhere,
+                        &box->python, ret_fail);
     if (r < 0) {
         return r;
     }

@@ -237,7 +237,8 @@ static int step_subtree(struct child *, const struct plan_step *step)
     if (make_folder(source, 0755) < 0 || make_folder(path, 0755) < 0) {
         return -1;
     }
-    int fd = (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    int fd = (int)syscall(SYS_open_tree, AT_FDCWD, source,
+                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     if (fd < 0) {
         return -1;
     }

@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "sandbox/box.h"
+#include "sandbox/overlap.h"
 #include "sandbox/packages.h"
 #include "sandbox/packet.h"
 
@@ -337,6 +338,20 @@ static void errand_content(struct box_errand *errand, const struct box_packages 
     }
 }
 
+/* A file of the user's that code could replace by a link to another, of which a message may quote. */
+static const char *in_workspace(const struct box_spec *spec, const struct box_errand_spec *wanted)
+{
+    const char *const files[] = {wanted->constraint, wanted->cert};
+    for (unsigned i = 0; i < 2; i++) {
+        char rest[PATH_MAX];
+        if (files[i] && (overlap_of(files[i], spec->workspace, rest) != OVERLAP_NONE ||
+                         overlap_of_parent(files[i], spec->workspace, rest) != OVERLAP_NONE)) {
+            return files[i];
+        }
+    }
+    return NULL;
+}
+
 int box_errand_start(struct box_packages *packages, const struct box_errand_spec *errand_spec,
                      const struct box_errand_events *events, void *arg,
                      struct box_errand **ret_errand, struct fail *ret_fail)
@@ -349,6 +364,11 @@ int box_errand_start(struct box_packages *packages, const struct box_errand_spec
     if (packages_open(packages) < 0) {
         return fail_set(ret_fail, ENOENT, "%s", packages->trouble.text);
     }
+    const char *loose = in_workspace(spec, errand_spec);
+    if (loose) {
+        return fail_set(ret_fail, EPERM, "%s lies in the workspace, where code could change it",
+                        loose);
+    }
     struct box_errand *errand = calloc(1, sizeof *errand);
     if (!errand) {
         return fail_set(ret_fail, ENOMEM, "an errand");
@@ -360,6 +380,7 @@ int box_errand_start(struct box_packages *packages, const struct box_errand_spec
     errand->log_fd = -1;
     errand->spec = *spec;
     errand->spec.workspace = NULL;
+    errand->spec.workspace_elsewhere = spec->workspace;
     errand->spec.egress = errand_spec->egress;
     errand->spec.limits.disk_bytes = spec->packages_bytes; /* of a single file too */
     errand_content(errand, packages, &content);

@@ -30,6 +30,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "sandbox/overlap.h"
 
 enum { SWEEP_MS = 250, OPEN_FOLDER = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
 
@@ -82,6 +83,16 @@ static int judge_own(int fd, const char *path, struct fail *ret_fail)
         return refuse(ret_fail, path, "can be written by others (chmod go-w)");
     }
     return 0;
+}
+
+/* Code that could write there would choose what all servers install, and by a link what errands see. */
+static int judge_workspace(const char *workspace, const char *parent, const char *path,
+                           struct fail *ret_fail)
+{
+    char rest[PATH_MAX];
+    bool apart = overlap_of(parent, workspace, rest) == OVERLAP_NONE &&
+                 (!workspace || overlap_of(workspace, path, rest) == OVERLAP_NONE);
+    return apart ? 0 : refuse(ret_fail, path, "and the workspace lie in one another");
 }
 
 /* Opens the folder name in parent_fd, which is no link. With make it is made where it is missing. */
@@ -157,6 +168,7 @@ int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],
                    snprintf(path, PATH_MAX, "%s/%s", parent[1] ? parent : "", name) >= PATH_MAX)) {
         r = fail_set(ret_fail, ENAMETOOLONG, "the cache folder");
     }
+    r = r ? r : judge_workspace(spec->workspace, parent, path, ret_fail);
     return r < 0 ? r : open_own(parent_fd, name, path, make, ret_fail);
 }
 

@@ -167,7 +167,21 @@ uint64_t box_spec_disk_bytes(const struct box_spec *spec)
     return spec->limits.disk_bytes < most ? spec->limits.disk_bytes : most;
 }
 
-static void add_mounts(struct plan *plan, const struct box_spec *spec, const struct trees *trees)
+/* What the server trusts of the workspace is read-only there. The folders on the way are mounts too, and so
+ * cannot be moved away from around it, rename(2). */
+static void fix_in_workspace(struct plan *plan, const char *inside)
+{
+    size_t size = 0;
+    do {
+        size += strspn(inside + size, "/");
+        size += strcspn(inside + size, "/");
+        const char *path = keep(plan, "/work/%.*s", (int)size, inside);
+        add(plan, PLAN_SUBTREE, path, path)->attributes = inside[size] ? WRITABLE : READ_ONLY;
+    } while (inside[size]);
+}
+
+static void add_mounts(struct plan *plan, const struct box_spec *spec, const struct python *python,
+                       const struct trees *trees)
 {
     /* One tmpfs holds all that the guest can write, so that one size bounds it. */
     add(plan, PLAN_TMPFS, NULL, "/run/disk")->data = keep(
@@ -186,6 +200,9 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
         step->slot = i;
         step->attributes = tree->attributes;
         step->optional = tree->optional;
+    }
+    for (unsigned i = 0; spec->workspace && i < python->inside_count; i++) {
+        fix_in_workspace(plan, python->inside[i]);
     }
     add(plan, PLAN_FOLDER, NULL, "/tmp/home");
     /* No hidepid: it hides what is not dumpable from pid 1 too, and any process can make itself so;
@@ -382,7 +399,7 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
         add(plan, PLAN_LINK, system_links[i].source, system_links[i].target);
     }
     add_fresh_files(plan, content);
-    add_mounts(plan, spec, &trees);
+    add_mounts(plan, spec, python, &trees);
     add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
     add(plan, PLAN_PIVOT, NULL, NULL);
     add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);

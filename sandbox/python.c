@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/overlap.h"
 
 enum { PYTHON_LINKS = 16, PYTHON_SCRIPT_MS = 10000 };
 
@@ -270,10 +271,49 @@ static void resolve_dots(char *path)
     }
 }
 
+static int refuse_workspace(const char *path, struct fail *ret_fail)
+{
+    return fail_set(ret_fail, EPERM,
+                    "%s lies in the workspace, where code could put another in its place%s", path,
+                    remedy);
+}
+
+/* Whether a name of the interpreter stays what it is: it is not in the workspace, or in a folder there
+ * that is made read-only. */
+static bool may_lead(const char *path, const char *workspace, bool in_folder)
+{
+    char rest[PATH_MAX];
+    enum overlap overlap = overlap_of_parent(path, workspace, rest);
+    return overlap == OVERLAP_NONE || (overlap == OVERLAP_INSIDE && in_folder);
+}
+
+/* A script is run here, outside of any box, so neither it nor a link to it is where code can write. */
+static bool may_run(const char *path, const char *workspace)
+{
+    char rest[PATH_MAX];
+    return overlap_of(path, workspace, rest) == OVERLAP_NONE &&
+           overlap_of_parent(path, workspace, rest) == OVERLAP_NONE;
+}
+
+static int find_inside(struct python *python, const char *workspace, struct fail *ret_fail)
+{
+    for (unsigned i = 0; i < python->folder_count; i++) {
+        char rest[PATH_MAX];
+        enum overlap overlap = overlap_of(python->folders[i], workspace, rest);
+        if (overlap == OVERLAP_THROUGH || (overlap == OVERLAP_INSIDE && !rest[0])) {
+            return refuse_workspace(python->folders[i], ret_fail);
+        }
+        if (overlap == OVERLAP_INSIDE) {
+            (void)snprintf(python->inside[python->inside_count++], PATH_MAX, "%s", rest);
+        }
+    }
+    return 0;
+}
+
 /* Follows path's links, adding the prefix at each hop. A hop that is in no prefix of Python (a link
  * in a folder of the user's) is passed over: what is executed starts behind it, so that no more of
  * the host is shown than needed. */
-static int follow(struct python *python, struct fail *ret_fail)
+static int follow(struct python *python, const char *workspace, struct fail *ret_fail)
 {
     char path[PATH_MAX];
     char prefix[PATH_MAX];
@@ -291,6 +331,9 @@ static int follow(struct python *python, struct fail *ret_fail)
         }
         if (library) {
             add_folder(python, prefix);
+        }
+        if (!may_lead(path, workspace, environment || library)) {
+            return refuse_workspace(path, ret_fail);
         }
         char target[PATH_MAX];
         ssize_t size = readlink(path, target, sizeof target - 1);
@@ -343,27 +386,32 @@ static void add_user_packages(struct python *python)
     (void)snprintf(python->user_base, sizeof python->user_base, "%s", base);
 }
 
-static int find(const char *chosen, bool ask, struct python *python, struct fail *ret_fail)
+static int find(const char *chosen, const char *workspace, bool ask, struct python *python,
+                struct fail *ret_fail)
 {
     *python = (struct python){};
     int r = choose(chosen, python->path, ret_fail);
     if (r == 0 && is_script(python->path)) {
-        r = ask ? ask_script(python->path, ret_fail)
-                : fail_set(ret_fail, ENOEXEC, "%s is a script", python->path);
+        r = !may_run(python->path, workspace) ? refuse_workspace(python->path, ret_fail)
+            : ask                             ? ask_script(python->path, ret_fail)
+                  : fail_set(ret_fail, ENOEXEC, "%s is a script", python->path);
     }
-    r = r ? r : follow(python, ret_fail);
+    r = r ? r : follow(python, workspace, ret_fail);
     if (r == 0) {
         add_user_packages(python);
+        r = find_inside(python, workspace, ret_fail);
     }
     return r;
 }
 
-int python_find(const char *chosen, struct python *ret_python, struct fail *ret_fail)
+int python_find(const char *chosen, const char *workspace, struct python *ret_python,
+                struct fail *ret_fail)
 {
-    return find(chosen, /* ask= */ true, ret_python, ret_fail);
+    return find(chosen, workspace, /* ask= */ true, ret_python, ret_fail);
 }
 
-int python_expect(const char *chosen, struct python *ret_python, struct fail *ret_fail)
+int python_expect(const char *chosen, const char *workspace, struct python *ret_python,
+                  struct fail *ret_fail)
 {
-    return find(chosen, /* ask= */ false, ret_python, ret_fail);
+    return find(chosen, workspace, /* ask= */ false, ret_python, ret_fail);
 }

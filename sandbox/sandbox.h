@@ -39,8 +39,10 @@ struct box_spec {
     uint32_t require;        /* bits 1 << layer: must be on, else no code runs */
     uint32_t allow_degraded; /* may be off, though no code would run by default */
     const char *workspace;   /* host folder for /work, or NULL: on the box's own tmpfs */
-    const char *python;      /* --python, or NULL: the active virtual environment, else python3 */
-    const char *preload;     /* modules, comma-separated, or NULL */
+    const char
+        *workspace_elsewhere; /* of the sessions, whose code writes there; not shown in this box */
+    const char *python;       /* --python, or NULL: the active virtual environment, else python3 */
+    const char *preload;      /* modules, comma-separated, or NULL */
     const struct embedded *guest; /* files for /run/sandpiper, closed by a row without name */
     /* Each stream through a pipe of its own: exact streams without a common order. Else one pipe
      * keeps the order, and what children and C code write to stderr counts as stdout. */

@@ -6,11 +6,12 @@ import re
 import sys
 import tempfile
 import threading
+import venv
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "e2e"),
                 str(pathlib.Path(__file__).resolve().parents[1])]
 
-from client import Case, Server, need_userns  # noqa: E402
+from client import Case, Server, give_away, need_userns  # noqa: E402
 from index import projects  # noqa: E402
 from index.server import Index  # noqa: E402
 
@@ -53,6 +54,31 @@ print(found)
 """
 
 
+# What the server reads of an interpreter in the workspace, it reads on the host: none of it may change.
+REPLACE = """
+import os
+done = []
+def attempt(function, *arguments):
+    try:
+        function(*arguments)
+        done.append((function.__name__, *arguments))
+    except OSError:
+        pass
+os.mkdir('/work/forged')
+for path in ('', '/bin', '/bin/python', '/pyvenv.cfg', '/..', '/../..'):
+    path = os.path.normpath('/work/a/b/env' + path)
+    attempt(os.rename, path, '/work/away')
+    attempt(os.rename, '/work/forged', path)
+    attempt(os.rmdir, path)
+    attempt(os.unlink, path)
+    attempt(os.truncate, path, 0)
+    attempt(os.link, path, '/work/linked')
+    attempt(os.symlink, '/work', path)
+    attempt(open, path + '/planted', 'w')
+print([what[:2] for what in done])
+"""
+
+
 class Packages(Case):
     @classmethod
     def setUpClass(cls):
@@ -67,6 +93,14 @@ class Packages(Case):
 
     def serve(self, *flags, **options):
         return Server("--cache", self.folder.name + "/cache", *flags, **options)
+
+    def offline(self, *flags, cache=None):
+        return Server("--cache", cache or self.folder.name + "/cache", "--no-index", "--find-links", self.wheels, *flags)
+
+    def workspace(self):
+        place = tempfile.mkdtemp(prefix="work-", dir=self.folder.name)
+        give_away(place)
+        return place
 
     def test_a_build_reaches_nothing_and_what_it_plants_is_not_believed(self):
         names = ("HOME", "PATH", "USER")
@@ -130,3 +164,31 @@ class Packages(Case):
                 go_on.set()
             self.assertFalse(server.finish_call(call).is_error)
             self.assert_prints(server.python(attack), "[]")
+
+    def test_code_cannot_replace_an_interpreter_in_the_workspace(self):
+        place = self.workspace()
+        venv.create(place + "/a/b/env", symlinks=True)
+        for top, _, _ in os.walk(place):
+            give_away(top)
+        with self.offline("--workspace", place, "--python", place + "/a/b/env/bin/python") as server:
+            # The control: the folders on the way are the workspace's own.
+            self.assert_prints(server.python(REPLACE),
+                               "[('open', '/work/a/b/planted'), ('open', '/work/a/planted')]")
+            self.assert_prints(server.python("import sys; print(sys.prefix)"), place + "/a/b/env")
+
+    def test_the_store_is_not_where_code_writes(self):
+        place = self.workspace()
+        os.mkdir(place + "/mine")
+        with self.offline("--workspace", place, cache=place + "/mine/cache") as server:
+            result = server.call("install_package", packages=["plain"])
+            self.assertTrue(result.is_error, result.text)
+            self.assertIn("and the workspace lie in one another", result.text)
+            self.assert_prints(server.python("import os; print(os.listdir('/work/mine'))"), "[]")
+
+    def test_no_file_of_the_users_is_read_through_the_workspace(self):
+        place = self.workspace()
+        pathlib.Path(place, "constraint").write_text("plain<2\n")
+        with self.offline("--workspace", place, "--constraint", place + "/constraint") as server:
+            result = server.call("install_package", packages=["plain"])
+            self.assertTrue(result.is_error, result.text)
+            self.assertIn("lies in the workspace, where code could change it", result.text)

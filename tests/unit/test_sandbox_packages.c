@@ -151,6 +151,23 @@ static void only_a_folder_of_the_users_own_will_do(void **)
     expect_no_place("absolute");
 }
 
+static void a_folder_that_code_reaches_by_the_workspace_will_not_do(void **)
+{
+    char workspace[PATH_MAX];
+    temp_folder(&temp, "project/deep");
+    temp_link(&temp, "project/deep", "alias");
+    spec.workspace = temp_path(&temp, "project", workspace);
+    expect_place("cache");
+    static const char *const places[] = {"project/cache", "project/deep/cache", "alias/cache"};
+    for (unsigned i = 0; i < sizeof places / sizeof *places; i++) {
+        (void)snprintf(cache, sizeof cache, "%s/%s", temp.path, places[i]);
+        expect_no_place("and the workspace lie in one another");
+    }
+    (void)snprintf(cache, sizeof cache, "%s/project", temp.path);
+    (void)temp_path(&temp, "project/deep", workspace);
+    expect_no_place("and the workspace lie in one another");
+}
+
 static void a_folder_in_other_hands_will_not_do(void **)
 {
     temp_folder(&temp, "shared");
@@ -309,6 +326,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PACKAGES_TEST(the_place_is_named_or_the_users_cache),
         PACKAGES_TEST(only_a_folder_of_the_users_own_will_do),
+        PACKAGES_TEST(a_folder_that_code_reaches_by_the_workspace_will_not_do),
         PACKAGES_TEST(a_folder_in_other_hands_will_not_do),
         PACKAGES_TEST(nothing_is_made_before_it_is_needed),
         PACKAGES_TEST(servers_do_not_meet_and_leave_nothing),

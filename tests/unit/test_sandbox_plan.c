@@ -209,6 +209,30 @@ static void named_workspace_is_the_only_writable_host_folder(void **)
     temp_remove(&temp);
 }
 
+static void an_interpreter_in_the_workspace_is_read_only_there_and_cannot_be_moved(void **)
+{
+    static const struct {
+        const char *path;
+        bool writable;
+    } rows[] = {{"/work/a", true}, {"/work/a/b c", true}, {"/work/a/b c/env", false}};
+    struct temp temp;
+    temp_make(&temp);
+    spec.workspace = temp.path;
+    python.inside_count = 1;
+    (void)snprintf(python.inside[0], sizeof python.inside[0], "a/b c/env");
+    build();
+    const struct plan_step *before = expect_step(PLAN_MOVE, "/work");
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct plan_step *step = expect_step(PLAN_SUBTREE, rows[i].path);
+        assert_string_equal(step->source, rows[i].path);
+        assert_int_equal(!(step->attributes & MOUNT_ATTR_RDONLY), rows[i].writable);
+        assert_true(step > before);
+        before = step;
+    }
+    python.inside_count = 0;
+    temp_remove(&temp);
+}
+
 /* Step by step the same box: same places, same attributes, same order. */
 static void plan_by_binds_differs_only_in_how_trees_are_mounted(void **)
 {
@@ -388,6 +412,7 @@ int main(void)
         PLAN_TEST(names_of_the_host_are_replaced_by_the_boxs_own),
         PLAN_TEST(workspace_lies_on_the_boxs_disk_when_none_is_named),
         PLAN_TEST(named_workspace_is_the_only_writable_host_folder),
+        PLAN_TEST(an_interpreter_in_the_workspace_is_read_only_there_and_cannot_be_moved),
         PLAN_TEST(plan_by_binds_differs_only_in_how_trees_are_mounted),
         PLAN_TEST(workspace_that_is_no_folder_is_refused_with_its_name),
         PLAN_TEST(guest_runs_as_an_id_that_owns_nothing),

@@ -71,7 +71,7 @@ static int tear_down(void **)
 
 static void find(const char *chosen)
 {
-    if (python_find(chosen, &python, &failure) != 0) {
+    if (python_find(chosen, NULL, &python, &failure) != 0) {
         fail_msg("%s", failure.text);
     }
 }
@@ -119,11 +119,11 @@ static void path_is_searched_in_order_and_only_where_it_is_absolute(void **)
 static void missing_interpreter_is_named_with_the_flag_that_helps(void **)
 {
     set("PATH", at("empty"));
-    assert_int_equal(python_find(NULL, &python, &failure), -ENOENT);
+    assert_int_equal(python_find(NULL, NULL, &python, &failure), -ENOENT);
     assert_string_equal(failure.text, "python3 in PATH; name an interpreter with --python PATH");
-    assert_int_equal(python_find(at("none"), &python, &failure), -ENOENT);
+    assert_int_equal(python_find(at("none"), NULL, &python, &failure), -ENOENT);
     assert_non_null(strstr(failure.text, at("none")));
-    assert_int_equal(python_find(at("py/bin"), &python, &failure), -ENOENT);
+    assert_int_equal(python_find(at("py/bin"), NULL, &python, &failure), -ENOENT);
 }
 
 static void relative_choice_is_taken_from_the_working_folder(void **)
@@ -218,14 +218,14 @@ static void links_in_a_circle_are_refused(void **)
 {
     temp_link(&temp, "b", "home/bin/a");
     temp_link(&temp, "a", "home/bin/b");
-    assert_int_equal(python_find(at("home/bin/a"), &python, &failure), -ENOENT);
+    assert_int_equal(python_find(at("home/bin/a"), NULL, &python, &failure), -ENOENT);
 }
 
 static void interpreter_without_its_library_is_refused(void **)
 {
     temp_file(&temp, "odd/bin/python3", "\177ELF", 0755);
     temp_folder(&temp, "odd/lib/python3.11");
-    assert_int_equal(python_find(at("odd/bin/python3"), &python, &failure), -ENOENT);
+    assert_int_equal(python_find(at("odd/bin/python3"), NULL, &python, &failure), -ENOENT);
     assert_non_null(strstr(failure.text, "the standard library of"));
     assert_non_null(strstr(failure.text, at("odd/bin/python3")));
 }
@@ -249,12 +249,64 @@ static void script_that_leads_nowhere_is_refused(void **)
     temp_file(&temp, "shims/relative", "#!/bin/sh\nprintf python3\n", 0755);
     temp_file(&temp, "shims/gone", "#!/bin/sh\nprintf /nowhere/python3\n", 0755);
     temp_file(&temp, "shims/broken", "#!/nowhere/sh\n", 0755);
-    assert_int_equal(python_find(at("shims/silent"), &python, &failure), -ENOEXEC);
-    assert_int_equal(python_find(at("shims/relative"), &python, &failure), -ENOEXEC);
-    assert_int_equal(python_find(at("shims/gone"), &python, &failure), -ENOEXEC);
-    assert_int_equal(python_find(at("shims/broken"), &python, &failure), -ENOEXEC);
+    assert_int_equal(python_find(at("shims/silent"), NULL, &python, &failure), -ENOEXEC);
+    assert_int_equal(python_find(at("shims/relative"), NULL, &python, &failure), -ENOEXEC);
+    assert_int_equal(python_find(at("shims/gone"), NULL, &python, &failure), -ENOEXEC);
+    assert_int_equal(python_find(at("shims/broken"), NULL, &python, &failure), -ENOEXEC);
     assert_non_null(strstr(failure.text, "shims/broken is a script"));
     assert_int_equal(chdir(before), 0);
+}
+
+/* --- in the workspace, where code writes --- */
+
+static void expect_refused(const char *chosen, const char *workspace)
+{
+    char root[PATH_MAX];
+    failure = (struct fail){};
+    (void)snprintf(root, sizeof root, "%s", at(workspace));
+    if (python_find(at(chosen), root, &python, &failure) != -EPERM ||
+        !strstr(failure.text, "lies in the workspace")) {
+        fail_msg("%s in the workspace %s: \"%s\"", chosen, workspace, failure.text);
+    }
+}
+
+static void what_lies_in_the_workspace_is_told_from_there(void **)
+{
+    char root[PATH_MAX];
+    make_prefix("work/tools/py", "lib/python3.11");
+    (void)snprintf(root, sizeof root, "%s", at("work"));
+    assert_int_equal(python_find(at("work/tools/py/bin/python3"), root, &python, &failure), 0);
+    assert_int_equal(python.inside_count, 1);
+    assert_string_equal(python.inside[0], "tools/py");
+    temp_link(&temp, "work", "alias"); /* a name of the user's for it */
+    assert_int_equal(python_find(at("alias/tools/py/bin/python3"), root, &python, &failure), 0);
+    assert_string_equal(python.inside[0], "tools/py");
+    assert_int_equal(python_find(at("py/bin/python3"), root, &python, &failure), 0);
+    assert_int_equal(python.inside_count, 0);
+}
+
+static void what_code_could_replace_is_refused_and_never_run(void **)
+{
+    char script[2 * PATH_MAX + 64];
+    make_prefix("work/py", "lib/python3.11");
+    expect_refused("work/py/bin/python3", "work/py"); /* all of it would be read-only */
+    temp_link(&temp, "../py/bin/python3", "work/loose");
+    expect_refused("work/loose", "work");
+    temp_link(&temp, "../py", "work/elsewhere");
+    expect_refused("work/elsewhere/bin/python3", "work");
+    temp_link(&temp, "../work/loose", "home/hop");
+    expect_refused("home/hop", "work");
+    (void)snprintf(script, sizeof script,
+                   "#!/bin/sh\n: >'%s/ran'\nprintf %%s '%s/py/bin/python3'\n", temp.path,
+                   temp.path);
+    temp_file(&temp, "work/script", script, 0755);
+    temp_file(&temp, "script", script, 0755);
+    expect_refused("work/script", "work");
+    temp_link(&temp, "../work/script", "home/to-script");
+    expect_refused("home/to-script", "work");
+    temp_link(&temp, "../script", "work/from-link");
+    expect_refused("work/from-link", "work");
+    assert_int_equal(faccessat(temp.fd, "ran", F_OK, 0), -1);
 }
 
 static void user_packages_are_shown_and_nothing_beside_them(void **)
@@ -306,6 +358,8 @@ int main(void)
         PYTHON_TEST(interpreter_without_its_library_is_refused),
         PYTHON_TEST(script_is_asked_for_the_interpreter_behind_it),
         PYTHON_TEST(script_that_leads_nowhere_is_refused),
+        PYTHON_TEST(what_lies_in_the_workspace_is_told_from_there),
+        PYTHON_TEST(what_code_could_replace_is_refused_and_never_run),
         PYTHON_TEST(user_packages_are_shown_and_nothing_beside_them),
         PYTHON_TEST(user_packages_of_another_version_are_not_shown),
         PYTHON_TEST(environment_hides_user_packages),
