@@ -102,7 +102,7 @@ static json_t *layers_of(unsigned count)
     return list;
 }
 
-/* Without credentials: those come by netrc. */
+/* Without credentials: those stand beside. */
 static json_t *extra_urls_of(const struct install_sources *sources)
 {
     json_t *list = json_array();
@@ -119,7 +119,7 @@ static json_t *credentials_of(const struct install_sources *sources)
         const struct index_url *url = &sources->urls[i];
         if (url->login[0]) {
             (void)json_array_append_new(list,
-                                        json_pack("{s:s, s:s, s:s}", "host", url->host, "login",
+                                        json_pack("{s:s, s:s, s:s}", "url", url->clean, "login",
                                                   url->login, "password", url->password));
         }
     }
@@ -129,12 +129,13 @@ static json_t *credentials_of(const struct install_sources *sources)
 static json_t *fetch_request(const struct install_sources *sources, const struct install_wish *wish)
 {
     const struct install_config *config = sources->config;
-    json_t *request = json_pack(
-        "{s:s, s:O, s:b, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o}", "step", "fetch", "packages",
-        wish->packages, "upgrade", wish->upgrade, "extra_index_urls", extra_urls_of(sources),
-        "no_index", config->no_index, "find_links", config->find_links != NULL, "constraint",
-        config->constraint != NULL, "cert", config->index_cert != NULL, "only_binary",
-        !config->allow_sdist, "layers", layers_of(wish->layers), "netrc", credentials_of(sources));
+    json_t *request =
+        json_pack("{s:s, s:O, s:b, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o}", "step", "fetch",
+                  "packages", wish->packages, "upgrade", wish->upgrade, "extra_index_urls",
+                  extra_urls_of(sources), "no_index", config->no_index, "find_links",
+                  config->find_links != NULL, "constraint", config->constraint != NULL, "cert",
+                  config->index_cert != NULL, "only_binary", !config->allow_sdist, "layers",
+                  layers_of(wish->layers), "credentials", credentials_of(sources));
     if (request && sources->count > 0) {
         (void)json_object_set_new(request, "index_url", json_string(sources->urls[0].clean));
     }

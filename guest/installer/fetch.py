@@ -89,11 +89,9 @@ class Resolve(InstallCommand):
         if session is not self.pip_session:
             self.pip_session = session
             self.session.watch(session)
-            urls = [self.request.get("index_url") or "", *self.request.get("extra_index_urls", ())]
-            for known in self.request.get("netrc", ()):
-                for parts in map(urllib.parse.urlsplit, urls):
-                    if known["host"] in (parts.netloc, parts.hostname):
-                        session.auth.passwords[parts.netloc] = (known["login"], known["password"])
+            for known in self.request.get("credentials", ()):
+                # With its port: another one of that host may be somebody else's.
+                session.auth.passwords[urllib.parse.urlsplit(known["url"]).netloc] = known["login"], known["password"]
         return session
 
     def make_resolver(self, preparer, finder, **options):

@@ -205,12 +205,18 @@ class Trust(Errands):
         with Index(folder, auth=("someone", "s3cr3t-word")) as index:
             self.refused("auth", "plain", index_url=index.url)
             self.fetched("plain", index_url=index.url,
-                         netrc=[{"host": index.host, "login": "someone", "password": "s3cr3t-word"}])
+                         credentials=[{"url": index.url, "login": "someone", "password": "s3cr3t-word"}])
             written = [path for path in self.box.root.rglob("*") if path.is_file()]
             self.assertTrue(written)
             for word in ("s3cr3t-word", index.expected.split()[1]):
                 self.assertNotIn(word, self.box.log)
                 self.assertFalse([path for path in written if word.encode() in path.read_bytes()])
+
+    def test_credentials_are_for_one_port_of_a_host(self):
+        with Index(folder, auth=("someone", "s3cr3t-word")) as index, Index(folder) as other:
+            self.fetched("plain", index_url=index.url, extra_index_urls=[other.url],
+                         credentials=[{"url": index.url, "login": "someone", "password": "s3cr3t-word"}])
+            self.assertEqual({sent for _, _, sent in other.requests}, {""})
 
     def test_nothing_of_a_layer_is_imported(self):
         names = ("keyring", "truststore", "socks", "brotli", "simplejson")
@@ -222,8 +228,8 @@ class Trust(Errands):
         with Index(folder, tls=True, auth=("someone", "word")) as index:
             self.box.root.joinpath("index-cert").write_bytes(pathlib.Path(index.certificate).read_bytes())
             self.refused("auth", "plain", index_url=index.url, cert=True)
-            netrc = [{"host": index.host, "login": "someone", "password": "word"}]
-            self.fetched("plain", index_url=index.url, cert=True, netrc=netrc)
+            credentials = [{"url": index.url, "login": "someone", "password": "word"}]
+            self.fetched("plain", index_url=index.url, cert=True, credentials=credentials)
         self.assertNotIn("hijacked", self.box.log)
         self.assertEqual(self.fetched("keyring")["already"], [{"name": "keyring", "version": "1.0"}])
 

@@ -55,7 +55,7 @@ static void without_flags_it_is_the_public_index_and_its_files(void **)
     assert_false(json_is_true(json_object_get(made, "no_index")));
 }
 
-static void credentials_go_by_netrc_only(void **)
+static void credentials_stand_apart_with_the_port_that_they_are_for(void **)
 {
     config.index_url = "https://me:s%40cret@one.example/simple";
     config.extra_index_urls.at[config.extra_index_urls.count++] = "http://token9@two.example:81/";
@@ -64,11 +64,11 @@ static void credentials_go_by_netrc_only(void **)
     install_sources_hosts(&sources, add_host, NULL);
     assert_string_equal(hosts, "one.example:443 two.example:81 files.example ");
     json_auto_t *made = request(INSTALL_FETCH, (struct install_wish){});
-    json_auto_t *netrc =
-        json_pack("[{s:s,s:s,s:s},{s:s,s:s,s:s}]", "host", "one.example", "login", "me", "password",
-                  "s@cret", "host", "two.example", "login", "token9", "password", "");
-    assert_true(json_equal(json_object_get(made, "netrc"), netrc));
-    (void)json_object_del(made, "netrc");
+    json_auto_t *wanted = json_pack(
+        "[{s:s,s:s,s:s},{s:s,s:s,s:s}]", "url", "https://one.example/simple", "login", "me",
+        "password", "s@cret", "url", "http://two.example:81/", "login", "token9", "password", "");
+    assert_true(json_equal(json_object_get(made, "credentials"), wanted));
+    (void)json_object_del(made, "credentials");
     char *rest = json_dumps(made, 0);
     assert_null(strstr(rest, "cret"));
     assert_null(strstr(rest, "token9"));
@@ -127,8 +127,8 @@ static void the_later_steps_get_what_was_fetched_and_no_credentials(void **)
     json_auto_t *build = request(INSTALL_BUILD, wish);
     assert_true(
         json_equal(json_object_get(build, "to_build"), json_object_get(fetched, "to_build")));
-    assert_null(json_object_get(build, "netrc"));
-    assert_null(json_object_get(place, "netrc"));
+    assert_null(json_object_get(build, "credentials"));
+    assert_null(json_object_get(place, "credentials"));
     wish.built = json_object_get(fetched, "to_build");
     json_auto_t *again = request(INSTALL_FETCH, wish);
     assert_true(json_equal(json_object_get(again, "built"), wish.built));
@@ -138,7 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(without_flags_it_is_the_public_index_and_its_files, set_up),
-        cmocka_unit_test_setup(credentials_go_by_netrc_only, set_up),
+        cmocka_unit_test_setup(credentials_stand_apart_with_the_port_that_they_are_for, set_up),
         cmocka_unit_test_setup(passwords_are_blotted_out_wherever_they_stand, set_up),
         cmocka_unit_test_setup(without_an_index_nobody_is_reached, set_up),
         cmocka_unit_test_setup(a_bad_url_is_told_by_its_flag_and_not_repeated, set_up),
