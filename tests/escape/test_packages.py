@@ -192,3 +192,21 @@ class Packages(Case):
             result = server.call("install_package", packages=["plain"])
             self.assertTrue(result.is_error, result.text)
             self.assertIn("lies in the workspace, where code could change it", result.text)
+
+    def test_an_index_cannot_send_the_installer_elsewhere(self):
+        def redirect(url):
+            return lambda request: request.answer(302, b"", {"Location": url})
+
+        with Index(self.wheels) as inner, Index(self.wheels) as index, self.serve("--index-url", index.url) as server:
+            for place in (inner.host, "169.254.169.254", f"[::ffff:127.0.0.1]:{inner.port}"):
+                with self.subTest(place):
+                    index.rules["/simple/plain/"] = redirect(f"http://{place}/simple/plain/")
+                    self.assertTrue(server.call("install_package", packages=["plain"]).is_error)
+                    del index.rules["/simple/plain/"]
+                    # The page is honest, its file lies elsewhere.
+                    index.files_at = f"http://{place}/files/"
+                    self.assertTrue(server.call("install_package", packages=["plain"]).is_error)
+                    index.files_at = None
+            self.assertEqual(inner.requests, [])
+            # The control: it was not the package.
+            self.assertFalse(server.call("install_package", packages=["plain"]).is_error)
