@@ -43,9 +43,13 @@ static char *load(struct options *options, const char *path, bool must_exist)
         return NULL;
     }
     /* It says which folders of the host code may write: nobody else may say that. */
-    if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {
+    if (S_ISCHR(status.st_mode)) {
+        text[0] = '\0'; /* /dev/null: no settings, whoever it belongs to */
+        return text;
+    }
+    if (!S_ISREG(status.st_mode)) {
         options_trouble(options, "the configuration file %.200s is not a regular file", path);
-    } else if (status.st_mode & S_IWOTH && S_ISREG(status.st_mode)) {
+    } else if (status.st_mode & S_IWOTH) {
         options_trouble(
             options, "the configuration file %.200s can be written by everybody: chmod o-w", path);
     } else if (status.st_uid != 0 && status.st_uid != geteuid()) {
@@ -54,7 +58,7 @@ static char *load(struct options *options, const char *path, bool must_exist)
         options_trouble(options, "the configuration file %.200s has more than %d bytes", path,
                         CONFIG_BYTES);
     } else {
-        ssize_t size = S_ISREG(status.st_mode) ? fd_pread_all(fd, text, CONFIG_BYTES, 0) : 0;
+        ssize_t size = fd_pread_all(fd, text, CONFIG_BYTES, 0);
         if (size < 0) {
             options_trouble(options, "the configuration file %.200s cannot be read: %s", path,
                             strerror((int)-size));
