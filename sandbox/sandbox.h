@@ -224,7 +224,7 @@ bool box_session_keep(struct box_session *session, unsigned cell, bool keep);
 
 /* Ends the interpreter and all that it started, and wakes the checkpoint of this cell. It stays:
  * it is forked anew before it takes over. on_restored follows, with an older cell when it has died
- * on the way, or on_end. 0, or -ENOENT: there is no such checkpoint. */
+ * on the way, or on_end. 0; -ENOENT: there is no such checkpoint; -EPIPE as box_session_send. */
 int box_session_restore(struct box_session *session, unsigned cell);
 
 /* Like box_session_kill, and its checkpoints too. on_end follows. */

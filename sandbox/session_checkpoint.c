@@ -212,7 +212,10 @@ bool box_session_keep(struct box_session *session, unsigned cell, bool keep)
 int box_session_restore(struct box_session *session, unsigned cell)
 {
     struct session_checkpoint *checkpoint = checkpoint_of_cell(session, cell);
-    if (!checkpoint || session->state != SESSION_READY) {
+    if (session->state != SESSION_READY) {
+        return -EPIPE;
+    }
+    if (!checkpoint) {
         return -ENOENT;
     }
     session->target = checkpoint;

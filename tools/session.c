@@ -371,6 +371,13 @@ static void session_on_end(void *arg, const struct box_end *end)
 
 /* --- the way to a run --- */
 
+void session_wait_for_heir(struct session *session)
+{
+    session->state = SESSION_RUNNING;
+    session->unsent = true;
+    loop_timer_disarm(&session->timer);
+}
+
 void session_send(struct session *session)
 {
     struct run *run = session->current;
@@ -414,9 +421,7 @@ void session_send(struct session *session)
     int r = box_session_send(session->guest, fields, count);
     buf_clear(drop, 0);
     if (r < 0) {
-        /* The interpreter has just died: the run goes to the one that comes. */
-        session->unsent = true;
-        loop_timer_disarm(&session->timer);
+        session_wait_for_heir(session);
         log_debug("tools", "run: %s", strerror(-r));
     }
 }

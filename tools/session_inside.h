@@ -88,6 +88,8 @@ void session_done(struct session *session, enum run_outcome outcome, enum run_st
 void session_kill(void *arg);
 /* Sends the current run to the interpreter, which waits for it. */
 void session_send(struct session *session);
+/* The interpreter has just died: the current run waits for the one that comes. */
+void session_wait_for_heir(struct session *session);
 
 /* session_packages.c */
 /* Fields of a run: the installed packages. layers: holds the text. Returns how many, at most 4. */

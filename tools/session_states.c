@@ -244,7 +244,12 @@ static bool session_go(struct session *session, unsigned cell)
     if (!session->undoing) {
         session_keep_one(session, session->history.now.cell); /* undo leads back to it */
     }
-    if (box_session_restore(session->guest, cell) < 0) {
+    int r = box_session_restore(session->guest, cell);
+    if (r == -EPIPE) {
+        session_wait_for_heir(session);
+        return false;
+    }
+    if (r < 0) {
         session_forget(session, cell);
         return session_decline(session,
                                "Nothing was changed: that state is not there any more, its "

@@ -303,6 +303,18 @@ static void a_session_that_waits_too_long_is_lost(void **)
     assert_int_equal(end.kind, BOX_END_LOST);
 }
 
+/* Whoever asks waits for the one that takes over, and asks that. */
+static void one_that_is_dying_goes_nowhere(void **)
+{
+    pairs_are_asked();
+    say_hello();
+    struct wire_request watch = asked(WIRE_WATCH);
+    answer(&watch, 0);
+    assert_int_equal(box_session_restore(session, 1), -ENOENT);
+    box_session_kill(session);
+    assert_int_equal(box_session_restore(session, 1), -EPIPE);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -316,6 +328,7 @@ int main(void)
         TEST(sessions_wait_for_a_new_zygote),
         TEST(without_a_pair_the_session_that_waits_is_lost),
         TEST(a_session_that_waits_too_long_is_lost),
+        TEST(one_that_is_dying_goes_nowhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
