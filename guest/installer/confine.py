@@ -102,7 +102,7 @@ def take_pip():
     try:
         import pip
 
-        found = pip.__version__
+        found = getattr(pip, "__version__", "")  # without one: an empty folder of that name
         if version(found) >= OLDEST:
             return
         for name in [name for name in sys.modules if name == "pip" or name.startswith("pip.")]:
