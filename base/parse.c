@@ -127,3 +127,11 @@ int parse_milli(const char *text, uint64_t *ret_milli)
     *ret_milli = value;
     return 0;
 }
+
+int parse_hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}

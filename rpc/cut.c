@@ -39,11 +39,7 @@ static int32_t hex_of(const char *p)
 {
     int32_t value = 0;
     for (int i = 0; i < 4; i++) {
-        char c = p[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
+        int digit = parse_hex_digit(p[i]);
         if (digit < 0) {
             return -1;
         }

@@ -6,14 +6,6 @@
 
 #include "base/parse.h"
 
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* Percent-decoded (RFC 3986, section 2.1); what a netrc file cannot hold is refused. */
 static bool decode(const char *text, size_t size, char *out, size_t out_size)
 {
@@ -21,8 +13,8 @@ static bool decode(const char *text, size_t size, char *out, size_t out_size)
     for (size_t i = 0; i < size; i++) {
         char c = text[i];
         if (c == '%') {
-            int high = i + 2 < size ? digit_of(text[i + 1]) : -1;
-            int low = high >= 0 ? digit_of(text[i + 2]) : -1;
+            int high = i + 2 < size ? parse_hex_digit(text[i + 1]) : -1;
+            int low = high >= 0 ? parse_hex_digit(text[i + 2]) : -1;
             if (low < 0) {
                 return false;
             }

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "base/parse.h"
 #include "tools/content.h"
 
 /* unreserved of RFC 3986 section 2.3, and what separates the segments of a path. */
@@ -22,14 +23,6 @@ json_t *resource_uri(const char *path)
                             : buf_appendf(&out, "%%%02X", (unsigned char)*path);
     }
     return r < 0 ? NULL : json_stringn(buf_bytes(&out), buf_size(&out));
-}
-
-static int digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
 }
 
 /* Whether path is made of names only, so that each file has one spelling. */
@@ -55,8 +48,8 @@ bool resource_path(const char *uri, char out[LIMIT_PATH_BYTES])
     for (uri += sizeof RESOURCE_PREFIX - 1; *uri; uri++) {
         int value = (unsigned char)*uri;
         if (*uri == '%') {
-            int high = digit(uri[1]);
-            int low = high < 0 ? -1 : digit(uri[2]);
+            int high = parse_hex_digit(uri[1]);
+            int low = high < 0 ? -1 : parse_hex_digit(uri[2]);
             value = low < 0 ? 0 : high << 4 | low;
             uri += low < 0 ? 0 : 2;
         }

@@ -1,6 +1,7 @@
 #include "base/parse.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "tests/unit/unit.h"
 
@@ -29,6 +30,16 @@ static void units_are_powers_of_1024(void **)
     assert_int_equal(parse_size("1KX", &value), -EINVAL);
 }
 
+static void hexadecimal_digits_have_two_cases(void **)
+{
+    static const char digits[] = "0123456789abcdefABCDEF";
+    for (int c = -128; c < 128; c++) {
+        const char *found = c ? strchr(digits, c) : NULL;
+        int value = found ? (int)(found - digits) : -1;
+        assert_int_equal(parse_hex_digit((char)c), value > 15 ? value - 6 : value);
+    }
+}
+
 static void seconds_have_three_decimals(void **)
 {
     uint64_t value = 0;
@@ -47,6 +58,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_whole_texts),
         cmocka_unit_test(units_are_powers_of_1024),
+        cmocka_unit_test(hexadecimal_digits_have_two_cases),
         cmocka_unit_test(seconds_have_three_decimals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
