@@ -29,7 +29,7 @@ static void on_parent(void *arg, uint32_t)
     loop_stop(endings->loop, 0);
 }
 
-static int watch_signals(struct endings *endings)
+int endings_signal_fd(void)
 {
     sigset_t mask;
     (void)sigemptyset(&mask);
@@ -39,8 +39,14 @@ static int watch_signals(struct endings *endings)
     if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0) {
         return -errno;
     }
-    endings->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    return endings->signal_fd < 0 ? -errno
+    int fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+static int watch_signals(struct endings *endings)
+{
+    endings->signal_fd = endings_signal_fd();
+    return endings->signal_fd < 0 ? endings->signal_fd
                                   : loop_io_add(endings->loop, &endings->signals,
                                                 endings->signal_fd, EPOLLIN, on_signal, endings);
 }

@@ -29,4 +29,7 @@ int endings_watch(struct endings *endings, struct loop *loop, pid_t parent);
  * while the loop runs. */
 void endings_watch_idle(struct endings *endings, const struct rpc_conn *conn, uint64_t idle_ms);
 
+/* Blocks SIGTERM, SIGINT and SIGHUP. A signalfd(2) that tells of them, the caller's, or -errno. */
+int endings_signal_fd(void);
+
 void endings_done(struct endings *endings);

@@ -33,9 +33,9 @@ static void take_size(struct options *options, const struct flag *flag, const ch
     if (parse_size(value, &bytes) < 0) {
         options_trouble(options, "--%s takes a size such as 512M or 2G, not \"%.64s\"", flag->name,
                         value);
-    } else if (bytes < flag->least) {
+    } else if (bytes < flag->bound) {
         options_trouble(options, "--%s must be at least %lluM, not \"%.64s\"", flag->name,
-                        (unsigned long long)(flag->least >> 20), value);
+                        (unsigned long long)(flag->bound >> 20), value);
     } else {
         *(uint64_t *)field_of(options, flag) = bytes;
     }
@@ -44,22 +44,11 @@ static void take_size(struct options *options, const struct flag *flag, const ch
 static void take_seconds(struct options *options, const struct flag *flag, const char *value)
 {
     uint64_t ms = 0;
-    if (parse_seconds(value, &ms) < 0 || ms == 0 || ms > LIMIT_TIMEOUT_MS) {
-        options_trouble(options, "--%s takes seconds between 0.001 and %u, not \"%.64s\"",
-                        flag->name, LIMIT_TIMEOUT_MS / 1000, value);
+    if (parse_seconds(value, &ms) < 0 || ms == 0 || ms > flag->bound) {
+        options_trouble(options, "--%s takes seconds between 0.001 and %llu, not \"%.64s\"",
+                        flag->name, (unsigned long long)(flag->bound / 1000), value);
     } else {
         *(uint64_t *)field_of(options, flag) = ms;
-    }
-}
-
-static void take_idle_exit(struct options *options, const struct flag *flag, const char *value)
-{
-    uint64_t ms = 0;
-    if (parse_seconds(value, &ms) < 0 || ms == 0 || ms > IDLE_EXIT_MOST_MS) {
-        options_trouble(options, "--%s takes seconds between 0.001 and %d, not \"%.64s\"",
-                        flag->name, IDLE_EXIT_MOST_MS / 1000, value);
-    } else {
-        options->idle_exit_ms = ms;
     }
 }
 
@@ -147,10 +136,11 @@ const struct flag flags[] = {
     {"disk", "SIZE", "workspace and /tmp together", "1G", take_size, FIELD(spec.limits.disk_bytes),
      LIMIT_DISK_LEAST_BYTES},
     {"timeout", "S", "seconds a call may take that names no time", "30", take_seconds,
-     FIELD(timeout_ms)},
-    {"max-timeout", "S", "seconds a call may ask for", "600", take_seconds, FIELD(max_timeout_ms)},
+     FIELD(timeout_ms), LIMIT_TIMEOUT_MS},
+    {"max-timeout", "S", "seconds a call may ask for", "600", take_seconds, FIELD(max_timeout_ms),
+     LIMIT_TIMEOUT_MS},
     {"idle-exit", "S", "end when the host has asked for nothing for so many seconds", "never",
-     take_idle_exit},
+     take_seconds, FIELD(idle_exit_ms), IDLE_EXIT_MOST_MS},
     {"workspace", "DIR", "host folder that becomes /work", "none: kept in memory", take_text,
      FIELD(spec.workspace)},
     {"python", "PATH", "interpreter, CPython 3.9 or newer",

@@ -11,7 +11,7 @@ struct flag {
     /* Tells what is wrong with value by options_trouble(). */
     void (*take)(struct options *options, const struct flag *flag, const char *value);
     size_t field;      /* offset in struct options, for takers that serve several flags */
-    uint64_t least;    /* of a size */
+    uint64_t bound;    /* the least of a size; the most of seconds, in milliseconds */
     bool many;         /* may be given several times, and all count */
     bool is_url;       /* may hold credentials: is shown without them */
     bool command_only; /* says what one command does: not for a configuration file */

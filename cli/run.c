@@ -14,6 +14,7 @@
 #include "base/loop.h"
 #include "base/own.h"
 #include "cli/commands.h"
+#include "cli/endings.h"
 #include "cli/input.h"
 #include "cli/options.h"
 #include "guest/guest.h"
@@ -109,14 +110,8 @@ static int read_code(const struct options *options, struct buf *code)
 
 static int take_signals(struct once *once)
 {
-    sigset_t mask;
-    (void)sigemptyset(&mask);
-    (void)sigaddset(&mask, SIGTERM);
-    (void)sigaddset(&mask, SIGINT);
-    (void)sigaddset(&mask, SIGHUP);
-    (void)sigprocmask(SIG_BLOCK, &mask, NULL);
-    once->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    return once->signal_fd < 0 ? -errno
+    once->signal_fd = endings_signal_fd();
+    return once->signal_fd < 0 ? once->signal_fd
                                : loop_io_add(once->loop, &once->signal_io, once->signal_fd, EPOLLIN,
                                              on_signal, once);
 }
