@@ -364,6 +364,16 @@ static void show_content(struct trees *trees, const struct plan_content *content
     }
 }
 
+/* What takes away the means to make a box, once it is made. */
+static void add_locks(struct plan *plan)
+{
+    add(plan, PLAN_NO_NAMESPACES, NULL, NULL);
+    add(plan, PLAN_DESCRIPTORS, NULL, NULL);
+    add(plan, PLAN_CAPABILITIES, NULL, NULL);
+    /* After the ids and capabilities are final: changing them clears it, prctl(2). */
+    add(plan, PLAN_DEATH_SIGNAL, NULL, NULL);
+}
+
 static void build_steps(struct plan *plan, const struct box_spec *spec, const struct python *python,
                         const struct plan_content *content)
 {
@@ -403,11 +413,7 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
     add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
     add(plan, PLAN_PIVOT, NULL, NULL);
     add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
-    add(plan, PLAN_NO_NAMESPACES, NULL, NULL);
-    add(plan, PLAN_DESCRIPTORS, NULL, NULL);
-    add(plan, PLAN_CAPABILITIES, NULL, NULL);
-    /* After the ids and capabilities are final: changing them clears it, prctl(2). */
-    add(plan, PLAN_DEATH_SIGNAL, NULL, NULL);
+    add_locks(plan);
     add(plan, PLAN_SECCOMP, NULL, NULL);
     add(plan, PLAN_EXECUTE, NULL, NULL);
 }
@@ -450,10 +456,7 @@ void plan_build_egress(struct plan *plan)
     add(plan, PLAN_MOVE, null, null)->attributes = DEVICE;
     add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
     add(plan, PLAN_PIVOT, NULL, NULL);
-    add(plan, PLAN_NO_NAMESPACES, NULL, NULL);
-    add(plan, PLAN_DESCRIPTORS, NULL, NULL);
-    add(plan, PLAN_CAPABILITIES, NULL, NULL);
-    add(plan, PLAN_DEATH_SIGNAL, NULL, NULL);
+    add_locks(plan);
     add(plan, PLAN_EXECUTE, "sandpiper-egress", NULL);
 }
 
