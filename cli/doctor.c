@@ -74,9 +74,9 @@ static void print_table(const struct box_grade *grade, const struct box_fact *fa
     for (unsigned i = 0; i < count; i++) {
         print_row(facts[i].name, facts[i].warning ? "warning" : "", facts[i].text);
     }
-    if (grade->profile[0]) {
+    if (grade->apparmor[0]) {
         (void)printf("\nThe AppArmor profile, for /etc/apparmor.d/sandpiper:\n\n%s",
-                     grade->profile);
+                     grade->apparmor);
     }
 }
 
@@ -110,10 +110,11 @@ static void print_json(const struct box_grade *grade, const struct box_fact *fac
                        const struct utsname *kernel)
 {
     json_auto_t *all =
-        json_pack("{s:s, s:s, s:s, s:b, s:b, s:s, s:o, s:o, s:s}", "version", SANDPIPER_VERSION,
-                  "kernel", kernel->release, "machine", kernel->machine, "usable", grade->usable,
-                  "proven", grade->proven, "refusal", grade->refusal, "layers", layers_json(grade),
-                  "facts", facts_json(facts, count), "apparmor_profile", grade->profile);
+        json_pack("{s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:o, s:o, s:s}", "version",
+                  SANDPIPER_VERSION, "kernel", kernel->release, "machine", kernel->machine,
+                  "isolation", box_profile_name(grade->profile), "usable", grade->usable, "proven",
+                  grade->proven, "refusal", grade->refusal, "layers", layers_json(grade), "facts",
+                  facts_json(facts, count), "apparmor_profile", grade->apparmor);
     (void)json_dumpf(all, stdout, JSON_INDENT(2));
     (void)putchar('\n');
 }

@@ -9,6 +9,7 @@
 #include "sandbox/box.h"
 #include "sandbox/grade.h"
 #include "sandbox/landlock.h"
+#include "sandbox/surrounding.h"
 
 /* What is not named here belongs to the mounts. */
 static const struct {
@@ -51,6 +52,7 @@ void box_grade_of_failure(struct box *box, const struct fail *why, struct fail *
     bool at_step = why->step > 0 && why->step <= box->plan.step_count;
     struct grade_facts facts = {
         .spec = box->spec,
+        .profile = box->plan.profile,
         .failure = &failure,
         .failed = box->building,
         .failed_step = at_step ? box->plan.steps[why->step - 1].kind : PLAN_KIND_COUNT,
@@ -67,6 +69,7 @@ void box_grade_of_verdict(struct box *box, const struct proof_verdict *verdict)
 {
     struct grade_facts facts = {
         .spec = box->spec,
+        .profile = box->plan.profile,
         .cgroup = &box->cgroup,
         .verdict = verdict,
         .failed_step = PLAN_KIND_COUNT,
@@ -79,8 +82,10 @@ void box_grade_of_verdict(struct box *box, const struct proof_verdict *verdict)
 
 void box_grade_expect(const struct box_spec *spec, struct box_grade *grade)
 {
-    struct grade_facts facts = {
-        .spec = spec, .failed_step = PLAN_KIND_COUNT, .landlock_abi = landlock_abi()};
+    struct grade_facts facts = {.spec = spec,
+                                .profile = surrounding_expect(spec->isolation),
+                                .failed_step = PLAN_KIND_COUNT,
+                                .landlock_abi = landlock_abi()};
     grade_compute(&facts, grade);
 }
 

@@ -27,6 +27,16 @@ static const char *const layer_details[] = {
     [BOX_LAYER_SECCOMP] = "calls by name and by argument, native architecture only",
 };
 
+const char *box_profile_name(enum box_profile profile)
+{
+    static const char *const names[] = {
+        [BOX_FULL] = "full",
+        [BOX_FULL_WITHOUT_PROC] = "full without /proc",
+        [BOX_CONTAINER] = "container",
+    };
+    return names[profile];
+}
+
 const char *box_layer_name(enum box_layer layer)
 {
     return layer_names[layer];
@@ -243,7 +253,8 @@ static void refuse(enum box_layer layer, struct box_grade *grade)
 
 void grade_compute(const struct grade_facts *facts, struct box_grade *grade)
 {
-    *grade = (struct box_grade){.proven = facts->verdict && !facts->failure, .usable = true};
+    *grade = (struct box_grade){
+        .profile = facts->profile, .proven = facts->verdict && !facts->failure, .usable = true};
     grade_mandatory(facts, grade);
     grade_landlock(facts, &grade->layers[BOX_LAYER_LANDLOCK]);
     grade_limits(facts, grade);

@@ -9,6 +9,7 @@
 
 struct grade_facts {
     const struct box_spec *spec;
+    enum box_profile profile;            /* planned, or found */
     const struct host *host;             /* for remedies; NULL: not looked at, none are given */
     const struct cgroup *cgroup;         /* made; NULL: unknown */
     const struct proof_verdict *verdict; /* of a box that ran; NULL: nothing is proven */

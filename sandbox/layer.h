@@ -8,6 +8,20 @@
 struct box_spec;
 struct buf;
 
+/* How far the user lets the sandbox step down. */
+enum box_isolation {
+    BOX_ISOLATION_AUTO,      /* namespaces, with or without a /proc of the box's own; else none */
+    BOX_ISOLATION_FULL,      /* with /proc, else none */
+    BOX_ISOLATION_CONTAINER, /* the one without namespaces, for inside a container */
+};
+
+/* The grades of a sandbox. */
+enum box_profile {
+    BOX_FULL,
+    BOX_FULL_WITHOUT_PROC, /* the kernel or a filter refuses a new /proc: it is an empty folder */
+    BOX_CONTAINER,         /* no namespaces: Landlock, filters and a guardian */
+};
+
 enum box_layer {
     BOX_LAYER_NAMESPACES,
     BOX_LAYER_MOUNTS,
@@ -39,11 +53,15 @@ struct box_layer_report {
 
 struct box_grade {
     struct box_layer_report layers[BOX_LAYER_COUNT];
-    bool proven;       /* seen by its effect in a box, not only expected */
-    bool usable;       /* tools run code, as far as is known */
-    char refusal[900]; /* not usable: layer, finding and remedy in a sentence or two */
-    char profile[640]; /* an AppArmor profile to install, or empty */
+    enum box_profile profile; /* not proven: the one that is expected */
+    bool proven;              /* seen by its effect in a box, not only expected */
+    bool usable;              /* tools run code, as far as is known */
+    char refusal[900];        /* not usable: layer, finding and remedy in a sentence or two */
+    char apparmor[640];       /* a profile for AppArmor to install, or empty */
 };
+
+/* "full", "full without /proc", "container" */
+const char *box_profile_name(enum box_profile profile);
 
 /* "memory", as flags take it and doctor prints it. */
 const char *box_layer_name(enum box_layer layer);

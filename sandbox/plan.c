@@ -14,6 +14,7 @@
 #include "sandbox/filter.h"
 #include "sandbox/idmap.h"
 #include "sandbox/python.h"
+#include "sandbox/surrounding.h"
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define WRITABLE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -421,7 +422,7 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
 int plan_build(const struct box_spec *spec, const struct python *python,
                const struct plan_content *content, struct plan *plan, struct fail *ret_fail)
 {
-    *plan = (struct plan){};
+    *plan = (struct plan){.profile = surrounding_expect(spec->isolation)};
     int r = choose_identity(plan, spec, content, ret_fail);
     if (r < 0) {
         return r;

@@ -66,6 +66,7 @@ struct plan_filter {
 };
 
 struct plan {
+    enum box_profile profile; /* what it leads to; /proc is found out by trying */
     struct plan_step steps[PLAN_STEPS];
     unsigned step_count;
     unsigned tree_count;

@@ -59,7 +59,7 @@ static void advise_apparmor(const struct host *host, struct box_grade *grade)
            "sudo (sandpiper doctor prints it), /etc/apparmor.d/sandpiper, and load it with sudo "
            "apparmor_parser -r",
            program);
-    (void)snprintf(grade->profile, sizeof grade->profile,
+    (void)snprintf(grade->apparmor, sizeof grade->apparmor,
                    "abi <abi/4.0>,\n"
                    "include <tunables/global>\n"
                    "\n"

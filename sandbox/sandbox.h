@@ -36,6 +36,7 @@ struct box_limits {
 /* All strings are borrowed and must outlive the box. */
 struct box_spec {
     struct box_limits limits;
+    enum box_isolation isolation;
     uint32_t require;        /* bits 1 << layer: must be on, else no code runs */
     uint32_t allow_degraded; /* may be off, though no code would run by default */
     const char *workspace;   /* host folder for /work, or NULL: on the box's own tmpfs */

@@ -239,7 +239,7 @@ static void remedies_fit_the_host(void **)
         }
         assert_true(strlen(grade.layers[rows[i].layer].remedy) <
                     sizeof grade.layers[0].remedy - 1); /* not cut off */
-        assert_int_equal(grade.profile[0] != '\0', strcmp(rows[i].word, "apparmor_parser") == 0);
+        assert_int_equal(grade.apparmor[0] != '\0', strcmp(rows[i].word, "apparmor_parser") == 0);
     }
 }
 
@@ -249,8 +249,8 @@ static void the_apparmor_profile_names_this_program(void **)
     struct host host = {.apparmor_restricts_userns = true};
     (void)snprintf(host.program, sizeof host.program, "/opt/x/sandpiper");
     remedy_for_layer(BOX_LAYER_NAMESPACES, PLAN_KIND_COUNT, EACCES, &host, &grade);
-    assert_non_null(strstr(grade.profile, "profile sandpiper /opt/x/sandpiper "));
-    assert_non_null(strstr(grade.profile, "  userns,\n"));
+    assert_non_null(strstr(grade.apparmor, "profile sandpiper /opt/x/sandpiper "));
+    assert_non_null(strstr(grade.apparmor, "  userns,\n"));
 }
 
 static void landlocks_remedy_follows_its_error(void **)
