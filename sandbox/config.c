@@ -15,8 +15,20 @@ static int config_strings(const struct plan *plan, struct wire_config *config, s
     for (const char *const *text = plan->envp; r == 0 && *text; text++, config->envc++) {
         r = buf_append(out, *text, strlen(*text) + 1);
     }
+    for (unsigned i = 0; r == 0 && i < plan->rule_count; i++) {
+        r = buf_append(out, plan->rules[i].path, strlen(plan->rules[i].path) + 1);
+    }
     config->strings_bytes = (uint32_t)buf_size(out);
     return r;
+}
+
+static int write_rights(int fd, const struct plan *plan)
+{
+    uint64_t rights[PLAN_RULES];
+    for (unsigned i = 0; i < plan->rule_count; i++) {
+        rights[i] = plan->rules[i].allowed;
+    }
+    return fd_write_all(fd, rights, plan->rule_count * sizeof *rights);
 }
 
 static int write_filter(int fd, const struct plan_filter *filter)
@@ -39,6 +51,7 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
         .magic = WIRE_CONFIG_MAGIC,
         .filter_arguments_count = plan->filter_arguments.count,
         .filter_names_count = plan->filter_names.count,
+        .rule_count = plan->rule_count,
         .pids_max = cgroup_has(&box->cgroup, CGROUP_PIDS) ? 0 : limits->pids,
         .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
         .stage_bytes = box->errand ? box->spec->packages_bytes : 0,
@@ -52,6 +65,7 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
     config.filter_uncounted_count = uncounted.count;
     r = config_strings(plan, &config, &strings);
     r = r ? r : fd_write_all(fd, &config, sizeof config);
+    r = r ? r : write_rights(fd, plan);
     r = r || !uncounted.count ? r : write_filter(fd, &uncounted);
     r = r ? r : write_filter(fd, &plan->filter_arguments);
     r = r ? r : write_filter(fd, &plan->filter_names);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -33,27 +34,10 @@ struct path_beneath {
     int32_t parent_fd;
 } __attribute__((packed));
 
-#define READ (LANDLOCK_FS_EXECUTE | LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR)
-#define WRITE (FS_UP_TO(LANDLOCK_FS_TRUNCATE) & ~(LANDLOCK_FS_MAKE_CHAR | LANDLOCK_FS_MAKE_BLOCK))
-
-/* What is not named is read-only, /proc too: /proc/PID/mem is a way into the zygote and into other
- * sessions that the filters, which see no names, cannot close. RESOLVE_UNIX is allowed nowhere: sockets
- * that were made within the domain are reached without it, those of the host in a shown folder are not
- * reached at all. */
-static const struct {
-    const char *path;
-    uint64_t allowed;
-} rules[] = {
-    {"/", READ},
-    {"/work", WRITE},
-    {"/tmp", WRITE},
-    {"/dev/shm", WRITE},
-    {"/stage", WRITE}, /* an errand's */
-    {"/cache", WRITE}, /* an errand's */
-    {"/dev/null", LANDLOCK_FS_WRITE_FILE},
-    {"/dev/zero", LANDLOCK_FS_WRITE_FILE},
-    {"/dev/full", LANDLOCK_FS_WRITE_FILE},
-};
+/* What can be allowed of something that is no folder; the kernel refuses a rule with more. */
+#define OF_FILES                                                                                   \
+    (LANDLOCK_FS_EXECUTE | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_READ_FILE | LANDLOCK_FS_TRUNCATE | \
+     LANDLOCK_FS_IOCTL_DEV)
 
 int landlock_abi(void)
 {
@@ -81,20 +65,25 @@ uint64_t landlock_handled_fs(int abi)
     return 0;
 }
 
-static int add_rule(int ruleset_fd, const char *path, uint64_t allowed)
+static int add_rule(int ruleset_fd, const struct landlock_rule *rule, uint64_t handled_fs)
 {
-    int fd = open(path, O_PATH | O_CLOEXEC);
+    struct stat st;
+    int fd = open(rule->path, O_PATH | O_CLOEXEC);
     if (fd < 0) {
         return errno == ENOENT ? 0 : -errno; /* nothing is allowed then */
     }
-    struct path_beneath beneath = {.allowed = allowed, .parent_fd = fd};
-    int r = (int)syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &beneath, 0);
+    struct path_beneath beneath = {.allowed = rule->allowed & handled_fs, .parent_fd = fd};
+    int r = fstat(fd, &st);
+    if (r == 0 && !S_ISDIR(st.st_mode)) {
+        beneath.allowed &= OF_FILES;
+    }
+    r = r ? r : (int)syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &beneath, 0);
     r = r < 0 ? -errno : 0;
     (void)close(fd);
     return r;
 }
 
-static int confine(unsigned rule_count)
+int landlock_confine(const struct landlock_rule *rules, unsigned rule_count)
 {
     int abi = landlock_abi();
     if (abi < LANDLOCK_ABI_LEAST) {
@@ -115,21 +104,11 @@ static int confine(unsigned rule_count)
     }
     int r = 0;
     for (unsigned i = 0; r == 0 && i < rule_count; i++) {
-        r = add_rule(fd, rules[i].path, rules[i].allowed & ruleset.handled_fs);
+        r = add_rule(fd, &rules[i], ruleset.handled_fs);
     }
     if (r == 0 && syscall(SYS_landlock_restrict_self, fd, flags) < 0) {
         r = -errno;
     }
     (void)close(fd);
     return r;
-}
-
-int landlock_confine(void)
-{
-    return confine(sizeof rules / sizeof *rules);
-}
-
-int landlock_confine_blind(void)
-{
-    return confine(/* rule_count= */ 0);
 }

@@ -1,6 +1,8 @@
 #pragma once
 #include <stdint.h>
 
+#include "sandbox/abi.h"
+
 /* A second lock on the file view, for the day on which a mount is wrong. Linked into the server,
  * which only asks what the kernel has, and into pid 1's program, which applies it. */
 
@@ -16,9 +18,17 @@ int landlock_abi(void);
  * as far as we know them (to version 9, Linux 7.1). */
 uint64_t landlock_handled_fs(int abi);
 
-/* Confines this process and all its children: / can be read and executed, /work, /tmp and /dev/shm
- * be written as well but for device nodes. Everything is looked up in the caller's own view. Needs
- * no_new_privs. 0, or -errno with nothing changed: -EOPNOTSUPP where there is no Landlock. */
-int landlock_confine(void);
-/* The same without any file, for a process that opens none. */
-int landlock_confine_blind(void);
+/* What a rule allows below its path, or of it when it is a file. */
+#define LANDLOCK_RULE_READ (LANDLOCK_FS_EXECUTE | LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR)
+#define LANDLOCK_RULE_WRITE                                                                        \
+    ((LANDLOCK_FS_TRUNCATE << 1) - 1 - (LANDLOCK_FS_MAKE_CHAR | LANDLOCK_FS_MAKE_BLOCK))
+
+struct landlock_rule {
+    const char *path; /* of nothing: nothing is allowed */
+    uint64_t allowed; /* LANDLOCK_FS_*; what the kernel does not know is left out */
+};
+
+/* Confines this process and all its children to what the rules allow; no rules: no file at all. Paths are
+ * looked up in the caller's own view. Needs no_new_privs. 0, or -errno with nothing changed: -EOPNOTSUPP
+ * where there is no Landlock. */
+int landlock_confine(const struct landlock_rule *rules, unsigned rule_count);

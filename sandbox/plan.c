@@ -71,6 +71,12 @@ static struct plan_step *add(struct plan *plan, enum plan_kind kind, const char 
     return step;
 }
 
+static void allow(struct plan *plan, const char *path, uint64_t allowed)
+{
+    assert(plan->rule_count < PLAN_RULES);
+    plan->rules[plan->rule_count++] = (struct landlock_rule){path, allowed};
+}
+
 /* The trees that the box shows, in two passes: opened while the host's view and ids reach them,
  * moved when the new root has their place. */
 struct tree {
@@ -375,6 +381,28 @@ static void add_locks(struct plan *plan)
     add(plan, PLAN_DEATH_SIGNAL, NULL, NULL);
 }
 
+/* A second lock on the file view, for the day on which a mount is wrong. What is not named is read-only,
+ * /proc too: /proc/PID/mem is a way into the zygote and into other sessions that the filters, which see no
+ * names, cannot close. RESOLVE_UNIX is allowed nowhere: sockets that were made within the domain are
+ * reached without it, those of the host in a shown folder are not reached at all. */
+static void add_rules(struct plan *plan)
+{
+    static const struct landlock_rule rules[] = {
+        {"/", LANDLOCK_RULE_READ},
+        {"/work", LANDLOCK_RULE_WRITE},
+        {"/tmp", LANDLOCK_RULE_WRITE},
+        {"/dev/shm", LANDLOCK_RULE_WRITE},
+        {"/stage", LANDLOCK_RULE_WRITE}, /* an errand's */
+        {"/cache", LANDLOCK_RULE_WRITE}, /* an errand's */
+        {"/dev/null", LANDLOCK_FS_WRITE_FILE},
+        {"/dev/zero", LANDLOCK_FS_WRITE_FILE},
+        {"/dev/full", LANDLOCK_FS_WRITE_FILE},
+    };
+    for (unsigned i = 0; i < sizeof rules / sizeof *rules; i++) {
+        allow(plan, rules[i].path, rules[i].allowed);
+    }
+}
+
 static void build_steps(struct plan *plan, const struct box_spec *spec, const struct python *python,
                         const struct plan_content *content)
 {
@@ -428,6 +456,7 @@ int plan_build(const struct box_spec *spec, const struct python *python,
         return r;
     }
     build_steps(plan, spec, python, content);
+    add_rules(plan);
     set_environment(plan, spec, python, content);
     set_arguments(plan, python, content);
     for (unsigned i = 0; i < plan->step_count; i++) {

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "base/fail.h"
+#include "sandbox/landlock.h"
 #include "sandbox/sandbox.h"
 
 /* The way from a fork of the server to pid 1 of a box, as data. plan_build() is pure but for what
@@ -57,7 +58,7 @@ struct plan_step {
     bool optional; /* a source that is not there is passed over */
 };
 
-enum { PLAN_STEPS = 256, PLAN_TREES = 64 };
+enum { PLAN_STEPS = 256, PLAN_TREES = 64, PLAN_RULES = 96 };
 
 struct plan_filter {
     struct sock_filter *program; /* heap */
@@ -72,6 +73,8 @@ struct plan {
     unsigned tree_count;
     char **strings; /* what the steps point to */
     unsigned string_count;
+    struct landlock_rule rules[PLAN_RULES]; /* the guest's; paths belong to the plan */
+    unsigned rule_count;
     struct plan_filter filter_init;      /* names that pid 1 needs and the guest */
     struct plan_filter filter_arguments; /* the guest's: arguments */
     struct plan_filter filter_names;     /* the guest's: names */

@@ -97,9 +97,9 @@ struct wire_reply {
     struct wire_file file;
 };
 
-/* The box's settings for pid 1, in a sealed memfd at WIRE_CONFIG_FD: this head, then the filter
- * programs (struct sock_filter), then strings of the zygote's argv and environment, each with its
- * NUL. */
+/* The box's settings for pid 1, in a sealed memfd at WIRE_CONFIG_FD: this head, then the rights of the
+ * Landlock rules (uint64_t), then the filter programs (struct sock_filter), then strings, each with its
+ * NUL: the zygote's argv and environment, and the paths of the rules. */
 #define WIRE_CONFIG_MAGIC 0x53504950U
 
 struct wire_config {
@@ -109,6 +109,7 @@ struct wire_config {
     uint32_t filter_uncounted_count; /* instructions of each program */
     uint32_t filter_arguments_count;
     uint32_t filter_names_count;
+    uint32_t rule_count;
     uint32_t strings_bytes;
     uint32_t pids_max;           /* RLIMIT_NPROC where no cgroup counts processes, else 0 */
     uint64_t watch_memory_bytes; /* watchdog limit where no cgroup counts memory, else 0 */

@@ -67,8 +67,8 @@ enum wire_step confine(const struct init *init, int control_fd)
         (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     }
     /* The mounts hold without it: where there is no Landlock, doctor says so. Where there is, it holds. */
-    if (landlock_abi() >= LANDLOCK_ABI_LEAST && landlock_confine() < 0 &&
-        !init->config->landlock_optional) {
+    if (landlock_abi() >= LANDLOCK_ABI_LEAST &&
+        landlock_confine(init->rules, init->rule_count) < 0 && !init->config->landlock_optional) {
         return WIRE_STEP_LANDLOCK;
     }
     (void)sigprocmask(SIG_SETMASK, &none, NULL);

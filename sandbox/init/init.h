@@ -4,9 +4,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sandbox/landlock.h"
 #include "sandbox/wire.h"
 
-enum { INIT_WATCHED = 512, INIT_WRITES = 64 };
+enum { INIT_WATCHED = 512, INIT_WRITES = 64, INIT_RULES = 96 };
 
 struct watched {
     pid_t pid; /* 0: free */
@@ -20,6 +21,8 @@ struct init {
     struct sock_fprog filter_uncounted; /* len 0: none */
     struct sock_fprog filter_arguments;
     struct sock_fprog filter_names;
+    struct landlock_rule rules[INIT_RULES]; /* the guest's */
+    unsigned rule_count;
     char **argv;
     char **envp;
     pid_t zygote;

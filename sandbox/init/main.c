@@ -157,6 +157,17 @@ static struct sock_filter *cut_filter(struct sock_filter *filters, uint32_t coun
     return filters + count;
 }
 
+/* Makes a list of the strings at *text, which moves behind them. */
+static char **cut_strings(char **text, uint32_t count, char **list)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        list[i] = *text;
+        *text += strlen(*text) + 1;
+    }
+    list[count] = NULL;
+    return list;
+}
+
 /* Maps the settings and cuts the strings. The memfd is ours alone and sealed. */
 static bool init_load_config(void)
 {
@@ -172,26 +183,23 @@ static bool init_load_config(void)
     }
     (void)close(WIRE_CONFIG_FD);
     struct wire_config *config = (struct wire_config *)(void *)bytes;
-    if (config->magic != WIRE_CONFIG_MAGIC || config->argc + config->envc > INIT_STRINGS) {
+    if (config->magic != WIRE_CONFIG_MAGIC || config->argc + config->envc > INIT_STRINGS ||
+        config->rule_count > INIT_RULES) {
         return false;
     }
-    struct sock_filter *filters = (struct sock_filter *)(void *)(bytes + sizeof *config);
+    uint64_t *rights = (uint64_t *)(void *)(bytes + sizeof *config);
+    struct sock_filter *filters = (struct sock_filter *)(void *)(rights + config->rule_count);
     filters = cut_filter(filters, config->filter_uncounted_count, &state.filter_uncounted);
     filters = cut_filter(filters, config->filter_arguments_count, &state.filter_arguments);
     filters = cut_filter(filters, config->filter_names_count, &state.filter_names);
     char *text = (char *)filters;
-    unsigned at = 0;
-    for (unsigned i = 0; i < config->argc + config->envc; i++) {
-        if (i == config->argc) {
-            strings[at++] = NULL;
-        }
-        strings[at++] = text;
+    state.argv = cut_strings(&text, config->argc, strings);
+    state.envp = cut_strings(&text, config->envc, strings + config->argc + 1);
+    for (state.rule_count = 0; state.rule_count < config->rule_count; state.rule_count++) {
+        state.rules[state.rule_count] = (struct landlock_rule){text, rights[state.rule_count]};
         text += strlen(text) + 1;
     }
-    strings[at] = NULL;
     state.config = config;
-    state.argv = strings;
-    state.envp = strings + config->argc + 1;
     return true;
 }
 
