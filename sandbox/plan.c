@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <linux/limits.h>
 #include <linux/mount.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "sandbox/filter.h"
 #include "sandbox/idmap.h"
+#include "sandbox/plan_parts.h"
 #include "sandbox/python.h"
 #include "sandbox/surrounding.h"
 
@@ -44,38 +44,6 @@ static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/d
                                       "/dev/urandom"};
 static const char *const system_folders[] = {"/bin",   "/lib",    "/lib32",
                                              "/lib64", "/libx32", "/sbin"};
-
-/* Keeps text as long as the plan lives. Never NULL for a plan that is used: plan_build looks at
- * string_count at the end. */
-__attribute__((format(printf, 2, 3))) static const char *keep(struct plan *plan, const char *fmt,
-                                                              ...)
-{
-    char **strings = realloc(plan->strings, (plan->string_count + 1) * sizeof *strings);
-    if (!strings) {
-        return NULL;
-    }
-    plan->strings = strings;
-    va_list args;
-    va_start(args, fmt);
-    int size = vasprintf(&strings[plan->string_count], fmt, args);
-    va_end(args);
-    return size < 0 ? NULL : strings[plan->string_count++];
-}
-
-static struct plan_step *add(struct plan *plan, enum plan_kind kind, const char *source,
-                             const char *target)
-{
-    assert(plan->step_count < PLAN_STEPS);
-    struct plan_step *step = &plan->steps[plan->step_count++];
-    *step = (struct plan_step){.kind = kind, .source = source, .target = target, .mode = 0755};
-    return step;
-}
-
-static void allow(struct plan *plan, const char *path, uint64_t allowed)
-{
-    assert(plan->rule_count < PLAN_RULES);
-    plan->rules[plan->rule_count++] = (struct landlock_rule){path, allowed};
-}
 
 /* The trees that the box shows, in two passes: opened while the host's view and ids reach them,
  * moved when the new root has their place. */
@@ -112,7 +80,7 @@ static void show_system(struct plan *plan, struct trees *trees)
         ssize_t size = S_ISLNK(st.st_mode) ? readlink(path, target, sizeof target - 1) : -1;
         if (size > 0) {
             target[size] = '\0';
-            add(plan, PLAN_LINK, keep(plan, "%s", target), path);
+            plan_add(plan, PLAN_LINK, plan_keep(plan, "%s", target), path);
         } else {
             show(trees, path, path, READ_ONLY, true);
         }
@@ -131,12 +99,12 @@ static void show_system(struct plan *plan, struct trees *trees)
 static void show_python(struct plan *plan, struct trees *trees, const struct python *python)
 {
     for (unsigned i = 0; i < python->folder_count; i++) {
-        const char *folder = keep(plan, "%s", python->folders[i]);
+        const char *folder = plan_keep(plan, "%s", python->folders[i]);
         show(trees, folder, folder, READ_ONLY, false);
     }
     /* Debian keeps parts of an interpreter in /etc/pythonX.Y */
     for (unsigned minor = 9; minor < 20; minor++) {
-        const char *folder = keep(plan, "/etc/python3.%u", minor);
+        const char *folder = plan_keep(plan, "/etc/python3.%u", minor);
         if (folder && access(folder, F_OK) == 0) {
             show(trees, folder, folder, READ_ONLY, true);
         }
@@ -145,7 +113,7 @@ static void show_python(struct plan *plan, struct trees *trees, const struct pyt
 
 static void add_file(struct plan *plan, const char *target, const void *content, size_t size)
 {
-    struct plan_step *step = add(plan, PLAN_FILE, NULL, target);
+    struct plan_step *step = plan_add(plan, PLAN_FILE, NULL, target);
     step->content = content;
     step->content_size = size;
     step->mode = 0444;
@@ -153,16 +121,16 @@ static void add_file(struct plan *plan, const char *target, const void *content,
 
 static void add_fresh_files(struct plan *plan, const struct plan_content *content)
 {
-    add(plan, PLAN_FOLDER, NULL, "/etc");
+    plan_add(plan, PLAN_FOLDER, NULL, "/etc");
     add_file(plan, "/etc/passwd", passwd, sizeof passwd - 1);
     add_file(plan, "/etc/group", group, sizeof group - 1);
     add_file(plan, "/etc/hosts", hosts, sizeof hosts - 1);
     add_file(plan, "/etc/nsswitch.conf", nsswitch, sizeof nsswitch - 1);
     add_file(plan, "/etc/resolv.conf", "", 0);
-    add(plan, PLAN_FOLDER, NULL, "/run");
-    add(plan, PLAN_FOLDER, NULL, "/run/sandpiper");
+    plan_add(plan, PLAN_FOLDER, NULL, "/run");
+    plan_add(plan, PLAN_FOLDER, NULL, "/run/sandpiper");
     for (const struct embedded *file = content->files; file && file->name; file++) {
-        add_file(plan, keep(plan, "/run/sandpiper/%s", file->name), file->data, file->size);
+        add_file(plan, plan_keep(plan, "/run/sandpiper/%s", file->name), file->data, file->size);
     }
 }
 
@@ -182,8 +150,8 @@ static void fix_in_workspace(struct plan *plan, const char *inside)
     do {
         size += strspn(inside + size, "/");
         size += strcspn(inside + size, "/");
-        const char *path = keep(plan, "/work/%.*s", (int)size, inside);
-        add(plan, PLAN_SUBTREE, path, path)->attributes = inside[size] ? WRITABLE : READ_ONLY;
+        const char *path = plan_keep(plan, "/work/%.*s", (int)size, inside);
+        plan_add(plan, PLAN_SUBTREE, path, path)->attributes = inside[size] ? WRITABLE : READ_ONLY;
     } while (inside[size]);
 }
 
@@ -191,19 +159,20 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
                        const struct trees *trees)
 {
     /* One tmpfs holds all that the guest can write, so that one size bounds it. */
-    add(plan, PLAN_TMPFS, NULL, "/run/disk")->data = keep(
+    plan_add(plan, PLAN_TMPFS, NULL, "/run/disk")->data = plan_keep(
         plan, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)box_spec_disk_bytes(spec),
         (unsigned long long)spec->limits.disk_inodes);
     if (!spec->workspace) {
-        add(plan, PLAN_SUBTREE, "/run/disk/work", "/work")->attributes = WRITABLE;
+        plan_add(plan, PLAN_SUBTREE, "/run/disk/work", "/work")->attributes = WRITABLE;
     }
-    add(plan, PLAN_SUBTREE, "/run/disk/tmp", "/tmp")->attributes = WRITABLE;
-    add(plan, PLAN_SUBTREE, "/run/disk/shm", "/dev/shm")->attributes = WRITABLE | MOUNT_ATTR_NOEXEC;
-    add(plan, PLAN_UNMOUNT, NULL, "/run/disk");
+    plan_add(plan, PLAN_SUBTREE, "/run/disk/tmp", "/tmp")->attributes = WRITABLE;
+    plan_add(plan, PLAN_SUBTREE, "/run/disk/shm", "/dev/shm")->attributes =
+        WRITABLE | MOUNT_ATTR_NOEXEC;
+    plan_add(plan, PLAN_UNMOUNT, NULL, "/run/disk");
     /* Behind the writable ones: an interpreter may lie below /tmp. */
     for (unsigned i = 0; i < trees->count; i++) {
         const struct tree *tree = &trees->entries[i];
-        struct plan_step *step = add(plan, PLAN_MOVE, tree->source, tree->target);
+        struct plan_step *step = plan_add(plan, PLAN_MOVE, tree->source, tree->target);
         step->slot = i;
         step->attributes = tree->attributes;
         step->optional = tree->optional;
@@ -211,16 +180,16 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
     for (unsigned i = 0; spec->workspace && i < python->inside_count; i++) {
         fix_in_workspace(plan, python->inside[i]);
     }
-    add(plan, PLAN_FOLDER, NULL, "/tmp/home");
+    plan_add(plan, PLAN_FOLDER, NULL, "/tmp/home");
     /* No hidepid: it hides what is not dumpable from pid 1 too, and any process can make itself so;
      * pid 1 has to find all to kill them. */
-    add(plan, PLAN_PROC, NULL, "/proc")->data = "subset=pid";
-    add(plan, PLAN_LINK, "/proc/self/fd", "/dev/fd");
-    add(plan, PLAN_LINK, "/proc/self/fd/0", "/dev/stdin");
-    add(plan, PLAN_LINK, "/proc/self/fd/1", "/dev/stdout");
-    add(plan, PLAN_LINK, "/proc/self/fd/2", "/dev/stderr");
-    add(plan, PLAN_FOLDER, NULL, "/var");
-    add(plan, PLAN_LINK, "/tmp", "/var/tmp");
+    plan_add(plan, PLAN_PROC, NULL, "/proc")->data = "subset=pid";
+    plan_add(plan, PLAN_LINK, "/proc/self/fd", "/dev/fd");
+    plan_add(plan, PLAN_LINK, "/proc/self/fd/0", "/dev/stdin");
+    plan_add(plan, PLAN_LINK, "/proc/self/fd/1", "/dev/stdout");
+    plan_add(plan, PLAN_LINK, "/proc/self/fd/2", "/dev/stderr");
+    plan_add(plan, PLAN_FOLDER, NULL, "/var");
+    plan_add(plan, PLAN_LINK, "/tmp", "/var/tmp");
 }
 
 /* Where programs look for the way out, each in both spellings. The box's own loopback is reached without
@@ -245,25 +214,25 @@ static unsigned set_proxy(struct plan *plan, const struct egress_policy *policy,
     for (unsigned i = 0; i < sizeof proxies / sizeof *proxies; i++) {
         plan->envp[n++] = proxies[i];
     }
-    plan->envp[n++] = keep(plan, "no_proxy=%s", direct);
-    plan->envp[n++] = keep(plan, "NO_PROXY=%s", direct);
+    plan->envp[n++] = plan_keep(plan, "no_proxy=%s", direct);
+    plan->envp[n++] = plan_keep(plan, "NO_PROXY=%s", direct);
     return n;
 }
 
-static void set_environment(struct plan *plan, const struct box_spec *spec,
-                            const struct python *python, const struct plan_content *content)
+void plan_set_environment(struct plan *plan, const struct box_spec *spec,
+                          const struct python *python, const struct plan_content *content)
 {
     unsigned n = 0;
     uint32_t cpus = (spec->limits.cpu_milli + 999) / 1000;
     if (python->environment[0]) {
         plan->envp[n++] =
-            keep(plan, "PATH=%s/bin:/usr/local/bin:/usr/bin:/bin", python->environment);
-        plan->envp[n++] = keep(plan, "VIRTUAL_ENV=%s", python->environment);
+            plan_keep(plan, "PATH=%s/bin:/usr/local/bin:/usr/bin:/bin", python->environment);
+        plan->envp[n++] = plan_keep(plan, "VIRTUAL_ENV=%s", python->environment);
     } else {
         plan->envp[n++] = "PATH=/usr/local/bin:/usr/bin:/bin";
     }
     if (python->user_base[0]) {
-        plan->envp[n++] = keep(plan, "PYTHONUSERBASE=%s", python->user_base);
+        plan->envp[n++] = plan_keep(plan, "PYTHONUSERBASE=%s", python->user_base);
     }
     plan->envp[n++] = "HOME=/tmp/home";
     plan->envp[n++] = "USER=user";
@@ -279,19 +248,19 @@ static void set_environment(struct plan *plan, const struct box_spec *spec,
         static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",
                                             "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
                                             "VECLIB_MAXIMUM_THREADS"};
-        plan->envp[n++] = keep(plan, "%s=%u", names[i], cpus);
+        plan->envp[n++] = plan_keep(plan, "%s=%u", names[i], cpus);
     }
     n = spec->egress ? set_proxy(plan, spec->egress, n) : n;
     plan->envp[n] = NULL;
 }
 
-static void set_arguments(struct plan *plan, const struct python *python,
-                          const struct plan_content *content)
+void plan_set_arguments(struct plan *plan, const struct python *python,
+                        const struct plan_content *content)
 {
     unsigned n = 0;
-    plan->argv[n++] = keep(plan, "%s", python->path);
+    plan->argv[n++] = plan_keep(plan, "%s", python->path);
     for (unsigned i = 0; i < PLAN_ARGUMENTS && content->arguments[i]; i++) {
-        plan->argv[n++] = keep(plan, "%s", content->arguments[i]);
+        plan->argv[n++] = plan_keep(plan, "%s", content->arguments[i]);
     }
     plan->argv[n] = NULL;
 }
@@ -374,11 +343,11 @@ static void show_content(struct trees *trees, const struct plan_content *content
 /* What takes away the means to make a box, once it is made. */
 static void add_locks(struct plan *plan)
 {
-    add(plan, PLAN_NO_NAMESPACES, NULL, NULL);
-    add(plan, PLAN_DESCRIPTORS, NULL, NULL);
-    add(plan, PLAN_CAPABILITIES, NULL, NULL);
+    plan_add(plan, PLAN_NO_NAMESPACES, NULL, NULL);
+    plan_add(plan, PLAN_DESCRIPTORS, NULL, NULL);
+    plan_add(plan, PLAN_CAPABILITIES, NULL, NULL);
     /* After the ids and capabilities are final: changing them clears it, prctl(2). */
-    add(plan, PLAN_DEATH_SIGNAL, NULL, NULL);
+    plan_add(plan, PLAN_DEATH_SIGNAL, NULL, NULL);
 }
 
 /* A second lock on the file view, for the day on which a mount is wrong. What is not named is read-only,
@@ -399,7 +368,7 @@ static void add_rules(struct plan *plan)
         {"/dev/full", LANDLOCK_FS_WRITE_FILE},
     };
     for (unsigned i = 0; i < sizeof rules / sizeof *rules; i++) {
-        allow(plan, rules[i].path, rules[i].allowed);
+        plan_allow(plan, rules[i].path, rules[i].allowed);
     }
 }
 
@@ -421,30 +390,30 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
     plan->tree_count = trees.count;
 
     for (unsigned i = 0; i < trees.count; i++) {
-        struct plan_step *step = add(plan, PLAN_OPEN_TREE, trees.entries[i].source, NULL);
+        struct plan_step *step = plan_add(plan, PLAN_OPEN_TREE, trees.entries[i].source, NULL);
         step->slot = i;
         step->optional = trees.entries[i].optional;
         if (plan->workspace_idmap && strcmp(trees.entries[i].target, "/work") == 0) {
             step->kind = PLAN_TAKE_TREE;
         }
     }
-    add(plan, PLAN_IDENTITY, NULL, NULL);
-    add(plan, PLAN_SESSION, NULL, NULL);
-    add(plan, PLAN_HOSTNAME, "sandbox", NULL);
-    add(plan, PLAN_LOOPBACK, NULL, NULL);
-    add(plan, PLAN_PRIVATE, NULL, NULL);
-    add(plan, PLAN_ROOT, NULL, NULL)->data = "size=16m,nr_inodes=2048,mode=0755";
+    plan_add(plan, PLAN_IDENTITY, NULL, NULL);
+    plan_add(plan, PLAN_SESSION, NULL, NULL);
+    plan_add(plan, PLAN_HOSTNAME, "sandbox", NULL);
+    plan_add(plan, PLAN_LOOPBACK, NULL, NULL);
+    plan_add(plan, PLAN_PRIVATE, NULL, NULL);
+    plan_add(plan, PLAN_ROOT, NULL, NULL)->data = "size=16m,nr_inodes=2048,mode=0755";
     for (unsigned i = 0; i < links; i++) {
-        add(plan, PLAN_LINK, system_links[i].source, system_links[i].target);
+        plan_add(plan, PLAN_LINK, system_links[i].source, system_links[i].target);
     }
     add_fresh_files(plan, content);
     add_mounts(plan, spec, python, &trees);
-    add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
-    add(plan, PLAN_PIVOT, NULL, NULL);
-    add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
+    plan_add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
+    plan_add(plan, PLAN_PIVOT, NULL, NULL);
+    plan_add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
     add_locks(plan);
-    add(plan, PLAN_SECCOMP, NULL, NULL);
-    add(plan, PLAN_EXECUTE, NULL, NULL);
+    plan_add(plan, PLAN_SECCOMP, NULL, NULL);
+    plan_add(plan, PLAN_EXECUTE, NULL, NULL);
 }
 
 int plan_build(const struct box_spec *spec, const struct python *python,
@@ -457,8 +426,8 @@ int plan_build(const struct box_spec *spec, const struct python *python,
     }
     build_steps(plan, spec, python, content);
     add_rules(plan);
-    set_environment(plan, spec, python, content);
-    set_arguments(plan, python, content);
+    plan_set_environment(plan, spec, python, content);
+    plan_set_arguments(plan, python, content);
     for (unsigned i = 0; i < plan->step_count; i++) {
         const struct plan_step *step = &plan->steps[i];
         bool needs_target = step->kind == PLAN_FOLDER || step->kind == PLAN_FILE;
@@ -476,18 +445,18 @@ void plan_build_egress(struct plan *plan)
     *plan = (struct plan){};
     choose_ids(plan, /* errand= */ false);
     plan->tree_count = 1;
-    add(plan, PLAN_OPEN_TREE, null, NULL);
-    add(plan, PLAN_IDENTITY, NULL, NULL);
-    add(plan, PLAN_SESSION, NULL, NULL);
-    add(plan, PLAN_HOSTNAME, "egress", NULL);
-    add(plan, PLAN_PRIVATE, NULL, NULL);
-    add(plan, PLAN_ROOT, NULL, NULL)->data = "size=64k,nr_inodes=16,mode=0755";
-    add(plan, PLAN_FOLDER, NULL, "/work"); /* PLAN_PIVOT goes there */
-    add(plan, PLAN_MOVE, null, null)->attributes = DEVICE;
-    add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
-    add(plan, PLAN_PIVOT, NULL, NULL);
+    plan_add(plan, PLAN_OPEN_TREE, null, NULL);
+    plan_add(plan, PLAN_IDENTITY, NULL, NULL);
+    plan_add(plan, PLAN_SESSION, NULL, NULL);
+    plan_add(plan, PLAN_HOSTNAME, "egress", NULL);
+    plan_add(plan, PLAN_PRIVATE, NULL, NULL);
+    plan_add(plan, PLAN_ROOT, NULL, NULL)->data = "size=64k,nr_inodes=16,mode=0755";
+    plan_add(plan, PLAN_FOLDER, NULL, "/work"); /* PLAN_PIVOT goes there */
+    plan_add(plan, PLAN_MOVE, null, null)->attributes = DEVICE;
+    plan_add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
+    plan_add(plan, PLAN_PIVOT, NULL, NULL);
     add_locks(plan);
-    add(plan, PLAN_EXECUTE, "sandpiper-egress", NULL);
+    plan_add(plan, PLAN_EXECUTE, "sandpiper-egress", NULL);
 }
 
 void plan_use_binds(struct plan *plan)
