@@ -11,6 +11,10 @@ bool binds_needed(void);
 /* Takes hold of a folder or file. Returns a descriptor, or -1 with errno. */
 int bind_hold(const char *source);
 
+/* The same for a folder whose path is to lead there by no link: somebody may have put one in its place
+ * since the path was looked at. Else -1 with ELOOP. */
+int bind_hold_straight(const char *source);
+
 /* Binds what source_fd holds over path, with all that is mounted below it, and sets attributes
  * (MOUNT_ATTR_*, mount_setattr(2)) on each of these mounts. Fails where one of them cannot have
  * them. 0, or -1 with errno. */

@@ -137,7 +137,6 @@ static int clone_child(struct egress *egress, const struct plan *plan,
                                 .error_fd = ends->error_fd,
                                 .init_fd = ends->control_fd,
                                 .config_fd = ends->config_fd,
-                                .workspace_fd = -1,
                                 .program_fd = program};
     pid_t pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, &egress->pidfd, NULL, NULL);
     if (pid == 0) {

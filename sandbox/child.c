@@ -79,17 +79,38 @@ static int make_file(const char *path, int flags, unsigned mode)
     return fd;
 }
 
+/* Whether a box is made without a tree that could not be opened, for the reason in errno. Why a folder
+ * of the user's is gone is not our matter: code finds that it is not there. */
+static bool is_passed_over(const struct plan_step *step)
+{
+    return step->data_folder || (step->optional && (errno == ENOENT || errno == EACCES));
+}
+
+static int open_data_tree(const char *source)
+{
+    int held = bind_hold_straight(source);
+    if (held < 0) {
+        return -1;
+    }
+    int fd = (int)syscall(SYS_open_tree, held, "",
+                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
+    (void)close(held);
+    return fd;
+}
+
 static int step_open_tree(struct child *child, const struct plan_step *step)
 {
-    int fd = (int)syscall(SYS_open_tree, AT_FDCWD, step->source,
-                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    int fd = step->data_folder ? open_data_tree(step->source)
+                               : (int)syscall(SYS_open_tree, AT_FDCWD, step->source,
+                                              OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     child->trees[step->slot] = fd;
-    return fd < 0 && !(step->optional && (errno == ENOENT || errno == EACCES)) ? -1 : 0;
+    return fd < 0 && !is_passed_over(step) ? -1 : 0;
 }
 
 static int step_take_tree(struct child *child, const struct plan_step *step)
 {
-    child->trees[step->slot] = child->setup->workspace_fd;
+    int fd = child->setup->taken[step->slot];
+    child->trees[step->slot] = fd < 0 && step->optional ? open_data_tree(step->source) : fd;
     return 0;
 }
 
@@ -200,9 +221,9 @@ static int step_move(struct child *child, const struct plan_step *step)
 
 static int step_hold(struct child *child, const struct plan_step *step)
 {
-    int fd = bind_hold(step->source);
+    int fd = step->data_folder ? bind_hold_straight(step->source) : bind_hold(step->source);
     child->trees[step->slot] = fd;
-    return fd < 0 && !(step->optional && (errno == ENOENT || errno == EACCES)) ? -1 : 0;
+    return fd < 0 && !is_passed_over(step) ? -1 : 0;
 }
 
 static int step_bind(struct child *child, const struct plan_step *step)
@@ -468,15 +489,13 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
  * are open here, its end would not be noticed at ours. */
 static void child_keep_own(const struct child_setup *setup)
 {
-    int kept[] = {2,
-                  setup->go_fd,
-                  setup->error_fd,
-                  setup->init_fd,
-                  setup->config_fd,
-                  setup->workspace_fd,
-                  setup->program_fd};
-    unsigned count = sizeof kept / sizeof *kept;
+    int kept[5 + PLAN_TREES] = {setup->go_fd, setup->error_fd, setup->init_fd, setup->config_fd,
+                                setup->program_fd};
+    unsigned count = 5;
     int last = 2;
+    for (unsigned i = 0; setup->taken && i < PLAN_TREES; i++) {
+        kept[count++] = setup->taken[i];
+    }
     for (;;) {
         int next = -1; /* the least that is kept above last */
         for (unsigned i = 0; i < count; i++) {

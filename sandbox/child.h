@@ -12,8 +12,8 @@ struct child_setup {
     int error_fd;     /* a struct fail when a step does not work; end of file when all did */
     int init_fd;      /* pid 1's socket */
     int config_fd;    /* pid 1's settings */
-    int workspace_fd; /* a tree whose ids are mapped, or -1 */
     int program_fd;   /* pid 1's program */
+    const int *taken; /* by slot: a tree whose ids are mapped, or -1; NULL: none is */
 };
 
 /* Carries out the plan; returns only by executing pid 1 or by _exit. */

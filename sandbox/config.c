@@ -15,6 +15,9 @@ static int config_strings(const struct plan *plan, struct wire_config *config, s
     for (const char *const *text = plan->envp; r == 0 && *text; text++, config->envc++) {
         r = buf_append(out, *text, strlen(*text) + 1);
     }
+    for (unsigned i = 0; r == 0 && i < plan->data_count; i++, config->datac++) {
+        r = buf_append(out, plan->data[i], strlen(plan->data[i]) + 1);
+    }
     for (unsigned i = 0; r == 0 && i < plan->rule_count; i++) {
         r = buf_append(out, plan->rules[i].path, strlen(plan->rules[i].path) + 1);
     }

@@ -42,7 +42,7 @@ bool idmap_covers(uid_t id)
 
 /* The kernel takes the mapping from a user namespace, and a namespace needs a process to be made:
  * one that waits until its map is written and its namespace opened. */
-static int map_namespace(uid_t outside_uid, gid_t outside_gid)
+static int map_namespace(const struct idmap *idmap)
 {
     pid_t server = getpid();
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
@@ -61,10 +61,10 @@ static int map_namespace(uid_t outside_uid, gid_t outside_gid)
     char path[64];
     char map[64];
     (void)snprintf(path, sizeof path, "/proc/%d/uid_map", (int)pid);
-    (void)snprintf(map, sizeof map, "0 %u 1", outside_uid);
+    (void)snprintf(map, sizeof map, "%u %u 1", idmap->disk_uid, idmap->outside_uid);
     int r = fd_write_text_at(AT_FDCWD, path, map);
     (void)snprintf(path, sizeof path, "/proc/%d/gid_map", (int)pid);
-    (void)snprintf(map, sizeof map, "0 %u 1", outside_gid);
+    (void)snprintf(map, sizeof map, "%u %u 1", idmap->disk_gid, idmap->outside_gid);
     r = r < 0 ? r : fd_write_text_at(AT_FDCWD, path, map);
     (void)snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
     if (r == 0) {
@@ -76,24 +76,18 @@ static int map_namespace(uid_t outside_uid, gid_t outside_gid)
     return r;
 }
 
-int idmap_tree(const char *path, uid_t outside_uid, gid_t outside_gid, struct fail *ret_fail)
+int idmap_tree(int fd, const struct idmap *idmap)
 {
-    defer_close int user_fd = map_namespace(outside_uid, outside_gid);
+    defer_close int user_fd = map_namespace(idmap);
     if (user_fd < 0) {
-        return fail_set(ret_fail, -user_fd, "map the ids of the workspace %s", path);
+        return user_fd;
     }
-    defer_close int tree_fd = (int)syscall(SYS_open_tree, AT_FDCWD, path,
-                                           OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-    if (tree_fd < 0 && errno != ENOSYS && errno != EPERM) {
-        return fail_set(ret_fail, errno, "open the workspace %s", path);
-    }
+    defer_close int tree_fd = (int)syscall(
+        SYS_open_tree, fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)user_fd};
     if (tree_fd < 0 || syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
                                sizeof attr) < 0) {
-        return fail_set(ret_fail, errno,
-                        "the workspace %s belongs to root, and its file system or this kernel "
-                        "cannot map ids (give it to an ordinary user: chown -R 1000:1000 %s)",
-                        path, path);
+        return -errno;
     }
     return take_fd(&tree_fd);
 }

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -13,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/binds.h"
 #include "sandbox/box.h"
 #include "sandbox/child.h"
 #include "sandbox/idmap.h"
@@ -40,7 +42,7 @@ struct child_ends {
     int go_fd;
     int error_fd;
     int init_fd;
-    int workspace_fd;
+    int taken[PLAN_TREES]; /* by slot: trees with mapped ids */
 };
 
 static void child_ends_done(struct child_ends *ends)
@@ -48,7 +50,9 @@ static void child_ends_done(struct child_ends *ends)
     own_close(&ends->go_fd);
     own_close(&ends->error_fd);
     own_close(&ends->init_fd);
-    own_close(&ends->workspace_fd);
+    for (unsigned i = 0; i < PLAN_TREES; i++) {
+        own_close(&ends->taken[i]);
+    }
 }
 
 static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_fail)
@@ -114,6 +118,35 @@ static int child_go(const struct box *box, struct fail *ret_fail)
     return write(box->go_fd, &go, 1) == 1 ? 0 : fail_set(ret_fail, EPIPE, "the sandbox's child");
 }
 
+/* A folder of the user's that is gone is left out; one that code may only read is shown as it is where
+ * ids cannot be mapped, so that what others may read can be read. */
+static int take_tree(const struct plan *plan, const struct plan_step *step, int *ret_fd,
+                     struct fail *ret_fail)
+{
+    const struct idmap idmap = {step->uid, step->gid, plan->outside_uid, plan->outside_gid};
+    defer_close int held =
+        step->data_folder ? bind_hold_straight(step->source) : bind_hold(step->source);
+    if (held < 0) {
+        return step->data_folder ? 0
+                                 : fail_set(ret_fail, errno, "open the workspace %s", step->source);
+    }
+    int fd = idmap_tree(held, &idmap);
+    if (fd >= 0 || step->optional) {
+        *ret_fd = fd < 0 ? -1 : fd;
+        return 0;
+    }
+    static const char cannot[] = "its file system or this kernel cannot map ids";
+    return step->data_folder
+               ? fail_set(ret_fail, -fd,
+                          "the folder %s belongs to another user than code runs as, and %s (mount "
+                          "it without :rw)",
+                          step->source, cannot)
+               : fail_set(ret_fail, -fd,
+                          "the workspace %s belongs to root, and %s (give it to an ordinary user: "
+                          "chown -R 1000:1000 %s)",
+                          step->source, cannot, step->source);
+}
+
 static int launch_with(struct box *box, struct child_ends *ends, struct fail *ret_fail)
 {
     int r = make_ends(box, ends, ret_fail);
@@ -121,12 +154,14 @@ static int launch_with(struct box *box, struct child_ends *ends, struct fail *re
         return r;
     }
     box->building = BOX_LAYER_MOUNTS;
-    if (box->plan.workspace_idmap) {
-        ends->workspace_fd = idmap_tree(box->spec->workspace, box->plan.outside_uid,
-                                        box->plan.outside_gid, ret_fail);
-        if (ends->workspace_fd < 0) {
-            return ends->workspace_fd;
-        }
+    for (unsigned i = 0; r == 0 && i < box->plan.step_count; i++) {
+        const struct plan_step *step = &box->plan.steps[i];
+        r = step->kind == PLAN_TAKE_TREE
+                ? take_tree(&box->plan, step, &ends->taken[step->slot], ret_fail)
+                : 0;
+    }
+    if (r < 0) {
+        return r;
     }
     int program = program_fd(ret_fail);
     if (program < 0) {
@@ -142,8 +177,8 @@ static int launch_with(struct box *box, struct child_ends *ends, struct fail *re
                                 .error_fd = ends->error_fd,
                                 .init_fd = ends->init_fd,
                                 .config_fd = box->config_fd,
-                                .workspace_fd = ends->workspace_fd,
-                                .program_fd = program};
+                                .program_fd = program,
+                                .taken = ends->taken};
     box->building = BOX_LAYER_NAMESPACES;
     box->pid = clone_child(box, &setup);
     int error = errno;
@@ -157,7 +192,8 @@ static int launch_with(struct box *box, struct child_ends *ends, struct fail *re
 
 int launch_child(struct box *box, struct fail *ret_fail)
 {
-    struct child_ends ends = {-1, -1, -1, -1};
+    struct child_ends ends = {.go_fd = -1, .error_fd = -1, .init_fd = -1};
+    memset(ends.taken, -1, sizeof ends.taken);
     int r = launch_with(box, &ends, ret_fail);
     child_ends_done(&ends);
     return r;

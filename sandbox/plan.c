@@ -18,6 +18,7 @@
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define WRITABLE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define DATA (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 #define DEVICE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
 /* As root the box runs as an id that owns nothing: kernel objects of uid 0 are out of reach, and
@@ -52,6 +53,7 @@ struct tree {
     const char *target;
     uint64_t attributes;
     bool optional;
+    const struct box_mount *data; /* or NULL */
 };
 
 struct trees {
@@ -63,7 +65,8 @@ static void show(struct trees *trees, const char *source, const char *target, ui
                  bool optional)
 {
     if (trees->count < PLAN_TREES) {
-        trees->entries[trees->count++] = (struct tree){source, target, attributes, optional};
+        trees->entries[trees->count++] =
+            (struct tree){source, target, attributes, optional, .data = NULL};
     }
 }
 
@@ -340,6 +343,44 @@ static void show_content(struct trees *trees, const struct plan_content *content
     }
 }
 
+static void show_data(struct plan *plan, struct trees *trees, const struct plan_content *content)
+{
+    for (unsigned i = 0; i < content->data_count && trees->count < PLAN_TREES; i++) {
+        const struct box_mount *data = &content->data[i];
+        const char *target = plan_keep(plan, "/data/%s", data->name);
+        show(trees, data->path, target, data->writable ? DATA : DATA | MOUNT_ATTR_RDONLY,
+             /* optional= */ true);
+        trees->entries[trees->count - 1].data = data;
+        plan->data[plan->data_count++] = target;
+        plan->data_writable |= (uint32_t)data->writable << i;
+        if (data->writable) {
+            plan_allow(plan, target, LANDLOCK_RULE_WRITE);
+        }
+    }
+}
+
+/* The trees are opened while the host's view and ids reach them. What does not belong to the one
+ * identity that root gives to code changes hands by a mapping. */
+static void open_trees(struct plan *plan, const struct trees *trees)
+{
+    for (unsigned i = 0; i < trees->count; i++) {
+        const struct tree *tree = &trees->entries[i];
+        struct plan_step *step = plan_add(plan, PLAN_OPEN_TREE, tree->source, NULL);
+        step->slot = i;
+        step->optional = tree->optional;
+        if (tree->data) {
+            bool own = plan->outside_uid == geteuid() || plan->outside_uid == tree->data->uid;
+            step->kind = own ? PLAN_OPEN_TREE : PLAN_TAKE_TREE;
+            step->data_folder = true;
+            step->optional = !tree->data->writable;
+            step->uid = tree->data->uid;
+            step->gid = tree->data->gid;
+        } else if (plan->workspace_idmap && strcmp(tree->target, "/work") == 0) {
+            step->kind = PLAN_TAKE_TREE;
+        }
+    }
+}
+
 /* What takes away the means to make a box, once it is made. */
 static void add_locks(struct plan *plan)
 {
@@ -384,19 +425,13 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
         show(&trees, spec->workspace, "/work", WRITABLE, false);
     }
     show_content(&trees, content);
+    show_data(plan, &trees, content);
     struct plan_step system_links[8];
     memcpy(system_links, plan->steps, links * sizeof *system_links);
     plan->step_count = 0;
     plan->tree_count = trees.count;
 
-    for (unsigned i = 0; i < trees.count; i++) {
-        struct plan_step *step = plan_add(plan, PLAN_OPEN_TREE, trees.entries[i].source, NULL);
-        step->slot = i;
-        step->optional = trees.entries[i].optional;
-        if (plan->workspace_idmap && strcmp(trees.entries[i].target, "/work") == 0) {
-            step->kind = PLAN_TAKE_TREE;
-        }
-    }
+    open_trees(plan, &trees);
     plan_add(plan, PLAN_IDENTITY, NULL, NULL);
     plan_add(plan, PLAN_SESSION, NULL, NULL);
     plan_add(plan, PLAN_HOSTNAME, "sandbox", NULL);
@@ -472,6 +507,8 @@ void plan_use_binds(struct plan *plan)
         struct plan_step *step = &plan->steps[i];
         if (instead[step->kind]) {
             step->kind = instead[step->kind];
+        } else if (step->kind == PLAN_TAKE_TREE && step->optional) {
+            step->kind = PLAN_HOLD; /* without those calls no ids are mapped */
         }
     }
 }

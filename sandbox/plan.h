@@ -16,7 +16,7 @@ enum plan_kind {
     PLAN_CGROUP_NAMESPACE, /* waits until the group is joined; it becomes the root that is seen */
     PLAN_OPEN_TREE,        /* source → slot, while the host's view and ids still reach it */
     PLAN_HOLD,      /* the same by a path, where trees cannot be opened: see plan_use_binds() */
-    PLAN_TAKE_TREE, /* slot: the workspace, opened by the server because its ids are mapped */
+    PLAN_TAKE_TREE, /* slot: opened by the server, because the ids of its owner are mapped */
     PLAN_IDENTITY,  /* uid and gid as mapped, capabilities kept for the steps that follow */
     PLAN_SESSION,   /* setsid, umask, an empty keyring */
     PLAN_HOSTNAME,  /* source: the name */
@@ -55,10 +55,14 @@ struct plan_step {
     enum plan_kind kind;
     unsigned mode;
     unsigned slot; /* of a tree */
-    bool optional; /* a source that is not there is passed over */
+    bool optional; /* a source that is not there is passed over; one whose ids cannot be mapped is
+                      taken as it is */
+    bool data_folder; /* the user's: passed over where it cannot be opened or a link leads there */
+    uid_t uid;        /* PLAN_TAKE_TREE: whose files are to be the guest's */
+    gid_t gid;
 };
 
-enum { PLAN_STEPS = 256, PLAN_TREES = 64, PLAN_RULES = 96 };
+enum { PLAN_STEPS = 384, PLAN_TREES = 96, PLAN_RULES = 96 };
 
 struct plan_filter {
     struct sock_filter *program; /* heap */
@@ -80,10 +84,11 @@ struct plan {
     struct plan_filter filter_names;     /* the guest's: names */
     uid_t outside_uid;
     gid_t outside_gid;
-    uid_t
-        workspace_uid; /* on-disk owner that the guest's files shall have; idmapped if it differs */
-    bool workspace_idmap; /* root's own folder: its files change hands by a mapping */
-    const char *argv[8];  /* of the zygote, NULL-terminated; strings of the plan */
+    const char *data[BOX_MOUNTS]; /* /data/NAME; strings of the plan */
+    unsigned data_count;
+    uint32_t data_writable; /* bits 1 << i */
+    bool workspace_idmap;   /* root's own folder: its files change hands by a mapping */
+    const char *argv[8];    /* of the zygote, NULL-terminated; strings of the plan */
     const char *envp[40];
 };
 
@@ -101,6 +106,8 @@ struct plan_content {
     const char *arguments[PLAN_ARGUMENTS]; /* of the interpreter, NULL behind the last */
     struct plan_mount mounts[PLAN_MOUNTS];
     unsigned mount_count;
+    const struct box_mount *data; /* shown below /data */
+    unsigned data_count;
     bool errand; /* runs with the ids of plan_errand_ids() */
 };
 

@@ -83,7 +83,7 @@ int plan_print(const struct plan *plan, struct buf *out)
             r = buf_appendf(out, " %d inside, %u:%u outside", PLAN_INSIDE_ID, plan->outside_uid,
                             plan->outside_gid);
         }
-        if (r == 0 && step->optional) {
+        if (r == 0 && (step->optional || step->data_folder)) {
             r = buf_append_text(out, " [if there]");
         }
         r = r ? r : buf_append_text(out, "\n");

@@ -165,6 +165,24 @@ static void judge_files(const struct proof_record *record, const struct file_id 
     }
 }
 
+/* A folder that is not there is the code's matter and no finding: it can vanish at any time. */
+static void judge_data(const struct proof_record *record, const struct proof_expectation *expected,
+                       struct proof_verdict *verdict)
+{
+    for (unsigned i = 0; i < expected->data_count; i++) {
+        bool writable = expected->data_writable >> i & 1;
+        uint64_t wanted = ST_NOSUID | ST_NODEV | ST_NOEXEC | (writable ? 0 : ST_RDONLY);
+        uint64_t flags = record->data_flags[i];
+        if (flags && (flags & wanted) != wanted) {
+            proof_found(verdict, BOX_LAYER_MOUNTS, "%s lacks mount flags: %llx", expected->data[i],
+                        (unsigned long long)flags);
+        }
+        if (flags && !writable && record->data_write[i] == 0) {
+            proof_found(verdict, BOX_LAYER_MOUNTS, "%s can be written", expected->data[i]);
+        }
+    }
+}
+
 static void judge_limits(const struct proof_record *record,
                          const struct proof_expectation *expected, struct proof_verdict *verdict)
 {
@@ -193,6 +211,7 @@ void proof_judge_record(const struct proof_record *record, size_t size,
     judge_landlock(record, expected->landlock_abi, verdict);
     judge_privileges(record, verdict);
     judge_files(record, expected->folders, verdict);
+    judge_data(record, expected, verdict);
     judge_limits(record, expected, verdict);
 }
 

@@ -56,6 +56,9 @@ struct proof_mount {
 
 enum { PROOF_LIMITS = 12, PROOF_MAGIC = 0x50524f46 };
 
+/* In flags of a data folder: it is there. */
+#define PROOF_DATA_THERE (1ULL << 63)
+
 struct proof_record {
     uint32_t magic;
     int32_t step;  /* of the confinement, enum wire_step; what follows is empty then */
@@ -72,6 +75,8 @@ struct proof_record {
     uint64_t capabilities[5]; /* inheritable, permitted, effective, bounding, ambient */
     struct file_id folders[PROOF_FOLDER_COUNT];
     uint64_t mount_flags[PROOF_MOUNT_COUNT];
+    uint64_t data_flags[BOX_MOUNTS];    /* of their mounts; 0: not there */
+    int32_t data_write[BOX_MOUNTS];     /* errno of making a nameless file there; 0: it worked */
     uint64_t limits_soft[PROOF_LIMITS]; /* in the order of rlimits_wanted() */
     uint64_t limits_hard[PROOF_LIMITS];
     uint64_t duration_ns; /* of the confinement and all attempts */
@@ -109,8 +114,11 @@ struct proof_expectation {
     gid_t outside_gid;
     uint64_t file_bytes;
     uint32_t pids_max;
-    bool memory_watched; /* by pid 1: there is a filter more */
-    int landlock_abi;    /* 0: none is applied */
+    const char *const *data; /* what the box shows below /data */
+    unsigned data_count;
+    uint32_t data_writable; /* bits 1 << i */
+    bool memory_watched;    /* by pid 1: there is a filter more */
+    int landlock_abi;       /* 0: none is applied */
 };
 
 /* What was found wrong, by layer; empty: it holds. */

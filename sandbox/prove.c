@@ -46,6 +46,9 @@ static int expect(const struct box *box, struct proof_expectation *expected)
         .memory_watched = !cgroup_has(&box->cgroup, CGROUP_MEMORY),
         .pids_max = cgroup_has(&box->cgroup, CGROUP_PIDS) ? 0 : box->spec->limits.pids,
         .landlock_abi = landlock_abi(),
+        .data = box->plan.data,
+        .data_count = box->plan.data_count,
+        .data_writable = box->plan.data_writable,
     };
     proof_look_folders(&box->plan, expected->folders);
     return proof_look(0, &expected->server);

@@ -10,6 +10,7 @@
 #include "sandbox/egress.h"
 #include "sandbox/errand.h"
 #include "sandbox/layer.h"
+#include "sandbox/mount.h"
 
 /* The only face of this room. A box is one Linux sandbox with the interpreter's zygote in it; a
  * session is one interpreter, a fork of the zygote, that runs the model's code. Everything here is
@@ -42,8 +43,10 @@ struct box_spec {
     const char *workspace;   /* host folder for /work, or NULL: on the box's own tmpfs */
     const char
         *workspace_elsewhere; /* of the sessions, whose code writes there; not shown in this box */
-    const char *python;       /* --python, or NULL: the active virtual environment, else python3 */
-    const char *preload;      /* modules, comma-separated, or NULL */
+    struct box_mount mounts[BOX_MOUNTS];
+    unsigned mount_count;
+    const char *python;  /* --python, or NULL: the active virtual environment, else python3 */
+    const char *preload; /* modules, comma-separated, or NULL */
     const struct embedded *guest; /* files for /run/sandpiper, closed by a row without name */
     /* Each stream through a pipe of its own: exact streams without a common order. Else one pipe
      * keeps the order, and what children and C code write to stderr counts as stdout. */

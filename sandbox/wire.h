@@ -99,13 +99,14 @@ struct wire_reply {
 
 /* The box's settings for pid 1, in a sealed memfd at WIRE_CONFIG_FD: this head, then the rights of the
  * Landlock rules (uint64_t), then the filter programs (struct sock_filter), then strings, each with its
- * NUL: the zygote's argv and environment, and the paths of the rules. */
+ * NUL: the zygote's argv and environment, the paths of the data folders, and those of the rules. */
 #define WIRE_CONFIG_MAGIC 0x53504950U
 
 struct wire_config {
     uint32_t magic;
     uint32_t argc;
     uint32_t envc;
+    uint32_t datac;                  /* at most BOX_MOUNTS */
     uint32_t filter_uncounted_count; /* instructions of each program */
     uint32_t filter_arguments_count;
     uint32_t filter_names_count;

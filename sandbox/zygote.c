@@ -139,6 +139,8 @@ void zygote_content(const struct box_spec *spec, const struct box_packages *pack
         .files = spec->guest,
         .arguments = {"/run/sandpiper/driver.py", spec->preload ? spec->preload : "",
                       options[2 * landlock_optional + spec->packages]},
+        .data = spec->mounts,
+        .data_count = spec->mount_count,
     };
     if (packages) {
         packages_show(packages, content);

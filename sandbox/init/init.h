@@ -25,6 +25,7 @@ struct init {
     unsigned rule_count;
     char **argv;
     char **envp;
+    char **data; /* paths of the data folders */
     pid_t zygote;
     bool guest_runs; /* there is something to watch */
     struct watched watched[INIT_WATCHED];

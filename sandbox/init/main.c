@@ -25,9 +25,10 @@
 
 #include "base/fd.h"
 #include "sandbox/egress.h"
+#include "sandbox/mount.h"
 #include "sandbox/packet.h"
 
-enum { INIT_STRINGS = 128 };
+enum { INIT_STRINGS = 128 + BOX_MOUNTS };
 
 static struct init state;
 
@@ -171,7 +172,7 @@ static char **cut_strings(char **text, uint32_t count, char **list)
 /* Maps the settings and cuts the strings. The memfd is ours alone and sealed. */
 static bool init_load_config(void)
 {
-    static char *strings[INIT_STRINGS + 2];
+    static char *strings[INIT_STRINGS + 3];
     struct stat st;
     if (fstat(WIRE_CONFIG_FD, &st) < 0 || st.st_size < (off_t)sizeof(struct wire_config)) {
         return false;
@@ -183,7 +184,8 @@ static bool init_load_config(void)
     }
     (void)close(WIRE_CONFIG_FD);
     struct wire_config *config = (struct wire_config *)(void *)bytes;
-    if (config->magic != WIRE_CONFIG_MAGIC || config->argc + config->envc > INIT_STRINGS ||
+    if (config->magic != WIRE_CONFIG_MAGIC ||
+        config->argc + config->envc + config->datac > INIT_STRINGS ||
         config->rule_count > INIT_RULES) {
         return false;
     }
@@ -195,6 +197,7 @@ static bool init_load_config(void)
     char *text = (char *)filters;
     state.argv = cut_strings(&text, config->argc, strings);
     state.envp = cut_strings(&text, config->envc, strings + config->argc + 1);
+    state.data = cut_strings(&text, config->datac, strings + config->argc + config->envc + 2);
     for (state.rule_count = 0; state.rule_count < config->rule_count; state.rule_count++) {
         state.rules[state.rule_count] = (struct landlock_rule){text, rights[state.rule_count]};
         text += strlen(text) + 1;

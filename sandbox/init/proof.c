@@ -145,6 +145,17 @@ static void look_at_mounts(struct proof_record *record)
     }
 }
 
+/* A file without a name leaves nothing behind where it can be made, open(2). */
+static void look_at_data(const struct init *init, struct proof_record *record)
+{
+    struct statvfs fs;
+    for (uint32_t i = 0; i < init->config->datac && i < BOX_MOUNTS; i++) {
+        bool there = statvfs(init->data[i], &fs) == 0;
+        record->data_flags[i] = there ? PROOF_DATA_THERE | fs.f_flag : 0;
+        record->data_write[i] = try_open(init->data[i], O_WRONLY | O_TMPFILE);
+    }
+}
+
 static void look_at_limits(const struct init *init, struct proof_record *record)
 {
     struct rlimit_wanted wanted[RLIMITS_MOST];
@@ -188,6 +199,7 @@ __attribute__((noreturn)) static void proof_child(const struct init *init, int f
         look_at_privileges(&record);
         look_at_folders(&record);
         look_at_mounts(&record);
+        look_at_data(init, &record);
         look_at_limits(init, &record);
         attempt_all(&record, canary);
         fd = CONFINED_CONTROL_FD;

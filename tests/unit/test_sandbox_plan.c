@@ -233,6 +233,60 @@ static void an_interpreter_in_the_workspace_is_read_only_there_and_cannot_be_mov
     temp_remove(&temp);
 }
 
+/* Whose owner is not the one that code runs as, root shows by a mapping. */
+static void data_is_shown_for_reading_unless_the_user_says_more(void **)
+{
+    const uint64_t data = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+    spec.mount_count = 2;
+    spec.mounts[0] = (struct box_mount){.name = "in", .path = "/srv/in", .uid = 7, .gid = 8};
+    spec.mounts[1] = (struct box_mount){
+        .name = "me/out", .path = "/srv/out", .uid = geteuid(), .writable = true};
+    build();
+    const struct plan_step *in = expect_step(PLAN_MOVE, "/data/in");
+    const struct plan_step *out = expect_step(PLAN_MOVE, "/data/me/out");
+    assert_string_equal(in->source, "/srv/in");
+    assert_int_equal(in->attributes, data | MOUNT_ATTR_RDONLY);
+    assert_int_equal(out->attributes, data);
+    assert_int_equal(plan.data_count, 2);
+    assert_string_equal(plan.data[1], "/data/me/out");
+    assert_int_equal(plan.data_writable, 2);
+    const struct landlock_rule *rule = NULL;
+    for (unsigned i = 0; i < plan.rule_count; i++) {
+        assert_string_not_equal(plan.rules[i].path, "/data/in");
+        rule = strcmp(plan.rules[i].path, "/data/me/out") == 0 ? &plan.rules[i] : rule;
+    }
+    assert_true(rule && rule->allowed == LANDLOCK_RULE_WRITE);
+    bool foreign = plan.outside_uid != geteuid();
+    for (unsigned i = 0; i < plan.step_count; i++) {
+        const struct plan_step *step = &plan.steps[i];
+        if (step->kind == PLAN_OPEN_TREE || step->kind == PLAN_TAKE_TREE) {
+            bool shown = step->slot == in->slot || step->slot == out->slot;
+            assert_int_equal(step->data_folder, shown);
+            assert_int_equal(step->kind == PLAN_TAKE_TREE, shown && foreign);
+        }
+        if (step->kind == PLAN_TAKE_TREE && step->slot == in->slot) {
+            assert_int_equal(step->uid, 7);
+            assert_int_equal(step->gid, 8);
+        }
+    }
+    /* Where nothing is mapped, what others may read can be read, and nothing is handed over. */
+    plan_use_binds(&plan);
+    unsigned taken = 0;
+    assert_int_equal(steps_of(PLAN_TAKE_TREE, &taken), foreign ? 1 : 0);
+    assert_true(!foreign || plan.steps[taken].slot == out->slot);
+}
+
+static void an_errand_sees_no_data(void **)
+{
+    struct fail fail = {};
+    content = (struct plan_content){.files = guest, .errand = true};
+    spec.mount_count = 1;
+    spec.mounts[0] = (struct box_mount){.name = "in", .path = "/srv/in"};
+    assert_int_equal(plan_build(&spec, &python, &content, &plan, &fail), 0);
+    assert_null(step_at(PLAN_MOVE, "/data/in"));
+    assert_int_equal(plan.data_count, 0);
+}
+
 /* Step by step the same box: same places, same attributes, same order. */
 static void plan_by_binds_differs_only_in_how_trees_are_mounted(void **)
 {
@@ -359,7 +413,11 @@ static void fullest_plan_fits(void **)
         (void)snprintf(python.folders[python.folder_count], PATH_MAX, "/opt/py%u",
                        python.folder_count);
     }
+    for (spec.mount_count = 0; spec.mount_count < BOX_MOUNTS; spec.mount_count++) {
+        spec.mounts[spec.mount_count] = (struct box_mount){.name = "x", .path = "/x"};
+    }
     build();
+    assert_int_equal(plan.data_count, BOX_MOUNTS);
     /* Trees that this host lacks but another may have: three files of other Pythons, a store, and
      * six system folders that are no links. */
     assert_true(plan.tree_count + 20 <= PLAN_TREES);
@@ -413,6 +471,8 @@ int main(void)
         PLAN_TEST(workspace_lies_on_the_boxs_disk_when_none_is_named),
         PLAN_TEST(named_workspace_is_the_only_writable_host_folder),
         PLAN_TEST(an_interpreter_in_the_workspace_is_read_only_there_and_cannot_be_moved),
+        PLAN_TEST(data_is_shown_for_reading_unless_the_user_says_more),
+        PLAN_TEST(an_errand_sees_no_data),
         PLAN_TEST(plan_by_binds_differs_only_in_how_trees_are_mounted),
         PLAN_TEST(workspace_that_is_no_folder_is_refused_with_its_name),
         PLAN_TEST(guest_runs_as_an_id_that_owns_nothing),

@@ -335,6 +335,37 @@ static void watched_memory_takes_a_filter_more(void **)
     assert_found(&verdict, BOX_LAYER_SECCOMP, "not 4");
 }
 
+static void data_is_where_it_was_meant_and_as_it_was_meant(void **)
+{
+    static const char *const paths[] = {"/data/in", "/data/out", "/data/gone"};
+    const uint64_t flags = PROOF_DATA_THERE | ST_NOSUID | ST_NODEV | ST_NOEXEC;
+    struct proof_record good = good_record();
+    struct proof_expectation expected = expectation();
+    expected.data = paths;
+    expected.data_count = 3;
+    expected.data_writable = 1 << 1;
+    good.data_flags[0] = flags | ST_RDONLY;
+    good.data_flags[1] = flags;
+    good.data_write[0] = EROFS;
+    struct proof_verdict verdict = {};
+    proof_judge_record(&good, sizeof good, &expected, &verdict);
+    assert_string_equal(verdict.found[BOX_LAYER_MOUNTS], "");
+    for (unsigned i = 0; i < 6; i++) {
+        struct proof_record record = good;
+        if (i < 4) {
+            static const uint64_t lacks[] = {ST_RDONLY, ST_NOSUID, ST_NODEV, ST_NOEXEC};
+            record.data_flags[0] &= ~lacks[i];
+        } else if (i == 4) {
+            record.data_flags[1] &= ~(uint64_t)ST_NOSUID;
+        } else {
+            record.data_write[0] = 0;
+        }
+        verdict = (struct proof_verdict){};
+        proof_judge_record(&record, sizeof record, &expected, &verdict);
+        assert_non_null(strstr(verdict.found[BOX_LAYER_MOUNTS], i == 4 ? "/data/out" : "/data/in"));
+    }
+}
+
 static void the_first_finding_of_a_layer_stays(void **)
 {
     struct proof_verdict verdict = {};
@@ -390,6 +421,7 @@ int main(void)
         cmocka_unit_test(each_wrong_fact_of_the_interpreter_is_found),
         cmocka_unit_test(filters_of_the_surroundings_do_not_count),
         cmocka_unit_test(watched_memory_takes_a_filter_more),
+        cmocka_unit_test(data_is_where_it_was_meant_and_as_it_was_meant),
         cmocka_unit_test(the_first_finding_of_a_layer_stays),
         cmocka_unit_test(looking_at_oneself_tells_the_truth),
         cmocka_unit_test(a_socket_is_of_the_network_where_it_was_made),
