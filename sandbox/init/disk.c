@@ -84,7 +84,7 @@ void watch_disk(const struct init *init)
     if (sum.bytes > init->config->stage_bytes || sum.entries > 2ULL * LIMIT_PACKAGE_FILES ||
         sum.hides || is_disk_nearly_full()) {
         init_send(&(struct wire_reply){.event = WIRE_DISK, .disk_bytes = sum.bytes}, -1);
-        (void)kill(-1, SIGKILL);
+        (void)family_signal(init->root, SIGKILL);
         next_ms = UINT64_MAX;
     }
 }

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sandbox/init/family.h"
 #include "sandbox/landlock.h"
 #include "sandbox/wire.h"
 
@@ -26,6 +27,7 @@ struct init {
     char **argv;
     char **envp;
     char **data; /* paths of the data folders */
+    pid_t root; /* whose descendants the box is, see family.h: 0, or this process */
     pid_t zygote;
     bool guest_runs; /* there is something to watch */
     struct watched watched[INIT_WATCHED];
@@ -33,6 +35,8 @@ struct init {
 };
 
 /* main.c */
+/* Ends this program, and everybody else of the box with it. */
+__attribute__((noreturn)) void init_end(int code);
 void init_send(const struct wire_reply *reply, int fd); /* -1: none */
 void init_send_fds(const struct wire_reply *reply, const int *fds, size_t count);
 void init_answer(uint32_t id, int error);

@@ -32,6 +32,14 @@ enum { INIT_STRINGS = 128 + BOX_MOUNTS };
 
 static struct init state;
 
+void init_end(int code)
+{
+    if (state.root) {
+        (void)family_kill(state.root);
+    }
+    _exit(code);
+}
+
 void init_send_fds(const struct wire_reply *reply, const int *fds, size_t count)
 {
     ssize_t sent = packet_send(WIRE_INIT_FD, reply, sizeof *reply, fds, count, 0);
@@ -41,7 +49,7 @@ void init_send_fds(const struct wire_reply *reply, const int *fds, size_t count)
         sent = packet_send(WIRE_INIT_FD, &refused, sizeof refused, NULL, 0, 0);
     }
     if (sent < 0) {
-        _exit(1); /* the server is gone */
+        init_end(1); /* the server is gone */
     }
 }
 
@@ -144,7 +152,7 @@ static void init_receive(void)
         return;
     }
     if (size <= 0) {
-        _exit(size < 0);
+        init_end(size < 0);
     }
     request.path[sizeof request.path - 1] = '\0';
     init_dispatch(&request);

@@ -221,20 +221,13 @@ static void look_around(struct init *init, struct look *look, enum closeness clo
     if (closeness != CLOSE_PAGES) {
         look->all += look->unnamed;
     }
-    DIR *dir = opendir("/proc");
-    const struct dirent *entry = NULL;
-    while (dir && (entry = readdir(dir))) {
-        char *end = NULL;
-        pid_t pid = (pid_t)strtoul(entry->d_name, &end, 10);
-        const struct watched *known = watch_find(init, pid);
-        if (end == entry->d_name || *end || pid <= 1 || pid == init->zygote ||
-            (known && known->role == WIRE_ROLE_CHECKPOINT)) {
-            continue;
+    const pid_t *pids = NULL;
+    unsigned count = family_list(init->root, &pids);
+    for (unsigned i = 0; i < count; i++) {
+        const struct watched *known = watch_find(init, pids[i]);
+        if (pids[i] != init->zygote && !(known && known->role == WIRE_ROLE_CHECKPOINT)) {
+            add_process(look, pids[i], 0);
         }
-        add_process(look, pid, 0);
-    }
-    if (dir) {
-        (void)closedir(dir);
     }
     for (unsigned i = 0; i < INIT_WATCHED; i++) {
         if (init->watched[i].pid > 0 && init->watched[i].role == WIRE_ROLE_CHECKPOINT) {

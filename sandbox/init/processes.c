@@ -1,6 +1,5 @@
 #include "sandbox/init/init.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +13,6 @@
 
 enum {
     KILL_ROUNDS = 400, /* with a pause each: 400 ms, then the server gives up on the box */
-    PID_SCAN = 32768,  /* where /proc is not there to be listed */
 };
 
 struct watched *watch_find(struct init *init, pid_t pid)
@@ -50,11 +48,55 @@ static void offer_to_memory_killer(pid_t pid, uint32_t role)
     }
 }
 
+/* What a process's limits say of the session that it belongs to, see wire.h. */
+struct tags {
+    rlim_t soft;
+    rlim_t hard;
+    rlim_t counterpart;
+};
+
+/* The number at column of the row that name begins in /proc/PID/limits. */
+static rlim_t limit_in(const char *limits, const char *name, unsigned column)
+{
+    const char *at = strstr(limits, name);
+    if (!at) {
+        return RLIM_INFINITY;
+    }
+    at += strlen(name);
+    for (unsigned i = 0; i < column; i++) {
+        at += strspn(at, " ");
+        at += strcspn(at, " \n");
+    }
+    at += strspn(at, " ");
+    return *at >= '0' && *at <= '9' ? strtoul(at, NULL, 10) : RLIM_INFINITY;
+}
+
+/* 0 or -errno. Of a guest with ids of its own prlimit(2) tells us nothing: it asks the real ones. */
+static int tags_of(pid_t pid, struct tags *ret_tags)
+{
+    char text[4096];
+    struct rlimit limit;
+    struct rlimit counterpart;
+    if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) == 0 &&
+        prlimit(pid, RLIMIT_LOCKS, NULL, &counterpart) == 0) {
+        *ret_tags = (struct tags){limit.rlim_cur, limit.rlim_max, counterpart.rlim_max};
+        return 0;
+    }
+    int error = errno;
+    if (error != EPERM || read_proc(pid, "limits", text, sizeof text) == 0) {
+        return -error;
+    }
+    *ret_tags = (struct tags){.soft = limit_in(text, "Max msgqueue size", 0),
+                              .hard = limit_in(text, "Max msgqueue size", 1),
+                              .counterpart = limit_in(text, "Max file locks", 1)};
+    return 0;
+}
+
 /* Whether pid has the tag that its session was given. */
 static bool has_tag(pid_t pid, uint32_t tag)
 {
-    struct rlimit limit;
-    return prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) == 0 && limit.rlim_max == tag;
+    struct tags tags;
+    return tags_of(pid, &tags) == 0 && tags.hard == tag;
 }
 
 /* A session's process is our child: ended, it stays a zombie until watch_reap, and its number is not
@@ -78,7 +120,7 @@ static struct watched *watch_free_entry(struct init *init)
 void watch_add(struct init *init, const struct wire_request *request)
 {
     pid_t pid = request->pid;
-    if (pid <= 1 || pid == init->zygote || kill(pid, 0) < 0) {
+    if (pid <= 1 || pid == init->zygote || !family_has(init->root, pid) || kill(pid, 0) < 0) {
         watch_answer(request, ESRCH);
         return;
     }
@@ -148,8 +190,7 @@ static bool tag_is_younger(rlim_t tag, const struct wire_request *request)
  * of a process that changed its own: it dies too. */
 static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_request *request)
 {
-    struct rlimit limit;
-    struct rlimit counterpart;
+    struct tags tags;
     const struct watched *entry = watch_find((struct init *)(uintptr_t)init, pid);
     if (pid <= 1 || pid == init->zygote) {
         return false;
@@ -157,51 +198,35 @@ static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_r
     if (entry && !is_stale(entry)) {
         return entry->tag == request->tag && entry->role == WIRE_ROLE_SESSION;
     }
-    if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) < 0 ||
-        prlimit(pid, RLIMIT_LOCKS, NULL, &counterpart) < 0) {
-        return errno == EPERM; /* set-uid is off here: only a stranger would refuse */
+    int r = tags_of(pid, &tags);
+    if (r < 0) {
+        return r == -EPERM; /* set-uid is off here: only a stranger would refuse */
     }
-    if (limit.rlim_cur == request->tag) {
+    if (tags.soft == request->tag) {
         return true;
     }
-    if (limit.rlim_max == WIRE_TAG_ZYGOTE) {
+    if (tags.hard == WIRE_TAG_ZYGOTE) {
         return false; /* a session that is just being forked */
     }
-    if (counterpart.rlim_max != RLIM_INFINITY &&
-        counterpart.rlim_max + limit.rlim_max != WIRE_TAG_SUM) {
+    if (tags.counterpart != RLIM_INFINITY && tags.counterpart + tags.hard != WIRE_TAG_SUM) {
         return true;
     }
     for (uint32_t i = 0; i < request->tag_count && i < WIRE_TAGS; i++) {
-        if (request->tags[i] == limit.rlim_max) {
+        if (request->tags[i] == tags.hard) {
             return false;
         }
     }
-    return !tag_is_younger(limit.rlim_max, request);
+    return !tag_is_younger(tags.hard, request);
 }
 
 /* Sends signal to all that belong to the tag. Returns how many there were. */
 static unsigned kill_sweep(const struct init *init, const struct wire_request *request, int signal)
 {
+    const pid_t *pids = NULL;
+    unsigned all = family_list(init->root, &pids);
     unsigned count = 0;
-    DIR *dir = opendir("/proc");
-    bool listed = false;
-    if (dir) {
-        const struct dirent *entry = NULL;
-        while ((entry = readdir(dir))) {
-            char *end = NULL;
-            pid_t pid = (pid_t)strtoul(entry->d_name, &end, 10);
-            if (end == entry->d_name || *end) {
-                continue;
-            }
-            listed = true;
-            if (kill_belongs(init, pid, request) && kill(pid, signal) == 0) {
-                count++;
-            }
-        }
-        (void)closedir(dir);
-    }
-    for (pid_t pid = 2; !listed && pid < PID_SCAN; pid++) {
-        if (kill(pid, 0) == 0 && kill_belongs(init, pid, request) && kill(pid, signal) == 0) {
+    for (unsigned i = 0; i < all; i++) {
+        if (kill_belongs(init, pids[i], request) && kill(pids[i], signal) == 0) {
             count++;
         }
     }

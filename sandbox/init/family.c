@@ -1,0 +1,226 @@
+#include "sandbox/init/family.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MOST = 65536,     /* processes in one /proc; what is beyond is seen when others are gone */
+    PID_SCAN = 32768, /* where /proc is not there to be listed */
+    DEPTH = 4096,     /* of a chain of parents */
+    LOOKS = 4,        /* at a tree that changes while it is read */
+    STOP_ROUNDS = 32,
+    KILL_ROUNDS = 5000, /* with a pause each */
+    QUICK_ROUNDS = 20,
+    QUICK_NS = 100000,
+    SLOW_NS = 1000000,
+};
+
+static pid_t pids[MOST];
+static pid_t parents[MOST];
+
+/* The parent, 0: ended or gone. "7 (name) S 1 ...", proc(5); the name may hold anything. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[32];
+    char text[512];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    text[size > 0 ? size : 0] = '\0';
+    const char *end = strrchr(text, ')');
+    if (!end || strlen(end) < 4 || end[2] == 'Z' || end[2] == 'X') {
+        return 0;
+    }
+    return (pid_t)strtol(end + 3, NULL, 10);
+}
+
+/* All numbers in /proc. *ret_count: how many. Returns whether /proc could be listed. */
+static bool list_proc(unsigned *ret_count)
+{
+    DIR *dir = opendir("/proc");
+    const struct dirent *entry = NULL;
+    unsigned count = 0;
+    while (dir && count < MOST && (entry = readdir(dir))) {
+        char *end = NULL;
+        long pid = strtol(entry->d_name, &end, 10);
+        if (end > entry->d_name && !*end) {
+            pids[count++] = (pid_t)pid;
+        }
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    *ret_count = count;
+    return count > 0;
+}
+
+static unsigned list_namespace(void)
+{
+    unsigned count = 0;
+    unsigned kept = 0;
+    if (list_proc(&count)) {
+        for (unsigned i = 0; i < count; i++) {
+            if (pids[i] > 1) {
+                pids[kept++] = pids[i];
+            }
+        }
+        return kept;
+    }
+    for (pid_t pid = 2; pid < PID_SCAN; pid++) {
+        if (kill(pid, 0) == 0) {
+            pids[kept++] = pid;
+        }
+    }
+    return kept;
+}
+
+static int compare(const void *a, const void *b)
+{
+    pid_t x = *(const pid_t *)a;
+    pid_t y = *(const pid_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Where pid stands in the list, or -1. */
+static int place_of(pid_t pid, unsigned count)
+{
+    const pid_t *found = bsearch(&pid, pids, count, sizeof *pids, compare);
+    return found ? (int)(found - pids) : -1;
+}
+
+enum kin { STRANGER, RELATED, UNSURE };
+
+/* Follows the parents that were read, up to root. UNSURE: one of them ended meanwhile, and who it left
+ * has another parent by now. */
+static enum kin kin_of(unsigned at, unsigned count, pid_t root)
+{
+    for (unsigned depth = 0; depth < DEPTH; depth++) {
+        pid_t parent = parents[at];
+        if (parent == root) {
+            return RELATED;
+        }
+        if (parent <= 1) {
+            return STRANGER;
+        }
+        int above = place_of(parent, count);
+        if (above < 0 || parents[above] == 0) {
+            return UNSURE;
+        }
+        at = (unsigned)above;
+    }
+    return UNSURE;
+}
+
+/* Reads everybody's parent once. Returns false when the tree changed too much to tell. */
+static bool look_for_descendants(pid_t root, unsigned *ret_kept)
+{
+    static bool related[MOST];
+    unsigned count = 0;
+    bool sure = list_proc(&count);
+    qsort(pids, count, sizeof *pids, compare);
+    for (unsigned i = 0; i < count; i++) {
+        parents[i] = parent_of(pids[i]);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        enum kin kin = parents[i] == 0 ? STRANGER : kin_of(i, count, root);
+        related[i] = kin == RELATED;
+        sure = sure && kin != UNSURE;
+    }
+    unsigned kept = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (related[i]) {
+            pids[kept++] = pids[i];
+        }
+    }
+    *ret_kept = kept;
+    return sure;
+}
+
+unsigned family_list(pid_t root, const pid_t **ret_pids)
+{
+    unsigned count = 0;
+    *ret_pids = pids;
+    if (root == 0) {
+        return list_namespace();
+    }
+    for (unsigned look = 0; look < LOOKS && !look_for_descendants(root, &count); look++) {
+    }
+    return count;
+}
+
+bool family_has(pid_t root, pid_t pid)
+{
+    if (root == 0) {
+        return pid > 1;
+    }
+    for (unsigned look = 0; look < LOOKS; look++) {
+        pid_t above = pid;
+        for (unsigned depth = 0; above > 1 && depth < DEPTH; depth++) {
+            above = parent_of(above);
+            if (above == root) {
+                return true;
+            }
+        }
+        if (above == 1) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* Returns whether there are children left. */
+static bool reap(void)
+{
+    pid_t pid = 0;
+    do {
+        pid = waitpid(-1, NULL, WNOHANG | __WALL);
+    } while (pid > 0 || (pid < 0 && errno == EINTR));
+    return pid == 0;
+}
+
+unsigned family_signal(pid_t root, int number)
+{
+    const pid_t *list = NULL;
+    if (root == 0) {
+        return kill(-1, number) == 0; /* at one stroke, kill(2) */
+    }
+    unsigned count = family_list(root, &list);
+    for (unsigned i = 0; i < count; i++) {
+        (void)kill(list[i], number);
+    }
+    return count;
+}
+
+bool family_kill(pid_t root)
+{
+    /* Stopped processes fork no more, so a fork bomb runs dry. */
+    unsigned before = 0;
+    for (unsigned round = 0; round < STOP_ROUNDS; round++) {
+        unsigned now = family_signal(root, SIGSTOP);
+        if (now == before) {
+            break;
+        }
+        before = now;
+    }
+    for (unsigned round = 0; round < KILL_ROUNDS; round++) {
+        (void)family_signal(root, SIGKILL);
+        if (!reap()) {
+            return true;
+        }
+        struct timespec pause = {.tv_nsec = round < QUICK_ROUNDS ? QUICK_NS : SLOW_NS};
+        (void)nanosleep(&pause, NULL);
+    }
+    return false;
+}

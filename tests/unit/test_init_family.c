@@ -1,0 +1,154 @@
+#include "sandbox/init/family.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/unit.h"
+
+/* Each case runs in a child: a subreaper that kills its family must not be the test program. */
+static void in_child(bool (*check)(void))
+{
+    pid_t pid = fork();
+    int status = 0;
+    if (pid == 0) {
+        (void)alarm(20);
+        _exit(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 && check() ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static pid_t sleeper(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (;;) {
+            (void)pause();
+        }
+    }
+    return pid;
+}
+
+/* A process of a session of its own, whose parent has ended. */
+static pid_t orphan(void)
+{
+    pid_t pid = 0;
+    int ends[2];
+    if (pipe(ends) < 0) {
+        return -1;
+    }
+    pid_t between = fork();
+    if (between == 0) {
+        (void)setsid();
+        pid = sleeper();
+        _exit(write(ends[1], &pid, sizeof pid) != sizeof pid);
+    }
+    if (read(ends[0], &pid, sizeof pid) != sizeof pid || waitpid(between, NULL, 0) != between) {
+        pid = -1;
+    }
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    return pid;
+}
+
+static bool is_listed(pid_t pid)
+{
+    const pid_t *pids = NULL;
+    unsigned count = family_list(getpid(), &pids);
+    for (unsigned i = 0; i < count; i++) {
+        if (pids[i] == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool children_and_orphans_belong(void)
+{
+    pid_t child = sleeper();
+    pid_t lost = orphan();
+    bool belong = is_listed(child) && is_listed(lost) && family_has(getpid(), child) &&
+                  family_has(getpid(), lost);
+    bool strangers = is_listed(getppid()) || family_has(getpid(), getppid()) ||
+                     is_listed(getpid()) || family_has(getpid(), 1);
+    return belong && !strangers && family_kill(getpid());
+}
+
+static void only_descendants_belong(void **)
+{
+    in_child(children_and_orphans_belong);
+}
+
+static bool ended_is_not_listed(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(0);
+    }
+    siginfo_t info;
+    bool ended = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0;
+    return ended && !is_listed(pid) && family_kill(getpid());
+}
+
+static void what_has_ended_is_left_out(void **)
+{
+    in_child(ended_is_not_listed);
+}
+
+/* Forks, leaves the session and ends, over and over. */
+__attribute__((noreturn)) static void flee(void)
+{
+    for (;;) {
+        if (fork() != 0) {
+            _exit(0);
+        }
+        (void)setsid();
+    }
+}
+
+static bool fleeing_are_ended(void)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        if (fork() == 0) {
+            flee();
+        }
+    }
+    (void)orphan();
+    bool gone = family_kill(getpid());
+    return gone && waitpid(-1, NULL, 0) < 0 && errno == ECHILD;
+}
+
+static void none_flees_by_forking(void **)
+{
+    in_child(fleeing_are_ended);
+}
+
+static bool stranger_survives(void)
+{
+    pid_t child = sleeper();
+    (void)family_kill(getpid());
+    return kill(child, 0) < 0 && errno == ESRCH && kill(getppid(), 0) == 0;
+}
+
+static void others_are_left_alone(void **)
+{
+    pid_t other = sleeper();
+    in_child(stranger_survives);
+    assert_int_equal(waitpid(other, NULL, WNOHANG | WUNTRACED), 0);
+    (void)kill(other, SIGKILL);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_descendants_belong),
+        cmocka_unit_test(what_has_ended_is_left_out),
+        cmocka_unit_test(none_flees_by_forking),
+        cmocka_unit_test(others_are_left_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
