@@ -143,8 +143,10 @@ int command_doctor(const struct options *options)
         print_table(&grade, facts, count);
         (void)putchar('\n');
         if (grade.usable) {
-            print_wrapped("Tools run code in the sandbox. Each layer that is on was seen at work.",
-                          0);
+            (void)printf(
+                "Tools run code in the sandbox. Grade: %s. Each layer that is on was seen at "
+                "work.\n",
+                box_profile_name(grade.profile));
         } else {
             (void)printf("Tools refuse to run code.\n");
             print_wrapped(grade.refusal, 0);

@@ -45,7 +45,7 @@ int print_effective(const struct options *options)
             if (setting->line) {
                 (void)printf("%s:%u", options->config_file, setting->line);
             } else {
-                (void)fputs("command line", stdout);
+                (void)fputs(setting->from_variable ? flag->variable : "command line", stdout);
             }
             (void)(setting->before ? printf(" (and %u before it)\n", setting->before)
                                    : putchar('\n'));

@@ -95,6 +95,21 @@ static void take_layers(struct options *options, const struct flag *flag, const 
     }
 }
 
+static void take_isolation(struct options *options, const struct flag *flag, const char *value)
+{
+    static const struct {
+        const char *name;
+        enum box_isolation isolation;
+    } wishes[] = {{"auto", BOX_ISOLATION_AUTO}, {"full", BOX_ISOLATION_FULL}};
+    for (unsigned i = 0; i < sizeof wishes / sizeof *wishes; i++) {
+        if (strcmp(value, wishes[i].name) == 0) {
+            options->spec.isolation = wishes[i].isolation;
+            return;
+        }
+    }
+    options_trouble(options, "--%s takes auto or full, not \"%.64s\"", flag->name, value);
+}
+
 static void take_host(struct options *options, const struct flag *, const char *value)
 {
     struct fail fail = {};
@@ -183,6 +198,9 @@ const struct flag flags[] = {
      take_switch, FIELD(resources)},
     {"structured", NULL, "answer with structuredContent, for hosts that read it", NULL,
      take_structured},
+    {"isolation", "GRADE",
+     "full: with every layer; auto: also without a /proc of\nits own, where one is refused", "auto",
+     take_isolation, .variable = "SANDPIPER_ISOLATION"},
     {"require", "LAYERS",
      "refuse to run code unless these are on, comma-separated:\n"
      "landlock, memory, pids, cpu, disk",
@@ -224,6 +242,7 @@ void flag_take(struct options *options, const struct flag *flag, const char *val
     *setting = (struct options_setting){
         .value = flag->value ? value : "",
         .line = options->config_line,
+        .from_variable = options->variable != NULL,
         .before = setting->value && flag->many ? setting->before + 1 : 0,
     };
     flag->take(options, flag, value);

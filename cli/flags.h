@@ -10,11 +10,12 @@ struct flag {
     const char *fallback; /* what holds without it, or NULL */
     /* Tells what is wrong with value by options_trouble(). */
     void (*take)(struct options *options, const struct flag *flag, const char *value);
-    size_t field;      /* offset in struct options, for takers that serve several flags */
-    uint64_t bound;    /* the least of a size; the most of seconds, in milliseconds */
-    bool many;         /* may be given several times, and all count */
-    bool is_url;       /* may hold credentials: is shown without them */
-    bool command_only; /* says what one command does: not for a configuration file */
+    size_t field;         /* offset in struct options, for takers that serve several flags */
+    uint64_t bound;       /* the least of a size; the most of seconds, in milliseconds */
+    const char *variable; /* of the environment, which says the same, or NULL */
+    bool many;            /* may be given several times, and all count */
+    bool is_url;          /* may hold credentials: is shown without them */
+    bool command_only;    /* says what one command does: not for a configuration file */
 };
 
 extern const struct flag flags[];

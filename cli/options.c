@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
@@ -127,6 +128,19 @@ static void settle_layers(struct options *options)
     }
 }
 
+/* Set by an image or a pod, whose start line is somebody else's. An empty one counts as unset. */
+static void take_variables(struct options *options)
+{
+    for (unsigned i = 0; i < flag_count; i++) {
+        const char *value = flags[i].variable ? getenv(flags[i].variable) : NULL;
+        if (value && *value) {
+            options->variable = flags[i].variable;
+            flag_take(options, &flags[i], value);
+        }
+    }
+    options->variable = NULL;
+}
+
 static void describe_flags(struct option rows[])
 {
     for (unsigned i = 0; i < flag_count; i++) {
@@ -173,6 +187,7 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     /* '+': what follows FILE belongs to it. ':': a missing value is told apart. */
     const char *shorts = options->command == COMMAND_RUN ? "+:c:hV" : ":hV";
     config_file_read(options, find_config(argc, argv, shorts, rows));
+    take_variables(options);
     for (;;) {
         int option = getopt_long(argc, argv, shorts, rows, NULL);
         if (option < 0) {

@@ -25,7 +25,8 @@ enum { OPTIONS_FLAGS = 64 };
 /* Where a flag's value came from. */
 struct options_setting {
     const char *value; /* the last one that was given; "" of a flag without one; NULL: none was */
-    unsigned line;     /* of the configuration file; 0: the command line */
+    unsigned line;     /* of the configuration file; 0: the command line, or its variable */
+    bool from_variable;
     unsigned before; /* how many were given before it, of a flag that may be given several times */
 };
 
@@ -55,10 +56,11 @@ struct options {
     struct options_setting settings[OPTIONS_FLAGS]; /* in the order of the flags */
     const char *config_file;                        /* that was read, or NULL */
     unsigned config_line;                           /* that is being read, or 0 */
-    char trouble[512];                              /* what is wrong; empty: nothing */
+    const char *variable; /* of the environment, that is being read, or NULL */
+    char trouble[512];    /* what is wrong; empty: nothing */
 };
 
-/* Reads the configuration file, then argv; strings stay argv's. Goes on after the first mistake, so that a server with a bad
+/* Reads the configuration file, then the environment, then argv; strings stay argv's. Goes on after the first mistake, so that a server with a bad
  * flag still serves and says what to fix: trouble then has the sentence. */
 void options_parse(int argc, char **argv, struct options *ret_options);
 

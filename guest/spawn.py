@@ -100,7 +100,10 @@ def definitions(sources):
 
 
 def definitions_file(sources):
-    """A file without a name, so that nothing is left behind; children reach it through this process."""
+    """A file without a name, so that nothing is left behind; children reach it through this process.
+
+    Where they see no /proc it has a name below the folder for temporary files.
+    """
     if written["count"] != len(sources):
         text = "\n".join(definitions(sources)) + "\n"
         fd = load("streams").nameless_file()
@@ -108,5 +111,15 @@ def definitions_file(sources):
             file.write(text)
         os.dup2(fd, CELLS_FD, False)
         os.close(fd)
-        written["count"] = len(sources)
-    return "/proc/%d/fd/%d" % (os.getpid(), CELLS_FD)
+        written.update(count=len(sources), path=path_of(CELLS_FD, text))
+    return written["path"]
+
+
+def path_of(fd, text):
+    path = "/proc/%d/fd/%d" % (os.getpid(), fd)
+    if os.access(path, os.R_OK):
+        return path
+    path = "%s/.cells-%d.py" % (os.environ.get("TMPDIR", "/tmp"), os.getpid())
+    with open(path, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+    return path

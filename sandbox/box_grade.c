@@ -69,7 +69,8 @@ void box_grade_of_verdict(struct box *box, const struct proof_verdict *verdict)
 {
     struct grade_facts facts = {
         .spec = box->spec,
-        .profile = box->plan.profile,
+        .profile = surrounding_found(box->plan.profile, box->prove.record.has_proc),
+        .has_hostname = box->prove.record.has_hostname,
         .cgroup = &box->cgroup,
         .verdict = verdict,
         .failed_step = PLAN_KIND_COUNT,

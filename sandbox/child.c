@@ -37,6 +37,7 @@ struct child {
     const struct child_setup *setup;
     int trees[PLAN_TREES];
     int user_sysctl_fd;
+    bool without_proc; /* a new one was refused, and the plan goes on */
 };
 
 /* Targets are absolute in the plan; while it is built, the new root is the working directory. */
@@ -300,7 +301,7 @@ static int step_pivot(struct child *, const struct plan_step *)
 
 /* What is counted here is also counted for the user outside, with the same bounds: a guest that takes
  * all inotify instances would leave none to the user's own programs. */
-static int step_no_namespaces(struct child *child, const struct plan_step *)
+static int step_no_namespaces(struct child *child, const struct plan_step *step)
 {
     static const struct {
         const char *name;
@@ -315,6 +316,9 @@ static int step_no_namespaces(struct child *child, const struct plan_step *)
     };
     for (unsigned i = 0; i < sizeof limits / sizeof *limits; i++) {
         int r = fd_write_text_at(child->user_sysctl_fd, limits[i].name, limits[i].most);
+        if (r == -EROFS && (child->without_proc || step->optional)) {
+            return 0; /* the engine's mask again: the filters alone refuse them */
+        }
         if (r < 0 && r != -ENOENT) { /* older kernels lack some */
             errno = -r;
             return -1;
@@ -428,7 +432,8 @@ static int step_session(struct child *, const struct plan_step *)
 
 static int step_hostname(struct child *, const struct plan_step *step)
 {
-    return sethostname(step->source, strlen(step->source));
+    int r = sethostname(step->source, strlen(step->source));
+    return r < 0 && !(step->optional && errno == EPERM) ? -1 : 0;
 }
 
 static int step_folder(struct child *, const struct plan_step *step)
@@ -441,9 +446,13 @@ static int step_tmpfs(struct child *, const struct plan_step *step)
     return step_mount(step, "tmpfs", MS_NOSUID | MS_NODEV);
 }
 
-static int step_proc(struct child *, const struct plan_step *step)
+/* While something is mounted over parts of the /proc around us, as engines do, the kernel refuses a new
+ * one to user namespaces: mount_too_revealing() in fs/namespace.c. The folder stays empty then. */
+static int step_proc(struct child *child, const struct plan_step *step)
 {
-    return step_mount(step, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC);
+    int r = step_mount(step, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC);
+    child->without_proc = r < 0 && step->optional && (errno == EPERM || errno == EACCES);
+    return child->without_proc ? 0 : r;
 }
 
 static int step_unmount(struct child *, const struct plan_step *step)

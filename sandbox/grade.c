@@ -20,23 +20,6 @@ static const char *const layer_names[BOX_LAYER_COUNT] = {
     [BOX_LAYER_PYTHON] = "python",
 };
 
-static const char *const layer_details[] = {
-    [BOX_LAYER_NAMESPACES] = "user, mount, pid, net, ipc, uts, cgroup",
-    [BOX_LAYER_MOUNTS] = "fresh root, read-only but for /work, /tmp and /dev/shm",
-    [BOX_LAYER_PRIVILEGES] = "no capabilities, no new privileges, ids of nobody else",
-    [BOX_LAYER_SECCOMP] = "calls by name and by argument, native architecture only",
-};
-
-const char *box_profile_name(enum box_profile profile)
-{
-    static const char *const names[] = {
-        [BOX_FULL] = "full",
-        [BOX_FULL_WITHOUT_PROC] = "full without /proc",
-        [BOX_CONTAINER] = "container",
-    };
-    return names[profile];
-}
-
 const char *box_layer_name(enum box_layer layer)
 {
     return layer_names[layer];
@@ -54,7 +37,7 @@ enum box_layer box_layer_find(const char *name, size_t size)
 
 bool box_layer_is_mandatory(enum box_layer layer)
 {
-    return layer <= BOX_LAYER_SECCOMP || layer == BOX_LAYER_PYTHON;
+    return grade_row(BOX_FULL, layer)->mandatory;
 }
 
 __attribute__((format(printf, 3, 4))) static void
@@ -74,44 +57,60 @@ static void set_consequence(struct box_layer_report *report, const char *text)
 
 /* --- what each layer is like --- */
 
+/* What this profile does about a layer, where it is all that is meant by it. */
+static void grade_as_meant(const struct grade_facts *facts, enum box_layer layer,
+                           struct box_layer_report *report)
+{
+    const struct grade_row *row = grade_row(facts->profile, layer);
+    bool named = layer != BOX_LAYER_NAMESPACES || facts->profile == BOX_CONTAINER ||
+                 !facts->verdict || facts->has_hostname;
+    set_detail(report, row->state, "%s%s", row->detail, named ? "" : "; the host's name is kept");
+    set_consequence(report, row->consequence);
+    if (row->state == BOX_LAYER_DEGRADED && facts->host) {
+        remedy_for_proc(facts->host, report);
+    }
+}
+
 /* A failure is that of one layer. Those before it in the order of building were made; that is not a
  * proof, and they are not called on. */
-static void grade_mandatory(const struct grade_facts *facts, struct box_grade *grade)
+static void grade_walls(const struct grade_facts *facts, struct box_grade *grade)
 {
     for (unsigned i = 0; i <= BOX_LAYER_SECCOMP; i++) {
         struct box_layer_report *report = &grade->layers[i];
-        if (facts->verdict && facts->verdict->found[i][0]) {
+        const struct grade_row *row = grade_row(facts->profile, (enum box_layer)i);
+        if (row->state == BOX_LAYER_OFF) {
+            grade_as_meant(facts, (enum box_layer)i, report);
+        } else if (facts->verdict && facts->verdict->found[i][0]) {
             set_detail(report, BOX_LAYER_OFF, "%s", facts->verdict->found[i]);
             remedy_for_finding(report);
         } else if (facts->verdict) {
-            set_detail(report, BOX_LAYER_ON, "%s", layer_details[i]);
+            grade_as_meant(facts, (enum box_layer)i, report);
         } else if (facts->failure) {
             set_detail(report, BOX_LAYER_UNKNOWN, "%s",
                        i < facts->failed ? "made, and not proven" : "not reached");
         } else {
-            set_detail(report, BOX_LAYER_UNKNOWN, "%s", layer_details[i]);
+            set_detail(report, BOX_LAYER_UNKNOWN, "%s", row->detail);
         }
     }
 }
 
 static void grade_landlock(const struct grade_facts *facts, struct box_layer_report *report)
 {
+    const struct grade_row *row = grade_row(facts->profile, BOX_LAYER_LANDLOCK);
     int abi = facts->landlock_abi;
     const char *found = facts->verdict ? facts->verdict->found[BOX_LAYER_LANDLOCK] : "";
     if (abi < LANDLOCK_ABI_LEAST) {
-        set_detail(report, BOX_LAYER_DEGRADED,
+        set_detail(report, row->mandatory ? BOX_LAYER_OFF : BOX_LAYER_DEGRADED,
                    abi > 0 ? "version %d is too old" : "not in this kernel", abi);
     } else if (found[0]) {
         set_detail(report, BOX_LAYER_OFF, "version %d, but %s", abi, found);
     } else {
-        set_detail(report, BOX_LAYER_ON, "version %d: the file view again%s", abi,
+        set_detail(report, BOX_LAYER_ON, "version %d: %s%s", abi, row->detail,
                    abi >= LANDLOCK_ABI_SCOPES ? ", no signals to outside" : "");
         return;
     }
-    set_consequence(report,
-                    "the mounts alone keep files out of reach, and code of one session can "
-                    "tamper with later ones");
-    if (report->state == BOX_LAYER_OFF) {
+    set_consequence(report, row->consequence);
+    if (found[0]) {
         remedy_for_finding(report);
     } else if (facts->host) {
         remedy_for_landlock(facts->host, report);
@@ -219,15 +218,20 @@ static void grade_failure(const struct grade_facts *facts, struct box_grade *gra
 
 /* --- whether code may run --- */
 
-/* What is off stops the tools; what is degraded does where it is required. Only what is not mandatory
- * can be accepted as off. */
-static bool stops(const struct box_spec *spec, enum box_layer layer, enum box_layer_state state)
+/* What is off stops the tools, unless this profile does without it; what is degraded does where it is
+ * required. Only what is not mandatory can be accepted as off. */
+static bool stops(const struct grade_facts *facts, enum box_layer layer, enum box_layer_state state)
 {
+    const struct box_spec *spec = facts->spec;
+    const struct grade_row *row = grade_row(facts->profile, layer);
+    bool required = spec->require & 1U << layer;
     switch (state) {
     case BOX_LAYER_OFF:
-        return box_layer_is_mandatory(layer) || !(spec->allow_degraded & 1U << layer);
+        return row->state == BOX_LAYER_OFF
+                   ? required
+                   : row->mandatory || !(spec->allow_degraded & 1U << layer);
     case BOX_LAYER_DEGRADED:
-        return box_layer_is_mandatory(layer) || (spec->require & 1U << layer);
+        return required;
     case BOX_LAYER_ON:
     case BOX_LAYER_UNKNOWN:
     default:
@@ -235,14 +239,17 @@ static bool stops(const struct box_spec *spec, enum box_layer layer, enum box_la
     }
 }
 
-static void refuse(enum box_layer layer, struct box_grade *grade)
+static void refuse(const struct grade_facts *facts, enum box_layer layer, struct box_grade *grade)
 {
     const struct box_layer_report *report = &grade->layers[layer];
+    const struct grade_row *row = grade_row(facts->profile, layer);
+    bool meant = report->state == row->state || report->state == BOX_LAYER_DEGRADED;
     char way_out[64] = "";
-    if (!box_layer_is_mandatory(layer)) {
-        (void)snprintf(way_out, sizeof way_out,
-                       report->state == BOX_LAYER_OFF ? " (or accept it with --allow-degraded %s)"
-                                                      : " (or leave %s out of --require)",
+    if (meant) {
+        (void)snprintf(way_out, sizeof way_out, " (or leave %s out of --require)",
+                       layer_names[layer]);
+    } else if (!row->mandatory) {
+        (void)snprintf(way_out, sizeof way_out, " (or accept it with --allow-degraded %s)",
                        layer_names[layer]);
     }
     (void)snprintf(grade->refusal, sizeof grade->refusal, "%s: %s%s%s%s", layer_names[layer],
@@ -255,7 +262,7 @@ void grade_compute(const struct grade_facts *facts, struct box_grade *grade)
 {
     *grade = (struct box_grade){
         .profile = facts->profile, .proven = facts->verdict && !facts->failure, .usable = true};
-    grade_mandatory(facts, grade);
+    grade_walls(facts, grade);
     grade_landlock(facts, &grade->layers[BOX_LAYER_LANDLOCK]);
     grade_limits(facts, grade);
     grade_disk(facts, &grade->layers[BOX_LAYER_DISK]);
@@ -265,16 +272,17 @@ void grade_compute(const struct grade_facts *facts, struct box_grade *grade)
     }
     for (unsigned i = 0; i < BOX_LAYER_COUNT; i++) {
         struct box_layer_report *report = &grade->layers[i];
-        report->required = box_layer_is_mandatory(i) || (facts->spec->require & 1U << i);
-        if (box_layer_is_mandatory(i) && report->state == BOX_LAYER_OFF) {
+        const struct grade_row *row = grade_row(facts->profile, (enum box_layer)i);
+        report->required = row->mandatory || (facts->spec->require & 1U << i);
+        if (row->mandatory && report->state == BOX_LAYER_OFF) {
             set_consequence(report, "tools refuse to run code");
         }
-        if (grade->usable && stops(facts->spec, i, report->state)) {
-            refuse((enum box_layer)i, grade);
+        if (grade->usable && stops(facts, (enum box_layer)i, report->state)) {
+            refuse(facts, (enum box_layer)i, grade);
         }
     }
     if (facts->failure && grade->usable) { /* accepted or not, there is no box */
-        refuse(facts->failed, grade);
+        refuse(facts, facts->failed, grade);
     }
 }
 

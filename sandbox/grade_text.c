@@ -45,16 +45,25 @@ static int describe_gaps(const struct box_grade *grade, struct buf *out)
     return r == 0 && count ? buf_append_text(out, ". `sandpiper doctor` says what to do.") : r;
 }
 
+/* What stands around the code, by profile. */
+static const char *const walls[] = {
+    [BOX_FULL] = "namespaces, a root of its own, no privileges, system call filters",
+    [BOX_FULL_WITHOUT_PROC] = "namespaces, a root of its own, no privileges, system call filters",
+    [BOX_CONTAINER] = "no namespaces; no privileges, system call filters, a guardian process",
+};
+
 int box_grade_describe(const struct box_grade *grade, const struct box_spec *spec, struct buf *out)
 {
     if (!grade->usable) {
         return buf_appendf(out, "Tools refuse to run code here: %s", grade->refusal);
     }
     bool landlock = grade->layers[BOX_LAYER_LANDLOCK].state == BOX_LAYER_ON;
-    int r = buf_appendf(
-        out, "Isolation: %snamespaces, a root of its own, no privileges, system call filters%s%s.",
-        grade->proven && !box_grade_gaps(grade) ? "full: " : "", landlock ? ", Landlock" : "",
-        grade->proven ? ", all proven" : "; each is proven before any code runs");
+    bool full = grade->profile == BOX_FULL;
+    bool named = full ? grade->proven && !box_grade_gaps(grade) : true;
+    int r =
+        buf_appendf(out, "Isolation: %s%s%s%s%s.", named ? box_profile_name(grade->profile) : "",
+                    named ? ": " : "", walls[grade->profile], landlock ? ", Landlock" : "",
+                    grade->proven ? ", all proven" : "; each is proven before any code runs");
     r = r ? r : describe_limits(grade, spec, out);
     return r ? r : describe_gaps(grade, out);
 }

@@ -47,7 +47,7 @@ struct box_layer_report {
     enum box_layer_state state;
     bool required;
     char detail[256];      /* how it is done here, or what does not work */
-    char consequence[160]; /* what that means; empty when on */
+    char consequence[200]; /* what that means; empty when on */
     char remedy[512];      /* what to do about it; empty when on */
 };
 

@@ -13,6 +13,7 @@
 #include "sandbox/filter.h"
 #include "sandbox/idmap.h"
 #include "sandbox/plan_parts.h"
+#include "sandbox/proof.h"
 #include "sandbox/python.h"
 #include "sandbox/surrounding.h"
 
@@ -186,7 +187,9 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
     plan_add(plan, PLAN_FOLDER, NULL, "/tmp/home");
     /* No hidepid: it hides what is not dumpable from pid 1 too, and any process can make itself so;
      * pid 1 has to find all to kill them. */
-    plan_add(plan, PLAN_PROC, NULL, "/proc")->data = "subset=pid";
+    struct plan_step *proc = plan_add(plan, PLAN_PROC, NULL, "/proc");
+    proc->data = "subset=pid";
+    proc->optional = surrounding_spares_proc(spec->isolation);
     plan_add(plan, PLAN_LINK, "/proc/self/fd", "/dev/fd");
     plan_add(plan, PLAN_LINK, "/proc/self/fd/0", "/dev/stdin");
     plan_add(plan, PLAN_LINK, "/proc/self/fd/1", "/dev/stdout");
@@ -381,10 +384,11 @@ static void open_trees(struct plan *plan, const struct trees *trees)
     }
 }
 
-/* What takes away the means to make a box, once it is made. */
-static void add_locks(struct plan *plan)
+/* What takes away the means to make a box, once it is made. trusted: runs no code but ours, and goes on
+ * where an engine has made /proc/sys read-only. */
+static void add_locks(struct plan *plan, bool trusted)
 {
-    plan_add(plan, PLAN_NO_NAMESPACES, NULL, NULL);
+    plan_add(plan, PLAN_NO_NAMESPACES, NULL, NULL)->optional = trusted;
     plan_add(plan, PLAN_DESCRIPTORS, NULL, NULL);
     plan_add(plan, PLAN_CAPABILITIES, NULL, NULL);
     /* After the ids and capabilities are final: changing them clears it, prctl(2). */
@@ -434,7 +438,9 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
     open_trees(plan, &trees);
     plan_add(plan, PLAN_IDENTITY, NULL, NULL);
     plan_add(plan, PLAN_SESSION, NULL, NULL);
-    plan_add(plan, PLAN_HOSTNAME, "sandbox", NULL);
+    /* A name of its own is a courtesy; Docker's and Podman's filters refuse the call also where they
+     * allow all that matters. */
+    plan_add(plan, PLAN_HOSTNAME, PROOF_HOSTNAME, NULL)->optional = true;
     plan_add(plan, PLAN_LOOPBACK, NULL, NULL);
     plan_add(plan, PLAN_PRIVATE, NULL, NULL);
     plan_add(plan, PLAN_ROOT, NULL, NULL)->data = "size=16m,nr_inodes=2048,mode=0755";
@@ -446,7 +452,7 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
     plan_add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
     plan_add(plan, PLAN_PIVOT, NULL, NULL);
     plan_add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
-    add_locks(plan);
+    add_locks(plan, /* trusted= */ false);
     plan_add(plan, PLAN_SECCOMP, NULL, NULL);
     plan_add(plan, PLAN_EXECUTE, NULL, NULL);
 }
@@ -483,14 +489,14 @@ void plan_build_egress(struct plan *plan)
     plan_add(plan, PLAN_OPEN_TREE, null, NULL);
     plan_add(plan, PLAN_IDENTITY, NULL, NULL);
     plan_add(plan, PLAN_SESSION, NULL, NULL);
-    plan_add(plan, PLAN_HOSTNAME, "egress", NULL);
+    plan_add(plan, PLAN_HOSTNAME, "egress", NULL)->optional = true;
     plan_add(plan, PLAN_PRIVATE, NULL, NULL);
     plan_add(plan, PLAN_ROOT, NULL, NULL)->data = "size=64k,nr_inodes=16,mode=0755";
     plan_add(plan, PLAN_FOLDER, NULL, "/work"); /* PLAN_PIVOT goes there */
     plan_add(plan, PLAN_MOVE, null, null)->attributes = DEVICE;
     plan_add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
     plan_add(plan, PLAN_PIVOT, NULL, NULL);
-    add_locks(plan);
+    add_locks(plan, /* trusted= */ true);
     plan_add(plan, PLAN_EXECUTE, "sandpiper-egress", NULL);
 }
 

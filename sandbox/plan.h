@@ -55,8 +55,9 @@ struct plan_step {
     enum plan_kind kind;
     unsigned mode;
     unsigned slot; /* of a tree */
-    bool optional; /* a source that is not there is passed over; one whose ids cannot be mapped is
-                      taken as it is */
+    bool
+        optional; /* a source that is not there is passed over, a call that a container refuses too;
+                      one whose ids cannot be mapped is taken as it is */
     bool data_folder; /* the user's: passed over where it cannot be opened or a link leads there */
     uid_t uid;        /* PLAN_TAKE_TREE: whose files are to be the guest's */
     gid_t gid;

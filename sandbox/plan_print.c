@@ -84,7 +84,9 @@ int plan_print(const struct plan *plan, struct buf *out)
                             plan->outside_gid);
         }
         if (r == 0 && (step->optional || step->data_folder)) {
-            r = buf_append_text(out, " [if there]");
+            bool call = step->kind == PLAN_HOSTNAME || step->kind == PLAN_PROC ||
+                        step->kind == PLAN_NO_NAMESPACES;
+            r = buf_append_text(out, call ? " [if allowed]" : " [if there]");
         }
         r = r ? r : buf_append_text(out, "\n");
     }

@@ -49,6 +49,9 @@ enum proof_attempt {
     }
 enum { PROOF_MOUNT_COUNT = 4 };
 
+/* The box's own name, where it may have one. */
+#define PROOF_HOSTNAME "sandbox"
+
 struct proof_mount {
     const char *path;
     unsigned long flags;
@@ -72,6 +75,8 @@ struct proof_record {
     int32_t attempts[PROOF_ATTEMPT_COUNT]; /* errno; 0: it worked */
     int32_t write_device_before;           /* the same before the confinement: the control */
     int32_t signal_pid_1_before;
+    int32_t has_proc;         /* a /proc of the box's own */
+    int32_t has_hostname;     /* a name of the box's own */
     uint64_t capabilities[5]; /* inheritable, permitted, effective, bounding, ambient */
     struct file_id folders[PROOF_FOLDER_COUNT];
     uint64_t mount_flags[PROOF_MOUNT_COUNT];

@@ -169,6 +169,20 @@ void remedy_for_finding(struct box_layer_report *report)
            "host is known that would explain it");
 }
 
+void remedy_for_proc(const struct host *host, struct box_layer_report *report)
+{
+    static const char *const remedies[] = {
+        [HOST_BARE] =
+            "something is mounted over parts of /proc around the server, as for a service "
+            "with ProtectKernelTunables= or ProtectProc=: leave that out",
+        [HOST_DOCKER] = "start the container with --security-opt systempaths=unconfined",
+        [HOST_PODMAN] = "start the container with --security-opt unmask=ALL",
+        [HOST_KUBERNETES] = "give the pod hostUsers: false and the container procMount: Unmasked",
+        [HOST_CONTAINER] = "unmask the container's /proc",
+    };
+    advise(report, "%s", remedies[host->container]);
+}
+
 void remedy_for_landlock(const struct host *host, struct box_layer_report *report)
 {
     switch (host->landlock_error) {

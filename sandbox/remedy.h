@@ -12,6 +12,9 @@ void remedy_for_layer(enum box_layer layer, enum plan_kind kind, int error, cons
 /* The proof found a layer that was made and does not hold. */
 void remedy_for_finding(struct box_layer_report *report);
 
+/* A sandbox without /proc: what hides parts of the one around it, and what to do. */
+void remedy_for_proc(const struct host *host, struct box_layer_report *report);
+
 /* No Landlock here: why, and what to do. */
 void remedy_for_landlock(const struct host *host, struct box_layer_report *report);
 

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -18,6 +19,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,6 +138,15 @@ static void look_at_folders(struct proof_record *record)
     }
 }
 
+/* What the plan may have gone without. */
+static void look_at_optional(struct proof_record *record)
+{
+    struct utsname names = {};
+    struct stat st;
+    record->has_proc = stat("/proc/self", &st) == 0;
+    record->has_hostname = uname(&names) == 0 && strcmp(names.nodename, PROOF_HOSTNAME) == 0;
+}
+
 static void look_at_mounts(struct proof_record *record)
 {
     static const struct proof_mount mounts[PROOF_MOUNT_COUNT] = PROOF_MOUNTS;
@@ -198,6 +209,7 @@ __attribute__((noreturn)) static void proof_child(const struct init *init, int f
         look_at_descriptors(&record);
         look_at_privileges(&record);
         look_at_folders(&record);
+        look_at_optional(&record);
         look_at_mounts(&record);
         look_at_data(init, &record);
         look_at_limits(init, &record);

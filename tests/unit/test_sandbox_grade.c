@@ -28,6 +28,7 @@ static void world_init(struct world *world)
         world->cgroup.controller_fd[i] = 0;
     }
     world->facts = (struct grade_facts){.spec = &world->spec,
+                                        .has_hostname = true,
                                         .host = &world->host,
                                         .cgroup = &world->cgroup,
                                         .verdict = &world->verdict,

@@ -1,0 +1,111 @@
+"""The grades of a sandbox: which one comes of a surrounding, who says so, and what the user may insist on.
+
+A container is imitated by one of its traits: parts of /proc have something mounted over them, upon which the
+kernel refuses a new /proc to user namespaces.
+"""
+import os
+import subprocess
+import unittest
+
+from client import BINARY, Case, Server, need_userns
+from test_grade import doctor, instructions, without
+from traces import descendants
+
+MASK = 'mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys && exec "$@"'
+MASKED = ["unshare", "-Urm", "sh", "-c", MASK, "sh"]
+
+
+def programs(server):
+    """The names of all that the server has started and that runs."""
+    done = subprocess.run(["ps", "-o", "comm=", "-p", ",".join(map(str, descendants(server.process.pid)))],
+                          capture_output=True, text=True)
+    return done.stdout.split()
+
+
+class Isolation(Case):
+    def setUp(self):
+        need_userns()
+
+    def need_masked(self):
+        if subprocess.run([*MASKED, "true"], capture_output=True).returncode:
+            self.skipTest("mount: /proc cannot be masked here")
+
+
+class WithoutProc(Isolation):
+    def setUp(self):
+        super().setUp()
+        self.need_masked()
+
+    def test_it_is_stepped_down_to_and_said_by_all(self):
+        status, report, layers = doctor(wrap=MASKED)
+        self.assertEqual((status, report["isolation"]), (1, "full without /proc"))
+        self.assertTrue(report["usable"] and report["proven"])
+        self.assertEqual(layers["mounts"]["state"], "degraded")
+        self.assertTrue(layers["mounts"]["consequence"] and layers["mounts"]["remedy"])
+        with Server(wrap=MASKED) as server:
+            first = server.python("import os\nprint(os.listdir('/proc'))")
+            self.assertEqual(first.output.split("\n")[0], "[]")
+            self.assertRegex(first.text, r"isolation: weaker for mounts\b")
+            self.assertIn("Isolation: full without /proc: ", instructions(server))
+
+    def test_who_insists_on_all_is_refused(self):
+        for arguments in (("--isolation", "full"), ("--require", "mounts")):
+            with self.subTest(arguments=arguments):
+                status, report, layers = doctor(*arguments, wrap=MASKED)
+                self.assertEqual((status, report["usable"]), (2, False))
+                self.assertIn("mounts: ", report["refusal"])
+                with Server(*arguments, wrap=MASKED) as server:
+                    self.assertIn("/proc", self.refused(server))
+
+    def refused(self, server):
+        result = server.python("print('code ' + 'ran')")
+        self.assertTrue(result.is_error, result.text)
+        self.assertNotIn("code ran", result.text)
+        return result.text
+
+    def test_a_state_comes_back_and_all_else_of_the_session_is_gone(self):
+        """pid 1 finds processes by their numbers here."""
+        with Server(wrap=MASKED) as server:
+            self.assert_ok(server.python("x = 41\nimport os, subprocess"))
+            self.assert_ok(server.python("subprocess.Popen(['sleep', '1000'], start_new_session=True)"))
+            lost = server.python("os.kill(os.getpid(), 9)")
+            self.assertIn("state: ", lost.text)
+            self.assertEqual(server.python("print(x + 1)").output.split("\n")[0], "42")
+            self.assertNotIn("sleep", programs(server))
+
+    def test_multiprocessing_spawns(self):
+        with Server(wrap=MASKED) as server:
+            result = server.python(
+                "import multiprocessing\ndef double(n):\n    return 2 * n\n"
+                "with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+                "    print(pool.map(double, [21]))", timeout_s=60)
+            self.assertEqual(result.output.split("\n")[0], "[42]")
+
+
+class Surroundings(Isolation):
+    def test_a_refused_host_name_is_kept_and_named(self):
+        status, report, layers = doctor(wrap=without("sethostname:EPERM"))
+        self.assertEqual((report["isolation"], report["usable"]), ("full", True))
+        self.assertIn("the host's name is kept", layers["namespaces"]["detail"])
+        self.assertNotIn("name is kept", doctor()[2]["namespaces"]["detail"])
+
+    def test_the_flag_goes_before_the_variable(self):
+        def says(value, *arguments):
+            done = subprocess.run([BINARY, "doctor", "--effective", *arguments], text=True,
+                                  env={**os.environ, "SANDPIPER_ISOLATION": value},
+                                  capture_output=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            line = next(line for line in done.stdout.splitlines() if line.startswith("isolation "))
+            return " ".join(line.split()[1:])
+        self.assertEqual(says(""), "auto default")
+        self.assertEqual(says("full"), "full SANDPIPER_ISOLATION")
+        self.assertEqual(says("full", "--isolation=auto"), "auto command line")
+
+    def test_what_is_no_grade_is_told(self):
+        done = subprocess.run([BINARY, "doctor", "--isolation", "none"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--isolation takes ", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
