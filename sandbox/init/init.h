@@ -27,7 +27,7 @@ struct init {
     char **argv;
     char **envp;
     char **data; /* paths of the data folders */
-    pid_t root; /* whose descendants the box is, see family.h: 0, or this process */
+    pid_t root;  /* whose descendants the box is, see family.h: 0, or this process */
     pid_t zygote;
     bool guest_runs; /* there is something to watch */
     struct watched watched[INIT_WATCHED];
