@@ -25,8 +25,9 @@ def code_of(name):
             import marshal
 
             code = marshal.loads(memoryview(data)[PYC_HEAD:])
-            if code.co_filename == path:
-                return code
+            if code.co_filename != path:
+                sys.modules["_imp"]._fix_co_filename(code, path)
+            return code
     except OSError:
         pass
     with open(path, "rb", 0) as file:

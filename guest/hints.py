@@ -123,7 +123,7 @@ def operating_system(session, error):
     if code in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN):
         return no_network()
     if code == errno.EROFS:
-        return "this part of the file system is read-only; write below the working directory or /tmp"
+        return "this part of the file system is read-only; write below the working directory or " + load("streams").TMP
     return None
 
 
@@ -146,12 +146,13 @@ def mib(size):
 
 
 def full_disk(session):
-    """/tmp is on the sandbox's own disk; the working directory may be a folder of the user's."""
+    """TMPDIR is on the sandbox's own disk; the working directory may be a folder of the user's."""
     from os import stat, statvfs
 
-    own = statvfs("/tmp")
-    if stat(".").st_dev != stat("/tmp").st_dev and own.f_bavail * own.f_frsize > own.f_blocks * own.f_frsize // 100:
-        return "the user's own disk below the working directory is full; remove files, or write below /tmp"
+    tmp = load("streams").TMP
+    own = statvfs(tmp)
+    if stat(".").st_dev != stat(tmp).st_dev and own.f_bavail * own.f_frsize > own.f_blocks * own.f_frsize // 100:
+        return "the user's own disk below the working directory is full; remove files, or write below " + tmp
     if own.f_ffree == 0:
         return "the disk holds no more than %d files; remove some" % own.f_files
     size = own.f_blocks * own.f_frsize

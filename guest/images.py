@@ -38,7 +38,7 @@ class Images:
 
     def write(self, data, suffix):
         """A new file with these bytes. Its name is free: sessions and restarts share the folder."""
-        folder = os.environ.get("TMPDIR", "/tmp") + "/figures"
+        folder = load("streams").TMP + "/figures"
         os.makedirs(folder, 0o755, True)
         name = self.session.name if self.session.name != "default" else ""
         stem = "%s/figure%s-%s" % (folder, name and "-" + safe(name), self.session.cell)

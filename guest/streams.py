@@ -17,6 +17,7 @@ from time import monotonic, sleep
 
 SPARE = 65  # our own duplicates of the pipes, from which a closed 1 or 2 is made again
 NULL_FD = 68
+TMP = os.environ.get("TMPDIR", "/tmp")  # before code can change it
 LINES_MAX = 1000  # of one call, that are written one by one
 BLOCK_S = 0.02  # after that, the longest that a line waits for the next one
 SWITCH_S = 0.005  # the longest that a change of stream waits for the server
@@ -238,7 +239,7 @@ def nameless_file():
     try:
         return os.memfd_create("sandpiper")
     except OSError:
-        return os.open("/tmp", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        return os.open(TMP, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
 
 def give_stdin(data):

@@ -39,6 +39,7 @@ void box_spec_init(struct box_spec *spec)
                                          .disk_bytes = DEFAULT_DISK_BYTES,
                                          .disk_inodes = DEFAULT_DISK_INODES,
                                          .pids = DEFAULT_PIDS},
+                              .view = box_view_full,
                               .packages = true,
                               .packages_bytes = DEFAULT_PACKAGES_BYTES};
 }

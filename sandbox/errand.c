@@ -21,6 +21,7 @@
 #include "sandbox/overlap.h"
 #include "sandbox/packages.h"
 #include "sandbox/packet.h"
+#include "sandbox/room_inside.h"
 
 enum { ERRAND_READ = 65536, ERRAND_READS = 64 };
 
@@ -30,7 +31,6 @@ struct box_errand {
     const struct box_errand_events *events;
     void *arg;
     struct box_spec spec; /* of its box */
-    char script[128];
     struct box_grade grade;
     struct box *box;
     int log_fd;
@@ -317,25 +317,41 @@ static void errand_content(struct box_errand *errand, const struct box_packages 
                            struct plan_content *content)
 {
     const struct box_errand_spec *wanted = errand->wanted;
-    (void)snprintf(errand->script, sizeof errand->script, "/run/sandpiper/%s", wanted->main);
-    /* Isolated, and without its folder on the module path: there are packages of strangers around. */
+    const struct box_view *view = &errand->spec.view;
     *content = (struct plan_content){.files = wanted->program,
-                                     .arguments = {"-I", "-B", errand->script, wanted->argument},
+                                     .main = wanted->main,
+                                     .arguments = {wanted->argument},
                                      .errand = true};
     packages_show(packages, content);
-    plan_show(content, packages->stage, "/stage", /* writable= */ true);
+    plan_show(content, packages->stage, view->stage, /* writable= */ true);
     if (wanted->cache) {
-        plan_show(content, packages->download, "/cache", /* writable= */ true);
+        plan_show(content, packages->download, view->cache, /* writable= */ true);
     }
     if (wanted->find_links) {
-        plan_show(content, wanted->find_links, "/find-links", /* writable= */ false);
+        plan_show(content, wanted->find_links, view->find_links, /* writable= */ false);
     }
     if (wanted->constraint) {
-        plan_show(content, wanted->constraint, "/constraint", /* writable= */ false);
+        plan_show(content, wanted->constraint, view->constraint, /* writable= */ false);
     }
     if (wanted->cert) {
-        plan_show(content, wanted->cert, "/index-cert", /* writable= */ false);
+        plan_show(content, wanted->cert, view->certificate, /* writable= */ false);
     }
+}
+
+/* Its box has no root of its own: it finds all of it where the host has it. */
+static int errand_see_room(struct box_errand *errand, const struct box_packages *packages,
+                           struct fail *ret_fail)
+{
+    const struct box_errand_spec *wanted = errand->wanted;
+    struct box_view *view = &errand->spec.view;
+    view->work = packages->stage;
+    view->tmp = view->home = packages->stage;
+    view->stage = packages->stage;
+    view->cache = packages->download;
+    view->find_links = wanted->find_links ? wanted->find_links : "";
+    view->constraint = wanted->constraint ? wanted->constraint : "";
+    view->certificate = wanted->cert ? wanted->cert : "";
+    return room_add_errand(errand->spec.room, wanted->program, view, ret_fail);
 }
 
 /* A file of the user's that code could replace by a link to another, of which a message may quote. */
@@ -383,10 +399,15 @@ int box_errand_start(struct box_packages *packages, const struct box_errand_spec
     errand->spec.workspace_elsewhere = spec->workspace;
     errand->spec.egress = errand_spec->egress;
     errand->spec.limits.disk_bytes = spec->packages_bytes; /* of a single file too */
+    int r = spec->room ? errand_see_room(errand, packages, ret_fail) : 0;
+    if (r < 0) {
+        errand_release(errand);
+        return r;
+    }
     errand_content(errand, packages, &content);
     struct box_owner owner = {errand_on_state, errand, &errand->grade, errand_on_egress};
     struct box_setup setup = {&role, errand, &content};
-    int r = box_open(loop, &errand->spec, &owner, &setup, &errand->box, ret_fail);
+    r = box_open(loop, &errand->spec, &owner, &setup, &errand->box, ret_fail);
     if (r < 0) {
         errand_release(errand);
         return r;

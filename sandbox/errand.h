@@ -30,6 +30,9 @@ void box_packages_free(struct box_packages *packages);
 /* NULL, or why there is no place for packages and what to do. */
 const char *box_packages_trouble(const struct box_packages *packages);
 
+/* The folder with the layers, as the code in a box sees it. */
+const char *box_packages_path(const struct box_packages *packages);
+
 /* N: the layers 1 … N are there. */
 unsigned box_packages_layers(const struct box_packages *packages);
 
@@ -54,7 +57,7 @@ struct box_errand;
 
 /* All is borrowed until on_end. Paths are of the host, NULL: not shown. */
 struct box_errand_spec {
-    const struct embedded *program; /* files for /run/sandpiper, closed by a row without name */
+    const struct embedded *program; /* files for its view's run, closed by a row without name */
     const char *main;               /* the one that the interpreter runs, */
     const char *argument;           /* with this argument, or none: NULL */
     const char *request;            /* its standard input */

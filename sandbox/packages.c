@@ -15,16 +15,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/limits.h"
@@ -32,7 +28,7 @@
 #include "base/own.h"
 #include "sandbox/overlap.h"
 
-enum { SWEEP_MS = 250, OPEN_FOLDER = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
+enum { OPEN_FOLDER = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
 
 /* --- the place --- */
 
@@ -247,7 +243,7 @@ static int open_in(struct box_packages *packages, struct fail *ret_fail)
         asprintf(&packages->download, "%s/download", path) < 0) {
         return fail_set(ret_fail, ENOMEM, "the packages");
     }
-    int r = sweeper_start(packages);
+    int r = sweeper_start(&packages->sweeper, packages->boxes_fd, packages->name, NULL);
     if (r < 0) {
         return fail_set(ret_fail, -r, "start the sweeper of the package folders");
     }
@@ -259,7 +255,7 @@ static int open_in(struct box_packages *packages, struct fail *ret_fail)
 /* The sweeper takes the folder away when nobody holds the pipe any more. */
 static void let_go(struct box_packages *packages)
 {
-    drop_fd(&packages->sweeper_fd);
+    drop_fd(&packages->sweeper.fd);
     drop_fd(&packages->lock_fd);
     drop_fd(&packages->folder_fd);
     drop_fd(&packages->boxes_fd);
@@ -284,7 +280,7 @@ int packages_open(struct box_packages *packages)
 
 void packages_show(const struct box_packages *packages, struct plan_content *content)
 {
-    plan_show(content, packages->layers, "/packages", /* writable= */ false);
+    plan_show(content, packages->layers, box_packages_path(packages), /* writable= */ false);
 }
 
 int box_packages_new(struct loop *loop, const struct box_spec *spec,
@@ -299,24 +295,9 @@ int box_packages_new(struct loop *loop, const struct box_spec *spec,
     packages->boxes_fd = -1;
     packages->folder_fd = -1;
     packages->lock_fd = -1;
-    packages->sweeper_fd = -1;
+    packages->sweeper = SWEEPER_NONE;
     *ret_packages = packages;
     return 0;
-}
-
-/* Tells the sweeper that the server ends. Small folders are gone when this returns; large ones are left
- * to it, because a host gives us half a second to end. Returns false when it has ended without having
- * done its work: somebody has killed it. */
-static bool sweep(struct box_packages *packages)
-{
-    int status = 0;
-    drop_fd(&packages->sweeper_fd);
-    defer_close int pidfd = (int)syscall(SYS_pidfd_open, packages->sweeper_pid, 0);
-    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
-    if (pidfd < 0 || poll(&ended, 1, SWEEP_MS) != 1) {
-        return true;
-    }
-    return waitpid(packages->sweeper_pid, &status, 0) < 0 || status == 0;
 }
 
 /* What no sweeper has removed, as long as nothing was installed. */
@@ -335,8 +316,10 @@ void box_packages_free(struct box_packages *packages)
     if (!packages) {
         return;
     }
-    if (packages->sweeper_pid > 0 && !sweep(packages) &&
-        (sweeper_start(packages) < 0 || !sweep(packages))) {
+    struct sweeper *sweeper = &packages->sweeper;
+    if (sweeper->pid > 0 && !sweeper_finish(sweeper) &&
+        (sweeper_start(sweeper, packages->boxes_fd, packages->name, NULL) < 0 ||
+         !sweeper_finish(sweeper))) {
         remove_empty(packages);
     }
     let_go(packages);
@@ -349,6 +332,12 @@ void box_packages_free(struct box_packages *packages)
 const char *box_packages_trouble(const struct box_packages *packages)
 {
     return packages->state == PACKAGES_NONE ? packages->trouble.text : NULL;
+}
+
+const char *box_packages_path(const struct box_packages *packages)
+{
+    const char *seen = packages->spec->view.packages;
+    return seen ? seen : packages->layers;
 }
 
 unsigned box_packages_layers(const struct box_packages *packages)
@@ -374,7 +363,7 @@ void box_packages_discard(struct box_packages *packages)
     if (r < 0) {
         log_warn("sandbox", "no new stage: %s", strerror(-r));
     }
-    (void)write(packages->sweeper_fd, "", 1);
+    sweeper_poke(&packages->sweeper);
 }
 
 /* Errands have ended, so nobody else writes to the stage. */

@@ -5,6 +5,7 @@
 
 #include "sandbox/plan.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/sweeper.h"
 
 /* Inside of the room: where the packages of a server are. */
 
@@ -20,8 +21,7 @@ struct box_packages {
     int boxes_fd;
     int folder_fd; /* boxes/NAME */
     int lock_fd;
-    pid_t sweeper_pid;
-    int sweeper_fd; /* a byte: rubbish has come; its end: the server is gone */
+    struct sweeper sweeper;
     unsigned layer_count;
     unsigned rubbish; /* how many stages were put away */
     uint64_t bytes;   /* of all layers */
@@ -42,6 +42,3 @@ int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],
 /* layer_check.c: judges a folder that is to be a layer, and sets its modes. Adds to made what it holds. */
 int layer_check(int folder_fd, uint64_t bytes_most, uint64_t files_most,
                 struct box_layer_made *made, struct fail *ret_fail);
-
-/* program.c. Starts the sweeper for packages->name, which is not made yet. 0 or -errno */
-int sweeper_start(struct box_packages *packages);

@@ -225,9 +225,21 @@ static unsigned set_proxy(struct plan *plan, const struct egress_policy *policy,
     return n;
 }
 
+/* What guest/installer looks for. */
+static unsigned name_places(struct plan *plan, const struct box_view *view, unsigned n)
+{
+    plan->envp[n++] = plan_keep(plan, "SANDPIPER_STAGE=%s", view->stage);
+    plan->envp[n++] = plan_keep(plan, "SANDPIPER_CACHE=%s", view->cache);
+    plan->envp[n++] = plan_keep(plan, "SANDPIPER_FIND_LINKS=%s", view->find_links);
+    plan->envp[n++] = plan_keep(plan, "SANDPIPER_CONSTRAINT=%s", view->constraint);
+    plan->envp[n++] = plan_keep(plan, "SANDPIPER_CERTIFICATE=%s", view->certificate);
+    return n;
+}
+
 void plan_set_environment(struct plan *plan, const struct box_spec *spec,
                           const struct python *python, const struct plan_content *content)
 {
+    const struct box_view *view = &spec->view;
     unsigned n = 0;
     uint32_t cpus = (spec->limits.cpu_milli + 999) / 1000;
     if (python->environment[0]) {
@@ -240,12 +252,17 @@ void plan_set_environment(struct plan *plan, const struct box_spec *spec,
     if (python->user_base[0]) {
         plan->envp[n++] = plan_keep(plan, "PYTHONUSERBASE=%s", python->user_base);
     }
-    plan->envp[n++] = "HOME=/tmp/home";
+    plan->envp[n++] = plan_keep(plan, "HOME=%s", view->home);
     plan->envp[n++] = "USER=user";
     plan->envp[n++] = "LOGNAME=user";
     plan->envp[n++] = "SHELL=/bin/sh";
     plan->envp[n++] = "LANG=C.UTF-8";
-    plan->envp[n++] = content->errand ? "TMPDIR=/stage/tmp" : "TMPDIR=/tmp";
+    if (content->errand) {
+        plan->envp[n++] = plan_keep(plan, "TMPDIR=%s/tmp", view->stage);
+        n = name_places(plan, view, n);
+    } else {
+        plan->envp[n++] = plan_keep(plan, "TMPDIR=%s", view->tmp);
+    }
     plan->envp[n++] = "TERM=dumb";
     plan->envp[n++] = "MPLBACKEND=Agg";
     plan->envp[n++] = "PYTHONDONTWRITEBYTECODE=1";
@@ -260,11 +277,16 @@ void plan_set_environment(struct plan *plan, const struct box_spec *spec,
     plan->envp[n] = NULL;
 }
 
-void plan_set_arguments(struct plan *plan, const struct python *python,
+void plan_set_arguments(struct plan *plan, const struct box_spec *spec, const struct python *python,
                         const struct plan_content *content)
 {
     unsigned n = 0;
     plan->argv[n++] = plan_keep(plan, "%s", python->path);
+    if (content->errand) { /* there are packages of strangers around */
+        plan->argv[n++] = "-I";
+        plan->argv[n++] = "-B";
+    }
+    plan->argv[n++] = plan_keep(plan, "%s/%s", spec->view.run, content->main);
     for (unsigned i = 0; i < PLAN_ARGUMENTS && content->arguments[i]; i++) {
         plan->argv[n++] = plan_keep(plan, "%s", content->arguments[i]);
     }
@@ -468,7 +490,7 @@ int plan_build(const struct box_spec *spec, const struct python *python,
     build_steps(plan, spec, python, content);
     add_rules(plan);
     plan_set_environment(plan, spec, python, content);
-    plan_set_arguments(plan, python, content);
+    plan_set_arguments(plan, spec, python, content);
     for (unsigned i = 0; i < plan->step_count; i++) {
         const struct plan_step *step = &plan->steps[i];
         bool needs_target = step->kind == PLAN_FOLDER || step->kind == PLAN_FILE;

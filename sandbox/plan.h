@@ -101,15 +101,16 @@ struct plan_mount {
     const char *target;
     bool writable;
 };
-enum { PLAN_MOUNTS = 8, PLAN_ARGUMENTS = 6 };
+enum { PLAN_MOUNTS = 8, PLAN_ARGUMENTS = 3 };
 struct plan_content {
-    const struct embedded *files;          /* for /run/sandpiper, closed by a row without name */
-    const char *arguments[PLAN_ARGUMENTS]; /* of the interpreter, NULL behind the last */
+    const struct embedded *files;          /* for the view's run, closed by a row without name */
+    const char *main;                      /* the one that the interpreter runs, */
+    const char *arguments[PLAN_ARGUMENTS]; /* with these, NULL behind the last */
     struct plan_mount mounts[PLAN_MOUNTS];
     unsigned mount_count;
     const struct box_mount *data; /* shown below /data */
     unsigned data_count;
-    bool errand; /* runs with the ids of plan_errand_ids() */
+    bool errand; /* runs with the ids of plan_errand_ids(), and isolated from what it works on */
 };
 
 /* Enters a mount; what is beyond PLAN_MOUNTS is a mistake of ours. */

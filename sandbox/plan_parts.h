@@ -15,7 +15,7 @@ struct plan_step *plan_add(struct plan *plan, enum plan_kind kind, const char *s
 void plan_allow(struct plan *plan, const char *path, uint64_t allowed);
 
 /* The guest's: argv and envp. */
-void plan_set_arguments(struct plan *plan, const struct python *python,
+void plan_set_arguments(struct plan *plan, const struct box_spec *spec, const struct python *python,
                         const struct plan_content *content);
 void plan_set_environment(struct plan *plan, const struct box_spec *spec,
                           const struct python *python, const struct plan_content *content);

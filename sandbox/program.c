@@ -13,8 +13,8 @@
 #include "base/own.h"
 #include "sandbox/abi.h"
 #include "sandbox/box.h"
-#include "sandbox/packages.h"
 #include "sandbox/program.h"
+#include "sandbox/sweeper.h"
 
 /* The static program of sandbox/init, linked in as it is (build-aux/embed_program.py). */
 extern const unsigned char init_image_start[];
@@ -139,13 +139,13 @@ void reaper_stop(struct box *box)
     }
 }
 
-int sweeper_start(struct box_packages *packages)
+int sweeper_start(struct sweeper *sweeper, int parent_fd, const char *name, const char *prefix)
 {
-    const char *const argv[] = {"sandpiper-sweeper", packages->name, NULL};
-    pid_t pid = companion_start(argv, &packages->boxes_fd, 1, &packages->sweeper_fd);
+    const char *const argv[] = {"sandpiper-sweeper", name, prefix, NULL};
+    pid_t pid = companion_start(argv, &parent_fd, 1, &sweeper->fd);
     if (pid < 0) {
         return pid;
     }
-    packages->sweeper_pid = pid;
+    sweeper->pid = pid;
     return 0;
 }

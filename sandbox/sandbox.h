@@ -11,6 +11,8 @@
 #include "sandbox/errand.h"
 #include "sandbox/layer.h"
 #include "sandbox/mount.h"
+#include "sandbox/room.h"
+#include "sandbox/view.h"
 
 /* The only face of this room. A box is one Linux sandbox with the interpreter's zygote in it; a
  * session is one interpreter, a fork of the zygote, that runs the model's code. Everything here is
@@ -38,6 +40,8 @@ struct box_limits {
 struct box_spec {
     struct box_limits limits;
     enum box_isolation isolation;
+    struct box_view view;    /* where code finds what is named below */
+    struct box_room *room;   /* where its files lie, or NULL: the boxes have a root of their own */
     uint32_t require;        /* bits 1 << layer: must be on, else no code runs */
     uint32_t allow_degraded; /* may be off, though no code would run by default */
     const char *workspace;   /* host folder for /work, or NULL: on the box's own tmpfs */

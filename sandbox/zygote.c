@@ -137,7 +137,8 @@ void zygote_content(const struct box_spec *spec, const struct box_packages *pack
     bool landlock_optional = spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK;
     *content = (struct plan_content){
         .files = spec->guest,
-        .arguments = {"/run/sandpiper/driver.py", spec->preload ? spec->preload : "",
+        .main = "driver.py",
+        .arguments = {spec->preload ? spec->preload : "",
                       options[2 * landlock_optional + spec->packages]},
         .data = spec->mounts,
         .data_count = spec->mount_count,

@@ -104,6 +104,7 @@ json_t *describe_tools(void *ctx)
         {"timeout_s", timeout},
         {"max_timeout_s", max_timeout},
         {"index", index},
+        {"work", spec->view.work},
         {"policy", buf_size(&policy) > 0 ? buf_bytes(&policy) : ""},
         {NULL, NULL},
     };
@@ -152,10 +153,11 @@ json_t *describe_server(void *ctx)
     (void)buf_appendf(
         &text,
         "Runs Python in a sandbox on this machine: %s; no host files but the workspace "
-        "/work, which is the current directory%s. Variables, imports and files persist between "
+        "%s, which is the current directory%s. Variables, imports and files persist between "
         "calls of the same session. Work in small steps and look at each result; the last line of "
         "an answer says how the call ended and what became of the state.\n",
-        network, tools->config.spec->workspace ? " (a folder of the user's)" : "");
+        network, tools->config.spec->view.work,
+        tools->config.spec->workspace ? " (a folder of the user's)" : "");
     (void)describe_python(tools, &text);
     if (tools->installs) {
         char source[300];

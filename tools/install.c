@@ -397,11 +397,13 @@ static const struct box_errand_events errand_events = {
 static char *compose_request(const struct installs *installs, enum install_step step)
 {
     const struct box_spec *spec = workspace_spec(installs->workspace);
+    const struct box_packages *packages = workspace_packages(installs->workspace);
     const struct install_job *job = installs->current;
     struct install_wish wish = {
         .packages = job->packages,
         .upgrade = job->upgrade,
-        .layers = box_packages_layers(workspace_packages(installs->workspace)),
+        .layers = box_packages_layers(packages),
+        .layers_path = box_packages_path(packages),
         .bytes_most = spec->packages_bytes,
         .fetched = job->report.fetched,
         .built = installs->built,

@@ -93,11 +93,11 @@ const char *install_sources_describe(const struct install_sources *sources, char
     return out;
 }
 
-static json_t *layers_of(unsigned count)
+static json_t *layers_of(const struct install_wish *wish)
 {
     json_t *list = json_array();
-    for (; list && count > 0; count--) {
-        (void)json_array_append_new(list, json_sprintf("/packages/%u", count));
+    for (unsigned n = wish->layers; list && n > 0; n--) {
+        (void)json_array_append_new(list, json_sprintf("%s/%u", wish->layers_path, n));
     }
     return list;
 }
@@ -129,13 +129,12 @@ static json_t *credentials_of(const struct install_sources *sources)
 static json_t *fetch_request(const struct install_sources *sources, const struct install_wish *wish)
 {
     const struct install_config *config = sources->config;
-    json_t *request =
-        json_pack("{s:s, s:O, s:b, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o}", "step", "fetch",
-                  "packages", wish->packages, "upgrade", wish->upgrade, "extra_index_urls",
-                  extra_urls_of(sources), "no_index", config->no_index, "find_links",
-                  config->find_links != NULL, "constraint", config->constraint != NULL, "cert",
-                  config->index_cert != NULL, "only_binary", !config->allow_sdist, "layers",
-                  layers_of(wish->layers), "credentials", credentials_of(sources));
+    json_t *request = json_pack(
+        "{s:s, s:O, s:b, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o}", "step", "fetch", "packages",
+        wish->packages, "upgrade", wish->upgrade, "extra_index_urls", extra_urls_of(sources),
+        "no_index", config->no_index, "find_links", config->find_links != NULL, "constraint",
+        config->constraint != NULL, "cert", config->index_cert != NULL, "only_binary",
+        !config->allow_sdist, "layers", layers_of(wish), "credentials", credentials_of(sources));
     if (request && sources->count > 0) {
         (void)json_object_set_new(request, "index_url", json_string(sources->urls[0].clean));
     }
@@ -168,13 +167,12 @@ json_t *install_request(const struct install_sources *sources, enum install_step
         break;
     case INSTALL_BUILD:
         request = json_pack("{s:s, s:O, s:o}", "step", "build", "to_build",
-                            json_object_get(wish->fetched, "to_build"), "layers",
-                            layers_of(wish->layers));
+                            json_object_get(wish->fetched, "to_build"), "layers", layers_of(wish));
         break;
     case INSTALL_PLACE:
     default:
         request = json_pack("{s:s, s:o, s:o}", "step", "install", "wheels",
-                            wheels_of(wish->fetched), "layers", layers_of(wish->layers));
+                            wheels_of(wish->fetched), "layers", layers_of(wish));
         break;
     }
     if (request) {

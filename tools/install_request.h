@@ -38,10 +38,11 @@ enum install_step { INSTALL_FETCH, INSTALL_BUILD, INSTALL_PLACE };
 struct install_wish {
     json_t *packages; /* strings */
     bool upgrade;
-    unsigned layers;       /* how many are there */
-    uint64_t bytes_most;   /* of what is installed */
-    const json_t *fetched; /* PLACE, BUILD: the fetch box's reply */
-    const json_t *built;   /* FETCH: what was built so far, or NULL */
+    unsigned layers;         /* how many are there, */
+    const char *layers_path; /* and in which folder the box sees them */
+    uint64_t bytes_most;     /* of what is installed */
+    const json_t *fetched;   /* PLACE, BUILD: the fetch box's reply */
+    const json_t *built;     /* FETCH: what was built so far, or NULL */
 };
 
 /* New: the request of a step; NULL when there is no memory. It has credentials. */

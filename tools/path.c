@@ -9,7 +9,8 @@ const char *path_take(const json_t *argument, char out[LIMIT_PATH_BYTES])
     const char *path = json_string_value(argument);
     size_t size = json_string_length(argument);
     if (size == 0) {
-        return "/path: is empty; name a file, relative to /work or absolute in the sandbox";
+        return "/path: is empty; name a file, relative to the workspace or absolute in the "
+               "sandbox";
     }
     if (size >= LIMIT_PATH_BYTES) {
         return "/path: is longer than 4095 bytes";
@@ -21,7 +22,8 @@ const char *path_take(const json_t *argument, char out[LIMIT_PATH_BYTES])
     return NULL;
 }
 
-const char *path_error(const char *path, int error, char *out, size_t size)
+const char *path_error(const struct box_view *view, const char *path, int error, char *out,
+                       size_t size)
 {
     static const struct {
         int error;
@@ -33,7 +35,7 @@ const char *path_error(const char *path, int error, char *out, size_t size)
         {ENOTDIR, "leads through something that is not a directory"},
         {EACCES, "may not be accessed from the sandbox"},
         {EPERM, "may not be accessed from the sandbox"},
-        {EROFS, "is read-only in the sandbox; write below /work or /tmp"},
+        {EROFS, "is read-only in the sandbox"},
         {ELOOP, "leads through too many symbolic links"},
         {ENAMETOOLONG, "has a name that is too long"},
         {ENOSPC, "does not fit: the disk limit of the sandbox is reached (--disk); remove files"},
@@ -49,7 +51,9 @@ const char *path_error(const char *path, int error, char *out, size_t size)
             text = sentences[i].text;
         }
     }
-    int length = snprintf(out, size, "%.300s %s.", path, text);
+    int length = error == EROFS ? snprintf(out, size, "%.300s %s; write below %s or %s.", path,
+                                           text, view->work, view->tmp)
+                                : snprintf(out, size, "%.300s %s.", path, text);
     path_make_printable(out, (size_t)length < size ? (size_t)length : size - 1);
     return out;
 }

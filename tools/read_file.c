@@ -60,7 +60,8 @@ static void read_job_free(struct read_job *job)
 static void read_job_fail(struct read_job *job, int error)
 {
     char text[512];
-    content_refuse(job->call, "%s", path_error(job->path, error, text, sizeof text));
+    content_refuse(job->call, "%s",
+                   path_error(&job->tools->config.spec->view, job->path, error, text, sizeof text));
     read_job_free(job);
 }
 
@@ -275,6 +276,7 @@ static int shown(size_t size)
 static int describe_neighbours(const struct read_job *job, const char *name, size_t parent_size,
                                const json_t *names, struct buf *text)
 {
+    const char *work = job->tools->config.spec->view.work;
     bool is_folder = job->path[job->missing] == '/';
     const char *near = near_key(names, name);
     int r = buf_appendf(text, "%.300s not found", job->path);
@@ -288,9 +290,9 @@ static int describe_neighbours(const struct read_job *job, const char *name, siz
     const char *key = NULL;
     json_t *value = NULL;
     if (r == 0 && json_object_size(names) > 0) {
-        r = buf_appendf(text,
-                        ". In %.*s:", parent_size ? shown(parent_size - (parent_size > 1)) : 5,
-                        parent_size ? job->path : "/work");
+        r = buf_appendf(text, ". In %.*s:",
+                        parent_size ? shown(parent_size - (parent_size > 1)) : shown(strlen(work)),
+                        parent_size ? job->path : work);
     }
     json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
         if (r == 0 && count < NEIGHBOURS_SHOWN) {

@@ -30,7 +30,8 @@ size_t session_packages_fields(const struct session *session, struct buf *layers
     const struct box_packages *packages = workspace_packages(sessions->workspace);
     size_t count = 0;
     for (unsigned n = packages ? box_packages_layers(packages) : 0; n > 0; n--) {
-        (void)buf_appendf(layers, "%s/packages/%u", buf_size(layers) ? ":" : "", n);
+        (void)buf_appendf(layers, "%s%s/%u", buf_size(layers) ? ":" : "",
+                          box_packages_path(packages), n);
     }
     if (buf_size(layers) > 0) {
         fields[count++] = (struct box_field){"packages", 8};

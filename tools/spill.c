@@ -9,6 +9,8 @@
 #include "base/limits.h"
 #include "base/own.h"
 
+enum { SPILL_PATH_BYTES = 320 };
+
 enum spill_state {
     SPILL_OPENING,
     SPILL_OPEN,
@@ -34,9 +36,11 @@ struct spill {
     void *arg;
 };
 
-static void path_of(const char *stem, unsigned number, char out[64])
+static void path_of(const struct spills *spills, const char *stem, unsigned number,
+                    char out[SPILL_PATH_BYTES])
 {
-    (void)snprintf(out, 64, "/tmp/output/%s-%u.txt", stem, number);
+    (void)snprintf(out, SPILL_PATH_BYTES, "%s/output/%s-%u.txt",
+                   workspace_spec(spills->workspace)->view.tmp, stem, number);
 }
 
 void spills_init(struct spills *spills, struct workspace *workspace)
@@ -60,8 +64,8 @@ static void spills_keep(struct spills *spills, const char *stem, unsigned number
         sum += spills->kept[i].size;
     }
     while (spills->kept_count > 0 && (spills->kept_count == most || sum > spills->most_bytes)) {
-        char path[64];
-        path_of(spills->kept[0].stem, spills->kept[0].number, path);
+        char path[SPILL_PATH_BYTES];
+        path_of(spills, spills->kept[0].stem, spills->kept[0].number, path);
         (void)buf_appendf(&spills->drop, "%s\n", path);
         sum -= spills->kept[0].size;
         spills->kept_count--;
@@ -124,8 +128,8 @@ static void spill_abort(struct spill *spill)
 
 static void spill_end(struct spill *spill, bool made)
 {
-    char path[64];
-    path_of(spill->stem, spill->number, path);
+    char path[SPILL_PATH_BYTES];
+    path_of(spill->owner, spill->stem, spill->number, path);
     spill->fn(spill->arg, made ? path : NULL, spill->size);
     spill_release(spill);
 }
@@ -193,8 +197,8 @@ struct spill *spill_begin(struct spills *spills, const char *stem, const struct 
                             .number = spills->last_number + 1,
                             .on_open = on_open,
                             .open_arg = arg};
-    char path[64];
-    path_of(spill->stem, spill->number, path);
+    char path[SPILL_PATH_BYTES];
+    path_of(spill->owner, spill->stem, spill->number, path);
     if (buf_append(&spill->held, buf_bytes(bytes), buf_size(bytes)) < 0 ||
         box_file_write(box, path, BOX_WRITE_OVERWRITE, spill_opened, spill) < 0) {
         spill_release(spill);

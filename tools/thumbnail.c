@@ -5,14 +5,12 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
+#include "base/own.h"
 #include "tools/content.h"
 #include "tools/magic.h"
 #include "tools/tool.h"
 
 enum { THUMBNAIL_TIMEOUT_MS = 10000, REASON_BYTES = 200, EXIT_NO_PILLOW = 3 };
-
-/* The file comes with the driver's, see guest/. */
-static const char code[] = "exec(open('/run/sandpiper/thumbnail.py').read())\n";
 
 struct thumbnail {
     thumbnail_fn fn;
@@ -75,7 +73,11 @@ static void thumbnail_done(void *arg, struct run *run)
 void thumbnail_make(struct tools *tools, const char *path, thumbnail_fn fn, void *arg)
 {
     struct thumbnail *thumbnail = calloc(1, sizeof *thumbnail);
-    struct run *run = run_new(code, sizeof code - 1, path, strlen(path));
+    OWNED(buf_done) struct buf code = BUF_EMPTY;
+    /* The file comes with the driver's, see guest/. */
+    int r =
+        buf_appendf(&code, "exec(open('%s/thumbnail.py').read())\n", tools->config.spec->view.run);
+    struct run *run = r < 0 ? NULL : run_new(buf_bytes(&code), buf_size(&code), path, strlen(path));
     if (!thumbnail || !run) {
         free(thumbnail);
         run_free(run);
@@ -88,7 +90,7 @@ void thumbnail_make(struct tools *tools, const char *path, thumbnail_fn fn, void
     run->on_output = thumbnail_output;
     run->on_done = thumbnail_done;
     run->arg = thumbnail;
-    int r = sessions_run(tools->sessions, NULL, run);
+    r = sessions_run(tools->sessions, NULL, run);
     if (r < 0) {
         run_free(run);
         thumbnail_end(thumbnail, THUMBNAIL_FAILED, "too many sessions run to make it smaller");

@@ -70,7 +70,8 @@ static void write_job_fail(struct write_job *job, int error)
     if (job->token && error != ECONNRESET && box) {
         box_file_abort(box, job->token);
     }
-    content_refuse(job->call, "%s", path_error(job->path, error, text, sizeof text));
+    content_refuse(job->call, "%s",
+                   path_error(&job->tools->config.spec->view, job->path, error, text, sizeof text));
     write_job_free(job);
 }
 

@@ -20,18 +20,16 @@ BUNDLES = ("etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt
 
 
 class Place:
-    """The folders of one errand, below `root`. `own` is new with each errand, and gone with it."""
+    """The folders of one errand, as its box shows them. `own` is new with each errand, and gone with it."""
 
-    def __init__(self, root, request):
-        self.root = os.path.abspath(root)
-        self.stage = self.at("stage")
-        self.wheels, self.new = self.at("stage/wheels"), self.at("stage/new")
+    def __init__(self, request):
+        self.stage, self.cache, self.find_links, self.constraint, certificate = (
+            os.environ["SANDPIPER_" + name] for name in ("STAGE", "CACHE", "FIND_LINKS", "CONSTRAINT", "CERTIFICATE"))
+        self.wheels, self.new = self.at("wheels"), self.at("new")
         # Each source's build finds only what was fetched for builds.
-        self.sources, self.needs, self.built = (self.at("stage/" + name) for name in ("sources", "needs", "built"))
-        self.cache, self.find_links = self.at("cache"), self.at("find-links")
-        self.constraint = self.at("constraint")
-        self.layers = [self.at(layer.lstrip("/")) for layer in request.get("layers", ())]
-        self.certificate = self.at("index-cert") if request.get("cert") else next(
+        self.sources, self.needs, self.built = (self.at(name) for name in ("sources", "needs", "built"))
+        self.layers = list(request.get("layers", ()))
+        self.certificate = certificate if request.get("cert") else next(
             (path for path in map(self.of_host, BUNDLES) if os.path.exists(path)), None)
         # A name that nobody could guess: a build of an earlier errand may have left files in the stage.
         self.own = tempfile.mkdtemp(prefix="own-", dir=self.stage)
@@ -39,7 +37,7 @@ class Place:
         tempfile.tempdir = self.own
 
     def at(self, name):
-        return os.path.join(self.root, name)
+        return os.path.join(self.stage, name)
 
     @staticmethod
     def of_host(name):

@@ -1,10 +1,10 @@
 """What an errand of install_package runs: one step of an installation, in a box of its own.
 
-    python3 -I -B installer.py [ROOT]
+    python3 -I -B installer.py
 
 The request is one JSON object on stdin, the reply the last line on descriptor 3; {"ready": true} and lines
-{"progress": "..."} come before it. stdout and stderr are pip's log. ROOT stands for "/" in tests. docs/PACKAGES.md
-has the fields.
+{"progress": "..."} come before it. stdout and stderr are pip's log. SANDPIPER_STAGE and its like say where the
+folders are that are called /stage, /cache ... here. docs/PACKAGES.md has the fields.
 
 fetch    resolve and download into /stage/wheels. Has the way out and the shared cache, and therefore runs nothing
          that it downloads: wheels only, no subprocess, nothing imported from /packages. Source archives are
@@ -33,7 +33,7 @@ def main():
     reply.send({"ready": True})
     request = reply.read_request()
     try:
-        place = confine.Place(sys.argv[1] if len(sys.argv) > 1 else "/", request)
+        place = confine.Place(request)
         step = confine.step(FOLDER, request["step"], place)
         answer = step.run(request, place)
     except Exception as error:

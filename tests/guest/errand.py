@@ -37,18 +37,20 @@ class Box:
         for name in ("stage", "cache", "packages"):
             (self.root / name).mkdir()
         self.stage = self.root / "stage"
+        self.places = {"SANDPIPER_" + name.upper().replace("-", "_"): str(self.root / name)
+                       for name in ("stage", "cache", "find-links", "constraint", "certificate")}
 
     def close(self):
         self.folder.cleanup()
 
     def run(self, step, environment=None, **request):
-        layers = [f"/packages/{number}" for number in range(self.layers, 0, -1)]
+        layers = [f"{self.root}/packages/{number}" for number in range(self.layers, 0, -1)]
         request = {"step": step, "layers": layers, **request}
         reading, writing = os.pipe()
         process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3>&{writing}', "sh", self.python, "-I", "-B", self.program, self.root],
+            ["sh", "-c", f'exec "$@" 3>&{writing}', "sh", self.python, "-I", "-B", self.program],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[writing],
-            env={"PATH": os.defpath, "HOME": "/nonexistent", **(environment or {})})
+            env={"PATH": os.defpath, "HOME": "/nonexistent", **self.places, **(environment or {})})
         os.close(writing)
         try:
             output = process.communicate(json.dumps(request).encode(), timeout=WAIT)[0].decode(errors="replace")

@@ -198,7 +198,7 @@ class Trust(Errands):
     def test_certificates(self):
         with Index(folder, tls=True) as index:
             self.refused("unreachable", "plain", index_url=index.url, says="certificate")
-            self.box.root.joinpath("index-cert").write_bytes(pathlib.Path(index.certificate).read_bytes())
+            self.box.root.joinpath("certificate").write_bytes(pathlib.Path(index.certificate).read_bytes())
             self.fetched("plain", index_url=index.url, cert=True)
 
     def test_credentials_are_used_and_never_told(self):
@@ -226,7 +226,7 @@ class Trust(Errands):
         for name in planted:
             self.assertTrue((self.box.layer / f"{name}.py").is_file())
         with Index(folder, tls=True, auth=("someone", "word")) as index:
-            self.box.root.joinpath("index-cert").write_bytes(pathlib.Path(index.certificate).read_bytes())
+            self.box.root.joinpath("certificate").write_bytes(pathlib.Path(index.certificate).read_bytes())
             self.refused("auth", "plain", index_url=index.url, cert=True)
             credentials = [{"url": index.url, "login": "someone", "password": "word"}]
             self.fetched("plain", index_url=index.url, cert=True, credentials=credentials)

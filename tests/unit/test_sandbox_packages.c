@@ -283,7 +283,7 @@ static void a_killed_sweeper_is_replaced(void **)
     struct box_packages *packages = new_packages();
     assert_int_equal(packages_open(packages), 0);
     assert_int_equal(mkdirat(packages->folder_fd, "layers/1", 0755), 0);
-    assert_int_equal(kill(packages->sweeper_pid, SIGKILL), 0);
+    assert_int_equal(kill(packages->sweeper.pid, SIGKILL), 0);
     box_packages_free(packages);
     wait_for_boxes(0);
 }

@@ -371,17 +371,19 @@ static void an_errand_runs_another_program_with_other_ids_in_another_view(void *
     gid_t gid = 0;
     plan_errand_ids(&uid, &gid);
     content =
-        (struct plan_content){.files = guest, .arguments = {"-I", "/run/x.py"}, .errand = true};
+        (struct plan_content){.files = guest, .main = "x.py", .arguments = {"y"}, .errand = true};
     plan_show(&content, "/srv/layers", "/packages", /* writable= */ false);
     plan_show(&content, "/srv/stage", "/stage", /* writable= */ true);
     assert_int_equal(plan_build(&spec, &python, &content, &plan, &fail), 0);
     assert_string_equal(plan.argv[1], "-I");
-    assert_string_equal(plan.argv[2], "/run/x.py");
-    assert_null(plan.argv[3]);
+    assert_string_equal(plan.argv[3], "/run/sandpiper/x.py");
+    assert_string_equal(plan.argv[4], "y");
+    assert_null(plan.argv[5]);
     assert_true(expect_step(PLAN_MOVE, "/packages")->attributes & MOUNT_ATTR_RDONLY);
     assert_int_equal(expect_step(PLAN_MOVE, "/stage")->attributes,
                      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     assert_true(has_environment("TMPDIR=/stage/tmp"));
+    assert_true(has_environment("SANDPIPER_STAGE=/stage"));
     assert_int_equal(plan.outside_uid, uid);
     assert_true(geteuid() != 0 || uid != 0 || !idmap_covers(1879048192));
 }

@@ -48,7 +48,8 @@ static void without_flags_it_is_the_public_index_and_its_files(void **)
     char text[100];
     assert_string_equal(install_sources_describe(&sources, text, sizeof text),
                         "https://pypi.org/simple");
-    json_auto_t *made = request(INSTALL_FETCH, (struct install_wish){.layers = 2});
+    json_auto_t *made =
+        request(INSTALL_FETCH, (struct install_wish){.layers = 2, .layers_path = "/packages"});
     json_auto_t *layers = json_pack("[s,s]", "/packages/2", "/packages/1");
     assert_true(json_equal(json_object_get(made, "layers"), layers));
     assert_true(json_is_true(json_object_get(made, "only_binary")));

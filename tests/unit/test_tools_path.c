@@ -50,13 +50,16 @@ static void empty_path_and_nul_are_refused_with_a_sentence(void **)
 static void error_is_a_sentence_with_the_name(void **)
 {
     char out[512];
-    assert_ptr_equal(path_error("a/b", ENOENT, out, sizeof out), out);
+    assert_ptr_equal(path_error(&box_view_full, "a/b", ENOENT, out, sizeof out), out);
     assert_string_equal(out, "a/b not found.");
-    assert_non_null(strstr(path_error("a", ENOSPC, out, sizeof out), "--disk"));
-    assert_non_null(strstr(path_error("a", EEXIST, out, sizeof out), "mode=\"overwrite\""));
-    assert_non_null(strstr(path_error("a", EMEDIUMTYPE, out, sizeof out), "not a regular file"));
+    assert_non_null(strstr(path_error(&box_view_full, "a", ENOSPC, out, sizeof out), "--disk"));
+    assert_non_null(
+        strstr(path_error(&box_view_full, "a", EEXIST, out, sizeof out), "mode=\"overwrite\""));
+    assert_non_null(strstr(path_error(&box_view_full, "a", EMEDIUMTYPE, out, sizeof out),
+                           "not a regular file"));
     /* What no sentence was written for is still told. */
-    assert_string_equal(path_error("a", EXDEV, out, sizeof out), "a Invalid cross-device link.");
+    assert_string_equal(path_error(&box_view_full, "a", EXDEV, out, sizeof out),
+                        "a Invalid cross-device link.");
 }
 
 static void long_name_leaves_room_for_the_reason(void **)
@@ -65,8 +68,9 @@ static void long_name_leaves_room_for_the_reason(void **)
     char out[512];
     memset(path, 'x', sizeof path - 1);
     path[sizeof path - 1] = '\0';
-    assert_non_null(strstr(path_error(path, ENOENT, out, sizeof out), "x not found."));
-    (void)path_error(path, ENOENT, out, 16);
+    assert_non_null(
+        strstr(path_error(&box_view_full, path, ENOENT, out, sizeof out), "x not found."));
+    (void)path_error(&box_view_full, path, ENOENT, out, 16);
     assert_int_equal(strlen(out), 15);
 }
 

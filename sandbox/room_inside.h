@@ -1,0 +1,35 @@
+#pragma once
+#include <sys/types.h>
+
+#include "base/embed.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/sweeper.h"
+
+/* Inside of the room that sandbox/ is: the folder of room.h. */
+
+enum { ROOM_PATH_BYTES = 256 };
+
+struct box_room {
+    char path[ROOM_PATH_BYTES]; /* real; what follows lies in it */
+    char work[ROOM_PATH_BYTES + 8];
+    char tmp[ROOM_PATH_BYTES + 8];
+    char home[ROOM_PATH_BYTES + 8];
+    char run[ROOM_PATH_BYTES + 8];
+    char errand[ROOM_PATH_BYTES + 8];
+    char workspace[4096]; /* the user's, where it is that and not work */
+    const char *name;     /* the last part of path */
+    int parent_fd;
+    int fd;
+    int lock_fd;
+    struct sweeper sweeper;
+    unsigned rubbish; /* how many folders were put away */
+    bool has_errand;
+};
+
+/* The folders that the next box of the sessions writes to: made anew, empty, of that user. The user's own
+ * workspace is left as it is. 0 or -errno */
+int room_prepare(struct box_room *room, uid_t uid, gid_t gid, struct fail *ret_fail);
+
+/* Writes the files of an errand's program, once, and points view to them. 0 or -errno */
+int room_add_errand(struct box_room *room, const struct embedded *files, struct box_view *view,
+                    struct fail *ret_fail);

@@ -1,0 +1,14 @@
+#include "sandbox/view.h"
+
+const struct box_view box_view_full = {
+    .work = "/work",
+    .tmp = "/tmp",
+    .home = "/tmp/home",
+    .run = "/run/sandpiper",
+    .packages = "/packages",
+    .stage = "/stage",
+    .cache = "/cache",
+    .find_links = "/find-links",
+    .constraint = "/constraint",
+    .certificate = "/index-cert",
+};
