@@ -13,7 +13,7 @@
 
 enum {
     SECCOMP_MODE_IS_FILTER = 2,
-    FILTERS = 3, /* pid 1's own, and the two of each guest */
+    FILTERS = 3, /* pid 1's own, or the one that asks the guardian; and the two of each guest */
     DESCRIPTORS = 4,
 };
 
@@ -22,19 +22,30 @@ static const struct proof_mount mounts[PROOF_MOUNT_COUNT] = PROOF_MOUNTS;
 static const char *const namespace_names[PROOF_NS_COUNT] = {"user", "mount", "pid",   "net",
                                                             "ipc",  "uts",   "cgroup"};
 
-/* The error with which each attempt must end. Landlock's two are judged apart. */
+/* What an attempt may end with instead of one error. */
+enum { NOT_ASKED = -1, REFUSED = -2 };
+
+/* The error with which each attempt must end, in a box with namespaces and in one without. Landlock's are
+ * judged apart. */
 static const struct {
     enum proof_attempt attempt;
     enum box_layer layer;
     int error;
+    int error_without;
     const char *what;
 } attempts[] = {
-    {PROOF_UNSHARE, BOX_LAYER_SECCOMP, EPERM, "unshare(CLONE_NEWUSER)"},
-    {PROOF_MOUNT, BOX_LAYER_SECCOMP, EPERM, "mount()"},
-    {PROOF_PTRACE, BOX_LAYER_SECCOMP, EPERM, "ptrace()"},
-    {PROOF_IO_URING, BOX_LAYER_SECCOMP, ENOSYS, "io_uring_setup()"},
-    {PROOF_NETLINK, BOX_LAYER_SECCOMP, EAFNOSUPPORT, "socket(AF_NETLINK)"},
-    {PROOF_BECOME_ROOT, BOX_LAYER_PRIVILEGES, EINVAL, "setuid(0)"},
+    {PROOF_UNSHARE, BOX_LAYER_SECCOMP, EPERM, EPERM, "unshare(CLONE_NEWUSER)"},
+    {PROOF_MOUNT, BOX_LAYER_SECCOMP, EPERM, EPERM, "mount()"},
+    {PROOF_PTRACE, BOX_LAYER_SECCOMP, EPERM, EPERM, "ptrace()"},
+    {PROOF_IO_URING, BOX_LAYER_SECCOMP, ENOSYS, ENOSYS, "io_uring_setup()"},
+    {PROOF_NETLINK, BOX_LAYER_SECCOMP, EAFNOSUPPORT, EAFNOSUPPORT, "socket(AF_NETLINK)"},
+    /* Root's id is not mapped inside; without namespaces a container's root may stay what it is. */
+    {PROOF_BECOME_ROOT, BOX_LAYER_PRIVILEGES, EINVAL, NOT_ASKED, "setuid(0)"},
+    {PROOF_MEMFD, BOX_LAYER_SECCOMP, NOT_ASKED, ENOSYS, "memfd_create()"},
+    {PROOF_PRIORITY, BOX_LAYER_SECCOMP, NOT_ASKED, EPERM, "setpriority() of another process"},
+    {PROOF_SIGNAL_PARENT, BOX_LAYER_SECCOMP, NOT_ASKED, EPERM, "kill() of the guardian"},
+    {PROOF_CANARY, BOX_LAYER_MOUNTS, REFUSED, NOT_ASKED, "reading a file of the server"},
+    {PROOF_CANARY, BOX_LAYER_LANDLOCK, NOT_ASKED, REFUSED, "reading a file of the server"},
 };
 
 void proof_found(struct proof_verdict *verdict, enum box_layer layer, const char *fmt, ...)
@@ -69,65 +80,90 @@ static void judge_step(const struct proof_record *record, struct proof_verdict *
     proof_found(verdict, BOX_LAYER_PRIVILEGES, "the probe ended at step %d", record->step);
 }
 
-static void judge_attempts(const struct proof_record *record, struct proof_verdict *verdict)
+static void judge_attempts(const struct proof_record *record,
+                           const struct proof_expectation *expected, struct proof_verdict *verdict)
 {
+    bool container = expected->profile == BOX_CONTAINER;
     for (unsigned i = 0; i < sizeof attempts / sizeof *attempts; i++) {
         int error = record->attempts[attempts[i].attempt];
-        if (error != attempts[i].error) {
+        int wanted = container ? attempts[i].error_without : attempts[i].error;
+        if (wanted != NOT_ASKED && error != wanted && (wanted != REFUSED || error == 0)) {
             proof_found(verdict, attempts[i].layer, "%s %s%s", attempts[i].what,
                         error ? "is refused otherwise than by us: " : "works",
                         error ? strerror(error) : "");
         }
     }
-    if (record->attempts[PROOF_CANARY] == 0) {
-        proof_found(verdict, BOX_LAYER_MOUNTS, "a file of the server can be read");
-    }
     /* The read-only root, or Landlock before it. */
     int error = record->attempts[PROOF_WRITE_ROOT];
-    if (error != EROFS && error != EACCES) {
-        proof_found(verdict, BOX_LAYER_MOUNTS, "/etc can be written: %s",
-                    error ? strerror(error) : "a file was made");
+    if (error != EACCES && (container || error != EROFS)) {
+        proof_found(verdict, container ? BOX_LAYER_LANDLOCK : BOX_LAYER_MOUNTS,
+                    "/etc can be written: %s", error ? strerror(error) : "a file was made");
     }
 }
 
-/* The attempt that worked before the confinement must end with the error after it. One shown effect
- * is enough: where the host's own permissions forbid one attempt, it says nothing. */
-static void judge_landlock(const struct proof_record *record, int abi,
-                           struct proof_verdict *verdict)
+/* An attempt that worked before the confinement must end with the error after it. One shown effect is
+ * enough: where the host's own permissions forbid one attempt, it says nothing. */
+static void judge_landlock(const struct proof_record *record,
+                           const struct proof_expectation *expected, struct proof_verdict *verdict)
 {
+    int abi = expected->landlock_abi;
+    bool container = expected->profile == BOX_CONTAINER;
+    const struct {
+        bool asked;
+        int32_t before;
+        enum proof_attempt attempt;
+        int error;
+        const char *finding;
+    } effects[] = {
+        {true, record->write_device_before, PROOF_WRITE_DEVICE, EACCES,
+         "a file that only it protects can be written"},
+        {container, record->read_proc_before, PROOF_READ_PROC, EACCES,
+         "a file that only it protects can be read"},
+        {abi >= LANDLOCK_ABI_SCOPES, record->signal_parent_before, PROOF_SIGNAL_PARENT, EPERM,
+         "signals leave its domain"},
+    };
     bool shown = false;
-    if (abi < LANDLOCK_ABI_LEAST) {
-        return;
-    }
-    if (record->write_device_before == 0) {
+    for (unsigned i = 0; abi >= LANDLOCK_ABI_LEAST && i < sizeof effects / sizeof *effects; i++) {
+        if (!effects[i].asked || effects[i].before != 0) {
+            continue;
+        }
         shown = true;
-        if (record->attempts[PROOF_WRITE_DEVICE] != EACCES) {
-            proof_found(verdict, BOX_LAYER_LANDLOCK, "a file that only it protects can be written");
+        if (record->attempts[effects[i].attempt] != effects[i].error) {
+            proof_found(verdict, BOX_LAYER_LANDLOCK, "%s", effects[i].finding);
         }
     }
-    if (abi >= LANDLOCK_ABI_SCOPES && record->signal_pid_1_before == 0) {
-        shown = true;
-        if (record->attempts[PROOF_SIGNAL_PID_1] != EPERM) {
-            proof_found(verdict, BOX_LAYER_LANDLOCK, "signals leave its domain");
-        }
-    }
-    if (!shown) {
+    if (abi >= LANDLOCK_ABI_LEAST && !shown) {
         proof_found(verdict, BOX_LAYER_LANDLOCK, "its effect cannot be shown");
     }
 }
 
-static void judge_privileges(const struct proof_record *record, struct proof_verdict *verdict)
+/* The five sets. An ordinary user cannot empty the bounding one, which gives nothing by itself where there
+ * are no new privileges; in a namespace of its own everybody can, and does. */
+static void judge_capabilities(const uint64_t sets[5], const char *whose,
+                               const struct proof_expectation *expected,
+                               struct proof_verdict *verdict)
 {
+    enum { BOUNDING = 3 };
     for (unsigned i = 0; i < 5; i++) {
-        if (record->capabilities[i]) {
-            proof_found(verdict, BOX_LAYER_PRIVILEGES, "capabilities are left: %llx in set %u",
-                        (unsigned long long)record->capabilities[i], i);
+        if (sets[i] && !(i == BOUNDING && expected->profile == BOX_CONTAINER)) {
+            proof_found(verdict, BOX_LAYER_PRIVILEGES, "%s: %llx in set %u", whose,
+                        (unsigned long long)sets[i], i);
         }
     }
+}
+
+static void judge_privileges(const struct proof_record *record,
+                             const struct proof_expectation *expected,
+                             struct proof_verdict *verdict)
+{
+    bool container = expected->profile == BOX_CONTAINER;
+    uid_t uid = container ? expected->outside_uid : PLAN_INSIDE_ID;
+    gid_t gid = container ? expected->outside_gid : PLAN_INSIDE_ID;
+    judge_capabilities(record->capabilities, "capabilities are left", expected, verdict);
     if (record->no_new_privs != 1) {
         proof_found(verdict, BOX_LAYER_PRIVILEGES, "no_new_privs is %d", record->no_new_privs);
     }
-    if (record->uid != PLAN_INSIDE_ID || record->gid != PLAN_INSIDE_ID) {
+    if (record->uid != uid || record->gid != gid) {
         proof_found(verdict, BOX_LAYER_PRIVILEGES, "the ids are %u:%u", record->uid, record->gid);
     }
     if (record->descriptors != DESCRIPTORS || record->odd_descriptors) {
@@ -173,7 +209,7 @@ static void judge_data(const struct proof_record *record, const struct proof_exp
         bool writable = expected->data_writable >> i & 1;
         uint64_t wanted = ST_NOSUID | ST_NODEV | ST_NOEXEC | (writable ? 0 : ST_RDONLY);
         uint64_t flags = record->data_flags[i];
-        if (flags && (flags & wanted) != wanted) {
+        if (expected->profile != BOX_CONTAINER && flags && (flags & wanted) != wanted) {
             proof_found(verdict, BOX_LAYER_MOUNTS, "%s lacks mount flags: %llx", expected->data[i],
                         (unsigned long long)flags);
         }
@@ -207,18 +243,19 @@ void proof_judge_record(const struct proof_record *record, size_t size,
         judge_step(record, verdict);
         return;
     }
-    judge_attempts(record, verdict);
-    judge_landlock(record, expected->landlock_abi, verdict);
-    judge_privileges(record, verdict);
-    judge_files(record, expected->folders, verdict);
+    judge_attempts(record, expected, verdict);
+    judge_landlock(record, expected, verdict);
+    judge_privileges(record, expected, verdict);
+    if (expected->profile != BOX_CONTAINER) {
+        judge_files(record, expected->folders, verdict);
+    }
     judge_data(record, expected, verdict);
     judge_limits(record, expected, verdict);
 }
 
-void proof_judge_view(const struct proof_view *interpreter,
-                      const struct proof_expectation *expected, struct proof_verdict *verdict)
+static void judge_surrounding(const struct proof_view *interpreter, const struct proof_view *server,
+                              struct proof_verdict *verdict)
 {
-    const struct proof_view *server = &expected->server;
     for (unsigned i = 0; i < PROOF_NS_COUNT; i++) {
         struct file_id id = interpreter->namespaces[i];
         if (!is_there(id) || same_file(id, server->namespaces[i])) {
@@ -233,12 +270,17 @@ void proof_judge_view(const struct proof_view *interpreter,
     if (!is_there(interpreter->root) || same_file(interpreter->root, server->root)) {
         proof_found(verdict, BOX_LAYER_MOUNTS, "/ is the host's own");
     }
-    for (unsigned i = 0; i < 5; i++) {
-        if (interpreter->capabilities[i]) {
-            proof_found(verdict, BOX_LAYER_PRIVILEGES, "the interpreter has capabilities: %llx",
-                        (unsigned long long)interpreter->capabilities[i]);
-        }
+}
+
+void proof_judge_view(const struct proof_view *interpreter,
+                      const struct proof_expectation *expected, struct proof_verdict *verdict)
+{
+    const struct proof_view *server = &expected->server;
+    if (expected->profile != BOX_CONTAINER) {
+        judge_surrounding(interpreter, server, verdict);
     }
+    judge_capabilities(interpreter->capabilities, "the interpreter has capabilities", expected,
+                       verdict);
     if (interpreter->no_new_privs != 1) {
         proof_found(verdict, BOX_LAYER_PRIVILEGES, "the interpreter's NoNewPrivs is %lld",
                     (long long)interpreter->no_new_privs);

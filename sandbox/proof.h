@@ -37,8 +37,11 @@ enum proof_attempt {
     PROOF_CANARY,        /* the server's canary, by its path outside */
     PROOF_WRITE_ROOT,    /* a file in /etc */
     PROOF_WRITE_DEVICE,  /* /dev/urandom: the mounts allow it, Landlock does not */
-    PROOF_SIGNAL_PID_1,  /* kill(1, 0): the ids allow it, Landlock's scope does not */
-    PROOF_ATTEMPT_COUNT, /* the last two are also tried before the confinement */
+    PROOF_SIGNAL_PARENT, /* pid 1 or the guardian: the ids allow it, Landlock's scope does not */
+    PROOF_READ_PROC, /* /proc/self/status: without a /proc of the box's own Landlock alone forbids it */
+    PROOF_MEMFD,     /* memory that no watchdog sees */
+    PROOF_PRIORITY,      /* of the parent: it has the same user where there are no namespaces */
+    PROOF_ATTEMPT_COUNT, /* what Landlock forbids is also tried before the confinement */
 };
 
 /* Mounts whose flags are asked for, and what each must have (ST_*, statvfs(3)). */
@@ -74,7 +77,8 @@ struct proof_record {
     uint32_t odd_descriptors; /* of them: beyond the control socket, or 0 to 2 and not /dev/null */
     int32_t attempts[PROOF_ATTEMPT_COUNT]; /* errno; 0: it worked */
     int32_t write_device_before;           /* the same before the confinement: the control */
-    int32_t signal_pid_1_before;
+    int32_t signal_parent_before;
+    int32_t read_proc_before;
     int32_t has_proc;         /* a /proc of the box's own */
     int32_t has_hostname;     /* a name of the box's own */
     uint64_t capabilities[5]; /* inheritable, permitted, effective, bounding, ambient */
@@ -115,6 +119,7 @@ struct proof_view {
 struct proof_expectation {
     struct proof_view server;
     struct file_id folders[PROOF_FOLDER_COUNT]; /* the host's */
+    enum box_profile profile; /* BOX_CONTAINER: nothing is expected of namespaces and mounts */
     uid_t outside_uid;
     gid_t outside_gid;
     uint64_t file_bytes;

@@ -40,6 +40,7 @@ static int canary_path(char *path, size_t size)
 static int expect(const struct box *box, struct proof_expectation *expected)
 {
     *expected = (struct proof_expectation){
+        .profile = box->plan.profile,
         .outside_uid = box->plan.outside_uid,
         .outside_gid = box->plan.outside_gid,
         .file_bytes = box->spec->limits.disk_bytes,

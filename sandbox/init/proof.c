@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -34,6 +35,8 @@
 _Static_assert((int)PROOF_LIMITS >= (int)RLIMITS_MOST, "the record has room for all limits");
 
 enum { PROOF_FD_MOST = 512, NULL_MAJOR = 1, NULL_MINOR = 3 };
+
+static const char own_status[] = "/proc/self/status";
 
 static uint64_t now_ns(void)
 {
@@ -192,7 +195,10 @@ static void attempt_all(struct proof_record *record, const char *canary)
     attempts[PROOF_CANARY] = try_open(canary, O_RDONLY);
     attempts[PROOF_WRITE_ROOT] = try_open("/etc/proof", O_WRONLY | O_CREAT | O_EXCL);
     attempts[PROOF_WRITE_DEVICE] = try_open("/dev/urandom", O_WRONLY);
-    attempts[PROOF_SIGNAL_PID_1] = outcome(kill(1, 0));
+    attempts[PROOF_SIGNAL_PARENT] = outcome(kill(getppid(), 0));
+    attempts[PROOF_READ_PROC] = try_open(own_status, O_RDONLY);
+    attempts[PROOF_MEMFD] = outcome(memfd_create("proof", MFD_CLOEXEC));
+    attempts[PROOF_PRIORITY] = outcome(setpriority(PRIO_PROCESS, (id_t)getppid(), PRIO_MAX - 1));
 }
 
 __attribute__((noreturn)) static void proof_child(const struct init *init, int fd,
@@ -202,7 +208,8 @@ __attribute__((noreturn)) static void proof_child(const struct init *init, int f
     uint64_t began_ns = now_ns();
     record.magic = PROOF_MAGIC;
     record.write_device_before = try_open("/dev/urandom", O_WRONLY);
-    record.signal_pid_1_before = outcome(kill(1, 0));
+    record.signal_parent_before = outcome(kill(getppid(), 0));
+    record.read_proc_before = try_open(own_status, O_RDONLY);
     record.step = (int32_t)confine(init, fd);
     record.error = record.step ? errno : 0;
     if (record.step == WIRE_STEP_NONE) {

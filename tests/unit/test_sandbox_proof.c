@@ -65,7 +65,7 @@ static struct proof_record good_record(void)
                                                [PROOF_CANARY] = ENOENT,
                                                [PROOF_WRITE_ROOT] = EACCES,
                                                [PROOF_WRITE_DEVICE] = EACCES,
-                                               [PROOF_SIGNAL_PID_1] = EPERM}};
+                                               [PROOF_SIGNAL_PARENT] = EPERM}};
     unsigned count = rlimits_wanted(FILE_BYTES, PIDS, wanted);
     for (unsigned i = 0; i < count; i++) {
         record.limits_soft[i] = wanted[i].soft;
@@ -137,15 +137,93 @@ static void each_attempt_that_works_is_found(void **)
         {PROOF_CANARY, BOX_LAYER_MOUNTS, "server"},
         {PROOF_WRITE_ROOT, BOX_LAYER_MOUNTS, "/etc"},
         {PROOF_WRITE_DEVICE, BOX_LAYER_LANDLOCK, "written"},
-        {PROOF_SIGNAL_PID_1, BOX_LAYER_LANDLOCK, "signals"},
+        {PROOF_SIGNAL_PARENT, BOX_LAYER_LANDLOCK, "signals"},
     };
-    assert_int_equal(sizeof rows / sizeof *rows, PROOF_ATTEMPT_COUNT);
-    for (unsigned i = 0; i < PROOF_ATTEMPT_COUNT; i++) {
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct proof_record record = good_record();
         record.attempts[rows[i].attempt] = 0;
         struct proof_verdict verdict = judge(&record);
         assert_found(&verdict, rows[i].layer, rows[i].word);
     }
+}
+
+/* A box without namespaces, as its guardian's witness sees it: the container's own folders and user. */
+static struct proof_expectation container_expectation(void)
+{
+    struct proof_expectation expected = expectation();
+    expected.profile = BOX_CONTAINER;
+    return expected;
+}
+
+static struct proof_record good_container_record(void)
+{
+    struct proof_record record = good_record();
+    record.uid = OUTSIDE;
+    record.gid = OUTSIDE;
+    record.capabilities[3] = 0xa80425fb; /* bounding: Docker's */
+    record.attempts[PROOF_BECOME_ROOT] = EPERM;
+    record.attempts[PROOF_READ_PROC] = EACCES;
+    record.attempts[PROOF_MEMFD] = ENOSYS;
+    record.attempts[PROOF_PRIORITY] = EPERM;
+    for (unsigned i = 0; i < PROOF_FOLDER_COUNT; i++) {
+        record.folders[i] = (struct file_id){1, 100 + i};
+    }
+    memset(record.mount_flags, 0, sizeof record.mount_flags);
+    return record;
+}
+
+static struct proof_verdict judge_container(const struct proof_record *record)
+{
+    struct proof_expectation expected = container_expectation();
+    struct proof_verdict verdict = {};
+    proof_judge_record(record, sizeof *record, &expected, &verdict);
+    return verdict;
+}
+
+static void without_namespaces_nothing_is_expected_of_them(void **)
+{
+    struct proof_expectation expected = container_expectation();
+    struct proof_record record = good_container_record();
+    struct proof_view view = expected.server;
+    struct proof_verdict verdict = judge_container(&record);
+    assert_nothing_found(&verdict);
+    view.seccomp_filters = 3;
+    proof_judge_view(&view, &expected, &verdict);
+    assert_nothing_found(&verdict);
+    view.seccomp_filters = 2;
+    proof_judge_view(&view, &expected, &verdict);
+    assert_found(&verdict, BOX_LAYER_SECCOMP, "2 filters");
+}
+
+static void without_namespaces_the_other_layers_must_hold_alone(void **)
+{
+    static const struct {
+        enum proof_attempt attempt;
+        enum box_layer layer;
+        const char *word;
+    } rows[] = {
+        {PROOF_UNSHARE, BOX_LAYER_SECCOMP, "unshare"},
+        {PROOF_NETLINK, BOX_LAYER_SECCOMP, "NETLINK"},
+        {PROOF_MEMFD, BOX_LAYER_SECCOMP, "memfd"},
+        {PROOF_PRIORITY, BOX_LAYER_SECCOMP, "setpriority"},
+        {PROOF_CANARY, BOX_LAYER_LANDLOCK, "server"},
+        {PROOF_WRITE_ROOT, BOX_LAYER_LANDLOCK, "/etc"},
+        {PROOF_WRITE_DEVICE, BOX_LAYER_LANDLOCK, "written"},
+        {PROOF_READ_PROC, BOX_LAYER_LANDLOCK, "read"},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct proof_record record = good_container_record();
+        record.attempts[rows[i].attempt] = 0;
+        struct proof_verdict verdict = judge_container(&record);
+        assert_found(&verdict, rows[i].layer, rows[i].word);
+    }
+    struct proof_record record = good_container_record();
+    record.attempts[PROOF_SIGNAL_PARENT] = 0;
+    assert_non_null(strstr(judge_container(&record).found[BOX_LAYER_SECCOMP], "guardian"));
+    record = good_container_record();
+    record.capabilities[2] = 1;
+    struct proof_verdict verdict = judge_container(&record);
+    assert_found(&verdict, BOX_LAYER_PRIVILEGES, "capabilities");
 }
 
 /* Refused by somebody else than our filter: it may be gone tomorrow. */
@@ -239,13 +317,13 @@ static void landlock_is_judged_by_what_worked_without_it(void **)
     record.attempts[PROOF_WRITE_DEVICE] = EACCES;
     verdict = judge(&record);
     assert_nothing_found(&verdict);
-    record.signal_pid_1_before = EPERM;
+    record.signal_parent_before = EPERM;
     verdict = judge(&record);
     assert_found(&verdict, BOX_LAYER_LANDLOCK, "cannot be shown");
     /* Without it nothing is asked. */
     record.write_device_before = 0;
     record.attempts[PROOF_WRITE_DEVICE] = 0;
-    record.attempts[PROOF_SIGNAL_PID_1] = 0;
+    record.attempts[PROOF_SIGNAL_PARENT] = 0;
     verdict = (struct proof_verdict){};
     expected.landlock_abi = 0;
     proof_judge_record(&record, sizeof record, &expected, &verdict);
@@ -412,6 +490,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_record_and_view_prove_all),
         cmocka_unit_test(each_attempt_that_works_is_found),
+        cmocka_unit_test(without_namespaces_nothing_is_expected_of_them),
+        cmocka_unit_test(without_namespaces_the_other_layers_must_hold_alone),
         cmocka_unit_test(refusal_by_another_hand_proves_nothing),
         cmocka_unit_test(each_wrong_value_of_a_record_is_found),
         cmocka_unit_test(each_wrong_fact_of_the_witness_is_found),
