@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -202,12 +203,42 @@ static bool is_delegated(const char *parent)
            (getxattr(parent, "user.delegate", value, sizeof value - 1) == 1 && value[0] == '1');
 }
 
-static bool is_alone_in(int fd)
+/* waitid(2): ECHILD for whatever is no child of ours. */
+static bool is_own(uint64_t pid)
 {
-    char text[24];
-    char own[24];
-    (void)snprintf(own, sizeof own, "%d\n", (int)getpid());
-    return fd_read_text_at(fd, "cgroup.procs", text, sizeof text) >= 0 && strcmp(text, own) == 0;
+    siginfo_t info;
+    return pid == (uint64_t)getpid() ||
+           waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+/* Moves us to a leaf of the group, and our companions (program.h); -EBUSY where others are in it too. */
+static int step_into_leaf(int fd)
+{
+    enum { OWN_MOST = 8 };
+    static const char leaf[] = "sandpiper-server";
+    char text[512];
+    const char *rest = text;
+    uint64_t pids[OWN_MOST];
+    unsigned count = 0;
+    int r = fd_read_text_at(fd, "cgroup.procs", text, sizeof text);
+    while (r >= 0 && *rest) {
+        if (count == OWN_MOST || parse_digits(rest, &pids[count], &rest) < 0 ||
+            !is_own(pids[count])) {
+            return -EBUSY;
+        }
+        count++;
+        rest += *rest == '\n';
+    }
+    if (r < 0 || (mkdirat(fd, leaf, 0755) < 0 && errno != EEXIST)) {
+        return r < 0 ? r : -errno;
+    }
+    defer_close int leaf_fd = open_folder(fd, leaf);
+    r = leaf_fd < 0 ? leaf_fd : 0;
+    for (unsigned i = 0; r == 0 && i < count; i++) {
+        r = write_number(leaf_fd, "cgroup.procs", pids[i]);
+        r = r == -ESRCH ? 0 : r; /* a companion that has ended */
+    }
+    return r;
 }
 
 /* In version 2 a group's children get a controller when the group hands it down, and it may do so
@@ -215,7 +246,6 @@ static bool is_alone_in(int fd)
  * still be in the way then. Both are allowed only in a delegated subtree. */
 static int enable_unified(const char *parent)
 {
-    static const char leaf[] = "sandpiper-server";
     char text[256];
     defer_close int fd = open_folder(AT_FDCWD, parent);
     if (fd < 0) {
@@ -226,12 +256,8 @@ static int enable_unified(const char *parent)
         return 0;
     }
     int r = fd_write_text_at(fd, "cgroup.subtree_control", "+memory +pids");
-    if (r == -EBUSY && is_alone_in(fd)) {
-        if (mkdirat(fd, leaf, 0755) < 0 && errno != EEXIST) {
-            return -errno;
-        }
-        defer_close int leaf_fd = open_folder(fd, leaf);
-        r = leaf_fd < 0 ? leaf_fd : write_number(leaf_fd, "cgroup.procs", (uint64_t)getpid());
+    if (r == -EBUSY) {
+        r = step_into_leaf(fd);
         r = r < 0 ? r : fd_write_text_at(fd, "cgroup.subtree_control", "+memory +pids");
     }
     (void)fd_write_text_at(fd, "cgroup.subtree_control", "+cpu");
