@@ -23,7 +23,7 @@ help:
 	@echo 'make check-hosts  the same suites in virtual machines of other kinds (tests/hosts/README.md)'
 	@echo 'make stress       5000 calls with random crashes against a model (CALLS=N, SEED=N)'
 	@echo 'make bench        beside an exec loop, python3 -c, ipykernel and bubblewrap (BENCH_OPTIONS=--big)'
-	@echo 'make dist         the files of a release, in dist/ (REPOSITORY=owner/name on GitHub)'
+	@echo 'make dist         the files of a release, in dist/ (REPOSITORY=owner/name on GitHub, IMAGE=container image)'
 	@echo 'make format       clang-format over every C file'
 	@echo 'make install      to $$DESTDIR$(PREFIX);  make uninstall'
 
@@ -70,7 +70,8 @@ check-hosts: all
 
 dist:
 	build-aux/deps.sh build check
-	python3 build-aux/dist.py dist $(if $(REPOSITORY),--repository $(REPOSITORY))
+	python3 -B build-aux/dist/dist.py dist $(if $(REPOSITORY),--repository $(REPOSITORY)) \
+		$(if $(IMAGE),--image $(IMAGE))
 
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i

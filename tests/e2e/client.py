@@ -146,7 +146,7 @@ class Result:
 
 class Server:
     def __init__(self, *args, env=None, cwd=None, stderr=subprocess.DEVNULL, initialize=True,
-                 version=LATEST, wrap=(), check=True, settle_s=1.0):
+                 version=LATEST, wrap=(), command=COMMAND, check=True, settle_s=1.0):
         self.gathered = None
         self.temp = tempfile.mkdtemp(prefix="sp-test-")
         self.traces = Traces(self.temp)
@@ -158,7 +158,7 @@ class Server:
                    if name in os.environ}
             env["TMPDIR"] = self.temp
         self.process = subprocess.Popen(
-            [*wrap, *COMMAND, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
+            [*wrap, *command, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
             env=env, cwd=cwd, start_new_session=True)
         self.pid = self.process.pid
         self.lines = queue.Queue()

@@ -1,24 +1,25 @@
-"""The files of a release: the official tool takes the bundle, what it installs starts, and two makes are alike."""
-import hashlib
+"""The files of a release fit together, what does not is found, and the official tool takes the bundle."""
+import gzip
+import io
 import json
 import pathlib
-import platform
-import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import unittest
+import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE)]
 
 import packages  # noqa: E402
-from client import BINARY, SLOW  # noqa: E402
+import release  # noqa: E402
+from client import SLOW  # noqa: E402
 
-ARCH = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine())
-DIST = [sys.executable, "-B", str(HERE.parents[1] / "build-aux" / "dist.py")]
+import registry  # noqa: E402
+
 # What a host makes of a bundle's manifest, in the words of the official package.
 CONFIG = """import { getMcpConfigForManifest } from '@anthropic-ai/mcpb';
 import { readFileSync } from 'node:fs';
@@ -31,42 +32,39 @@ HELLO = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
     "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}
 
 
-class Dist(unittest.TestCase):
+class Made(unittest.TestCase):
+    """Cases with one release, in self.made."""
+
     @classmethod
     def setUpClass(cls):
-        if not ARCH:
-            raise unittest.SkipTest(f"release: none for {platform.machine()}")
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="sp-dist-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        cls.made = cls.make("made")
+        cls.made = release.make(cls.folder, "made")
 
-    @classmethod
-    def make(cls, name):
-        out = cls.folder / name
-        subprocess.run([*DIST, out, "--binary", f"{ARCH}={BINARY}", "--repository", "someone/sandpiper"],
-                       check=True, stdout=subprocess.DEVNULL, timeout=60 * SLOW)
-        return out
+    def only(self, pattern):
+        return release.only(self.made, pattern)
 
-    def only(self, suffix):
-        (path,) = self.made.glob("*" + suffix)
-        return path
 
-    def mcpb(self, *args):
-        done = subprocess.run([*packages.program("@anthropic-ai/mcpb/dist/cli/cli.js"), *map(str, args)],
-                              capture_output=True, text=True, timeout=60 * SLOW)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-
+class Files(Made):
     def test_the_same_source_gives_the_same_bytes(self):
-        again = self.make("again")
+        again = release.make(self.folder, "again")
         self.assertEqual((again / "SHA256SUMS").read_text(), (self.made / "SHA256SUMS").read_text())
-        for line in (again / "SHA256SUMS").read_text().splitlines():
-            digest, name = line.split("  ")
-            self.assertEqual(hashlib.sha256((self.made / name).read_bytes()).hexdigest(), digest)
+        self.assertEqual(registry.complaints(again), [])
+
+    def test_the_archive_has_the_program_and_the_licence(self):
+        with tarfile.open(self.only(f"*-{release.arch()}.tar.gz")) as archive:
+            modes = {member.name.split("/", 1)[1]: member.mode for member in archive}
+        self.assertEqual(modes["bin/sandpiper"], 0o755)
+        self.assertLessEqual({"LICENSE", "README.md"}, set(modes))
+
+    def test_the_entry_lists_every_form(self):
+        packages_ = json.loads((self.made / "server.json").read_text())["packages"]
+        self.assertEqual([package["registryType"] for package in packages_], ["npm", "pypi", "oci", "mcpb", "mcpb"])
 
     def test_the_bundle_is_valid_and_what_it_installs_starts(self):
         packages.node()
         unpacked = self.folder / "unpacked"
-        self.mcpb("unpack", self.only(".mcpb"), unpacked)
+        self.mcpb("unpack", self.only(f"*-{release.arch()}.mcpb"), unpacked)
         self.mcpb("validate", unpacked / "manifest.json")
         script = packages.folder() / "bundle.mjs"
         script.write_text(CONFIG)
@@ -84,20 +82,99 @@ class Dist(unittest.TestCase):
                 self.assertIn('"serverInfo"', server.stdout)
                 self.assertNotIn("not configured well", server.stdout)
 
-    def test_the_archive_has_the_program_and_the_licences(self):
-        with tarfile.open(self.only(".tar.gz")) as archive:
-            modes = {member.name.split("/", 1)[1]: member.mode for member in archive}
-        self.assertEqual(modes["bin/sandpiper"], 0o755)
-        self.assertLessEqual({"LICENSE", "README.md"}, set(modes))
+    def mcpb(self, *args):
+        done = subprocess.run([*packages.program("@anthropic-ai/mcpb/dist/cli/cli.js"), *map(str, args)],
+                              capture_output=True, text=True, timeout=60 * SLOW)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_the_registry_entry_points_at_the_bundle(self):
-        """The rules of the schema that it names."""
-        entry = json.loads((self.made / "server.json").read_text())
-        self.assertRegex(entry["name"], r"^[a-zA-Z0-9.-]{1,}/[a-zA-Z0-9._-]+$")
-        self.assertLessEqual(len(entry["description"]), 100)
-        self.assertRegex(entry["version"], r"^\d+\.\d+\.\d+$")
-        (package,) = entry["packages"]
-        self.assertRegex(package["identifier"], "^https://github.com/someone/sandpiper/releases/download/v"
-                         + re.escape(entry["version"]) + "/" + re.escape(self.only(".mcpb").name) + "$")
-        self.assertEqual(package["fileSha256"], hashlib.sha256(self.only(".mcpb").read_bytes()).hexdigest())
-        self.assertEqual(package["transport"], {"type": "stdio"})
+
+class Broken(Made):
+    """Each copy differs from a good release in one thing."""
+
+    def complaints(self, change):
+        copy = self.folder / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.made, copy)
+        change(copy)
+        return registry.complaints(copy)
+
+    def sum_anew(self, folder):
+        """As somebody who changed a file would: else only the sums tell."""
+        sums = {path.name: registry.sha256(path) for path in folder.iterdir() if path.name != "SHA256SUMS"}
+        (folder / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
+
+    def entry(self, change):
+        def changed(folder):
+            said = json.loads((folder / "server.json").read_text())
+            change(said, {package["registryType"]: package for package in said["packages"]})
+            (folder / "server.json").write_text(json.dumps(said))
+            self.sum_anew(folder)
+        return changed
+
+    def npm(self, change, mode=0o755):
+        def changed(folder):
+            path, out = release.only(folder, "*.tgz"), io.BytesIO()
+            with tarfile.open(path) as old, tarfile.open(fileobj=out, mode="w") as new:
+                for member in old:
+                    data = old.extractfile(member).read()
+                    if member.name == "package/package.json":
+                        described = json.loads(data)
+                        change(described)
+                        data = json.dumps(described).encode()
+                        member.size = len(data)
+                    if "/bin/" in member.name:
+                        member.mode = mode
+                    new.addfile(member, io.BytesIO(data))
+            path.write_bytes(gzip.compress(out.getvalue(), 1))
+            self.sum_anew(folder)
+        return changed
+
+    def zipped(self, pattern, name, old, new):
+        def changed(folder):
+            path, out = release.only(folder, pattern), io.BytesIO()
+            with zipfile.ZipFile(path) as source, zipfile.ZipFile(out, "w") as target:
+                for member in source.infolist():
+                    data = source.read(member)
+                    if member.filename.endswith(name):
+                        self.assertIn(old, data)
+                        data = data.replace(old, new)
+                    target.writestr(member, data)
+            path.write_bytes(out.getvalue())
+            self.sum_anew(folder)
+        return changed
+
+    def test_a_good_release_is_good(self):
+        self.assertEqual(self.complaints(self.sum_anew), [])
+
+    def test_what_does_not_fit_is_named(self):
+        wheel, bundle = f"*{dict(x64='x86_64', arm64='aarch64')[release.arch()]}.whl", f"*{release.arch()}.mcpb"
+        cases = {
+            "missing or unknown": self.entry(lambda said, kinds: said.update(homepage="https://example.org")),
+            "is not the name for": self.entry(lambda said, kinds: said.update(name="io.github.other/sandpiper")),
+            "no release's version": self.entry(lambda said, kinds: said.update(version="latest")),
+            "characters": self.entry(lambda said, kinds: said.update(description="x" * 101)),
+            "another schema": self.entry(lambda said, kinds: said.update({"$schema": "https://example.org"})),
+            "its packages are": self.entry(lambda said, kinds: said["packages"].pop(0)),
+            "fields of npm": self.entry(lambda said, kinds: kinds["npm"].update(runtimeHints="npx")),
+            "fields of mcpb": self.entry(lambda said, kinds: kinds["mcpb"].pop("fileSha256")),
+            "transport": self.entry(lambda said, kinds: kinds["pypi"].update(transport={"type": "http"})),
+            "npm: sandpiper-mcp 9.9.9": self.entry(lambda said, kinds: kinds["npm"].update(version="9.9.9")),
+            "pypi: sandpiper 0": self.entry(lambda said, kinds: kinds["pypi"].update(identifier="sandpiper")),
+            "not an image": self.entry(lambda said, kinds: kinds["oci"].update(identifier=release.IMAGE)),
+            "is not the file with this sum": self.entry(lambda said, kinds: kinds["mcpb"].update(fileSha256="0" * 64)),
+            "no file of this release": self.entry(lambda said, kinds: kinds["mcpb"].update(
+                identifier="https://example.org/" + kinds["mcpb"]["identifier"].rpartition("/")[2])),
+            "npm: mcpName": self.npm(lambda described: described.update(mcpName="io.github.other/sandpiper")),
+            "npm: version": self.npm(lambda described: described.update(version="9.9.9")),
+            "something runs": self.npm(lambda described: described.update(scripts={"postinstall": "true"})),
+            "are programs": self.npm(lambda described: None, mode=0o644),
+            "no line <!-- mcp-name": self.zipped(wheel, "/METADATA", b"mcp-name: ", b"mcp-name: x."),
+            "no line Version": self.zipped(wheel, "/METADATA", b"\nVersion: ", b"\nVersion: 9."),
+            "RECORD is wrong about": self.zipped(wheel, "/RECORD", b"sha256=", b"sha256=0"),
+            "mcpb: version": self.zipped(bundle, "manifest.json", b'"version": "', b'"version": "9.'),
+            "SHA256SUMS: server.json": lambda folder: (folder / "server.json").write_text((folder / "server.json").read_text() + " "),
+            "missing or too many": lambda folder: (folder / "other.whl.tar.gz").write_bytes(b""),
+        }
+        for words, change in cases.items():
+            with self.subTest(words):
+                self.assertIn(words, "\n".join(self.complaints(change)))
