@@ -83,6 +83,7 @@ static bool box_reap(struct box *box)
 static void box_release(struct box *box, bool gone)
 {
     box_egress_end(box);
+    lookout_stop(box);
     link_end(box);
     box_close(box);
     if (gone) {
@@ -183,8 +184,11 @@ void box_settle(struct box *box)
         return; /* pid 1 tells when the interpreter has ended */
     }
     box_grade_of_verdict(box, &verdict);
-    if (!box->grade->usable) {
-        struct fail fail = {};
+    struct fail fail = {};
+    if (box->grade->usable && box->grade->profile == BOX_FULL_WITHOUT_PROC &&
+        lookout_start(box, &fail) < 0) {
+        box_broken(box, &fail);
+    } else if (!box->grade->usable) {
         (void)fail_set(&fail, 0, "%s", box->grade->refusal);
         box_end(box, &fail);
     } else if (box->state == BOX_STARTING) {
@@ -299,6 +303,7 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
         box->pidfd = -1;
         box->error_fd = -1;
         box->link.fd = -1;
+        box->lookout.fd = -1;
         box->guest_fd = -1;
         box->reaper_fd = -1;
         box->go_fd = -1;

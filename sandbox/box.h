@@ -22,8 +22,9 @@ struct link_request {
     void *arg;
 };
 
-/* The conversation with pid 1. */
+/* The conversation with pid 1, or with its lookout. */
 struct link {
+    struct box *box;
     int fd;
     struct loop_io io;
     uint32_t last_id;
@@ -77,6 +78,8 @@ struct box {
     int error_fd; /* the child's report */
     struct loop_io error_io;
     struct link link;
+    struct link lookout; /* fd -1: pid 1 has a /proc and needs none */
+    pid_t lookout_pid;
     pid_t reaper_pid;
     int reaper_fd; /* its end means: the server is gone */
     int guest_fd;  /* control socket of the role's process */
@@ -135,10 +138,12 @@ void box_adapt_plan(struct plan *plan);
 void box_settle(struct box *box);
 
 /* link.c */
-int link_start(struct box *box, int fd);
-void link_end(struct box *box); /* answers all with ECONNRESET */
-/* Sends one request. fn may be NULL. 0 or -errno. */
+int link_start(struct link *link, struct box *box, int fd); /* fd: taken */
+void link_end(struct box *box);                             /* both; answers all with ECONNRESET */
+/* Sends one request to whom it concerns. fn may be NULL. 0 or -errno. */
 int link_send(struct box *box, struct wire_request *request, link_fn fn, void *arg);
+/* Sends one to the lookout, if there is one. 0 or -errno. */
+int link_tell_lookout(struct box *box, const struct wire_request *request);
 /* session_pair_made() gets the answer. 0 or -errno. */
 int link_ask_pair(struct box *box);
 
@@ -180,3 +185,6 @@ int program_fd(struct fail *ret_fail);
 /* Starts the reaper for the box's cgroup. Without one the box works all the same. */
 void reaper_start(struct box *box);
 void reaper_stop(struct box *box);
+/* Starts the lookout of a box whose pid 1 has no /proc, or tells it of another interpreter. 0 or -errno */
+int lookout_start(struct box *box, struct fail *ret_fail);
+void lookout_stop(struct box *box); /* idempotent */

@@ -63,7 +63,7 @@ static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_
     int r = fd_socketpair(SOCK_SEQPACKET, link);
     if (r == 0) {
         ends->init_fd = link[1];
-        r = link_start(box, link[0]);
+        r = link_start(&box->link, box, link[0]);
     }
     if (r == 0 && (pipe2(error, O_CLOEXEC) < 0)) {
         r = -errno;

@@ -26,9 +26,9 @@ static struct link_request *link_take(struct link *link, uint32_t id)
     return NULL;
 }
 
-static void link_answer(struct box *box, const struct wire_reply *reply, int fds[WIRE_FDS])
+static void link_answer(struct link *link, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
-    struct link_request *request = link_take(&box->link, reply->id);
+    struct link_request *request = link_take(link, reply->id);
     if (!request) {
         return;
     }
@@ -41,17 +41,18 @@ static void link_answer(struct box *box, const struct wire_reply *reply, int fds
 }
 
 /* One packet. Returns false when there is none. */
-static bool link_receive(struct box *box)
+static bool link_receive(struct link *link)
 {
+    struct box *box = link->box;
     struct wire_reply reply = {};
     int fds[WIRE_FDS];
-    ssize_t size = packet_receive(box->link.fd, &reply, sizeof reply, fds, WIRE_FDS);
+    ssize_t size = packet_receive(link->fd, &reply, sizeof reply, fds, WIRE_FDS);
     if (size <= 0) {
         return size == -EINTR; /* its end is noticed at the pidfd */
     }
     switch (size == (ssize_t)sizeof reply ? (enum wire_event)reply.event : WIRE_EVENT_COUNT) {
     case WIRE_ANSWER:
-        link_answer(box, &reply, fds);
+        link_answer(link, &reply, fds);
         break;
     case WIRE_PAIR_MADE:
         session_pair_made(box, &reply, fds);
@@ -77,36 +78,48 @@ static bool link_receive(struct box *box)
 
 static void link_on_io(void *arg, uint32_t events)
 {
-    struct box *box = arg;
+    struct link *link = arg;
+    struct fail fail = {};
     if (events & EPOLLIN) {
-        for (int i = 0; i < LINK_PACKETS_A_TURN && box->link.io.loop && link_receive(box); i++) {
+        for (int i = 0; i < LINK_PACKETS_A_TURN && link->io.loop && link_receive(link); i++) {
         }
         return;
     }
-    loop_io_remove(&box->link.io); /* hung up */
+    loop_io_remove(&link->io); /* hung up */
+    if (link == &link->box->lookout) {
+        (void)fail_set(&fail, 0, "the process ended that watches the sandbox's memory");
+        box_broken(link->box, &fail);
+    }
 }
 
-int link_start(struct box *box, int fd)
+int link_start(struct link *link, struct box *box, int fd)
 {
-    box->link.fd = fd;
-    return loop_io_add(box->loop, &box->link.io, fd, EPOLLIN, link_on_io, box);
+    link->box = box;
+    link->fd = fd;
+    return loop_io_add(box->loop, &link->io, fd, EPOLLIN, link_on_io, link);
+}
+
+static void link_close(struct link *link)
+{
+    loop_io_remove(&link->io);
+    drop_fd(&link->fd);
+    while (link->requests) {
+        int none[WIRE_FDS] = {-1, -1};
+        struct wire_reply reply = {
+            .event = WIRE_ANSWER, .id = link->requests->id, .error = ECONNRESET};
+        link_answer(link, &reply, none);
+    }
 }
 
 void link_end(struct box *box)
 {
-    loop_io_remove(&box->link.io);
-    drop_fd(&box->link.fd);
-    while (box->link.requests) {
-        int none[WIRE_FDS] = {-1, -1};
-        struct wire_reply reply = {
-            .event = WIRE_ANSWER, .id = box->link.requests->id, .error = ECONNRESET};
-        link_answer(box, &reply, none);
-    }
+    link_close(&box->link);
+    link_close(&box->lookout);
 }
 
-static int link_post(struct box *box, const struct wire_request *request)
+static int link_post(const struct link *link, const struct wire_request *request)
 {
-    ssize_t sent = packet_send(box->link.fd, request,
+    ssize_t sent = packet_send(link->fd, request,
                                offsetof(struct wire_request, path) + strlen(request->path) + 1,
                                NULL, 0, MSG_DONTWAIT);
     if (sent < 0) {
@@ -117,27 +130,43 @@ static int link_post(struct box *box, const struct wire_request *request)
 
 int link_ask_pair(struct box *box)
 {
-    return link_post(box, &(struct wire_request){.op = WIRE_PAIR});
+    return link_post(&box->link, &(struct wire_request){.op = WIRE_PAIR});
+}
+
+int link_tell_lookout(struct box *box, const struct wire_request *request)
+{
+    return box->lookout.fd < 0 ? 0 : link_post(&box->lookout, request);
+}
+
+/* What needs a /proc is done by who has one. */
+static struct link *link_for(struct box *box, uint32_t op)
+{
+    bool looks = op == WIRE_KILL_TAG || op == WIRE_TRACE;
+    return looks && box->lookout.fd >= 0 ? &box->lookout : &box->link;
 }
 
 int link_send(struct box *box, struct wire_request *request, link_fn fn, void *arg)
 {
-    if (box->link.fd < 0) {
+    struct link *link = link_for(box, request->op);
+    if (link->fd < 0) {
         return -ECONNRESET;
     }
     struct link_request *waiting = calloc(1, sizeof *waiting);
     if (!waiting) {
         return -ENOMEM;
     }
-    request->id = ++box->link.last_id;
+    if (request->op == WIRE_WATCH) {
+        (void)link_tell_lookout(box, request); /* without an id: no answer is waited for */
+    }
+    request->id = ++link->last_id;
     *waiting = (struct link_request){.id = request->id, .fn = fn, .arg = arg};
-    int r = link_post(box, request);
+    int r = link_post(link, request);
     if (r < 0) {
         free(waiting);
         return r;
     }
-    waiting->next = box->link.requests;
-    box->link.requests = waiting;
+    waiting->next = link->requests;
+    link->requests = waiting;
     return 0;
 }
 

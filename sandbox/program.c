@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -80,34 +81,38 @@ __attribute__((noreturn)) static void companion_child(const char *const argv[], 
     _exit(1);
 }
 
-/* Starts a process of the program that outlives the server, to clean up behind it: with folders at
- * COMPANION_FIRST …, and the read end of a pipe at COMPANION_PIPE, whose end means that the server is
- * gone. Returns its pid, or -errno. */
-static pid_t companion_start(const char *const argv[], const int *folders, unsigned count,
-                             int *ret_pipe)
+/* Starts the program once more, with fds at COMPANION_PIPE …. Returns its pid, or -errno. */
+static pid_t companion_spawn(const char *const argv[], const int *fds, unsigned count)
 {
-    int pipe_fds[2];
-    int fds[1 + COMPANION_FDS];
     struct fail fail = {};
     int program = program_fd(&fail);
     if (program < 0) {
         return program;
     }
+    pid_t pid = fork();
+    if (pid == 0) {
+        companion_child(argv, program, fds, count);
+    }
+    return pid < 0 ? -errno : pid;
+}
+
+/* One that outlives the server, to clean up behind it: with folders at COMPANION_FIRST …, and the read end
+ * of a pipe at COMPANION_PIPE, whose end means that the server is gone. Returns its pid, or -errno. */
+static pid_t companion_start(const char *const argv[], const int *folders, unsigned count,
+                             int *ret_pipe)
+{
+    int pipe_fds[2];
+    int fds[1 + COMPANION_FDS];
     if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
         return -errno;
     }
     fds[0] = pipe_fds[0];
     memcpy(fds + 1, folders, count * sizeof *fds);
-    pid_t pid = fork();
-    if (pid == 0) {
-        (void)close(pipe_fds[1]);
-        companion_child(argv, program, fds, 1 + count);
-    }
-    int error = errno;
+    pid_t pid = companion_spawn(argv, fds, 1 + count);
     (void)close(pipe_fds[0]);
     if (pid < 0) {
         (void)close(pipe_fds[1]);
-        return -error;
+        return pid;
     }
     *ret_pipe = pipe_fds[1];
     return pid;
@@ -136,6 +141,48 @@ void reaper_stop(struct box *box)
         (void)kill(box->reaper_pid, SIGKILL);
         (void)waitpid(box->reaper_pid, NULL, 0);
         drop_fd(&box->reaper_fd);
+    }
+}
+
+static int lookout_spawn(struct box *box)
+{
+    char number[16];
+    char limit[24];
+    const char *const argv[] = {"sandpiper-lookout", number, limit, NULL};
+    bool counted = cgroup_has(&box->cgroup, CGROUP_MEMORY);
+    int ends[2];
+    (void)snprintf(number, sizeof number, "%d", (int)box->pid);
+    (void)snprintf(limit, sizeof limit, "%llu",
+                   counted ? 0ULL : (unsigned long long)box->spec->limits.memory_bytes);
+    int r = fd_socketpair(SOCK_SEQPACKET, ends);
+    if (r < 0) {
+        return r;
+    }
+    pid_t pid = companion_spawn(argv, &ends[1], 1);
+    (void)close(ends[1]);
+    if (pid < 0) {
+        (void)close(ends[0]);
+        return pid;
+    }
+    box->lookout_pid = pid;
+    return link_start(&box->lookout, box, ends[0]);
+}
+
+int lookout_start(struct box *box, struct fail *ret_fail)
+{
+    struct wire_request zygote = {
+        .op = WIRE_WATCH, .role = WIRE_ROLE_ZYGOTE, .pid = box->errand ? 0 : box->guest_pid};
+    int r = box->lookout.fd < 0 ? lookout_spawn(box) : 0;
+    r = r ? r : link_tell_lookout(box, &zygote);
+    return r < 0 ? fail_set(ret_fail, -r, "the process that watches the sandbox's memory") : 0;
+}
+
+void lookout_stop(struct box *box)
+{
+    if (box->lookout_pid > 0) {
+        (void)kill(box->lookout_pid, SIGKILL);
+        (void)waitpid(box->lookout_pid, NULL, 0);
+        box->lookout_pid = 0;
     }
 }
 

@@ -55,7 +55,7 @@ enum wire_step {
     WIRE_STEP_LANDLOCK,
 };
 
-enum wire_role { WIRE_ROLE_SESSION, WIRE_ROLE_CHECKPOINT };
+enum wire_role { WIRE_ROLE_SESSION, WIRE_ROLE_CHECKPOINT, WIRE_ROLE_ZYGOTE /* a lookout's */ };
 
 enum wire_write_mode { WIRE_WRITE_OVERWRITE, WIRE_WRITE_CREATE, WIRE_WRITE_APPEND };
 

@@ -26,8 +26,11 @@ struct init {
     unsigned rule_count;
     char **argv;
     char **envp;
-    char **data; /* paths of the data folders */
-    pid_t root;  /* whose descendants the box is, see family.h: 0, or this process */
+    char **data;     /* paths of the data folders */
+    pid_t root;      /* whose descendants the box is, see family.h: 0, or this process */
+    const char *tmp; /* where the files in memory are seen */
+    bool blind;      /* no /proc: a lookout counts and kills in this program's place */
+    bool outside;    /* it is the lookout */
     pid_t zygote;
     bool guest_runs; /* there is something to watch */
     struct watched watched[INIT_WATCHED];
@@ -86,6 +89,10 @@ void files_abort(const struct wire_request *request);
 void watch_disk(const struct init *init);
 enum { INIT_DISK_MS = 100 };
 
-/* reaper.c, sweeper.c: other lives of this program, see there. */
+/* lookout.c: pid as the box numbers it. */
+pid_t init_number(const struct init *init, pid_t pid);
+
+/* reaper.c, sweeper.c, lookout.c: other lives of this program, see there. */
 int reaper_main(int argc, char **argv);
 int sweeper_main(int argc, char **argv);
+int lookout_main(int argc, char **argv);

@@ -220,7 +220,7 @@ static int init_watch_ms(void)
     if (!state.guest_runs) {
         return -1;
     }
-    if (state.config->watch_memory_bytes) {
+    if (state.config->watch_memory_bytes && !state.blind) {
         return INIT_WATCH_MS;
     }
     return state.config->stage_bytes ? INIT_DISK_MS : -1;
@@ -241,6 +241,8 @@ static int init_main(void)
         return 1;
     }
     (void)fcntl(WIRE_INIT_FD, F_SETFD, FD_CLOEXEC);
+    state.tmp = "/tmp";
+    state.blind = access("/proc/self", F_OK) < 0;
     for (;;) {
         struct pollfd fds[2] = {{.fd = WIRE_INIT_FD, .events = POLLIN},
                                 {.fd = state.signal_fd, .events = POLLIN}};
@@ -251,7 +253,7 @@ static int init_main(void)
             }
         }
         watch_reap(&state);
-        if (state.config->watch_memory_bytes) {
+        if (state.config->watch_memory_bytes && !state.blind) {
             watch_memory(&state);
         }
         if (state.config->stage_bytes) {
@@ -273,6 +275,9 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[0], "sandpiper-sweeper") == 0) {
         return sweeper_main(argc, argv);
+    }
+    if (argc > 1 && strcmp(argv[0], "sandpiper-lookout") == 0) {
+        return lookout_main(argc, argv);
     }
     return init_main();
 }

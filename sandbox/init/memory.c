@@ -161,10 +161,10 @@ static bool has_unnamed_memory(pid_t pid)
     return found;
 }
 
-static uint64_t files_bytes(uint64_t *ret_blocks)
+static uint64_t files_bytes(const struct init *init, uint64_t *ret_blocks)
 {
     struct statvfs fs;
-    if (statvfs("/tmp", &fs) < 0) {
+    if (statvfs(init->tmp, &fs) < 0) {
         return 0;
     }
     *ret_blocks = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
@@ -216,7 +216,7 @@ static void look_around(struct init *init, struct look *look, enum closeness clo
 {
     uint64_t blocks = 0;
     *look = (struct look){.closeness = closeness};
-    look->all = files_bytes(&blocks);
+    look->all = files_bytes(init, &blocks);
     look->unnamed = unnamed_bytes(blocks);
     if (closeness != CLOSE_PAGES) {
         look->all += look->unnamed;
@@ -251,7 +251,7 @@ void watch_memory(struct init *init)
             (void)nanosleep(&(struct timespec){.tv_nsec = TRACE_NS}, NULL);
         }
         init_send(&(struct wire_reply){.event = WIRE_MEMORY,
-                                       .pid = look.largest_pid,
+                                       .pid = init_number(init, look.largest_pid),
                                        .memory_bytes = look.all},
                   -1);
         (void)kill(look.largest_pid, SIGKILL);

@@ -99,12 +99,13 @@ static bool has_tag(pid_t pid, uint32_t tag)
     return tags_of(pid, &tags) == 0 && tags.hard == tag;
 }
 
-/* A session's process is our child: ended, it stays a zombie until watch_reap, and its number is not
- * reused. What code passes off as its checkpoint may be a child of its own, which it can reap: then the
+/* A session's process is pid 1's child: ended, it stays a zombie until watch_reap, and its number is not
+ * reused; only a lookout sees it gone. What code passes off as its checkpoint may be a child of its own, which it can reap: then the
  * number is nobody's, or another session's. */
 static bool is_stale(const struct watched *entry)
 {
-    return entry->role == WIRE_ROLE_CHECKPOINT && !has_tag(entry->pid, entry->tag);
+    return entry->role == WIRE_ROLE_CHECKPOINT ? !has_tag(entry->pid, entry->tag)
+                                               : kill(entry->pid, 0) < 0 && errno == ESRCH;
 }
 
 static struct watched *watch_free_entry(struct init *init)

@@ -4,6 +4,8 @@ A container is imitated by one of its traits: parts of /proc have something moun
 kernel refuses a new /proc to user namespaces.
 """
 import os
+import pathlib
+import signal
 import subprocess
 import unittest
 
@@ -13,13 +15,15 @@ from traces import descendants
 
 MASK = 'mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys && exec "$@"'
 MASKED = ["unshare", "-Urm", "sh", "-c", MASK, "sh"]
+# As in most containers: nothing that could be a control group can be written either.
+BARE = [*MASKED[:-2], "mount -t tmpfs none /sys/fs/cgroup && " + MASK, "sh"]
 
 
-def programs(server):
-    """The names of all that the server has started and that runs."""
-    done = subprocess.run(["ps", "-o", "comm=", "-p", ",".join(map(str, descendants(server.process.pid)))],
-                          capture_output=True, text=True)
-    return done.stdout.split()
+def command_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 class Isolation(Case):
@@ -71,7 +75,24 @@ class WithoutProc(Isolation):
             lost = server.python("os.kill(os.getpid(), 9)")
             self.assertIn("state: ", lost.text)
             self.assertEqual(server.python("print(x + 1)").output.split("\n")[0], "42")
-            self.assertNotIn("sleep", programs(server))
+            self.assertFalse([pid for pid in descendants(server.process.pid)
+                              if command_of(pid).startswith(b"sleep")])
+
+    def test_memory_is_bounded_without_a_control_group(self):
+        with Server("--memory", "256M", wrap=BARE) as server:
+            self.assert_ok(server.python("x = 41"))
+            bomb = server.python("hog = bytearray(600 << 20)\nwhile True: pass", timeout_s=60)
+            self.assertIn("memory", bomb.text.split("\n[")[-1])
+            self.assertEqual(server.python("print(x + 1)").output.split("\n")[0], "42")
+
+    def test_a_box_that_nobody_watches_ends(self):
+        with Server(wrap=BARE) as server:
+            self.assert_ok(server.python("x = 1"))
+            lookout, = [pid for pid in descendants(server.process.pid)
+                        if command_of(pid).startswith(b"sandpiper-lookout")]
+            os.kill(lookout, signal.SIGKILL)
+            lost = server.python("print('x' in globals())")
+            self.assertEqual(server.python("print(6 * 7)").output.split("\n")[0], "42", lost.text)
 
     def test_multiprocessing_spawns(self):
         with Server(wrap=MASKED) as server:

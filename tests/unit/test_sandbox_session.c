@@ -99,6 +99,7 @@ static int set_up(void **)
                        .guest_pid = ZYGOTE,
                        .go_fd = -1,
                        .link.fd = -1,
+                       .lookout.fd = -1,
                        .pair = {-1, -1}};
     if (loop_new(&box.loop) < 0 || fd_socketpair(SOCK_SEQPACKET, link) < 0 ||
         fd_socketpair(SOCK_STREAM, zygote) < 0) {
@@ -107,7 +108,7 @@ static int set_up(void **)
     init_fd = link[1];
     box.guest_fd = zygote[0];
     guest_fd = zygote[1];
-    if (link_start(&box, link[0]) < 0 ||
+    if (link_start(&box.link, &box, link[0]) < 0 ||
         box_session_open(&box, "first", &events, NULL, &session, &fail) < 0 || give_pair() < 0) {
         return -1;
     }
