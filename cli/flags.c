@@ -199,7 +199,7 @@ const struct flag flags[] = {
     {"structured", NULL, "answer with structuredContent, for hosts that read it", NULL,
      take_structured},
     {"isolation", "GRADE",
-     "full: with every layer; auto: also without a /proc of\nits own, where one is refused", "auto",
+     "auto or full: whether code may do without a /proc of\nits own, where that is refused", "auto",
      take_isolation, .variable = "SANDPIPER_ISOLATION"},
     {"require", "LAYERS",
      "refuse to run code unless these are on, comma-separated:\n"

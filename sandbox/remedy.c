@@ -173,8 +173,8 @@ void remedy_for_proc(const struct host *host, struct box_layer_report *report)
 {
     static const char *const remedies[] = {
         [HOST_BARE] =
-            "something is mounted over parts of /proc around the server, as for a service "
-            "with ProtectKernelTunables= or ProtectProc=: leave that out",
+            ("something is mounted over parts of /proc around the server, as for a service "
+             "with ProtectKernelTunables= or ProtectProc=: leave that out"),
         [HOST_DOCKER] = "start the container with --security-opt systempaths=unconfined",
         [HOST_PODMAN] = "start the container with --security-opt unmask=ALL",
         [HOST_KUBERNETES] = "give the pod hostUsers: false and the container procMount: Unmasked",

@@ -198,7 +198,8 @@ static void attempt_all(struct proof_record *record, const char *canary)
     attempts[PROOF_SIGNAL_PARENT] = outcome(kill(getppid(), 0));
     attempts[PROOF_READ_PROC] = try_open(own_status, O_RDONLY);
     attempts[PROOF_MEMFD] = outcome(memfd_create("proof", MFD_CLOEXEC));
-    attempts[PROOF_PRIORITY] = outcome(setpriority(PRIO_PROCESS, (id_t)getppid(), PRIO_MAX - 1));
+    attempts[PROOF_PRIORITY] = outcome(
+        setpriority(PRIO_PROCESS, (id_t)getppid(), getpriority(PRIO_PROCESS, (id_t)getppid())));
 }
 
 __attribute__((noreturn)) static void proof_child(const struct init *init, int fd,
