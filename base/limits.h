@@ -68,6 +68,10 @@
 #define LIMIT_INSTALL_ROUNDS 8U             /* of building what building needs */
 #define LIMIT_INSTALL_LOG_BYTES (8UL << 20) /* of pip's words that are kept, half of it the end */
 
+/* --- a container's first process --- */
+#define LIMIT_FIRST_PROCESS_REST_S                                                                 \
+    5 /* for what clears away behind the server; engines kill after 10 */
+
 /* --- defaults of flags --- */
 #define DEFAULT_PACKAGES_BYTES (4UL << 30)
 #define DEFAULT_MEMORY_BYTES (1UL << 30)

@@ -3,11 +3,13 @@
 
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/first_process.h"
 #include "cli/options.h"
 
 int main(int argc, char **argv)
 {
     static struct options options;
+    first_process();
     (void)signal(SIGPIPE, SIG_IGN);
     log_init();
     options_parse(argc, argv, &options);

@@ -203,11 +203,12 @@ static bool is_delegated(const char *parent)
            (getxattr(parent, "user.delegate", value, sizeof value - 1) == 1 && value[0] == '1');
 }
 
-/* waitid(2): ECHILD for whatever is no child of ours. */
+/* waitid(2): ECHILD for whatever is no child of ours. A container's first process that is our parent, an
+ * init, goes with us; a host's is in a group of its own. */
 static bool is_own(uint64_t pid)
 {
     siginfo_t info;
-    return pid == (uint64_t)getpid() ||
+    return pid == (uint64_t)getpid() || (pid == 1 && getppid() == 1) ||
            waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
