@@ -1,32 +1,34 @@
-// Two sessions over HTTP, as hosts hold them. Prints a line of JSON after each step, and waits for a line before the next.
-//   node gateway.mjs URL
+// Sessions over HTTP, as hosts hold them, all at once. Prints a line of JSON after each step, and waits for a line before the next.
+//   node gateway.mjs URL SESSIONS
 import readline from 'node:readline/promises';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 
+const [url, count] = process.argv.slice(2);
 const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 async function step(detail) {
   console.log(JSON.stringify(detail));
   await lines.next();
 }
 
-const sessions = [];
-for (const name of ['first', 'second']) {
-  const transport = new StreamableHTTPClientTransport(new URL(process.argv[2]));
-  const client = new Client({ name, version: '1.0.0' });
+async function session(number) {
+  const transport = new StreamableHTTPClientTransport(new URL(url));
+  const client = new Client({ name: `client ${number}`, version: '1.0.0' });
   await client.connect(transport);
-  sessions.push({ client, transport });
+  return { number, client, transport };
 }
 const python = async ({ client }, code) =>
-  (await client.callTool({ name: 'run_python', arguments: { code } })).content[0].text;
+  (await client.callTool({ name: 'run_python', arguments: { code } })).content[0].text.split('\n')[0];
+const each = (sessions, code) => Promise.all(sessions.map(one => python(one, code(one.number))));
 
-const [first, second] = sessions;
-await python(first, 'mine = 1; open("file", "w").close()');
-await step({
-  kept: await python(first, 'print(mine)'),
-  other: await python(second, 'import os; print("mine" in globals(), os.listdir())'),
-});
-await first.transport.terminateSession();
-await first.client.close();
-await step({ kept: await python(second, 'print("still", os.getcwd())') });
+const sessions = await Promise.all([...Array(Number(count)).keys()].map(session));
+await each(sessions, number => `mine = ${number}; open("file-${number}", "w").close()`);
+await step(await each(sessions, () => 'import os; print(mine, os.listdir())'));
+
+const ended = sessions.splice(0, sessions.length / 2);
+for (const { client, transport } of ended) {
+  await transport.terminateSession();
+  await client.close();
+}
+await step(await each(sessions, () => 'print("still", mine)'));
 process.exit(0); // without a word, as a client that dies

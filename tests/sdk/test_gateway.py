@@ -17,6 +17,7 @@ import packages  # noqa: E402
 from client import BINARY, SLOW, need_userns  # noqa: E402
 from traces import descendants  # noqa: E402
 
+SESSIONS = 20
 STARTS = 5  # another program may take the port that was free a moment ago
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
     "protocolVersion": "2025-11-25", "capabilities": {},
@@ -75,19 +76,18 @@ class Gateway(unittest.TestCase):
     def test_a_sandbox_for_each_session_and_none_left_behind(self):
         gateway, url = self.start(idle_ms=600_000)
         script = packages.own(HERE, "gateway.mjs") / "gateway.mjs"
-        with subprocess.Popen([self.node, script, url], stdin=subprocess.PIPE,
+        with subprocess.Popen([self.node, script, url, str(SESSIONS)], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True) as client:
             try:
-                said = json.loads(client.stdout.readline())
-                self.assertTrue(said["kept"].startswith("1\n"), said)
-                self.assertTrue(said["other"].startswith("False []\n"), said)
-                self.assertEqual(len(self.servers(gateway)), 2)
+                self.assertEqual(json.loads(client.stdout.readline()),
+                                 [f"{number} ['file-{number}']" for number in range(SESSIONS)])
+                self.assertEqual(len(self.servers(gateway)), SESSIONS)
                 inside = descendants(gateway.pid)
                 client.stdin.write("\n")
                 client.stdin.flush()
-                said = json.loads(client.stdout.readline())
-                self.assertTrue(said["kept"].startswith("still /work\n"), said)
-                self.await_servers(gateway, 1)
+                self.assertEqual(json.loads(client.stdout.readline()),
+                                 [f"still {number}" for number in range(SESSIONS // 2, SESSIONS)])
+                self.await_servers(gateway, SESSIONS - SESSIONS // 2)
                 client.stdin.write("\n")
                 client.stdin.flush()
                 self.assertEqual(client.wait(20 * SLOW), 0)
