@@ -1,4 +1,6 @@
 #pragma once
+#include <stdbool.h>
+
 #include "base/fail.h"
 
 struct plan_filter;
@@ -18,3 +20,19 @@ int filter_build_arguments(struct plan_filter *ret_filter, struct fail *ret_fail
 int filter_build_uncounted(struct plan_filter *ret_filter, struct fail *ret_fail);
 /* For the egress broker: its calls by name, sockets of TCP and UDP only. All else is EPERM. */
 int filter_build_broker(struct plan_filter *ret_filter, struct fail *ret_fail);
+
+/* The container grade (filter_container.c): there nothing but these and Landlock stands between the
+ * guest and the other processes and files of its user. */
+struct filter_container {
+    int landlock_abi; /* what Landlock does not judge yet is judged here */
+    bool egress;      /* there is a way out: sockets of TCP can be asked for */
+};
+/* What pid 1's program is asked about (init/notify.h), as SECCOMP_RET_USER_NOTIF: to be installed first. A
+ * refusal by one of the others comes before the question, seccomp(2). */
+int filter_build_notified(const struct filter_container *container, struct plan_filter *ret_filter,
+                          struct fail *ret_fail);
+/* Each with what the programs above refuse, and more. */
+int filter_build_container_names(const struct filter_container *container,
+                                 struct plan_filter *ret_filter, struct fail *ret_fail);
+int filter_build_container_arguments(const struct filter_container *container,
+                                     struct plan_filter *ret_filter, struct fail *ret_fail);

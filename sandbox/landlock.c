@@ -17,7 +17,6 @@ enum {
     CREATE_VERSION = 1,
     RULE_PATH_BENEATH = 1,
     ABI_REFER = 2,
-    ABI_TRUNCATE = 3,
     ABI_IOCTL_DEV = 5,
     ABI_LOG = 7,
     ABI_RESOLVE_UNIX = 9,
@@ -53,7 +52,7 @@ uint64_t landlock_handled_fs(int abi)
     } rights[] = {
         {ABI_RESOLVE_UNIX, LANDLOCK_FS_RESOLVE_UNIX},
         {ABI_IOCTL_DEV, LANDLOCK_FS_IOCTL_DEV},
-        {ABI_TRUNCATE, LANDLOCK_FS_TRUNCATE},
+        {LANDLOCK_ABI_TRUNCATE, LANDLOCK_FS_TRUNCATE},
         {ABI_REFER, LANDLOCK_FS_REFER},
         {1, LANDLOCK_FS_MAKE_SYM},
     };

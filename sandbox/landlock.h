@@ -7,8 +7,9 @@
  * which only asks what the kernel has, and into pid 1's program, which applies it. */
 
 enum {
-    LANDLOCK_ABI_LEAST = 2,  /* the first one forbids every rename from folder to folder */
-    LANDLOCK_ABI_SCOPES = 6, /* signals and abstract sockets stay within */
+    LANDLOCK_ABI_LEAST = 2,    /* the first one forbids every rename from folder to folder */
+    LANDLOCK_ABI_TRUNCATE = 3, /* before it whoever may read may also empty */
+    LANDLOCK_ABI_SCOPES = 6,   /* signals and abstract sockets stay within */
 };
 
 /* The version that the kernel offers; 0: none. */

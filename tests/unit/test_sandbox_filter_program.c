@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
+#include <linux/close_range.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
@@ -20,9 +21,10 @@
 #include "sandbox/filter.h"
 #include "sandbox/plan.h"
 #include "sandbox/syscalls.h"
+#include "tests/unit/program.h"
 #include "tests/unit/unit.h"
 
-enum { ARGUMENTS = 6, NUMBERS = 1024, ALLOW = 0, KILL = -1 };
+enum { ARGUMENTS = 6, NUMBERS = 1024, ALLOW = PROGRAM_ALLOW, KILL = PROGRAM_KILL };
 
 struct filters {
     uint32_t arch;
@@ -66,72 +68,12 @@ static int release_all(void **)
     return 0;
 }
 
-static bool jumps(const struct sock_filter *step, uint32_t a)
-{
-    switch (BPF_OP(step->code)) {
-    case BPF_JEQ:
-        return a == step->k;
-    case BPF_JGT:
-        return a > step->k;
-    case BPF_JGE:
-        return a >= step->k;
-    case BPF_JSET:
-        return (a & step->k) != 0;
-    default:
-        fail_msg("jump %#x", step->code);
-        return false;
-    }
-}
-
-/* What the program answers to the call: SECCOMP_RET_*. */
-static uint32_t interpret(const struct plan_filter *filter, const struct seccomp_data *call)
-{
-    uint32_t a = 0;
-    for (unsigned at = 0; at < filter->count; at++) {
-        const struct sock_filter *step = &filter->program[at];
-        switch (step->code) {
-        case BPF_LD | BPF_W | BPF_ABS:
-            assert_true(step->k + sizeof a <= sizeof *call);
-            memcpy(&a, (const char *)call + step->k, sizeof a);
-            break;
-        case BPF_ALU | BPF_AND | BPF_K:
-            a &= step->k;
-            break;
-        case BPF_JMP | BPF_JA:
-            at += step->k;
-            break;
-        case BPF_RET | BPF_K:
-            return step->k;
-        default:
-            assert_int_equal(BPF_CLASS(step->code), BPF_JMP);
-            at += jumps(step, a) ? step->jt : step->jf;
-        }
-    }
-    fail_msg("the program runs off its end");
-    return 0;
-}
-
-/* ALLOW, KILL or an errno. */
-static int answer(const struct plan_filter *filter, const struct seccomp_data *call)
-{
-    uint32_t said = interpret(filter, call);
-    switch (said & SECCOMP_RET_ACTION_FULL) {
-    case SECCOMP_RET_ALLOW:
-        return ALLOW;
-    case SECCOMP_RET_ERRNO:
-        return (int)(said & SECCOMP_RET_DATA);
-    default:
-        assert_int_equal(said, SECCOMP_RET_KILL_PROCESS);
-        return KILL;
-    }
-}
-
 /* Of both filters of the guest; where both refuse, the one that was installed last says the errno,
  * seccomp(2). */
 static int guest_answer(const struct filters *filters, const struct seccomp_data *call)
 {
-    int by_name = answer(&filters->names, call);
-    return by_name != ALLOW ? by_name : answer(&filters->arguments, call);
+    int by_name = program_answer(&filters->names, call);
+    return by_name != ALLOW ? by_name : program_answer(&filters->arguments, call);
 }
 
 static bool listed(uint32_t arch, const char *const *names, int number)
@@ -159,10 +101,12 @@ static void each_number_gets_the_answer_of_its_list(void **)
                 ours = true; /* with this argument */
             }
             assert_false(ours && refused);
-            assert_int_equal(answer(&all[i].names, &call), ours ? ALLOW : refused ? EPERM : ENOSYS);
-            assert_int_equal(answer(&all[i].init, &call), ours || of_init ? ALLOW
-                                                          : refused       ? EPERM
-                                                                          : ENOSYS);
+            assert_int_equal(program_answer(&all[i].names, &call), ours      ? ALLOW
+                                                                   : refused ? EPERM
+                                                                             : ENOSYS);
+            assert_int_equal(program_answer(&all[i].init, &call), ours || of_init ? ALLOW
+                                                                  : refused       ? EPERM
+                                                                                  : ENOSYS);
             allowed += ours;
         }
         assert_in_range(allowed, 180, 320);
@@ -179,9 +123,9 @@ static void calls_of_another_architecture_kill(void **)
         for (int number = 0; number < NUMBERS; number++) {
             for (const uint32_t *other = others[i]; *other; other++) {
                 struct seccomp_data call = {.nr = number, .arch = *other};
-                assert_int_equal(answer(&all[i].names, &call), KILL);
-                assert_int_equal(answer(&all[i].arguments, &call), KILL);
-                assert_int_equal(answer(&all[i].init, &call), KILL);
+                assert_int_equal(program_answer(&all[i].names, &call), KILL);
+                assert_int_equal(program_answer(&all[i].arguments, &call), KILL);
+                assert_int_equal(program_answer(&all[i].init, &call), KILL);
             }
         }
     }
@@ -202,7 +146,10 @@ static const struct row {
     int answer;
 } rows[] = {
     {"clone", {SIGCHLD}, ALLOW},
-    {"clone", {CLONE_VM | CLONE_THREAD | CLONE_SIGHAND}, ALLOW},
+    {"clone", {CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_FILES}, ALLOW},
+    {"clone", {CLONE_VM | CLONE_THREAD | CLONE_SIGHAND}, EPERM},
+    {"close_range", {3, ~0U, CLOSE_RANGE_CLOEXEC}, ALLOW},
+    {"close_range", {3, ~0U, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC}, EINVAL},
     {"clone", {SIGCHLD | CLONE_NEWUSER}, EPERM},
     {"clone", {SIGCHLD | CLONE_NEWNS}, EPERM},
     {"clone", {SIGCHLD | CLONE_NEWPID}, EPERM},

@@ -1,0 +1,59 @@
+#pragma once
+#include <errno.h>
+#include <seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/fail.h"
+#include "base/own.h"
+
+/* What the filters are made of, filter.h: libseccomp's contexts, rules as data, and the rules that the
+ * guest of each profile has. All functions return 0 or a negative errno value of libseccomp's. */
+
+struct plan_filter;
+
+#define FILTER_LOW_32 0xffffffffUL /* the kernel ignores the rest of an int: CVE-2019-10063 */
+
+struct filter_rule {
+    int error;
+    const char *name;
+    unsigned argument;
+    enum scmp_compare compare;
+    uint64_t a;
+    uint64_t b;
+};
+
+#define FILTER_MASKED(error, name, argument, mask, value)                                          \
+    {                                                                                              \
+        error, name, argument, SCMP_CMP_MASKED_EQ, mask, value                                     \
+    }
+#define FILTER_FLAG(name, argument, flag) FILTER_MASKED(EPERM, name, argument, flag, flag)
+#define FILTER_VALUE(name, argument, value)                                                        \
+    FILTER_MASKED(EPERM, name, argument, FILTER_LOW_32, value)
+
+/* Sockets that may be made, each set as bits 1 << number. */
+struct filter_sockets {
+    int call;
+    unsigned families;
+    unsigned types;
+    unsigned protocols;
+};
+
+/* action: of calls that no rule is about. arch: whose calls, as in struct plan_filter; only the native
+ * ones of it are let through, so no 32-bit numbers and no x32. *ret_context is the caller's. */
+int filter_context_new(uint32_t action, uint32_t arch, scmp_filter_ctx *ret_context,
+                       struct fail *ret_fail);
+void filter_context_release(scmp_filter_ctx *context);
+#define FILTER_CONTEXT OWNED(filter_context_release) scmp_filter_ctx
+
+int filter_add_names(scmp_filter_ctx context, uint32_t action, const char *const *names);
+int filter_add_rules(scmp_filter_ctx context, const struct filter_rule *rules, size_t count);
+/* Any other family is EAFNOSUPPORT, type EPERM, protocol EPROTONOSUPPORT. */
+int filter_add_sockets(scmp_filter_ctx context, const struct filter_sockets *allowed);
+/* The plain personality and the question for it; nothing that weakens address randomisation. */
+int filter_add_personality(scmp_filter_ctx context);
+/* What is refused by argument in each profile; all but the sockets. */
+int filter_add_common(scmp_filter_ctx context);
+
+/* Turns the rules into a program on the heap. */
+int filter_export(scmp_filter_ctx context, struct plan_filter *ret_filter, struct fail *ret_fail);
