@@ -34,3 +34,10 @@
 #ifndef F_SETSIG /* Linux 2.4; not in every libc's headers */
 #define F_SETSIG 10
 #endif
+
+/* seccomp(2), <linux/seccomp.h>. */
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV /* Linux 5.19 */
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
+#define NOTIFY_SET_FLAGS _IOW('!', 4, uint64_t) /* SECCOMP_IOCTL_NOTIF_SET_FLAGS: Linux 6.6 */
+#define NOTIFY_SYNC_WAKE_UP (1UL << 0)          /* SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP */

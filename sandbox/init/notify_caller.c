@@ -1,0 +1,149 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "sandbox/init/notify_call.h"
+#include "sandbox/init/walk.h"
+
+int caller_look(const struct notify_call *call, const char *name, int flags)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)call->tid, name);
+    int fd = open(path, flags | O_CLOEXEC);
+    int error = fd < 0 ? errno : 0;
+    /* Before this it could be a stranger's who has the number now. */
+    if (!notify_is_asked(call)) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return -ESRCH;
+    }
+    return fd < 0 ? -(error == EACCES ? EPERM : error) : fd;
+}
+
+int caller_read(const struct notify_call *call, uint64_t address, void *out, size_t size)
+{
+    defer_close int fd = caller_look(call, "mem", O_RDONLY);
+    if (fd < 0) {
+        return fd;
+    }
+    return pread(fd, out, size, (off_t)address) == (ssize_t)size ? 0 : -EFAULT;
+}
+
+int caller_read_path(const struct notify_call *call, uint64_t address, char path[PATH_MAX])
+{
+    defer_close int fd = caller_look(call, "mem", O_RDONLY);
+    size_t size = 0;
+    if (fd < 0) {
+        return fd;
+    }
+    /* What lies behind the string may not be there: then less is read, proc_pid_mem(5). */
+    while (size < PATH_MAX) {
+        ssize_t got = pread(fd, path + size, PATH_MAX - size, (off_t)(address + size));
+        if (got <= 0) {
+            return -EFAULT;
+        }
+        if (memchr(path + size, '\0', (size_t)got)) {
+            return 0;
+        }
+        size += (size_t)got;
+    }
+    return -ENAMETOOLONG;
+}
+
+int caller_descriptor(const struct notify_call *call, int number)
+{
+    char name[32];
+    if (number < 0) {
+        return -EBADF;
+    }
+    (void)snprintf(name, sizeof name, "fd/%d", number);
+    int fd = caller_look(call, name, O_PATH);
+    return fd == -ENOENT ? -EBADF : fd;
+}
+
+/* The number in "/proc/self/fd/7", which C libraries act upon where they hold a file with O_PATH: for
+ * us it would name a descriptor of our own. -1: another path. */
+static int own_descriptor(const struct notify_call *call, const char *path)
+{
+    static const char *const roots[] = {"/proc/self/fd/", "/proc/thread-self/fd/"};
+    char by_number[40];
+    const char *rest = NULL;
+    for (unsigned i = 0; !rest && i < 2; i++) {
+        size_t size = strlen(roots[i]);
+        rest = strncmp(path, roots[i], size) == 0 ? path + size : NULL;
+    }
+    if (!rest && strncmp(path, "/proc/", 6) == 0) {
+        int size =
+            snprintf(by_number, sizeof by_number, "/proc/%d/fd/", (int)caller_process(call->tid));
+        rest = strncmp(path, by_number, (size_t)size) == 0 ? path + size : NULL;
+    }
+    size_t digits = rest ? strspn(rest, "0123456789") : 0;
+    return digits > 0 && digits < 8 && !rest[digits] ? (int)strtoul(rest, NULL, 10) : -1;
+}
+
+int caller_open(const struct notify_call *call, int dir_number, const char *path, bool nofollow)
+{
+    defer_close int dir_fd = -1;
+    if (path[0] != '/') {
+        dir_fd = dir_number == AT_FDCWD ? caller_look(call, "cwd", O_PATH)
+                                        : caller_descriptor(call, dir_number);
+        if (dir_fd < 0) {
+            return dir_fd;
+        }
+    } else if (!nofollow) {
+        int number = own_descriptor(call, path);
+        if (number >= 0) {
+            return caller_descriptor(call, number);
+        }
+    }
+    return walk_open(path[0] == '/' ? AT_FDCWD : dir_fd, path, O_PATH | (nofollow ? O_NOFOLLOW : 0),
+                     /* mode= */ 0);
+}
+
+pid_t caller_process(pid_t tid)
+{
+    static const char field[] = "\nTgid:";
+    char path[40];
+    char text[512]; /* it is the fourth line, proc(5) */
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)tid);
+    defer_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (size <= 0) {
+        return 0;
+    }
+    text[size] = '\0';
+    const char *found = strstr(text, field);
+    return found ? (pid_t)strtoul(found + sizeof field - 1, NULL, 10) : 0;
+}
+
+const char *held_name(int object_fd, char name[HELD_NAME])
+{
+    (void)snprintf(name, HELD_NAME, "/proc/self/fd/%d", object_fd);
+    return name;
+}
+
+bool notify_is_in_place(const struct notify *notify, int object_fd)
+{
+    char name[HELD_NAME];
+    char object[PATH_MAX];
+    char place[PATH_MAX];
+    ssize_t object_size = readlink(held_name(object_fd, name), object, sizeof object - 1);
+    if (object_size <= 0) {
+        return false;
+    }
+    object[object_size] = '\0';
+    for (unsigned i = 0; i < notify->place_count; i++) {
+        ssize_t size = readlink(held_name(notify->places[i], name), place, sizeof place);
+        if (size > 1 && size <= object_size && memcmp(place, object, (size_t)size) == 0 &&
+            (object[size] == '/' || object[size] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,299 @@
+/* Sockets of the guest: streams of the file system's names within its places, and one way out.
+ *
+ * A name is judged, and what it names is held; but no call connects somebody else's socket. So we connect
+ * one of our own and put it in the place of the caller's descriptor. Its other descriptors of the old one
+ * keep that. A socket of TCP never exists: what is given for one is of this family too. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "sandbox/egress.h"
+#include "sandbox/init/notify_call.h"
+
+enum { RETRY_NS = 5000000 }; /* between two tries to connect where a queue is full */
+
+/* An address of the caller's, with a NUL behind it. */
+struct address {
+    union {
+        struct sockaddr any;
+        struct sockaddr_un local;
+        struct sockaddr_in inet;
+        char bytes[sizeof(struct sockaddr_storage) + 1];
+    };
+    socklen_t size;
+};
+
+static int read_address(const struct notify_call *call, struct address *address)
+{
+    uint64_t size = call->arguments[2] & UINT32_MAX; /* an int, connect(2) */
+    *address = (struct address){.size = (socklen_t)size};
+    if (size < sizeof address->any.sa_family || size > sizeof(struct sockaddr_storage)) {
+        return -EINVAL;
+    }
+    return caller_read(call, call->arguments[1], address, size);
+}
+
+/* 0: it is a name of the file system. */
+static int judge_local(const struct address *address)
+{
+    if (address->size > sizeof address->local) {
+        return -EINVAL;
+    }
+    /* Abstract, or to be chosen by the kernel, which chooses an abstract one: unix(7) */
+    return address->size > sizeof address->any.sa_family && address->local.sun_path[0] ? 0 : -EPERM;
+}
+
+/* Flags of the caller's descriptor as fcntl(2) has them, with O_CLOEXEC. -ENOTSOCK, -EBADF or flags. */
+static int socket_flags(const struct notify_call *call, int number)
+{
+    static const char field[] = "flags:";
+    char name[32];
+    char text[128];
+    struct stat st;
+    defer_close int object_fd = caller_descriptor(call, number);
+    if (object_fd < 0) {
+        return object_fd;
+    }
+    if (fstat(object_fd, &st) < 0 || !S_ISSOCK(st.st_mode)) {
+        return -ENOTSOCK;
+    }
+    (void)snprintf(name, sizeof name, "fdinfo/%d", number);
+    defer_close int fd = caller_look(call, name, O_RDONLY);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (size <= 0) {
+        return -EBADF;
+    }
+    text[size] = '\0';
+    const char *found = strstr(text, field);
+    return found ? (int)strtoul(found + sizeof field - 1, NULL, 8) : -EBADF;
+}
+
+static int make_socket(void)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Puts made in the place of the caller's descriptor. */
+static long replace(const struct notify_call *call, int number, int flags, int made_fd)
+{
+    struct seccomp_notif_addfd add = {.id = call->id,
+                                      .flags = SECCOMP_ADDFD_FLAG_SETFD,
+                                      .srcfd = (uint32_t)made_fd,
+                                      .newfd = (uint32_t)number,
+                                      .newfd_flags = flags & O_CLOEXEC ? O_CLOEXEC : 0};
+    /* A file that we have in common: what does not wait for him must not wait for us, and is ours no
+     * more. */
+    if (fcntl(made_fd, F_SETFL, flags & O_NONBLOCK) < 0) {
+        return -errno;
+    }
+    return ioctl(call->listener_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0 ? -errno : 0;
+}
+
+long answer_socket(const struct notify_call *call)
+{
+    int type = (int)call->arguments[1];
+    defer_close int fd = make_socket();
+    if (fd < 0) {
+        return fd;
+    }
+    if (!(type & SOCK_NONBLOCK) && fcntl(fd, F_SETFL, 0) < 0) {
+        return -errno;
+    }
+    struct seccomp_notif_addfd add = {
+        .id = call->id, .srcfd = (uint32_t)fd, .newfd_flags = type & SOCK_CLOEXEC ? O_CLOEXEC : 0};
+    int number = ioctl(call->listener_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+    return number < 0 ? -errno : number;
+}
+
+/* The name is the guest's, and stays what getsockname(2) says, so it is looked up once more by bind(2)
+ * itself. Whatever it is by then, Landlock judges: where a socket may be made is not more for us than for
+ * him. */
+long answer_bind(const struct notify_call *call)
+{
+    struct address address;
+    int number = (int)call->arguments[0];
+    int r = read_address(call, &address);
+    if (r < 0) {
+        return r;
+    }
+    if (address.any.sa_family != AF_UNIX) {
+        return address.any.sa_family == AF_INET ? -EACCES : -EINVAL;
+    }
+    r = judge_local(&address);
+    int flags = r < 0 ? r : socket_flags(call, number);
+    if (flags < 0) {
+        return flags;
+    }
+    defer_close int here_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    defer_close int there_fd = caller_look(call, "cwd", O_PATH);
+    defer_close int made_fd = make_socket();
+    if (here_fd < 0 || there_fd < 0 || made_fd < 0 || fchdir(there_fd) < 0) {
+        return -EACCES;
+    }
+    r = bind(made_fd, &address.any, address.size) < 0 ? -errno : 0;
+    return fchdir(here_fd) < 0 || r < 0 ? r : replace(call, number, flags, made_fd);
+}
+
+/* Connects a new socket to what is held, and puts it in place. -EAGAIN: there is no room now. */
+static long connect_held(const struct notify_call *call, int number, int flags, const char *name)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    if (strlen(name) >= sizeof to.sun_path) {
+        return -ENAMETOOLONG;
+    }
+    memcpy(to.sun_path, name, strlen(name));
+    defer_close int made_fd = make_socket();
+    if (made_fd < 0) {
+        return made_fd;
+    }
+    if (connect(made_fd, (const struct sockaddr *)&to, sizeof to) < 0) {
+        return -errno;
+    }
+    return replace(call, number, flags, made_fd);
+}
+
+static void arm(const struct notify *notify)
+{
+    const struct itimerspec when = {.it_value.tv_nsec = notify->waiting_count ? RETRY_NS : 0};
+    (void)timerfd_settime(notify->timer_fd, 0, &when, NULL);
+}
+
+static void forget(struct notify *notify, struct notify_waiting *waiting)
+{
+    drop_fd(&waiting->to_fd);
+    notify->waiting_count--;
+}
+
+/* Answers it later, when there is room. to_fd: taken. */
+static long wait_for_room(const struct notify_call *call, int number, int to_fd)
+{
+    struct notify *notify = call->notify;
+    for (unsigned i = 0; i < NOTIFY_WAITING; i++) {
+        struct notify_waiting *waiting = &notify->waiting[i];
+        if (waiting->to_fd < 0) {
+            *waiting = (struct notify_waiting){.id = call->id,
+                                               .listener_fd = call->listener_fd,
+                                               .tid = call->tid,
+                                               .to_fd = to_fd,
+                                               .number = number};
+            notify->waiting_count++;
+            arm(notify);
+            return NOTIFY_ANSWERED;
+        }
+    }
+    (void)close(to_fd);
+    return -EAGAIN;
+}
+
+static long connect_local(const struct notify_call *call, int number, const struct address *address)
+{
+    char name[HELD_NAME];
+    struct stat st;
+    int r = judge_local(address);
+    int flags = r < 0 ? r : socket_flags(call, number);
+    if (flags < 0) {
+        return flags;
+    }
+    defer_close int to_fd =
+        caller_open(call, AT_FDCWD, address->local.sun_path, /* nofollow= */ false);
+    if (to_fd < 0) {
+        return to_fd;
+    }
+    if (!notify_is_in_place(call->notify, to_fd)) {
+        return -EPERM;
+    }
+    if (fstat(to_fd, &st) < 0 || !S_ISSOCK(st.st_mode)) {
+        return -ECONNREFUSED;
+    }
+    long result = connect_held(call, number, flags, held_name(to_fd, name));
+    return result == -EAGAIN && !(flags & O_NONBLOCK) ? wait_for_room(call, number, take_fd(&to_fd))
+                                                      : result;
+}
+
+static long connect_inet(const struct notify_call *call, int number, const struct address *address)
+{
+    const char *egress = call->notify->settings.egress_path;
+    if (address->size < sizeof address->inet) {
+        return -EINVAL;
+    }
+    if (!egress || !*egress || address->inet.sin_addr.s_addr != htonl(INADDR_LOOPBACK)) {
+        return -ENETUNREACH;
+    }
+    if (address->inet.sin_port != htons(EGRESS_PROXY_PORT)) {
+        return -ECONNREFUSED;
+    }
+    int flags = socket_flags(call, number);
+    if (flags < 0) {
+        return flags;
+    }
+    long result = connect_held(call, number, flags, egress);
+    if (result == -EAGAIN && !(flags & O_NONBLOCK)) {
+        int to_fd = open(egress, O_PATH | O_CLOEXEC);
+        return to_fd < 0 ? -errno : wait_for_room(call, number, to_fd);
+    }
+    return result;
+}
+
+long answer_connect(const struct notify_call *call)
+{
+    struct address address;
+    int number = (int)call->arguments[0];
+    int r = read_address(call, &address);
+    if (r < 0) {
+        return r;
+    }
+    switch (address.any.sa_family) {
+    case AF_UNIX:
+        return connect_local(call, number, &address);
+    case AF_INET:
+        return connect_inet(call, number, &address);
+    default:
+        return -EINVAL;
+    }
+}
+
+void sockets_retry(struct notify *notify)
+{
+    char name[HELD_NAME];
+    for (unsigned i = 0; i < NOTIFY_WAITING; i++) {
+        struct notify_waiting *waiting = &notify->waiting[i];
+        if (waiting->to_fd < 0) {
+            continue;
+        }
+        const struct notify_call call = {.notify = notify,
+                                         .listener_fd = waiting->listener_fd,
+                                         .id = waiting->id,
+                                         .tid = waiting->tid};
+        int flags = socket_flags(&call, waiting->number);
+        long result = flags < 0 ? flags
+                                : connect_held(&call, waiting->number, flags,
+                                               held_name(waiting->to_fd, name));
+        if (result != -EAGAIN) {
+            notify_answer(&call, result);
+            forget(notify, waiting);
+        }
+    }
+    arm(notify);
+}
+
+void sockets_forget(struct notify *notify, int listener_fd)
+{
+    for (unsigned i = 0; i < NOTIFY_WAITING; i++) {
+        if (notify->waiting[i].to_fd >= 0 && notify->waiting[i].listener_fd == listener_fd) {
+            forget(notify, &notify->waiting[i]);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+/* Births and signals. What is judged here is in registers, which nobody changes any more; so a birth and
+ * a signal to oneself are the kernel's to carry out. Another process could be gone and its number
+ * somebody else's before the kernel came to it: those signals are sent here, by pidfd_open(2). */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "sandbox/init/family.h"
+#include "sandbox/init/notify_call.h"
+
+#define NS_OF_MS 1000000UL
+
+enum {
+    SETTLE_MS = 20, /* a birth that was let through has been seen by then */
+    FULL_MS = 5, /* a full house is not counted again before: that takes a look at all processes */
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+/* --- births --- */
+
+/* Threads of a process; 0: it is gone. */
+static uint32_t count_threads(pid_t pid)
+{
+    char path[32];
+    struct stat st;
+    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    return stat(path, &st) < 0 ? 0 : (uint32_t)st.st_nlink - 2;
+}
+
+/* Tasks that live, and those that were let through and may not be seen yet. A thread that asks again has
+ * come back from the call before. */
+static uint32_t count_tasks(const struct notify *notify, pid_t asking, uint64_t now)
+{
+    const pid_t *pids = NULL;
+    uint32_t tasks = 0;
+    unsigned count = family_list(getpid(), &pids);
+    for (unsigned i = 0; i < count; i++) {
+        tasks += count_threads(pids[i]);
+    }
+    for (unsigned i = 0; i < NOTIFY_PENDING; i++) {
+        const struct notify_pending *pending = &notify->pending[i];
+        tasks += pending->tid && pending->tid != asking &&
+                 now - pending->since_ns < SETTLE_MS * NS_OF_MS;
+    }
+    return tasks;
+}
+
+static void remember_birth(struct notify *notify, pid_t tid, uint64_t now)
+{
+    unsigned at = notify->pending_next;
+    for (unsigned i = 0; i < NOTIFY_PENDING; i++) {
+        if (notify->pending[i].tid == tid) {
+            at = i;
+        }
+    }
+    notify->pending[at] = (struct notify_pending){.tid = tid, .since_ns = now};
+    if (at == notify->pending_next) {
+        notify->pending_next = (at + 1) % NOTIFY_PENDING;
+    }
+}
+
+long answer_clone(const struct notify_call *call)
+{
+    struct notify *notify = call->notify;
+    uint32_t most = notify->settings.tasks_max;
+    if (!most) {
+        return NOTIFY_GO_ON;
+    }
+    uint64_t now = now_ns();
+    /* Since the last count each birth was asked for here, so there are no more than these. */
+    if (notify->tasks >= most) {
+        if (now < notify->full_until_ns) {
+            return -EAGAIN;
+        }
+        notify->tasks = count_tasks(notify, call->tid, now);
+        if (notify->tasks >= most) {
+            notify->full_until_ns = now + FULL_MS * NS_OF_MS;
+            return -EAGAIN;
+        }
+    }
+    notify->tasks++;
+    remember_birth(notify, call->tid, now);
+    return NOTIFY_GO_ON;
+}
+
+/* --- signals --- */
+
+static long pidfd_signal(int pidfd, int number, siginfo_t *info)
+{
+    return syscall(SYS_pidfd_send_signal, pidfd, number, info, 0) < 0 ? -errno : 0;
+}
+
+static bool has_ended(int pidfd)
+{
+    struct pollfd fd = {.fd = pidfd, .events = POLLIN};
+    return poll(&fd, 1, /* timeout= */ 0) > 0;
+}
+
+/* To a process that is the guest's. info: NULL: as kill(2) */
+static long send_to(pid_t pid, int number, siginfo_t *info)
+{
+    defer_close int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pidfd < 0) {
+        return -errno;
+    }
+    bool ours = family_has(getpid(), pid);
+    if (has_ended(pidfd)) {
+        return 0; /* whoever's zombie it is: nothing happens */
+    }
+    /* Not reaped meanwhile: so it was this one that was looked at. */
+    return ours ? pidfd_signal(pidfd, number, info) : -EPERM;
+}
+
+/* group: 0: all */
+static long send_to_group(pid_t group, pid_t except, int number)
+{
+    const pid_t *pids = NULL;
+    long result = -ESRCH;
+    unsigned count = family_list(getpid(), &pids);
+    for (unsigned i = 0; i < count; i++) {
+        if (pids[i] != except && (group == 0 || getpgid(pids[i]) == group)) {
+            long r = send_to(pids[i], number, NULL);
+            result = result == 0 ? 0 : r;
+        }
+    }
+    return result;
+}
+
+long answer_kill(const struct notify_call *call)
+{
+    pid_t to = (pid_t)call->arguments[0];
+    int number = (int)call->arguments[1];
+    pid_t caller = caller_process(call->tid);
+    if (!caller || !notify_is_asked(call)) {
+        return -ESRCH;
+    }
+    if (to > 0) {
+        return to == caller ? NOTIFY_GO_ON : send_to(to, number, NULL);
+    }
+    if (to == INT_MIN) {
+        return -ESRCH;
+    }
+    if (to == -1) {
+        return send_to_group(/* group= */ 0, caller, number);
+    }
+    /* The guest's first process began a session of its own, so its groups are of its family alone. */
+    pid_t group = getpgid(caller);
+    return to == 0 || -to == group ? NOTIFY_GO_ON : send_to_group(-to, /* except= */ 0, number);
+}
+
+/* Another process's thread gets no signal of its own, but for its first, which stands for all. */
+static long send_to_thread(const struct notify_call *call, pid_t process, pid_t thread, int number)
+{
+    pid_t caller = caller_process(call->tid);
+    if (!caller || !notify_is_asked(call)) {
+        return -ESRCH;
+    }
+    if (process == caller) {
+        return NOTIFY_GO_ON;
+    }
+    return process == thread ? send_to(process, number, NULL) : -EPERM;
+}
+
+long answer_tgkill(const struct notify_call *call)
+{
+    const uint64_t *a = call->arguments;
+    return send_to_thread(call, (pid_t)a[0], (pid_t)a[1], (int)a[2]);
+}
+
+/* It names no process: one is looked up, and then named. */
+long answer_tkill(const struct notify_call *call)
+{
+    pid_t thread = (pid_t)call->arguments[0];
+    int number = (int)call->arguments[1];
+    if (thread == call->tid) {
+        return NOTIFY_GO_ON;
+    }
+    pid_t process = thread > 0 ? caller_process(thread) : 0;
+    if (!process) {
+        return thread > 0 ? -ESRCH : -EINVAL;
+    }
+    long result = send_to_thread(call, process, thread, number);
+    if (result != NOTIFY_GO_ON) {
+        return result;
+    }
+    return syscall(SYS_tgkill, process, thread, number) < 0 ? -errno : 0;
+}
+
+static long queue_to(const struct notify_call *call, pid_t process, pid_t thread, int number,
+                     uint64_t address)
+{
+    siginfo_t info;
+    pid_t caller = caller_process(call->tid);
+    if (!caller || !notify_is_asked(call)) {
+        return -ESRCH;
+    }
+    if (process == caller) {
+        return NOTIFY_GO_ON; /* the kernel reads what it says, and judges it */
+    }
+    int r = caller_read(call, address, &info, sizeof info);
+    if (r < 0) {
+        return r;
+    }
+    info.si_signo = number;
+    return process == thread ? send_to(process, number, &info) : -EPERM;
+}
+
+long answer_sigqueue(const struct notify_call *call)
+{
+    const uint64_t *a = call->arguments;
+    return queue_to(call, (pid_t)a[0], (pid_t)a[0], (int)a[1], a[2]);
+}
+
+long answer_tgsigqueue(const struct notify_call *call)
+{
+    const uint64_t *a = call->arguments;
+    return queue_to(call, (pid_t)a[0], (pid_t)a[1], (int)a[2], a[3]);
+}

@@ -1,0 +1,356 @@
+/* Births are counted, signals stay in the family, and many ask at once, die while they ask, or are not
+ * answered at all. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sandbox/init/notify_call.h"
+#include "tests/unit/guest.h"
+#include "tests/unit/unit.h"
+
+enum { TASKS = 12 };
+
+/* --- many, and those who do not wait for the answer --- */
+
+static void *change_often(void *)
+{
+    for (unsigned i = 0; i < 50; i++) {
+        EXPECT(chmod("many", 0600 | (i & 077)) == 0);
+    }
+    (void)__atomic_add_fetch(&shared->count, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static void ask_from_many_threads(void)
+{
+    enum { THREADS = 100 };
+    pthread_t threads[THREADS];
+    guest_file("many");
+    shared->count = 0;
+    for (unsigned i = 0; i < THREADS; i++) {
+        EXPECT(pthread_create(&threads[i], NULL, change_often, NULL) == 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        EXPECT(pthread_join(threads[i], NULL) == 0);
+    }
+    EXPECT(shared->count == THREADS);
+}
+
+static void many_threads_get_their_answers(void **)
+{
+    guest_run(&guest_new, &guest_settings, ask_from_many_threads, 0);
+}
+
+static void kill_those_who_ask(void)
+{
+    guest_file("dying");
+    for (unsigned i = 0; i < 200; i++) {
+        pid_t pid = fork();
+        EXPECT(pid >= 0);
+        if (pid == 0) {
+            for (;;) {
+                (void)chmod("dying", 0600);
+                (void)chmod("dying", 0640);
+            }
+        }
+        (void)usleep(i * 10);
+        EXPECT(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+    }
+    EXPECT(chmod("dying", 0644) == 0);
+}
+
+static void who_is_killed_leaves_nothing_stuck(void **)
+{
+    guest_run(&guest_new, &guest_settings, kill_those_who_ask, 0);
+}
+
+static void on_alarm(int)
+{
+    shared->count++;
+}
+
+static void ask_under_signals(void)
+{
+    const struct itimerval often = {{0, 200}, {0, 200}};
+    guest_file("signals");
+    (void)sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm, .sa_flags = SA_RESTART},
+                    NULL);
+    EXPECT(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    for (unsigned i = 0; i < 2000; i++) {
+        EXPECT(chmod("signals", 0600 | (i & 077)) == 0);
+    }
+    EXPECT(setitimer(ITIMER_REAL, &(struct itimerval){}, NULL) == 0);
+    EXPECT(shared->count > 0);
+}
+
+/* Nor is anything done twice: once a question is being answered only a deadly signal ends it. */
+static void signals_do_not_interrupt(void **)
+{
+    guest_run(&guest_new, &guest_settings, ask_under_signals, 0);
+}
+
+/* --- births and signals --- */
+
+static void breed(void)
+{
+    unsigned born = 0;
+    for (unsigned i = 0; i < 3 * TASKS; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            (void)pause();
+        }
+        EXPECT(pid > 0 || errno == EAGAIN);
+        born += pid > 0;
+    }
+    EXPECT(born == TASKS - 1);
+    EXPECT(kill(0, SIGTERM) == 0);
+}
+
+static void no_more_tasks_than_allowed(void **)
+{
+    struct notify_settings with = guest_settings;
+    with.tasks_max = TASKS;
+    guest_run(&guest_new, &with, breed, SIGTERM); /* as waitpid(2) says it */
+}
+
+static void *do_nothing(void *)
+{
+    while (!shared->stop) {
+        (void)usleep(1000);
+    }
+    return NULL;
+}
+
+static void breed_threads(void)
+{
+    pthread_t threads[3 * TASKS];
+    unsigned born = 0;
+    shared->stop = 0;
+    for (unsigned i = 0; i < 3 * TASKS; i++) {
+        born += pthread_create(&threads[born], NULL, do_nothing, NULL) == 0;
+    }
+    EXPECT(born == TASKS - 1);
+    shared->stop = 1;
+    for (unsigned i = 0; i < born; i++) {
+        EXPECT(pthread_join(threads[i], NULL) == 0);
+    }
+    /* Those that ended have made room, though not for ever more than there is. */
+    for (unsigned i = 0; i < 3 * TASKS; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            _exit(0);
+        }
+        EXPECT(pid > 0 || errno == EAGAIN);
+        EXPECT(pid < 0 || waitpid(pid, NULL, 0) == pid);
+        shared->count += pid > 0;
+    }
+    EXPECT(shared->count > TASKS);
+}
+
+static void threads_count_and_make_room_again(void **)
+{
+    struct notify_settings with = guest_settings;
+    with.tasks_max = TASKS;
+    guest_run(&guest_new, &with, breed_threads, 0);
+}
+
+static void *signal_oneself(void *arg)
+{
+    pid_t first = *(pid_t *)arg;
+    pid_t self = (pid_t)syscall(SYS_gettid);
+    EXPECT(syscall(SYS_tkill, self, SIGUSR1) == 0);
+    EXPECT(syscall(SYS_tkill, first, SIGUSR1) == 0);
+    EXPECT(syscall(SYS_tgkill, getpid(), first, SIGUSR1) == 0);
+    return NULL;
+}
+
+static void on_signal(int)
+{
+    (void)__atomic_add_fetch(&shared->count, 1, __ATOMIC_RELAXED);
+}
+
+static int signal_of(int status)
+{
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static pid_t sleeper(void)
+{
+    pid_t pid = fork();
+    EXPECT(pid >= 0);
+    if (pid == 0) {
+        (void)sigaction(SIGUSR1, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    return pid;
+}
+
+static void send_signals(void)
+{
+    pthread_t thread;
+    int status = 0;
+    pid_t self = getpid();
+    siginfo_t info = {.si_signo = SIGUSR1, .si_code = SI_QUEUE};
+    (void)sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal, .sa_flags = SA_RESTART},
+                    NULL);
+    EXPECT(raise(SIGUSR1) == 0 && kill(self, SIGUSR1) == 0);
+    EXPECT(pthread_create(&thread, NULL, signal_oneself, &self) == 0);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    EXPECT(syscall(SYS_rt_sigqueueinfo, self, SIGUSR1, &info) == 0);
+    EXPECT(shared->count == 6);
+
+    pid_t child = sleeper();
+    EXPECT(kill(child, 0) == 0 && kill(child, SIGTERM) == 0);
+    EXPECT(waitpid(child, &status, 0) == child && signal_of(status) == SIGTERM);
+    EXPECT_ERROR(kill(child, 0), ESRCH);
+    child = sleeper();
+    EXPECT(syscall(SYS_tgkill, child, child, SIGTERM) == 0);
+    EXPECT(waitpid(child, &status, 0) == child && signal_of(status) == SIGTERM);
+    child = sleeper();
+    EXPECT(syscall(SYS_rt_sigqueueinfo, child, SIGTERM, &info) == 0);
+    EXPECT(waitpid(child, &status, 0) == child && signal_of(status) == SIGTERM);
+    child = sleeper();
+    EXPECT(setpgid(child, child) == 0 && kill(-child, SIGTERM) == 0);
+    EXPECT(waitpid(child, &status, 0) == child && signal_of(status) == SIGTERM);
+    child = sleeper();
+    EXPECT(kill(-1, SIGTERM) == 0);
+    EXPECT(waitpid(child, &status, 0) == child && signal_of(status) == SIGTERM);
+    /* One that has ended and is not waited for yet. */
+    child = fork();
+    if (child == 0) {
+        _exit(0);
+    }
+    EXPECT(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) == 0 && kill(child, SIGTERM) == 0);
+    EXPECT(waitpid(child, NULL, 0) == child);
+}
+
+static void own_processes_get_signals(void **)
+{
+    guest_run(&guest_old, &guest_settings, send_signals, 0);
+}
+
+static pid_t stranger;
+
+static void signal_strangers(void)
+{
+    siginfo_t info = {.si_signo = SIGTERM, .si_code = SI_QUEUE};
+    pid_t above = getppid();
+    const pid_t others[] = {1, above, stranger};
+    for (unsigned i = 0; i < 3; i++) {
+        pid_t pid = others[i];
+        EXPECT_ERROR(kill(pid, 0), EPERM);
+        EXPECT_ERROR(kill(pid, SIGTERM), EPERM);
+        EXPECT_ERROR(syscall(SYS_tkill, pid, SIGTERM), EPERM);
+        EXPECT_ERROR(syscall(SYS_tgkill, pid, pid, SIGTERM), EPERM);
+        EXPECT_ERROR(syscall(SYS_rt_sigqueueinfo, pid, SIGTERM, &info), EPERM);
+        EXPECT_ERROR(syscall(SYS_rt_tgsigqueueinfo, pid, pid, SIGTERM, &info), EPERM);
+    }
+    EXPECT_ERROR(kill(-getpgid(above), SIGTERM), ESRCH);
+    EXPECT_ERROR(kill(INT_MIN, SIGTERM), ESRCH);
+    EXPECT_ERROR(kill(-1, SIGTERM), ESRCH);
+}
+
+/* The stranger is the test itself, seen through a grandchild that left the family before. */
+static void strangers_get_none(void **)
+{
+    int fds[2];
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+    pid_t middle = fork();
+    if (middle == 0) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+            (void)poll(NULL, 0, 20000);
+            _exit(0);
+        }
+        (void)write(fds[1], &pid, sizeof pid);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(middle, NULL, 0), middle);
+    assert_int_equal(read(fds[0], &stranger, sizeof stranger), sizeof stranger);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    guest_run(&guest_old, &guest_settings, signal_strangers, 0);
+    assert_int_equal(kill(stranger, 0), 0);
+    assert_int_equal(kill(stranger, SIGKILL), 0);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+}
+
+static void ask_once(void)
+{
+    guest_file("frozen");
+    shared->count = 1;
+    EXPECT(chmod("frozen", 0611) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(0);
+    }
+    EXPECT(pid > 0 && waitpid(pid, NULL, 0) == pid);
+    shared->count = 2;
+}
+
+/* Until it is answered nobody goes on; and after a kill nobody is left who could ask. */
+static void who_is_not_served_waits_and_can_be_killed(void **)
+{
+    struct plan_filter filter;
+    int status = 0;
+    guest_open(&guest_new, &guest_settings, &filter);
+    pid_t pid = guest_start(&filter, ask_once);
+    struct pollfd fd = {.fd = guest_notify.fd, .events = POLLIN};
+    assert_int_equal(poll(&fd, 1, -1), 1);
+    assert_int_equal(shared->count, 1);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    notify_serve(&guest_notify); /* what it asked is gone, and the listener's end is seen */
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    guest_close(&filter);
+}
+
+/* His number may be a stranger's by now. */
+static void nobody_is_looked_at_who_does_not_ask(void **)
+{
+    struct plan_filter filter;
+    struct epoll_event event;
+    guest_open(&guest_new, &guest_settings, &filter);
+    pid_t pid = guest_start(&filter, ask_once);
+    assert_int_equal(epoll_wait(guest_notify.fd, &event, 1, -1), 1);
+    const struct notify_call call = {
+        .notify = &guest_notify, .listener_fd = event.data.fd, .id = 1, .tid = pid};
+    assert_false(notify_is_asked(&call));
+    assert_int_equal(caller_look(&call, "cwd", O_PATH), -ESRCH);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    notify_serve(&guest_notify);
+    guest_close(&filter);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_threads_get_their_answers),
+        cmocka_unit_test(who_is_killed_leaves_nothing_stuck),
+        cmocka_unit_test(signals_do_not_interrupt),
+        cmocka_unit_test(no_more_tasks_than_allowed),
+        cmocka_unit_test(threads_count_and_make_room_again),
+        cmocka_unit_test(own_processes_get_signals),
+        cmocka_unit_test(strangers_get_none),
+        cmocka_unit_test(who_is_not_served_waits_and_can_be_killed),
+        cmocka_unit_test(nobody_is_looked_at_who_does_not_ask),
+    };
+    return cmocka_run_group_tests(tests, guest_make_all, guest_remove_all);
+}
