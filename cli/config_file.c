@@ -14,7 +14,7 @@
 
 enum { CONFIG_BYTES = 64 * 1024 };
 
-static bool usual_place(char *path, size_t size)
+bool config_file_place(char *path, size_t size)
 {
     const char *folder = getenv("XDG_CONFIG_HOME");
     const char *home = getenv("HOME");
@@ -90,7 +90,7 @@ static void take_setting(struct options *options, const char *name, const char *
                         flag ? "%.64s is for one command, not for a configuration file"
                              : "%.64s is no setting; sandpiper --help lists the flags",
                         name);
-    } else if (options->settings[flag - flags].value && !flag->many) {
+    } else if (flag_setting(options, flag) && !flag->many) {
         options_trouble(options, "%s is there twice", name);
     } else if (flag->value && !*value) {
         options_trouble(options, "%s needs a value: %s = %s", name, name, flag->value);
@@ -104,7 +104,7 @@ static void take_setting(struct options *options, const char *name, const char *
 void config_file_read(struct options *options, const char *path)
 {
     static char place[4096];
-    if (!path && !usual_place(place, sizeof place)) {
+    if (!path && !config_file_place(place, sizeof place)) {
         return;
     }
     options->config_file = path ? path : place;

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/parse.h"
 #include "cli/install_flags.h"
+#include "cli/mount_flags.h"
 
 enum { IDLE_EXIT_MOST_MS = 7 * 24 * 3600 * 1000 };
 
@@ -158,10 +159,17 @@ const struct flag flags[] = {
      take_seconds, FIELD(idle_exit_ms), IDLE_EXIT_MOST_MS},
     {"workspace", "DIR", "host folder that becomes /work", "none: kept in memory", take_text,
      FIELD(spec.workspace)},
+    {"mount", "DIR[:NAME][:rw]",
+     "host folder that code may read at /data/NAME, or write\nto as well; repeatable", "none",
+     mount_take, FIELD(mounts), .many = true},
+    {"mount-home", NULL,
+     "let --mount name the home folder: its folders are shown,\nhidden ones not", NULL, take_switch,
+     FIELD(mounts.home)},
     {"python", "PATH", "interpreter, CPython 3.9 or newer",
      "active virtual\nenvironment, else python3", take_text, FIELD(spec.python)},
     {"allow-host", "NAME[:PORT]|ask",
-     "let code reach this host by HTTP and HTTPS, or ask the\nuser; repeatable", "none", take_host},
+     "let code reach this host by HTTP and HTTPS, or ask the\nuser; repeatable", "none", take_host,
+     .many = true},
     {"preload", "MODULES", "modules to import before the first call, comma-separated", NULL,
      take_text, FIELD(spec.preload)},
     {"install", "MODE", "install_package: on, ask (the user, where the host can) or off", "on",
@@ -236,14 +244,23 @@ const struct flag *flag_find(const char *name)
     return NULL;
 }
 
+const struct options_setting *flag_setting(const struct options *options, const struct flag *flag)
+{
+    for (unsigned i = options->setting_count; i-- > 0;) {
+        if (options->settings[i].flag == flag) {
+            return &options->settings[i];
+        }
+    }
+    return NULL;
+}
+
 void flag_take(struct options *options, const struct flag *flag, const char *value)
 {
-    struct options_setting *setting = &options->settings[flag - flags];
-    *setting = (struct options_setting){
-        .value = flag->value ? value : "",
-        .line = options->config_line,
-        .from_variable = options->variable != NULL,
-        .before = setting->value && flag->many ? setting->before + 1 : 0,
-    };
+    if (options->setting_count == OPTIONS_SETTINGS) {
+        options_trouble(options, "there are more than %d settings", OPTIONS_SETTINGS);
+        return;
+    }
+    options->settings[options->setting_count++] = (struct options_setting){
+        flag, flag->value ? value : "", options->config_line, options->variable != NULL};
     flag->take(options, flag, value);
 }

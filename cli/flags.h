@@ -24,6 +24,9 @@ extern const unsigned flag_count; /* at most OPTIONS_FLAGS */
 /* NULL when there is none with this name. */
 const struct flag *flag_find(const char *name);
 
+/* The last one, which counts unless the flag may be given several times; NULL: there is none. */
+const struct options_setting *flag_setting(const struct options *options, const struct flag *flag);
+
 /* value: ignored by a flag that takes none. */
 void flag_take(struct options *options, const struct flag *flag, const char *value);
 

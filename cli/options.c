@@ -10,6 +10,7 @@
 #include "cli/config_file.h"
 #include "cli/flags.h"
 #include "cli/install_flags.h"
+#include "cli/mount_flags.h"
 
 enum { FLAG_NUMBER = 256, HELP_COLUMN = 22 };
 
@@ -186,7 +187,8 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     optind = 0; /* getopt(3): begin anew, after the command line of config */
     /* '+': what follows FILE belongs to it. ':': a missing value is told apart. */
     const char *shorts = options->command == COMMAND_RUN ? "+:c:hV" : ":hV";
-    config_file_read(options, find_config(argc, argv, shorts, rows));
+    const char *config = find_config(argc, argv, shorts, rows);
+    config_file_read(options, config);
     take_variables(options);
     for (;;) {
         int option = getopt_long(argc, argv, shorts, rows, NULL);
@@ -229,4 +231,5 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     settle_timeouts(options);
     settle_layers(options);
     install_flags_settle(options);
+    mount_flags_settle(options, config);
 }

@@ -20,21 +20,24 @@ enum command {
     COMMAND_VERSION
 };
 
-enum { OPTIONS_FLAGS = 64 };
+enum { OPTIONS_FLAGS = 64, OPTIONS_SETTINGS = 512 };
 
-/* Where a flag's value came from. */
+struct flag;
+
+/* A flag that was given, and where. */
 struct options_setting {
-    const char *value; /* the last one that was given; "" of a flag without one; NULL: none was */
+    const struct flag *flag;
+    const char *value; /* "" of a flag without one */
     unsigned line;     /* of the configuration file; 0: the command line, or its variable */
     bool from_variable;
-    unsigned before; /* how many were given before it, of a flag that may be given several times */
 };
 
 struct options {
     enum command command;
     struct box_spec spec;
     struct install_config install;
-    struct egress_policy egress; /* --allow-host; spec.egress is this when it was given */
+    struct box_mounts_wanted mounts; /* --mount; spec.mounts are these when they were looked at */
+    struct egress_policy egress;     /* --allow-host; spec.egress is this when it was given */
     uint64_t timeout_ms;
     uint64_t max_timeout_ms;
     uint64_t idle_exit_ms; /* 0: never */
@@ -53,11 +56,12 @@ struct options {
     bool effective;            /* doctor --effective */
     int argc;                  /* config: the command, what follows it */
     char **argv;
-    struct options_setting settings[OPTIONS_FLAGS]; /* in the order of the flags */
-    const char *config_file;                        /* that was read, or NULL */
-    unsigned config_line;                           /* that is being read, or 0 */
-    const char *variable; /* of the environment, that is being read, or NULL */
-    char trouble[512];    /* what is wrong; empty: nothing */
+    struct options_setting settings[OPTIONS_SETTINGS]; /* in the order in which they were given */
+    unsigned setting_count;
+    const char *config_file; /* that was read, or NULL */
+    unsigned config_line;    /* that is being read, or 0 */
+    const char *variable;    /* of the environment, that is being read, or NULL */
+    char trouble[512];       /* what is wrong; empty: nothing */
 };
 
 /* Reads the configuration file, then the environment, then argv; strings stay argv's. Goes on after the first mistake, so that a server with a bad

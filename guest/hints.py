@@ -112,6 +112,8 @@ def operating_system(session, error):
     import errno
 
     code = error.errno
+    if code in (errno.ENOENT, errno.EACCES):
+        return data(error.filename, code == errno.ENOENT)
     if code in (errno.ENOSPC, errno.EDQUOT):
         return full_disk(session)
     if code == errno.EFBIG:
@@ -125,6 +127,42 @@ def operating_system(session, error):
     if code == errno.EROFS:
         return "this part of the file system is read-only; write below the working directory or " + load("streams").TMP
     return None
+
+
+def data(path, is_missing):
+    """The user's folders below /data, where a path leads nowhere that they may be meant by."""
+    from os import R_OK, access
+    from os.path import isabs, isdir, join, split
+
+    if not isinstance(path, str) or not isabs(path) or path.startswith(("/work/", "/tmp/")) or not isdir("/data"):
+        return None
+    if not is_missing:
+        readable = path.startswith("/data/") and access(path, R_OK)
+        return "no program below /data is executed; copy it to the working directory" if readable else None
+    folder, name = split(path.rstrip("/"))
+    while not isdir(folder):
+        folder, name = split(folder)
+    if folder != "/data" and not folder.startswith("/data/"):
+        return "the user's folders are below /data: %s" % ", ".join(some_names("/data"))
+    from difflib import get_close_matches
+
+    names = some_names(folder)
+    near = get_close_matches(name, names, 1)
+    if near:
+        return "did you mean %r?" % join(folder, near[0])
+    return "in %s there is: %s" % (folder, ", ".join(names[:10]) + (", …" if names[10:] else "") or "nothing")
+
+
+def some_names(folder):
+    """Sorted; a folder with very many would keep the answer waiting."""
+    from itertools import islice
+    from os import scandir
+
+    try:
+        with scandir(folder) as entries:
+            return sorted(entry.name for entry in islice(entries, 1000))
+    except OSError:
+        return []
 
 
 def has_proxy():
@@ -151,8 +189,9 @@ def full_disk(session):
 
     tmp = load("streams").TMP
     own = statvfs(tmp)
-    if stat(".").st_dev != stat(tmp).st_dev and own.f_bavail * own.f_frsize > own.f_blocks * own.f_frsize // 100:
-        return "the user's own disk below the working directory is full; remove files, or write below " + tmp
+    if own.f_ffree and own.f_bavail * own.f_frsize > own.f_blocks * own.f_frsize // 100:
+        where = "/data" if stat(".").st_dev == stat(tmp).st_dev else "the working directory"
+        return "the user's own disk below %s is full; remove files, or write below %s" % (where, tmp)
     if own.f_ffree == 0:
         return "the disk holds no more than %d files; remove some" % own.f_files
     size = own.f_blocks * own.f_frsize

@@ -88,8 +88,7 @@ static int mount_id(const char *path, uint64_t *ret_id)
     return parse_digits(found + sizeof key - 1, ret_id, &rest);
 }
 
-/* mountinfo writes blanks, line ends and backslashes as three octal digits, proc_pid_mountinfo(5). */
-static void unescape(char *text)
+void bind_unescape(char *text)
 {
     char *to = text;
     for (const char *from = text; *from; to++) {
@@ -143,7 +142,7 @@ static int mounts_take(struct mounts *mounts, char *line, uint64_t attributes)
         return -1;
     }
     mounts->ids[mounts->count++] = id;
-    unescape(fields[FIELD_POINT]);
+    bind_unescape(fields[FIELD_POINT]);
     int r = mount_id(fields[FIELD_POINT], &reached);
     if (r < 0) {
         errno = -r;

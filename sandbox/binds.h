@@ -23,5 +23,9 @@ int bind_tree(int source_fd, const char *path, uint64_t attributes);
 /* The same for a folder of the new root, without what is mounted below it. */
 int bind_folder(const char *source, const char *path, uint64_t attributes);
 
+/* Undoes, in place, what mountinfo writes for blanks, line ends and backslashes: three octal digits,
+ * proc_pid_mountinfo(5). */
+void bind_unescape(char *text);
+
 /* Sets attributes on the one mount at path. */
 int bind_restrict(const char *path, uint64_t attributes);

@@ -269,11 +269,13 @@ static int box_prepare(struct box *box, const struct plan_content *content, stru
     const struct box_spec *spec = box->spec;
     int r = python_find(spec->python, spec->workspace ? spec->workspace : spec->workspace_elsewhere,
                         &box->python, ret_fail);
+    r = r ? r : python_judge_mounts(spec, &box->python, ret_fail);
     if (r < 0) {
         return r;
     }
     box->building = BOX_LAYER_MOUNTS;
-    r = plan_build(box->spec, &box->python, content, &box->plan, ret_fail);
+    r = box_mounts_judge_now(spec, ret_fail);
+    r = r ? r : plan_build(box->spec, &box->python, content, &box->plan, ret_fail);
     if (r == 0) {
         box->building = BOX_LAYER_SECCOMP;
         r = plan_build_init_filter(&box->plan, ret_fail);

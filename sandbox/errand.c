@@ -354,14 +354,24 @@ static int errand_see_room(struct box_errand *errand, const struct box_packages 
     return room_add_errand(errand->spec.room, wanted->program, view, ret_fail);
 }
 
-/* A file of the user's that code could replace by a link to another, of which a message may quote. */
-static const char *in_workspace(const struct box_spec *spec, const struct box_errand_spec *wanted)
+/* Whether code could replace the file, by a link to another, of which a message may quote. */
+static bool is_loose(const char *file, const char *folder)
+{
+    char rest[PATH_MAX];
+    return overlap_of(file, folder, rest) != OVERLAP_NONE ||
+           overlap_of_parent(file, folder, rest) != OVERLAP_NONE;
+}
+
+/* A file of the user's in a folder where code writes, or NULL. */
+static const char *loose_file(const struct box_spec *spec, const struct box_errand_spec *wanted)
 {
     const char *const files[] = {wanted->constraint, wanted->cert};
     for (unsigned i = 0; i < 2; i++) {
-        char rest[PATH_MAX];
-        if (files[i] && (overlap_of(files[i], spec->workspace, rest) != OVERLAP_NONE ||
-                         overlap_of_parent(files[i], spec->workspace, rest) != OVERLAP_NONE)) {
+        bool loose = files[i] && is_loose(files[i], spec->workspace);
+        for (unsigned k = 0; files[i] && !loose && k < spec->mount_count; k++) {
+            loose = spec->mounts[k].writable && is_loose(files[i], spec->mounts[k].path);
+        }
+        if (loose) {
             return files[i];
         }
     }
@@ -380,10 +390,9 @@ int box_errand_start(struct box_packages *packages, const struct box_errand_spec
     if (packages_open(packages) < 0) {
         return fail_set(ret_fail, ENOENT, "%s", packages->trouble.text);
     }
-    const char *loose = in_workspace(spec, errand_spec);
+    const char *loose = loose_file(spec, errand_spec);
     if (loose) {
-        return fail_set(ret_fail, EPERM, "%s lies in the workspace, where code could change it",
-                        loose);
+        return fail_set(ret_fail, EPERM, "%s lies in a folder where code could change it", loose);
     }
     struct box_errand *errand = calloc(1, sizeof *errand);
     if (!errand) {

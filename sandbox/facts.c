@@ -94,8 +94,9 @@ static void add_identity(struct facts *facts, const struct plan *plan)
         add(facts, "identity", false,
             "code runs as root of this user namespace, which maps no other id");
     } else {
-        add(facts, "identity", false, "code runs with your uid %u outside, and none of your files",
-            plan->outside_uid);
+        add(facts, "identity", false,
+            "code runs with your uid %u outside, and none of your files%s", plan->outside_uid,
+            plan->data_count > 0 ? " but those that you show it" : "");
     }
 }
 
@@ -112,6 +113,29 @@ static void add_workspace(struct facts *facts, const struct box_spec *spec)
             spec->workspace,
             (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_frsize >> 20,
             fs.f_flag & ST_NOSUID ? "" : "; set-id files cannot be made in it");
+    }
+}
+
+static void add_data(struct facts *facts, const struct box_spec *spec)
+{
+    if (spec->mount_count == 0) {
+        add(facts, "data", false, "no folders of yours; --mount DIR shows one below /data");
+    }
+    for (unsigned i = 0; i < spec->mount_count; i++) {
+        const struct box_mount *mount = &spec->mounts[i];
+        struct statvfs fs;
+        if (statvfs(mount->path, &fs) < 0) {
+            add(facts, "data", true, "/data/%.64s: %.200s: %s", mount->name, mount->path,
+                strerror(errno));
+        } else if (!mount->writable) {
+            add(facts, "data", false, "/data/%.64s is %.200s, read-only", mount->name, mount->path);
+        } else {
+            add(facts, "data", false,
+                "/data/%.64s is %.200s: code can change all of it, and fill the %llu MiB that are "
+                "free there",
+                mount->name, mount->path,
+                (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_frsize >> 20);
+        }
     }
 }
 
@@ -210,6 +234,7 @@ unsigned box_facts(const struct box_spec *spec, struct box_fact facts[BOX_FACTS]
         plan_done(plan);
     }
     add_workspace(&all, spec);
+    add_data(&all, spec);
     add_network(&all, spec->egress);
     add_leftovers(&all);
     add_packages(&all, spec);

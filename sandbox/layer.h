@@ -2,6 +2,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "sandbox/mount.h"
+
 /* The layers of the sandbox and what was found of each: the one value that doctor, instructions and
  * refusals read. Part of sandbox.h. */
 
@@ -86,4 +88,4 @@ struct box_fact {
     bool warning;
     char text[400];
 };
-enum { BOX_FACTS = 8 };
+enum { BOX_FACTS = 8 + BOX_MOUNTS };

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is left of path behind folder, or NULL. */
-static const char *behind(const char *path, const char *folder)
+const char *overlap_behind(const char *path, const char *folder)
 {
     size_t size = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
     bool below = strncmp(path, folder, size) == 0 && (path[size] == '/' || path[size] == '\0');
@@ -24,7 +23,7 @@ static enum overlap judge(const char *path, size_t size, const char *entry, cons
     if (length >= PATH_MAX || !realpath(path, real) || strcmp(real, straight) != 0) {
         return OVERLAP_THROUGH;
     }
-    (void)snprintf(ret_rest, PATH_MAX, "%s", behind(real, workspace));
+    (void)snprintf(ret_rest, PATH_MAX, "%s", overlap_behind(real, workspace));
     return OVERLAP_INSIDE;
 }
 
@@ -45,7 +44,7 @@ enum overlap overlap_of(const char *path, const char *workspace, char ret_rest[P
         if (!realpath(part, real)) {
             return OVERLAP_NONE; /* not there */
         }
-        if (behind(real, root)) {
+        if (overlap_behind(real, root)) {
             return judge(path, size, real, root, ret_rest);
         }
     }

@@ -10,6 +10,9 @@ enum overlap {
     OVERLAP_THROUGH /* it enters the workspace, and a link there leads it on */
 };
 
+/* What is left of path behind folder, or NULL. Looks at the text alone. */
+const char *overlap_behind(const char *path, const char *folder);
+
 /* path: of something that is there. workspace: NULL, or a folder. Both absolute. */
 enum overlap overlap_of(const char *path, const char *workspace, char ret_rest[PATH_MAX]);
 

@@ -139,6 +139,17 @@ static int name_place(const struct box_spec *spec, char parent[PATH_MAX], const 
     return size >= 0 && size < PATH_MAX ? 0 : fail_set(ret_fail, ENAMETOOLONG, "the cache folder");
 }
 
+int packages_path(const struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
+{
+    char parent[PATH_MAX];
+    const char *name = NULL;
+    int r = name_place(spec, parent, &name, ret_fail);
+    if (r == 0 && snprintf(path, PATH_MAX, "%s/%s", parent[1] ? parent : "", name) >= PATH_MAX) {
+        r = fail_set(ret_fail, ENAMETOOLONG, "the cache folder");
+    }
+    return r;
+}
+
 int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],
                    struct fail *ret_fail)
 {

@@ -34,6 +34,9 @@ int packages_open(struct box_packages *packages);
 /* Shows the layers, of opened packages. */
 void packages_show(const struct box_packages *packages, struct plan_content *content);
 
+/* The folder that packages would go to, whether it is there or not. 0 or -errno */
+int packages_path(const struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail);
+
 /* Where packages would go for this spec: opens the folder that the user's servers have in common,
  * which is made with make. path: its real one. Returns the descriptor or -errno. */
 int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],

@@ -180,6 +180,19 @@ void prove_wait(struct box *box)
     }
 }
 
+/* The box is made without it: calls find that it is not there. */
+static void tell_missing_data(const struct box *box)
+{
+    const struct prove *prove = &box->prove;
+    bool whole = prove->record_size == sizeof prove->record;
+    for (unsigned i = 0; whole && i < box->plan.data_count; i++) {
+        if (!prove->record.data_flags[i]) {
+            log_warn("sandbox", "%s is left out: its folder cannot be opened any more",
+                     box->plan.data[i]);
+        }
+    }
+}
+
 int prove_judge(const struct box *box, pid_t pid, struct proof_verdict *verdict)
 {
     struct proof_expectation expected;
@@ -202,6 +215,7 @@ int prove_judge(const struct box *box, pid_t pid, struct proof_verdict *verdict)
         proof_judge_view(&view, &expected, verdict);
     }
     proof_judge_record(&box->prove.record, box->prove.record_size, &expected, verdict);
+    tell_missing_data(box);
     prove_limits(box, pid, verdict);
     return 0;
 }

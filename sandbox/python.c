@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/overlap.h"
+#include "sandbox/sandbox.h"
 
 enum { PYTHON_LINKS = 16, PYTHON_SCRIPT_MS = 10000 };
 
@@ -414,4 +415,22 @@ int python_expect(const char *chosen, const char *workspace, struct python *ret_
                   struct fail *ret_fail)
 {
     return find(chosen, workspace, /* ask= */ false, ret_python, ret_fail);
+}
+
+int python_judge_mounts(const struct box_spec *spec, const struct python *python,
+                        struct fail *ret_fail)
+{
+    const char *const chosen[] = {spec->python, python->path};
+    defer_free struct python *seen = malloc(sizeof *seen);
+    for (unsigned i = 0; seen && i < 2 * spec->mount_count; i++) {
+        const struct box_mount *mount = &spec->mounts[i / 2];
+        int r = mount->writable ? python_expect(chosen[i % 2], mount->path, seen, NULL) : 0;
+        if (r == -EPERM || (r == 0 && mount->writable && seen->inside_count > 0)) {
+            return fail_set(ret_fail, EPERM,
+                            "the interpreter %s lies in %s, where --mount lets code write: mount "
+                            "it read-only, or name the folder with --workspace",
+                            python->path, mount->path);
+        }
+    }
+    return seen ? 0 : fail_set(ret_fail, ENOMEM, "the interpreter");
 }

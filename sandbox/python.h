@@ -7,6 +7,8 @@
 /* Which interpreter, and which host folders it needs besides /usr. Found without running it,
  * because that would double the time to the first result; only a script (pyenv's shims) is asked. */
 
+struct box_spec;
+
 enum { PYTHON_FOLDERS = 8 };
 
 struct python {
@@ -32,3 +34,8 @@ int python_find(const char *chosen, const char *workspace, struct python *ret_py
 /* The same without running a script: -ENOEXEC where there is one. */
 int python_expect(const char *chosen, const char *workspace, struct python *ret_python,
                   struct fail *ret_fail);
+
+/* Refuses an interpreter that lies where --mount lets code write. python: what was found for spec. 0 or
+ * -EPERM */
+int python_judge_mounts(const struct box_spec *spec, const struct python *python,
+                        struct fail *ret_fail);

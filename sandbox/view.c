@@ -5,6 +5,7 @@ const struct box_view box_view_full = {
     .tmp = "/tmp",
     .home = "/tmp/home",
     .run = "/run/sandpiper",
+    .data = "/data",
     .packages = "/packages",
     .stage = "/stage",
     .cache = "/cache",

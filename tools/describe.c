@@ -6,11 +6,13 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "schema/schema.h"
+#include "tools/data.h"
 #include "tools/install.h"
 #include "tools/install_policy.h"
 #include "tools/tool.h"
 
-enum { HOSTS_SHOWN = 4, NETWORK_BYTES = 400 };
+/* The room that a tool's description has for what the flags decide: it may have 1,024 characters. */
+enum { HOSTS_SHOWN = 4, NETWORK_BYTES = 400, NETWORK_BRIEF_BYTES = 72, DATA_BYTES = 84 };
 
 static const struct box_python *python_of(struct tools *tools)
 {
@@ -29,33 +31,44 @@ static void describe_size(char out[24], uint64_t bytes)
     (void)snprintf(out, 24, "%llu %s", whole ? mebibytes / 1024 : mebibytes, whole ? "GiB" : "MiB");
 }
 
-/* "no network", or what can be reached: "network: only api.example.org, b.example.org:8080". */
+/* "api.example.org", "[2001:db8::1]:8080". */
+static void describe_host(const struct egress_row *row, char out[80])
+{
+    const char *quote = strchr(row->host, ':') ? "[]" : "";
+    char port[8] = "";
+    if (!row->ports[1]) {
+        (void)snprintf(port, sizeof port, ":%u", row->ports[0]);
+    }
+    (void)snprintf(out, 80, "%.1s%.60s%s%s", quote, row->host, *quote ? quote + 1 : "", port);
+}
+
+/* "no network", or what can be reached: "network: only api.example.org, b.example.org:8080", as many of
+ * them as have room in size, which is at least 64. */
 static void describe_network(const struct egress_policy *policy, char *out, size_t size)
 {
-    size_t used = 0;
+    static const char asked[] = " and what the user allows when asked";
     unsigned shown = 0;
     if (!policy) {
         (void)snprintf(out, size, "no network");
         return;
     }
-    (void)snprintf(out, size, "network: %s", policy->count ? "only " : "nothing");
+    size_t used = (size_t)snprintf(out, size, "network: %s", policy->count ? "only " : "nothing");
     for (; shown < policy->count && shown < HOSTS_SHOWN; shown++) {
-        const struct egress_row *row = &policy->rows[shown];
-        const char *quote = strchr(row->host, ':') ? "[]" : "";
-        used = strlen(out);
-        (void)snprintf(out + used, size - used, "%s%.1s%.60s%s", shown ? ", " : "", quote,
-                       row->host, *quote ? quote + 1 : "");
-        used = strlen(out);
-        if (!row->ports[1]) {
-            (void)snprintf(out + used, size - used, ":%u", row->ports[0]);
+        char host[80];
+        describe_host(&policy->rows[shown], host);
+        size_t behind = shown + 1 < policy->count ? sizeof " and 99 more"
+                        : policy->ask             ? sizeof asked
+                                                  : 1;
+        if (used + 2 + strlen(host) + behind > size) {
+            break;
         }
+        used += (size_t)snprintf(out + used, size - used, "%s%s", shown ? ", " : "", host);
     }
-    used = strlen(out);
     if (shown < policy->count) {
-        (void)snprintf(out + used, size - used, " and %u more", policy->count - shown);
+        (void)snprintf(out + used, size - used, shown ? " and %u more" : "%u named hosts",
+                       policy->count - shown);
     } else if (policy->ask) {
-        (void)snprintf(out + used, size - used, "%s what the user allows when asked",
-                       policy->count ? " and" : " but");
+        (void)snprintf(out + used, size - used, "%s%s", policy->count ? " and" : " but", asked + 4);
     }
 }
 
@@ -76,7 +89,8 @@ json_t *describe_tools(void *ctx)
     char memory[24];
     char disk[24];
     char pids[16];
-    char network[NETWORK_BYTES];
+    char network[NETWORK_BRIEF_BYTES];
+    char data[DATA_BYTES];
     char timeout[24];
     char max_timeout[24];
     const char *version = python_of(tools)->version;
@@ -84,6 +98,7 @@ json_t *describe_tools(void *ctx)
     describe_size(memory, spec->limits.memory_bytes);
     describe_size(disk, box_spec_disk_bytes(spec));
     describe_network(spec->egress, network, sizeof network);
+    data_describe(spec, data, sizeof data);
     (void)snprintf(pids, sizeof pids, "%u", spec->limits.pids);
     (void)snprintf(timeout, sizeof timeout, "%g", (double)tools->config.timeout_ms / 1000);
     (void)snprintf(max_timeout, sizeof max_timeout, "%g",
@@ -98,6 +113,7 @@ json_t *describe_tools(void *ctx)
     const struct schema_value values[] = {
         {"python", python},
         {"network", network},
+        {"data", data},
         {"memory", memory},
         {"disk", disk},
         {"pids", pids},
@@ -153,11 +169,13 @@ json_t *describe_server(void *ctx)
     (void)buf_appendf(
         &text,
         "Runs Python in a sandbox on this machine: %s; no host files but the workspace "
-        "%s, which is the current directory%s. Variables, imports and files persist between "
+        "%s, which is the current directory%s%s. Variables, imports and files persist between "
         "calls of the same session. Work in small steps and look at each result; the last line of "
         "an answer says how the call ended and what became of the state.\n",
         network, tools->config.spec->view.work,
-        tools->config.spec->workspace ? " (a folder of the user's)" : "");
+        tools->config.spec->workspace ? " (a folder of the user's)" : "",
+        tools->config.spec->mount_count > 0 ? ", and the user's folders that follow" : "");
+    (void)data_list(tools->config.spec, &text);
     (void)describe_python(tools, &text);
     if (tools->installs) {
         char source[300];

@@ -38,11 +38,14 @@ const char *path_error(const struct box_view *view, const char *path, int error,
         {EROFS, "is read-only in the sandbox"},
         {ELOOP, "leads through too many symbolic links"},
         {ENAMETOOLONG, "has a name that is too long"},
-        {ENOSPC, "does not fit: the disk limit of the sandbox is reached (--disk); remove files"},
+        {ENOSPC,
+         "does not fit: the disk is full, be it the sandbox's own (--disk) or that of a folder of "
+         "the user's; remove files"},
         {EDQUOT, "does not fit: the disk quota is reached"},
         {EFBIG, "would be larger than a file of the sandbox may be (--disk)"},
         {EMEDIUMTYPE, "is not a regular file (a pipe, socket or device); it is not opened"},
         {ENXIO, "is not a regular file (a pipe, socket or device); it is not opened"},
+        {ESTALE, "is gone: the user's folder was replaced on its server"},
         {ECONNRESET, "could not be reached: the sandbox ended meanwhile; try again"},
     };
     const char *text = strerror(error);

@@ -14,6 +14,7 @@
 #include "rpc/code.h"
 #include "schema/near.h"
 #include "tools/content.h"
+#include "tools/data.h"
 #include "tools/listing.h"
 #include "tools/magic.h"
 #include "tools/path.h"
@@ -330,6 +331,21 @@ static void read_job_parent_opened(void *arg, int error, int fd, const struct bo
     read_job_end(job, 0, &text, true);
 }
 
+/* A path of the host, of which the user spoke, or one without the folder's own name in front. Returns
+ * whether it was one, which ends the job. */
+static bool read_job_guess(struct read_job *job)
+{
+    char guess[LIMIT_PATH_BYTES];
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    if (!data_guess(job->tools->config.spec, job->path, guess, sizeof guess)) {
+        return false;
+    }
+    int r = buf_appendf(&text, "%.300s not found. Did you mean %.300s?", job->path, guess);
+    path_make_printable(text.data + text.start, buf_size(&text));
+    read_job_end(job, r, &text, true);
+    return true;
+}
+
 /* Opens the folder in which path[0 … missing) should be. */
 static void read_job_look_up(struct read_job *job)
 {
@@ -353,7 +369,9 @@ static void read_job_opened(void *arg, int error, int fd, const struct box_file 
         while (job->missing > 1 && job->path[job->missing - 1] == '/') {
             job->path[--job->missing] = '\0';
         }
-        read_job_look_up(job);
+        if (!read_job_guess(job)) {
+            read_job_look_up(job);
+        }
         return;
     }
     if (error) {

@@ -36,7 +36,7 @@ class Configuration(Case):
         self.assertEqual(rows["memory"], ("2G", f"{self.file}:3"))
         self.assertEqual(rows["timeout"], ("5", "command line"))
         self.assertEqual(rows["resources"], ("yes", f"{self.file}:5"))
-        self.assertEqual(rows["require"], ("landlock", "command line (and 1 before it)"))
+        self.assertEqual((rows["require"], rows[""]), (("memory", f"{self.file}:6"), ("landlock", "command line")))
         self.assertEqual(rows["structured"], ("no", "default"))
         self.assertEqual(rows["pids"], ("256", "default"))
 

@@ -1,0 +1,244 @@
+"""--mount: folders of the host below /data, for reading, or for writing as well."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from client import Case, Server, is_denied, need_userns, run_cli
+
+
+def is_writable_here():
+    """Root's own folder changes hands by a mapping of ids only."""
+    mapped = pathlib.Path("/proc/self/uid_map").read_text().split()[2] != "1"
+    return not (os.geteuid() == 0 and mapped and is_denied("mount_setattr"))
+
+
+class Folders(Case):
+    """A folder to read, one to write to, and a home folder of the test's own."""
+
+    @classmethod
+    def setUpClass(cls):
+        need_userns()
+        cls.temp = pathlib.Path(tempfile.mkdtemp(prefix="sp-mount-"))
+        cls.temp.chmod(0o755)
+        cls.home = cls.temp / "home"
+        for name in ("in/2023", "out", "home/.ssh", "home/Documents"):
+            (cls.temp / name).mkdir(parents=True)
+        (cls.temp / "in/sales.csv").write_text("a,b\n1,2\n")
+        (cls.temp / "in/passwd").symlink_to("/etc/passwd")
+        (cls.temp / "in/up").symlink_to("../../../../../../home")
+        (cls.temp / "home/Documents/letter.txt").write_text("dear\n")
+        (cls.temp / "home/.ssh/key").write_text("secret\n")
+        cls.env = {"PATH": os.environ["PATH"], "HOME": str(cls.home)}
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.temp, ignore_errors=True)
+
+    def at(self, name, rest=""):
+        return f"{self.temp}/{name}{rest}"
+
+
+class Shown(Folders):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        args = ["--mount", f"{cls.temp}/in"]
+        if is_writable_here():
+            args += ["--mount", f"{cls.temp}/out:results:rw"]
+        cls.server = Server(*args, initialize=False)
+        cls.told = cls.server.initialize()["instructions"]
+
+    @classmethod
+    def tearDownClass(cls):
+        with cls.server:
+            super().tearDownClass()
+
+    def need_writable(self):
+        if not is_writable_here():
+            self.skipTest("mount_setattr: nothing of root's is handed over without mapped ids")
+
+    def test_code_and_tools_read_it(self):
+        self.assert_prints(self.server.python("print(open('/data/in/sales.csv').read().split())"), "['a,b', '1,2']")
+        self.assert_prints(self.server.python("import os; print(sorted(os.listdir('/data/in')))", session="other"),
+                           "['2023', 'passwd', 'sales.csv', 'up']")
+        self.assert_prints(self.server.python("import os; print(os.path.isdir('/data/in/2023'))", fresh=True), "True")
+        self.assertEqual(self.server.read("/data/in/sales.csv").text, "a,b\n1,2\n")
+
+    def test_it_is_told_where_a_model_looks(self):
+        tools = {tool["name"]: tool["description"] for tool in self.server.request("tools/list")["result"]["tools"]}
+        for name in ("run_python", "read_file", "write_file"):
+            self.assertIn("read-only: /data/in", tools[name])
+        self.assertIn(f"/data/in is the user's folder {os.path.realpath(self.at('in'))}, read-only.", self.told)
+        if is_writable_here():
+            self.assertIn("writable: /data/results", tools["run_python"])
+
+    def test_what_is_only_read_cannot_be_written(self):
+        self.assert_prints(self.server.python(
+            "import errno\nfor mode in 'w', 'a', 'x', 'r+':\n"
+            "    try: open('/data/in/sales.csv' if mode != 'x' else '/data/in/new', mode)\n"
+            "    except OSError as error: print(error.errno in (errno.EROFS, errno.EACCES))"), "\n".join(["True"] * 4))
+        self.assertIn("/data/in/new is read-only in the sandbox", self.server.write("/data/in/new", "x").text)
+        self.assertEqual(pathlib.Path(self.at("in/sales.csv")).read_text(), "a,b\n1,2\n")
+
+    def test_what_is_written_belongs_to_the_folders_owner(self):
+        self.need_writable()
+        self.assert_ok(self.server.python(
+            "import os\nos.mkdir('/data/results/deep'); open('/data/results/deep/a', 'w').write('by code')\n"
+            "os.rename('/data/results/deep/a', '/data/results/b')"))
+        self.assertFalse(self.server.write("/data/results/c.txt", "by the tool").is_error)
+        for name, text in ("b", "by code"), ("c.txt", "by the tool"):
+            path = pathlib.Path(self.at("out"), name)
+            self.assertEqual((path.read_text(), path.stat().st_uid), (text, os.stat(self.at("out")).st_uid))
+        pathlib.Path(self.at("out/later")).write_text("by the host")
+        self.assertEqual(self.server.read("/data/results/later").text, "by the host")
+
+    def test_links_lead_nowhere_else(self):
+        self.assertNotIn(b"daemon", self.server.read("/data/in/passwd").text.encode())
+        self.assertTrue(self.server.read("/data/in/up").is_error)
+
+    def test_near_names(self):
+        for path, near in (("/data/in/sale.csv", "/data/in/sales.csv"), ("/data/inn", "/data/in"),
+                           (os.path.realpath(self.at("in/sales.csv")) + "2", "/data/in/sales.csv2"),
+                           ("in/x.csv", "/data/in/x.csv"), ("/work/in/x.csv", "/data/in/x.csv")):
+            self.assertIn(f"Did you mean {near}?", self.server.read(path).text)
+        for path, hint in (("/data/in/sale.csv", "did you mean '/data/in/sales.csv'?"),
+                           ("/data/nothing/x", "in /data there is: in"),
+                           ("/srv/none/x", "the user's folders are below /data: in")):
+            self.assertIn(f"Hint: {hint}", self.server.python(f"open({path!r})").text)
+
+    def test_no_program_in_it_is_executed(self):
+        program = pathlib.Path(self.at("in/2023/program"))
+        program.write_text("#!/bin/sh\necho ran\n")
+        program.chmod(0o755)
+        result = self.server.python("import subprocess; subprocess.run(['/data/in/2023/program'])")
+        self.assert_kind(result, "error")
+        self.assertIn("Hint: no program below /data is executed", result.text)
+
+
+class Changing(Folders):
+    """The box starts behind the first answer: what changes before is seen by it as a change after the start."""
+
+    def changed(self, change, *args):
+        folder = pathlib.Path(self.at("changing"))
+        folder.mkdir()
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        server = Server("--mount", str(folder), "--mount", self.at("in"), *args, initialize=False)
+        with server:
+            server.request("ping")
+            change(folder)
+            server.initialize()
+            result = server.python("import os; print(os.listdir('/data'))")
+            self.assert_alive(server)
+        return result
+
+    def test_a_folder_that_is_gone_is_missing_for_code(self):
+        self.assert_prints(self.changed(os.rmdir), "['in']")
+
+    def test_a_link_in_its_place_is_not_followed(self):
+        def replace(folder):
+            folder.rmdir()
+            folder.symlink_to(self.home)
+            self.addCleanup(folder.unlink)
+        self.assert_prints(self.changed(replace), "['in']")
+
+    def test_a_file_in_its_place_is_not_shown(self):
+        def replace(folder):
+            folder.rmdir()
+            folder.write_text("x")
+            self.addCleanup(folder.unlink)
+        self.assert_prints(self.changed(replace), "['in']")
+
+    def test_one_that_vanishes_under_the_code_is_an_error_of_the_call(self):
+        folder = pathlib.Path(self.at("vanishing"))
+        folder.mkdir()
+        (folder / "a").write_text("x")
+        with Server("--mount", str(folder)) as server:
+            self.assert_prints(server.python("print(open('/data/vanishing/a').read())"), "x")
+            shutil.rmtree(folder)
+            self.assert_kind(server.python("open('/data/vanishing/a')"), "error")
+            self.assertTrue(server.read("/data/vanishing/a").is_error)
+            self.assert_alive(server)
+
+
+class Mounted(Folders):
+    """What lies on file systems of the test's own."""
+
+    def wrapped(self, script):
+        wrap = ["unshare", "-Urm", "sh", "-ec", script + '; exec "$@"', "sh"]
+        tried = subprocess.run([*wrap, "true"], capture_output=True)
+        if tried.returncode:
+            self.skipTest("mount: " + tried.stderr.decode(errors="replace").strip())
+        return wrap
+
+    def test_a_folder_that_fills_up_is_an_error_of_the_call(self):
+        wrap = self.wrapped(f"mount -t tmpfs -o size=64k tmpfs {self.at('out')}")
+        with Server("--mount", self.at("out", ":rw"), wrap=wrap) as server:
+            result = server.python("open('/data/out/a', 'wb').write(bytes(1 << 20))")
+            self.assert_kind(result, "error")
+            self.assertIn("No space left", result.text)
+            self.assertIn("the user's own disk below /data is full", result.text)
+            self.assertIn("does not fit", server.write("/data/out/b", "x" * (1 << 20)).text)
+            self.assert_alive(server)
+
+    def test_file_systems_of_the_kernel_below_it_are_refused(self):
+        wrap = self.wrapped(f"mount --rbind /proc {self.at('in/2023')}")
+        with Server("--mount", self.at("in"), wrap=wrap) as server:
+            result = server.python("print('code ' + 'ran')")
+            self.assertTrue(result.is_error)
+            self.assertIn("file system of the kernel is mounted in it: proc", result.text)
+
+
+class Chosen(Folders):
+    """Flags, the home folder, and what doctor says."""
+
+    def run_code(self, code, *flags):
+        return run_cli("run", *flags, "-c", code, env=self.env)
+
+    def test_what_would_show_more_than_data_is_refused_with_a_sentence(self):
+        for flags, words in ((["--mount", "/"], "all of this machine"), (["--mount", "/proc"], "of the kernel"),
+                             (["--mount", "~"], "--mount-home"), (["--mount", self.at("")], "home folder is in it"),
+                             (["--mount", self.at("none")], "No such file"),
+                             (["--mount", self.at("in"), "--workspace", self.at("in/2023")], "the workspace"),
+                             (["--mount", self.at("in"), "--mount", self.at("out", ":in")], "DIR:NAME"),
+                             (["--mount", self.at("in", ":a"), "--mount", self.at("in/2023", ":rw")], "overlaps"),
+                             (["--mount", self.at("home/.config", ":rw")], "configuration file")):
+            with self.subTest(flags=flags):
+                pathlib.Path(self.at("home/.config")).mkdir(exist_ok=True)
+                done = self.run_code("print('code ' + 'ran')", *flags)
+                self.assertEqual((done.returncode, done.stdout), (2, b""))
+                self.assertIn(words, done.stderr.decode())
+
+    def test_a_server_says_what_is_wrong(self):
+        with Server("--mount", "/") as server:
+            self.assertIn("--mount /: that is all of this machine", server.python("1").text)
+
+    def test_the_home_folder_is_shown_without_hidden_ones(self):
+        done = self.run_code("import os; print(sorted(os.walk('/data')))", "--mount", "~:me", "--mount-home")
+        self.assertEqual(done.stdout.decode().strip(), str(
+            [("/data", ["me"], []), ("/data/me", ["Documents"], []),
+             ("/data/me/Documents", [], ["letter.txt"])]), done.stderr)
+
+    def test_doctor_lists_each_with_where_it_comes_from(self):
+        config = pathlib.Path(self.at("config"))
+        config.write_text(f"mount = {self.at('in')}\nmount = {self.at('in/2023')}:old\n")
+        flags = ("--config", str(config), "--mount", self.at("home/Documents", ":docs:rw"))
+        done = run_cli("doctor", "--effective", *flags, env=self.env)
+        rows = [line.split() for line in done.stdout.decode().splitlines()]
+        at = [row[0] for row in rows].index("mount")
+        self.assertEqual(rows[at:at + 3], [
+            ["mount", self.at("in"), f"{config}:1"], [self.at("in/2023:old"), f"{config}:2"],
+            [self.at("home/Documents:docs:rw"), "command", "line"]])
+        if is_writable_here():
+            done = run_cli("doctor", "--json", *flags, env=self.env)
+            facts = [row["text"] for row in json.loads(done.stdout)["facts"] if row["fact"] == "data"]
+            self.assertEqual(len(facts), 3, facts)
+            for fact, words in zip(facts, ("/data/in is", "/data/old is", "code can change all of it")):
+                self.assertIn(words, fact)
+
+
+if __name__ == "__main__":
+    unittest.main()
