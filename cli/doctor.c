@@ -74,10 +74,6 @@ static void print_table(const struct box_grade *grade, const struct box_fact *fa
     for (unsigned i = 0; i < count; i++) {
         print_row(facts[i].name, facts[i].warning ? "warning" : "", facts[i].text);
     }
-    if (grade->apparmor[0]) {
-        (void)printf("\nThe AppArmor profile, for /etc/apparmor.d/sandpiper:\n\n%s",
-                     grade->apparmor);
-    }
 }
 
 static json_t *layers_json(const struct box_grade *grade)
@@ -114,7 +110,7 @@ static void print_json(const struct box_grade *grade, const struct box_fact *fac
                   SANDPIPER_VERSION, "kernel", kernel->release, "machine", kernel->machine,
                   "isolation", box_profile_name(grade->profile), "usable", grade->usable, "proven",
                   grade->proven, "refusal", grade->refusal, "layers", layers_json(grade), "facts",
-                  facts_json(facts, count), "apparmor_profile", grade->apparmor);
+                  facts_json(facts, count), "apparmor_lines", grade->apparmor);
     (void)json_dumpf(all, stdout, JSON_INDENT(2));
     (void)putchar('\n');
 }
@@ -150,6 +146,9 @@ int command_doctor(const struct options *options)
         } else {
             (void)printf("Tools refuse to run code.\n");
             print_wrapped(grade.refusal, 0);
+            if (grade.apparmor[0]) {
+                (void)printf("\nTo let AppArmor allow it:\n\n%s", grade.apparmor);
+            }
         }
     }
     if (!grade.usable) {

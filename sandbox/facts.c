@@ -91,8 +91,7 @@ static void add_identity(struct facts *facts, const struct plan *plan)
             plan->outside_uid, plan->outside_gid,
             plan->workspace_idmap ? "; the workspace changes hands by a mapping" : "");
     } else if (geteuid() == 0) {
-        add(facts, "identity", false,
-            "code runs as root of this user namespace, which maps no other id");
+        add(facts, "identity", false, "code runs as root outside: no other id can be given here");
     } else {
         add(facts, "identity", false,
             "code runs with your uid %u outside, and none of your files%s", plan->outside_uid,

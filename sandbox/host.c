@@ -24,6 +24,10 @@ static bool file_says(const char *path, const char *word)
 
 static enum host_container find_container(void)
 {
+    const char *mark = getenv("container"); /* systemd's Container Interface; lxc, nspawn, … */
+    if (mark && strcmp(mark, "firejail") == 0) {
+        return HOST_FIREJAIL; /* of what is around it, it shows the marks */
+    }
     if (getenv("KUBERNETES_SERVICE_HOST")) {
         return HOST_KUBERNETES;
     }
@@ -33,7 +37,6 @@ static enum host_container find_container(void)
     if (access("/.dockerenv", F_OK) == 0) {
         return HOST_DOCKER;
     }
-    const char *mark = getenv("container"); /* systemd's Container Interface; lxc, nspawn, … */
     return mark && *mark ? HOST_CONTAINER : HOST_BARE;
 }
 
@@ -55,6 +58,25 @@ static bool proc_is_masked(void)
     return masked;
 }
 
+/* "docker-default (enforce)": apparmor(7). Empty where nothing confines the server. */
+static void find_apparmor(char *label, size_t size)
+{
+    static const char mode[] = " (enforce)";
+    if (fd_read_text_at(AT_FDCWD, "/proc/self/attr/current", label, size) < 0) {
+        label[0] = '\0';
+    }
+    char *end = strstr(label, mode);
+    *(end ? end : label) = '\0';
+}
+
+/* The first one maps all numbers onto themselves, user_namespaces(7). */
+static bool is_inside_userns(void)
+{
+    char text[128];
+    return fd_read_text_at(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) > 0 &&
+           !strstr(text, " 4294967295\n");
+}
+
 void host_look(struct host *ret_host)
 {
     struct host *host = ret_host;
@@ -65,8 +87,10 @@ void host_look(struct host *ret_host)
             file_says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
         .userns_clone_off = file_says("/proc/sys/kernel/unprivileged_userns_clone", "0"),
         .userns_none = file_says("/proc/sys/user/max_user_namespaces", "0"),
+        .inside_userns = is_inside_userns(),
         .proc_masked = proc_is_masked(),
     };
+    find_apparmor(host->apparmor, sizeof host->apparmor);
     errno = 0;
     host->landlock_error = landlock_abi() > 0 ? 0 : errno;
     if (fd_read_text_at(AT_FDCWD, "/proc/self/status", status, sizeof status) > 0) {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/capability.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -38,6 +39,17 @@ bool idmap_covers(uid_t id)
         at = rest;
     }
     return false;
+}
+
+bool idmap_may_give(void)
+{
+    cap_flag_value_t uids = CAP_CLEAR;
+    cap_flag_value_t gids = CAP_CLEAR;
+    cap_t own = cap_get_proc();
+    bool read = own && cap_get_flag(own, CAP_SETUID, CAP_EFFECTIVE, &uids) == 0 &&
+                cap_get_flag(own, CAP_SETGID, CAP_EFFECTIVE, &gids) == 0;
+    (void)cap_free(own);
+    return read && uids == CAP_SET && gids == CAP_SET;
 }
 
 /* The kernel takes the mapping from a user namespace, and a namespace needs a process to be made:

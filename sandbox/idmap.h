@@ -5,6 +5,8 @@
 /* Whether an id of this user namespace's parent can be given to a child namespace: all can on a
  * plain host, only the own ones inside of a namespace that maps a few. user_namespaces(7). */
 bool idmap_covers(uid_t id);
+/* Whether this process has the capabilities to give ids that are not its own. */
+bool idmap_may_give(void);
 
 struct idmap {
     uid_t disk_uid; /* who a file belongs to on disk */

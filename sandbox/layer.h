@@ -59,7 +59,7 @@ struct box_grade {
     bool proven;              /* seen by its effect in a box, not only expected */
     bool usable;              /* tools run code, as far as is known */
     char refusal[900];        /* not usable: layer, finding and remedy in a sentence or two */
-    char apparmor[640];       /* a profile for AppArmor to install, or empty */
+    char apparmor[1400];      /* shell lines that let AppArmor allow it, or empty */
 };
 
 /* "full", "full without /proc", "container" */

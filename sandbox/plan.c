@@ -293,10 +293,11 @@ void plan_set_arguments(struct plan *plan, const struct box_spec *spec, const st
     plan->argv[n] = NULL;
 }
 
-/* Root of a user namespace that maps only itself has no other id to give. */
+/* Root of a user namespace that maps only itself has no other id to give, nor one whose capabilities were
+ * dropped, user_namespaces(7). */
 static bool gives_ids(void)
 {
-    return geteuid() == 0 && idmap_covers(OUTSIDE_ID_FIRST);
+    return geteuid() == 0 && idmap_may_give() && idmap_covers(OUTSIDE_ID_FIRST);
 }
 
 void plan_errand_ids(uid_t *ret_uid, gid_t *ret_gid)

@@ -23,22 +23,6 @@ static const char own_scope[] =
     "start the server in a group that is its own: systemd-run --user --scope -p Delegate=yes env "
     "SANDPIPER_DELEGATED=1 sandpiper";
 
-static const char *const container_remedies[] = {
-    [HOST_BARE] = "",
-    [HOST_DOCKER] =
-        "start the container with --security-opt seccomp=FILE, Docker's default profile "
-        "with " CONTAINER_CALLS
-        " allowed without a capability, and with --security-opt "
-        "systempaths=unconfined --security-opt apparmor=unconfined",
-    [HOST_PODMAN] =
-        "start the container with --security-opt unmask=ALL; with a seccomp profile of "
-        "your own, allow " CONTAINER_CALLS " in it",
-    [HOST_KUBERNETES] = "give the pod a Localhost seccomp profile that allows " CONTAINER_CALLS
-                        ", hostUsers: false and procMount: Unmasked",
-    [HOST_CONTAINER] =
-        "allow " CONTAINER_CALLS " in the container's seccomp profile, and unmask its /proc",
-};
-
 __attribute__((format(printf, 2, 3))) static void advise(struct box_layer_report *report,
                                                          const char *fmt, ...)
 {
@@ -48,37 +32,129 @@ __attribute__((format(printf, 2, 3))) static void advise(struct box_layer_report
     va_end(args);
 }
 
+/* Who refuses, as far as the error tells: filters answer EPERM, AppArmor mostly EACCES. */
+static void name_cause(const struct host *host, int error, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (error == EPERM && host->filtered) {
+        (void)snprintf(text, size, "a seccomp filter refuses it: ");
+    } else if (host->apparmor[0] && (error == EPERM || error == EACCES)) {
+        (void)snprintf(text, size, "AppArmor's profile %s refuses it: ", host->apparmor);
+    }
+}
+
+/* The profiles are those below packaging/ in the source. An engine whose containers no AppArmor profile
+ * confines does not know the option. */
+static void advise_container(const struct host *host, int error, struct box_layer_report *report)
+{
+    char cause[128];
+    bool apparmor = host->apparmor[0] != '\0';
+    name_cause(host, error, cause, sizeof cause);
+    switch (host->container) {
+    case HOST_DOCKER:
+        advise(report,
+               "%sstart the container with --security-opt seccomp=sandpiper.json (from "
+               "packaging/seccomp)%s; with --security-opt systempaths=unconfined too, code has a "
+               "/proc",
+               cause,
+               apparmor ? " --security-opt apparmor=sandpiper-container (from "
+                          "packaging/apparmor.d; or =unconfined)"
+                        : "");
+        break;
+    case HOST_PODMAN:
+        advise(report,
+               "%sstart the container with Podman's own seccomp profile or with --security-opt "
+               "seccomp=sandpiper.json (from packaging/seccomp)%s; with --security-opt unmask=ALL "
+               "too, code has a /proc",
+               cause, apparmor ? " --security-opt apparmor=unconfined" : "");
+        break;
+    case HOST_KUBERNETES:
+        advise(report,
+               "%sgive the container securityContext: {seccompProfile: {type: Localhost, "
+               "localhostProfile: sandpiper.json}%s} (from packaging/seccomp); with procMount: "
+               "Unmasked and the pod's hostUsers: false too, code has a /proc",
+               cause,
+               apparmor ? ", appArmorProfile: {type: Localhost, localhostProfile: "
+                          "sandpiper-container}"
+                        : "");
+        break;
+    case HOST_FIREJAIL:
+        advise(report,
+               "%sstart it with firejail --ignore=seccomp --ignore=protocol --ignore=caps.drop "
+               "--ignore=restrict-namespaces",
+               cause);
+        break;
+    case HOST_CONTAINER:
+    case HOST_BARE:
+    default:
+        advise(report, "%sallow " CONTAINER_CALLS " in the container's seccomp profile", cause);
+        break;
+    }
+}
+
+/* Text with a backslash before each character of special; cut off at size. */
+static void escape(const char *text, const char *special, char *out, size_t size)
+{
+    size_t at = 0;
+    for (; *text && at + 2 < size; text++) {
+        if (strchr(special, *text)) {
+            out[at++] = '\\';
+        }
+        out[at++] = *text;
+    }
+    out[at] = '\0';
+}
+
+/* A profile's file is named by AppArmor's convention: the program's path with dots for slashes. */
+static void name_profile(const char *program, char *name, size_t size)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t at = 0;
+    for (const char *c = program + (*program == '/'); *c && at + 1 < size; c++) {
+        char kept = strchr(plain, *c) ? *c : '_';
+        name[at++] = (char)(*c == '/' ? '.' : kept);
+    }
+    name[at] = '\0';
+}
+
 /* Ubuntu's restriction lets the namespace be made and takes its capabilities: the ids cannot be mapped
  * or the first mounts fail, with EACCES, which neither filters nor sysctls answer with. apparmor.d(5):
- * flags=(unconfined) confines nothing. */
+ * flags=(unconfined) confines nothing. The profile has no name but its path: one named "sandpiper" may
+ * come from a package, for the package's own program. */
 static void advise_apparmor(const struct host *host, struct box_grade *grade)
 {
     const char *program = host->program[0] ? host->program : "/usr/local/bin/sandpiper";
-    advise(&grade->layers[BOX_LAYER_NAMESPACES],
-           "let AppArmor allow user namespaces to this program: install a profile for %.256s with "
-           "sudo (sandpiper doctor prints it), /etc/apparmor.d/sandpiper, and load it with sudo "
-           "apparmor_parser -r",
-           program);
+    char name[256];
+    char path[512];
+    name_profile(program, name, sizeof name);
+    escape(program, "*?[]{}^\"\\", path, sizeof path);
+    advise(
+        &grade->layers[BOX_LAYER_NAMESPACES],
+        "let AppArmor allow user namespaces to this program by a profile: sandpiper doctor prints "
+        "the lines to paste");
     (void)snprintf(grade->apparmor, sizeof grade->apparmor,
+                   "sudo tee /etc/apparmor.d/%s <<'END'\n"
                    "abi <abi/4.0>,\n"
-                   "include <tunables/global>\n"
-                   "\n"
-                   "profile sandpiper %s flags=(unconfined) {\n"
-                   "  userns,\n"
-                   "}\n",
-                   program);
+                   "\"%s\" flags=(unconfined) { userns, }\n"
+                   "END\n"
+                   "sudo apparmor_parser -r /etc/apparmor.d/%s\n",
+                   name, path, name);
 }
 
 static void advise_namespaces(int error, const struct host *host, struct box_grade *grade)
 {
     struct box_layer_report *report = &grade->layers[BOX_LAYER_NAMESPACES];
     bool selinux = strstr(host->lsm, "selinux") && !strstr(host->lsm, "apparmor");
-    if (host->userns_none || error == ENOSPC || error == EUSERS) {
+    if (host->inside_userns && (host->userns_none || error == ENOSPC || error == EUSERS)) {
+        advise(report,
+               "the sandbox around the server allows no user namespace below its own: with "
+               "bubblewrap, leave out --disable-userns");
+    } else if (host->userns_none || error == ENOSPC || error == EUSERS) {
         advise(report, SYSCTL("user.max_user_namespaces=15000"));
     } else if (host->userns_clone_off) {
         advise(report, SYSCTL("kernel.unprivileged_userns_clone=1"));
     } else if (host->container != HOST_BARE) {
-        advise(report, "%s", container_remedies[host->container]);
+        advise_container(host, error, report);
     } else if (host->apparmor_restricts_userns || (error == EACCES && !selinux)) {
         advise_apparmor(host, grade);
     } else if (error == EACCES) {
@@ -105,13 +181,10 @@ static void advise_mounts(enum plan_kind kind, int error, const struct host *hos
     bool refused = error == EPERM || error == EACCES;
     if (error == ENOSYS) {
         advise(report, "use Linux 5.12 or newer; inside a container, allow %s", CONTAINER_CALLS);
-    } else if (refused && host->container != HOST_BARE) {
-        advise(report, "%s", container_remedies[host->container]);
     } else if (kind == PLAN_PROC && host->proc_masked) {
-        advise(report,
-               "something is mounted below /proc, and the kernel then refuses a new one: "
-               "unmount it, or in a container unmask it (Docker: --security-opt "
-               "systempaths=unconfined; Podman: --security-opt unmask=ALL)");
+        remedy_for_proc(host, report);
+    } else if (refused && host->container != HOST_BARE) {
+        advise_container(host, error, report);
     } else if (refused && (host->apparmor_restricts_userns || strstr(host->lsm, "apparmor")) &&
                !host->filtered) {
         advise_apparmor(host, grade);
@@ -178,6 +251,7 @@ void remedy_for_proc(const struct host *host, struct box_layer_report *report)
         [HOST_DOCKER] = "start the container with --security-opt systempaths=unconfined",
         [HOST_PODMAN] = "start the container with --security-opt unmask=ALL",
         [HOST_KUBERNETES] = "give the pod hostUsers: false and the container procMount: Unmasked",
+        [HOST_FIREJAIL] = "firejail masks it always",
         [HOST_CONTAINER] = "unmask the container's /proc",
     };
     advise(report, "%s", remedies[host->container]);
@@ -213,6 +287,7 @@ void remedy_for_limit(const struct host *host, const char *known, struct box_lay
         [HOST_DOCKER] = "start the container with --security-opt writable-cgroups=true (Docker 28)",
         [HOST_PODMAN] = "start the container with --security-opt unmask=/sys/fs/cgroup",
         [HOST_KUBERNETES] = "set limits for the pod; they then hold for server and code together",
+        [HOST_FIREJAIL] = own_scope,
         [HOST_CONTAINER] = "make the container's control group writable inside",
     };
     bool bare = host->container == HOST_BARE;

@@ -194,6 +194,23 @@ static void remedies_fit_the_host(void **)
          PLAN_KIND_COUNT,
          ENOSPC,
          "user.max_user_namespaces="},
+        {{.inside_userns = true}, BOX_LAYER_NAMESPACES, PLAN_KIND_COUNT, ENOSPC, "bubblewrap"},
+        {{.container = HOST_FIREJAIL},
+         BOX_LAYER_NAMESPACES,
+         PLAN_KIND_COUNT,
+         EPERM,
+         "--ignore=restrict-namespaces"},
+        {{.container = HOST_DOCKER, .filtered = true},
+         BOX_LAYER_NAMESPACES,
+         PLAN_KIND_COUNT,
+         EPERM,
+         "a seccomp filter refuses it"},
+        {{.container = HOST_DOCKER, .apparmor = "docker-default"},
+         BOX_LAYER_MOUNTS,
+         PLAN_PRIVATE,
+         EACCES,
+         "docker-default refuses it: start the container with --security-opt "
+         "seccomp=sandpiper.json (from packaging/seccomp) --security-opt apparmor="},
         {{.userns_clone_off = true},
          BOX_LAYER_NAMESPACES,
          PLAN_KIND_COUNT,
@@ -203,7 +220,7 @@ static void remedies_fit_the_host(void **)
          BOX_LAYER_NAMESPACES,
          PLAN_KIND_COUNT,
          EPERM,
-         "--security-opt seccomp=FILE"},
+         "--security-opt seccomp=sandpiper.json"},
         {{.container = HOST_PODMAN},
          BOX_LAYER_MOUNTS,
          PLAN_PROC,
@@ -213,18 +230,18 @@ static void remedies_fit_the_host(void **)
          BOX_LAYER_NAMESPACES,
          PLAN_KIND_COUNT,
          EPERM,
-         "Localhost seccomp profile"},
+         "localhostProfile: sandpiper.json"},
         {{.apparmor_restricts_userns = true},
          BOX_LAYER_NAMESPACES,
          PLAN_KIND_COUNT,
          EACCES,
-         "apparmor_parser"},
+         "the lines to paste"},
         {{.apparmor_restricts_userns = true},
          BOX_LAYER_MOUNTS,
          PLAN_PRIVATE,
          EACCES,
-         "apparmor_parser"},
-        {{.proc_masked = true}, BOX_LAYER_MOUNTS, PLAN_PROC, EPERM, "systempaths=unconfined"},
+         "the lines to paste"},
+        {{.proc_masked = true}, BOX_LAYER_MOUNTS, PLAN_PROC, EPERM, "over parts of /proc"},
         {{}, BOX_LAYER_MOUNTS, PLAN_OPEN_TREE, ENOSYS, "5.12"},
         {{.filtered = true}, BOX_LAYER_NAMESPACES, PLAN_KIND_COUNT, EPERM, "RestrictNamespaces=no"},
         {{}, BOX_LAYER_NAMESPACES, PLAN_KIND_COUNT, EINVAL, "CONFIG_USER_NS"},
@@ -240,18 +257,25 @@ static void remedies_fit_the_host(void **)
         }
         assert_true(strlen(grade.layers[rows[i].layer].remedy) <
                     sizeof grade.layers[0].remedy - 1); /* not cut off */
-        assert_int_equal(grade.apparmor[0] != '\0', strcmp(rows[i].word, "apparmor_parser") == 0);
+        assert_int_equal(grade.apparmor[0] != '\0',
+                         strcmp(rows[i].word, "the lines to paste") == 0);
     }
 }
 
-static void the_apparmor_profile_names_this_program(void **)
+static void the_apparmor_lines_name_this_program(void **)
 {
     struct box_grade grade = {};
     struct host host = {.apparmor_restricts_userns = true};
-    (void)snprintf(host.program, sizeof host.program, "/opt/x/sandpiper");
+    (void)snprintf(host.program, sizeof host.program, "/opt/ann/.local/bin [1]/sandpiper");
     remedy_for_layer(BOX_LAYER_NAMESPACES, PLAN_KIND_COUNT, EACCES, &host, &grade);
-    assert_non_null(strstr(grade.apparmor, "profile sandpiper /opt/x/sandpiper "));
-    assert_non_null(strstr(grade.apparmor, "  userns,\n"));
+    assert_string_equal(grade.apparmor,
+                        "sudo tee /etc/apparmor.d/opt.ann..local.bin__1_.sandpiper <<'END'\n"
+                        "abi <abi/4.0>,\n"
+                        "\"/opt/ann/.local/bin \\[1\\]/sandpiper\" flags=(unconfined) "
+                        "{ userns, }\n"
+                        "END\n"
+                        "sudo apparmor_parser -r "
+                        "/etc/apparmor.d/opt.ann..local.bin__1_.sandpiper\n");
 }
 
 static void landlocks_remedy_follows_its_error(void **)
@@ -330,7 +354,7 @@ int main(void)
         cmocka_unit_test(a_limit_that_reads_back_otherwise_is_off),
         cmocka_unit_test(a_failure_is_one_layers_and_the_rest_is_unknown),
         cmocka_unit_test(remedies_fit_the_host),
-        cmocka_unit_test(the_apparmor_profile_names_this_program),
+        cmocka_unit_test(the_apparmor_lines_name_this_program),
         cmocka_unit_test(landlocks_remedy_follows_its_error),
         cmocka_unit_test(hosts_hear_one_line_or_the_gaps_by_name),
         cmocka_unit_test(layers_are_found_by_their_whole_name),
