@@ -4,8 +4,8 @@ FUZZ_SECONDS ?= 900
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
 
-.PHONY: all help demo check check-quick check-asan check-lint check-hosts check-denied check-aarch64 check-cpython soak fuzz \
-	stress bench dist format install uninstall clean
+.PHONY: all help demo check check-quick check-asan check-lint check-hosts check-denied check-aarch64 check-cpython check-packaging \
+	soak fuzz stress bench dist deb format install uninstall clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -21,9 +21,11 @@ help:
 	@echo 'make check-aarch64  a cross build for 64-bit ARM (adds that architecture to apt)'
 	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (900)'
 	@echo 'make check-hosts  the same suites in virtual machines of other kinds (tests/hosts/README.md)'
+	@echo 'make check-packaging  the .deb and what else is released, installed and started (CASES=deb; takes long)'
 	@echo 'make stress       5000 calls with random crashes against a model (CALLS=N, SEED=N)'
 	@echo 'make bench        beside an exec loop, python3 -c, ipykernel and bubblewrap (BENCH_OPTIONS=--big)'
 	@echo 'make dist         the files of a release, in dist/ (REPOSITORY=owner/name on GitHub, IMAGE=container image)'
+	@echo 'make deb          the Debian package, in dist/'
 	@echo 'make format       clang-format over every C file'
 	@echo 'make install      to $$DESTDIR$(PREFIX);  make uninstall'
 
@@ -68,10 +70,18 @@ bench: all
 check-hosts: all
 	python3 tests/hosts/check.py $(BUILD)/sandpiper $(HOSTS)
 
+check-packaging: all
+	build-aux/deps.sh build check packaging
+	python3 build-aux/check.py packaging $(CASES)
+
 dist:
 	build-aux/deps.sh build check
 	python3 -B build-aux/dist/dist.py dist $(if $(REPOSITORY),--repository $(REPOSITORY)) \
 		$(if $(IMAGE),--image $(IMAGE))
+
+deb:
+	build-aux/deps.sh build check packaging
+	python3 build-aux/deb.py dist
 
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i
@@ -83,4 +93,4 @@ uninstall:
 	ninja -C $(BUILD) uninstall
 
 clean:
-	rm -rf $(BUILD) dist build-dist build-aarch64 build-asan build-clang
+	rm -rf $(BUILD) dist build-deb build-dist build-aarch64 build-asan build-clang

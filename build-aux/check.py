@@ -5,6 +5,7 @@
     check.py                everything (as root: also as an ordinary user)
     check.py quick|asan|lint   one run only
     check.py denied            the end-to-end and escape suites whole, once for each thing taken away
+    check.py packaging [TEST...]   what is released, built, installed and started; all of these tests, or some
     check.py aarch64           a cross build, and under an emulator what needs no sandbox
 
 Skips are listed by name and reason. The exit status is 1 when anything failed. Surroundings:
@@ -209,6 +210,8 @@ def own_runs(wanted):
     if wanted == "aarch64":
         yield Run("aarch64", ("portable",), ROOT / "build-aarch64",
                   setup=("--cross-file", ROOT / "build-aux" / "aarch64-linux-gnu.ini"))
+    if wanted == "packaging":
+        yield Run("packaging", ("packaging",), ROOT / "build", tests=tuple(sys.argv[2:]))
     if wanted in ("all", "lint"):
         yield Run("clang", ("lint", "unit"), ROOT / "build-clang", env={"CC": "clang"})
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# deps.sh build|check|bench|cpython|aarch64... - install the Debian packages that building, testing or
+# deps.sh build|check|bench|cpython|packaging|aarch64... - install the Debian packages that building, testing or
 # measuring needs and that are missing. Quick when nothing is; without Debian, root or sudo it only says what is
 # missing.
 set -eu
@@ -26,12 +26,15 @@ for group in "$@"; do
     cpython)
         wanted="$wanted libpython3-testsuite"
         ;;
+    packaging) # the shells judge their completions
+        wanted="$wanted debhelper libcmocka-dev scdoc lintian fish zsh"
+        ;;
     aarch64) # for a cross build; adds the architecture to dpkg
         wanted="$wanted gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static libcmocka-dev:arm64
             libjansson-dev:arm64 libseccomp-dev:arm64 libcap-dev:arm64"
         ;;
     *)
-        echo "usage: deps.sh build|check|bench|cpython|aarch64..." >&2
+        echo "usage: deps.sh build|check|bench|cpython|packaging|aarch64..." >&2
         exit 2
         ;;
     esac
