@@ -1,0 +1,41 @@
+"""What works where no sandbox can be made: the protocol, the files that need no box, and a refusal that says why.
+
+An emulator of user programs is such a place (SANDPIPER_TEST_WRAP): it has no namespaces, and no filters for calls.
+"""
+import json
+import os
+import unittest
+
+from client import ROOT, Case, Server, run_cli
+
+
+@unittest.skipUnless(os.environ.get("SANDPIPER_TEST_WRAP"), "emulator: SANDPIPER_TEST_WRAP names none")
+class Emulated(Case):
+    def test_the_tools_are_told_as_they_are_everywhere(self):
+        with Server() as server:
+            tools = server.request("tools/list")["result"]["tools"]
+        for tool in tools:
+            schema = json.loads((ROOT / "schema" / f"{tool['name']}.input.json").read_text())
+            self.assertEqual(tool["inputSchema"]["properties"].keys(), schema["inputSchema"]["properties"].keys())
+        self.assertEqual({tool["name"] for tool in tools},
+                         {"run_python", "write_file", "read_file", "install_package"})
+
+    def test_no_code_runs_and_each_call_is_told_why(self):
+        with Server() as server:
+            for call in (lambda: server.python("print(1)"), lambda: server.python("print(2)"),
+                         lambda: server.write("a.txt", "x")):
+                result = call()
+                self.assertTrue(result.is_error, result.text)
+                self.assertRegex(result.text, r"^The sandbox is not available: \w+: .*\. What to do: ")
+            self.assertEqual(server.request("ping")["result"], {})
+
+    def test_the_command_says_the_same(self):
+        done = run_cli("run", "-c", "print('code ' + 'ran')")
+        self.assertEqual((done.returncode, done.stdout), (125, b""))
+        self.assertIn(b"The sandbox is not available: ", done.stderr)
+        rows = {row["layer"]: row for row in json.loads(run_cli("doctor", "--json").stdout)["layers"]}
+        self.assertEqual(rows["seccomp"]["state"], "off", rows)
+
+
+if __name__ == "__main__":
+    unittest.main()
