@@ -3,8 +3,9 @@
     bench.py PATH-TO-sandpiper [--python /usr/bin/python3] [--out DIR] [--only NAME,...] [--scale 1] [--big]
 
 Writes DIR/bench.json (every sample), DIR/bench.txt (the table, printed too) and DIR/bench.png. --only takes
-start, warm, fresh, sizes, memory, output, overhead; --scale multiplies the number of samples; --big measures
-states of 1 and 2 GB too and needs 12 GB of memory. Contestants that are not installed are left out by name.
+start, warm, fresh, sizes, memory, output, overhead, and density, which is not measured otherwise: a hundred servers
+at once. --scale multiplies the number of samples, and of servers; --big measures states of 1 and 2 GB too and needs
+12 GB of memory. Contestants that are not installed are left out by name.
 """
 import argparse
 import json

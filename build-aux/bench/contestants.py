@@ -173,3 +173,9 @@ def pss_kib(pid):
         except (OSError, StopIteration):
             continue  # it has ended since, or is a zombie
     return total
+
+
+def available_kib():
+    """What the machine could still give to programs, by the kernel's own estimate."""
+    with open("/proc/meminfo") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("MemAvailable:"))

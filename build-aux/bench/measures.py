@@ -4,7 +4,7 @@ of each contestant in turn, so that a noisy moment of the machine meets all of t
 import contextlib
 import time
 
-from contestants import BWRAP, ExecLoop, IPykernel, Sandpiper, command, modules_of, pss_kib
+from contestants import BWRAP, ExecLoop, IPykernel, Sandpiper, available_kib, command, modules_of, pss_kib
 
 PAUSE_S = 0.02  # between spaced calls: the checkpoint is made while nobody waits
 NO_CHECKPOINT = "import resource; resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))"  # no fork, so no copy
@@ -186,6 +186,37 @@ class Bench:
                 with contextlib.closing(IPykernel(self.python)) as kernel:
                     kernel.run("x = 1")
                     yield group, "ipykernel", pss_kib(kernel.pid)
+
+    # --- many servers on one machine ---
+
+    def density(self):
+        """Servers with a session each, all idle but the one that is measured."""
+        others = self.times(100)
+        start, warm, memory = "start to first result, many servers", "warm call, many servers", "memory, many servers"
+        for _ in range(self.times(10)):
+            yield start, "alone", self.first_result(Sandpiper, self.binary, self.python)
+        with contextlib.ExitStack() as stack:
+            def one_more():
+                server = stack.enter_context(self.sandpiper())
+                server.run("x = 1")
+                return server
+            first = one_more()
+            time.sleep(1)
+            for _ in range(self.times(100)):
+                time.sleep(PAUSE_S)
+                yield warm, "alone", timed(first.run, "x = 1")
+            yield memory, "alone: its processes", pss_kib(first.pid)
+            free = available_kib()
+            servers = [one_more() for _ in range(others - 1)]
+            for _ in range(self.times(10)):
+                yield start, f"beside {others} idle", self.first_result(Sandpiper, self.binary, self.python)
+            time.sleep(5)
+            for _ in range(self.times(100)):
+                time.sleep(PAUSE_S)
+                yield warm, f"beside {others - 1} idle", timed(first.run, "x = 1")
+            yield memory, f"each of {others - 1} more, by the machine", (free - available_kib()) / len(servers)
+            for server in servers:
+                yield memory, f"one of {others}: its processes", pss_kib(server.pid)
 
     # --- output, and the code itself ---
 

@@ -11,7 +11,14 @@ REFERENCE = {
 def reference(group):
     if group.startswith("new interpreter"):
         return "python3 -c"
+    if group.endswith("many servers"):
+        return "alone: its processes" if is_memory(group) else "alone"
     return REFERENCE.get(group, "exec loop: fork alone" if "MB" in group else "exec loop")
+
+
+def is_memory(group):
+    """Its samples are KiB; all others are seconds."""
+    return group.startswith("memory")
 
 
 def quantile(values, share):
@@ -37,7 +44,7 @@ def summary(samples):
 
 
 def shown(group, value):
-    return f"{value / 1024:.1f} MB" if group == "memory" else f"{value * 1000:.3f} ms"
+    return f"{value / 1024:.1f} MB" if is_memory(group) else f"{value * 1000:.3f} ms"
 
 
 def table(found):
@@ -54,7 +61,7 @@ def table(found):
 
 def bars(axes, group, contestants, limit=8):
     names = list(contestants)[:limit][::-1]
-    scale = 1 / 1024 if group == "memory" else 1000
+    scale = 1 / 1024 if is_memory(group) else 1000
     values = [contestants[name]["median"] * scale for name in names]
     spread = [[max(0, value - contestants[name]["p10"] * scale) for name, value in zip(names, values)],
               [max(0, contestants[name]["p90"] * scale - value) for name, value in zip(names, values)]]
@@ -67,7 +74,7 @@ def bars(axes, group, contestants, limit=8):
         axes.text((value + high) * 1.04, at, f"{value:.3g}" if value < 1000 else f"{value:,.0f}", va="center", fontsize=7)
     axes.margins(x=0.18)
     axes.tick_params(axis="x", labelsize=7)
-    axes.set_title(group + (", MB" if group == "memory" else ", ms"), fontsize=9, loc="left")
+    axes.set_title(group + (", MB" if is_memory(group) else ", ms"), fontsize=9, loc="left")
 
 
 def curve(axes, found, kind):
