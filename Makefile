@@ -71,7 +71,7 @@ check-hosts: all
 	python3 tests/hosts/check.py $(BUILD)/sandpiper $(HOSTS)
 
 check-packaging: all
-	build-aux/deps.sh build check packaging
+	build-aux/deps.sh build check packaging aarch64
 	python3 build-aux/check.py packaging $(CASES)
 
 dist:

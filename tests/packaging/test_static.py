@@ -2,6 +2,7 @@
 with name services that are modules, in which a static program of glibc dies as soon as it asks one."""
 import os
 import pathlib
+import platform
 import shutil
 import struct
 import subprocess
@@ -103,6 +104,17 @@ class Static(unittest.TestCase):
                               env=env, capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertNotIn("SKIP", done.stdout)
+
+    def test_each_form_of_the_program_is_started_by_the_official_client(self):
+        if programs.ARCHES.get(platform.machine()) not in self.programs:
+            self.skipTest(f"release: none for {platform.machine()}")
+        env = {**os.environ, "SANDPIPER": str(self.program(programs.ARCHES[platform.machine()])),
+               "SANDPIPER_TEST_WHOLE": "1"}
+        done = subprocess.run([sys.executable, "-B", ROOT / "tests/e2e/tap.py", ROOT / "tests/sdk/test_forms.py"],
+                              env=env, capture_output=True, text=True, timeout=900)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        if "SKIP" in done.stdout:
+            self.skipTest(done.stdout[done.stdout.index("SKIP") + 5:].split("\n")[0])
 
     def on_host(self, host, command):
         (self.folder / "nsswitch.conf").write_text(NAME_SERVICES)
