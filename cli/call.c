@@ -90,6 +90,8 @@ static int ask(struct asked *asked, const struct options *options)
     struct options with_guest = *options;
     struct tools *tools = NULL;
     struct rpc_conn *conn = NULL;
+    struct box_room *room = NULL;
+    struct fail fail = {};
     int ends[2] = {-1, -1};
     with_guest.spec.guest = guest_catalog;
     struct tools_config tools_config = {.spec = &with_guest.spec,
@@ -103,6 +105,7 @@ static int ask(struct asked *asked, const struct options *options)
     defer_close int ours = ends[1];
     asked->fd = ours;
     r = r ? r : server_out < 0 ? -errno : fd_set_nonblock(ours, true);
+    r = r ? r : box_room_open(&with_guest.spec, &room, &fail);
     r = r ? r : loop_new(&asked->loop);
     r = r ? r : tools_new(asked->loop, &tools_config, &tools);
     if (r == 0) {
@@ -116,6 +119,10 @@ static int ask(struct asked *asked, const struct options *options)
     tools_free(tools);
     rpc_conn_free(conn);
     loop_free(asked->loop);
+    box_room_close(room);
+    if (fail.text[0]) {
+        (void)fprintf(stderr, "sandpiper: %s\n", fail.text);
+    }
     return r;
 }
 

@@ -125,12 +125,21 @@ int command_doctor(const struct options *options)
     if (options->effective) {
         return print_effective(options);
     }
+    struct box_room *room = NULL;
+    struct fail fail = {};
+    if (box_room_open(&spec, &room, &fail) < 0) {
+        (void)fprintf(stderr, "sandpiper: %s\n", fail.text);
+        return 2;
+    }
     if (options->plan) {
-        return print_plan(&spec);
+        int code = print_plan(&spec);
+        box_room_close(room);
+        return code;
     }
     (void)uname(&kernel);
     box_probe(&spec, &grade);
     unsigned count = box_facts(&spec, facts);
+    box_room_close(room);
     if (options->json) {
         print_json(&grade, facts, count, &kernel);
     } else {

@@ -101,14 +101,17 @@ static void take_isolation(struct options *options, const struct flag *flag, con
     static const struct {
         const char *name;
         enum box_isolation isolation;
-    } wishes[] = {{"auto", BOX_ISOLATION_AUTO}, {"full", BOX_ISOLATION_FULL}};
+    } wishes[] = {{"auto", BOX_ISOLATION_AUTO},
+                  {"full", BOX_ISOLATION_FULL},
+                  {"container", BOX_ISOLATION_CONTAINER}};
     for (unsigned i = 0; i < sizeof wishes / sizeof *wishes; i++) {
         if (strcmp(value, wishes[i].name) == 0) {
             options->spec.isolation = wishes[i].isolation;
             return;
         }
     }
-    options_trouble(options, "--%s takes auto or full, not \"%.64s\"", flag->name, value);
+    options_trouble(options, "--%s takes auto, full or container, not \"%.64s\"", flag->name,
+                    value);
 }
 
 static void take_host(struct options *options, const struct flag *, const char *value)

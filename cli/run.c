@@ -124,6 +124,8 @@ int command_run(const struct options *options)
     struct workspace *workspace = NULL;
     struct sessions *sessions = NULL;
     struct once once = {.signal_fd = -1};
+    struct box_room *room = NULL;
+    struct fail fail = {};
     with_guest.spec.guest = guest_catalog;
     with_guest.spec.separate_streams = true;
     int r = read_code(options, &code);
@@ -135,6 +137,7 @@ int command_run(const struct options *options)
     r = options->hand_on_stdin ? input_read(STDIN_FILENO, &input) : 0;
     r = r ? r : loop_new(&once.loop);
     r = r ? r : take_signals(&once);
+    r = r ? r : box_room_open(&with_guest.spec, &room, &fail);
     r = r ? r : workspace_new(once.loop, &with_guest.spec, &workspace);
     r = r ? r : sessions_new(once.loop, workspace, &sessions);
     struct run *run = r == 0
@@ -151,7 +154,11 @@ int command_run(const struct options *options)
     }
     workspace_free(workspace);
     sessions_free(sessions);
+    box_room_close(room);
     loop_io_remove(&once.signal_io);
     loop_free(once.loop);
+    if (fail.text[0]) {
+        (void)fprintf(stderr, "sandpiper: %s\n", fail.text);
+    }
     return r < 0 ? EXIT_NO_SANDBOX : r;
 }

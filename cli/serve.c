@@ -99,14 +99,18 @@ int command_serve(const struct options *options)
     if (options->spec.egress) { /* the user may allow more hosts while the server runs */
         with_guest.spec.egress = &with_guest.egress;
     }
+    struct box_room *room = NULL;
+    struct fail fail = {};
     int r = take_wire(&server);
+    r = r ? r : box_room_open(&with_guest.spec, &room, &fail);
     r = r ? r : loop_new(&server.loop);
     r = r ? r : endings_watch(&server.endings, server.loop, getppid());
     r = r ? r : serve(&server, &with_guest);
     endings_done(&server.endings);
     loop_free(server.loop);
+    box_room_close(room);
     if (r < 0) {
-        log_error("cli", "serve: %s", strerror(-r));
+        log_error("cli", "serve: %s", fail.text[0] ? fail.text : strerror(-r));
         return 1;
     }
     return 0;

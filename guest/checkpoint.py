@@ -28,17 +28,42 @@ def affordable(limit, result):
     """
     if not limit or getrusage is None or getrusage(RUSAGE_SELF).ru_maxrss * 1024 < limit // 4:
         return True
-    try:
-        with open("/proc/self/statm", "rb", 0) as file:
-            _, resident, shared = file.read(100).split()[:3]
-    except OSError:
+    used = resident()
+    if used is None:
         return True
-    used = (int(resident) - int(shared)) * getpagesize()
     result += ("memory", str(used))
     if used <= limit // 2:
         return True
     result += ("unprotected", "1")
     return False
+
+
+def resident():
+    """How many bytes this process has for itself, or None."""
+    try:
+        with open("/proc/self/statm", "rb", 0) as file:
+            _, all_pages, shared = file.read(100).split()[:3]
+        return (int(all_pages) - int(shared)) * getpagesize()
+    except OSError:
+        pass
+    reading, writing = os.pipe()
+
+    def tell():  # the highest mark of a fork begins at what it has, getrusage(2)
+        os.write(writing, b"%d" % getrusage(RUSAGE_SELF).ru_maxrss)
+        os._exit(0)
+
+    try:
+        orphan.fork(tell)
+        os.close(writing)
+        writing = -1
+        return int(os.read(reading, 32) or 0) * 1024 or None
+    except OSError:
+        return None
+    finally:
+        os.close(reading)
+        if writing >= 0:
+            os.close(writing)
+        orphan.settle()
 
 
 def make(session, control, cell):
@@ -92,6 +117,7 @@ def fork():
 
 def sleep():
     """Until init says that the session is gone; its other processes may be the session's own code."""
+    load("session").tie()
     try:
         os.setsid()
     except OSError:

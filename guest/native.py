@@ -4,6 +4,7 @@ The C half of ctypes alone loads in a fraction of a millisecond; ctypes itself w
 """
 import os
 import sys
+import time
 
 BY_LINES = 1  # _IOLBF
 
@@ -65,9 +66,35 @@ def find_confine():
     return confine
 
 
+def find_tie():
+    """A function that makes this process end when its parent does, pid 1 of the sandbox, or None.
+
+    With a pid namespace the kernel does that for all. A fork is not tied (prctl(2)): it asks again, once a
+    process in between has left it to its new parent.
+    """
+    try:
+        from _ctypes import call_function, dlopen, dlsym
+
+        prctl = dlsym(dlopen(None, 0), "prctl")
+    except (ImportError, OSError):
+        return None
+
+    def tie(parent):
+        for _ in range(TIE_LOOKS):
+            if os.getppid() == parent:
+                call_function(prctl, (SET_PDEATHSIG, SIGKILL, 0, 0, 0))
+                return
+            time.sleep(0.001)
+
+    return tie
+
+
+TIE_LOOKS = 1000
+SET_PDEATHSIG, SIGKILL = 1, 9
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on all architectures
 VERSION, LOG_SAME_EXEC_OFF = 1, 1  # flags
 PATH_BENEATH, MAKE_CHAR, REFER = 1, 1 << 6, 1 << 13
 SCOPES = 3  # abstract sockets and signals, from version 6
 flush = find_flush()
 confine = find_confine()
+tie = find_tie()

@@ -131,6 +131,7 @@ class Session:
 
     def __init__(self, options):
         self.options = options
+        self.tied_to = None  # pid 1, where it is in no pid namespace: then our processes end with it
         self.pid = getpid()
         self.main = Main("__main__")
         self.namespace = self.main.__dict__
@@ -522,6 +523,11 @@ def reseed():
         numpy_random.seed()
 
 
+def tie():
+    if SESSION.tied_to and load("native").tie is not None:
+        load("native").tie(SESSION.tied_to)
+
+
 def prepare(options):
     global SESSION
     streams.prepare()
@@ -542,6 +548,9 @@ def prepare(options):
     refused = confine() if confine is not None else None
     if "landlock-optional" in options:
         refused = None
+    if "container" in options:
+        SESSION.tied_to = load("zygote").parent
+        tie()
     _signal.signal(_signal.SIGINT, SESSION.on_interrupt)
     return refused
 

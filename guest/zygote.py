@@ -56,6 +56,7 @@ class Idle:
 
 
 idle = Idle()
+parent = os.getppid()  # pid 1 of the sandbox
 
 
 def preload(control, names):

@@ -4,19 +4,23 @@
  * Linux 6.1) lack, each with the version that brought it. They are the same on all architectures. Where
  * a running kernel is older, the code that uses them says what happens instead. */
 
-/* landlock(7), by version of its ABI. Network rights (from 4) are left out: the network is a namespace
- * of its own. 8 and 10 bring flags only that we have no use for, and rights for UDP. */
+/* landlock(7), by version of its ABI. 8 and 10 bring flags only that we have no use for, and rights for UDP. */
 #define LANDLOCK_FS_EXECUTE (1ULL << 0) /* 1: Linux 5.13 */
 #define LANDLOCK_FS_WRITE_FILE (1ULL << 1)
 #define LANDLOCK_FS_READ_FILE (1ULL << 2)
 #define LANDLOCK_FS_READ_DIR (1ULL << 3)
+#define LANDLOCK_FS_REMOVE_FILE (1ULL << 5)
 #define LANDLOCK_FS_MAKE_CHAR (1ULL << 6)
+#define LANDLOCK_FS_MAKE_REG (1ULL << 8)
+#define LANDLOCK_FS_MAKE_SOCK (1ULL << 9)
 #define LANDLOCK_FS_MAKE_BLOCK (1ULL << 11)
 #define LANDLOCK_FS_MAKE_SYM (1ULL << 12)
 #define LANDLOCK_FS_REFER (1ULL << 13)                 /* 2: Linux 5.19 */
 #define LANDLOCK_FS_TRUNCATE (1ULL << 14)              /* 3: Linux 6.2 */
 #define LANDLOCK_FS_IOCTL_DEV (1ULL << 15)             /* 5: Linux 6.10 */
 #define LANDLOCK_FS_RESOLVE_UNIX (1ULL << 16)          /* 9: Linux 7.1 */
+#define LANDLOCK_NET_BIND_TCP (1ULL << 0)              /* 4: Linux 6.7 */
+#define LANDLOCK_NET_CONNECT_TCP (1ULL << 1)           /* 4 */
 #define LANDLOCK_SCOPED_ABSTRACT_UNIX (1ULL << 0)      /* 6: Linux 6.12 */
 #define LANDLOCK_SCOPED_SIGNAL (1ULL << 1)             /* 6 */
 #define LANDLOCK_RESTRICT_LOG_SAME_EXEC_OFF (1U << 0)  /* 7: Linux 6.15 */

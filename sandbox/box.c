@@ -27,6 +27,7 @@
 #include "sandbox/binds.h"
 #include "sandbox/channel.h"
 #include "sandbox/packet.h"
+#include "sandbox/room_inside.h"
 
 enum {
     REAP_MS = 250,
@@ -69,6 +70,9 @@ static bool box_reap(struct box *box)
 {
     if (box->pid <= 0) {
         return true;
+    }
+    if (box->plan.profile == BOX_CONTAINER) {
+        return guardian_reap(box);
     }
     /* First of all, before anything is said or logged: pid 1 takes the rest with it. */
     (void)kill(box->pid, SIGKILL);
@@ -280,6 +284,10 @@ static int box_prepare(struct box *box, const struct plan_content *content, stru
         box->building = BOX_LAYER_SECCOMP;
         r = plan_build_init_filter(&box->plan, ret_fail);
     }
+    r = r ? r : box_egress_listen(box, ret_fail);
+    r = r || !spec->room || box->errand
+            ? r
+            : room_prepare(spec->room, box->plan.outside_uid, box->plan.outside_gid, ret_fail);
     if (r == 0) {
         box_adapt_plan(&box->plan);
         cgroup_find(&box->cgroup);
@@ -310,6 +318,7 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
         box->reaper_fd = -1;
         box->go_fd = -1;
         box->config_fd = -1;
+        box->egress_listen_fd = -1;
         box->last_tag = WIRE_TAG_ZYGOTE;
         box->pair[0] = -1;
         box->pair[1] = -1;

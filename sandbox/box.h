@@ -5,6 +5,7 @@
 #include "sandbox/plan.h"
 #include "sandbox/proof.h"
 #include "sandbox/python.h"
+#include "sandbox/rlimits.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/scope.h"
 #include "sandbox/wire.h"
@@ -94,6 +95,8 @@ struct box {
     bool pair_asked;
     struct egress *egress; /* the way out that the spec grants, or NULL */
     egress_event_fn on_egress;
+    int egress_listen_fd; /* made before pid 1, for the broker; -1: pid 1 makes it, or none is wanted */
+    char egress_path[108]; /* its name, or "" */
 };
 
 /* box.c: builds the box and asks for the role's process. content: borrowed until this returns.
@@ -153,13 +156,24 @@ int launch_map_ids(pid_t pid, const struct plan *plan, struct fail *ret_fail);
 /* box_egress.c: asks pid 1 for the listening socket and starts the broker with it, if the spec wants
  * one. To be called before anything of the guest is asked for. 0 or -errno */
 int box_egress_start(struct box *box, struct fail *ret_fail);
+/* Before pid 1 is told its settings: where the socket is not pid 1's to make. 0 or -errno */
+int box_egress_listen(struct box *box, struct fail *ret_fail);
 void box_egress_end(struct box *box); /* idempotent */
+/* The name of the listening socket where it has one, or "". */
+const char *box_egress_path(const struct box *box);
+
+/* guardian.c, for a box without a pid namespace: before it is launched, and at its end: returns whether
+ * nobody of it is left. */
+void guardian_prepare(void);
+bool guardian_reap(struct box *box);
 
 /* launch.c: clones the child and lets it build its root. 0 or -errno, with what was begun in box. */
 int launch_child(struct box *box, struct fail *ret_fail);
 /* The groups are known: pid 1 hears which limits it has to see to itself, the child joins and goes on. */
 int launch_confine(struct box *box, struct fail *ret_fail);
 
+/* config.c: the sizes of the guest's resource limits. */
+struct rlimit_sizes config_sizes(const struct box *box);
 /* config.c: all that pid 1 has to know, into fd. 0 or -errno */
 int config_write(const struct box *box, int fd, struct fail *ret_fail);
 

@@ -1,10 +1,15 @@
 /* A box's way out: pid 1 makes the one listening socket of its network, the broker gets it. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/own.h"
 #include "sandbox/box.h"
 #include "sandbox/broker.h"
+#include "sandbox/room_inside.h"
 
 static void box_on_egress(void *arg, const struct egress_event *event)
 {
@@ -14,21 +19,53 @@ static void box_on_egress(void *arg, const struct egress_event *event)
     }
 }
 
+static int box_egress_with(struct box *box, int listen_fd, struct fail *ret_fail)
+{
+    const struct egress_owner owner = {box_on_egress, box};
+    return egress_start(box->loop, box->spec->egress, listen_fd,
+                        box->spec->room ? &box->spec->room->ids : NULL, &owner, &box->egress,
+                        ret_fail);
+}
+
 static void box_listening(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct box *box = arg;
-    const struct egress_owner owner = {box_on_egress, box};
     struct fail fail = {};
     if (reply->error == ECONNRESET) {
         return; /* the box ends */
     }
     int r = reply->error || fds[0] < 0
                 ? fail_set(&fail, reply->error, "a listening socket for --allow-host")
-                : egress_start(box->loop, box->spec->egress, take_fd(&fds[0]), &owner, &box->egress,
-                               &fail);
+                : box_egress_with(box, take_fd(&fds[0]), &fail);
     if (r < 0) {
         box_broken(box, &fail);
     }
+}
+
+/* Without a network of the box's own there is none that pid 1 could listen in: the socket has a name, which
+ * the box's code cannot connect to, and its guardian does for it. */
+int box_egress_listen(struct box *box, struct fail *ret_fail)
+{
+    enum { WAITING = 128 };
+    static unsigned made;
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    if (!box->spec->egress || box->plan.profile != BOX_CONTAINER) {
+        return 0;
+    }
+    int size =
+        snprintf(name.sun_path, sizeof name.sun_path, "%s/egress-%u", box->spec->view.run, ++made);
+    if (size < 0 || (size_t)size >= sizeof name.sun_path) {
+        return fail_set(ret_fail, ENAMETOOLONG, "a listening socket for --allow-host");
+    }
+    defer_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&name, sizeof name) < 0 ||
+        chown(name.sun_path, box->plan.outside_uid, box->plan.outside_gid) < 0 ||
+        listen(fd, WAITING) < 0) {
+        return fail_set(ret_fail, errno, "a listening socket for --allow-host");
+    }
+    memcpy(box->egress_path, name.sun_path, (size_t)size + 1);
+    box->egress_listen_fd = take_fd(&fd);
+    return 0;
 }
 
 int box_egress_start(struct box *box, struct fail *ret_fail)
@@ -36,14 +73,27 @@ int box_egress_start(struct box *box, struct fail *ret_fail)
     if (!box->spec->egress) {
         return 0;
     }
+    if (box->egress_listen_fd >= 0) {
+        return box_egress_with(box, take_fd(&box->egress_listen_fd), ret_fail);
+    }
     struct wire_request request = {.op = WIRE_LISTEN};
     int r = link_send(box, &request, box_listening, box);
     return r < 0 ? fail_set(ret_fail, -r, "the box's way out") : 0;
 }
 
+const char *box_egress_path(const struct box *box)
+{
+    return box->egress_path;
+}
+
 void box_egress_end(struct box *box)
 {
     egress_stop(take_ptr(box->egress));
+    drop_fd(&box->egress_listen_fd);
+    if (box->egress_path[0]) {
+        (void)unlink(box->egress_path);
+        box->egress_path[0] = '\0';
+    }
 }
 
 void box_hear_refusals(struct box *box)

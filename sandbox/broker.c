@@ -38,6 +38,7 @@ struct egress {
     struct loop *loop;
     struct egress_policy policy;
     struct egress_owner owner;
+    const struct ids *ids; /* NULL: it is in namespaces */
     int listen_fd;
     int control_fd;
     struct loop_io control_io;
@@ -119,12 +120,10 @@ static int make_ends(struct egress *egress, struct egress_ends *ends, struct fai
     return r < 0 ? fail_set(ret_fail, -r, "the egress broker's descriptors") : 0;
 }
 
-/* In all namespaces of its own but the network's, which is what it is for. */
 static int clone_child(struct egress *egress, const struct plan *plan,
                        const struct egress_ends *ends, struct fail *ret_fail)
 {
-    const unsigned long flags =
-        CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD;
+    const unsigned long flags = plan->namespaces | CLONE_PIDFD;
     const char go = 1;
     int program = egress_program_fd(ret_fail);
     cap_t none = cap_init();
@@ -148,7 +147,7 @@ static int clone_child(struct egress *egress, const struct plan *plan,
         return fail_set(ret_fail, error, "new namespaces for the egress broker");
     }
     egress->pid = pid;
-    int r = launch_map_ids(pid, plan, ret_fail);
+    int r = plan->namespaces ? launch_map_ids(pid, plan, ret_fail) : 0;
     if (r == 0 && write(ends->go_fds[1], &go, 1) != 1) {
         r = fail_set(ret_fail, EPIPE, "the egress broker's child");
     }
@@ -203,7 +202,7 @@ static int egress_launch(struct egress *egress, struct fail *ret_fail)
     if (!plan) {
         return fail_set(ret_fail, ENOMEM, "the egress broker");
     }
-    plan_build_egress(plan);
+    plan_build_egress(plan, egress->ids);
     box_adapt_plan(plan);
     int r = launch_with(egress, plan, &ends, ret_fail);
     ends_done(&ends);
@@ -291,8 +290,8 @@ static void egress_on_pidfd(void *arg, uint32_t events)
 }
 
 int egress_start(struct loop *loop, const struct egress_policy *policy, int listen_fd,
-                 const struct egress_owner *owner, struct egress **ret_egress,
-                 struct fail *ret_fail)
+                 const struct ids *ids, const struct egress_owner *owner,
+                 struct egress **ret_egress, struct fail *ret_fail)
 {
     struct egress *egress = calloc(1, sizeof *egress);
     if (!egress) {
@@ -302,6 +301,7 @@ int egress_start(struct loop *loop, const struct egress_policy *policy, int list
     *egress = (struct egress){.loop = loop,
                               .policy = *policy,
                               .owner = *owner,
+                              .ids = ids,
                               .listen_fd = listen_fd,
                               .control_fd = -1,
                               .error_fd = -1,

@@ -4,6 +4,7 @@
 /* The server's side of the egress broker: starts it, starts it anew when it dies, hears what it refuses. */
 
 struct egress;
+struct ids;
 struct loop;
 
 struct egress_owner {
@@ -11,12 +12,12 @@ struct egress_owner {
     void *arg;
 };
 
-/* listen_fd: a listening socket of the box's network; taken, also on failure. policy and owner:
- * copied. The broker starts beside the caller; what it cannot start for is logged and told as an
+/* listen_fd: a listening socket of the box's network, or one with a name; taken, also on failure. ids:
+ * of a box without namespaces, which outlive the broker, or NULL. policy and owner: copied. The broker starts beside the caller; what it cannot start for is logged and told as an
  * EGRESS_UNREACHABLE. 0 or -errno. */
 [[nodiscard]] int egress_start(struct loop *loop, const struct egress_policy *policy, int listen_fd,
-                               const struct egress_owner *owner, struct egress **ret_egress,
-                               struct fail *ret_fail);
+                               const struct ids *ids, const struct egress_owner *owner,
+                               struct egress **ret_egress, struct fail *ret_fail);
 
 /* Tells what it has refused up to now. */
 void egress_hear(struct egress *egress);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/limits.h>
 #include <linux/mount.h>
 #include <linux/seccomp.h>
@@ -406,16 +407,6 @@ static int step_execute(struct child *, const struct plan_step *step)
     return (int)syscall(SYS_execveat, CHILD_PROGRAM_FD, "", argv, envp, AT_EMPTY_PATH);
 }
 
-static int step_cgroup_namespace(struct child *child, const struct plan_step *)
-{
-    char go = 0;
-    if (read(child->setup->go_fd, &go, 1) != 1) {
-        errno = EPIPE; /* the server gave up or ended */
-        return -1;
-    }
-    return unshare(CLONE_NEWCGROUP);
-}
-
 /* Also with a keyring of its own: the one of the user's login is inherited otherwise, and holds what
  * his file systems and tickets are opened with, session-keyring(7). Where the kernel or a container's
  * filter has no keyctl(2), or the user no room for another one, the guest's filter still refuses it. */
@@ -434,6 +425,50 @@ static int step_hostname(struct child *, const struct plan_step *step)
 {
     int r = sethostname(step->source, strlen(step->source));
     return r < 0 && !(step->optional && errno == EPERM) ? -1 : 0;
+}
+
+static int step_wait(struct child *child, const struct plan_step *)
+{
+    char go = 0;
+    if (read(child->setup->go_fd, &go, 1) != 1) {
+        errno = EPIPE; /* the server gave up or ended */
+        return -1;
+    }
+    return 0;
+}
+
+static int step_cgroup_namespace(struct child *child, const struct plan_step *step)
+{
+    return step_wait(child, step) < 0 ? -1 : unshare(CLONE_NEWCGROUP);
+}
+
+static int step_subreaper(struct child *, const struct plan_step *)
+{
+    return prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+/* Without a user namespace: what can be given up, an ordinary user's process may not have. That of the
+ * bounding set which it cannot drop is of no use without a way to gain privileges. */
+static int step_step_down(struct child *child, const struct plan_step *step)
+{
+    for (cap_value_t cap = 0; cap_get_bound(cap) >= 0; cap++) {
+        (void)cap_drop_bound(cap);
+    }
+    (void)prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED);
+    bool other = step->uid != geteuid() || step->guard != step->uid;
+    if (other && (setgroups(0, NULL) < 0 || setresgid(step->gid, step->gid, step->gid) < 0 ||
+                  setresuid(step->guard, step->uid, step->guard) < 0)) {
+        return -1;
+    }
+    if (cap_reset_ambient() < 0 || cap_set_proc(child->setup->no_capabilities) < 0) {
+        return -1;
+    }
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+static int step_enter(struct child *, const struct plan_step *step)
+{
+    return chdir(step->target);
 }
 
 static int step_folder(struct child *, const struct plan_step *step)
@@ -491,6 +526,10 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_CAPABILITIES] = step_capabilities,
     [PLAN_DEATH_SIGNAL] = step_death_signal,
     [PLAN_SECCOMP] = step_seccomp,
+    [PLAN_WAIT] = step_wait,
+    [PLAN_SUBREAPER] = step_subreaper,
+    [PLAN_STEP_DOWN] = step_step_down,
+    [PLAN_ENTER] = step_enter,
     [PLAN_EXECUTE] = step_execute,
 };
 

@@ -6,8 +6,9 @@
 #include "sandbox/box.h"
 #include "sandbox/filter.h"
 
-static int config_strings(const struct plan *plan, struct wire_config *config, struct buf *out)
+static int config_strings(const struct box *box, struct wire_config *config, struct buf *out)
 {
+    const struct plan *plan = &box->plan;
     int r = 0;
     for (const char *const *text = plan->argv; r == 0 && *text; text++, config->argc++) {
         r = buf_append(out, *text, strlen(*text) + 1);
@@ -20,6 +21,11 @@ static int config_strings(const struct plan *plan, struct wire_config *config, s
     }
     for (unsigned i = 0; r == 0 && i < plan->rule_count; i++) {
         r = buf_append(out, plan->rules[i].path, strlen(plan->rules[i].path) + 1);
+    }
+    const char *const view[] = {box->spec->view.work, box->spec->view.tmp,
+                                box->errand ? box->spec->view.stage : "", box_egress_path(box)};
+    for (unsigned i = 0; r == 0 && i < sizeof view / sizeof *view; i++) {
+        r = buf_append(out, view[i], strlen(view[i]) + 1);
     }
     config->strings_bytes = (uint32_t)buf_size(out);
     return r;
@@ -44,31 +50,52 @@ static void release_filter(struct plan_filter *filter)
     free(filter->program);
 }
 
+struct rlimit_sizes config_sizes(const struct box *box)
+{
+    const struct plan *plan = &box->plan;
+    const struct box_limits *limits = &box->spec->limits;
+    bool guards = plan->profile == BOX_CONTAINER;
+    bool counted = cgroup_has(&box->cgroup, CGROUP_PIDS) || (guards && !plan->own_uid);
+    return (struct rlimit_sizes){.file_bytes = limits->disk_bytes,
+                                 .data_bytes = guards ? 2 * limits->memory_bytes : 0,
+                                 .pids_max = counted ? 0 : limits->pids};
+}
+
 int config_write(const struct box *box, int fd, struct fail *ret_fail)
 {
     OWNED(release_filter) struct plan_filter uncounted = {};
     OWNED(buf_done) struct buf strings = BUF_EMPTY;
     const struct plan *plan = &box->plan;
     const struct box_limits *limits = &box->spec->limits;
+    const struct rlimit_sizes sizes = config_sizes(box);
+    bool guards = plan->profile == BOX_CONTAINER;
     struct wire_config config = {
         .magic = WIRE_CONFIG_MAGIC,
+        .filter_notified_count = plan->filter_notified.count,
         .filter_arguments_count = plan->filter_arguments.count,
         .filter_names_count = plan->filter_names.count,
         .rule_count = plan->rule_count,
-        .pids_max = cgroup_has(&box->cgroup, CGROUP_PIDS) ? 0 : limits->pids,
+        .pids_max = sizes.pids_max,
         .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
         .stage_bytes = box->errand ? box->spec->packages_bytes : 0,
-        .file_bytes = limits->disk_bytes,
+        .file_bytes = sizes.file_bytes,
+        .data_bytes = sizes.data_bytes,
+        .guards = guards,
+        .guest_uid = plan->outside_uid,
+        .guest_gid = plan->outside_gid,
+        .tasks_max =
+            guards && !sizes.pids_max && !cgroup_has(&box->cgroup, CGROUP_PIDS) ? limits->pids : 0,
         .landlock_optional = (box->spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK) != 0,
     };
-    int r = config.watch_memory_bytes ? filter_build_uncounted(&uncounted, ret_fail) : 0;
+    int r = config.watch_memory_bytes && !guards ? filter_build_uncounted(&uncounted, ret_fail) : 0;
     if (r < 0) {
         return r;
     }
     config.filter_uncounted_count = uncounted.count;
-    r = config_strings(plan, &config, &strings);
+    r = config_strings(box, &config, &strings);
     r = r ? r : fd_write_all(fd, &config, sizeof config);
     r = r ? r : write_rights(fd, plan);
+    r = r || !guards ? r : write_filter(fd, &plan->filter_notified);
     r = r || !uncounted.count ? r : write_filter(fd, &uncounted);
     r = r ? r : write_filter(fd, &plan->filter_arguments);
     r = r ? r : write_filter(fd, &plan->filter_names);

@@ -17,6 +17,7 @@ enum {
     CREATE_VERSION = 1,
     RULE_PATH_BENEATH = 1,
     ABI_REFER = 2,
+    ABI_NET = 4,
     ABI_IOCTL_DEV = 5,
     ABI_LOG = 7,
     ABI_RESOLVE_UNIX = 9,
@@ -24,7 +25,7 @@ enum {
 
 struct ruleset {
     uint64_t handled_fs;
-    uint64_t handled_net; /* since version 4; none: the network is an own namespace */
+    uint64_t handled_net; /* since version 4; none where the network is an own namespace */
     uint64_t scoped;      /* since version 6 */
 };
 
@@ -69,7 +70,7 @@ static int add_rule(int ruleset_fd, const struct landlock_rule *rule, uint64_t h
     struct stat st;
     int fd = open(rule->path, O_PATH | O_CLOEXEC);
     if (fd < 0) {
-        return errno == ENOENT ? 0 : -errno; /* nothing is allowed then */
+        return errno == ENOENT || errno == EACCES ? 0 : -errno; /* nothing is allowed then */
     }
     struct path_beneath beneath = {.allowed = rule->allowed & handled_fs, .parent_fd = fd};
     int r = fstat(fd, &st);
@@ -82,7 +83,7 @@ static int add_rule(int ruleset_fd, const struct landlock_rule *rule, uint64_t h
     return r;
 }
 
-int landlock_confine(const struct landlock_rule *rules, unsigned rule_count)
+int landlock_confine(const struct landlock_rule *rules, unsigned rule_count, unsigned flags)
 {
     int abi = landlock_abi();
     if (abi < LANDLOCK_ABI_LEAST) {
@@ -91,9 +92,12 @@ int landlock_confine(const struct landlock_rule *rules, unsigned rule_count)
     bool scopes = abi >= LANDLOCK_ABI_SCOPES;
     struct ruleset ruleset = {
         .handled_fs = landlock_handled_fs(abi),
+        .handled_net = flags & LANDLOCK_NO_TCP && abi >= ABI_NET
+                           ? LANDLOCK_NET_BIND_TCP | LANDLOCK_NET_CONNECT_TCP
+                           : 0,
         .scoped = scopes ? LANDLOCK_SCOPED_ABSTRACT_UNIX | LANDLOCK_SCOPED_SIGNAL : 0};
     /* What is refused is not told to the host's audit log: code could fill it. */
-    unsigned flags =
+    unsigned quiet =
         abi >= ABI_LOG ? LANDLOCK_RESTRICT_LOG_SAME_EXEC_OFF | LANDLOCK_RESTRICT_LOG_SUBDOMAINS_OFF
                        : 0;
     /* An older kernel takes a longer structure when the rest is zero. */
@@ -105,7 +109,7 @@ int landlock_confine(const struct landlock_rule *rules, unsigned rule_count)
     for (unsigned i = 0; r == 0 && i < rule_count; i++) {
         r = add_rule(fd, &rules[i], ruleset.handled_fs);
     }
-    if (r == 0 && syscall(SYS_landlock_restrict_self, fd, flags) < 0) {
+    if (r == 0 && syscall(SYS_landlock_restrict_self, fd, quiet) < 0) {
         r = -errno;
     }
     (void)close(fd);

@@ -25,11 +25,13 @@ uint64_t landlock_handled_fs(int abi);
     ((LANDLOCK_FS_TRUNCATE << 1) - 1 - (LANDLOCK_FS_MAKE_CHAR | LANDLOCK_FS_MAKE_BLOCK))
 
 struct landlock_rule {
-    const char *path; /* of nothing: nothing is allowed */
+    const char *path; /* of nothing, or of what cannot be reached: nothing is allowed */
     uint64_t allowed; /* LANDLOCK_FS_*; what the kernel does not know is left out */
 };
+
+enum { LANDLOCK_NO_TCP = 1 }; /* flag: neither bind nor connect, from version 4 on */
 
 /* Confines this process and all its children to what the rules allow; no rules: no file at all. Paths are
  * looked up in the caller's own view. Needs no_new_privs. 0, or -errno with nothing changed: -EOPNOTSUPP
  * where there is no Landlock. */
-int landlock_confine(const struct landlock_rule *rules, unsigned rule_count);
+int landlock_confine(const struct landlock_rule *rules, unsigned rule_count, unsigned flags);

@@ -86,8 +86,7 @@ static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_
 
 static pid_t clone_child(struct box *box, const struct child_setup *setup)
 {
-    const unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
-                                CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD;
+    const unsigned long flags = box->plan.namespaces | CLONE_PIDFD;
     int pidfd = -1;
     pid_t pid = -1;
     int group_fd = cgroup_birthplace(&box->cgroup);
@@ -179,14 +178,18 @@ static int launch_with(struct box *box, struct child_ends *ends, struct fail *re
                                 .config_fd = box->config_fd,
                                 .program_fd = program,
                                 .taken = ends->taken};
+    if (box->plan.profile == BOX_CONTAINER) {
+        guardian_prepare();
+    }
     box->building = BOX_LAYER_NAMESPACES;
     box->pid = clone_child(box, &setup);
     int error = errno;
     (void)cap_free(none);
     if (box->pid < 0) {
-        return fail_set(ret_fail, error, "new namespaces for the sandbox");
+        return fail_set(ret_fail, error, "%s for the sandbox",
+                        box->plan.namespaces ? "new namespaces" : "a process");
     }
-    r = launch_map_ids(box->pid, &box->plan, ret_fail);
+    r = box->plan.namespaces ? launch_map_ids(box->pid, &box->plan, ret_fail) : 0;
     return r < 0 ? r : child_go(box, ret_fail);
 }
 

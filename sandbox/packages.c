@@ -12,6 +12,7 @@
  * the server has ended, however that was, and what servers left that it could not outlive. So the
  * server itself removes no tree, and waits for no disk. */
 #include "sandbox/packages.h"
+#include "sandbox/room_inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,11 +92,11 @@ static int judge_workspace(const char *workspace, const char *parent, const char
     return apart ? 0 : refuse(ret_fail, path, "and the workspace lie in one another");
 }
 
-/* Opens the folder name in parent_fd, which is no link. With make it is made where it is missing. */
-static int open_own(int parent_fd, const char *name, const char *path, bool make,
+/* Opens the folder name in parent_fd, which is no link. make: 0, or its mode: it is made where it is missing. */
+static int open_own(int parent_fd, const char *name, const char *path, mode_t make,
                     struct fail *ret_fail)
 {
-    if (make && mkdirat(parent_fd, name, 0700) < 0 && errno != EEXIST) {
+    if (make && mkdirat(parent_fd, name, make) < 0 && errno != EEXIST) {
         return fail_set(ret_fail, errno, "make the folder %s", path);
     }
     defer_close int fd = openat(parent_fd, name, OPEN_FOLDER | O_NOFOLLOW);
@@ -107,6 +108,18 @@ static int open_own(int parent_fd, const char *name, const char *path, bool make
     }
     int r = judge_own(fd, path, ret_fail);
     return r < 0 ? r : take_fd(&fd);
+}
+
+/* Whether boxes see the folders where they lie, and as another user: then the home folder is no place for
+ * them, and others go through them. */
+static bool is_shared_by_path(const struct box_spec *spec)
+{
+    return spec->room && spec->room->ids.guest != geteuid();
+}
+
+static mode_t own_mode(const struct box_spec *spec)
+{
+    return is_shared_by_path(spec) ? 0711 : 0700;
 }
 
 /* Splits what the user named, or what his environment says, into a folder that is there or nearly so,
@@ -129,6 +142,9 @@ static int name_place(const struct box_spec *spec, char parent[PATH_MAX], const 
         }
         *ret_name = spec->cache + (slash + 1 - parent);
         slash[slash == parent] = '\0';
+    } else if (is_shared_by_path(spec)) {
+        size = snprintf(parent, PATH_MAX, "%s", spec->room->path);
+        *ret_name = "packages";
     } else if (xdg && xdg[0] == '/') {
         size = snprintf(parent, PATH_MAX, "%s", xdg);
     } else if (home && home[0] == '/') {
@@ -176,7 +192,7 @@ int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],
         r = fail_set(ret_fail, ENAMETOOLONG, "the cache folder");
     }
     r = r ? r : judge_workspace(spec->workspace, parent, path, ret_fail);
-    return r < 0 ? r : open_own(parent_fd, name, path, make, ret_fail);
+    return r < 0 ? r : open_own(parent_fd, name, path, make ? own_mode(spec) : 0, ret_fail);
 }
 
 /* --- this server's folder --- */
@@ -198,11 +214,11 @@ static int take_lock(struct box_packages *packages)
 }
 
 /* A folder for the ids of errands. */
-static int make_for_errands(int parent_fd, const char *name)
+static int make_for_errands(const struct box_packages *packages, int parent_fd, const char *name)
 {
     uid_t uid = 0;
     gid_t gid = 0;
-    plan_errand_ids(&uid, &gid);
+    plan_errand_ids(packages->spec, &uid, &gid);
     if (mkdirat(parent_fd, name, 0700) < 0) {
         return errno == EEXIST ? 0 : -errno;
     }
@@ -213,17 +229,17 @@ static int make_for_errands(int parent_fd, const char *name)
 
 static int make_stage(const struct box_packages *packages)
 {
-    int r = make_for_errands(packages->folder_fd, "stage");
+    int r = make_for_errands(packages, packages->folder_fd, "stage");
     if (r == 0) {
         defer_close int stage_fd = openat(packages->folder_fd, "stage", OPEN_FOLDER | O_NOFOLLOW);
-        r = stage_fd < 0 ? -errno : make_for_errands(stage_fd, "tmp");
+        r = stage_fd < 0 ? -errno : make_for_errands(packages, stage_fd, "tmp");
     }
     return r;
 }
 
 static int make_folder(struct box_packages *packages)
 {
-    if (mkdirat(packages->boxes_fd, packages->name, 0700) < 0) {
+    if (mkdirat(packages->boxes_fd, packages->name, own_mode(packages->spec)) < 0) {
         return -errno;
     }
     packages->folder_fd = openat(packages->boxes_fd, packages->name, OPEN_FOLDER | O_NOFOLLOW);
@@ -242,7 +258,7 @@ static int open_in(struct box_packages *packages, struct fail *ret_fail)
     if (place_fd < 0) {
         return place_fd;
     }
-    packages->boxes_fd = open_own(place_fd, "boxes", path, /* make= */ true, ret_fail);
+    packages->boxes_fd = open_own(place_fd, "boxes", path, own_mode(packages->spec), ret_fail);
     if (packages->boxes_fd < 0) {
         return packages->boxes_fd;
     }
@@ -258,7 +274,7 @@ static int open_in(struct box_packages *packages, struct fail *ret_fail)
     if (r < 0) {
         return fail_set(ret_fail, -r, "start the sweeper of the package folders");
     }
-    r = make_for_errands(place_fd, "download");
+    r = make_for_errands(packages, place_fd, "download");
     r = r ? r : make_folder(packages);
     return r < 0 ? fail_set(ret_fail, -r, "make folders in %s/boxes", path) : 0;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/limits.h>
 #include <linux/mount.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,15 @@
 #include "sandbox/plan_parts.h"
 #include "sandbox/proof.h"
 #include "sandbox/python.h"
+#include "sandbox/room_inside.h"
 #include "sandbox/surrounding.h"
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define WRITABLE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define DATA (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 #define DEVICE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+
+#define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 /* As root the box runs as an id that owns nothing: kernel objects of uid 0 are out of reach, and
  * RLIMIT_NPROC counts. Far above what distributions and sub-id ranges hand out. */
@@ -35,17 +39,18 @@ static const char hosts[] = "127.0.0.1 localhost sandbox\n::1 localhost\n";
 static const char nsswitch[] = "passwd: files\ngroup: files\nhosts: files\n";
 
 /* Of /etc, only what names no one and unlocks nothing. */
-static const char *const etc_shared[] = {
-    "/etc/alternatives", "/etc/ca-certificates", "/etc/fonts",         "/etc/ld.so.cache",
-    "/etc/ld.so.conf",   "/etc/ld.so.conf.d",    "/etc/localtime",     "/etc/magic",
-    "/etc/matplotlibrc", "/etc/mime.types",      "/etc/pki/tls/certs", "/etc/pki/ca-trust",
-    "/etc/protocols",    "/etc/services",        "/etc/ssl/certs",     "/etc/ssl/openssl.cnf",
-    "/etc/timezone",
+const char *const plan_etc_shared[] = {
+    "/etc/alternatives",    "/etc/ca-certificates", "/etc/fonts",
+    "/etc/ld.so.cache",     "/etc/ld.so.conf",      "/etc/ld.so.conf.d",
+    "/etc/localtime",       "/etc/magic",           "/etc/matplotlibrc",
+    "/etc/mime.types",      "/etc/pki/tls/certs",   "/etc/pki/ca-trust",
+    "/etc/protocols",       "/etc/services",        "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf", "/etc/timezone",        NULL,
 };
 static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                       "/dev/urandom"};
-static const char *const system_folders[] = {"/bin",   "/lib",    "/lib32",
-                                             "/lib64", "/libx32", "/sbin"};
+const char *const plan_system_folders[] = {"/bin",    "/lib",  "/lib32", "/lib64",
+                                           "/libx32", "/sbin", NULL};
 
 /* The trees that the box shows, in two passes: opened while the host's view and ids reach them,
  * moved when the new root has their place. */
@@ -74,8 +79,8 @@ static void show(struct trees *trees, const char *source, const char *target, ui
 static void show_system(struct plan *plan, struct trees *trees)
 {
     show(trees, "/usr", "/usr", READ_ONLY, false);
-    for (unsigned i = 0; i < sizeof system_folders / sizeof *system_folders; i++) {
-        const char *path = system_folders[i];
+    for (unsigned i = 0; plan_system_folders[i]; i++) {
+        const char *path = plan_system_folders[i];
         char target[PATH_MAX];
         struct stat st;
         if (lstat(path, &st) < 0) {
@@ -92,8 +97,8 @@ static void show_system(struct plan *plan, struct trees *trees)
     if (access("/nix/store", F_OK) == 0) {
         show(trees, "/nix/store", "/nix/store", READ_ONLY, true);
     }
-    for (unsigned i = 0; i < sizeof etc_shared / sizeof *etc_shared; i++) {
-        show(trees, etc_shared[i], etc_shared[i], READ_ONLY | MOUNT_ATTR_NOEXEC, true);
+    for (unsigned i = 0; plan_etc_shared[i]; i++) {
+        show(trees, plan_etc_shared[i], plan_etc_shared[i], READ_ONLY | MOUNT_ATTR_NOEXEC, true);
     }
     for (unsigned i = 0; i < sizeof devices / sizeof *devices; i++) {
         show(trees, devices[i], devices[i], DEVICE, false);
@@ -300,8 +305,13 @@ static bool gives_ids(void)
     return geteuid() == 0 && idmap_may_give() && idmap_covers(OUTSIDE_ID_FIRST);
 }
 
-void plan_errand_ids(uid_t *ret_uid, gid_t *ret_gid)
+void plan_errand_ids(const struct box_spec *spec, uid_t *ret_uid, gid_t *ret_gid)
 {
+    if (spec && spec->room) {
+        *ret_uid = spec->room->ids.errand;
+        *ret_gid = *ret_uid == geteuid() ? getegid() : *ret_uid;
+        return;
+    }
     bool gives = gives_ids();
     *ret_uid = gives ? ERRAND_ID : geteuid();
     *ret_gid = gives ? ERRAND_ID : getegid();
@@ -310,7 +320,7 @@ void plan_errand_ids(uid_t *ret_uid, gid_t *ret_gid)
 /* An ordinary user's own; for root one that owns nothing. */
 static void choose_ids(struct plan *plan, bool errand)
 {
-    plan_errand_ids(&plan->outside_uid, &plan->outside_gid);
+    plan_errand_ids(NULL, &plan->outside_uid, &plan->outside_gid);
     if (!errand && gives_ids()) {
         plan->outside_uid = OUTSIDE_ID_FIRST + (uid_t)getpid() % 4194304;
         plan->outside_gid = plan->outside_uid;
@@ -346,11 +356,17 @@ static int choose_identity(struct plan *plan, const struct box_spec *spec,
 
 int plan_build_init_filter(struct plan *plan, struct fail *ret_fail)
 {
+    if (plan->profile == BOX_CONTAINER) {
+        return 0; /* a guardian has none: it starts what notifies it, and is no more than its guest */
+    }
     return filter_build_init(&plan->filter_init, ret_fail);
 }
 
 int plan_build_guest_filters(struct plan *plan, struct fail *ret_fail)
 {
+    if (plan->profile == BOX_CONTAINER) {
+        return plan_build_container_filters(plan, ret_fail);
+    }
     int r = filter_build_arguments(&plan->filter_arguments, ret_fail);
     return r ? r : filter_build_names(&plan->filter_names, ret_fail);
 }
@@ -480,33 +496,59 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
     plan_add(plan, PLAN_EXECUTE, NULL, NULL);
 }
 
-int plan_build(const struct box_spec *spec, const struct python *python,
-               const struct plan_content *content, struct plan *plan, struct fail *ret_fail)
+static int build_full(struct plan *plan, const struct box_spec *spec, const struct python *python,
+                      const struct plan_content *content, struct fail *ret_fail)
 {
-    *plan = (struct plan){.profile = surrounding_expect(spec->isolation)};
     int r = choose_identity(plan, spec, content, ret_fail);
-    if (r < 0) {
-        return r;
+    if (r == 0) {
+        plan->namespaces = NAMESPACES | CLONE_NEWNET;
+        build_steps(plan, spec, python, content);
+        add_rules(plan);
     }
-    build_steps(plan, spec, python, content);
-    add_rules(plan);
-    plan_set_environment(plan, spec, python, content);
-    plan_set_arguments(plan, spec, python, content);
+    return r;
+}
+
+/* Whether there was memory for all that cannot be done without. */
+static bool is_whole(const struct plan *plan)
+{
     for (unsigned i = 0; i < plan->step_count; i++) {
         const struct plan_step *step = &plan->steps[i];
         bool needs_target = step->kind == PLAN_FOLDER || step->kind == PLAN_FILE;
         if ((needs_target && !step->target) || (step->kind == PLAN_OPEN_TREE && !step->source)) {
-            plan_done(plan);
-            return fail_set(ret_fail, ENOMEM, "the sandbox's plan");
+            return false;
         }
     }
-    return 0;
+    return true;
 }
 
-void plan_build_egress(struct plan *plan)
+int plan_build(const struct box_spec *spec, const struct python *python,
+               const struct plan_content *content, struct plan *plan, struct fail *ret_fail)
+{
+    *plan = (struct plan){.profile = surrounding_expect(spec->isolation),
+                          .egress = spec->egress != NULL};
+    int r = plan->profile == BOX_CONTAINER
+                ? plan_build_container(plan, spec, python, content, ret_fail)
+                : build_full(plan, spec, python, content, ret_fail);
+    if (r == 0) {
+        plan_set_environment(plan, spec, python, content);
+        plan_set_arguments(plan, spec, python, content);
+        r = is_whole(plan) ? 0 : fail_set(ret_fail, ENOMEM, "the sandbox's plan");
+    }
+    if (r < 0) {
+        plan_done(plan);
+    }
+    return r;
+}
+
+void plan_build_egress(struct plan *plan, const struct ids *ids)
 {
     static const char null[] = "/dev/null";
     *plan = (struct plan){};
+    if (ids) {
+        plan_build_container_egress(plan, ids);
+        return;
+    }
+    plan->namespaces = NAMESPACES; /* but the network's, which is what it is for */
     choose_ids(plan, /* errand= */ false);
     plan->tree_count = 1;
     plan_add(plan, PLAN_OPEN_TREE, null, NULL);
@@ -549,6 +591,7 @@ void plan_done(struct plan *plan)
     }
     free(plan->strings);
     free(plan->filter_init.program);
+    free(plan->filter_notified.program);
     free(plan->filter_arguments.program);
     free(plan->filter_names.program);
     *plan = (struct plan){};

@@ -41,6 +41,10 @@ enum plan_kind {
     PLAN_CAPABILITIES,  /* all sets emptied and locked */
     PLAN_DEATH_SIGNAL,  /* SIGKILL when the server ends */
     PLAN_SECCOMP,       /* pid 1's filter */
+    PLAN_WAIT,          /* until the group is joined */
+    PLAN_SUBREAPER,     /* orphans of its descendants become its children */
+    PLAN_STEP_DOWN,     /* uid, gid, guard; no capabilities from then on */
+    PLAN_ENTER,         /* target: the working directory */
     PLAN_EXECUTE,       /* the program, which is pid 1's; source: as what, or NULL */
     PLAN_KIND_COUNT,
 };
@@ -59,8 +63,9 @@ struct plan_step {
         optional; /* a source that is not there is passed over, a call that a container refuses too;
                       one whose ids cannot be mapped is taken as it is */
     bool data_folder; /* the user's: passed over where it cannot be opened or a link leads there */
-    uid_t uid;        /* PLAN_TAKE_TREE: whose files are to be the guest's */
-    gid_t gid;
+    uid_t uid;        /* PLAN_TAKE_TREE: whose files are to be the guest's; PLAN_STEP_DOWN: whose */
+    gid_t gid;        /* rights the process has from then on */
+    uid_t guard;      /* PLAN_STEP_DOWN: the real and saved one */
 };
 
 enum { PLAN_STEPS = 384, PLAN_TREES = 96, PLAN_RULES = 96 };
@@ -80,7 +85,11 @@ struct plan {
     unsigned string_count;
     struct landlock_rule rules[PLAN_RULES]; /* the guest's; paths belong to the plan */
     unsigned rule_count;
+    unsigned long namespaces; /* flags of clone(2) */
+    bool egress;              /* there is a way out */
+    bool own_uid; /* outside_uid is nobody else's, so that the kernel counts its processes */
     struct plan_filter filter_init;      /* names that pid 1 needs and the guest */
+    struct plan_filter filter_notified;  /* the guest's: what pid 1 is asked about; or none */
     struct plan_filter filter_arguments; /* the guest's: arguments */
     struct plan_filter filter_names;     /* the guest's: names */
     uid_t outside_uid;
@@ -106,6 +115,7 @@ struct plan_content {
     const struct embedded *files;          /* for the view's run, closed by a row without name */
     const char *main;                      /* the one that the interpreter runs, */
     const char *arguments[PLAN_ARGUMENTS]; /* with these, NULL behind the last */
+    char words[64];                        /* room for one of them */
     struct plan_mount mounts[PLAN_MOUNTS];
     unsigned mount_count;
     const struct box_mount *data; /* shown below /data */
@@ -117,8 +127,9 @@ struct plan_content {
 void plan_show(struct plan_content *content, const char *source, const char *target, bool writable);
 
 /* Whose ids errands have outside, in all servers of a user: they have files in common. */
-void plan_errand_ids(uid_t *ret_uid, gid_t *ret_gid);
+void plan_errand_ids(const struct box_spec *spec, uid_t *ret_uid, gid_t *ret_gid);
 
+struct ids;
 struct python;
 
 /* Builds the steps for spec on this host. python: what the interpreter needs; borrowed like all that
@@ -131,8 +142,9 @@ struct python;
 [[nodiscard]] int plan_build_init_filter(struct plan *plan, struct fail *ret_fail);
 [[nodiscard]] int plan_build_guest_filters(struct plan *plan, struct fail *ret_fail);
 
-/* The way to the egress broker: no files, no privileges, but the host's network. */
-void plan_build_egress(struct plan *plan);
+/* The way to the egress broker: no files, no privileges, but the host's network. ids: of a box without
+ * namespaces; NULL: the broker is in namespaces as its box is. */
+void plan_build_egress(struct plan *plan, const struct ids *ids);
 
 /* Turns the plan into one for a kernel without open_tree(2) and mount_setattr(2), see binds.h. */
 void plan_use_binds(struct plan *plan);

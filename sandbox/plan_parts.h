@@ -19,3 +19,15 @@ void plan_set_arguments(struct plan *plan, const struct box_spec *spec, const st
                         const struct plan_content *content);
 void plan_set_environment(struct plan *plan, const struct box_spec *spec,
                           const struct python *python, const struct plan_content *content);
+
+/* Of /etc, what names no one and unlocks nothing; and the folders of programs and libraries beside /usr.
+ * Each list ends with NULL. */
+extern const char *const plan_etc_shared[];
+extern const char *const plan_system_folders[];
+
+/* plan_container.c: steps, rules and ids of a box without namespaces. 0 or -errno */
+[[nodiscard]] int plan_build_container(struct plan *plan, const struct box_spec *spec,
+                                       const struct python *python,
+                                       const struct plan_content *content, struct fail *ret_fail);
+void plan_build_container_egress(struct plan *plan, const struct ids *ids);
+[[nodiscard]] int plan_build_container_filters(struct plan *plan, struct fail *ret_fail);

@@ -33,6 +33,10 @@ static const char *const kind_names[PLAN_KIND_COUNT] = {
     [PLAN_CAPABILITIES] = "drop capabilities",
     [PLAN_DEATH_SIGNAL] = "die with the server",
     [PLAN_SECCOMP] = "seccomp filter of pid 1",
+    [PLAN_WAIT] = "wait for the control group",
+    [PLAN_SUBREAPER] = "become the parent of orphans",
+    [PLAN_STEP_DOWN] = "give up privileges",
+    [PLAN_ENTER] = "enter",
     [PLAN_EXECUTE] = "execute pid 1",
 };
 
@@ -82,6 +86,9 @@ int plan_print(const struct plan *plan, struct buf *out)
         if (r == 0 && step->kind == PLAN_IDENTITY) {
             r = buf_appendf(out, " %d inside, %u:%u outside", PLAN_INSIDE_ID, plan->outside_uid,
                             plan->outside_gid);
+        }
+        if (r == 0 && step->kind == PLAN_STEP_DOWN) {
+            r = buf_appendf(out, " to %u:%u", step->uid, step->gid);
         }
         if (r == 0 && (step->optional || step->data_folder)) {
             bool call = step->kind == PLAN_HOSTNAME || step->kind == PLAN_PROC ||

@@ -223,7 +223,7 @@ static void judge_limits(const struct proof_record *record,
                          const struct proof_expectation *expected, struct proof_verdict *verdict)
 {
     struct rlimit_wanted wanted[RLIMITS_MOST];
-    unsigned count = rlimits_wanted(expected->file_bytes, expected->pids_max, wanted);
+    unsigned count = rlimits_wanted(&expected->sizes, wanted);
     for (unsigned i = 0; i < count; i++) {
         if (record->limits_soft[i] > wanted[i].soft || record->limits_hard[i] > wanted[i].hard) {
             proof_found(verdict, BOX_LAYER_PRIVILEGES, "resource limit %s is %llu", wanted[i].name,

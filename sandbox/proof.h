@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sandbox/rlimits.h"
 #include "sandbox/sandbox.h"
 
 /* The start-up proof: that each layer holds is seen by its effect, in the box that is going to run
@@ -122,8 +123,7 @@ struct proof_expectation {
     enum box_profile profile; /* BOX_CONTAINER: nothing is expected of namespaces and mounts */
     uid_t outside_uid;
     gid_t outside_gid;
-    uint64_t file_bytes;
-    uint32_t pids_max;
+    struct rlimit_sizes sizes;
     const char *const *data; /* what the box shows below /data */
     unsigned data_count;
     uint32_t data_writable; /* bits 1 << i */

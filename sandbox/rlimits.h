@@ -11,9 +11,14 @@ struct rlimit_wanted {
     uint64_t hard;
 };
 
-enum { RLIMITS_MOST = 12 };
+enum { RLIMITS_MOST = 12, RLIMITS_NOFILE = 512 };
 
-/* file_bytes: largest file. pids_max: processes where no control group counts them, else 0.
- * Fills wanted and returns how many there are. */
-unsigned rlimits_wanted(uint64_t file_bytes, uint32_t pids_max,
+struct rlimit_sizes {
+    uint64_t file_bytes; /* largest file */
+    uint64_t data_bytes; /* private memory of one process, where no namespace bounds all; else 0 */
+    uint32_t pids_max;   /* processes where no control group counts them, else 0 */
+};
+
+/* Fills wanted and returns how many there are. */
+unsigned rlimits_wanted(const struct rlimit_sizes *sizes,
                         struct rlimit_wanted wanted[RLIMITS_MOST]);

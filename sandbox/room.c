@@ -23,7 +23,9 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/overlap.h"
+#include "sandbox/python.h"
 #include "sandbox/room_inside.h"
+#include "sandbox/surrounding.h"
 
 #define ROOM_PREFIX "sandpiper-"
 
@@ -160,8 +162,35 @@ static void point_to(struct box_room *room, struct box_spec *spec)
     };
 }
 
+/* Other ids are of use only where the interpreter can be reached with them. */
+static void choose_ids(struct box_room *room, const struct box_spec *spec)
+{
+    struct python *python = calloc(1, sizeof *python);
+    struct fail fail = {};
+    char parent[ROOM_PATH_BYTES];
+    const char *needed[PYTHON_FOLDERS + 3] = {parent, ""}; /* not found: nobody reaches it */
+    unsigned count = 1;
+    (void)snprintf(parent, sizeof parent, "%.*s", (int)(room->name - room->path), room->path);
+    if (python && python_expect(spec->python, spec->workspace, python, &fail) == 0) {
+        needed[count++] = python->path;
+        for (unsigned i = 0; i < python->folder_count; i++) {
+            needed[count++] = python->folders[i];
+        }
+        needed[count] = NULL;
+    }
+    ids_choose(spec->workspace, needed, &room->ids);
+    if (room->ids.guest != geteuid()) {
+        (void)fchmod(room->fd, OTHERS_ROOM_MODE);
+    }
+    free(python);
+}
+
 int box_room_open(struct box_spec *spec, struct box_room **ret_room, struct fail *ret_fail)
 {
+    if (surrounding_expect(spec->isolation) != BOX_CONTAINER) {
+        *ret_room = NULL;
+        return 0;
+    }
     struct box_room *room = calloc(1, sizeof *room);
     if (!room) {
         return fail_set(ret_fail, ENOMEM, "the room");
@@ -171,10 +200,8 @@ int box_room_open(struct box_spec *spec, struct box_room **ret_room, struct fail
     room->lock_fd = -1;
     room->sweeper = SWEEPER_NONE;
     if (spec->workspace && !realpath(spec->workspace, room->workspace)) {
-        int error = errno;
-        box_room_close(room);
-        return fail_set(ret_fail, error, "the workspace %s; name a folder that exists",
-                        spec->workspace);
+        /* The plan tells. */
+        (void)snprintf(room->workspace, sizeof room->workspace, "%s", spec->workspace);
     }
     int r = find_place(room, spec, ret_fail);
     if (r == 0) {
@@ -190,6 +217,7 @@ int box_room_open(struct box_spec *spec, struct box_room **ret_room, struct fail
         box_room_close(room);
         return r;
     }
+    choose_ids(room, spec);
     point_to(room, spec);
     *ret_room = room;
     return 0;

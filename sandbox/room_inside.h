@@ -2,6 +2,7 @@
 #include <sys/types.h>
 
 #include "base/embed.h"
+#include "sandbox/ids.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/sweeper.h"
 
@@ -17,6 +18,7 @@ struct box_room {
     char run[ROOM_PATH_BYTES + 8];
     char errand[ROOM_PATH_BYTES + 8];
     char workspace[4096]; /* the user's, where it is that and not work */
+    struct ids ids;       /* of the boxes' processes */
     const char *name;     /* the last part of path */
     int parent_fd;
     int fd;

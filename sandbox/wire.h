@@ -53,6 +53,8 @@ enum wire_step {
     WIRE_STEP_EXECUTE,
     WIRE_STEP_FIND,
     WIRE_STEP_LANDLOCK,
+    WIRE_STEP_IDS,
+    WIRE_STEP_LISTENER,
 };
 
 enum wire_role { WIRE_ROLE_SESSION, WIRE_ROLE_CHECKPOINT, WIRE_ROLE_ZYGOTE /* a lookout's */ };
@@ -99,15 +101,17 @@ struct wire_reply {
 
 /* The box's settings for pid 1, in a sealed memfd at WIRE_CONFIG_FD: this head, then the rights of the
  * Landlock rules (uint64_t), then the filter programs (struct sock_filter), then strings, each with its
- * NUL: the zygote's argv and environment, the paths of the data folders, and those of the rules. */
+ * NUL: the zygote's argv and environment, the paths of the data folders, those of the rules,
+ * and those of struct init's view. */
 #define WIRE_CONFIG_MAGIC 0x53504950U
 
 struct wire_config {
     uint32_t magic;
     uint32_t argc;
     uint32_t envc;
-    uint32_t datac;                  /* at most BOX_MOUNTS */
-    uint32_t filter_uncounted_count; /* instructions of each program */
+    uint32_t datac;                 /* at most BOX_MOUNTS */
+    uint32_t filter_notified_count; /* instructions of each program */
+    uint32_t filter_uncounted_count;
     uint32_t filter_arguments_count;
     uint32_t filter_names_count;
     uint32_t rule_count;
@@ -116,7 +120,12 @@ struct wire_config {
     uint64_t watch_memory_bytes; /* watchdog limit where no cgroup counts memory, else 0 */
     uint64_t stage_bytes;        /* what /stage may hold; 0: there is none */
     uint64_t file_bytes;         /* RLIMIT_FSIZE */
-    uint32_t landlock_optional;  /* go on where the kernel has it and it cannot be had */
+    uint64_t data_bytes;         /* RLIMIT_DATA; 0: as it is */
+    uint32_t guards;    /* pid 1's program is in no pid namespace, see init/guard.c; then: */
+    uint32_t guest_uid; /* whom the guest becomes */
+    uint32_t guest_gid;
+    uint32_t tasks_max;         /* processes and threads, counted by itself; 0: the kernel counts */
+    uint32_t landlock_optional; /* go on where the kernel has it and it cannot be had */
 };
 
 /* Tags: the zygote's, then one a session, counting down. RLIMIT_MSGQUEUE is free to carry them

@@ -1,5 +1,6 @@
 /* The zygote's role in its box: the interpreter from which sessions are forked. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
@@ -131,18 +132,30 @@ static const struct box_role zygote_role = {zygote_start, zygote_exited, session
 void zygote_content(const struct box_spec *spec, const struct box_packages *packages,
                     struct plan_content *content)
 {
-    /* Words that guest/session.py and guest/hints.py look for. */
-    static const char *const options[] = {NULL, "install", "landlock-optional",
-                                          "install landlock-optional"};
-    bool landlock_optional = spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK;
+    /* What guest/session.py and guest/hints.py look for. */
+    const struct {
+        bool holds;
+        const char *word;
+    } options[] = {
+        {spec->packages, "install"},
+        {spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK, "landlock-optional"},
+        {spec->room != NULL, "container"},
+    };
     *content = (struct plan_content){
         .files = spec->guest,
         .main = "driver.py",
-        .arguments = {spec->preload ? spec->preload : "",
-                      options[2 * landlock_optional + spec->packages]},
+        .arguments = {spec->preload ? spec->preload : ""},
         .data = spec->mounts,
         .data_count = spec->mount_count,
     };
+    for (unsigned i = 0; i < sizeof options / sizeof *options; i++) {
+        if (options[i].holds) {
+            size_t size = strlen(content->words);
+            (void)snprintf(content->words + size, sizeof content->words - size, "%s%s",
+                           size ? " " : "", options[i].word);
+        }
+    }
+    content->arguments[1] = content->words[0] ? content->words : NULL;
     if (packages) {
         packages_show(packages, content);
     }

@@ -46,6 +46,6 @@ bool broker_confine(const struct egress_config *config)
         .filter = (struct sock_filter *)(void *)((char *)(uintptr_t)config + sizeof *config)};
     /* The mounts hold without Landlock, as in the box. */
     bool has_landlock = landlock_abi() >= LANDLOCK_ABI_LEAST;
-    return set_limits() && (!has_landlock || landlock_confine(NULL, 0) == 0) &&
+    return set_limits() && (!has_landlock || landlock_confine(NULL, 0, /* flags= */ 0) == 0) &&
            syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0;
 }

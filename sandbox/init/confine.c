@@ -32,7 +32,8 @@ static bool set_limit(const struct rlimit_wanted *wanted)
 static bool set_limits(const struct wire_config *config)
 {
     struct rlimit_wanted wanted[RLIMITS_MOST];
-    unsigned count = rlimits_wanted(config->file_bytes, config->pids_max, wanted);
+    const struct rlimit_sizes sizes = {config->file_bytes, config->data_bytes, config->pids_max};
+    unsigned count = rlimits_wanted(&sizes, wanted);
     for (unsigned i = 0; i < count; i++) {
         if (!set_limit(&wanted[i])) {
             return false;
@@ -46,7 +47,41 @@ static bool install(const struct sock_fprog *program)
     return program->len == 0 || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program) == 0;
 }
 
-enum wire_step confine(const struct init *init, int control_fd)
+/* Of a guardian's guest only: it has no namespace that would bound it. */
+static bool become_guest(const struct init *init)
+{
+    enum { NICE = 10 }; /* below the guardian, which must not starve */
+    const struct wire_config *config = init->config;
+    (void)setpriority(PRIO_PROCESS, 0, NICE);
+    /* The death signal is asked for behind the change of identity, which clears it, prctl(2). */
+    return setresgid(config->guest_gid, config->guest_gid, config->guest_gid) == 0 &&
+           setresuid(config->guest_uid, config->guest_uid, config->guest_uid) == 0 &&
+           prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == init->root;
+}
+
+static bool arrange_descriptors(int control_fd, int listener_fd)
+{
+    if (dup2(control_fd, CONFINED_CONTROL_FD) < 0 || fcntl(CONFINED_CONTROL_FD, F_SETFD, 0) < 0 ||
+        (listener_fd >= 0 && dup2(listener_fd, CONFINED_LISTENER_FD) < 0)) {
+        return false;
+    }
+    fd_close_range(listener_fd < 0 ? CONFINED_LISTENER_FD : CONFINED_LISTENER_FD + 1, ~0U);
+    return true;
+}
+
+/* With namespaces the mounts hold without it: where there is no Landlock, doctor says so. Where there is,
+ * it holds. */
+static bool restrict_files(const struct init *init)
+{
+    if (init->config->guards) {
+        return landlock_confine(init->rules, init->rule_count, LANDLOCK_NO_TCP) == 0;
+    }
+    return landlock_abi() < LANDLOCK_ABI_LEAST ||
+           landlock_confine(init->rules, init->rule_count, /* flags= */ 0) == 0 ||
+           init->config->landlock_optional;
+}
+
+enum wire_step confine(const struct init *init, int control_fd, int listener_fd)
 {
     sigset_t none;
     (void)sigemptyset(&none);
@@ -56,23 +91,27 @@ enum wire_step confine(const struct init *init, int control_fd)
     if (!set_limits(init->config)) {
         return WIRE_STEP_LIMITS;
     }
-    if (dup2(control_fd, CONFINED_CONTROL_FD) < 0 || fcntl(CONFINED_CONTROL_FD, F_SETFD, 0) < 0) {
+    (void)prctl(PR_SET_PDEATHSIG, 0);
+    if (init->config->guards && !become_guest(init)) {
+        return WIRE_STEP_IDS;
+    }
+    if (!arrange_descriptors(control_fd, listener_fd)) {
         return WIRE_STEP_DESCRIPTORS;
     }
-    fd_close_range(CONFINED_CONTROL_FD + 1, ~0U);
-    (void)prctl(PR_SET_PDEATHSIG, 0);
     /* Ignored signals stay ignored over execve(2): what the host and the server ignore is not for
      * the guest. */
     for (int number = 1; number < NSIG; number++) {
         (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     }
-    /* The mounts hold without it: where there is no Landlock, doctor says so. Where there is, it holds. */
-    if (landlock_abi() >= LANDLOCK_ABI_LEAST &&
-        landlock_confine(init->rules, init->rule_count) < 0 && !init->config->landlock_optional) {
+    if (!restrict_files(init)) {
         return WIRE_STEP_LANDLOCK;
     }
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    /* Names at last: that filter refuses seccomp(2) itself. */
+    /* What is notified comes first: from then on the other filters answer before the question is asked.
+     * Names at last: that filter refuses seccomp(2) itself. */
+    if (!listener_give(init, CONFINED_LISTENER_FD)) {
+        return WIRE_STEP_LISTENER;
+    }
     if (!install(&init->filter_uncounted) || !install(&init->filter_arguments) ||
         !install(&init->filter_names)) {
         return WIRE_STEP_SECCOMP;

@@ -27,9 +27,21 @@ enum {
 static pid_t pids[MOST];
 static pid_t parents[MOST];
 
-/* The parent, 0: ended or gone. "7 (name) S 1 ...", proc(5); the name may hold anything. */
+/* The number of the field behind the name in a line of /proc/PID/stat, which begins at 3, proc(5). */
+static long stat_number(const char *behind_name, unsigned field)
+{
+    const char *at = behind_name;
+    for (unsigned i = 3; at && i < field; i++) {
+        at = strchr(at + 1, ' ');
+    }
+    return at ? strtol(at, NULL, 10) : 0;
+}
+
+/* The parent, 0: ended or gone. "7 (name) S 1 ...": the name may hold anything. A process whose first
+ * thread has left is a zombie by its letter, and goes on while it has others. */
 static pid_t parent_of(pid_t pid)
 {
+    enum { PARENT = 4, THREADS = 20 };
     char path[32];
     char text[512];
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -40,10 +52,12 @@ static pid_t parent_of(pid_t pid)
     }
     text[size > 0 ? size : 0] = '\0';
     const char *end = strrchr(text, ')');
-    if (!end || strlen(end) < 4 || end[2] == 'Z' || end[2] == 'X') {
+    if (!end || !end[1] || !end[2]) {
         return 0;
     }
-    return (pid_t)strtol(end + 3, NULL, 10);
+    const char *state = end + 2;
+    bool ended = *state == 'X' || (*state == 'Z' && stat_number(state, THREADS) <= 1);
+    return ended ? 0 : (pid_t)stat_number(state, PARENT);
 }
 
 /* All numbers in /proc. *ret_count: how many. Returns whether /proc could be listed. */
@@ -203,24 +217,34 @@ unsigned family_signal(pid_t root, int number)
     return count;
 }
 
-bool family_kill(pid_t root)
+/* Stopped processes fork no more, so a fork bomb runs dry. */
+static void stop_all(pid_t root)
 {
-    /* Stopped processes fork no more, so a fork bomb runs dry. */
     unsigned before = 0;
     for (unsigned round = 0; round < STOP_ROUNDS; round++) {
         unsigned now = family_signal(root, SIGSTOP);
         if (now == before) {
-            break;
+            return;
         }
         before = now;
     }
+}
+
+bool family_kill(pid_t root)
+{
     for (unsigned round = 0; round < KILL_ROUNDS; round++) {
+        if (round > 0) {
+            stop_all(root); /* mostly nobody is left whom that would be good for */
+        }
         (void)family_signal(root, SIGKILL);
         if (!reap()) {
             return true;
         }
         struct timespec pause = {.tv_nsec = round < QUICK_ROUNDS ? QUICK_NS : SLOW_NS};
         (void)nanosleep(&pause, NULL);
+        if (!reap()) {
+            return true;
+        }
     }
     return false;
 }

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "sandbox/init/family.h"
+#include "sandbox/init/notify.h"
 #include "sandbox/landlock.h"
 #include "sandbox/wire.h"
 
@@ -16,9 +17,18 @@ struct watched {
     uint32_t role; /* enum wire_role */
 };
 
+/* Paths in the box; of what there is not: empty. */
+struct init_view {
+    const char *work;
+    const char *tmp;
+    const char *stage;
+    const char *egress; /* the socket that the broker listens on, where it has a name */
+};
+
 /* Everything that pid 1 knows. One instance, no heap. */
 struct init {
     const struct wire_config *config;
+    struct sock_fprog filter_notified;  /* len 0: none */
     struct sock_fprog filter_uncounted; /* len 0: none */
     struct sock_fprog filter_arguments;
     struct sock_fprog filter_names;
@@ -26,11 +36,12 @@ struct init {
     unsigned rule_count;
     char **argv;
     char **envp;
-    char **data;     /* paths of the data folders */
-    pid_t root;      /* whose descendants the box is, see family.h: 0, or this process */
-    const char *tmp; /* where the files in memory are seen */
-    bool blind;      /* no /proc: a lookout counts and kills in this program's place */
-    bool outside;    /* it is the lookout */
+    char **data; /* paths of the data folders */
+    struct init_view view;
+    struct notify notify; /* a guardian's */
+    pid_t root;           /* whose descendants the box is, see family.h: 0, or this process */
+    bool blind;           /* no /proc: a lookout counts and kills in this program's place */
+    bool outside;         /* it is the lookout */
     pid_t zygote;
     bool guest_runs; /* there is something to watch */
     struct watched watched[INIT_WATCHED];
@@ -44,11 +55,23 @@ void init_send(const struct wire_reply *reply, int fd); /* -1: none */
 void init_send_fds(const struct wire_reply *reply, const int *fds, size_t count);
 void init_answer(uint32_t id, int error);
 
+/* settings.c: maps what the server has written and cuts it up. The memfd is ours alone and sealed. */
+bool settings_load(struct init *init);
+
+/* guard.c: of a box without a pid namespace, see there. 0 or -errno */
+int guard_begin(struct init *init);
+/* How a child hands the listener of its first filter to the guardian: a pair is made before the fork,
+ * none where nothing is notified; the child gives through the second end, which is closed, or returns
+ * false with errno; the guardian takes, and waits for that. */
+int listener_pair(const struct init *init, int ends[2]);
+bool listener_give(const struct init *init, int to_fd);
+void listener_take(struct init *init, int ends[2]);
+
 /* confine.c: takes from this process all that the guest's must not have; control_fd becomes
- * CONFINED_CONTROL_FD, beside 0, 1 and 2 the only one that stays open. WIRE_STEP_NONE, or the step
- * that did not work, with errno: the process must end then. */
-enum { CONFINED_CONTROL_FD = 3 };
-enum wire_step confine(const struct init *init, int control_fd);
+ * CONFINED_CONTROL_FD, beside 0, 1 and 2 the only one that stays open. listener_fd: for listener_give().
+ * WIRE_STEP_NONE, or the step that did not work, with errno: the process must end then. */
+enum { CONFINED_CONTROL_FD = 3, CONFINED_LISTENER_FD };
+enum wire_step confine(const struct init *init, int control_fd, int listener_fd);
 
 /* zygote.c: forks the interpreter's process, confines it and executes it. Answers the request. */
 void zygote_start(struct init *init, const struct wire_request *request);
@@ -56,7 +79,7 @@ void zygote_start(struct init *init, const struct wire_request *request);
 void program_start(struct init *init, const struct wire_request *request);
 
 /* proof.c: forks the inside witness. Answers the request. */
-void proof_start(const struct init *init, const struct wire_request *request);
+void proof_start(struct init *init, const struct wire_request *request);
 
 /* processes.c */
 void watch_add(struct init *init, const struct wire_request *request);

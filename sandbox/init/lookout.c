@@ -92,7 +92,7 @@ int lookout_main(int argc, char **argv)
     lookout.root = (pid_t)strtoul(argv[1], NULL, 10);
     config.watch_memory_bytes = strtoull(argv[2], NULL, 10);
     (void)snprintf(tmp, sizeof tmp, "/proc/%d/root/tmp", (int)lookout.root);
-    lookout.tmp = tmp;
+    lookout.view.tmp = tmp;
     for (;;) {
         struct pollfd socket = {.fd = WIRE_INIT_FD, .events = POLLIN};
         (void)poll(&socket, 1, config.watch_memory_bytes ? INIT_WATCH_MS : -1);

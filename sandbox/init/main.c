@@ -16,11 +16,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -30,7 +28,7 @@
 
 enum { INIT_STRINGS = 128 + BOX_MOUNTS };
 
-static struct init state;
+static struct init state = {.notify = NOTIFY_EMPTY};
 
 void init_end(int code)
 {
@@ -158,62 +156,6 @@ static void init_receive(void)
     init_dispatch(&request);
 }
 
-/* Returns what follows. */
-static struct sock_filter *cut_filter(struct sock_filter *filters, uint32_t count,
-                                      struct sock_fprog *ret_program)
-{
-    *ret_program = (struct sock_fprog){.len = (unsigned short)count, .filter = filters};
-    return filters + count;
-}
-
-/* Makes a list of the strings at *text, which moves behind them. */
-static char **cut_strings(char **text, uint32_t count, char **list)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        list[i] = *text;
-        *text += strlen(*text) + 1;
-    }
-    list[count] = NULL;
-    return list;
-}
-
-/* Maps the settings and cuts the strings. The memfd is ours alone and sealed. */
-static bool init_load_config(void)
-{
-    static char *strings[INIT_STRINGS + 3];
-    struct stat st;
-    if (fstat(WIRE_CONFIG_FD, &st) < 0 || st.st_size < (off_t)sizeof(struct wire_config)) {
-        return false;
-    }
-    char *bytes =
-        mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, WIRE_CONFIG_FD, 0);
-    if (bytes == MAP_FAILED) {
-        return false;
-    }
-    (void)close(WIRE_CONFIG_FD);
-    struct wire_config *config = (struct wire_config *)(void *)bytes;
-    if (config->magic != WIRE_CONFIG_MAGIC ||
-        config->argc + config->envc + config->datac > INIT_STRINGS ||
-        config->rule_count > INIT_RULES) {
-        return false;
-    }
-    uint64_t *rights = (uint64_t *)(void *)(bytes + sizeof *config);
-    struct sock_filter *filters = (struct sock_filter *)(void *)(rights + config->rule_count);
-    filters = cut_filter(filters, config->filter_uncounted_count, &state.filter_uncounted);
-    filters = cut_filter(filters, config->filter_arguments_count, &state.filter_arguments);
-    filters = cut_filter(filters, config->filter_names_count, &state.filter_names);
-    char *text = (char *)filters;
-    state.argv = cut_strings(&text, config->argc, strings);
-    state.envp = cut_strings(&text, config->envc, strings + config->argc + 1);
-    state.data = cut_strings(&text, config->datac, strings + config->argc + config->envc + 2);
-    for (state.rule_count = 0; state.rule_count < config->rule_count; state.rule_count++) {
-        state.rules[state.rule_count] = (struct landlock_rule){text, rights[state.rule_count]};
-        text += strlen(text) + 1;
-    }
-    state.config = config;
-    return true;
-}
-
 /* How long nothing need be looked at. */
 static int init_watch_ms(void)
 {
@@ -231,7 +173,7 @@ static int init_main(void)
     sigset_t mask;
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
-    if (!init_load_config()) {
+    if (!settings_load(&state) || (state.config->guards && guard_begin(&state) < 0)) {
         return 1;
     }
     (void)sigemptyset(&mask);
@@ -241,16 +183,19 @@ static int init_main(void)
         return 1;
     }
     (void)fcntl(WIRE_INIT_FD, F_SETFD, FD_CLOEXEC);
-    state.tmp = "/tmp";
     state.blind = access("/proc/self", F_OK) < 0;
     for (;;) {
-        struct pollfd fds[2] = {{.fd = WIRE_INIT_FD, .events = POLLIN},
-                                {.fd = state.signal_fd, .events = POLLIN}};
-        (void)poll(fds, 2, init_watch_ms());
+        struct pollfd fds[] = {{.fd = WIRE_INIT_FD, .events = POLLIN},
+                               {.fd = state.signal_fd, .events = POLLIN},
+                               {.fd = state.notify.fd, .events = POLLIN}};
+        (void)poll(fds, sizeof fds / sizeof *fds, init_watch_ms());
         if (fds[1].revents) {
             struct signalfd_siginfo info;
             while (read(state.signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
             }
+        }
+        if (fds[2].revents) {
+            notify_serve(&state.notify);
         }
         watch_reap(&state);
         if (state.config->watch_memory_bytes && !state.blind) {

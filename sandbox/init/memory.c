@@ -164,7 +164,7 @@ static bool has_unnamed_memory(pid_t pid)
 static uint64_t files_bytes(const struct init *init, uint64_t *ret_blocks)
 {
     struct statvfs fs;
-    if (statvfs(init->tmp, &fs) < 0) {
+    if (init->config->guards || statvfs(init->view.tmp, &fs) < 0) {
         return 0;
     }
     *ret_blocks = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;

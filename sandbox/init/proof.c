@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/own.h"
 #include "sandbox/init/init.h"
 #include "sandbox/rlimits.h"
 
@@ -62,7 +63,7 @@ static int32_t try_open(const char *path, int flags)
 
 static int32_t try_socket(int family)
 {
-    int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int32_t error = outcome(fd);
     if (fd >= 0) {
         (void)close(fd);
@@ -173,7 +174,9 @@ static void look_at_data(const struct init *init, struct proof_record *record)
 static void look_at_limits(const struct init *init, struct proof_record *record)
 {
     struct rlimit_wanted wanted[RLIMITS_MOST];
-    unsigned count = rlimits_wanted(init->config->file_bytes, init->config->pids_max, wanted);
+    const struct rlimit_sizes sizes = {init->config->file_bytes, init->config->data_bytes,
+                                       init->config->pids_max};
+    unsigned count = rlimits_wanted(&sizes, wanted);
     for (unsigned i = 0; i < count; i++) {
         struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
         (void)getrlimit((__rlimit_resource_t)wanted[i].which, &limit);
@@ -202,7 +205,7 @@ static void attempt_all(struct proof_record *record, const char *canary)
         setpriority(PRIO_PROCESS, (id_t)getppid(), getpriority(PRIO_PROCESS, (id_t)getppid())));
 }
 
-__attribute__((noreturn)) static void proof_child(const struct init *init, int fd,
+__attribute__((noreturn)) static void proof_child(const struct init *init, int fd, int listener_fd,
                                                   const char *canary)
 {
     static struct proof_record record;
@@ -211,7 +214,7 @@ __attribute__((noreturn)) static void proof_child(const struct init *init, int f
     record.write_device_before = try_open("/dev/urandom", O_WRONLY);
     record.signal_parent_before = outcome(kill(getppid(), 0));
     record.read_proc_before = try_open(own_status, O_RDONLY);
-    record.step = (int32_t)confine(init, fd);
+    record.step = (int32_t)confine(init, fd, listener_fd);
     record.error = record.step ? errno : 0;
     if (record.step == WIRE_STEP_NONE) {
         look_at_descriptors(&record);
@@ -229,21 +232,23 @@ __attribute__((noreturn)) static void proof_child(const struct init *init, int f
     _exit(0);
 }
 
-void proof_start(const struct init *init, const struct wire_request *request)
+void proof_start(struct init *init, const struct wire_request *request)
 {
-    int ends[2];
+    int ends[2] = {-1, -1};
+    int listener[2] = {-1, -1};
     struct wire_reply reply = {.event = WIRE_ANSWER, .id = request->id};
     int r = fd_socketpair(SOCK_SEQPACKET, ends);
-    if (r < 0) {
-        init_answer(request->id, -r);
-        return;
-    }
-    pid_t pid = fork();
+    r = r ? r : listener_pair(init, listener);
+    pid_t pid = r < 0 ? -1 : fork();
     if (pid == 0) {
-        proof_child(init, ends[1], request->path);
+        proof_child(init, ends[1], listener[1], request->path);
     }
-    reply.error = pid < 0 ? errno : 0;
-    init_send(&reply, ends[0]);
-    (void)close(ends[0]);
-    (void)close(ends[1]);
+    if (pid > 0) {
+        init_send(&reply, ends[0]);
+    } else {
+        init_answer(request->id, r < 0 ? -r : errno);
+    }
+    listener_take(init, listener);
+    own_close(&ends[0]);
+    own_close(&ends[1]);
 }

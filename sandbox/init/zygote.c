@@ -9,9 +9,10 @@
 
 /* In the child. Any step that does not work ends it: never go on half-confined. The exit code is
  * the number of the step, so that the server can name it. */
-__attribute__((noreturn)) static void guest_child(const struct init *init, int control_fd)
+__attribute__((noreturn)) static void guest_child(const struct init *init, int control_fd,
+                                                  int listener_fd)
 {
-    enum wire_step failed = confine(init, control_fd);
+    enum wire_step failed = confine(init, control_fd, listener_fd);
     if (failed != WIRE_STEP_NONE) {
         _exit((int)failed);
     }
@@ -33,52 +34,52 @@ static int make_control(int ends[2])
 
 void zygote_start(struct init *init, const struct wire_request *request)
 {
-    int ends[2];
+    int ends[2] = {-1, -1};
+    int listener[2] = {-1, -1};
     struct wire_reply reply = {.event = WIRE_ANSWER, .id = request->id};
     int r = make_control(ends);
-    if (r < 0) {
-        init_answer(request->id, -r);
-        return;
-    }
-    reply.pid = fork();
+    r = r ? r : listener_pair(init, listener);
+    reply.pid = r < 0 ? -1 : fork();
     if (reply.pid == 0) {
-        guest_child(init, ends[1]);
+        guest_child(init, ends[1], listener[1]);
     }
     if (reply.pid > 0) {
         init->zygote = reply.pid;
         init->guest_runs = true;
+        init_send(&reply, ends[0]);
     } else {
-        reply.error = errno;
-        reply.pid = 0;
+        init_answer(request->id, r < 0 ? -r : errno);
     }
-    init_send(&reply, ends[0]);
-    (void)close(ends[0]);
-    (void)close(ends[1]);
+    listener_take(init, listener);
+    own_close(&ends[0]);
+    own_close(&ends[1]);
 }
 
 /* In the child: confinement leaves 0, 1 and 2 alone. */
 __attribute__((noreturn)) static void program_child(const struct init *init, int control_fd,
-                                                    int log_fd)
+                                                    int log_fd, int listener_fd)
 {
     if (dup2(control_fd, STDIN_FILENO) < 0 || dup2(log_fd, STDOUT_FILENO) < 0 ||
         dup2(log_fd, STDERR_FILENO) < 0) {
         _exit(WIRE_STEP_DESCRIPTORS);
     }
-    guest_child(init, control_fd);
+    guest_child(init, control_fd, listener_fd);
 }
 
 void program_start(struct init *init, const struct wire_request *request)
 {
     int control[2] = {-1, -1};
     int log[2] = {-1, -1};
+    int listener[2] = {-1, -1};
     struct wire_reply reply = {.event = WIRE_ANSWER, .id = request->id};
     int r = make_control(control);
+    r = r ? r : listener_pair(init, listener);
     if (r == 0 && pipe2(log, O_CLOEXEC) < 0) {
         r = -errno;
     }
     reply.pid = r < 0 ? -1 : fork();
     if (reply.pid == 0) {
-        program_child(init, control[1], log[1]);
+        program_child(init, control[1], log[1], listener[1]);
     }
     if (reply.pid > 0) {
         const int theirs[] = {control[0], log[0]};
@@ -89,6 +90,7 @@ void program_start(struct init *init, const struct wire_request *request)
     } else {
         init_answer(request->id, r < 0 ? -r : errno);
     }
+    listener_take(init, listener);
     own_close(&control[0]);
     own_close(&control[1]);
     own_close(&log[0]);

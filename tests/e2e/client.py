@@ -44,7 +44,7 @@ os.environ["XDG_CONFIG_HOME"] = "/dev/null"  # no settings of whoever runs the t
 COMMAND = [*([*DENY, *DENIED, "--"] if DENIED else []),
            *os.environ.get("SANDPIPER_TEST_WRAP", "").split(), BINARY]
 SLOW = float(os.environ.get("SANDPIPER_TEST_SLOW", "1"))
-PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "SANDPIPER_LOG")
+PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "SANDPIPER_LOG", "SANDPIPER_ISOLATION")
 
 # What every request of 2026-07-28 has in its params._meta.
 STATELESS = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}

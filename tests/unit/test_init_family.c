@@ -1,8 +1,12 @@
 #include "sandbox/init/family.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +102,45 @@ static void what_has_ended_is_left_out(void **)
     in_child(ended_is_not_listed);
 }
 
+static void *stay(void *)
+{
+    for (;;) {
+        (void)pause();
+    }
+    return NULL;
+}
+
+static bool leaderless_is_listed(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, stay, NULL) != 0) {
+            _exit(1);
+        }
+        (void)syscall(SYS_exit, 0);
+    }
+    char path[32];
+    char text[256] = "";
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    while (!strstr(text, ") Z ")) { /* alarm(2) ends a wait in vain */
+        FILE *file = fopen(path, "re");
+        bool read = file && fgets(text, sizeof text, file);
+        if (file) {
+            (void)fclose(file);
+        }
+        if (!read) {
+            return false;
+        }
+    }
+    return is_listed(pid) && family_has(getpid(), pid) && family_kill(getpid());
+}
+
+static void a_process_without_its_first_thread_belongs(void **)
+{
+    in_child(leaderless_is_listed);
+}
+
 /* Forks, leaves the session and ends, over and over. */
 __attribute__((noreturn)) static void flee(void)
 {
@@ -147,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_descendants_belong),
         cmocka_unit_test(what_has_ended_is_left_out),
+        cmocka_unit_test(a_process_without_its_first_thread_belongs),
         cmocka_unit_test(none_flees_by_forking),
         cmocka_unit_test(others_are_left_alone),
     };

@@ -47,7 +47,7 @@ static void refused_calls_are_an_absent_landlock(void **)
         pid_t pid = fork();
         if (pid == 0) {
             _exit(!unit_deny(SYS_landlock_create_ruleset, errors[i]) || landlock_abi() != 0 ||
-                  landlock_confine(NULL, 0) != -EOPNOTSUPP);
+                  landlock_confine(NULL, 0, 0) != -EOPNOTSUPP);
         }
         int status = 0;
         assert_int_equal(waitpid(pid, &status, 0), pid);

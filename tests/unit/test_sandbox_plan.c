@@ -369,7 +369,7 @@ static void an_errand_runs_another_program_with_other_ids_in_another_view(void *
     struct fail fail = {};
     uid_t uid = 0;
     gid_t gid = 0;
-    plan_errand_ids(&uid, &gid);
+    plan_errand_ids(NULL, &uid, &gid);
     content =
         (struct plan_content){.files = guest, .main = "x.py", .arguments = {"y"}, .errand = true};
     plan_show(&content, "/srv/layers", "/packages", /* writable= */ false);

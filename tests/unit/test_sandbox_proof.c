@@ -13,6 +13,7 @@
 #include "tests/unit/unit.h"
 
 enum { FILE_BYTES = 1 << 20, PIDS = 64, OUTSIDE = 4711 };
+static const struct rlimit_sizes sizes = {.file_bytes = FILE_BYTES, .pids_max = PIDS};
 
 static const struct proof_mount mounts[] = PROOF_MOUNTS;
 
@@ -36,8 +37,7 @@ static struct proof_expectation expectation(void)
     struct proof_expectation expected = {.server = view_of(100),
                                          .outside_uid = OUTSIDE,
                                          .outside_gid = OUTSIDE,
-                                         .file_bytes = FILE_BYTES,
-                                         .pids_max = PIDS,
+                                         .sizes = sizes,
                                          .landlock_abi = 7};
     expected.server.seccomp_filters = 0;
     for (unsigned i = 0; i < PROOF_FOLDER_COUNT; i++) {
@@ -66,7 +66,7 @@ static struct proof_record good_record(void)
                                                [PROOF_WRITE_ROOT] = EACCES,
                                                [PROOF_WRITE_DEVICE] = EACCES,
                                                [PROOF_SIGNAL_PARENT] = EPERM}};
-    unsigned count = rlimits_wanted(FILE_BYTES, PIDS, wanted);
+    unsigned count = rlimits_wanted(&sizes, wanted);
     for (unsigned i = 0; i < count; i++) {
         record.limits_soft[i] = wanted[i].soft;
         record.limits_hard[i] = wanted[i].hard;
@@ -260,7 +260,7 @@ static void each_wrong_value_of_a_record_is_found(void **)
         assert_found(&verdict, BOX_LAYER_MOUNTS, mounts[i].path);
     }
     struct rlimit_wanted wanted[RLIMITS_MOST];
-    unsigned count = rlimits_wanted(FILE_BYTES, PIDS, wanted);
+    unsigned count = rlimits_wanted(&sizes, wanted);
     for (unsigned i = 0; i < count; i++) {
         struct proof_record record = good_record();
         record.limits_hard[i] = wanted[i].hard + 1;
@@ -299,10 +299,10 @@ static void a_dead_or_babbling_witness_proves_nothing(void **)
 {
     struct proof_expectation expected = expectation();
     struct proof_record record = good_record();
-    const size_t sizes[] = {0, 1, sizeof record - 1, sizeof record + 1};
-    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const size_t lengths[] = {0, 1, sizeof record - 1, sizeof record + 1};
+    for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         struct proof_verdict verdict = {};
-        proof_judge_record(&record, sizes[i], &expected, &verdict);
+        proof_judge_record(&record, lengths[i], &expected, &verdict);
         assert_found(&verdict, BOX_LAYER_PRIVILEGES, "without an answer");
     }
 }

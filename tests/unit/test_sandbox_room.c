@@ -28,6 +28,7 @@ static int set_up(void **)
     temp_make(&temp);
     box_spec_init(&spec);
     spec.guest = guest;
+    spec.isolation = BOX_ISOLATION_CONTAINER;
     return setenv("TMPDIR", temp.path, 1);
 }
 

@@ -1,0 +1,169 @@
+"""The grade without namespaces: what runs in it, what its code cannot do, and that none of it outlives its ends.
+
+The sandbox's processes are ordinary ones here, so a test can see and kill each of them.
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import unittest
+
+from client import COMMAND, Case, Server
+from traces import descendants, processes
+
+CONTAINER = ("--isolation", "container")
+# Forks, leaves its session and its parent; returns when the orphans run.
+ORPHANS = """
+import os, time
+reading, writing = os.pipe()
+for _ in range(4):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.write(writing, b"%d\\n" % os.getpid())
+            while True: time.sleep(1)
+        os._exit(0)
+    os.wait()
+lines = open(reading)
+print("started", *(int(lines.readline()) for _ in range(4)))
+"""
+FLEEING = """
+import os
+if os.fork() == 0:
+    while True:
+        try:
+            if os.fork(): os._exit(0)
+            os.setsid()
+        except OSError:
+            pass
+print("started")
+"""
+
+
+def refusal():
+    """Why this grade cannot be had here, or None."""
+    done = subprocess.run([*COMMAND, "doctor", *CONTAINER], capture_output=True, text=True)
+    return None if done.returncode < 2 else done.stdout.partition("Tools refuse")[2]
+
+
+def named(server, name):
+    found = []
+    for pid in descendants(server.pid):
+        try:
+            if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().startswith(name.encode()):
+                found.append(pid)
+        except OSError:
+            pass  # it has just ended
+    return found
+
+
+def wait_for_end(pids, within_s=5):
+    """The seconds until none of them runs any more, or None."""
+    began = time.monotonic()
+    while time.monotonic() < began + within_s:
+        now = processes()
+        if not any(pid in now and now[pid][1:2] == (start,) and now[pid][2] not in "ZX"
+                   for pid, start in pids):
+            return time.monotonic() - began
+        time.sleep(0.002)
+    return None
+
+
+class Container(Case):
+    @classmethod
+    def setUpClass(cls):
+        why = refusal()
+        if why is not None:
+            raise unittest.SkipTest(f"isolation: no container grade here: {why.strip()[:200]}")
+
+    def family(self, server):
+        table = processes()
+        return [(pid, table[pid][1]) for pid in descendants(server.pid, table)]
+
+    def started(self, server):
+        """Orphans that code has left behind: the children of the guardian by now."""
+        result = server.python(ORPHANS)
+        self.assertRegex(result.output, "^started( [0-9]+){4}$")
+        server.look()
+        table = processes()
+        return [(int(pid), table[int(pid)][1]) for pid in result.output.split()[1:]]
+
+
+class Runs(Container):
+    def test_sessions_fresh_ones_and_files(self):
+        with Server(*CONTAINER) as server:
+            self.assert_ok(server.python("x = 41"))
+            self.assert_prints(server.python("print(x + 1)"), "42")
+            self.assert_ok(server.python("assert 'x' not in globals()", fresh=True))
+            self.assertFalse(server.write("notes/a.txt", "text").is_error)
+            self.assert_prints(server.python("print(open('notes/a.txt').read())"), "text")
+            self.assertIn("text", server.read("notes/a.txt").text)
+
+    def test_a_crash_is_taken_over(self):
+        with Server(*CONTAINER) as server:
+            self.assert_ok(server.python("x = 41"))
+            self.assert_kind(server.python("import os; os.kill(os.getpid(), 9)"), "crashed")
+            self.assert_prints(server.python("print(x + 1)"), "42")
+
+    def test_what_a_session_has_started_ends_with_it(self):
+        with Server(*CONTAINER) as server:
+            started = self.started(server)
+            self.assert_kind(server.python("import os; os.kill(os.getpid(), 9)"), "crashed")
+            self.assertIsNotNone(wait_for_end(started))
+            self.assert_prints(server.python("print(1)"), "1")
+
+
+class Refuses(Container):
+    def test_files_of_others_and_proc(self):
+        with Server(*CONTAINER) as server:
+            for path in (f"/proc/{server.pid}/environ", "/proc/self/status", "/etc/shadow", os.path.abspath(__file__)):
+                with self.subTest(path=path):
+                    self.assertIn("PermissionError", server.python(f"open({path!r})").text)
+
+    def test_signals_to_others(self):
+        with Server(*CONTAINER) as server:
+            for pid in (server.pid, "os.getppid()"):
+                with self.subTest(pid=pid):
+                    self.assertIn("PermissionError", server.python(f"import os; os.kill({pid}, 9)").text)
+
+
+class Ends(Container):
+    """Each time code has started processes that want to stay."""
+
+    def test_server_killed(self):
+        with Server(*CONTAINER, check=False) as server:
+            self.started(server)
+            self.assert_prints(server.python(FLEEING), "started")
+            family = self.family(server)
+            server.process.kill()
+            server.process.wait()
+            self.assertIsNotNone(wait_for_end(family))
+            self.assertEqual(server.left(5), [])
+
+    def test_guardian_killed(self):
+        with Server(*CONTAINER) as server:
+            self.started(server)
+            family = self.family(server)
+            guardian, = named(server, "sandpiper-guardian")
+            os.kill(guardian, signal.SIGKILL)
+            self.assertIsNotNone(wait_for_end([entry for entry in family if entry[0] not in
+                                               named(server, "sandpiper-sweeper")]))
+            self.assert_prints(server.python("print(1)"), "1")
+
+    def test_both_killed(self):
+        """Sessions are tied to the guardian. What their code has started is not: docs/THREATS.md says so."""
+        with Server(*CONTAINER, check=False) as server:
+            self.assert_prints(server.python("print(1)"), "1")
+            family = self.family(server)
+            guardian, = named(server, "sandpiper-guardian")
+            os.kill(server.pid, signal.SIGSTOP)
+            os.kill(guardian, signal.SIGKILL)
+            os.kill(server.pid, signal.SIGKILL)
+            server.process.wait()
+            self.assertIsNotNone(wait_for_end(family))
+            self.assertEqual(server.left(5), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
