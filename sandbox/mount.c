@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/own.h"
 #include "sandbox/binds.h"
 #include "sandbox/overlap.h"
 #include "sandbox/sandbox.h"
@@ -122,14 +121,13 @@ static int refuse(struct fail *ret_fail, const char *path, const char *type, con
     return -EPERM;
 }
 
-/* Of all mounts that reach to path the last one is what is seen there. */
-int box_mounts_judge(const struct box_spec *spec, const char *mountinfo, struct fail *ret_fail)
+/* Of all mounts that reach to a folder the last one is what is seen there. text is changed. */
+static int judge_lines(const struct box_spec *spec, char *text, struct fail *ret_fail)
 {
     const char *around[BOX_MOUNTS] = {};
     size_t deepest[BOX_MOUNTS] = {};
-    defer_free char *text = strdup(mountinfo);
     char *state = NULL;
-    char *line = text ? strtok_r(text, "\n", &state) : NULL;
+    char *line = strtok_r(text, "\n", &state);
     for (; line; line = strtok_r(NULL, "\n", &state)) {
         const char *type = NULL;
         char *point = mount_point(line, &type);
@@ -149,11 +147,19 @@ int box_mounts_judge(const struct box_spec *spec, const char *mountinfo, struct 
             }
         }
     }
-    for (unsigned i = 0; text && i < spec->mount_count; i++) {
+    for (unsigned i = 0; i < spec->mount_count; i++) {
         if (around[i] && is_kernel_type(around[i])) {
             return refuse(ret_fail, spec->mounts[i].path, around[i],
                           "that is a file system of the kernel: ");
         }
     }
-    return text ? 0 : fail_set(ret_fail, ENOMEM, "--mount");
+    return 0;
+}
+
+int box_mounts_judge(const struct box_spec *spec, const char *mountinfo, struct fail *ret_fail)
+{
+    char *text = strdup(mountinfo);
+    int r = text ? judge_lines(spec, text, ret_fail) : fail_set(ret_fail, ENOMEM, "--mount");
+    free(text);
+    return r;
 }

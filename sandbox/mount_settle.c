@@ -174,10 +174,10 @@ static char *resolve(const char *dir, const char *home)
 {
     defer_free char *below = NULL;
     bool in_home = dir[0] == '~' && (dir[1] == '/' || dir[1] == '\0') && home[0];
-    if (in_home && asprintf(&below, "%s%s", home, dir + 1) < 0) {
-        return NULL;
+    if (!in_home) {
+        return realpath(dir, NULL);
     }
-    return realpath(in_home ? below : dir, NULL);
+    return asprintf(&below, "%s%s", home, dir + 1) >= 0 && below ? realpath(below, NULL) : NULL;
 }
 
 /* The last part of what the user wrote, or of where that leads. */
@@ -246,7 +246,7 @@ static int add_wanted(struct box_spec *spec, const char *text, bool may_home, co
         return r;
     }
     r = find_folder(dir, home, &path, &st);
-    if (r < 0) {
+    if (r < 0 || !path) {
         return fail_set(ret_fail, -r, "--mount %s (DIR[:NAME][:rw])", text);
     }
     if (strcmp(path, "/") == 0) {

@@ -417,20 +417,31 @@ int python_expect(const char *chosen, const char *workspace, struct python *ret_
     return find(chosen, workspace, /* ask= */ false, ret_python, ret_fail);
 }
 
+/* Whether a name that leads to the interpreter, or a folder of it, is in this folder. */
+static bool lies_in(const char *chosen, const char *folder, struct python *seen)
+{
+    int r = python_expect(chosen, folder, seen, NULL);
+    return r == -EPERM || (r == 0 && seen->inside_count > 0);
+}
+
 int python_judge_mounts(const struct box_spec *spec, const struct python *python,
                         struct fail *ret_fail)
 {
-    const char *const chosen[] = {spec->python, python->path};
-    defer_free struct python *seen = malloc(sizeof *seen);
-    for (unsigned i = 0; seen && i < 2 * spec->mount_count; i++) {
-        const struct box_mount *mount = &spec->mounts[i / 2];
-        int r = mount->writable ? python_expect(chosen[i % 2], mount->path, seen, NULL) : 0;
-        if (r == -EPERM || (r == 0 && mount->writable && seen->inside_count > 0)) {
-            return fail_set(ret_fail, EPERM,
+    struct python *seen = malloc(sizeof *seen);
+    const char *found = NULL;
+    if (!seen) {
+        return fail_set(ret_fail, ENOMEM, "the interpreter");
+    }
+    for (unsigned i = 0; i < spec->mount_count && !found; i++) {
+        const struct box_mount *mount = &spec->mounts[i];
+        bool lies = mount->writable && (lies_in(spec->python, mount->path, seen) ||
+                                        lies_in(python->path, mount->path, seen));
+        found = lies ? mount->path : NULL;
+    }
+    free(seen);
+    return found ? fail_set(ret_fail, EPERM,
                             "the interpreter %s lies in %s, where --mount lets code write: mount "
                             "it read-only, or name the folder with --workspace",
-                            python->path, mount->path);
-        }
-    }
-    return seen ? 0 : fail_set(ret_fail, ENOMEM, "the interpreter");
+                            python->path, found)
+                 : 0;
 }
