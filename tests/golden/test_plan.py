@@ -36,7 +36,7 @@ def is_passed_over(step):
     return bool(tree) and not re.match(r"(/usr|/dev/\w+|<workspace>)$", tree[1])
 
 
-def masked(lines, workspace=None):
+def masked(lines, workspace=None, shown=None):
     for number, line in enumerate(lines, 1):
         found = re.match(r"\s*(\d+)  (.*)$", line)
         if not found or int(found[1]) != number:
@@ -47,6 +47,10 @@ def masked(lines, workspace=None):
             step = re.sub(rf"^(open tree|take tree with mapped ids) {re.escape(workspace)}",
                           "open or take tree <workspace>", step)
             step = step.replace(workspace, "<workspace>")
+        if shown and shown in step:
+            step = re.sub(r"^(open tree|take tree with mapped ids)", "open or take tree", step)
+            yield step.replace(shown, "<folder>")
+            continue
         step = re.sub(r"\d+:\d+ outside", "<ids> outside", step)
         if not is_passed_over(step):
             yield step
@@ -66,6 +70,18 @@ class Plan(Case):
         with tempfile.TemporaryDirectory() as folder:
             lines = plan("--workspace", folder, "--disk", "5M")
             self.check("plan_workspace.txt", list(masked(lines, os.path.realpath(folder))))
+
+    def test_folders_of_the_user(self):
+        """What they add to the plan."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = os.path.realpath(folder)
+            for name in ("in", "out"):
+                os.mkdir(f"{folder}/{name}")
+            steps = list(masked(plan("--mount", f"{folder}/in", "--mount", f"{folder}/out:results:rw"),
+                                shown=folder))
+        without = list(masked(plan()))
+        self.check("plan_mount.txt", [step for step in steps if "<folder>" in step])
+        self.assertEqual([step for step in steps if "<folder>" not in step], without)
 
 
 if __name__ == "__main__":
