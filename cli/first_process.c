@@ -41,20 +41,18 @@ static _Noreturn void look_after(pid_t server, const sigset_t *signals)
     const struct timespec rest = {.tv_sec = LIMIT_FIRST_PROCESS_REST_S};
     bool ended = false;
     int status = 0;
-    for (;;) {
+    while (!reap(server, &ended, &status)) {
         siginfo_t info;
         int number = sigtimedwait(signals, &info, ended ? &rest : NULL);
         if (number < 0 && errno == EAGAIN) {
-            _exit(status);
-        }
-        if (number == SIGCHLD && reap(server, &ended, &status)) {
-            _exit(status);
+            break;
         }
         /* A terminal's signals reach the whole group, the server too. */
         if (number > 0 && number != SIGCHLD && !ended && info.si_code != SI_KERNEL) {
             (void)kill(server, number);
         }
     }
+    _exit(status);
 }
 
 void first_process(void)
