@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 MESON_OPTIONS ?=
 
 .PHONY: all help demo check check-quick check-asan check-lint check-hosts check-denied check-aarch64 check-cpython check-packaging \
-	soak fuzz stress bench dist deb format install uninstall clean
+	soak fuzz stress bench dist deb image format install uninstall clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -26,6 +26,7 @@ help:
 	@echo 'make bench        beside an exec loop, python3 -c, ipykernel and bubblewrap (BENCH_OPTIONS=--big)'
 	@echo 'make dist         the files of a release, in dist/ (REPOSITORY=owner/name on GitHub, IMAGE=container image)'
 	@echo 'make deb          the Debian package, in dist/'
+	@echo 'make image        container images, in dist/, without a container engine (IMAGE=name, docs/DEPLOY.md)'
 	@echo 'make format       clang-format over every C file'
 	@echo 'make install      to $$DESTDIR$(PREFIX);  make uninstall'
 
@@ -71,7 +72,7 @@ check-hosts: all
 	python3 tests/hosts/check.py $(BUILD)/sandpiper $(HOSTS)
 
 check-packaging: all
-	build-aux/deps.sh build check packaging aarch64
+	build-aux/deps.sh build check packaging image aarch64
 	python3 build-aux/check.py packaging $(CASES)
 
 dist:
@@ -82,6 +83,11 @@ dist:
 deb:
 	build-aux/deps.sh build check packaging
 	python3 build-aux/deb.py dist
+
+image:
+	build-aux/deps.sh build image
+	python3 -B build-aux/dist/image.py dist $(if $(REPOSITORY),--repository $(REPOSITORY)) \
+		$(if $(IMAGE),--image $(IMAGE))
 
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -1,5 +1,5 @@
 #!/bin/sh
-# deps.sh build|check|bench|cpython|packaging|aarch64... - install the Debian packages that building, testing or
+# deps.sh build|check|bench|cpython|packaging|image|aarch64... - install the Debian packages that building, testing or
 # measuring needs and that are missing. Quick when nothing is; without Debian, root or sudo it only says what is
 # missing.
 set -eu
@@ -33,8 +33,12 @@ for group in "$@"; do
         wanted="$wanted gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static libcmocka-dev:arm64
             libjansson-dev:arm64 libseccomp-dev:arm64 libcap-dev:arm64"
         ;;
+    image) # and for its tests
+        wanted="$wanted mmdebstrap debian-archive-keyring crun skopeo golang-github-containers-common python3-yaml"
+        command -v npm >/dev/null 2>&1 || wanted="$wanted npm"
+        ;;
     *)
-        echo "usage: deps.sh build|check|bench|cpython|packaging|aarch64..." >&2
+        echo "usage: deps.sh build|check|bench|cpython|packaging|image|aarch64..." >&2
         exit 2
         ;;
     esac

@@ -5,7 +5,7 @@
 
 The profile keeps to what Docker's form and the OCI runtime's have in common, so the same file serves `docker run`,
 `podman run` and a kubelet's Localhost profiles. It names no architecture: a runtime then takes the machine's own, and
-programs of other ones (32-bit ones on x86-64) are killed. A name that a runtime's libseccomp does not know is skipped by it.
+programs of other ones (32-bit ones on x86-64) are killed. Names that a runtime's libseccomp does not know it skips.
 """
 import json
 import pathlib

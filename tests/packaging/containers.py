@@ -1,0 +1,139 @@
+"""Runs an image as Docker and Podman do by default, or with our profiles, by crun alone: no daemon. Needs root.
+
+    with Container(image, "docker") as container:
+        with Server(wrap=container.command()) as server: ...
+
+The root is an overlay over the unpacked image, so that the outer /proc is not below it and the kernel refuses a new
+one while the runtime masks parts of it, as under an engine. Docker's filter, masks and capabilities are those of its
+Debian package (tests/hosts/images.py), Podman's filter is that of containers-common.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "hosts"))
+import images  # noqa: E402
+
+OURS = ROOT / "packaging" / "seccomp" / "sandpiper.json"
+PODMAN = pathlib.Path("/usr/share/containers/seccomp.json")
+PODMAN_CAPABILITIES = ["CAP_" + name for name in (
+    "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID",
+    "SYS_CHROOT")]
+# Confinement: (whose, what it is given besides).
+CONFINEMENTS = {
+    "docker": ("docker", ()),
+    "docker, our profile": ("docker", ("profile",)),
+    "docker, our profile, unmasked": ("docker", ("profile", "unmasked")),
+    "podman": ("podman", ()),
+    "podman, unmasked": ("podman", ("unmasked",)),
+}
+# crun takes cgroups of version 2 only; in this mount namespace there is nothing else.
+SCRIPT = """set -e
+mount -t cgroup2 none /sys/fs/cgroup
+mount -t tmpfs tmpfs "$1/top"
+mkdir "$1/top/upper" "$1/top/work"
+mount -t overlay -o "lowerdir=$2,upperdir=$1/top/upper,workdir=$1/top/work" overlay "$1/rootfs"
+exec crun --cgroup-manager=disabled --root "$1/state" run --bundle "$1" "$3"
+"""
+
+
+def need_crun():
+    if os.geteuid():
+        raise unittest.SkipTest("root: containers without an engine need it")
+    for program in ("crun", "unshare"):
+        if not shutil.which(program):
+            raise unittest.SkipTest(f"{program}: not installed")
+
+
+def filter_of_podman():
+    """Its rules that hold on this machine for a container with its capabilities."""
+    if not PODMAN.exists():
+        raise unittest.SkipTest("podman: golang-github-containers-common is not installed")
+    return images.oci_config(PODMAN)["linux"]["seccomp"]
+
+
+class Image:
+    """An archive that was unpacked: a root, and what the image wants of its container."""
+
+    def __init__(self, archive, folder):
+        self.root = pathlib.Path(folder, "root")
+        self.root.mkdir()
+        with tarfile.open(archive) as packed:
+            def blob(descriptor):
+                return packed.extractfile("blobs/" + descriptor["digest"].replace(":", "/"))
+            self.index = json.load(packed.extractfile("index.json"))
+            self.manifest = json.load(blob(self.index["manifests"][0]))
+            self.config = json.load(blob(self.manifest["config"]))
+            for layer in self.manifest["layers"]:
+                with tarfile.open(fileobj=blob(layer), mode="r:gz") as files:
+                    files.extractall(self.root, filter="fully_trusted")
+        self.wants = self.config["config"]
+
+
+class Container:
+    """One container that can be started once. Leaving the block removes what is kept for it."""
+
+    def __init__(self, image, confinement, env=(), arguments=None, hardened=False, host_network=False):
+        """hardened: read-only but for /tmp, without capabilities or new privileges, as a restricted pod."""
+        self.image, self.name = image, f"sandpiper-{os.getpid()}-{id(self)}"
+        self.base, self.extras = CONFINEMENTS[confinement]
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sp-container-"))
+        for name in ("top", "rootfs", "state"):
+            (self.folder / name).mkdir()
+        wants = image.wants
+        command = [*wants["Entrypoint"], *(wants.get("Cmd", []) if arguments is None else arguments)]
+        config = self.config(command, [*wants["Env"], *env])
+        if hardened:
+            config["process"].update(capabilities={}, noNewPrivileges=True)
+            config["root"]["readonly"] = True
+            config["mounts"].append({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs",
+                                     "options": ["nosuid", "nodev", "mode=1777"]})
+        if host_network:
+            config["linux"]["namespaces"].remove({"type": "network"})
+        (self.folder / "config.json").write_text(json.dumps(config))
+
+    def config(self, command, env):
+        config = json.loads(pathlib.Path(images.oci_template()).read_text())
+        process, linux = config["process"], config["linux"]
+        uid, gid = map(int, self.image.wants["User"].split(":"))
+        bounding = PODMAN_CAPABILITIES if self.base == "podman" else process["capabilities"]["bounding"]
+        process.update(args=command, env=env, cwd=self.image.wants["WorkingDir"], user={"uid": uid, "gid": gid},
+                       capabilities={"bounding": bounding})
+        if self.base == "podman":
+            linux["seccomp"] = filter_of_podman()
+        if "profile" in self.extras:
+            linux["seccomp"] = json.loads(OURS.read_text())
+        if "unmasked" in self.extras:
+            del linux["maskedPaths"], linux["readonlyPaths"]
+        del linux["cgroupsPath"]
+        config["root"] = {"path": str(self.folder / "rootfs"), "readonly": False}
+        return config
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def command(self):
+        """Its start as a host's `command` would be. Further words behind it are ignored."""
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", SCRIPT, "container", str(self.folder),
+                str(self.image.root), self.name]
+
+    def run(self, timeout=120):
+        return subprocess.run(self.command(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+
+    def first(self):
+        """The number outside of the container's first process; None before it runs the image's program."""
+        for state in self.folder.glob("state/*/status"):
+            pid = json.loads(state.read_text())["pid"]
+            if pathlib.Path(f"/proc/{pid}/comm").read_text() != "crun\n" and not (state.parent / "exec.fifo").exists():
+                return pid
+        return None
