@@ -80,7 +80,8 @@ class Built(unittest.TestCase):
         listed = run("dpkg-deb", "--contents", package, check=True).stdout
         names = re.findall(r" \./(\S*[^/\s])$", listed, re.M)
         for name in ("usr/bin/sandpiper", "usr/share/man/man1/sandpiper.1.gz", "usr/share/doc/sandpiper/copyright",
-                     "usr/share/sandpiper/apparmor.d/sandpiper", "usr/share/bash-completion/completions/sandpiper",
+                     "usr/share/sandpiper/apparmor.d/sandpiper", "usr/share/sandpiper/seccomp/sandpiper.json",
+                     "usr/share/bash-completion/completions/sandpiper",
                      "usr/share/zsh/vendor-completions/_sandpiper", "usr/share/fish/vendor_completions.d/sandpiper.fish",
                      "usr/lib/systemd/system/sandpiper.socket", "usr/lib/systemd/system/sandpiper@.service"):
             self.assertIn(name, names)
