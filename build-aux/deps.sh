@@ -27,7 +27,7 @@ for group in "$@"; do
         wanted="$wanted libpython3-testsuite"
         ;;
     packaging) # the shells judge their completions; an emulated machine
-        wanted="$wanted debhelper libcmocka-dev scdoc lintian fish zsh mmdebstrap qemu-system-arm"
+        wanted="$wanted debhelper libcmocka-dev scdoc lintian fish zsh netcat-openbsd socat mmdebstrap qemu-system-arm"
         ;;
     aarch64) # for a cross build; adds the architecture to dpkg
         wanted="$wanted gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static libcmocka-dev:arm64
