@@ -87,7 +87,7 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
             guards && !sizes.pids_max && !cgroup_has(&box->cgroup, CGROUP_PIDS) ? limits->pids : 0,
         .landlock_optional = (box->spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK) != 0,
     };
-    int r = config.watch_memory_bytes && !guards ? filter_build_uncounted(&uncounted, ret_fail) : 0;
+    int r = config.watch_memory_bytes ? filter_build_uncounted(&uncounted, ret_fail) : 0;
     if (r < 0) {
         return r;
     }

@@ -37,7 +37,7 @@ struct path_beneath {
 /* What can be allowed of something that is no folder; the kernel refuses a rule with more. */
 #define OF_FILES                                                                                   \
     (LANDLOCK_FS_EXECUTE | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_READ_FILE | LANDLOCK_FS_TRUNCATE | \
-     LANDLOCK_FS_IOCTL_DEV)
+     LANDLOCK_FS_IOCTL_DEV | LANDLOCK_FS_RESOLVE_UNIX)
 
 int landlock_abi(void)
 {
@@ -77,7 +77,9 @@ static int add_rule(int ruleset_fd, const struct landlock_rule *rule, uint64_t h
     if (r == 0 && !S_ISDIR(st.st_mode)) {
         beneath.allowed &= OF_FILES;
     }
-    r = r ? r : (int)syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &beneath, 0);
+    if (r == 0 && beneath.allowed) { /* a rule that allows nothing is refused */
+        r = (int)syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &beneath, 0);
+    }
     r = r < 0 ? -errno : 0;
     (void)close(fd);
     return r;
