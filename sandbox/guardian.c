@@ -24,7 +24,7 @@
 #include "sandbox/rlimits.h"
 
 enum {
-    GUARDIAN_MS = 250, /* for it to end everybody; where it is stopped itself we do it */
+    GUARDIAN_MS = 400, /* for it to end everybody; where it is stopped itself we do it */
     SWEEPS = 200,
     SWEEP_NS = 1000000,
 };
@@ -36,38 +36,41 @@ void guardian_prepare(void)
     (void)prctl(PR_SET_DUMPABLE, 0);
 }
 
-/* The number behind name in /proc/PID/FILE, or -1. */
-static int64_t proc_number(pid_t pid, const char *file, const char *name)
+/* The number behind name in a file of /proc, or -1. */
+static int64_t number_behind(const char *text, const char *name)
 {
-    char path[48];
-    char text[4096];
     const char *rest = NULL;
     uint64_t number = 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
-    if (fd_read_text_at(AT_FDCWD, path, text, sizeof text) < 0) {
-        return -1;
-    }
     const char *at = strstr(text, name);
     at = at ? at + strlen(name) : "";
     at += strspn(at, " \t");
     return parse_digits(at, &number, &rest) == 0 && number <= INT64_MAX ? (int64_t)number : -1;
 }
 
-/* Whether the process has a limit that is no higher than most. */
-static bool is_limited(pid_t pid, const char *name, int64_t most)
-{
-    int64_t limit = proc_number(pid, "limits", name);
-    return limit >= 0 && limit <= most;
-}
-
 /* Whether a child of ours was a guest: only guests have these limits, which can be lowered and never
  * raised (rlimits.c). Our own children have the server's. */
 static bool was_guest(pid_t pid)
 {
-    return proc_number(pid, "status", "\nPPid:") == getpid() &&
-           is_limited(pid, "Max core file size", 1) &&
-           is_limited(pid, "Max open files", RLIMITS_NOFILE) &&
-           is_limited(pid, "Max msgqueue size", WIRE_TAG_ZYGOTE);
+    static const struct {
+        const char *name;
+        int64_t most;
+    } limits[] = {{"Max core file size", 1},
+                  {"Max open files", RLIMITS_NOFILE},
+                  {"Max msgqueue size", WIRE_TAG_ZYGOTE}};
+    char path[48];
+    char text[4096];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    if (fd_read_text_at(AT_FDCWD, path, text, sizeof text) < 0 ||
+        number_behind(text, "\nPPid:") != getpid()) {
+        return false;
+    }
+    (void)snprintf(path, sizeof path, "/proc/%d/limits", (int)pid);
+    bool limited = fd_read_text_at(AT_FDCWD, path, text, sizeof text) > 0;
+    for (unsigned i = 0; limited && i < sizeof limits / sizeof *limits; i++) {
+        int64_t limit = number_behind(text, limits[i].name);
+        limited = limit >= 0 && limit <= limits[i].most;
+    }
+    return limited;
 }
 
 /* Kills the guests that are our children. Returns how many there were. */

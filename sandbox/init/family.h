@@ -6,8 +6,8 @@
  * everybody else in it does. Otherwise: what descends from the process root, which is a subreaper, so that
  * nobody can leave by losing its parent (PR_SET_CHILD_SUBREAPER, prctl(2)). */
 
-/* Returns how many there are, in *ret_pids: a static list, good until the next call. Neither root
- * itself nor, of descendants, those that have ended and are not reaped. */
+/* Returns how many there are, in *ret_pids: a static list, good until the next call. While the
+ * tree changes one or the other may be missed, but it is not empty then. Neither root itself nor, of descendants, those that have ended and are not reaped. */
 unsigned family_list(pid_t root, const pid_t **ret_pids);
 
 /* Whether pid is one of them, by its parents up to root. */
