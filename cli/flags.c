@@ -210,8 +210,9 @@ const struct flag flags[] = {
     {"structured", NULL, "answer with structuredContent, for hosts that read it", NULL,
      take_structured},
     {"isolation", "GRADE",
-     "auto or full: whether code may do without a /proc of\nits own, where that is refused", "auto",
-     take_isolation, .variable = "SANDPIPER_ISOLATION"},
+     "auto, full or container: all layers, auto also without\na /proc of its own; or no "
+     "namespaces, in a container",
+     "auto", take_isolation, .variable = "SANDPIPER_ISOLATION"},
     {"require", "LAYERS",
      "refuse to run code unless these are on, comma-separated:\n"
      "landlock, memory, pids, cpu, disk",
