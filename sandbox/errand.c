@@ -388,7 +388,8 @@ int box_errand_start(struct box_packages *packages, const struct box_errand_spec
     struct loop *loop = packages->loop;
     const struct box_spec *spec = packages->spec;
     if (packages_open(packages) < 0) {
-        return fail_set(ret_fail, ENOENT, "%s", packages->trouble.text);
+        *ret_fail = packages->trouble;
+        return -ENOENT;
     }
     const char *loose = loose_file(spec, errand_spec);
     if (loose) {

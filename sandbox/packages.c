@@ -422,7 +422,8 @@ int box_packages_commit(struct box_packages *packages, struct box_layer_made *re
 {
     struct box_layer_made made = {};
     if (packages->state != PACKAGES_OPEN) {
-        return fail_set(ret_fail, ENOENT, "%s", packages->trouble.text);
+        *ret_fail = packages->trouble;
+        return -ENOENT;
     }
     int r = commit(packages, &made, ret_fail);
     if (r == 0) {

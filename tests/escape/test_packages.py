@@ -183,6 +183,7 @@ class Packages(Case):
             result = server.call("install_package", packages=["plain"])
             self.assertTrue(result.is_error, result.text)
             self.assertIn("and the workspace lie in one another", result.text)
+            self.assertNotIn("No such file", result.text)
             self.assert_prints(server.python("import os; print(os.listdir('/work/mine'))"), "[]")
 
     def test_no_file_of_the_users_is_read_through_the_workspace(self):
