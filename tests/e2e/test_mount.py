@@ -192,6 +192,26 @@ class Mounted(Folders):
             self.assertIn("file system of the kernel is mounted in it: proc", result.text)
 
 
+class Unmounted(Folders):
+    """The grade without mounts: a folder is where the host has it."""
+
+    def test_it_is_granted_and_told_at_its_own_place(self):
+        flags = ("--isolation", "container")
+        if run_cli("doctor", *flags).returncode == 2:
+            self.skipTest("isolation: no container grade here")
+        shown, out = os.path.realpath(self.at("in")), os.path.realpath(self.at("out"))
+        with Server(*flags, "--mount", shown, "--mount", f"{out}:results:rw", initialize=False) as server:
+            self.assertIn(f"Data: {shown} is the user's folder, read-only.", server.initialize()["instructions"])
+            self.assert_prints(server.python(f"print(open('{shown}/sales.csv').read().split())"), "['a,b', '1,2']")
+            self.assertIn("a,b", server.read(f"{shown}/sales.csv").text)
+            self.assertIn(f"Did you mean {shown}/a?", server.read("in/a").text)
+            for path in (f"{shown}/sales.csv", f"{shown}/new", self.at("new"), self.at("home/.ssh/key")):
+                self.assertTrue(server.python(f"open({path!r}, 'a')").is_error, path)
+            self.assertTrue(server.python(f"open({self.at('home/.ssh/key')!r})").is_error)
+            if os.stat(out).st_uid == os.geteuid() and os.geteuid() != 0:
+                self.assert_ok(server.python(f"open('{out}/by-code', 'w').write('x')"))
+
+
 class Chosen(Folders):
     """Flags, the home folder, and what doctor says."""
 
