@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -77,6 +78,19 @@ static bool is_inside_userns(void)
            !strstr(text, " 4294967295\n");
 }
 
+/* Pid 1 has another root in the same mount namespace. */
+static bool is_chrooted(void)
+{
+    struct stat own;
+    struct stat first;
+    struct stat own_mounts;
+    struct stat first_mounts;
+    return stat("/", &own) == 0 && stat("/proc/1/root", &first) == 0 &&
+           stat("/proc/self/ns/mnt", &own_mounts) == 0 &&
+           stat("/proc/1/ns/mnt", &first_mounts) == 0 && own_mounts.st_ino == first_mounts.st_ino &&
+           (own.st_ino != first.st_ino || own.st_dev != first.st_dev);
+}
+
 void host_look(struct host *ret_host)
 {
     struct host *host = ret_host;
@@ -88,6 +102,7 @@ void host_look(struct host *ret_host)
         .userns_clone_off = file_says("/proc/sys/kernel/unprivileged_userns_clone", "0"),
         .userns_none = file_says("/proc/sys/user/max_user_namespaces", "0"),
         .inside_userns = is_inside_userns(),
+        .chrooted = is_chrooted(),
         .proc_masked = proc_is_masked(),
     };
     find_apparmor(host->apparmor, sizeof host->apparmor);

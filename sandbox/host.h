@@ -20,6 +20,7 @@ struct host {
     bool apparmor_restricts_userns; /* Ubuntu 23.10 and newer: capabilities in a new user namespace
                                      * only for programs with a profile */
     bool inside_userns;    /* not the first user namespace: its bounds are somebody else's */
+    bool chrooted;         /* seen by root only */
     bool userns_clone_off; /* Debian's sysctl kernel.unprivileged_userns_clone is 0 */
     bool userns_none;      /* sysctl user.max_user_namespaces is 0 */
     bool proc_masked;      /* something is mounted over parts of /proc: new ones are refused then */

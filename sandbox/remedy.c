@@ -151,6 +151,11 @@ static void advise_namespaces(int error, const struct host *host, struct box_gra
                "bubblewrap, leave out --disable-userns");
     } else if (host->userns_none || error == ENOSPC || error == EUSERS) {
         advise(report, SYSCTL("user.max_user_namespaces=15000"));
+    } else if (host->chrooted && error == EPERM) {
+        advise(
+            report,
+            "the server runs in a chroot, where the kernel makes no user namespace: give it that "
+            "root by pivot_root, as bubblewrap and container engines do");
     } else if (host->userns_clone_off) {
         advise(report, SYSCTL("kernel.unprivileged_userns_clone=1"));
     } else if (host->container != HOST_BARE) {
@@ -169,8 +174,8 @@ static void advise_namespaces(int error, const struct host *host, struct box_gra
         advise(report, FILTER_REMEDY);
     } else {
         advise(report,
-               "allow user namespaces to this user: a security module or a policy of this "
-               "machine refuses them");
+               "allow user namespaces to this user: a security module, a chroot or a policy of "
+               "this machine refuses them");
     }
 }
 

@@ -195,6 +195,7 @@ static void remedies_fit_the_host(void **)
          ENOSPC,
          "user.max_user_namespaces="},
         {{.inside_userns = true}, BOX_LAYER_NAMESPACES, PLAN_KIND_COUNT, ENOSPC, "bubblewrap"},
+        {{.chrooted = true}, BOX_LAYER_NAMESPACES, PLAN_KIND_COUNT, EPERM, "a chroot"},
         {{.container = HOST_FIREJAIL},
          BOX_LAYER_NAMESPACES,
          PLAN_KIND_COUNT,
