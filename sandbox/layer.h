@@ -15,6 +15,7 @@ enum box_isolation {
     BOX_ISOLATION_AUTO,      /* namespaces, with or without a /proc of the box's own; else none */
     BOX_ISOLATION_FULL,      /* with /proc, else none */
     BOX_ISOLATION_CONTAINER, /* the one without namespaces, for inside a container */
+    BOX_ISOLATION_BEST,      /* as AUTO; where namespaces cannot be had, as CONTAINER */
 };
 
 /* The grades of a sandbox. */

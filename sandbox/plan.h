@@ -142,6 +142,9 @@ struct python;
 [[nodiscard]] int plan_build_init_filter(struct plan *plan, struct fail *ret_fail);
 [[nodiscard]] int plan_build_guest_filters(struct plan *plan, struct fail *ret_fail);
 
+/* A box's way as far as it tells whether there can be one, without a program at its end. */
+void plan_build_rehearsal(struct plan *plan);
+
 /* The way to the egress broker: no files, no privileges, but the host's network. ids: of a box without
  * namespaces; NULL: the broker is in namespaces as its box is. */
 void plan_build_egress(struct plan *plan, const struct ids *ids);

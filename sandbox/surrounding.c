@@ -1,5 +1,13 @@
 #include "sandbox/surrounding.h"
 
+enum box_isolation surrounding_choose(enum box_isolation wish, bool namespaces)
+{
+    if (wish != BOX_ISOLATION_BEST) {
+        return wish;
+    }
+    return namespaces ? BOX_ISOLATION_AUTO : BOX_ISOLATION_CONTAINER;
+}
+
 enum box_profile surrounding_expect(enum box_isolation wish)
 {
     return wish == BOX_ISOLATION_CONTAINER ? BOX_CONTAINER : BOX_FULL;
