@@ -76,6 +76,27 @@ static void print_table(const struct box_grade *grade, const struct box_fact *fa
     }
 }
 
+static void print_not_promised(enum box_profile profile)
+{
+    const char *const *words = box_profile_not_promised(profile);
+    if (*words) {
+        (void)printf("\nNot promised in this grade:\n");
+    }
+    for (; *words; words++) {
+        (void)printf("  - ");
+        print_wrapped(*words, 4);
+    }
+}
+
+static json_t *words_json(const char *const *words)
+{
+    json_t *list = json_array();
+    for (; *words; words++) {
+        (void)json_array_append_new(list, json_string(*words));
+    }
+    return list;
+}
+
 static json_t *layers_json(const struct box_grade *grade)
 {
     json_t *layers = json_array();
@@ -106,11 +127,12 @@ static void print_json(const struct box_grade *grade, const struct box_fact *fac
                        const struct utsname *kernel)
 {
     json_auto_t *all =
-        json_pack("{s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:o, s:o, s:s}", "version",
+        json_pack("{s:s, s:s, s:s, s:s, s:o, s:b, s:b, s:s, s:o, s:o, s:s}", "version",
                   SANDPIPER_VERSION, "kernel", kernel->release, "machine", kernel->machine,
-                  "isolation", box_profile_name(grade->profile), "usable", grade->usable, "proven",
-                  grade->proven, "refusal", grade->refusal, "layers", layers_json(grade), "facts",
-                  facts_json(facts, count), "apparmor_lines", grade->apparmor);
+                  "isolation", box_profile_name(grade->profile), "not_promised",
+                  words_json(box_profile_not_promised(grade->profile)), "usable", grade->usable,
+                  "proven", grade->proven, "refusal", grade->refusal, "layers", layers_json(grade),
+                  "facts", facts_json(facts, count), "apparmor_lines", grade->apparmor);
     (void)json_dumpf(all, stdout, JSON_INDENT(2));
     (void)putchar('\n');
 }
@@ -152,6 +174,7 @@ int command_doctor(const struct options *options)
                 "Tools run code in the sandbox. Grade: %s. Each layer that is on was seen at "
                 "work.\n",
                 box_profile_name(grade.profile));
+            print_not_promised(grade.profile);
         } else {
             (void)printf("Tools refuse to run code.\n");
             print_wrapped(grade.refusal, 0);

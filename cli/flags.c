@@ -103,14 +103,15 @@ static void take_isolation(struct options *options, const struct flag *flag, con
         enum box_isolation isolation;
     } wishes[] = {{"auto", BOX_ISOLATION_AUTO},
                   {"full", BOX_ISOLATION_FULL},
-                  {"container", BOX_ISOLATION_CONTAINER}};
+                  {"container", BOX_ISOLATION_CONTAINER},
+                  {"best", BOX_ISOLATION_BEST}};
     for (unsigned i = 0; i < sizeof wishes / sizeof *wishes; i++) {
         if (strcmp(value, wishes[i].name) == 0) {
             options->spec.isolation = wishes[i].isolation;
             return;
         }
     }
-    options_trouble(options, "--%s takes auto, full or container, not \"%.64s\"", flag->name,
+    options_trouble(options, "--%s takes auto, full, container or best, not \"%.64s\"", flag->name,
                     value);
 }
 
@@ -210,8 +211,7 @@ const struct flag flags[] = {
     {"structured", NULL, "answer with structuredContent, for hosts that read it", NULL,
      take_structured},
     {"isolation", "GRADE",
-     "auto, full or container: all layers, auto also without\na /proc of its own; or no "
-     "namespaces, in a container",
+     "auto, full, container or best: how far the sandbox may step\ndown inside of a container",
      "auto", take_isolation, .variable = "SANDPIPER_ISOLATION"},
     {"require", "LAYERS",
      "refuse to run code unless these are on, comma-separated:\n"

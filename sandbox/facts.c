@@ -86,7 +86,11 @@ static void add_kernel(struct facts *facts)
 
 static void add_identity(struct facts *facts, const struct plan *plan)
 {
-    if (plan->outside_uid != geteuid()) {
+    if (plan->profile == BOX_CONTAINER) {
+        bool own = plan->outside_uid != geteuid();
+        add(facts, "identity", false,
+            own ? "code uses uid %u" : "code shares the container's uid %u", plan->outside_uid);
+    } else if (plan->outside_uid != geteuid()) {
         add(facts, "identity", false, "code runs as uid %u, gid %u outside, which owns nothing%s",
             plan->outside_uid, plan->outside_gid,
             plan->workspace_idmap ? "; the workspace changes hands by a mapping" : "");
@@ -102,7 +106,9 @@ static void add_identity(struct facts *facts, const struct plan *plan)
 static void add_workspace(struct facts *facts, const struct box_spec *spec)
 {
     struct statvfs fs;
-    if (!spec->workspace) {
+    if (!spec->workspace && spec->room) {
+        add(facts, "workspace", false, "%.200s, gone with the server", spec->view.work);
+    } else if (!spec->workspace) {
         add(facts, "workspace", false, "in memory, gone with the server");
     } else if (statvfs(spec->workspace, &fs) < 0) {
         add(facts, "workspace", true, "%.300s: %s", spec->workspace, strerror(errno));
@@ -151,8 +157,9 @@ static void add_python(struct facts *facts, const struct python *python)
         folders[0] ? folders : "/usr");
 }
 
-static void add_network(struct facts *facts, const struct egress_policy *policy)
+static void add_network(struct facts *facts, const struct box_spec *spec)
 {
+    const struct egress_policy *policy = spec->egress;
     char hosts[320] = "";
     size_t used = 0;
     for (unsigned i = 0; policy && i < policy->count && used < sizeof hosts; i++) {
@@ -165,7 +172,10 @@ static void add_network(struct facts *facts, const struct egress_policy *policy)
         }
     }
     add(facts, "network", false, "%s%s",
-        hosts[0] ? "none, but a proxy that reaches " : "none but a loopback of its own", hosts);
+        hosts[0]     ? "none, but a proxy that reaches "
+        : spec->room ? "none, and no loopback"
+                     : "none but a loopback of its own",
+        hosts);
 }
 
 static void add_leftovers(struct facts *facts)
@@ -234,7 +244,7 @@ unsigned box_facts(const struct box_spec *spec, struct box_fact facts[BOX_FACTS]
     }
     add_workspace(&all, spec);
     add_data(&all, spec);
-    add_network(&all, spec->egress);
+    add_network(&all, spec);
     add_leftovers(&all);
     add_packages(&all, spec);
     free(python);

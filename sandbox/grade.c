@@ -160,7 +160,10 @@ static void grade_limits(const struct grade_facts *facts, struct box_grade *grad
     }
     (void)snprintf(amount, sizeof amount, "%u", limits->pids);
     grade_limit(facts, BOX_LAYER_PIDS, CGROUP_PIDS, amount, " by RLIMIT_NPROC", pids);
-    if (pids->state == BOX_LAYER_DEGRADED) {
+    if (pids->state == BOX_LAYER_DEGRADED && facts->profile == BOX_CONTAINER) {
+        set_detail(pids, BOX_LAYER_ON, "%u, each new process or thread is counted", limits->pids);
+        pids->remedy[0] = '\0';
+    } else if (pids->state == BOX_LAYER_DEGRADED) {
         set_consequence(pids, "before Linux 5.14 the user's processes outside count too");
     }
     (void)snprintf(amount, sizeof amount, limits->cpu_milli ? "--cpus %g" : "no limit asked for",
@@ -180,6 +183,12 @@ static void grade_limits(const struct grade_facts *facts, struct box_grade *grad
 static void grade_disk(const struct grade_facts *facts, struct box_layer_report *report)
 {
     unsigned long long mib = (unsigned long long)box_spec_disk_bytes(facts->spec) >> 20;
+    if (facts->profile == BOX_CONTAINER) {
+        set_detail(report, BOX_LAYER_DEGRADED, "%llu MiB and %llu inodes by a watchdog", mib,
+                   (unsigned long long)facts->spec->limits.disk_inodes);
+        set_consequence(report, "disk and inode limits are checked every 25-50 ms, not enforced");
+        return;
+    }
     if (!facts->spec->workspace) {
         set_detail(report, BOX_LAYER_ON, "%llu MiB and %llu inodes of a tmpfs", mib,
                    (unsigned long long)facts->spec->limits.disk_inodes);
@@ -244,8 +253,13 @@ static void refuse(const struct grade_facts *facts, enum box_layer layer, struct
     const struct box_layer_report *report = &grade->layers[layer];
     const struct grade_row *row = grade_row(facts->profile, layer);
     bool meant = report->state == row->state || report->state == BOX_LAYER_DEGRADED;
-    char way_out[64] = "";
-    if (meant) {
+    bool namespaces = layer <= BOX_LAYER_MOUNTS && facts->profile != BOX_CONTAINER;
+    char way_out[160] = "";
+    if (facts->failure && namespaces && facts->landlock_abi >= LANDLOCK_ABI_LEAST) {
+        (void)snprintf(way_out, sizeof way_out,
+                       ". Or accept a sandbox without namespaces: --isolation=container, or "
+                       "SANDPIPER_ISOLATION=container in the environment");
+    } else if (meant) {
         (void)snprintf(way_out, sizeof way_out, " (or leave %s out of --require)",
                        layer_names[layer]);
     } else if (!row->mandatory) {

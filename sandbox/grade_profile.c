@@ -74,3 +74,22 @@ const char *box_profile_name(enum box_profile profile)
     };
     return names[profile];
 }
+
+const char *const *box_profile_not_promised(enum box_profile profile)
+{
+    static const char *const nothing[] = {NULL};
+    static const char *const container[] = {
+        "file names, sizes and times outside are visible",
+        "other processes can be noticed",
+        "hostname, kernel and users are visible",
+        "memory, disk and inode limits are checked every 25-50 ms, not enforced, where no control "
+        "group does",
+        "no private /tmp, /proc, loopback",
+        "shares the container's uid, where no other can be had",
+        "if server and guardian are killed together, code may outlive them",
+        "a kernel without Landlock ABI 6 relies on seccomp for signals, without ABI 3 for "
+        "truncation",
+        NULL,
+    };
+    return profile == BOX_CONTAINER ? container : nothing;
+}

@@ -59,12 +59,15 @@ struct box_grade {
     enum box_profile profile; /* not proven: the one that is expected */
     bool proven;              /* seen by its effect in a box, not only expected */
     bool usable;              /* tools run code, as far as is known */
-    char refusal[900];        /* not usable: layer, finding and remedy in a sentence or two */
+    char refusal[1024];       /* not usable: layer, finding and remedy in a sentence or two */
     char apparmor[1400];      /* shell lines that let AppArmor allow it, or empty */
 };
 
 /* "full", "full without /proc", "container" */
 const char *box_profile_name(enum box_profile profile);
+
+/* What code may see or do in this grade though others forbid it; closed by NULL. */
+const char *const *box_profile_not_promised(enum box_profile profile);
 
 /* "memory", as flags take it and doctor prints it. */
 const char *box_layer_name(enum box_layer layer);

@@ -24,8 +24,6 @@
 #define DATA (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 #define DEVICE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
-#define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
-
 /* As root the box runs as an id that owns nothing: kernel objects of uid 0 are out of reach, and
  * RLIMIT_NPROC counts. Far above what distributions and sub-id ranges hand out. */
 enum { ERRAND_ID = 1879048191, OUTSIDE_ID_FIRST };
@@ -317,8 +315,7 @@ void plan_errand_ids(const struct box_spec *spec, uid_t *ret_uid, gid_t *ret_gid
     *ret_gid = gives ? ERRAND_ID : getegid();
 }
 
-/* An ordinary user's own; for root one that owns nothing. */
-static void choose_ids(struct plan *plan, bool errand)
+void plan_choose_ids(struct plan *plan, bool errand)
 {
     plan_errand_ids(NULL, &plan->outside_uid, &plan->outside_gid);
     if (!errand && gives_ids()) {
@@ -332,7 +329,7 @@ static int choose_identity(struct plan *plan, const struct box_spec *spec,
                            const struct plan_content *content, struct fail *ret_fail)
 {
     struct stat st = {};
-    choose_ids(plan, content->errand);
+    plan_choose_ids(plan, content->errand);
     if (spec->workspace) {
         if (stat(spec->workspace, &st) < 0) {
             return fail_set(ret_fail, errno, "the workspace %s; name a folder that exists",
@@ -423,17 +420,6 @@ static void open_trees(struct plan *plan, const struct trees *trees)
     }
 }
 
-/* What takes away the means to make a box, once it is made. trusted: runs no code but ours, and goes on
- * where an engine has made /proc/sys read-only. */
-static void add_locks(struct plan *plan, bool trusted)
-{
-    plan_add(plan, PLAN_NO_NAMESPACES, NULL, NULL)->optional = trusted;
-    plan_add(plan, PLAN_DESCRIPTORS, NULL, NULL);
-    plan_add(plan, PLAN_CAPABILITIES, NULL, NULL);
-    /* After the ids and capabilities are final: changing them clears it, prctl(2). */
-    plan_add(plan, PLAN_DEATH_SIGNAL, NULL, NULL);
-}
-
 /* A second lock on the file view, for the day on which a mount is wrong. What is not named is read-only,
  * /proc too: /proc/PID/mem is a way into the zygote and into other sessions that the filters, which see no
  * names, cannot close. RESOLVE_UNIX is allowed nowhere: sockets that were made within the domain are
@@ -491,7 +477,7 @@ static void build_steps(struct plan *plan, const struct box_spec *spec, const st
     plan_add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
     plan_add(plan, PLAN_PIVOT, NULL, NULL);
     plan_add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
-    add_locks(plan, /* trusted= */ false);
+    plan_add_locks(plan, /* trusted= */ false);
     plan_add(plan, PLAN_SECCOMP, NULL, NULL);
     plan_add(plan, PLAN_EXECUTE, NULL, NULL);
 }
@@ -501,7 +487,7 @@ static int build_full(struct plan *plan, const struct box_spec *spec, const stru
 {
     int r = choose_identity(plan, spec, content, ret_fail);
     if (r == 0) {
-        plan->namespaces = NAMESPACES | CLONE_NEWNET;
+        plan->namespaces = PLAN_NAMESPACES | CLONE_NEWNET;
         build_steps(plan, spec, python, content);
         add_rules(plan);
     }
@@ -538,45 +524,6 @@ int plan_build(const struct box_spec *spec, const struct python *python,
         plan_done(plan);
     }
     return r;
-}
-
-/* A root with nothing in it but /dev/null. */
-static void add_empty_root(struct plan *plan, const char *hostname)
-{
-    static const char null[] = "/dev/null";
-    plan->tree_count = 1;
-    plan_add(plan, PLAN_OPEN_TREE, null, NULL);
-    plan_add(plan, PLAN_IDENTITY, NULL, NULL);
-    plan_add(plan, PLAN_SESSION, NULL, NULL);
-    plan_add(plan, PLAN_HOSTNAME, hostname, NULL)->optional = true;
-    plan_add(plan, PLAN_PRIVATE, NULL, NULL);
-    plan_add(plan, PLAN_ROOT, NULL, NULL)->data = "size=64k,nr_inodes=16,mode=0755";
-    plan_add(plan, PLAN_FOLDER, NULL, "/work"); /* PLAN_PIVOT goes there */
-    plan_add(plan, PLAN_MOVE, null, null)->attributes = DEVICE;
-    plan_add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
-    plan_add(plan, PLAN_PIVOT, NULL, NULL);
-}
-
-void plan_build_rehearsal(struct plan *plan)
-{
-    *plan = (struct plan){.namespaces = NAMESPACES | CLONE_NEWNET};
-    choose_ids(plan, /* errand= */ false);
-    add_empty_root(plan, PROOF_HOSTNAME);
-    plan_add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
-}
-
-void plan_build_egress(struct plan *plan, const struct ids *ids)
-{
-    *plan = (struct plan){};
-    if (ids) {
-        plan_build_container_egress(plan, ids);
-        return;
-    }
-    plan->namespaces = NAMESPACES; /* but the network's, which is what it is for */
-    choose_ids(plan, /* errand= */ false);
-    add_empty_root(plan, "egress");
-    add_locks(plan, /* trusted= */ true);
-    plan_add(plan, PLAN_EXECUTE, "sandpiper-egress", NULL);
 }
 
 void plan_use_binds(struct plan *plan)

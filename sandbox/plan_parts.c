@@ -33,3 +33,12 @@ void plan_allow(struct plan *plan, const char *path, uint64_t allowed)
     assert(plan->rule_count < PLAN_RULES);
     plan->rules[plan->rule_count++] = (struct landlock_rule){path, allowed};
 }
+
+void plan_add_locks(struct plan *plan, bool trusted)
+{
+    plan_add(plan, PLAN_NO_NAMESPACES, NULL, NULL)->optional = trusted;
+    plan_add(plan, PLAN_DESCRIPTORS, NULL, NULL);
+    plan_add(plan, PLAN_CAPABILITIES, NULL, NULL);
+    /* After the ids and capabilities are final: changing them clears it, prctl(2). */
+    plan_add(plan, PLAN_DEATH_SIGNAL, NULL, NULL);
+}

@@ -1,4 +1,6 @@
 #pragma once
+#include <sched.h>
+
 #include "sandbox/plan.h"
 
 /* What plans are made of: shared by the files that build one. */
@@ -13,6 +15,16 @@ struct plan_step *plan_add(struct plan *plan, enum plan_kind kind, const char *s
 
 /* Appends a Landlock rule: allowed, LANDLOCK_FS_*, below path. */
 void plan_allow(struct plan *plan, const char *path, uint64_t allowed);
+
+/* What takes away the means to make a box, once it is made. trusted: runs no code but ours, and goes on
+ * where an engine has made /proc/sys read-only. */
+void plan_add_locks(struct plan *plan, bool trusted);
+
+/* Whose ids the box's one user has outside: an ordinary user's own, for root one that owns nothing. */
+void plan_choose_ids(struct plan *plan, bool errand);
+
+/* What each box is in, beside its network. */
+#define PLAN_NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 /* The guest's: argv and envp. */
 void plan_set_arguments(struct plan *plan, const struct box_spec *spec, const struct python *python,

@@ -24,6 +24,7 @@
 #include "base/own.h"
 #include "sandbox/overlap.h"
 #include "sandbox/python.h"
+#include "sandbox/rehearsal.h"
 #include "sandbox/room_inside.h"
 #include "sandbox/surrounding.h"
 
@@ -187,6 +188,7 @@ static void choose_ids(struct box_room *room, const struct box_spec *spec)
 
 int box_room_open(struct box_spec *spec, struct box_room **ret_room, struct fail *ret_fail)
 {
+    rehearsal_settle(spec);
     if (surrounding_expect(spec->isolation) != BOX_CONTAINER) {
         *ret_room = NULL;
         return 0;

@@ -110,6 +110,18 @@ class Surroundings(Isolation):
         self.assertIn("the host's name is kept", layers["namespaces"]["detail"])
         self.assertNotIn("name is kept", doctor()[2]["namespaces"]["detail"])
 
+    def test_the_best_that_can_be_had(self):
+        self.assertEqual(doctor("--isolation", "best")[1]["isolation"], "full")
+        refused = without("pivot_root:EPERM")
+        status, report, layers = doctor(wrap=refused)
+        self.assertEqual((status, report["not_promised"]), (2, []))
+        if layers["landlock"]["state"] != "on":
+            self.skipTest("landlock: not in this kernel")
+        self.assertIn("--isolation=container", report["refusal"])
+        status, report, layers = doctor("--isolation", "best", wrap=refused)
+        self.assertEqual((report["isolation"], report["usable"]), ("container", True))
+        self.assertIn("other processes can be noticed", report["not_promised"])
+
     def test_the_flag_goes_before_the_variable(self):
         def says(value, *arguments):
             done = subprocess.run([BINARY, "doctor", "--effective", *arguments], text=True,

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "sandbox/remedy.h"
+#include "sandbox/surrounding.h"
 #include "tests/unit/unit.h"
 
 struct world {
@@ -177,6 +178,68 @@ static void a_failure_is_one_layers_and_the_rest_is_unknown(void **)
     world.spec.allow_degraded = 1U << BOX_LAYER_MEMORY;
     (void)compute(&world, BOX_LAYER_MEMORY);
     assert_false(world.grade.usable);
+}
+
+static void a_refusal_names_the_other_choice_where_there_is_one(void **)
+{
+    struct world world;
+    struct fail failure = {};
+    world_init(&world);
+    (void)fail_set(&failure, EPERM, "new namespaces");
+    world.facts.verdict = NULL;
+    world.facts.failure = &failure;
+    world.facts.failed = BOX_LAYER_NAMESPACES;
+    (void)compute(&world, BOX_LAYER_NAMESPACES);
+    assert_non_null(strstr(world.grade.refusal, "--isolation=container"));
+    world.facts.landlock_abi = 0;
+    (void)compute(&world, BOX_LAYER_NAMESPACES);
+    assert_null(strstr(world.grade.refusal, "--isolation"));
+}
+
+static void without_proc_is_used_and_named(void **)
+{
+    struct world world;
+    world_init(&world);
+    world.facts.profile = BOX_FULL_WITHOUT_PROC;
+    assert_int_equal(compute(&world, BOX_LAYER_MOUNTS)->state, BOX_LAYER_DEGRADED);
+    assert_true(world.grade.usable);
+    assert_true(world.grade.layers[BOX_LAYER_MOUNTS].remedy[0]);
+    world.spec.require = 1U << BOX_LAYER_MOUNTS;
+    (void)compute(&world, BOX_LAYER_MOUNTS);
+    assert_false(world.grade.usable);
+}
+
+static void without_namespaces_landlock_is_mandatory(void **)
+{
+    struct world world;
+    world_init(&world);
+    world.facts.profile = BOX_CONTAINER;
+    assert_int_equal(compute(&world, BOX_LAYER_NAMESPACES)->state, BOX_LAYER_OFF);
+    assert_true(world.grade.usable);
+    assert_non_null(*box_profile_not_promised(world.grade.profile));
+    world.facts.landlock_abi = 1;
+    world.spec.allow_degraded = 1U << BOX_LAYER_LANDLOCK;
+    assert_int_equal(compute(&world, BOX_LAYER_LANDLOCK)->state, BOX_LAYER_OFF);
+    assert_false(world.grade.usable);
+    world_init(&world);
+    world.facts.profile = BOX_CONTAINER;
+    proof_found(&world.verdict, BOX_LAYER_SECCOMP, "it leaks");
+    (void)compute(&world, BOX_LAYER_SECCOMP);
+    assert_false(world.grade.usable);
+    world_init(&world);
+    world.facts.profile = BOX_CONTAINER;
+    world.spec.require = 1U << BOX_LAYER_NAMESPACES;
+    (void)compute(&world, BOX_LAYER_NAMESPACES);
+    assert_non_null(strstr(world.grade.refusal, "leave namespaces out of --require"));
+}
+
+static void a_wish_is_kept_unless_it_is_the_best(void **)
+{
+    assert_int_equal(surrounding_choose(BOX_ISOLATION_AUTO, false), BOX_ISOLATION_AUTO);
+    assert_int_equal(surrounding_choose(BOX_ISOLATION_FULL, false), BOX_ISOLATION_FULL);
+    assert_int_equal(surrounding_choose(BOX_ISOLATION_CONTAINER, true), BOX_ISOLATION_CONTAINER);
+    assert_int_equal(surrounding_choose(BOX_ISOLATION_BEST, true), BOX_ISOLATION_AUTO);
+    assert_int_equal(surrounding_choose(BOX_ISOLATION_BEST, false), BOX_ISOLATION_CONTAINER);
 }
 
 /* Each kind of host gets its own remedy. */
@@ -354,6 +417,10 @@ int main(void)
         cmocka_unit_test(landlock_that_is_there_and_does_nothing_refuses),
         cmocka_unit_test(a_limit_that_reads_back_otherwise_is_off),
         cmocka_unit_test(a_failure_is_one_layers_and_the_rest_is_unknown),
+        cmocka_unit_test(a_refusal_names_the_other_choice_where_there_is_one),
+        cmocka_unit_test(without_proc_is_used_and_named),
+        cmocka_unit_test(without_namespaces_landlock_is_mandatory),
+        cmocka_unit_test(a_wish_is_kept_unless_it_is_the_best),
         cmocka_unit_test(remedies_fit_the_host),
         cmocka_unit_test(the_apparmor_lines_name_this_program),
         cmocka_unit_test(landlocks_remedy_follows_its_error),
