@@ -1,7 +1,6 @@
 """systemd reads the units, and knows each of their settings."""
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import tempfile
@@ -15,9 +14,10 @@ def verify(folder, *units):
     """What systemd has to say against units of a folder."""
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], cwd=folder, capture_output=True, text=True,
                           env={**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"})
+    if done.returncode and done.stderr.startswith("Failed to "):
+        raise unittest.SkipTest(f"systemd-analyze: {done.stderr.splitlines()[0]}")
     # The program is not installed where the tests run.
-    said = [line for line in done.stderr.splitlines() if "is not executable" not in line]
-    return [line for line in said if re.search(r"sandpiper", line)]
+    return [line for line in done.stderr.splitlines() if "sandpiper" in line and "is not executable" not in line]
 
 
 class Units(unittest.TestCase):
