@@ -8,11 +8,13 @@ import unittest
 
 from client import ROOT, Case, Server, run_cli
 
+PATIENT_S = 20  # what is emulated ends late
+
 
 @unittest.skipUnless(os.environ.get("SANDPIPER_TEST_WRAP"), "emulator: SANDPIPER_TEST_WRAP names none")
 class Emulated(Case):
     def test_the_tools_are_told_as_they_are_everywhere(self):
-        with Server() as server:
+        with Server(settle_s=PATIENT_S) as server:
             tools = server.request("tools/list")["result"]["tools"]
         for tool in tools:
             schema = json.loads((ROOT / "schema" / f"{tool['name']}.input.json").read_text())
@@ -21,7 +23,7 @@ class Emulated(Case):
                          {"run_python", "write_file", "read_file", "install_package"})
 
     def test_no_code_runs_and_each_call_is_told_why(self):
-        with Server() as server:
+        with Server(settle_s=PATIENT_S) as server:
             for call in (lambda: server.python("print(1)"), lambda: server.python("print(2)"),
                          lambda: server.write("a.txt", "x")):
                 result = call()

@@ -18,7 +18,7 @@ STEPS = f"""
 import sys
 sys.path.insert(0, '/job/tests/e2e')
 from client import Server
-with Server({PATIENT}, '--memory', '256M') as server:
+with Server({PATIENT}, '--memory', '256M', settle_s=20) as server:
     def step(name, good, result):
         print('ok' if good else 'not ok', '-', name, '' if good else result.text, flush=True)
     first = server.python('kept = 6 * 7')

@@ -85,7 +85,10 @@ class Forms(Case):
 
     @staticmethod
     def words(pid):
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        try:
+            return pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        except OSError:  # it has ended since
+            return [""]
 
     @staticmethod
     def is_launcher(words):
@@ -157,7 +160,7 @@ class Npm(Forms):
             env = {**self.env, "npm_config_registry": address, "npm_config_prefix": str(top)}
             self.run_tool("npm", "install", "-g", f"sandpiper-mcp@{programs.version()}", env=env)
             self.assertIn(programs.version(), self.run_tool(top / "bin" / "sandpiper", "--version", env=env))
-            with Server(command=[top / "bin" / "sandpiper"]) as server:
+            with Server(command=[top / "bin" / "sandpiper"], settle_s=10) as server:
                 server.python("kept = 1")
                 self.run_tool("npm", "install", "-g", "sandpiper-mcp", env=env)
                 self.assert_prints(server.python("print(kept)"), "1")
