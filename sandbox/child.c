@@ -463,7 +463,10 @@ static int step_step_down(struct child *child, const struct plan_step *step)
     if (cap_reset_ambient() < 0 || cap_set_proc(child->setup->no_capabilities) < 0) {
         return -1;
     }
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    /* The guardian keeps two ids: its own, and the guest's to give on. Older kernels (Linux 6.12 for one)
+     * take that for a set-user-ID program, and under no_new_privs execve(2) leaves one of them:
+     * cap_bprm_creds_from_file() in security/commoncap.c. So its program sets it (init/main.c). */
+    return step->guard != step->uid ? 0 : prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 static int step_enter(struct child *, const struct plan_step *step)

@@ -173,7 +173,9 @@ static int init_main(void)
     sigset_t mask;
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
-    if (!settings_load(&state) || (state.config->guards && guard_begin(&state) < 0)) {
+    /* Set already, except where it would have cost the guardian an id (child.c). */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !settings_load(&state) ||
+        (state.config->guards && guard_begin(&state) < 0)) {
         return 1;
     }
     (void)sigemptyset(&mask);

@@ -50,11 +50,13 @@ class Arm64(unittest.TestCase):
             files |= {str(path.relative_to(ROOT)): (path.read_bytes(), 0o644)
                       for path in (ROOT / folder).iterdir() if path.is_file()}
         said, status = arm64.run(files, "export SANDPIPER=/job/build/sandpiper SANDPIPER_TEST_SLOW=20\n"
-                                 "$SANDPIPER doctor --json\npython3 -B /job/steps.py", timeout_s=1500)
+                                 "$SANDPIPER doctor --json\n$SANDPIPER run --isolation=container -c 'print(6 * 7)'\n"
+                                 "python3 -B /job/steps.py", timeout_s=1500)
         self.assertEqual(status, 0, said)
         doctor, _, steps = said.partition("\n}\n")
         states = {row["layer"]: row["state"] for row in json.loads(doctor + "}")["layers"]}
         self.assertEqual(states, {**states, **dict.fromkeys(LAYERS, "on")})
+        self.assertTrue(steps.startswith("42\n"), steps[:400])  # as root, whose guest has an id of its own
         self.assertEqual(re.findall(r"^not ok.*", steps, re.M), [])
         self.assertEqual(len(re.findall(r"^ok - ", steps, re.M)), STEPS.count("step('") + 1)
 
