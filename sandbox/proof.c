@@ -93,9 +93,9 @@ static void judge_attempts(const struct proof_record *record,
                         error ? strerror(error) : "");
         }
     }
-    /* The read-only root, or Landlock before it. */
+    /* A read-only root, the box's or the container's, or Landlock before it. */
     int error = record->attempts[PROOF_WRITE_ROOT];
-    if (error != EACCES && (container || error != EROFS)) {
+    if (error != EACCES && error != EROFS) {
         proof_found(verdict, container ? BOX_LAYER_LANDLOCK : BOX_LAYER_MOUNTS,
                     "/etc can be written: %s", error ? strerror(error) : "a file was made");
     }

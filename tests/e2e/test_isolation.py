@@ -5,6 +5,7 @@ kernel refuses a new /proc to user namespaces.
 """
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import unittest
@@ -101,6 +102,34 @@ class WithoutProc(Isolation):
                 "with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
                 "    print(pool.map(double, [21]))", timeout_s=60)
             self.assertEqual(result.output.split("\n")[0], "[42]")
+
+
+class InsideBubblewrap(Isolation):
+    """On a read-only view of this machine, as assistants start their tools."""
+
+    BWRAP = ["bwrap", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/run",
+             "--unshare-all", "--unshare-user", "--die-with-parent"]
+
+    def setUp(self):
+        super().setUp()
+        if not shutil.which("bwrap") or subprocess.run([*self.BWRAP, "true"], capture_output=True).returncode:
+            self.skipTest("bwrap: not here, or it cannot start")
+
+    def test_user_namespaces_that_are_left_are_used(self):
+        status, report, layers = doctor(wrap=self.BWRAP)
+        self.assertTrue(report["usable"], report["refusal"])
+        self.assertIn(report["isolation"], ("full", "full without /proc"))
+
+    def test_without_any_the_refusal_says_what_to_leave_out(self):
+        closed = [*self.BWRAP, "--disable-userns"]
+        if subprocess.run([*closed, "true"], capture_output=True).returncode:
+            self.skipTest("bwrap: no --disable-userns")
+        status, report, layers = doctor(wrap=closed)
+        self.assertEqual((status, report["usable"]), (2, False))
+        self.assertIn("--disable-userns", report["refusal"])
+        if layers["landlock"]["state"] == "on":
+            status, report, layers = doctor("--isolation", "container", wrap=[*closed, "--tmpfs", "/tmp"])
+            self.assertTrue(report["usable"], report["refusal"])
 
 
 class Surroundings(Isolation):

@@ -187,6 +187,9 @@ static void without_namespaces_nothing_is_expected_of_them(void **)
     struct proof_view view = expected.server;
     struct proof_verdict verdict = judge_container(&record);
     assert_nothing_found(&verdict);
+    record.attempts[PROOF_WRITE_ROOT] = EROFS; /* a pod with readOnlyRootFilesystem */
+    verdict = judge_container(&record);
+    assert_nothing_found(&verdict);
     view.seccomp_filters = 3;
     proof_judge_view(&view, &expected, &verdict);
     assert_nothing_found(&verdict);
