@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -168,8 +169,23 @@ static int init_watch_ms(void)
     return state.config->stage_bytes ? INIT_DISK_MS : -1;
 }
 
+/* Whether every_ms have passed since it was last said that they had. What code asks wakes this program as
+ * often as it likes: a look at all processes is not to go with each question. */
+static bool is_due(uint64_t *last_ms, uint64_t every_ms)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    if (now_ms - *last_ms < every_ms) {
+        return false;
+    }
+    *last_ms = now_ms;
+    return true;
+}
+
 static int init_main(void)
 {
+    uint64_t looked_ms = 0;
     sigset_t mask;
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
@@ -200,7 +216,8 @@ static int init_main(void)
             notify_serve(&state.notify);
         }
         watch_reap(&state);
-        if (state.config->watch_memory_bytes && !state.blind) {
+        if (state.config->watch_memory_bytes && !state.blind &&
+            is_due(&looked_ms, INIT_WATCH_MS / 2)) {
             watch_memory(&state);
         }
         if (state.config->stage_bytes) {
