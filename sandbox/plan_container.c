@@ -92,7 +92,8 @@ static void allow_content(struct plan *plan, const struct box_spec *spec,
     }
     for (unsigned i = 0; i < content->data_count; i++) {
         const struct box_mount *data = &content->data[i];
-        plan_allow(plan, data->path, data->writable ? READ | LANDLOCK_RULE_WRITE : READ);
+        plan_allow(plan, data->path,
+                   data->writable ? LANDLOCK_RULE_WRITE & ~LANDLOCK_FS_EXECUTE : READ);
     }
 }
 

@@ -29,6 +29,7 @@ import threading
 import time
 import unittest
 
+from isolation import difference
 from traces import Traces
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -412,6 +413,16 @@ class Case(unittest.TestCase):
     """A test case with the assertions that many tests share."""
 
     maxDiff = None
+
+    def run(self, result=None):
+        module = pathlib.Path(sys.modules[type(self).__module__].__file__).stem
+        reason = difference(module, f"{type(self).__name__}.{self._testMethodName}")
+        if reason is None or result is None:
+            return super().run(result)
+        result.startTest(self)
+        result.addSkip(self, f"isolation: {reason}")
+        result.stopTest(self)
+        return result
 
     def assert_ok(self, result):
         self.assertFalse(result.is_error, result.text)
