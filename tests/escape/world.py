@@ -31,7 +31,8 @@ class World:
         self.shm.write_text(self.secret)
         self.shm.chmod(0o666)
         self.victim = subprocess.Popen(["sleep", "3600"], env={"BAIT": self.secret})
-        self.limits = self.victim_limits()
+        with contextlib.suppress(OSError):  # not every file system has them
+            os.setxattr(self.file, "user.bait", self.secret.encode())
         self.listeners = [self.listen(socket.AF_UNIX, f"{self.folder}/socket"),
                           self.listen(socket.AF_UNIX, f"\0sp-bait-{os.getpid()}"),
                           self.listen(socket.AF_INET, ("127.0.0.1", 0)),
@@ -39,6 +40,7 @@ class World:
         self.shm_id = LIBC.shmget(0, 4096, IPC_CREAT | 0o666)
         self.squatted = f"\0sp-squatted-{os.getpid()}"
         self.hostname = socket.gethostname()
+        self.attributes_before, self.victim_before = self.attributes(), self.victim_state()
         self.names_before = self.names()
 
     @staticmethod
@@ -53,8 +55,15 @@ class World:
         return {path for folder in ("/", "/etc", "/usr", "/usr/bin", "/root", self.folder)
                 if os.access(folder, os.R_OK) for path in pathlib.Path(folder).iterdir()}
 
-    def victim_limits(self):
-        return pathlib.Path(f"/proc/{self.victim.pid}/limits").read_text()
+    def attributes(self):
+        return {path: (st.st_mode, st.st_uid, st.st_gid, st.st_nlink, st.st_mtime_ns, os.listxattr(path))
+                for path in map(str, (self.file, self.shm)) for st in [os.stat(path)]} | \
+            {self.folder: os.stat(self.folder).st_mode}
+
+    def victim_state(self):
+        pid = self.victim.pid
+        return (pathlib.Path(f"/proc/{pid}/limits").read_text(), os.getpriority(os.PRIO_PROCESS, pid),
+                os.sched_getaffinity(pid), os.sched_getscheduler(pid))
 
     def told(self, server_pid):
         return {"folder": self.folder, "file": str(self.file), "shm": str(self.shm),
@@ -72,8 +81,10 @@ class World:
             harm.append("a bait file was changed")
         if self.victim.poll() is not None or self.stopped():
             harm.append("the bait process was killed or stopped")
-        elif self.victim_limits() != self.limits:
-            harm.append("the bait process has other limits")
+        elif self.victim_state() != self.victim_before:
+            harm.append("the bait process has other limits or another place on the processors")
+        if self.attributes() != self.attributes_before:
+            harm.append(f"a bait file has other attributes: {self.attributes()}")
         for listener in self.listeners:
             with contextlib.suppress(BlockingIOError):
                 listener.accept()[0].close()
