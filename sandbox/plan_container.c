@@ -2,7 +2,9 @@
  * folders, by Landlock only those that are named here; pid 1's program is its guardian (init/guard.c). */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,17 +25,25 @@
 static const char *const etc_container[] = {"/etc/debian_version", "/etc/gitconfig",
                                             "/etc/nsswitch.conf", "/etc/os-release", NULL};
 
-static bool is_empty(const char *path)
+/* Whether no file of somebody else's can be reached by its name in this folder, with Landlock's leave: what
+ * an id that is nobody else's could open; for a user's own (own: false) whatever there is. */
+static bool is_nobodys(const char *path, bool own)
 {
     DIR *dir = opendir(path);
-    unsigned count = 0;
-    while (dir && count <= 2 && readdir(dir)) {
-        count++; /* . and .. are two */
+    bool found = false;
+    const struct dirent *entry = NULL;
+    while (dir && !found && (entry = readdir(dir))) {
+        struct stat st;
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            found = !own || fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+                    (st.st_mode & S_IRWXO && !S_ISLNK(st.st_mode));
+        }
     }
+    bool listed = dir != NULL;
     if (dir) {
         (void)closedir(dir);
     }
-    return dir && count <= 2;
+    return listed && !found;
 }
 
 static void allow_all(struct plan *plan, const char *const *paths, uint64_t allowed)
@@ -82,8 +92,8 @@ static void allow_content(struct plan *plan, const struct box_spec *spec,
         plan_allow(plan, view->tmp, WORK);
         plan_allow(plan, view->home, WORK);
     }
-    /* multiprocessing's locks need it. Files of the same user's could be guessed there. */
-    if (!content->errand && (spec->room->ids.own || is_empty("/dev/shm"))) {
+    /* multiprocessing's locks need it; but a rule is for the whole folder. */
+    if (!content->errand && is_nobodys("/dev/shm", spec->room->ids.own)) {
         plan_allow(plan, "/dev/shm", SHARED_MEMORY);
     }
     for (unsigned i = 0; i < content->mount_count; i++) {
