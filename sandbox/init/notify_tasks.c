@@ -8,26 +8,17 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/own.h"
 #include "sandbox/init/family.h"
 #include "sandbox/init/notify_call.h"
-
-#define NS_OF_MS 1000000UL
 
 enum {
     SETTLE_MS = 20, /* a birth that was let through has been seen by then */
     FULL_MS = 5, /* a full house is not counted again before: that takes a look at all processes */
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
 
 /* --- births --- */
 
@@ -53,7 +44,7 @@ static uint32_t count_tasks(const struct notify *notify, pid_t asking, uint64_t 
     for (unsigned i = 0; i < NOTIFY_PENDING; i++) {
         const struct notify_pending *pending = &notify->pending[i];
         tasks += pending->tid && pending->tid != asking &&
-                 now - pending->since_ns < SETTLE_MS * NS_OF_MS;
+                 now - pending->since_ns < SETTLE_MS * CLOCK_NS_PER_MS;
     }
     return tasks;
 }
@@ -79,7 +70,7 @@ long answer_clone(const struct notify_call *call)
     if (!most) {
         return NOTIFY_GO_ON;
     }
-    uint64_t now = now_ns();
+    uint64_t now = clock_now_ns();
     /* Since the last count each birth was asked for here, so there are no more than these. */
     if (notify->tasks >= most) {
         if (now < notify->full_until_ns) {
@@ -87,7 +78,7 @@ long answer_clone(const struct notify_call *call)
         }
         notify->tasks = count_tasks(notify, call->tid, now);
         if (notify->tasks >= most) {
-            notify->full_until_ns = now + FULL_MS * NS_OF_MS;
+            notify->full_until_ns = now + FULL_MS * CLOCK_NS_PER_MS;
             return -EAGAIN;
         }
     }

@@ -170,9 +170,9 @@ static void *signal_oneself(void *arg)
 {
     pid_t first = *(pid_t *)arg;
     pid_t self = (pid_t)syscall(SYS_gettid);
-    EXPECT(syscall(SYS_tkill, self, SIGUSR1) == 0);
-    EXPECT(syscall(SYS_tkill, first, SIGUSR1) == 0);
-    EXPECT(syscall(SYS_tgkill, getpid(), first, SIGUSR1) == 0);
+    EXPECT(syscall(SYS_tkill, self, SIGRTMIN) == 0);
+    EXPECT(syscall(SYS_tkill, first, SIGRTMIN) == 0);
+    EXPECT(syscall(SYS_tgkill, getpid(), first, SIGRTMIN) == 0);
     return NULL;
 }
 
@@ -191,7 +191,7 @@ static pid_t sleeper(void)
     pid_t pid = fork();
     EXPECT(pid >= 0);
     if (pid == 0) {
-        (void)sigaction(SIGUSR1, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+        (void)sigaction(SIGRTMIN, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
         for (;;) {
             (void)pause();
         }
@@ -199,18 +199,19 @@ static pid_t sleeper(void)
     return pid;
 }
 
+/* Real-time signals, of which none is lost in another, signal(7). */
 static void send_signals(void)
 {
     pthread_t thread;
     int status = 0;
     pid_t self = getpid();
-    siginfo_t info = {.si_signo = SIGUSR1, .si_code = SI_QUEUE};
-    (void)sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal, .sa_flags = SA_RESTART},
+    siginfo_t info = {.si_code = SI_QUEUE};
+    (void)sigaction(SIGRTMIN, &(struct sigaction){.sa_handler = on_signal, .sa_flags = SA_RESTART},
                     NULL);
-    EXPECT(raise(SIGUSR1) == 0 && kill(self, SIGUSR1) == 0);
+    EXPECT(raise(SIGRTMIN) == 0 && kill(self, SIGRTMIN) == 0);
     EXPECT(pthread_create(&thread, NULL, signal_oneself, &self) == 0);
     EXPECT(pthread_join(thread, NULL) == 0);
-    EXPECT(syscall(SYS_rt_sigqueueinfo, self, SIGUSR1, &info) == 0);
+    EXPECT(syscall(SYS_rt_sigqueueinfo, self, SIGRTMIN, &info) == 0);
     EXPECT(shared->count == 6);
 
     pid_t child = sleeper();
