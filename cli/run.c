@@ -18,12 +18,14 @@
 #include "cli/input.h"
 #include "cli/options.h"
 #include "guest/guest.h"
+#include "tools/install.h"
 #include "tools/session.h"
 
 enum { EXIT_TIMEOUT = 124, EXIT_NO_SANDBOX = 125, EXIT_SIGNAL = 128 };
 
 struct once {
     struct loop *loop;
+    struct sessions *sessions;
     struct loop_io signal_io;
     int signal_fd;
 };
@@ -68,6 +70,10 @@ static void on_done(void *arg, struct run *run)
 {
     struct once *once = arg;
     OWNED(buf_done) struct buf status = BUF_EMPTY;
+    const char *trouble = sessions_preinstall_trouble(once->sessions);
+    if (trouble[0]) {
+        (void)fprintf(stderr, "sandpiper: %s\n", trouble);
+    }
     print_part(run, RUN_TRACEBACK, stderr);
     if (run->outcome == RUN_REFUSED) {
         (void)fprintf(stderr, "sandpiper: %s\n", run->text);
@@ -116,13 +122,31 @@ static int take_signals(struct once *once)
                                              on_signal, once);
 }
 
+/* Packages that are to be there: --preinstall. */
+static int take_installs(struct once *once, struct workspace *workspace,
+                         const struct install_config *config, struct installs **ret_installs)
+{
+    struct fail fail = {};
+    if (config->preinstall.count == 0) {
+        return 0;
+    }
+    int r = installs_new(once->loop, workspace, config, sessions_spills(once->sessions),
+                         ret_installs, &fail);
+    if (r == 0) {
+        sessions_set_installs(once->sessions, *ret_installs);
+    } else {
+        (void)fprintf(stderr, "sandpiper: %s\n", fail.text);
+    }
+    return r;
+}
+
 int command_run(const struct options *options)
 {
     OWNED(buf_done) struct buf code = BUF_EMPTY;
     OWNED(buf_done) struct buf input = BUF_EMPTY;
     struct options with_guest = *options;
     struct workspace *workspace = NULL;
-    struct sessions *sessions = NULL;
+    struct installs *installs = NULL;
     struct once once = {.signal_fd = -1};
     struct box_room *room = NULL;
     struct fail fail = {};
@@ -139,7 +163,8 @@ int command_run(const struct options *options)
     r = r ? r : take_signals(&once);
     r = r ? r : box_room_open(&with_guest.spec, &room, &fail);
     r = r ? r : workspace_new(once.loop, &with_guest.spec, &workspace);
-    r = r ? r : sessions_new(once.loop, workspace, &sessions);
+    r = r ? r : sessions_new(once.loop, workspace, &once.sessions);
+    r = r ? r : take_installs(&once, workspace, &options->install, &installs);
     struct run *run = r == 0
                           ? run_new(buf_bytes(&code), buf_size(&code),
                                     buf_size(&input) ? buf_bytes(&input) : NULL, buf_size(&input))
@@ -149,11 +174,12 @@ int command_run(const struct options *options)
         run->on_done = on_done;
         run->on_output = on_output;
         run->arg = &once;
-        r = sessions_run(sessions, NULL, run);
+        r = sessions_run(once.sessions, NULL, run);
         r = r < 0 ? r : loop_run(once.loop);
     }
+    installs_free(installs);
     workspace_free(workspace);
-    sessions_free(sessions);
+    sessions_free(once.sessions);
     box_room_close(room);
     loop_io_remove(&once.signal_io);
     loop_free(once.loop);

@@ -18,6 +18,8 @@ struct spills;
 void sessions_set_installs(struct sessions *sessions, struct installs *installs);
 /* Begins with those of --preinstall. */
 void sessions_preinstall(struct sessions *sessions);
+/* Why these could not be installed, where no result has told it; else empty. */
+const char *sessions_preinstall_trouble(const struct sessions *sessions);
 /* The files of long outputs. */
 struct spills *sessions_spills(struct sessions *sessions);
 

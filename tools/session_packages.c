@@ -88,6 +88,11 @@ void sessions_preinstall(struct sessions *sessions)
     }
 }
 
+const char *sessions_preinstall_trouble(const struct sessions *sessions)
+{
+    return sessions->preinstall_trouble;
+}
+
 bool session_packages_wait(struct session *session)
 {
     sessions_preinstall(session->owner);

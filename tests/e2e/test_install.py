@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from client import Case, Server, need_userns  # noqa: E402
+from client import Case, Server, need_userns, run_cli  # noqa: E402
 from index import projects  # noqa: E402
 from index.server import Index, hang  # noqa: E402
 
@@ -163,6 +163,14 @@ class Offline(Installing):
             result = self.install(server, "parent", "no-such-thing")
             self.assertTrue(result.is_error)
             self.assertEqual(result.raw["structuredContent"]["reason"], "not_found")
+
+    def test_preinstalled_packages_are_there_for_a_program_that_is_run_once(self):
+        flags = ("--cache", self.folder + "/cache", "--no-index", "--find-links", self.wheels)
+        done = run_cli("run", *flags, "--preinstall", "plain", "-c", "import plain; print('found')")
+        self.assertEqual((done.returncode, done.stdout), (0, b"found\n"), done.stderr)
+        done = run_cli("run", *flags, "--preinstall", "no-such-thing", "-c", "print('ran')")
+        self.assertEqual((done.returncode, done.stdout), (0, b"ran\n"))
+        self.assertIn(b"--preinstall: not installed, not found", done.stderr)
 
     def test_preinstalled_packages_are_there_for_the_first_call(self):
         with self.offline("--preinstall", "parent", "--preinstall", "shared<2") as server:
