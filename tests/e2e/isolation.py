@@ -29,6 +29,7 @@ DIFFERENCES = {
     "test_files_hostile.FullDisk.*": LIMITS,
     "test_files_hostile.Odd.test_links_inside_are_followed": PATHS,
     "test_files_read.Kinds.test_reading_an_image_leaves_the_session_as_it_is": PATHS,
+    "test_folders.*": PATHS,
     "test_grade.*": OTHER_LAYERS,
     "test_hostile.Planted.test_a_very_deep_folder": "its files are on a disk, where removing takes longer",
     "test_hosts.Taken.test_much_output_with_pictures": PATHS,
