@@ -28,6 +28,7 @@ NAME = "io.modelcontextprotocol.server.name"
 # Confinement and what the user asks for: the grade that doctor names, None where no code may run.
 GRADES = {
     ("docker", None): None,
+    ("docker", "container"): "container",
     ("docker, our profile", None): "full without /proc",
     ("docker, our profile, unmasked", None): "full",
     ("podman", None): "full without /proc",
@@ -96,8 +97,7 @@ class Archives(Images):
 
 class Grades(Images):
     def doctor(self, confinement, wish, **options):
-        env = [f"SANDPIPER_ISOLATION={wish}"] if wish else []
-        done = self.container(confinement, env=env, arguments=["doctor", "--json"], **options).run()
+        done = self.container(confinement, env=environment(wish), arguments=["doctor", "--json"], **options).run()
         self.assertTrue(done.stdout, done.stderr)
         return json.loads(done.stdout)
 
@@ -114,7 +114,7 @@ class Grades(Images):
             if not grade:
                 continue
             with self.subTest(confinement, wish=wish):
-                container = self.container(confinement, env=[f"SANDPIPER_ISOLATION={wish}"] if wish else [])
+                container = self.container(confinement, env=environment(wish))
                 done = subprocess.run([packages.node(), place / "smoke.mjs", "sdk_v1", "legacy", *container.command()],
                                       capture_output=True, text=True, timeout=180 * SLOW, cwd=packages.folder())
                 steps = [json.loads(line) for line in done.stdout.splitlines()]
@@ -123,10 +123,13 @@ class Grades(Images):
 
     def test_it_runs_with_nothing_but_what_it_needs(self):
         """Read-only, without capabilities or new privileges, as a restricted pod has it."""
-        container = self.container("docker, our profile, unmasked", hardened=True)
-        with Server(wrap=container.command()) as server:
-            result = server.python(PACKAGES)
-            self.assertEqual((result.is_error, result.output), (False, "6.0"), result.text)
+        for confinement, wish in (("docker, our profile, unmasked", None), ("docker, our profile", None),
+                                  ("docker", "container")):
+            with self.subTest(confinement, wish=wish):
+                container = self.container(confinement, env=environment(wish), hardened=True)
+                with Server(wrap=container.command()) as server:
+                    result = server.python(PACKAGES)
+                    self.assertEqual((result.is_error, result.output), (False, "6.0"), result.text)
 
 
 class FirstProcess(Images):
@@ -187,6 +190,10 @@ class Http(Images):
             os.kill(first, signal.SIGTERM)
             runtime.wait(30 * SLOW)
         self.assertFalse(set(inside) & processes().keys())
+
+
+def environment(wish):
+    return [f"SANDPIPER_ISOLATION={wish}"] if wish else []
 
 
 def name_of(pid):
