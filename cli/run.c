@@ -42,6 +42,7 @@ static int exit_code(const struct run *run)
     case RUN_CRASHED:
         return EXIT_SIGNAL + run->code_number;
     case RUN_OOM:
+    case RUN_DISK:
         return EXIT_SIGNAL + SIGKILL;
     case RUN_REFUSED:
         return EXIT_NO_SANDBOX;

@@ -50,8 +50,8 @@ struct box_role {
     void (*exited)(struct box *box, pid_t pid, int status); /* guest_pid, or one that is watched */
     /* The watchdog is about to kill pid: all together used used_bytes. */
     void (*memory_killed)(struct box *box, pid_t pid, uint64_t used_bytes);
-    /* Its stage held used_bytes: all that ran is being killed. */
-    void (*disk_killed)(struct box *box, uint64_t used_bytes);
+    /* Its stage or room held too much: reply's pid is killed, or, 0, all that ran. */
+    void (*disk_killed)(struct box *box, const struct wire_reply *reply);
 };
 
 struct box {
@@ -183,6 +183,7 @@ void box_broken(struct box *box, const struct fail *why);
 /* session.c */
 bool session_process_exited(struct box *box, pid_t pid, int status);
 void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes);
+void session_disk_killed(struct box *box, const struct wire_reply *reply);
 void session_zygote_died(struct box *box);
 void session_end_all(struct box *box);
 

@@ -1,9 +1,13 @@
 #include "sandbox/cgroup_place.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/fd.h"
+#include "base/parse.h"
 
 const char *const cgroup_controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
 
@@ -111,6 +115,44 @@ bool cgroup_place_join(char path[PATH_MAX], const char *mount, const char *group
 {
     int size = snprintf(path, PATH_MAX, "%s%s", mount, group);
     return size > 0 && size < PATH_MAX;
+}
+
+/* The least number in a file of this name from mount + group up to mount. Where only a part of the hierarchy
+ * is mounted the own path is not found below it, but its root is. */
+static uint64_t least_limit(const char *mount, const char *group, const char *file)
+{
+    enum { NO_LIMIT_BITS = 60 }; /* version 1 has no word for it, but a number */
+    char path[PATH_MAX];
+    uint64_t least = 0;
+    if (!mount[0] || !cgroup_place_join(path, mount, group)) {
+        return 0;
+    }
+    for (size_t size = strlen(path); size >= strlen(mount); path[size] = '\0') {
+        char name[PATH_MAX + 32];
+        char text[32];
+        uint64_t value = 0;
+        (void)snprintf(name, sizeof name, "%s/%s", path, file);
+        int length = fd_read_text_at(AT_FDCWD, name, text, sizeof text);
+        text[length > 0 ? strcspn(text, "\n") : 0] = '\0';
+        if (parse_u64(text, &value) == 0 && value >> NO_LIMIT_BITS == 0 &&
+            (least == 0 || value < least)) {
+            least = value;
+        }
+        const char *slash = strrchr(path, '/');
+        if (!slash || slash == path) {
+            break;
+        }
+        size = (size_t)(slash - path);
+    }
+    return least;
+}
+
+uint64_t cgroup_place_memory(const struct cgroup_place *place)
+{
+    uint64_t v2 = least_limit(place->v2_mount, place->v2_path, "memory.max");
+    uint64_t v1 = least_limit(place->v1_mount[CGROUP_MEMORY], place->v1_path[CGROUP_MEMORY],
+                              "memory.limit_in_bytes");
+    return v2 == 0 || (v1 > 0 && v1 < v2) ? v1 : v2;
 }
 
 bool cgroup_place_of(pid_t pid, char path[PATH_MAX])

@@ -1,6 +1,7 @@
 #pragma once
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "sandbox/cgroup.h"
@@ -20,6 +21,10 @@ void cgroup_place_read(struct cgroup_place *place);
 
 /* mount and group, one behind the other. Whether they fit. */
 bool cgroup_place_join(char path[PATH_MAX], const char *mount, const char *group);
+
+/* The least memory limit of the own groups, up to the highest that is seen: in a container that is the
+ * container's. 0: there is none. */
+uint64_t cgroup_place_memory(const struct cgroup_place *place);
 
 /* The folder of pid's group in the unified hierarchy. Whether there is one. */
 bool cgroup_place_of(pid_t pid, char path[PATH_MAX]);

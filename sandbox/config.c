@@ -6,9 +6,19 @@
 #include "sandbox/box.h"
 #include "sandbox/filter.h"
 
+/* Whether pid 1's program has to see to it how much code writes: an errand's stage it looks at anyway. */
+static bool counts_room(const struct box *box)
+{
+    return box->spec->room && !box->errand;
+}
+
 static int config_strings(const struct box *box, struct wire_config *config, struct buf *out)
 {
     const struct plan *plan = &box->plan;
+    const struct box_view *view = &box->spec->view;
+    bool counts = counts_room(box);
+    const char *const room[] = {counts ? view->tmp : "", counts ? view->home : "",
+                                counts && !box->spec->workspace ? view->work : ""};
     int r = 0;
     for (const char *const *text = plan->argv; r == 0 && *text; text++, config->argc++) {
         r = buf_append(out, *text, strlen(*text) + 1);
@@ -22,10 +32,13 @@ static int config_strings(const struct box *box, struct wire_config *config, str
     for (unsigned i = 0; r == 0 && i < plan->rule_count; i++) {
         r = buf_append(out, plan->rules[i].path, strlen(plan->rules[i].path) + 1);
     }
-    const char *const view[] = {box->spec->view.work, box->spec->view.tmp,
-                                box->errand ? box->spec->view.stage : "", box_egress_path(box)};
-    for (unsigned i = 0; r == 0 && i < sizeof view / sizeof *view; i++) {
-        r = buf_append(out, view[i], strlen(view[i]) + 1);
+    const char *const paths[] = {view->work, view->tmp, box->errand ? view->stage : "",
+                                 box_egress_path(box)};
+    for (unsigned i = 0; r == 0 && i < sizeof paths / sizeof *paths; i++) {
+        r = buf_append(out, paths[i], strlen(paths[i]) + 1);
+    }
+    for (unsigned i = 0; r == 0 && i < sizeof room / sizeof *room; i++) {
+        r = buf_append(out, room[i], strlen(room[i]) + 1);
     }
     config->strings_bytes = (uint32_t)buf_size(out);
     return r;
@@ -78,6 +91,8 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
         .pids_max = sizes.pids_max,
         .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
         .stage_bytes = box->errand ? box->spec->packages_bytes : 0,
+        .disk_bytes = counts_room(box) ? limits->disk_bytes : 0,
+        .disk_inodes = limits->disk_inodes,
         .file_bytes = sizes.file_bytes,
         .data_bytes = sizes.data_bytes,
         .guards = guards,

@@ -302,11 +302,11 @@ static void errand_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes
     end->limit_bytes = box->spec->limits.memory_bytes;
 }
 
-static void errand_disk_killed(struct box *box, uint64_t used_bytes)
+static void errand_disk_killed(struct box *box, const struct wire_reply *reply)
 {
     struct box_errand *errand = box->errand;
     errand_set_end(errand, BOX_ERRAND_DISK, 0);
-    errand->end.used_bytes = used_bytes;
+    errand->end.used_bytes = reply->disk_bytes;
     errand->end.limit_bytes = box->spec->packages_bytes;
     box_kill(box);
 }

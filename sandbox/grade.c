@@ -144,17 +144,29 @@ static void grade_limit(const struct grade_facts *facts, enum box_layer layer,
     }
 }
 
+/* "768 MiB, three quarters of the container's 1024". */
+static void describe_memory(const struct box_spec *spec, char *out, size_t size)
+{
+    unsigned long long mib = spec->limits.memory_bytes >> 20;
+    if (spec->memory_around && spec->limits.memory_bytes >= spec->memory_around / 4 * 3) {
+        (void)snprintf(out, size, "%llu MiB, three quarters of the container's %llu", mib,
+                       (unsigned long long)(spec->memory_around >> 20));
+    } else {
+        (void)snprintf(out, size, "%llu MiB", mib);
+    }
+}
+
 static void grade_limits(const struct grade_facts *facts, struct box_grade *grade)
 {
     const struct box_limits *limits = &facts->spec->limits;
     struct box_layer_report *memory = &grade->layers[BOX_LAYER_MEMORY];
     struct box_layer_report *pids = &grade->layers[BOX_LAYER_PIDS];
     struct box_layer_report *cpu = &grade->layers[BOX_LAYER_CPU];
-    char amount[64];
-    (void)snprintf(amount, sizeof amount, "%llu MiB",
-                   (unsigned long long)(limits->memory_bytes >> 20));
-    grade_limit(facts, BOX_LAYER_MEMORY, CGROUP_MEMORY, amount, " by a watchdog every 50 ms",
-                memory);
+    char amount[96];
+    bool container = facts->profile == BOX_CONTAINER;
+    describe_memory(facts->spec, amount, sizeof amount);
+    grade_limit(facts, BOX_LAYER_MEMORY, CGROUP_MEMORY, amount,
+                container ? " by a watchdog every 25 ms" : " by a watchdog every 50 ms", memory);
     if (memory->state == BOX_LAYER_DEGRADED) {
         set_consequence(memory, "a fast allocation can pass the limit for a moment");
     }
@@ -183,10 +195,17 @@ static void grade_limits(const struct grade_facts *facts, struct box_grade *grad
 static void grade_disk(const struct grade_facts *facts, struct box_layer_report *report)
 {
     unsigned long long mib = (unsigned long long)box_spec_disk_bytes(facts->spec) >> 20;
+    if (facts->profile == BOX_CONTAINER && facts->spec->workspace) {
+        set_detail(report, BOX_LAYER_DEGRADED,
+                   "%llu MiB and %llu inodes by a watchdog, but for the workspace", mib,
+                   (unsigned long long)facts->spec->limits.disk_inodes);
+        set_consequence(report, "code can fill the file system of the workspace");
+        return;
+    }
     if (facts->profile == BOX_CONTAINER) {
         set_detail(report, BOX_LAYER_DEGRADED, "%llu MiB and %llu inodes by a watchdog", mib,
                    (unsigned long long)facts->spec->limits.disk_inodes);
-        set_consequence(report, "disk and inode limits are checked every 25-50 ms, not enforced");
+        set_consequence(report, "checked at least every half second, not enforced");
         return;
     }
     if (!facts->spec->workspace) {

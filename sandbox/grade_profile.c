@@ -82,8 +82,8 @@ const char *const *box_profile_not_promised(enum box_profile profile)
         "file names, sizes and times outside are visible",
         "other processes can be noticed",
         "hostname, kernel and users are visible",
-        "memory, disk and inode limits are checked every 25-50 ms, not enforced, where no control "
-        "group does",
+        "memory is checked every 25 ms where no control group does it, disk and inodes at least "
+        "every half second: not enforced",
         "no private /tmp, /proc, loopback",
         "shares the container's uid, where no other can be had",
         "if server and guardian are killed together, code may outlive them",

@@ -71,8 +71,7 @@ static uid_t take_block(void)
     return taken;
 }
 
-/* Whether everybody may go where path leads, and read there. */
-static bool is_open_to_all(const char *path)
+bool ids_all_reach(const char *path)
 {
     char folder[PATH_MAX];
     struct stat st;
@@ -97,7 +96,7 @@ void ids_choose(const char *workspace, const char *const *needed, struct ids *re
     *ret_ids = (struct ids){self, getegid(), self, self, self, self, .own = false};
     bool gives = gives_ids() && (!workspace || (stat(workspace, &st) == 0 && st.st_uid != 0));
     for (; gives && *needed; needed++) {
-        gives = is_open_to_all(*needed);
+        gives = ids_all_reach(*needed);
     }
     uid_t first = gives ? take_block() : 0;
     if (first) {

@@ -16,6 +16,9 @@ struct ids {
     bool own; /* nobody else has the guest's: the kernel counts its processes alone */
 };
 
+/* Whether everybody may go where path leads, and read there. */
+bool ids_all_reach(const char *path);
+
 /* workspace: NULL, or a folder of the user's: code works as its owner. needed: paths, closed by NULL, of
  * programs and folders that code must reach, for there is no other view. */
 void ids_choose(const char *workspace, const char *const *needed, struct ids *ret_ids);

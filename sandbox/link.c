@@ -61,7 +61,7 @@ static bool link_receive(struct link *link)
         box->role->exited(box, reply.pid, reply.status);
         break;
     case WIRE_DISK:
-        box->role->disk_killed(box, reply.disk_bytes);
+        box->role->disk_killed(box, &reply);
         break;
     case WIRE_MEMORY:
         box->role->memory_killed(box, reply.pid, reply.memory_bytes);

@@ -145,7 +145,7 @@ static void add_fresh_files(struct plan *plan, const struct plan_content *conten
  * an error that code can handle and not the end of each process that comes after. */
 uint64_t box_spec_disk_bytes(const struct box_spec *spec)
 {
-    uint64_t most = spec->limits.memory_bytes / 4 * 3;
+    uint64_t most = spec->room ? UINT64_MAX : spec->limits.memory_bytes / 4 * 3;
     return spec->limits.disk_bytes < most ? spec->limits.disk_bytes : most;
 }
 

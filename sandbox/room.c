@@ -22,6 +22,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/cgroup_place.h"
 #include "sandbox/overlap.h"
 #include "sandbox/python.h"
 #include "sandbox/rehearsal.h"
@@ -62,7 +63,8 @@ static int open_parent(const char *folder, const char *workspace, char path[PATH
     struct stat st;
     char rest[PATH_MAX];
     if (!folder || !realpath(folder, path) || !is_plain(path) ||
-        strlen(path) + 1 + NAME_BYTES >= ROOM_PATH_BYTES) {
+        strlen(path) + 1 + NAME_BYTES >= ROOM_PATH_BYTES ||
+        (geteuid() == 0 && !ids_all_reach(path))) { /* boxes may have a user of their own */
         return -1;
     }
     /* Code that could write to the parent could write to the room. */
@@ -152,6 +154,22 @@ static int find_place(struct box_room *room, const struct box_spec *spec, struct
     return 0;
 }
 
+/* Well below what the container around us may have: at its limit the kernel may end all of it, the server
+ * too (memory.oom.group, cgroups(7)). */
+static void fit_memory(struct box_spec *spec)
+{
+    struct cgroup_place *place = malloc(sizeof *place);
+    if (place) {
+        cgroup_place_read(place);
+        spec->memory_around = cgroup_place_memory(place);
+    }
+    uint64_t most = spec->memory_around / 4 * 3;
+    if (most > 0 && most < spec->limits.memory_bytes) {
+        spec->limits.memory_bytes = most;
+    }
+    free(place);
+}
+
 static void point_to(struct box_room *room, struct box_spec *spec)
 {
     spec->room = room;
@@ -220,6 +238,7 @@ int box_room_open(struct box_spec *spec, struct box_room **ret_room, struct fail
         return r;
     }
     choose_ids(room, spec);
+    fit_memory(spec);
     point_to(room, spec);
     *ret_room = room;
     return 0;

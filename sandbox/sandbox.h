@@ -42,6 +42,7 @@ struct box_spec {
     enum box_isolation isolation;
     struct box_view view;    /* where code finds what is named below */
     struct box_room *room;   /* where its files lie, or NULL: the boxes have a root of their own */
+    uint64_t memory_around;  /* what the container that we are in may use; 0: not known */
     uint32_t require;        /* bits 1 << layer: must be on, else no code runs */
     uint32_t allow_degraded; /* may be off, though no code would run by default */
     const char *workspace;   /* host folder for /work, or NULL: on the box's own tmpfs */
@@ -141,6 +142,7 @@ enum box_end_kind {
     BOX_END_EXIT,   /* code */
     BOX_END_SIGNAL, /* code: the signal's number */
     BOX_END_OOM,    /* killed for memory: used_bytes of limit_bytes */
+    BOX_END_DISK,   /* killed for what it has written: likewise, or used_files of limit_files */
     BOX_END_KILLED, /* by box_session_kill or box_kill */
     BOX_END_LOST,   /* it closed its control socket or broke the protocol, and was killed */
 };
@@ -150,6 +152,8 @@ struct box_end {
     int code;
     uint64_t used_bytes;
     uint64_t limit_bytes;
+    uint64_t used_files; /* 0: it is the bytes that were too many */
+    uint64_t limit_files;
 };
 
 struct box_field {

@@ -87,7 +87,13 @@ static struct box_end session_outcome(struct box_session *session)
     const struct box_limits *limits = &session->box->spec->limits;
     struct box_end end = {.limit_bytes = limits->memory_bytes};
     bool by_signal = session->exited && WIFSIGNALED(session->status);
-    if (session->memory_bytes > 0) {
+    if (session->disk_bytes > 0) {
+        end.kind = BOX_END_DISK;
+        end.used_bytes = session->disk_bytes;
+        end.limit_bytes = session->disk_most_bytes;
+        end.used_files = session->disk_files;
+        end.limit_files = limits->disk_inodes;
+    } else if (session->memory_bytes > 0) {
         end.kind = BOX_END_OOM;
         end.used_bytes = session->memory_bytes;
     } else if (by_signal && WTERMSIG(session->status) == SIGKILL && !session->killed &&
@@ -246,6 +252,28 @@ void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes)
     if (session) {
         session->memory_bytes = used_bytes;
     }
+}
+
+static void session_set_disk(struct box_session *session, const struct wire_reply *reply)
+{
+    session->disk_bytes = reply->disk_bytes ? reply->disk_bytes : 1;
+    session->disk_most_bytes = reply->disk_most_bytes;
+    session->disk_files = reply->disk_files;
+}
+
+void session_disk_killed(struct box *box, const struct wire_reply *reply)
+{
+    struct box_session *session = reply->pid ? session_by_pid(box, reply->pid) : NULL;
+    if (session) {
+        session_set_disk(session, reply);
+    }
+    if (reply->pid) {
+        return;
+    }
+    for (session = box->sessions; session; session = session->next) {
+        session_set_disk(session, reply);
+    }
+    box_kill(box);
 }
 
 /* The zygote died, and with it the forks that it was asked for. */

@@ -62,7 +62,10 @@ struct box_session {
     bool lost;
     bool closing;          /* no checkpoint shall take over */
     uint64_t memory_bytes; /* the watchdog's reason */
-    struct box_end end;    /* of the process that the checkpoint takes over from */
+    uint64_t disk_bytes;   /* likewise, */
+    uint64_t disk_most_bytes;
+    uint64_t disk_files; /* 0: it is the bytes */
+    struct box_end end;  /* of the process that the checkpoint takes over from */
     struct loop_timer timer;
 };
 

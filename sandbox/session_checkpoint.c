@@ -158,6 +158,7 @@ void session_checkpoint_resumed(struct box_session *session, const struct box_me
     session->killed = false;
     session->lost = false;
     session->memory_bytes = 0;
+    session->disk_bytes = 0;
     session->state = SESSION_READY;
     loop_timer_disarm(&session->timer);
     (void)session_watch(session, NULL); /* it is watched as a checkpoint: only its role changes */

@@ -35,10 +35,11 @@ enum wire_op {
 };
 
 enum wire_event {
-    WIRE_ANSWER,    /* to the request with this id; error is an errno value or 0 */
-    WIRE_EXITED,    /* pid, status as of waitpid(2) */
-    WIRE_MEMORY,    /* the watchdog killed pid: all processes together used memory_bytes */
-    WIRE_DISK,      /* the stage holds disk_bytes, more than it may; all but pid 1 is killed */
+    WIRE_ANSWER, /* to the request with this id; error is an errno value or 0 */
+    WIRE_EXITED, /* pid, status as of waitpid(2) */
+    WIRE_MEMORY, /* the watchdog killed pid: all processes together used memory_bytes */
+    WIRE_DISK,   /* the stage or the room holds disk_bytes, or disk_files, more than it may; pid is
+                       killed, or, 0, all but pid 1 */
     WIRE_PAIR_MADE, /* error, or two descriptors: a connected SOCK_STREAM pair */
     WIRE_EVENT_COUNT,
 };
@@ -96,6 +97,8 @@ struct wire_reply {
     uint32_t token;
     uint64_t memory_bytes;
     uint64_t disk_bytes;
+    uint64_t disk_most_bytes; /* of a room: the limit */
+    uint64_t disk_files;      /* of a room; 0: it is the bytes that are too many */
     struct wire_file file;
 };
 
@@ -119,6 +122,8 @@ struct wire_config {
     uint32_t pids_max;           /* RLIMIT_NPROC where no cgroup counts processes, else 0 */
     uint64_t watch_memory_bytes; /* watchdog limit where no cgroup counts memory, else 0 */
     uint64_t stage_bytes;        /* what /stage may hold; 0: there is none */
+    uint64_t disk_bytes;         /* what the room may hold; 0: there is none */
+    uint64_t disk_inodes;        /* likewise */
     uint64_t file_bytes;         /* RLIMIT_FSIZE */
     uint64_t data_bytes;         /* RLIMIT_DATA; 0: as it is */
     uint32_t guards;    /* pid 1's program is in no pid namespace, see init/guard.c; then: */

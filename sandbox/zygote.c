@@ -120,14 +120,8 @@ static void zygote_exited(struct box *box, pid_t pid, int status)
     box_broken(box, &fail);
 }
 
-static void zygote_disk_killed(struct box *box, uint64_t used_bytes)
-{
-    (void)box; /* there is no stage in its box */
-    (void)used_bytes;
-}
-
 static const struct box_role zygote_role = {zygote_start, zygote_exited, session_memory_killed,
-                                            zygote_disk_killed};
+                                            session_disk_killed};
 
 void zygote_content(const struct box_spec *spec, const struct box_packages *packages,
                     struct plan_content *content)

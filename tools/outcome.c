@@ -134,6 +134,8 @@ enum run_outcome outcome_of_end(struct run *run, const struct box_end *end, bool
     run->code_number = end->code;
     run->used_bytes = end->used_bytes;
     run->limit_bytes = end->limit_bytes;
+    run->used_files = end->used_files;
+    run->limit_files = end->limit_files;
     switch (end->kind) {
     case BOX_END_EXIT:
         return end->code == 97 ? RUN_LOST : RUN_EXIT;
@@ -141,6 +143,8 @@ enum run_outcome outcome_of_end(struct run *run, const struct box_end *end, bool
         return killed ? outcome_of_kill(run) : RUN_CRASHED;
     case BOX_END_OOM:
         return RUN_OOM;
+    case BOX_END_DISK:
+        return RUN_DISK;
     case BOX_END_LOST:
         return RUN_LOST;
     case BOX_END_KILLED:
@@ -155,6 +159,7 @@ const char *outcome_end_text(const struct box_end *end, char out[64])
     (void)snprintf(out, 64, "%s%s",
                    name                        ? "SIG"
                    : end->kind == BOX_END_OOM  ? "out of memory"
+                   : end->kind == BOX_END_DISK ? "too much on the disk"
                    : end->kind == BOX_END_EXIT ? "it exited"
                                                : "it was killed",
                    name ? name : "");

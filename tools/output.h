@@ -21,7 +21,7 @@ struct output {
     size_t line_size; /* bytes since a line began */
     bool long_line;   /* one was longer than is shown */
     /* Where all of it is; empty: nowhere. file_size: how much, less than total on a full disk. */
-    char file[64];
+    char file[320];
     uint64_t file_size;
 };
 

@@ -117,6 +117,16 @@ static int timeout(const struct run *run, struct buf *text)
     return r;
 }
 
+static int disk(const struct run *run, struct buf *text)
+{
+    return run->used_files ? buf_appendf(text, "too many files: %llu of %llu; remove some",
+                                         (unsigned long long)run->used_files,
+                                         (unsigned long long)run->limit_files)
+                           : buf_appendf(text, "disk full: %llu of %llu MiB (--disk); remove files",
+                                         (unsigned long long)(run->used_bytes >> 20),
+                                         (unsigned long long)(run->limit_bytes >> 20));
+}
+
 static int outcome(const struct run *run, struct buf *text)
 {
     int r = 0;
@@ -148,6 +158,8 @@ static int outcome(const struct run *run, struct buf *text)
                         (unsigned long long)(run->limit_bytes >> 20));
         return r == 0 && has(run, RUN_WHERE) ? buf_appendf(text, " at %s", text_of(run, RUN_WHERE))
                                              : r;
+    case RUN_DISK:
+        return disk(run, text);
     case RUN_CRASHED: {
         const char *name = sigabbrev_np(run->code_number);
         return name ? buf_appendf(text, "crashed: SIG%s", name)

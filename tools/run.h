@@ -17,6 +17,7 @@ enum run_outcome {
     RUN_EXIT,    /* sys.exit, or the process ended with this code */
     RUN_TIMEOUT, /* interrupted or killed, see state */
     RUN_OOM,
+    RUN_DISK,    /* killed for what it has written */
     RUN_CRASHED, /* by a signal */
     RUN_LOST,    /* it cut itself off from the server */
     RUN_ENDED,   /* the whole sandbox ended under it */
@@ -101,6 +102,8 @@ struct run {
     int code_number; /* exit code or signal */
     uint64_t used_bytes;
     uint64_t limit_bytes;
+    uint64_t used_files; /* RUN_DISK; 0: it was the bytes */
+    uint64_t limit_files;
     uint64_t started_ns;
     uint64_t duration_ns;
     unsigned cell;

@@ -22,6 +22,7 @@ static const char *status_of(const struct run *run)
         return "timeout";
     case RUN_OOM:
         return "out_of_memory";
+    case RUN_DISK:
     case RUN_CRASHED:
     case RUN_LOST:
     case RUN_ENDED:

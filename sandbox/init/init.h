@@ -9,7 +9,7 @@
 #include "sandbox/landlock.h"
 #include "sandbox/wire.h"
 
-enum { INIT_WATCHED = 512, INIT_WRITES = 64, INIT_RULES = 96 };
+enum { INIT_WATCHED = 512, INIT_WRITES = 64, INIT_RULES = 96, INIT_ROOM_FOLDERS = 3 };
 
 struct watched {
     pid_t pid; /* 0: free */
@@ -23,6 +23,7 @@ struct init_view {
     const char *tmp;
     const char *stage;
     const char *egress; /* the socket that the broker listens on, where it has a name */
+    const char *room[INIT_ROOM_FOLDERS]; /* what counts for the disk limit */
 };
 
 /* Everything that pid 1 knows. One instance, no heap. */
@@ -89,13 +90,21 @@ void watch_kill_tag(struct init *init, const struct wire_request *request);
 void watch_reap(struct init *init);
 /* The entry of a watched process, or NULL. */
 struct watched *watch_find(struct init *init, pid_t pid);
+/* The session that pid belongs to by its tag, or NULL. */
+const struct watched *watch_owner(struct init *init, pid_t pid);
+/* SIGKILL, unless the number is by now that of another process that is not of this box. */
+void watch_kill(const struct init *init, pid_t pid);
 
 /* memory.c: where no cgroup counts memory, adds up what all processes use, kills the largest beyond
  * the limit. Soft: it looks every INIT_WATCH_MS. */
 void watch_memory(struct init *init);
 enum { INIT_WATCH_MS = 50 };
-/* Reads a file of /proc/PID. Returns its length; 0 when it cannot be read. */
+
+/* proc.c: reads a file of /proc/PID. Returns its length; 0 when it cannot be read. */
 size_t read_proc(pid_t pid, const char *name, char *text, size_t size);
+/* A thread of pid whose files in /proc say what the process has: its first one, unless that has left before
+ * the others, proc(5). */
+pid_t proc_thread(pid_t pid);
 
 /* trace.c: makes a watched session's interpreter write down where its thread is that is at work. 0,
  * -ESRCH: it would not understand, or -EAGAIN: it sleeps, so that it is not what needs memory. */
@@ -111,6 +120,11 @@ void files_abort(const struct wire_request *request);
  * may. What is open and has no name is not seen, but what is left of the host's disk is. */
 void watch_disk(const struct init *init);
 enum { INIT_DISK_MS = 100 };
+/* The same for the folders of a room, also without names, where sessions write. */
+void watch_room(struct init *init);
+enum { INIT_GUARD_MS = 25 };
+/* How much of what code has written is memory, and not disk. */
+uint64_t watch_room_memory(const struct init *init);
 
 /* lookout.c: pid as the box numbers it. */
 pid_t init_number(const struct init *init, pid_t pid);

@@ -163,6 +163,9 @@ static int init_watch_ms(void)
     if (!state.guest_runs) {
         return -1;
     }
+    if (state.config->disk_bytes) {
+        return INIT_GUARD_MS;
+    }
     if (state.config->watch_memory_bytes && !state.blind) {
         return INIT_WATCH_MS;
     }
@@ -222,6 +225,9 @@ static int init_main(void)
         }
         if (state.config->stage_bytes) {
             watch_disk(&state);
+        }
+        if (state.config->disk_bytes) {
+            watch_room(&state);
         }
         if (fds[0].revents) {
             init_receive();

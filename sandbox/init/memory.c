@@ -6,7 +6,8 @@
  *                                  when it passes the limit the exact share is asked for, which makes
  *                                  the kernel walk all pages
  *   files in /work, /tmp, /dev/shm statvfs(3) of their tmpfs, whoever holds or has deleted them, and
- *                                  INODE_BYTES for each inode
+ *                                  INODE_BYTES for each inode. A room's (../room.c) are in memory only
+ *                                  where it lies on a tmpfs, and are counted by disk.c then
  *   queues of sockets and pipes    in no process's figures: each costs what it could hold. Their number
  *                                  is looked at closely only when the sizes of the descriptor tables
  *                                  would let it matter. On their way in a message are at most
@@ -17,7 +18,8 @@
  *                                  says. If that matters, whoever has such a mapping has it all
  *   memfds                         refused by a filter (filter_build_uncounted)
  *
- * It stays soft: what is allocated between two looks is there. */
+ * It stays soft: what is allocated between two looks is there. Where the container around us has a limit
+ * of its own, the kernel may end all of it when that is reached: far beyond ours everybody goes at once. */
 #include "sandbox/init/init.h"
 
 #include <dirent.h>
@@ -39,6 +41,7 @@ enum {
     PIPES_WHOLE = 1024, /* of a user, then they get two pages: pipe-user-pages-soft, pipe(7) */
     PIPE_LEAST_BYTES = 8 << 10,
     INODE_BYTES = 1 << 10,  /* of kernel memory, with its name */
+    FAR_BEYOND_PART = 8,    /* more than the limit by this part of it */
     STATUS_BYTES = 1 << 20, /* NGROUPS_MAX groups are 720 kB of it, before the sizes */
     TRACE_NS = 5000000,     /* for the one that is killed to write down where it is */
 };
@@ -55,25 +58,6 @@ struct look {
     unsigned pipes;
     uint64_t seen[SEEN]; /* a table of inode numbers, by their value */
 };
-
-size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
-{
-    char path[48];
-    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return 0;
-    }
-    size_t have = 0;
-    ssize_t length = 0;
-    do {
-        length = read(fd, text + have, size - 1 - have);
-        have += length > 0 ? (size_t)length : 0;
-    } while (length > 0 && have + 1 < size);
-    (void)close(fd);
-    text[have] = '\0';
-    return have;
-}
 
 /* The number behind name in a file of /proc. */
 static uint64_t field(const char *text, const char *name)
@@ -164,6 +148,10 @@ static bool has_unnamed_memory(pid_t pid)
 static uint64_t files_bytes(const struct init *init, uint64_t *ret_blocks)
 {
     struct statvfs fs;
+    if (init->config->disk_bytes) {
+        *ret_blocks = watch_room_memory(init);
+        return *ret_blocks;
+    }
     if (init->config->guards || statvfs(init->view.tmp, &fs) < 0) {
         return 0;
     }
@@ -192,12 +180,17 @@ static uint64_t unnamed_bytes(uint64_t blocks)
 static void add_process(struct look *look, pid_t pid, uint64_t free_bytes)
 {
     static char status[STATUS_BYTES];
+    pid_t thread = pid;
     if (read_proc(pid, "status", status, sizeof status) == 0) {
         return;
     }
-    uint64_t pages = pages_of(pid, status, look->closeness);
-    uint64_t used = queues_of(look, pid, status) + (pages > free_bytes ? pages - free_bytes : 0);
-    if (look->closeness == CLOSE_PAGES && look->unnamed > 0 && has_unnamed_memory(pid)) {
+    if (!strstr(status, "\nVmPTE:")) {
+        thread = proc_thread(pid);
+        (void)read_proc(thread, "status", status, sizeof status);
+    }
+    uint64_t pages = pages_of(thread, status, look->closeness);
+    uint64_t used = queues_of(look, thread, status) + (pages > free_bytes ? pages - free_bytes : 0);
+    if (look->closeness == CLOSE_PAGES && look->unnamed > 0 && has_unnamed_memory(thread)) {
         used += look->unnamed;
         look->unnamed = 0; /* once: forks have it in common */
     }
@@ -236,6 +229,28 @@ static void look_around(struct init *init, struct look *look, enum closeness clo
     }
 }
 
+static void end_process(struct init *init, const struct look *look, pid_t pid)
+{
+    init_send(&(struct wire_reply){.event = WIRE_MEMORY,
+                                   .pid = init_number(init, pid),
+                                   .memory_bytes = look->all},
+              -1);
+    watch_kill(init, pid);
+}
+
+/* All but the zygote and the checkpoints. */
+static void end_sessions(struct init *init, const struct look *look)
+{
+    const pid_t *pids = NULL;
+    unsigned count = family_list(init->root, &pids);
+    for (unsigned i = 0; i < count; i++) {
+        const struct watched *known = watch_find(init, pids[i]);
+        if (pids[i] != init->zygote && !(known && known->role == WIRE_ROLE_CHECKPOINT)) {
+            end_process(init, look, pids[i]);
+        }
+    }
+}
+
 void watch_memory(struct init *init)
 {
     static struct look look;
@@ -250,10 +265,17 @@ void watch_memory(struct init *init)
         if (watch_trace(init, look.largest_pid) == 0) {
             (void)nanosleep(&(struct timespec){.tv_nsec = TRACE_NS}, NULL);
         }
-        init_send(&(struct wire_reply){.event = WIRE_MEMORY,
-                                       .pid = init_number(init, look.largest_pid),
-                                       .memory_bytes = look.all},
-                  -1);
-        (void)kill(look.largest_pid, SIGKILL);
+        /* In a namespace its parent sees the signal. Here more is at stake, and the session's end is
+         * what an answer names the limit by. */
+        const struct watched *session =
+            init->config->guards ? watch_owner(init, look.largest_pid) : NULL;
+        pid_t session_pid = session ? session->pid : look.largest_pid;
+        end_process(init, &look, look.largest_pid);
+        if (session_pid != look.largest_pid) {
+            end_process(init, &look, session_pid);
+        }
+        if (init->config->disk_bytes && look.all > limit + limit / FAR_BEYOND_PART) {
+            end_sessions(init, &look);
+        }
     }
 }

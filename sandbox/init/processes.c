@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -95,8 +96,38 @@ static int tags_of(pid_t pid, struct tags *ret_tags)
 /* Whether pid has the tag that its session was given. */
 static bool has_tag(pid_t pid, uint32_t tag)
 {
-    struct tags tags;
+    struct tags tags = {};
     return tags_of(pid, &tags) == 0 && tags.hard == tag;
+}
+
+const struct watched *watch_owner(struct init *init, pid_t pid)
+{
+    struct tags tags = {};
+    if (pid <= 1 || tags_of(pid, &tags) < 0) {
+        return NULL;
+    }
+    for (unsigned i = 0; i < INIT_WATCHED; i++) {
+        const struct watched *entry = &init->watched[i];
+        if (entry->pid > 0 && entry->role == WIRE_ROLE_SESSION && entry->tag == tags.hard) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+void watch_kill(const struct init *init, pid_t pid)
+{
+    if (!init->config->guards) {
+        (void)kill(pid, SIGKILL);
+        return;
+    }
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd >= 0) {
+        if (family_has(init->root, pid)) {
+            (void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+        }
+        (void)close(fd);
+    }
 }
 
 /* A session's process is pid 1's child: ended, it stays a zombie until watch_reap, and its number is not
@@ -191,7 +222,7 @@ static bool tag_is_younger(rlim_t tag, const struct wire_request *request)
  * of a process that changed its own: it dies too. */
 static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_request *request)
 {
-    struct tags tags;
+    struct tags tags = {};
     const struct watched *entry = watch_find((struct init *)(uintptr_t)init, pid);
     if (pid <= 1 || pid == init->zygote) {
         return false;

@@ -95,7 +95,7 @@ class Status:
 
     @property
     def kind(self):
-        for kind in ("ok", "error", "timeout", "out of memory", "crashed", "exit code"):
+        for kind in ("ok", "error", "timeout", "out of memory", "disk full", "too many files", "crashed", "exit code"):
             if re.match(kind + r"\b", self.parts[0]):
                 return kind
         return self.parts[0]

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "sandbox/cgroup_place.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
@@ -151,11 +152,41 @@ static void made_group_holds_its_limits_and_goes_without_trace(void **)
     (void)close(parent);
 }
 
+/* The own group's limit or that of one above; in a container only the root of what is mounted is there. */
+static void the_least_limit_around_is_found(void **)
+{
+    static struct cgroup_place place;
+    char mount[PATH_MAX];
+    place = (struct cgroup_place){};
+    assert_int_equal(cgroup_place_memory(&place), 0);
+    (void)snprintf(place.v2_mount, sizeof place.v2_mount, "%s", temp_path(&temp, "v2", mount));
+    (void)snprintf(place.v2_path, sizeof place.v2_path, "/a/b");
+    temp_file(&temp, "v2/a/b/memory.max", "max\n", 0644);
+    assert_int_equal(cgroup_place_memory(&place), 0);
+    temp_file(&temp, "v2/a/memory.max", "1073741824\n", 0644);
+    assert_int_equal(cgroup_place_memory(&place), 1 << 30);
+    (void)snprintf(place.v2_path, sizeof place.v2_path, "/");
+    temp_file(&temp, "v2/memory.max", "4096\n", 0644);
+    assert_int_equal(cgroup_place_memory(&place), 4096);
+    char *v1_mount = place.v1_mount[CGROUP_MEMORY];
+    (void)snprintf(v1_mount, PATH_MAX, "%s", temp_path(&temp, "v1", mount));
+    (void)snprintf(place.v1_path[CGROUP_MEMORY], PATH_MAX, "/docker/not-seen-from-here");
+    temp_file(&temp, "v1/memory.limit_in_bytes", "9223372036854771712\n", 0644);
+    assert_int_equal(cgroup_place_memory(&place), 4096);
+    place.v2_mount[0] = '\0';
+    assert_int_equal(cgroup_place_memory(&place), 0);
+    temp_folder(&temp, "other");
+    temp_file(&temp, "other/memory.limit_in_bytes", "8192\n", 0644);
+    (void)snprintf(v1_mount, PATH_MAX, "%s", temp_path(&temp, "other", mount));
+    assert_int_equal(cgroup_place_memory(&place), 8192);
+}
+
 #define CGROUP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CGROUP_TEST(the_least_limit_around_is_found),
         CGROUP_TEST(process_joins_each_folder),
         CGROUP_TEST(kill_for_memory_is_told_once),
         CGROUP_TEST(highest_mark_is_read_and_unknown_is_nought),

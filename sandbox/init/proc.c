@@ -1,0 +1,56 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sandbox/init/init.h"
+
+size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
+{
+    char path[48];
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    size_t have = 0;
+    ssize_t length = 0;
+    do {
+        length = read(fd, text + have, size - 1 - have);
+        have += length > 0 ? (size_t)length : 0;
+    } while (length > 0 && have + 1 < size);
+    (void)close(fd);
+    text[have] = '\0';
+    return have;
+}
+
+static bool has_left(pid_t tid)
+{
+    char text[256];
+    const char *state =
+        read_proc(tid, "status", text, sizeof text) > 0 ? strstr(text, "\nState:\t") : NULL;
+    return !state || state[strlen("\nState:\t")] == 'Z' || state[strlen("\nState:\t")] == 'X';
+}
+
+pid_t proc_thread(pid_t pid)
+{
+    char path[32];
+    if (!has_left(pid)) {
+        return pid;
+    }
+    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    const struct dirent *entry = NULL;
+    pid_t found = pid;
+    while (dir && found == pid && (entry = readdir(dir))) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        found = tid > 0 && !has_left(tid) ? tid : pid;
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    return found;
+}

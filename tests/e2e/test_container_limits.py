@@ -1,0 +1,165 @@
+"""In the container grade limits are kept by a watchdog: whoever passes one is ended, the answer names it, and the
+server goes on. Each bomb is set off in both variants, with the server's own uid and with one of the box's; without
+control groups, which a container mostly has none of."""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+from client import BINARY, Case, Server
+
+DENY = [sys.executable, str(pathlib.Path(__file__).resolve().parents[1] / "helpers" / "deny.py"), "cgroup", "--"]
+
+CHILDREN = """
+import os, time
+for n in range(30):
+    if os.fork() == 0:
+        held = b'x' * (24 << 20)
+        time.sleep(60)
+        os._exit(0)
+    time.sleep(0.005)
+time.sleep(60)
+"""
+
+# Descriptors of socket pairs that nobody reads, in many processes: in no process's figures.
+QUEUES = """
+import os, socket, time
+def fill():
+    held = []
+    for _ in range(200):
+        pair = socket.socketpair()
+        for end in pair:
+            end.setblocking(False)
+            try:
+                while True: end.send(bytes(32768))
+            except BlockingIOError: pass
+        held.append(pair)
+    time.sleep(60)
+for n in range(10):
+    if os.fork() == 0:
+        fill()
+    time.sleep(0.01)
+time.sleep(20)
+"""
+
+WRITE = """
+import os, time
+def write(name, mebibytes, pause=0.01):
+    with open(name, 'wb', buffering=0) as file:
+        for _ in range(mebibytes):
+            file.write(bytes(1 << 20)); time.sleep(pause)
+"""
+
+# Freed only when the last descriptor is closed.
+NAMELESS = WRITE + """
+held = []
+for n in range(6):
+    held.append(open('x%d' % n, 'wb', buffering=0))
+    os.unlink('x%d' % n)
+    for _ in range(12):
+        held[-1].write(bytes(1 << 20)); time.sleep(0.01)
+time.sleep(20)
+"""
+
+FORKS = """
+import os, time
+for n in range(4):
+    if os.fork() == 0:
+        while True:
+            try: os.fork()
+            except OSError: time.sleep(0.001)
+time.sleep(1)
+os._exit(1)
+"""
+
+
+def variants():
+    """Arguments of the two: an interpreter that only its owner can reach keeps the server's uid."""
+    yield "the server's uid", ()
+    system = "/usr/bin/python3"
+    if os.geteuid() == 0 and os.access(system, os.X_OK):
+        yield "a uid of its own", ("--python", system)
+
+
+class ContainerLimits(Case):
+    @classmethod
+    def setUpClass(cls):
+        found = subprocess.run([*DENY, BINARY, "doctor", "--isolation=container"], capture_output=True)
+        if found.returncode not in (0, 1):
+            raise unittest.SkipTest("container grade: " + found.stderr.decode(errors="replace").strip()[:200])
+
+    def each(self, check, *args):
+        for name, more in variants():
+            with self.subTest(name), Server("--isolation=container", *args, *more, wrap=DENY) as server:
+                self.assert_ok(server.python("kept = 7"))
+                check(server)
+
+    def assert_state_is_back(self, server):
+        self.assert_prints(server.python("print(kept)"), "7")
+
+    def test_memory(self):
+        def check(server):
+            result = server.python("held = []\nwhile True: held.append(bytearray(4 << 20))")
+            self.assert_kind(result, "out of memory")
+            self.assertIn("--memory", result.status.line)
+            self.assert_state_is_back(server)
+
+        self.each(check, "--memory", "192M")
+
+    def test_memory_of_many_processes(self):
+        def check(server):
+            self.assert_kind(server.python(CHILDREN), "out of memory")
+            self.assert_state_is_back(server)
+
+        self.each(check, "--memory", "192M")
+
+    def test_memory_in_queues_of_sockets(self):
+        def check(server):
+            self.assert_kind(server.python(QUEUES), "out of memory")
+            self.assert_state_is_back(server)
+
+        self.each(check, "--memory", "192M")
+
+    def test_disk(self):
+        def check(server):
+            result = server.python(WRITE + "write('a', 40); write('b', 40)\ntime.sleep(20)")
+            self.assert_kind(result, "disk full")
+            self.assertIn("--disk", result.status.line)
+            self.assert_state_is_back(server)
+            # The files are there: code can remove some, and has room again.
+            self.assert_ok(server.python("import os\nos.unlink('a')\nos.unlink('b')"))
+            self.assert_ok(server.python(WRITE + "write('c', 40)\ntime.sleep(0.6)"))
+
+        self.each(check, "--disk", "64M")
+
+    def test_disk_without_names(self):
+        def check(server):
+            self.assert_kind(server.python(NAMELESS), "disk full")
+            self.assert_state_is_back(server)
+            self.assert_ok(server.python(WRITE + "write('c', 40)\ntime.sleep(0.6)"))
+
+        self.each(check, "--disk", "64M")
+
+    def test_far_beyond_the_disk_limit_the_room_is_emptied(self):
+        """Code that only ever adds to what is there gets no further than that."""
+        def check(server):
+            for _ in range(20):
+                result = server.python(WRITE + "for n in range(40): write('f%.9f' % time.time(), 60, 0)\ntime.sleep(20)")
+                self.assert_kind(result, "disk full")
+                if result.status.state.startswith("lost"):
+                    break
+            self.assert_prints(server.python("import os; print(os.listdir('.'))"), "[]")
+
+        self.each(check, "--disk", "64M")
+
+    def test_processes(self):
+        def check(server):
+            server.python(FORKS, timeout_s=10)
+            self.assert_state_is_back(server)
+
+        self.each(check, "--pids", "40")
+
+
+if __name__ == "__main__":
+    unittest.main()
