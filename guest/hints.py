@@ -112,8 +112,11 @@ def operating_system(session, error):
     import errno
 
     code = error.errno
-    if code in (errno.ENOENT, errno.EACCES):
-        return data(error.filename, code == errno.ENOENT)
+    hint = data(error.filename, code == errno.ENOENT) if code in (errno.ENOENT, errno.EACCES) else None
+    if hint is None and "container" in session.options:
+        hint = container(session, error)
+    if hint is not None:
+        return hint
     if code in (errno.ENOSPC, errno.EDQUOT):
         return full_disk(session)
     if code == errno.EFBIG:
@@ -163,6 +166,28 @@ def some_names(folder):
             return sorted(entry.name for entry in islice(entries, 1000))
     except OSError:
         return []
+
+
+def container(session, error):
+    """What is missing where the sandbox has no namespaces of its own."""
+    from errno import EACCES, EAFNOSUPPORT, ENOSYS
+
+    tmp = load("streams").TMP
+    path = error.filename if type(error.filename) is str else ""
+    if error.errno == EAFNOSUPPORT:
+        return no_network() + ("; nor is there a loopback: processes here talk by pipes, socket.socketpair() or Unix "
+                               "stream sockets below the working directory")
+    if error.errno == ENOSYS:
+        return "this call is not there in this grade of the sandbox; in place of memfd_create a file below %s does" % tmp
+    if error.errno != EACCES:
+        return None
+    if path.startswith("/proc"):
+        return "there is no /proc in this grade of the sandbox"
+    if path.startswith(("/tmp", "/var/tmp", "/dev/shm")):
+        return "%s is the container's; the folder for temporary files is %s, which tempfile uses" % (path[:100], tmp)
+    if path.startswith("/"):
+        return "code can write below %s and %s, and read beyond them only programs and libraries" % (session.root, tmp)
+    return None
 
 
 def has_proxy():
@@ -240,4 +265,6 @@ def hint_for(session, error, name, message):
         return processes(session)
     if isinstance(error, OSError):
         return operating_system(session, error) or network(error)
+    if name == "EOFError" and "container" in session.options and "multiprocessing.managers" in sys.modules:
+        return "a manager of multiprocessing has no TCP address here: leave the address out, and it is a Unix socket"
     return network(error)

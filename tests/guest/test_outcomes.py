@@ -178,4 +178,19 @@ class WithInstaller(GuestCase):
         self.assertIn("install_package", self.session.run("import not_there").hint)
 
 
+class InContainer(GuestCase):
+    options = "container"
+
+    def test_what_is_missing_there_is_named(self):
+        for code, part in (
+            ("raise OSError(97, 'x')", "socket.socketpair()"),
+            ("raise OSError(38, 'x')", "in place of memfd_create"),
+            ("raise PermissionError(13, 'x', '/tmp/a')", "tempfile uses"),
+            ("raise PermissionError(13, 'x', '/proc/self/status')", "no /proc"),
+            ("raise PermissionError(13, 'x', '/etc/shadow')", "code can write below"),
+        ):
+            self.assertIn(part, self.session.run(code).hint or "", code)
+        self.assertFalse(self.session.run("raise PermissionError(13, 'x', 'name')").hint)
+
+
 each_python(globals())
