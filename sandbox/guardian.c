@@ -24,7 +24,7 @@
 #include "sandbox/rlimits.h"
 
 enum {
-    GUARDIAN_MS = 400, /* for it to end everybody; where it is stopped itself we do it */
+    GUARDIAN_MS = 300, /* for it to end everybody; where it is stopped itself we do it */
     SWEEPS = 200,
     SWEEP_NS = 1000000,
 };

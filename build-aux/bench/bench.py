@@ -40,7 +40,7 @@ def main():
     parser.add_argument("--big", action="store_true")
     options = parser.parse_args()
     binary = os.path.abspath(options.binary)
-    absent = missing(options.python)
+    absent = missing(options.python, binary)
     bench = Bench(binary, options.python, absent, options.scale)
     facts, samples = {**surroundings(binary, options.python), "left out": absent}, []
     for name in options.only.split(","):

@@ -129,9 +129,11 @@ def command(*arguments):
     subprocess.run(arguments, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
-def missing(python):
+def missing(python, binary):
     """{contestant: why it cannot take part here}"""
     found = {}
+    if subprocess.run([binary, "doctor", "--isolation", "container", "--python", python], capture_output=True).returncode > 1:
+        found["container grade"] = "it cannot be had here, sandpiper doctor --isolation=container says why"
     if not shutil.which("bwrap"):
         found["bubblewrap"] = "bwrap is not installed"
     elif subprocess.run([*BWRAP, python, "-c", "pass"], capture_output=True).returncode:

@@ -42,6 +42,9 @@ PROGRAMS = {  # run inside and outside by the same interpreter, timed within
 TIMED = "import time\nbegan = time.perf_counter()\n{program}\nprint(time.perf_counter() - began)"
 
 
+CONTAINER = ("--isolation", "container")
+
+
 def timed(action, *arguments, **more):
     began = time.perf_counter()
     action(*arguments, **more)
@@ -74,6 +77,9 @@ class Bench:
                 yield group, "sandpiper: initialize", time.perf_counter() - began
                 server.run("pass")
                 yield group, "sandpiper: first result", time.perf_counter() - began
+            if "container grade" not in self.absent:
+                yield group, "container grade: first result", self.first_result(
+                    Sandpiper, self.binary, self.python, *CONTAINER)
             yield group, "python3 -c", timed(command, self.python, "-c", "pass")
             yield group, "python3 -I -S -c", timed(command, self.python, "-I", "-S", "-c", "pass")
             yield group, "exec loop: first result", self.first_result(ExecLoop, self.python)
@@ -102,6 +108,9 @@ class Bench:
             actions = {"sandpiper": lambda: ours.run(code),
                        "sandpiper, no checkpoints": lambda: ours.run(code, session="bare"),
                        **{name: lambda one=one: one.run(code) for name, one in others.items()}}
+            if "container grade" not in self.absent:
+                contained = enter(Sandpiper(self.binary, self.python, *CONTAINER))
+                actions["container grade"] = lambda: contained.run(code)
             if "ipykernel" not in self.absent:
                 kernel = enter(IPykernel(self.python))
                 actions["ipykernel"] = lambda: kernel.run(code)
