@@ -12,7 +12,7 @@
 #include "tools/tool.h"
 
 /* The room that a tool's description has for what the flags decide: it may have 1,024 characters. */
-enum { HOSTS_SHOWN = 4, NETWORK_BYTES = 400, NETWORK_BRIEF_BYTES = 72, DATA_BYTES = 84 };
+enum { HOSTS_SHOWN = 4, NETWORK_BYTES = 400, NETWORK_BRIEF_BYTES = 80, DATA_BYTES = 84 };
 
 static const struct box_python *python_of(struct tools *tools)
 {
