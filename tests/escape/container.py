@@ -15,6 +15,12 @@ def end(pid):
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 """
+# As often as a second allows, on whatever machine.
+REPEATEDLY = """
+def repeatedly(action):
+    until = time.monotonic() + 1
+    while time.monotonic() < until: action()
+"""
 FOREIGN = "(W['file'], W['folder'], os.__file__, os.path.realpath(sys.executable), '/tmp', '/dev/null', '/')"
 OTHERS = "(W['victim'], W['server'], W['tester'], 1)"
 
@@ -74,39 +80,39 @@ ATTRIBUTES = [
 
 RACES = [
     Attack("path_swapped_while_it_is_judged",
-           MEANWHILE + EXCHANGE + "os.mkdir('s'); write('s/canary.txt'); os.symlink(W['folder'], 'l')\n"
-           "swapping = meanwhile(lambda: LIBC.syscall(NR, -100, b's', -100, b'l', 2))\ndone = 0\n"
-           "for _ in range(4000):\n    done += LIBC.chmod(b's/canary.txt', 0o777) == 0\n"
-           "end(swapping); print('denied' if done else 'no race')", r"denied",
+           MEANWHILE + REPEATEDLY + EXCHANGE + "os.mkdir('s'); write('s/canary.txt'); os.symlink(W['folder'], 'l')\n"
+           "swapping = meanwhile(lambda: LIBC.syscall(NR, -100, b's', -100, b'l', 2))\ndone = []\n"
+           "repeatedly(lambda: done.append(LIBC.chmod(b's/canary.txt', 0o777)))\n"
+           "end(swapping); print('denied' if 0 in done else 'no race')", r"denied",
            control="os.mkdir('s'); write('s/f'); attempt(os.chmod, 's/f', 0o777)"),
     Attack("memory_rewritten_while_it_is_read",
-           MEANWHILE + "import mmap\nmine = os.fsencode(os.getcwd()) + b'/mine\\0'; other = os.fsencode(W['file']) + b'\\0'\n"
+           MEANWHILE + REPEATEDLY + "import mmap\nmine = os.fsencode(os.getcwd()) + b'/mine\\0'; other = os.fsencode(W['file']) + b'\\0'\n"
            "write('mine'); memory = mmap.mmap(-1, 4096); memory[:len(mine)] = mine\n"
            "address = ctypes.addressof(ctypes.c_char.from_buffer(memory))\n"
            "def flip():\n    memory[:len(other)] = other; memory[:len(mine)] = mine\n"
-           "writing = meanwhile(flip); done = 0\nfor _ in range(4000):\n"
-           "    done += LIBC.chmod(ctypes.c_void_p(address), 0o777) == 0\n"
-           "end(writing); print('denied' if done else 'no race')", r"denied",
+           "writing = meanwhile(flip); done = []\n"
+           "repeatedly(lambda: done.append(LIBC.chmod(ctypes.c_void_p(address), 0o777)))\n"
+           "end(writing); print('denied' if 0 in done else 'no race')", r"denied",
            control="write('mine'); attempt(os.chmod, os.path.abspath('mine'), 0o600)"),
     Attack("descriptor_swapped_while_it_is_judged",
-           "import threading\nwrite('mine'); stop = []\nmine = os.open('mine', os.O_RDONLY)\n"
+           REPEATEDLY + "import threading\nwrite('mine'); stop = []\nmine = os.open('mine', os.O_RDONLY)\n"
            "other = os.open(W['folder'], os.O_PATH); os.dup2(mine, 60)\n"
            "def swap():\n    while not stop: os.dup2(other, 60); os.dup2(mine, 60)\n"
-           "thread = threading.Thread(target=swap); thread.start()\nfor _ in range(3000): LIBC.fchmod(60, 0o700)\n"
+           "thread = threading.Thread(target=swap); thread.start()\nrepeatedly(lambda: LIBC.fchmod(60, 0o700))\n"
            "stop.append(1); thread.join(); print('denied')", r"denied",
            control="write('mine'); attempt(os.fchmod, os.open('mine', os.O_RDONLY), 0o600)"),
     Attack("socket_swapped_while_it_is_judged",
-           MEANWHILE + EXCHANGE + "own = socket.socket(socket.AF_UNIX); own.bind('s'); own.listen(64)\n"
+           MEANWHILE + REPEATEDLY + EXCHANGE + "own = socket.socket(socket.AF_UNIX); own.bind('s'); own.listen(64)\n"
            "os.symlink(W['socket'], 'l')\n"
            "swapping = meanwhile(lambda: LIBC.syscall(NR, -100, b's', -100, b'l', 2))\nown.setblocking(False)\n"
-           "for _ in range(2000):\n    with socket.socket(socket.AF_UNIX) as s:\n        s.setblocking(False)\n"
+           "def knock():\n    with socket.socket(socket.AF_UNIX) as s:\n        s.setblocking(False)\n"
            "        try: s.connect('s')\n        except OSError: pass\n    try: own.accept()\n    except OSError: pass\n"
-           "end(swapping); print('denied')", r"denied",
+           "repeatedly(knock); end(swapping); print('denied')", r"denied",
            control="own = socket.socket(socket.AF_UNIX); own.bind('own'); own.listen()\n"
                    "attempt(connect, socket.AF_UNIX, 'own')"),
     Attack("killed_while_he_asks",
-           MEANWHILE + "write('a')\nfor i in range(300):\n"
-           "    asking = meanwhile(lambda: LIBC.chmod(b'a', 0o600)); time.sleep(i % 10 / 10000); end(asking)\n"
+           MEANWHILE + REPEATEDLY + "write('a'); i = 0\ndef ask():\n    global i\n    i += 1\n"
+           "    asking = meanwhile(lambda: LIBC.chmod(b'a', 0o600)); time.sleep(i % 10 / 10000); end(asking)\nrepeatedly(ask)\n"
            "attempt(os.chmod, 'a', 0o640)", r"allowed None", control="write('a'); attempt(os.chmod, 'a', 0o640)"),
     Attack("forty_who_ask_without_pause",
            MEANWHILE + "write('a'); asking = []\ntry:\n"
@@ -114,8 +120,8 @@ RACES = [
            "except OSError: pass\ntime.sleep(1)\nfor pid in asking: end(pid)\nprint(len(asking) == 40)", r"True",
            limit_s=60, control="write('a'); attempt(os.chmod, 'a', 0o640)"),
     Attack("asking_and_not_waiting",
-           "write('a')\nsignal.signal(signal.SIGALRM, lambda *a: None)\nsignal.setitimer(0, 0.0002, 0.0002)\n"
-           "for _ in range(3000): LIBC.chmod(b'a', 0o600)\nsignal.setitimer(0, 0)\nattempt(os.chmod, 'a', 0o600)",
+           REPEATEDLY + "write('a')\nsignal.signal(signal.SIGALRM, lambda *a: None)\nsignal.setitimer(0, 0.0002, 0.0002)\n"
+           "repeatedly(lambda: LIBC.chmod(b'a', 0o600))\nsignal.setitimer(0, 0)\nattempt(os.chmod, 'a', 0o600)",
            r"allowed None", control="write('a'); attempt(os.chmod, 'a', 0o600)"),
 ]
 
