@@ -57,18 +57,28 @@ static bool is_safe(const struct stat *st)
            (st->st_mode & S_ISVTX || (own && !(st->st_mode & (S_IWGRP | S_IWOTH))));
 }
 
+/* Whether code could write to what is in path, and so to the room. */
+static bool is_codes_own(const struct box_spec *spec, const char *path)
+{
+    char rest[PATH_MAX];
+    bool inside = overlap_of(path, spec->workspace, rest) != OVERLAP_NONE;
+    for (unsigned i = 0; !inside && i < spec->mount_count; i++) {
+        const struct box_mount *mount = &spec->mounts[i];
+        inside = mount->writable && overlap_of(path, mount->path, rest) != OVERLAP_NONE;
+    }
+    return inside;
+}
+
 /* Opens folder, if the room can be there. Returns the descriptor or -1. */
-static int open_parent(const char *folder, const char *workspace, char path[PATH_MAX])
+static int open_parent(const char *folder, const struct box_spec *spec, char path[PATH_MAX])
 {
     struct stat st;
-    char rest[PATH_MAX];
     if (!folder || !realpath(folder, path) || !is_plain(path) ||
         strlen(path) + 1 + NAME_BYTES >= ROOM_PATH_BYTES ||
         (geteuid() == 0 && !ids_all_reach(path))) { /* boxes may have a user of their own */
         return -1;
     }
-    /* Code that could write to the parent could write to the room. */
-    if (overlap_of(path, workspace, rest) != OVERLAP_NONE) {
+    if (is_codes_own(spec, path)) {
         return -1;
     }
     defer_close int fd = open(path, OPEN_FOLDER | O_NOFOLLOW);
@@ -139,12 +149,13 @@ static int find_place(struct box_room *room, const struct box_spec *spec, struct
     char path[PATH_MAX] = "";
     uint32_t random = 0;
     for (unsigned i = 0; room->parent_fd < 0 && i < sizeof folders / sizeof *folders; i++) {
-        room->parent_fd = open_parent(folders[i], spec->workspace, path);
+        room->parent_fd = open_parent(folders[i], spec, path);
     }
     if (room->parent_fd < 0) {
         (void)fail_set(ret_fail, 0,
                        "there is no folder for temporary files: neither $TMPDIR nor /tmp nor "
-                       "/dev/shm can be written to, outside of the workspace");
+                       "/dev/shm can be written to, outside of the workspace and what is "
+                       "mounted to be written");
         return -ENOENT;
     }
     (void)getrandom(&random, sizeof random, 0);

@@ -150,6 +150,23 @@ static void a_room_is_never_below_the_workspace(void **)
     box_room_close(room);
 }
 
+static void a_room_is_never_below_what_is_mounted_to_be_written(void **)
+{
+    char path[PATH_MAX];
+    temp_folder(&temp, "data/tmp");
+    assert_int_equal(setenv("TMPDIR", temp_path(&temp, "data/tmp", path), 1), 0);
+    char mounted[PATH_MAX];
+    spec.mounts[0] = (struct box_mount){.name = "data", .path = temp_path(&temp, "data", mounted)};
+    spec.mount_count = 1;
+    for (unsigned i = 0; i < 2; i++) {
+        spec.mounts[0].writable = i > 0;
+        struct box_room *room = open_room();
+        bool below = strncmp(room->path, path, strlen(path)) == 0;
+        box_room_close(room);
+        assert_int_equal(below, i == 0);
+    }
+}
+
 static void a_folder_that_others_can_change_is_passed_over(void **)
 {
     char path[PATH_MAX];
@@ -235,6 +252,7 @@ int main(void)
         ROOM_TEST(a_new_box_finds_nothing_of_the_last),
         ROOM_TEST(the_users_own_workspace_is_left_as_it_is),
         ROOM_TEST(a_room_is_never_below_the_workspace),
+        ROOM_TEST(a_room_is_never_below_what_is_mounted_to_be_written),
         ROOM_TEST(a_folder_that_others_can_change_is_passed_over),
         ROOM_TEST(an_errands_program_has_a_folder_of_its_own),
         ROOM_TEST(a_killed_server_leaves_nothing),
