@@ -24,12 +24,18 @@ uint64_t landlock_handled_fs(int abi);
 #define LANDLOCK_RULE_WRITE                                                                        \
     ((LANDLOCK_FS_TRUNCATE << 1) - 1 - (LANDLOCK_FS_MAKE_CHAR | LANDLOCK_FS_MAKE_BLOCK))
 
+/* Beside these: the path has no link in it. One that was put there since leads nowhere. Needs /proc. */
+#define LANDLOCK_RULE_STRAIGHT (UINT64_C(1) << 63)
+
 struct landlock_rule {
     const char *path; /* of nothing, or of what cannot be reached: nothing is allowed */
     uint64_t allowed; /* LANDLOCK_FS_*; what the kernel does not know is left out */
 };
 
 enum { LANDLOCK_NO_TCP = 1 }; /* flag: neither bind nor connect, from version 4 on */
+
+/* Opens what a rule is about, with O_PATH. The descriptor, or -errno: -ELOOP, a link was in the way. */
+int landlock_open(const struct landlock_rule *rule);
 
 /* Confines this process and all its children to what the rules allow; no rules: no file at all. Paths are
  * looked up in the caller's own view. Needs no_new_privs. 0, or -errno with nothing changed: -EOPNOTSUPP

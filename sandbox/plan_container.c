@@ -88,9 +88,9 @@ static void allow_content(struct plan *plan, const struct box_spec *spec,
     const struct box_view *view = &spec->view;
     plan_allow(plan, view->run, READ);
     if (!content->errand) {
-        plan_allow(plan, view->work, WORK);
-        plan_allow(plan, view->tmp, WORK);
-        plan_allow(plan, view->home, WORK);
+        plan_allow(plan, view->work, WORK | LANDLOCK_RULE_STRAIGHT);
+        plan_allow(plan, view->tmp, WORK | LANDLOCK_RULE_STRAIGHT);
+        plan_allow(plan, view->home, WORK | LANDLOCK_RULE_STRAIGHT);
     }
     /* multiprocessing's locks need it; but a rule is for the whole folder. */
     if (!content->errand && is_nobodys("/dev/shm", spec->room->ids.own)) {
@@ -103,7 +103,8 @@ static void allow_content(struct plan *plan, const struct box_spec *spec,
     for (unsigned i = 0; i < content->data_count; i++) {
         const struct box_mount *data = &content->data[i];
         plan_allow(plan, data->path,
-                   data->writable ? LANDLOCK_RULE_WRITE & ~LANDLOCK_FS_EXECUTE : READ);
+                   LANDLOCK_RULE_STRAIGHT |
+                       (data->writable ? LANDLOCK_RULE_WRITE & ~LANDLOCK_FS_EXECUTE : READ));
     }
 }
 

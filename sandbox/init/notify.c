@@ -72,9 +72,14 @@ static int add_places(struct notify *notify)
         if (!(rule->allowed & LANDLOCK_FS_WRITE_FILE)) {
             continue;
         }
-        int fd = open(rule->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        struct stat st;
+        int fd = landlock_open(rule);
         if (fd < 0) {
-            continue; /* a file, or nothing: no rule either */
+            continue; /* no rule either */
+        }
+        if (fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode)) {
+            (void)close(fd);
+            continue;
         }
         if (notify->place_count == NOTIFY_PLACES) {
             (void)close(fd);

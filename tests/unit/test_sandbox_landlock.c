@@ -1,10 +1,12 @@
 #include "sandbox/landlock.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
 static void newer_versions_handle_more_and_drop_nothing(void **)
@@ -55,12 +57,35 @@ static void refused_calls_are_an_absent_landlock(void **)
     }
 }
 
+static void a_link_that_took_a_folders_place_is_not_followed(void **)
+{
+    struct temp temp;
+    char folder[PATH_MAX];
+    char link[PATH_MAX];
+    temp_make(&temp);
+    temp_folder(&temp, "folder/below");
+    assert_int_equal(symlinkat("folder", temp.fd, "link"), 0);
+    const struct landlock_rule straight = {temp_path(&temp, "folder/below", folder),
+                                           LANDLOCK_RULE_STRAIGHT};
+    struct landlock_rule led = {temp_path(&temp, "link/below", link), LANDLOCK_RULE_STRAIGHT};
+    int fd = landlock_open(&straight);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    assert_int_equal(landlock_open(&led), -ELOOP);
+    led.allowed = LANDLOCK_RULE_READ;
+    fd = landlock_open(&led);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    temp_remove(&temp);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(newer_versions_handle_more_and_drop_nothing),
         cmocka_unit_test(each_file_right_of_this_kernel_is_handled),
         cmocka_unit_test(refused_calls_are_an_absent_landlock),
+        cmocka_unit_test(a_link_that_took_a_folders_place_is_not_followed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
