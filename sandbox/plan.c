@@ -353,19 +353,45 @@ static int choose_identity(struct plan *plan, const struct box_spec *spec,
 
 int plan_build_init_filter(struct plan *plan, struct fail *ret_fail)
 {
+    static struct plan_filter kept;
     if (plan->profile == BOX_CONTAINER) {
         return 0; /* a guardian has none: it starts what notifies it, and is no more than its guest */
     }
-    return filter_build_init(&plan->filter_init, ret_fail);
+    int r = kept.program ? 0 : filter_build_init(&kept, ret_fail);
+    plan->filter_init = kept;
+    return r;
 }
 
-int plan_build_guest_filters(struct plan *plan, struct fail *ret_fail)
+static int compile_guest_filters(struct plan *plan, struct fail *ret_fail)
 {
     if (plan->profile == BOX_CONTAINER) {
         return plan_build_container_filters(plan, ret_fail);
     }
     int r = filter_build_arguments(&plan->filter_arguments, ret_fail);
     return r ? r : filter_build_names(&plan->filter_names, ret_fail);
+}
+
+int plan_build_guest_filters(struct plan *plan, struct fail *ret_fail)
+{
+    static struct {
+        struct plan_filter notified;
+        struct plan_filter arguments;
+        struct plan_filter names;
+    } kept[3]; /* by all that they depend on */
+    typeof(*kept) *mine = &kept[plan->profile == BOX_CONTAINER ? 1 + plan->egress : 0];
+    if (!mine->names.program) {
+        int r = compile_guest_filters(plan, ret_fail);
+        if (r < 0) {
+            return r;
+        }
+        mine->notified = plan->filter_notified;
+        mine->arguments = plan->filter_arguments;
+        mine->names = plan->filter_names;
+    }
+    plan->filter_notified = mine->notified;
+    plan->filter_arguments = mine->arguments;
+    plan->filter_names = mine->names;
+    return 0;
 }
 
 void plan_show(struct plan_content *content, const char *source, const char *target, bool writable)
@@ -551,9 +577,5 @@ void plan_done(struct plan *plan)
         free(plan->strings[i]);
     }
     free(plan->strings);
-    free(plan->filter_init.program);
-    free(plan->filter_notified.program);
-    free(plan->filter_arguments.program);
-    free(plan->filter_names.program);
     *plan = (struct plan){};
 }

@@ -71,7 +71,7 @@ struct plan_step {
 enum { PLAN_STEPS = 384, PLAN_TREES = 96, PLAN_RULES = 96 };
 
 struct plan_filter {
-    struct sock_filter *program; /* heap */
+    struct sock_filter *program; /* heap; a plan's are the process's, which compiles each once */
     unsigned count;
     uint32_t arch; /* whose calls it judges: AUDIT_ARCH_* of linux/audit.h; 0: this machine's */
 };
