@@ -476,7 +476,9 @@ class Shared(Case):
 
 
 def need_userns():
-    """Skips where this machine lets nobody make a user namespace: no sandbox can exist there."""
+    """Skips where this machine lets nobody make a user namespace: only the grade that makes none can exist there."""
+    if os.environ.get("SANDPIPER_ISOLATION") == "container":
+        return
     if os.geteuid() == 0 and os.path.exists("/proc/self/ns/user"):
         return
     tried = subprocess.run(["unshare", "-Ur", "true"], capture_output=True)

@@ -22,20 +22,28 @@ HOSTVM = pathlib.Path(__file__).with_name("hostvm.py")
 THERE = "/srv/sandpiper"  # in the virtual machine
 SLOW = "10"  # User-Mode Linux, on a processor that others use too
 
-# What a host has or no code runs, and what its kernel brings along.
-ALWAYS = {"namespaces": "on", "mounts": "on", "privileges": "on", "seccomp": "on"}
+# What a host has in each grade or no code runs, and what its kernel brings along.
+FULL = {"namespaces": "on", "mounts": "on", "privileges": "on", "seccomp": "on"}
+GRADES = {
+    "full": FULL,
+    "full without /proc": {**FULL, "mounts": "degraded"},
+    "container": {**FULL, "namespaces": "off", "mounts": "off"},
+}
 LANDLOCK = {"um": "degraded", "pc": "on"}
 KERNEL_GROUP = {"memory": "on", "pids": "on", "cpu": "on"}
 WATCHDOG = {"memory": "degraded", "pids": "degraded", "cpu": "degraded"}
+GUARDED = {**WATCHDOG, "pids": "on"}  # each new task is counted by the guardian
 SUITES = ("e2e/test_limits.py", "e2e/test_checkpoints.py", "e2e/test_hostile.py",
           "e2e/test_run_python.py", "e2e/test_files.py", "escape/test_attacks.py",
           "escape/test_survivors.py")
 SHORT = ("e2e/test_limits.py",)
+LANGUAGE = ("e2e/test_run_python.py", "e2e/test_files.py", "e2e/test_checkpoints.py")
 
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """layers: what doctor must say. refused: the words of a refusal, where code must not run.
+    """grade: which one doctor must name; the one without namespaces is asked for, the others are found.
+    layers: what doctor must say besides. refused: the words of a refusal, where code must not run.
     differs: case → why it does not pass here, "skip" reasons apart. machine: its name in hostvm.py, if
     that is another; around: what the command is started by there; own_groups: each server gets a
     control group that it may divide (own_group.py)."""
@@ -49,12 +57,14 @@ class Host:
     machine: str = ""
     around: tuple = ()
     own_groups: bool = False
+    grade: str = "full"
 
 
 OWN_GROUP = "control group, version 2\""  # and no scope
 DELEGATED = ("systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=user",
              "-p", "Delegate=yes", "--")
 CONTAINER = ("python3", f"{THERE}/tests/hosts/container.py")
+OUR_FILTER = (*CONTAINER, "--seccomp", f"{THERE}/packaging/seccomp/sandpiper.json")
 
 HOSTS = {
     "debian12-user": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SUITES),
@@ -83,6 +93,18 @@ HOSTS = {
     "ubuntu2404-user": Host("pc", refused=("AppArmor",)),
     "docker-user": Host("um", refused=("--security-opt seccomp=FILE",)),
     "docker-root": Host("um", refused=("--security-opt seccomp=FILE",)),
+    "docker-user-filter": Host("um", WATCHDOG, machine="debian12-root", grade="full without /proc",
+                               around=(*OUR_FILTER, "--user", "user", "--"), suites=LANGUAGE),
+    "docker-root-filter": Host("um", WATCHDOG, machine="debian12-root", grade="full without /proc",
+                               around=(*OUR_FILTER, "--"), suites=LANGUAGE),
+    "docker-user-container": Host("pc", GUARDED, machine="docker-user", grade="container",
+                                  suites=("e2e/test_container.py", *LANGUAGE)),
+    "docker-root-container": Host("pc", GUARDED, machine="docker-root", grade="container",
+                                  suites=("e2e/test_container.py",)),
+    "debian12-nouserns-container": Host("pc", KERNEL_GROUP, machine="debian12-nouserns", grade="container",
+                                        suites=("e2e/test_container.py", *LANGUAGE)),
+    "no-landlock-container": Host("um", machine="docker-user", grade="container",
+                                  refused=("landlock: not in this kernel",)),
 }
 
 
@@ -100,7 +122,8 @@ class Tally:
 
 def stage(folder, binary):
     """What the virtual machine gets: the program and the tests, where it has no build tree."""
-    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    for room in ("tests", "packaging/seccomp"):
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "build").mkdir()
     shutil.copy2(binary, folder / "build" / "sandpiper")
 
@@ -114,6 +137,8 @@ def on_host(name, host, folder, command, timeout_s):
     if host.own_groups:
         group = f"python3 {THERE}/tests/hosts/own_group.py"
         command = f"{group} --divide && export SANDPIPER_TEST_WRAP='{group}' && {command}"
+    if host.grade == "container":
+        command = f"export SANDPIPER_ISOLATION=container && {command}"
     for _ in range(2):
         done = subprocess.run([sys.executable, HOSTVM, "run", "--host", host.machine or name,
                                "--kernel", host.kernel, "--no-input", "--memory", "2048",
@@ -130,9 +155,13 @@ def on_host(name, host, folder, command, timeout_s):
 
 def look_at_layers(tally, name, host, text):
     start, end = text.find("{"), text.rfind("\n}") + 2
-    rows = {row["layer"]: row for row in json.loads(text[start:end])["layers"]} if end > 1 else {}
+    said = json.loads(text[start:end]) if end > 1 else {"layers": [], "isolation": None}
+    rows = {row["layer"]: row for row in said["layers"]}
     tally.check(f"{name}: doctor answers", rows, text[-400:])
-    layers = {} if host.refused else {**ALWAYS, "landlock": LANDLOCK[host.kernel], **host.layers}
+    layers = {}
+    if not host.refused:
+        layers = {**GRADES[host.grade], "landlock": LANDLOCK[host.kernel], **host.layers}
+        tally.check(f"{name}: the grade is {host.grade}", said["isolation"] == host.grade, str(said["isolation"]))
     for layer, state in layers.items():
         found = rows.get(layer, {})
         tally.check(f"{name}: {layer} is {state}", found.get("state") == state, str(found))

@@ -1,7 +1,8 @@
 """Runs a command in a container that lets sandboxes be made: Docker's confinement without its filter
-and its masks of /proc (--security-opt seccomp=unconfined --security-opt systempaths=unconfined).
+and its masks of /proc (--security-opt seccomp=unconfined --security-opt systempaths=unconfined), or with
+its masks and the filter that FILE says (--security-opt seccomp=FILE).
 
-    container.py [--writable-cgroup] [--user NAME] -- COMMAND [ARG...]
+    container.py [--seccomp FILE] [--writable-cgroup] [--user NAME] -- COMMAND [ARG...]
 
 For a machine of hostvm.py, as root there.
 """
@@ -25,8 +26,11 @@ def bundle(options):
                    env=[f"HOME={user.pw_dir}", "PATH=/usr/bin:/bin", "LANG=C.UTF-8"])
     if user.pw_uid:
         process["capabilities"] = {"bounding": process["capabilities"]["bounding"]}
-    for name in ("seccomp", "maskedPaths", "readonlyPaths"):
-        del linux[name]
+    if options.seccomp:
+        linux["seccomp"] = json.loads(options.seccomp.read_text())
+    else:
+        for name in ("seccomp", "maskedPaths", "readonlyPaths"):
+            del linux[name]
     linux["cgroupsPath"] = GROUP
     for mount in config["mounts"]:
         if options.writable_cgroup and mount["type"] == "cgroup":
@@ -40,6 +44,7 @@ def bundle(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seccomp", type=pathlib.Path)
     parser.add_argument("--writable-cgroup", action="store_true")
     parser.add_argument("--user", default="root")
     parser.add_argument("command", nargs="+")
