@@ -1,5 +1,6 @@
 #include "sandbox/ids.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -49,6 +50,25 @@ static bool gives_ids(void)
     return gives;
 }
 
+/* Whether somebody runs under one of a block's ids: those of a server that was killed together with its
+ * guardian, or a service that systemd gave one. */
+static bool is_in_use(uid_t first)
+{
+    DIR *proc = opendir("/proc");
+    const struct dirent *entry = NULL;
+    struct stat st;
+    bool used = false;
+    while (!used && proc && (entry = readdir(proc))) {
+        used = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+               fstatat(dirfd(proc), entry->d_name, &st, 0) == 0 && st.st_uid >= first &&
+               st.st_uid < first + POOL_STEP;
+    }
+    if (proc) {
+        (void)closedir(proc);
+    }
+    return used;
+}
+
 /* Holds a block as long as this process lives: an abstract socket (unix(7)) leaves nothing behind, and
  * processes that see one another's ids mostly share a network namespace. Returns its first uid, or 0. */
 static uid_t take_block(void)
@@ -63,7 +83,7 @@ static uid_t take_block(void)
             return 0;
         }
         socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size);
-        if (bind(fd, (const struct sockaddr *)&name, length) == 0) {
+        if (bind(fd, (const struct sockaddr *)&name, length) == 0 && !is_in_use(first)) {
             taken = first;
             (void)take_fd(&fd); /* kept until the end */
         }
