@@ -147,7 +147,7 @@ class Result:
 
 class Server:
     def __init__(self, *args, env=None, cwd=None, stderr=subprocess.DEVNULL, initialize=True,
-                 version=LATEST, wrap=(), command=COMMAND, check=True, settle_s=1.0):
+                 version=LATEST, wrap=(), command=COMMAND, check=True, settle_s=10.0):
         self.gathered = None
         self.temp = tempfile.mkdtemp(prefix="sp-test-")
         self.traces = Traces(self.temp)
