@@ -22,9 +22,10 @@ static void box_on_egress(void *arg, const struct egress_event *event)
 static int box_egress_with(struct box *box, int listen_fd, struct fail *ret_fail)
 {
     const struct egress_owner owner = {box_on_egress, box};
-    return egress_start(box->loop, box->spec->egress, listen_fd,
-                        box->spec->room ? &box->spec->room->ids : NULL, &owner, &box->egress,
-                        ret_fail);
+    const struct egress_setup setup = {.policy = box->spec->egress,
+                                       .ids = box->spec->room ? &box->spec->room->ids : NULL,
+                                       .listen_fd = listen_fd};
+    return egress_start(box->loop, &setup, &owner, &box->egress, ret_fail);
 }
 
 static void box_listening(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])

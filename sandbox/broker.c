@@ -289,20 +289,20 @@ static void egress_on_pidfd(void *arg, uint32_t events)
     egress_tell(egress, &event);
 }
 
-int egress_start(struct loop *loop, const struct egress_policy *policy, int listen_fd,
-                 const struct ids *ids, const struct egress_owner *owner,
-                 struct egress **ret_egress, struct fail *ret_fail)
+int egress_start(struct loop *loop, const struct egress_setup *setup,
+                 const struct egress_owner *owner, struct egress **ret_egress,
+                 struct fail *ret_fail)
 {
     struct egress *egress = calloc(1, sizeof *egress);
     if (!egress) {
-        (void)close(listen_fd);
+        (void)close(setup->listen_fd);
         return fail_set(ret_fail, ENOMEM, "the egress broker");
     }
     *egress = (struct egress){.loop = loop,
-                              .policy = *policy,
+                              .policy = *setup->policy,
                               .owner = *owner,
-                              .ids = ids,
-                              .listen_fd = listen_fd,
+                              .ids = setup->ids,
+                              .listen_fd = setup->listen_fd,
                               .control_fd = -1,
                               .error_fd = -1,
                               .pidfd = -1};

@@ -12,12 +12,19 @@ struct egress_owner {
     void *arg;
 };
 
-/* listen_fd: a listening socket of the box's network, or one with a name; taken, also on failure. ids:
- * of a box without namespaces, which outlive the broker, or NULL. policy and owner: copied. The broker starts beside the caller; what it cannot start for is logged and told as an
- * EGRESS_UNREACHABLE. 0 or -errno. */
-[[nodiscard]] int egress_start(struct loop *loop, const struct egress_policy *policy, int listen_fd,
-                               const struct ids *ids, const struct egress_owner *owner,
-                               struct egress **ret_egress, struct fail *ret_fail);
+/* What a broker works with: listen_fd: a listening socket of the box's network, or one with a name; ids: of
+ * a box without namespaces, which outlive the broker, or NULL. */
+struct egress_setup {
+    const struct egress_policy *policy;
+    const struct ids *ids;
+    int listen_fd;
+};
+
+/* listen_fd is taken, also on failure; policy and owner are copied. The broker starts beside the caller;
+ * what it cannot start for is logged and told as an EGRESS_UNREACHABLE. 0 or -errno. */
+[[nodiscard]] int egress_start(struct loop *loop, const struct egress_setup *setup,
+                               const struct egress_owner *owner, struct egress **ret_egress,
+                               struct fail *ret_fail);
 
 /* Tells what it has refused up to now. */
 void egress_hear(struct egress *egress);

@@ -78,12 +78,11 @@ static void grade_walls(const struct grade_facts *facts, struct box_grade *grade
     for (unsigned i = 0; i <= BOX_LAYER_SECCOMP; i++) {
         struct box_layer_report *report = &grade->layers[i];
         const struct grade_row *row = grade_row(facts->profile, (enum box_layer)i);
-        if (row->state == BOX_LAYER_OFF) {
-            grade_as_meant(facts, (enum box_layer)i, report);
-        } else if (facts->verdict && facts->verdict->found[i][0]) {
+        bool left_out = row->state == BOX_LAYER_OFF;
+        if (!left_out && facts->verdict && facts->verdict->found[i][0]) {
             set_detail(report, BOX_LAYER_OFF, "%s", facts->verdict->found[i]);
             remedy_for_finding(report);
-        } else if (facts->verdict) {
+        } else if (left_out || facts->verdict) {
             grade_as_meant(facts, (enum box_layer)i, report);
         } else if (facts->failure) {
             set_detail(report, BOX_LAYER_UNKNOWN, "%s",

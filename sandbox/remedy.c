@@ -111,8 +111,13 @@ static void name_profile(const char *program, char *name, size_t size)
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     size_t at = 0;
     for (const char *c = program + (*program == '/'); *c && at + 1 < size; c++) {
-        char kept = strchr(plain, *c) ? *c : '_';
-        name[at++] = (char)(*c == '/' ? '.' : kept);
+        char kept = '_';
+        if (*c == '/') {
+            kept = '.';
+        } else if (strchr(plain, *c)) {
+            kept = *c;
+        }
+        name[at++] = kept;
     }
     name[at] = '\0';
 }

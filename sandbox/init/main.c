@@ -10,6 +10,7 @@
  * process of the pid namespace, pid_namespaces(7). */
 #include "sandbox/init/init.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -193,8 +194,11 @@ static int init_main(void)
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
     /* Set already, except where it would have cost the guardian an id (child.c). */
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !settings_load(&state) ||
-        (state.config->guards && guard_begin(&state) < 0)) {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !settings_load(&state)) {
+        return 1;
+    }
+    assert(state.config);
+    if (state.config->guards && guard_begin(&state) < 0) {
         return 1;
     }
     (void)sigemptyset(&mask);
