@@ -12,6 +12,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 
 from client import Case, Server, need_userns  # noqa: E402
+from isolation import folders, where_it_is  # noqa: E402
 
 MODULES = ("concurrency", "library", "packages")
 
@@ -31,7 +32,8 @@ class Compat(Case):
     def setUpClass(cls):
         need_userns()
         cls.server = Server()
-        defined = cls.server.python(cls.source)
+        cls.folders = folders(cls.server)
+        defined = cls.server.python(where_it_is(cls.source, cls.folders))
         if defined.is_error:
             raise AssertionError(defined.text)
 
@@ -41,9 +43,9 @@ class Compat(Case):
             pass
 
     def check(self, name):
+        folder = f"{self.folders.get('/work', '/work')}/{name}"
         result = self.server.python(
-            f"import os\nos.makedirs('/work/{name}')\nos.chdir('/work/{name}')\nprint({name}())",
-            timeout_s=60)
+            f"import os\nos.makedirs('{folder}')\nos.chdir('{folder}')\nprint({name}())", timeout_s=60)
         self.assert_ok(result)
         said = result.output.split("\n")[-1]
         if said != "None":
