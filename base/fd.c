@@ -3,8 +3,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -156,6 +158,24 @@ int fd_read_text_at(int dir_fd, const char *path, char *text, size_t size)
             return -E2BIG;
         }
     }
+}
+
+int fd_path(int fd, char *path)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    ssize_t size = readlink(name, path, PATH_MAX - 1);
+    if (size < 0) {
+        return -errno;
+    }
+    path[size] = '\0';
+    return size < PATH_MAX - 1 ? 0 : -ENAMETOOLONG;
+}
+
+bool fd_is_at(int fd, const char *path)
+{
+    char real[PATH_MAX];
+    return fd_path(fd, real) == 0 && strcmp(real, path) == 0;
 }
 
 int fd_write_text_at(int dir_fd, const char *path, const char *text)

@@ -28,5 +28,11 @@ ssize_t fd_pread_all(int fd, void *bytes, size_t size, uint64_t offset);
  * -E2BIG when it does not fit, or -errno. dir_fd as in openat(2). */
 int fd_read_text_at(int dir_fd, const char *path, char *text, size_t size);
 
+/* Where the kernel says that what fd holds lies, with a NUL behind it; path: PATH_MAX bytes. Needs /proc. 0 or
+ * -errno. */
+int fd_path(int fd, char *path);
+/* Whether that is path itself, to which no link leads. Nobody changes it between the look and the use. */
+bool fd_is_at(int fd, const char *path);
+
 /* Opens path for writing (never creating it) and writes text in one write. 0 or -errno. */
 int fd_write_text_at(int dir_fd, const char *path, const char *text);

@@ -181,15 +181,8 @@ int bind_hold(const char *source)
 
 int bind_hold_straight(const char *source)
 {
-    char self[64];
-    char real[PATH_MAX];
     defer_close int fd = open(source, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        return -1;
-    }
-    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
-    ssize_t size = readlink(self, real, sizeof real);
-    if (size < 0 || (size_t)size != strlen(source) || memcmp(real, source, (size_t)size) != 0) {
+    if (fd >= 0 && !fd_is_at(fd, source)) {
         errno = ELOOP;
         return -1;
     }

@@ -2,16 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "sandbox/abi.h"
 
 #define FS_UP_TO(last) (((last) << 1) - 1)
@@ -68,24 +66,13 @@ uint64_t landlock_handled_fs(int abi)
     return 0;
 }
 
-/* What was opened is named by the kernel, so nobody changes it between the look and the use. */
-static bool is_at(int fd, const char *path)
-{
-    char name[32];
-    char real[PATH_MAX];
-    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    ssize_t size = readlink(name, real, sizeof real - 1);
-    real[size > 0 ? size : 0] = '\0';
-    return strcmp(real, path) == 0;
-}
-
 int landlock_open(const struct landlock_rule *rule)
 {
     int fd = open(rule->path, O_PATH | O_CLOEXEC);
     if (fd < 0) {
         return -errno;
     }
-    if (rule->allowed & LANDLOCK_RULE_STRAIGHT && !is_at(fd, rule->path)) {
+    if (rule->allowed & LANDLOCK_RULE_STRAIGHT && !fd_is_at(fd, rule->path)) {
         (void)close(fd);
         return -ELOOP;
     }

@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/own.h"
@@ -32,18 +33,6 @@
 enum { OPEN_FOLDER = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
 
 /* --- the place --- */
-
-static int canonical(int fd, char path[PATH_MAX])
-{
-    char name[32];
-    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    ssize_t size = readlink(name, path, PATH_MAX - 1);
-    if (size < 0) {
-        return -errno;
-    }
-    path[size] = '\0';
-    return size < PATH_MAX - 1 ? 0 : -ENAMETOOLONG;
-}
 
 /* In a sentence of our own, to which errno would add nothing. */
 static int refuse(struct fail *ret_fail, const char *path, const char *why)
@@ -187,7 +176,7 @@ int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],
         return fail_set(ret_fail, errno, "open the folder %s", parent);
     }
     r = judge_parent(parent_fd, parent, ret_fail);
-    if (r == 0 && (canonical(parent_fd, parent) < 0 ||
+    if (r == 0 && (fd_path(parent_fd, parent) < 0 ||
                    snprintf(path, PATH_MAX, "%s/%s", parent[1] ? parent : "", name) >= PATH_MAX)) {
         r = fail_set(ret_fail, ENAMETOOLONG, "the cache folder");
     }
