@@ -10,7 +10,6 @@
 #include "base/fd.h"
 #include "sandbox/init/init.h"
 #include "sandbox/landlock.h"
-#include "sandbox/rlimits.h"
 
 static bool set_limit(const struct rlimit_wanted *wanted)
 {
@@ -29,11 +28,16 @@ static bool set_limit(const struct rlimit_wanted *wanted)
     return setrlimit((__rlimit_resource_t)wanted->which, &limit) == 0;
 }
 
+unsigned limits_wanted(const struct wire_config *config, struct rlimit_wanted wanted[RLIMITS_MOST])
+{
+    const struct rlimit_sizes sizes = {config->file_bytes, config->data_bytes, config->pids_max};
+    return rlimits_wanted(&sizes, wanted);
+}
+
 static bool set_limits(const struct wire_config *config)
 {
     struct rlimit_wanted wanted[RLIMITS_MOST];
-    const struct rlimit_sizes sizes = {config->file_bytes, config->data_bytes, config->pids_max};
-    unsigned count = rlimits_wanted(&sizes, wanted);
+    unsigned count = limits_wanted(config, wanted);
     for (unsigned i = 0; i < count; i++) {
         if (!set_limit(&wanted[i])) {
             return false;

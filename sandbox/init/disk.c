@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "sandbox/init/init.h"
 #include "sandbox/init/usage.h"
@@ -29,9 +29,7 @@ enum {
 
 static uint64_t now_ms(void)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return clock_now_ns() / CLOCK_NS_PER_MS;
 }
 
 static int open_folder(const char *path)
@@ -166,9 +164,7 @@ static void end_writer(struct init *init, const struct usage *usage)
     uint64_t most = 0;
     pid_t writer = 0;
     for (unsigned i = 0; i < count; i++) {
-        const struct watched *known = watch_find(init, pids[i]);
-        bool spared = pids[i] == init->zygote || (known && known->role == WIRE_ROLE_CHECKPOINT);
-        uint64_t written = spared ? 0 : usage_written(pids[i]);
+        uint64_t written = watch_spares(init, pids[i]) ? 0 : usage_written(pids[i]);
         if (written > most) {
             most = written;
             writer = pids[i];

@@ -7,6 +7,7 @@
 #include "sandbox/init/family.h"
 #include "sandbox/init/notify.h"
 #include "sandbox/landlock.h"
+#include "sandbox/rlimits.h"
 #include "sandbox/wire.h"
 
 enum { INIT_WATCHED = 512, INIT_WRITES = 64, INIT_RULES = 96, INIT_ROOM_FOLDERS = 3 };
@@ -74,6 +75,9 @@ void listener_take(struct init *init, int ends[2]);
 enum { CONFINED_CONTROL_FD = 3, CONFINED_LISTENER_FD };
 enum wire_step confine(const struct init *init, int control_fd, int listener_fd);
 
+/* confine.c: the guest's resource limits. Returns how many. */
+unsigned limits_wanted(const struct wire_config *config, struct rlimit_wanted wanted[RLIMITS_MOST]);
+
 /* zygote.c: forks the interpreter's process, confines it and executes it. Answers the request. */
 void zygote_start(struct init *init, const struct wire_request *request);
 /* The same for an errand's program, which is watched as a session is. */
@@ -90,6 +94,8 @@ void watch_kill_tag(struct init *init, const struct wire_request *request);
 void watch_reap(struct init *init);
 /* The entry of a watched process, or NULL. */
 struct watched *watch_find(struct init *init, pid_t pid);
+/* Whether pid is the zygote or a checkpoint: they run no code, and do not pay for what it uses. */
+bool watch_spares(struct init *init, pid_t pid);
 /* The session that pid belongs to by its tag, or NULL. */
 const struct watched *watch_owner(struct init *init, pid_t pid);
 /* SIGKILL, unless the number is by now that of another process that is not of this box. */

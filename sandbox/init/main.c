@@ -20,9 +20,9 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "sandbox/egress.h"
 #include "sandbox/mount.h"
@@ -175,21 +175,19 @@ static int init_watch_ms(void)
 
 /* Whether every_ms have passed since it was last said that they had. What code asks wakes this program as
  * often as it likes: a look at all processes is not to go with each question. */
-static bool is_due(uint64_t *last_ms, uint64_t every_ms)
+static bool is_due(uint64_t *last_ns, uint64_t every_ms)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-    if (now_ms - *last_ms < every_ms) {
+    uint64_t now_ns = clock_now_ns();
+    if (now_ns - *last_ns < every_ms * CLOCK_NS_PER_MS) {
         return false;
     }
-    *last_ms = now_ms;
+    *last_ns = now_ns;
     return true;
 }
 
 static int init_main(void)
 {
-    uint64_t looked_ms = 0;
+    uint64_t looked_ns = 0;
     sigset_t mask;
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
@@ -224,7 +222,7 @@ static int init_main(void)
         }
         watch_reap(&state);
         if (state.config->watch_memory_bytes && !state.blind &&
-            is_due(&looked_ms, INIT_WATCH_MS / 2)) {
+            is_due(&looked_ns, INIT_WATCH_MS / 2)) {
             watch_memory(&state);
         }
         if (state.config->stage_bytes) {

@@ -217,8 +217,7 @@ static void look_around(struct init *init, struct look *look, enum closeness clo
     const pid_t *pids = NULL;
     unsigned count = family_list(init->root, &pids);
     for (unsigned i = 0; i < count; i++) {
-        const struct watched *known = watch_find(init, pids[i]);
-        if (pids[i] != init->zygote && !(known && known->role == WIRE_ROLE_CHECKPOINT)) {
+        if (!watch_spares(init, pids[i])) {
             add_process(look, pids[i], 0);
         }
     }
@@ -244,8 +243,7 @@ static void end_sessions(struct init *init, const struct look *look)
     const pid_t *pids = NULL;
     unsigned count = family_list(init->root, &pids);
     for (unsigned i = 0; i < count; i++) {
-        const struct watched *known = watch_find(init, pids[i]);
-        if (pids[i] != init->zygote && !(known && known->role == WIRE_ROLE_CHECKPOINT)) {
+        if (!watch_spares(init, pids[i])) {
             end_process(init, look, pids[i]);
         }
     }

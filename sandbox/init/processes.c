@@ -26,6 +26,12 @@ struct watched *watch_find(struct init *init, pid_t pid)
     return NULL;
 }
 
+bool watch_spares(struct init *init, pid_t pid)
+{
+    const struct watched *known = watch_find(init, pid);
+    return pid == init->zygote || (known && known->role == WIRE_ROLE_CHECKPOINT);
+}
+
 static void watch_answer(const struct wire_request *request, int error)
 {
     init_send(
@@ -191,7 +197,7 @@ void watch_reap(struct init *init)
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | __WALL)) > 0) {
         struct watched *entry = watch_find(init, pid);
         if (WIFSTOPPED(status)) {
-            if (pid == init->zygote || (entry && entry->role == WIRE_ROLE_CHECKPOINT)) {
+            if (watch_spares(init, pid)) {
                 (void)kill(pid, SIGCONT); /* by the guest's hand: nobody else could go on */
             }
             continue;

@@ -21,13 +21,12 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/init/init.h"
-#include "sandbox/rlimits.h"
 
 #ifndef SYS_io_uring_setup
 #define SYS_io_uring_setup 425 /* the same on all architectures */
@@ -38,13 +37,6 @@ _Static_assert((int)PROOF_LIMITS >= (int)RLIMITS_MOST, "the record has room for 
 enum { PROOF_FD_MOST = 512, NULL_MAJOR = 1, NULL_MINOR = 3 };
 
 static const char own_status[] = "/proc/self/status";
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
 
 static int32_t outcome(long result)
 {
@@ -174,9 +166,7 @@ static void look_at_data(const struct init *init, struct proof_record *record)
 static void look_at_limits(const struct init *init, struct proof_record *record)
 {
     struct rlimit_wanted wanted[RLIMITS_MOST];
-    const struct rlimit_sizes sizes = {init->config->file_bytes, init->config->data_bytes,
-                                       init->config->pids_max};
-    unsigned count = rlimits_wanted(&sizes, wanted);
+    unsigned count = limits_wanted(init->config, wanted);
     for (unsigned i = 0; i < count; i++) {
         struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
         (void)getrlimit((__rlimit_resource_t)wanted[i].which, &limit);
@@ -209,7 +199,7 @@ __attribute__((noreturn)) static void proof_child(const struct init *init, int f
                                                   const char *canary)
 {
     static struct proof_record record;
-    uint64_t began_ns = now_ns();
+    uint64_t began_ns = clock_now_ns();
     record.magic = PROOF_MAGIC;
     record.write_device_before = try_open("/dev/urandom", O_WRONLY);
     record.signal_parent_before = outcome(kill(getppid(), 0));
@@ -227,7 +217,7 @@ __attribute__((noreturn)) static void proof_child(const struct init *init, int f
         attempt_all(&record, canary);
         fd = CONFINED_CONTROL_FD;
     }
-    record.duration_ns = now_ns() - began_ns;
+    record.duration_ns = clock_now_ns() - began_ns;
     (void)send(fd, &record, sizeof record, MSG_NOSIGNAL);
     _exit(0);
 }
