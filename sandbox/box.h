@@ -159,8 +159,6 @@ int box_egress_start(struct box *box, struct fail *ret_fail);
 /* Before pid 1 is told its settings: where the socket is not pid 1's to make. 0 or -errno */
 int box_egress_listen(struct box *box, struct fail *ret_fail);
 void box_egress_end(struct box *box); /* idempotent */
-/* The name of the listening socket where it has one, or "". */
-const char *box_egress_path(const struct box *box);
 
 /* guardian.c, for a box without a pid namespace: before it is launched, and at its end: returns whether
  * nobody of it is left. */

@@ -82,11 +82,6 @@ int box_egress_start(struct box *box, struct fail *ret_fail)
     return r < 0 ? fail_set(ret_fail, -r, "the box's way out") : 0;
 }
 
-const char *box_egress_path(const struct box *box)
-{
-    return box->egress_path;
-}
-
 void box_egress_end(struct box *box)
 {
     egress_stop(take_ptr(box->egress));

@@ -33,7 +33,7 @@ static int config_strings(const struct box *box, struct wire_config *config, str
         r = buf_append(out, plan->rules[i].path, strlen(plan->rules[i].path) + 1);
     }
     const char *const paths[] = {view->work, view->tmp, box->errand ? view->stage : "",
-                                 box_egress_path(box)};
+                                 box->egress_path};
     for (unsigned i = 0; r == 0 && i < sizeof paths / sizeof *paths; i++) {
         r = buf_append(out, paths[i], strlen(paths[i]) + 1);
     }

@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/capability.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -41,15 +40,22 @@ bool idmap_covers(uid_t id)
     return false;
 }
 
+bool idmap_has_capabilities(const cap_value_t *needed, size_t count)
+{
+    cap_t own = cap_get_proc();
+    bool has = own != NULL;
+    for (size_t i = 0; has && i < count; i++) {
+        cap_flag_value_t value = CAP_CLEAR;
+        has = cap_get_flag(own, needed[i], CAP_EFFECTIVE, &value) == 0 && value == CAP_SET;
+    }
+    (void)cap_free(own);
+    return has;
+}
+
 bool idmap_may_give(void)
 {
-    cap_flag_value_t uids = CAP_CLEAR;
-    cap_flag_value_t gids = CAP_CLEAR;
-    cap_t own = cap_get_proc();
-    bool read = own && cap_get_flag(own, CAP_SETUID, CAP_EFFECTIVE, &uids) == 0 &&
-                cap_get_flag(own, CAP_SETGID, CAP_EFFECTIVE, &gids) == 0;
-    (void)cap_free(own);
-    return read && uids == CAP_SET && gids == CAP_SET;
+    static const cap_value_t needed[] = {CAP_SETUID, CAP_SETGID};
+    return idmap_has_capabilities(needed, sizeof needed / sizeof *needed);
 }
 
 /* The kernel takes the mapping from a user namespace, and a namespace needs a process to be made:

@@ -1,10 +1,14 @@
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/capability.h>
 #include <sys/types.h>
 
 /* Whether an id of this user namespace's parent can be given to a child namespace: all can on a
  * plain host, only the own ones inside of a namespace that maps a few. user_namespaces(7). */
 bool idmap_covers(uid_t id);
+/* Whether all of these are effective in this process. */
+bool idmap_has_capabilities(const cap_value_t *needed, size_t count);
 /* Whether this process has the capabilities to give ids that are not its own. */
 bool idmap_may_give(void);
 

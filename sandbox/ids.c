@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/capability.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -26,26 +25,14 @@ enum {
     POOL_BLOCKS = (ERRAND_GUARD - POOL_FIRST) / POOL_STEP,
 };
 
-static bool has_capabilities(void)
+static bool gives_ids(void)
 {
     static const cap_value_t needed[] = {CAP_SETUID, CAP_SETGID,       CAP_CHOWN,
                                          CAP_KILL,   CAP_DAC_OVERRIDE, CAP_FOWNER};
-    cap_t caps = cap_get_proc();
-    bool has = caps != NULL;
-    for (unsigned i = 0; has && i < sizeof needed / sizeof *needed; i++) {
-        cap_flag_value_t value = CAP_CLEAR;
-        has = cap_get_flag(caps, needed[i], CAP_EFFECTIVE, &value) == 0 && value == CAP_SET;
-    }
-    (void)cap_free(caps);
-    return has;
-}
-
-static bool gives_ids(void)
-{
     static int gives = -1;
     if (gives < 0) {
         gives = geteuid() == 0 && idmap_covers(POOL_FIRST) && idmap_covers(POOL_LAST) &&
-                has_capabilities();
+                idmap_has_capabilities(needed, sizeof needed / sizeof *needed);
     }
     return gives;
 }
