@@ -178,6 +178,54 @@ unsigned family_list(pid_t root, const pid_t **ret_pids)
     return count;
 }
 
+/* Adds the children of one task of a process. Returns false where there is no such list: the task is gone,
+ * or the kernel has none (CONFIG_PROC_CHILDREN). */
+static bool add_children_of_task(pid_t pid, pid_t tid, unsigned *count)
+{
+    char path[64];
+    int child = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)tid);
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        return false;
+    }
+    while (*count < MOST && fscanf(file, "%d", &child) == 1) {
+        pids[(*count)++] = child;
+    }
+    (void)fclose(file);
+    return true;
+}
+
+static bool add_children(pid_t pid, unsigned *count)
+{
+    char path[32];
+    bool listed = false;
+    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    const struct dirent *entry = NULL;
+    while (dir && (entry = readdir(dir))) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        listed |= tid > 0 && add_children_of_task(pid, tid, count);
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    return listed;
+}
+
+unsigned family_glance(pid_t root, const pid_t **ret_pids)
+{
+    unsigned count = 0;
+    *ret_pids = pids;
+    if (root == 0 || !add_children(root, &count)) {
+        return family_list(root, ret_pids);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        (void)add_children(pids[i], &count);
+    }
+    return count;
+}
+
 bool family_has(pid_t root, pid_t pid)
 {
     if (root == 0) {

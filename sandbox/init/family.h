@@ -10,6 +10,11 @@
  * tree changes one or the other may be missed, but it is not empty then. Neither root itself nor, of descendants, those that have ended and are not reaped. */
 unsigned family_list(pid_t root, const pid_t **ret_pids);
 
+/* The same, cheap on a machine of many processes: descendants as their parents' tasks name them. Whoever's
+ * brother ends meanwhile may be missed, proc(5), and code can try for that: ask for the list above now and
+ * then. Who has ended may be named. */
+unsigned family_glance(pid_t root, const pid_t **ret_pids);
+
 /* Whether pid is one of them, by its parents up to root. */
 bool family_has(pid_t root, pid_t pid);
 

@@ -173,21 +173,25 @@ static int init_watch_ms(void)
     return state.config->stage_bytes ? INIT_DISK_MS : -1;
 }
 
-/* Whether every_ms have passed since it was last said that they had. What code asks wakes this program as
- * often as it likes: a look at all processes is not to go with each question. */
-static bool is_due(uint64_t *last_ns, uint64_t every_ms)
+/* Counts memory when that is due. What code asks wakes this program as often as it likes: a look at all
+ * processes is not to go with each question. And as long as it took, it rests: else a slow machine with many
+ * processes would do nothing but count them. */
+static void init_look(void)
 {
-    uint64_t now_ns = clock_now_ns();
-    if (now_ns - *last_ns < every_ms * CLOCK_NS_PER_MS) {
-        return false;
+    static uint64_t next_ns;
+    uint64_t began_ns = clock_now_ns();
+    if (!state.config->watch_memory_bytes || state.blind || began_ns < next_ns) {
+        return;
     }
-    *last_ns = now_ns;
-    return true;
+    watch_memory(&state);
+    uint64_t ended_ns = clock_now_ns();
+    uint64_t took_ns = ended_ns - began_ns;
+    uint64_t least_ns = INIT_WATCH_MS / 2 * CLOCK_NS_PER_MS;
+    next_ns = ended_ns + (took_ns > least_ns ? took_ns : least_ns);
 }
 
 static int init_main(void)
 {
-    uint64_t looked_ns = 0;
     sigset_t mask;
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
@@ -221,10 +225,7 @@ static int init_main(void)
             notify_serve(&state.notify);
         }
         watch_reap(&state);
-        if (state.config->watch_memory_bytes && !state.blind &&
-            is_due(&looked_ns, INIT_WATCH_MS / 2)) {
-            watch_memory(&state);
-        }
+        init_look();
         if (state.config->stage_bytes) {
             watch_disk(&state);
         }

@@ -44,6 +44,7 @@ enum {
     FAR_BEYOND_PART = 8,    /* more than the limit by this part of it */
     STATUS_BYTES = 1 << 20, /* NGROUPS_MAX groups are 720 kB of it, before the sizes */
     TRACE_NS = 5000000,     /* for the one that is killed to write down where it is */
+    THOROUGH_EVERY = 8,     /* looks */
 };
 
 /* How closely a look counts; each level is dearer and never finds more than the one before. */
@@ -207,6 +208,7 @@ static void add_process(struct look *look, pid_t pid, uint64_t free_bytes)
  * others is counted there. */
 static void look_around(struct init *init, struct look *look, enum closeness closeness)
 {
+    static unsigned looks;
     uint64_t blocks = 0;
     *look = (struct look){.closeness = closeness};
     look->all = files_bytes(init, &blocks);
@@ -215,7 +217,8 @@ static void look_around(struct init *init, struct look *look, enum closeness clo
         look->all += look->unnamed;
     }
     const pid_t *pids = NULL;
-    unsigned count = family_list(init->root, &pids);
+    bool thorough = closeness != CLOSE_STATUS || looks++ % THOROUGH_EVERY == 0;
+    unsigned count = (thorough ? family_list : family_glance)(init->root, &pids);
     for (unsigned i = 0; i < count; i++) {
         if (!watch_spares(init, pids[i])) {
             add_process(look, pids[i], 0);

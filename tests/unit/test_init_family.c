@@ -58,16 +58,71 @@ static pid_t orphan(void)
     return pid;
 }
 
-static bool is_listed(pid_t pid)
+typedef unsigned list_function(pid_t root, const pid_t **ret_pids);
+
+static bool is_named(pid_t pid, list_function list)
 {
     const pid_t *pids = NULL;
-    unsigned count = family_list(getpid(), &pids);
+    unsigned count = list(getpid(), &pids);
     for (unsigned i = 0; i < count; i++) {
         if (pids[i] == pid) {
             return true;
         }
     }
     return false;
+}
+
+static bool is_listed(pid_t pid)
+{
+    return is_named(pid, family_list);
+}
+
+static void *fork_sleeper(void *ret_pid)
+{
+    *(pid_t *)ret_pid = sleeper();
+    (void)pause(); /* its parent is this thread */
+    return NULL;
+}
+
+/* A process whose only child was started by its second thread. */
+static pid_t threads_child(void)
+{
+    int ends[2];
+    pid_t pid = 0;
+    if (pipe(ends) < 0) {
+        return -1;
+    }
+    if (fork() == 0) {
+        pthread_t thread;
+        bool begun = pthread_create(&thread, NULL, fork_sleeper, &pid) == 0;
+        while (begun && *(volatile pid_t *)&pid == 0) {
+            (void)usleep(1000);
+        }
+        (void)!write(ends[1], &pid, sizeof pid);
+        (void)pause();
+    }
+    if (read(ends[0], &pid, sizeof pid) != sizeof pid) {
+        pid = -1;
+    }
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    return pid;
+}
+
+static bool a_glance_sees_them(void)
+{
+    pid_t child = sleeper();
+    pid_t lost = orphan();
+    pid_t below = threads_child();
+    bool seen = is_named(child, family_glance) && is_named(lost, family_glance) &&
+                is_named(below, family_glance);
+    bool strangers = is_named(getppid(), family_glance) || is_named(getpid(), family_glance);
+    return seen && !strangers && family_kill(getpid());
+}
+
+static void a_glance_sees_descendants_only(void **)
+{
+    in_child(a_glance_sees_them);
 }
 
 static bool children_and_orphans_belong(void)
@@ -189,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_descendants_belong),
+        cmocka_unit_test(a_glance_sees_descendants_only),
         cmocka_unit_test(what_has_ended_is_left_out),
         cmocka_unit_test(a_process_without_its_first_thread_belongs),
         cmocka_unit_test(none_flees_by_forking),
