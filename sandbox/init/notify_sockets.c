@@ -239,8 +239,10 @@ static long connect_inet(const struct notify_call *call, int number, const struc
     if (flags < 0) {
         return flags;
     }
+    /* A full queue is no error of TCP, and most programs that do not wait (with a time limit, say) have no
+     * word for one: so they wait, too, for the little while that the broker takes. */
     long result = connect_held(call, number, flags, egress);
-    if (result == -EAGAIN && !(flags & O_NONBLOCK)) {
+    if (result == -EAGAIN) {
         int to_fd = open(egress, O_PATH | O_CLOEXEC);
         return to_fd < 0 ? -errno : wait_for_room(call, number, to_fd);
     }
