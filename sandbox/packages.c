@@ -2,7 +2,8 @@
  * the box's memory.
  *
  *   CACHE/                 the user's alone: --cache, $XDG_CACHE_HOME/sandpiper, $HOME/.cache/sandpiper
- *     download/            what errands without package code have fetched; all servers' of this user
+ *     download/            what errands without package code have fetched; all servers' of this user.
+ *                          download-UID where errands have an id of their own
  *     boxes/NAME/          this server's
  *       lock               held as long as the server lives: without a holder, NAME is rubbish
  *       layers/1 … N/      what is installed; each is whole from the moment that it has its name
@@ -81,7 +82,8 @@ static int judge_workspace(const char *workspace, const char *parent, const char
     return apart ? 0 : refuse(ret_fail, path, "and the workspace lie in one another");
 }
 
-/* Opens the folder name in parent_fd, which is no link. make: 0, or its mode: it is made where it is missing. */
+/* Opens the folder name in parent_fd, which is no link. make: 0, or the mode that it must allow: it is made
+ * where it is missing, and a server of another grade may have made it for itself alone. */
 static int open_own(int parent_fd, const char *name, const char *path, mode_t make,
                     struct fail *ret_fail)
 {
@@ -95,7 +97,13 @@ static int open_own(int parent_fd, const char *name, const char *path, mode_t ma
     if (fd < 0) {
         return fail_set(ret_fail, errno, "open the folder %s", path);
     }
+    struct stat st;
     int r = judge_own(fd, path, ret_fail);
+    if (r == 0 && make &&
+        (fstat(fd, &st) < 0 ||
+         ((st.st_mode & make) != make && fchmod(fd, (st.st_mode | make) & 07777) < 0))) {
+        r = fail_set(ret_fail, errno, "change the mode of the folder %s", path);
+    }
     return r < 0 ? r : take_fd(&fd);
 }
 
@@ -226,6 +234,18 @@ static int make_stage(const struct box_packages *packages)
     return r;
 }
 
+/* Servers of several grades may share a cache: none meets what another's errands own. */
+static void name_download(const struct box_packages *packages, char name[static NAME_MAX])
+{
+    uid_t uid = 0;
+    gid_t gid = 0;
+    plan_errand_ids(packages->spec, &uid, &gid);
+    int size = snprintf(name, NAME_MAX, "download");
+    if (uid != geteuid()) {
+        (void)snprintf(name + size, NAME_MAX - (size_t)size, "-%u", (unsigned)uid);
+    }
+}
+
 static int make_folder(struct box_packages *packages)
 {
     if (mkdirat(packages->boxes_fd, packages->name, own_mode(packages->spec)) < 0) {
@@ -242,6 +262,7 @@ static int make_folder(struct box_packages *packages)
 static int open_in(struct box_packages *packages, struct fail *ret_fail)
 {
     char path[PATH_MAX];
+    char download[NAME_MAX];
     uint32_t random[2] = {};
     defer_close int place_fd = packages_place(packages->spec, /* make= */ true, path, ret_fail);
     if (place_fd < 0) {
@@ -254,16 +275,17 @@ static int open_in(struct box_packages *packages, struct fail *ret_fail)
     /* Code in the box can read it, proc_pid_mountinfo(5): it says nothing. */
     (void)getrandom(random, sizeof random, 0);
     (void)snprintf(packages->name, sizeof packages->name, "%08x%08x", random[0], random[1]);
+    name_download(packages, download);
     if (asprintf(&packages->layers, "%s/boxes/%s/layers", path, packages->name) < 0 ||
         asprintf(&packages->stage, "%s/boxes/%s/stage", path, packages->name) < 0 ||
-        asprintf(&packages->download, "%s/download", path) < 0) {
+        asprintf(&packages->download, "%s/%s", path, download) < 0) {
         return fail_set(ret_fail, ENOMEM, "the packages");
     }
     int r = sweeper_start(&packages->sweeper, packages->boxes_fd, packages->name, NULL);
     if (r < 0) {
         return fail_set(ret_fail, -r, "start the sweeper of the package folders");
     }
-    r = make_for_errands(packages, place_fd, "download");
+    r = make_for_errands(packages, place_fd, download);
     r = r ? r : make_folder(packages);
     return r < 0 ? fail_set(ret_fail, -r, "make folders in %s/boxes", path) : 0;
 }

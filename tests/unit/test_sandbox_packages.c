@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/loop.h"
+#include "sandbox/room_inside.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
@@ -232,6 +233,36 @@ static void servers_do_not_meet_and_leave_nothing(void **)
     wait_for_boxes(0);
 }
 
+/* A server of the full grade has made the cache for itself; the next gives ids of their own to code and
+ * errands, who go through by path. */
+static void a_cache_serves_errands_of_whatever_id(void **)
+{
+    struct stat st;
+    struct box_room room = {};
+    if (geteuid() != 0) {
+        unit_skip("root", "only root gives ids away");
+    }
+    struct box_packages *alone = new_packages();
+    assert_int_equal(packages_open(alone), 0);
+    assert_int_equal(fchmodat(temp.fd, "cache", 0700, 0), 0);
+    assert_int_equal(fchmodat(temp.fd, "cache/boxes", 0700, 0), 0);
+    spec.room = &room;
+    room.ids.guest = 61184;
+    room.ids.errand = 65519;
+    struct box_packages *sharing = new_packages();
+    assert_int_equal(packages_open(sharing), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(fstatat(temp.fd, i ? "cache/boxes" : "cache", &st, 0), 0);
+        assert_int_equal(st.st_mode & 07777, 0711);
+    }
+    assert_string_not_equal(sharing->download, alone->download);
+    assert_int_equal(stat(sharing->download, &st), 0);
+    assert_int_equal(st.st_uid, room.ids.errand);
+    box_packages_free(sharing);
+    box_packages_free(alone);
+    spec.room = NULL;
+}
+
 static void what_is_put_away_is_removed_meanwhile(void **)
 {
     struct box_packages *packages = new_packages();
@@ -330,6 +361,7 @@ int main(void)
         PACKAGES_TEST(a_folder_in_other_hands_will_not_do),
         PACKAGES_TEST(nothing_is_made_before_it_is_needed),
         PACKAGES_TEST(servers_do_not_meet_and_leave_nothing),
+        PACKAGES_TEST(a_cache_serves_errands_of_whatever_id),
         PACKAGES_TEST(what_is_put_away_is_removed_meanwhile),
         PACKAGES_TEST(a_killed_server_leaves_nothing),
         PACKAGES_TEST(a_killed_sweeper_is_replaced),
