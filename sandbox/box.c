@@ -273,7 +273,7 @@ static int box_prepare(struct box *box, const struct plan_content *content, stru
     const struct box_spec *spec = box->spec;
     int r = python_find(spec->python, spec->workspace ? spec->workspace : spec->workspace_elsewhere,
                         &box->python, ret_fail);
-    r = r ? r : python_judge_mounts(spec, &box->python, ret_fail);
+    r = r ? r : python_judge_place(spec, &box->python, ret_fail);
     if (r < 0) {
         return r;
     }

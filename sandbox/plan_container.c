@@ -132,11 +132,6 @@ int plan_build_container(struct plan *plan, const struct box_spec *spec,
         return fail_set(ret_fail, ENOTDIR, "the workspace %s", spec->workspace);
     }
     uid_t uid = content->errand ? ids->errand : ids->guest;
-    if (spec->workspace && python->inside_count > 0) {
-        return fail_set(ret_fail, EPERM,
-                        "the interpreter lies in the workspace, where nothing here keeps code from "
-                        "replacing it; choose another with --python");
-    }
     allow_system(plan);
     allow_python(plan, python);
     allow_content(plan, spec, content);

@@ -424,11 +424,18 @@ static bool lies_in(const char *chosen, const char *folder, struct python *seen)
     return r == -EPERM || (r == 0 && seen->inside_count > 0);
 }
 
-int python_judge_mounts(const struct box_spec *spec, const struct python *python,
-                        struct fail *ret_fail)
+int python_judge_place(const struct box_spec *spec, const struct python *python,
+                       struct fail *ret_fail)
 {
-    struct python *seen = malloc(sizeof *seen);
     const char *found = NULL;
+    if (spec->room && spec->workspace && python->inside_count > 0) {
+        (void)fail_set(ret_fail, 0,
+                       "the interpreter %s lies in the workspace, where code could replace it in a "
+                       "sandbox without mounts",
+                       python->path);
+        return -EPERM;
+    }
+    struct python *seen = malloc(sizeof *seen);
     if (!seen) {
         return fail_set(ret_fail, ENOMEM, "the interpreter");
     }

@@ -35,7 +35,7 @@ int python_find(const char *chosen, const char *workspace, struct python *ret_py
 int python_expect(const char *chosen, const char *workspace, struct python *ret_python,
                   struct fail *ret_fail);
 
-/* Refuses an interpreter that lies where --mount lets code write. python: what was found for spec. 0 or
- * -EPERM */
-int python_judge_mounts(const struct box_spec *spec, const struct python *python,
+/* Refuses an interpreter that lies where code could replace it: where --mount lets it write, and in a box
+ * without mounts (spec->room) in the workspace. python: what was found for spec. 0 or -EPERM */
+int python_judge_place(const struct box_spec *spec, const struct python *python,
                         struct fail *ret_fail);

@@ -268,12 +268,12 @@ static void an_interpreter_is_not_where_code_writes(void **)
     spec.python = at("srv/in/env/bin/python3");
     (void)snprintf(python.path, sizeof python.path, "%s", spec.python);
     assert_int_equal(settle("srv/in"), 0);
-    assert_int_equal(python_judge_mounts(&spec, &python, &failure), 0);
+    assert_int_equal(python_judge_place(&spec, &python, &failure), 0);
     assert_int_equal(settle("srv/in:x:rw"), 0);
-    assert_int_equal(python_judge_mounts(&spec, &python, &failure), -EPERM);
+    assert_int_equal(python_judge_place(&spec, &python, &failure), -EPERM);
     assert_non_null(strstr(failure.text, "--workspace"));
     assert_int_equal(settle("srv/out:rw"), 0);
-    assert_int_equal(python_judge_mounts(&spec, &python, &failure), 0);
+    assert_int_equal(python_judge_place(&spec, &python, &failure), 0);
 }
 
 static void file_systems_of_the_kernel_are_not_shown(void **)
