@@ -62,10 +62,12 @@ class Session:
         session.request = request
 
     def download(self, name, response):
-        size = response.headers.get("Content-Length", "")
+        size = str(response.headers.get("Content-Length", ""))
         size = int(size) if size.isdigit() else 0
         if self.limit and size > self.limit:
             raise Failure("disk", "%s alone is %s, more than --package-disk allows" % (name, megabytes(size)))
+        if not hasattr(response.raw, "stream"):
+            return  # a file of a folder
         progress("downloading %s%s" % (name, " (%s)" % megabytes(size) if size else ""))
         stream = response.raw.stream
         response.raw.stream = lambda *arguments, **options: told(stream(*arguments, **options), name, size)

@@ -205,6 +205,14 @@ class Offline(Installing):
             self.assert_prints(server.python("import os; print(os.listdir('/packages'))"), "['1']")
 
 
+    def test_source_archives_of_a_folder(self):
+        with self.offline("--allow-sdist") as server:
+            self.assert_installed(self.install(server, "from-source"), "installed from-source 1.0, plain 2.0")
+            self.assert_prints(server.python("import from_source, plain; print(plain.VERSION)"), "2.0")
+        with self.offline("--allow-sdist", "--package-disk", "100") as server:
+            self.assert_failed(self.install(server, "from-source"), "--package-disk")
+
+
 class WithIndex(Installing):
     def test_source_archives_are_built_where_the_user_allows_it(self):
         with Index(self.wheels) as index, self.serve("--index-url", index.url, "--allow-sdist") as server:
