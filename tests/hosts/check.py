@@ -1,7 +1,9 @@
 """Run the end-to-end and escape suites on other kinds of host, and compare with what each can promise.
 
-    check.py BINARY [HOST...]     every host that can be had, or those named
-    check.py BINARY --short       what doctor says and whether code runs, on every host
+    check.py BINARY [HOST...]           every host that can be had, or those named
+    check.py BINARY --short [HOST...]   what doctor says and whether code runs, no suites
+
+What each host printed is kept in hosts/ beside BINARY.
 
 The hosts are virtual machines of hostvm.py, see README.md. What a host cannot do stands in HOSTS beside it; whatever is
 neither passed nor there is a failure. A host whose image is not there is skipped by name
@@ -21,6 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOSTVM = pathlib.Path(__file__).with_name("hostvm.py")
 THERE = "/srv/sandpiper"  # in the virtual machine
 SLOW = "10"  # User-Mode Linux, on a processor that others use too
+SUITE_S = {"um": 1500, "pc": 2400}  # seconds for one suite
+MARK = "== suite:"  # what one prints follows
 
 # What a host has in each grade or no code runs, and what its kernel brings along.
 FULL = {"namespaces": "on", "mounts": "on", "privileges": "on", "seccomp": "on"}
@@ -38,6 +42,18 @@ SUITES = ("e2e/test_limits.py", "e2e/test_checkpoints.py", "e2e/test_hostile.py"
           "escape/test_survivors.py")
 SHORT = ("e2e/test_limits.py",)
 LANGUAGE = ("e2e/test_run_python.py", "e2e/test_files.py", "e2e/test_checkpoints.py")
+# What a server is given to do, whatever it runs on; what it bounds; what it holds.
+LIFE = ("e2e/test_protocol.py", *LANGUAGE, "e2e/test_files_read.py", "e2e/test_files_hostile.py",
+        "e2e/test_states.py", "e2e/test_takeover.py", "e2e/test_interrupts.py", "e2e/test_results.py",
+        "e2e/test_results_shown.py", "e2e/test_results_told.py", "e2e/test_resources.py",
+        "e2e/test_lifecycle.py", "e2e/test_first_process.py", "e2e/test_hostile.py",
+        "e2e/test_install.py", "e2e/test_allow_host.py", "e2e/test_elicitation.py",
+        "e2e/test_stateless.py", "e2e/test_cli.py", "compat/test_compat.py")
+BOUNDS = ("e2e/test_limits.py", "e2e/test_out_of_memory.py", "e2e/test_floods.py")
+HELD = ("escape/test_attacks.py", "escape/test_forged.py", "escape/test_survivors.py",
+        "escape/test_packages.py")
+WITHOUT_NAMESPACES = ("e2e/test_container.py", "e2e/test_container_limits.py",
+                      "escape/test_container_attacks.py", *LIFE, *BOUNDS, *HELD)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,11 +113,12 @@ HOSTS = {
     "docker-user": Host("um", refused=("--security-opt seccomp=FILE",)),
     "docker-root": Host("um", refused=("--security-opt seccomp=FILE",)),
     "docker-user-filter": Host("um", WATCHDOG, machine="debian12-root", grade="full without /proc",
-                               around=(*OUR_FILTER, "--user", "user", "--"), suites=LANGUAGE),
+                               around=(*OUR_FILTER, "--user", "user", "--"),
+                               suites=(*LIFE, *BOUNDS, *HELD)),
     "docker-root-filter": Host("um", WATCHDOG, machine="debian12-root", grade="full without /proc",
                                around=(*OUR_FILTER, "--"), suites=LANGUAGE),
     "docker-user-container": Host("pc", GUARDED, machine="docker-user", grade="container",
-                                  suites=("e2e/test_container.py", *LANGUAGE)),
+                                  suites=WITHOUT_NAMESPACES),
     "docker-root-container": Host("pc", GUARDED, machine="docker-root", grade="container",
                                   suites=("e2e/test_container.py",)),
     "debian12-nouserns-container": Host("pc", KERNEL_GROUP, machine="debian12-nouserns", grade="container",
@@ -134,26 +151,26 @@ def stage(folder, binary):
 HOSTVM_FAILED = 125
 
 
-def on_host(name, host, folder, command, timeout_s):
-    """(exit status, what it printed); None where the host cannot be had. A machine that does not even
-    start, as an emulated kernel on a busy processor may, gets a second try."""
+def on_host(name, host, folder, command, timeout_s, log):
+    """Whether the host could be had; what it printed is in the file `log` then. A machine that does not
+    even start, as an emulated kernel on a busy processor may, gets a second try."""
     if host.own_groups:
         group = f"python3 {THERE}/tests/hosts/own_group.py"
         command = f"{group} --divide && export SANDPIPER_TEST_WRAP='{group}' && {command}"
     if host.grade == "container":
         command = f"export SANDPIPER_ISOLATION=container && {command}"
     for _ in range(2):
-        done = subprocess.run([sys.executable, HOSTVM, "run", "--host", host.machine or name,
-                               "--kernel", host.kernel, "--no-input", "--memory", "2048",
-                               "--timeout", str(timeout_s),
-                               "--copy", f"{folder}:{THERE}", "--", *host.around,
-                               "sh", "-c", command],
-                              capture_output=True, text=True, errors="replace")
+        with open(log, "wb") as out:
+            done = subprocess.run([sys.executable, HOSTVM, "run", "--host", host.machine or name,
+                                   "--kernel", host.kernel, "--no-input", "--memory", "2048",
+                                   "--timeout", str(timeout_s),
+                                   "--copy", f"{folder}:{THERE}", "--", *host.around,
+                                   "sh", "-c", command], stdout=out, stderr=subprocess.STDOUT)
         if done.returncode != HOSTVM_FAILED:
             break
-        if re.search(r"no (image|kernel) \S+ here yet", done.stderr):
-            return None
-    return done.returncode, done.stdout + done.stderr
+        if re.search(r"no (image|kernel) \S+ here yet", log.read_text(errors="replace")):
+            return False
+    return True
 
 
 def look_at_layers(tally, name, host, text):
@@ -198,33 +215,43 @@ def look_at_suite(tally, name, host, suite, text):
                 text[-1500:])
 
 
-def check_host(tally, name, host, folder):
+def script(host):
+    """One command for all: doctor, a line of code, and each suite between two marks."""
+    lines = [f"cd {THERE}", f"export SANDPIPER_TEST_SLOW={SLOW} SANDPIPER={THERE}/build/sandpiper",
+             "$SANDPIPER_TEST_WRAP build/sandpiper doctor --json",
+             "$SANDPIPER_TEST_WRAP build/sandpiper run -c 'print(\"code \" + \"ran\")'"]
+    for suite in host.suites:
+        lines += [f"echo; echo '{MARK} {suite}'",
+                  f"timeout {SUITE_S[host.kernel]} python3 tests/e2e/tap.py tests/{suite} 2>&1"]
+    return "; ".join(lines) + f"; echo; echo '{MARK}'"
+
+
+def check_host(tally, name, host, folder, log):
     began = time.monotonic()
-    doctor = (f"cd {THERE} && $SANDPIPER_TEST_WRAP build/sandpiper doctor --json; "
-              "$SANDPIPER_TEST_WRAP build/sandpiper run -c 'print(\"code \" + \"ran\")'")
-    answer = on_host(name, host, folder, doctor, 300)
-    if answer is None:
+    timeout_s = 300 + SUITE_S[host.kernel] * len(host.suites)
+    if not on_host(name, host, folder, script(host), timeout_s, log):
         tally.skipped.append(f"{name}: its image or kernel is not there: hostvm.py build")
         return
-    look_at_layers(tally, name, host, answer[1])
+    first, *parts = log.read_text(errors="replace").split(f"\n{MARK}")
+    look_at_layers(tally, name, host, first)
+    said = {part.split("\n")[0].strip(): part for part in parts}
     for suite in host.suites:
-        command = (f"cd {THERE} && SANDPIPER_TEST_SLOW={SLOW} SANDPIPER={THERE}/build/sandpiper "
-                   f"python3 tests/e2e/tap.py tests/{suite}")
-        answer = on_host(name, host, folder, command, 1500)
-        look_at_suite(tally, name, host, suite, answer[1] if answer else "")
+        look_at_suite(tally, name, host, suite, said.get(suite, ""))
     print(f"== {name}: {time.monotonic() - began:.0f} s", flush=True)
 
 
 def main():
-    binary, names = sys.argv[1], sys.argv[2:]
-    hosts = {name: HOSTS[name] for name in names} if names and names != ["--short"] else HOSTS
-    if names == ["--short"]:
+    binary, names = pathlib.Path(sys.argv[1]), [name for name in sys.argv[2:] if name != "--short"]
+    hosts = {name: HOSTS[name] for name in names} if names else HOSTS
+    if "--short" in sys.argv:
         hosts = {name: dataclasses.replace(host, suites=()) for name, host in hosts.items()}
     tally = Tally()
+    logs = binary.parent / "hosts"
+    logs.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="sp-hosts-") as folder:
         stage(pathlib.Path(folder), binary)
         for name, host in hosts.items():
-            check_host(tally, name, host, pathlib.Path(folder))
+            check_host(tally, name, host, pathlib.Path(folder), logs / f"{name}.log")
     for line in tally.skipped:
         print(f"skipped  {line}")
     for line in tally.failed:
