@@ -127,7 +127,7 @@ class Hostile(Case):
             "            while True: f.write(bytes(1 << 20))\n"
             "    except OSError as e: print(errno.errorcode[e.errno])\n"
             "    finally:\n        os.path.exists(folder + '/big') and os.unlink(folder + '/big')",
-            ("ok", *STATUS_OF_A_KILL))
+            ("ok", "disk full", *STATUS_OF_A_KILL))
         self.assertIsNotNone(result)
 
     def test_fork_bomb(self):

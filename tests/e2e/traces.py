@@ -7,6 +7,7 @@ were seen in.
 """
 import os
 import pathlib
+import re
 import time
 
 TEMP_DIRS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
@@ -115,10 +116,10 @@ class Traces:
         left += [f"mount {line}" for line in mounts() - self.mounts_before]
         if self.temp_dir.is_dir():
             left += [f"file {path}" for path in self.temp_dir.iterdir()]
+        own = re.compile(rf"sandpiper.*(?<![0-9a-z]){self.pid}(?![0-9a-z])")  # no part of a random name
         for folder in TEMP_DIRS:
             names = os.listdir(folder) if os.access(folder, os.R_OK) else []
-            left += [f"file {folder}/{name}" for name in names
-                     if "sandpiper" in name and str(self.pid) in name]
+            left += [f"file {folder}/{name}" for name in names if own.search(name)]
         return left
 
     def left(self, within_s=1.0):

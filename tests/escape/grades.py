@@ -3,9 +3,7 @@
 There an attack is contained, is refused before it has begun, or lies outside of what that grade promises and is named
 in the words of doctor. Whatever it is, nothing of the world outside may be harmed and no secret be said.
 """
-import os
-
-CONTAINER = os.environ.get("SANDPIPER_ISOLATION") == "container"
+from isolation import CONTAINER  # noqa: F401
 
 # It came to nothing because it needs a file, a socket or a call that is not to be had at all.
 REFUSED = r"\[error: (PermissionError|OSError|FileNotFoundError|CalledProcessError) at .*"

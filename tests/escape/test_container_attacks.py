@@ -49,6 +49,7 @@ def families():
 
 class Container(Judge):
     options = ("--isolation=container",)
+    written_for_work = False
     ground = "import tempfile; os.chdir(tempfile.mkdtemp(dir='.'))"
 
     @classmethod

@@ -52,18 +52,21 @@ def sources(folder):
 
 
 SPY = """
-import glob, json, socket
-seen = {"environment": dict(os.environ), "files": {}, "network": [], "planted": []}
+import glob, json, os, socket, tempfile
+stage = os.path.dirname(tempfile.gettempdir())
+store = os.path.dirname(stage)  # of the server, where the folders are shown as they lie
+seen = {"stage": stage, "environment": dict(os.environ), "files": {}, "network": [], "planted": []}
 for address in [("127.0.0.1", 3128), ("127.0.0.1", 80), ("10.0.0.1", 80), ("169.254.169.254", 80), ("::1", 80)]:
     try:
         socket.create_connection(address, 2).close()
         seen["network"].append(address)
     except OSError:
         pass
-for pattern in ("/cache/*", "/index-cert", "/constraint", "/find-links/*", "/root/*", "/home/*"):
+for pattern in ("/cache/*", store + "/../../download*/*", "/index-cert", "/constraint", "/find-links/*", "/root/*", "/home/*"):
     seen["files"][pattern] = glob.glob(pattern)
-for target in ("/packages/planted", "/cache/planted", "/stage/built/plain-9.0-py3-none-any.whl",
-               "/stage/wheels/plain-9.0-py3-none-any.whl", "/stage/new/planted.py", "/stage/home/.netrc"):
+for target in ("/packages/planted", "/cache/planted", store + "/layers/planted", store + "/../../download/planted",
+               stage + "/built/plain-9.0-py3-none-any.whl", stage + "/wheels/plain-9.0-py3-none-any.whl",
+               stage + "/new/planted.py", stage + "/home/.netrc"):
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         open(target, "w").write("planted")
