@@ -378,6 +378,13 @@ const char *box_python_path(const struct box *box)
     return box->python.path;
 }
 
+bool box_memory_killed(struct box *box)
+{
+    bool killed = cgroup_oom_happened(&box->cgroup) || box->memory_killed;
+    box->memory_killed = false;
+    return killed;
+}
+
 uint64_t box_memory_used(const struct box *box, uint64_t matters_bytes)
 {
     return cgroup_memory_used(&box->cgroup, matters_bytes);

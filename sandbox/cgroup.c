@@ -378,7 +378,7 @@ void cgroup_find(struct cgroup *cgroup)
 {
     uint32_t random = 0;
     (void)getrandom(&random, sizeof random, 0);
-    *cgroup = (struct cgroup){};
+    *cgroup = (struct cgroup){.around_fd = -1};
     (void)snprintf(cgroup->name, sizeof cgroup->name, "sandpiper-%d-%08x", (int)getpid(), random);
     struct cgroup_place *place = calloc(1, sizeof *place);
     for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
@@ -390,6 +390,7 @@ void cgroup_find(struct cgroup *cgroup)
     cgroup->remedy = "mount control groups, version 2, at /sys/fs/cgroup";
     if (place) {
         cgroup_place_read(place);
+        cgroup_watch_around(cgroup, place);
         if (!find_v1(cgroup, place) && place->v2_mount[0]) {
             find_v2(cgroup, place);
         }
@@ -490,65 +491,6 @@ int cgroup_attach(const struct cgroup *cgroup, pid_t pid)
     return 0;
 }
 
-bool cgroup_oom_happened(struct cgroup *cgroup)
-{
-    char text[1024];
-    const char *file = cgroup->unified ? "memory.events" : "memory.oom_control";
-    if (!cgroup_has(cgroup, CGROUP_MEMORY) ||
-        fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], file, text, sizeof text) < 0) {
-        return false;
-    }
-    const char *found = strstr(text, "oom_kill ");
-    const char *rest = NULL;
-    uint64_t kills = 0;
-    if (!found || parse_digits(found + strlen("oom_kill "), &kills, &rest) < 0) {
-        return false;
-    }
-    bool happened = kills > cgroup->oom_kills;
-    cgroup->oom_kills = kills;
-    return happened;
-}
-
-static uint64_t read_memory(const struct cgroup *cgroup, const char *file)
-{
-    char text[64];
-    const char *rest = NULL;
-    uint64_t value = 0;
-    if (!cgroup_has(cgroup, CGROUP_MEMORY) ||
-        fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], file, text, sizeof text) < 0) {
-        return 0;
-    }
-    return parse_digits(text, &value, &rest) < 0 ? 0 : value;
-}
-
-uint64_t cgroup_memory_peak(const struct cgroup *cgroup)
-{
-    return read_memory(cgroup, cgroup->unified ? "memory.peak" : "memory.max_usage_in_bytes");
-}
-
-/* The number behind name in memory.stat. */
-static uint64_t stat_field(const char *text, const char *name)
-{
-    const char *found = strstr(text, name);
-    const char *rest = NULL;
-    uint64_t value = 0;
-    return found && parse_digits(found + strlen(name), &value, &rest) == 0 ? value : 0;
-}
-
-uint64_t cgroup_memory_used(const struct cgroup *cgroup, uint64_t matters_bytes)
-{
-    char text[8192];
-    uint64_t used =
-        read_memory(cgroup, cgroup->unified ? "memory.current" : "memory.usage_in_bytes");
-    if (used < matters_bytes || used == 0 ||
-        fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], "memory.stat", text, sizeof text) <
-            0) {
-        return used;
-    }
-    uint64_t cached = stat_field(text, "\ninactive_file ") + stat_field(text, "\nactive_file ");
-    return cached < used ? used - cached : used;
-}
-
 void cgroup_remove(struct cgroup *cgroup)
 {
     /* A scope is systemd's to remove; it does so when the last process has left. */
@@ -581,6 +523,9 @@ void cgroup_leave(struct cgroup *cgroup)
     for (unsigned i = 0; i < cgroup->folder_count; i++) {
         release_fd(&cgroup->fds[i]);
         release_fd(&cgroup->parent_fds[i]);
+    }
+    if (cgroup->around_watched) {
+        release_fd(&cgroup->around_fd);
     }
     cgroup->folder_count = 0;
     cgroup->is_scope = false;

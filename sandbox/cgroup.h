@@ -27,7 +27,17 @@ struct cgroup {
     bool wants_scope;   /* the own group is not ours to divide, but systemd may give us a scope */
     bool is_scope;      /* systemd's: fds[0] is it, and there is no parent folder of ours */
     uint64_t oom_kills; /* as last seen */
+    /* The group that the server is in, whose limit counts where the box has none of its own. */
+    int around_fd;
+    bool around_watched;
+    bool around_unified;
+    uint64_t around_kills;
 };
+
+/* What the groups around the server allow becomes spec's memory_around, and its memory limit at most three
+ * quarters of that: at the other the kernel may end all that is there, the server too (memory.oom.group,
+ * cgroups(7)). */
+void cgroup_fit_memory(struct box_spec *spec);
 
 /* Finds the parent folders and a name, and makes nothing yet, so that the reaper can be there before
  * there is anything to remove. Never fails: what is missing is told by cgroup_has(). Where the own
@@ -51,9 +61,10 @@ int cgroup_birthplace(const struct cgroup *cgroup);
 /* Moves the process in, before it runs anything. 0 or -errno. */
 int cgroup_attach(const struct cgroup *cgroup, pid_t pid);
 
-/* Whether the kernel has killed for memory since the last question. */
+/* Whether the kernel has killed for memory since the last question: in the box's group, or where that does not
+ * count memory in the server's. */
 bool cgroup_oom_happened(struct cgroup *cgroup);
-/* The highest mark of bytes in use; 0 when unknown. */
+/* The highest mark of bytes in use; 0 when unknown, as before Linux 5.19. */
 uint64_t cgroup_memory_peak(const struct cgroup *cgroup);
 
 /* Bytes in use; from matters_bytes on without cached files, which the kernel could take back: that

@@ -19,6 +19,9 @@ struct cgroup_place {
 
 void cgroup_place_read(struct cgroup_place *place);
 
+/* Begins to count the kills in the server's own group, for cgroup_oom_happened(). */
+void cgroup_watch_around(struct cgroup *cgroup, const struct cgroup_place *place);
+
 /* mount and group, one behind the other. Whether they fit. */
 bool cgroup_place_join(char path[PATH_MAX], const char *mount, const char *group);
 

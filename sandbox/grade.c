@@ -143,12 +143,12 @@ static void grade_limit(const struct grade_facts *facts, enum box_layer layer,
     }
 }
 
-/* "768 MiB, three quarters of the container's 1024". */
+/* "768 MiB, three quarters of the 1024 around the server". */
 static void describe_memory(const struct box_spec *spec, char *out, size_t size)
 {
     unsigned long long mib = spec->limits.memory_bytes >> 20;
     if (spec->memory_around && spec->limits.memory_bytes >= spec->memory_around / 4 * 3) {
-        (void)snprintf(out, size, "%llu MiB, three quarters of the container's %llu", mib,
+        (void)snprintf(out, size, "%llu MiB, three quarters of the %llu around the server", mib,
                        (unsigned long long)(spec->memory_around >> 20));
     } else {
         (void)snprintf(out, size, "%llu MiB", mib);

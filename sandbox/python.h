@@ -38,4 +38,4 @@ int python_expect(const char *chosen, const char *workspace, struct python *ret_
 /* Refuses an interpreter that lies where code could replace it: where --mount lets it write, and in a box
  * without mounts (spec->room) in the workspace. python: what was found for spec. 0 or -EPERM */
 int python_judge_place(const struct box_spec *spec, const struct python *python,
-                        struct fail *ret_fail);
+                       struct fail *ret_fail);

@@ -22,7 +22,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/cgroup_place.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/overlap.h"
 #include "sandbox/python.h"
 #include "sandbox/rehearsal.h"
@@ -165,22 +165,6 @@ static int find_place(struct box_room *room, const struct box_spec *spec, struct
     return 0;
 }
 
-/* Well below what the container around us may have: at its limit the kernel may end all of it, the server
- * too (memory.oom.group, cgroups(7)). */
-static void fit_memory(struct box_spec *spec)
-{
-    struct cgroup_place *place = malloc(sizeof *place);
-    if (place) {
-        cgroup_place_read(place);
-        spec->memory_around = cgroup_place_memory(place);
-    }
-    uint64_t most = spec->memory_around / 4 * 3;
-    if (most > 0 && most < spec->limits.memory_bytes) {
-        spec->limits.memory_bytes = most;
-    }
-    free(place);
-}
-
 static void point_to(struct box_room *room, struct box_spec *spec)
 {
     spec->room = room;
@@ -218,6 +202,7 @@ static void choose_ids(struct box_room *room, const struct box_spec *spec)
 int box_room_open(struct box_spec *spec, struct box_room **ret_room, struct fail *ret_fail)
 {
     rehearsal_settle(spec);
+    cgroup_fit_memory(spec);
     if (surrounding_expect(spec->isolation) != BOX_CONTAINER) {
         *ret_room = NULL;
         return 0;
@@ -249,7 +234,6 @@ int box_room_open(struct box_spec *spec, struct box_room **ret_room, struct fail
         return r;
     }
     choose_ids(room, spec);
-    fit_memory(spec);
     point_to(room, spec);
     *ret_room = room;
     return 0;

@@ -42,7 +42,7 @@ struct box_spec {
     enum box_isolation isolation;
     struct box_view view;    /* where code finds what is named below */
     struct box_room *room;   /* where its files lie, or NULL: the boxes have a root of their own */
-    uint64_t memory_around;  /* what the container that we are in may use; 0: not known */
+    uint64_t memory_around;  /* what the container or service that we are in may use; 0: no limit */
     uint32_t require;        /* bits 1 << layer: must be on, else no code runs */
     uint32_t allow_degraded; /* may be off, though no code would run by default */
     const char *workspace;   /* host folder for /work, or NULL: on the box's own tmpfs */
@@ -133,6 +133,8 @@ const char *box_python_path(const struct box *box);
 /* Bytes of the limit that are in use; from matters_bytes on without what the kernel could take back.
  * 0: not known. */
 uint64_t box_memory_used(const struct box *box, uint64_t matters_bytes);
+/* Whether a process has been killed for memory since the last question or the last session that ended so. */
+bool box_memory_killed(struct box *box);
 
 /* --- sessions --- */
 
@@ -141,8 +143,9 @@ enum box_stream { BOX_STDOUT, BOX_STDERR };
 enum box_end_kind {
     BOX_END_EXIT,   /* code */
     BOX_END_SIGNAL, /* code: the signal's number */
-    BOX_END_OOM,    /* killed for memory: used_bytes of limit_bytes */
-    BOX_END_DISK,   /* killed for what it has written: likewise, or used_files of limit_files */
+    BOX_END_OOM,  /* killed for memory: used_bytes of limit_bytes; used_bytes 0: by the limit of the
+                     * container or service around the server, limit_bytes 0: by the machine's */
+    BOX_END_DISK, /* killed for what it has written: likewise, or used_files of limit_files */
     BOX_END_KILLED, /* by box_session_kill or box_kill */
     BOX_END_LOST,   /* it closed its control socket or broke the protocol, and was killed */
 };

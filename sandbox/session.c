@@ -96,10 +96,16 @@ static struct box_end session_outcome(struct box_session *session)
     } else if (session->memory_bytes > 0) {
         end.kind = BOX_END_OOM;
         end.used_bytes = session->memory_bytes;
+        session->box->memory_killed = false;
     } else if (by_signal && WTERMSIG(session->status) == SIGKILL && !session->killed &&
                cgroup_oom_happened(&session->box->cgroup)) {
         end.kind = BOX_END_OOM;
-        end.used_bytes = cgroup_memory_peak(&session->box->cgroup);
+        if (cgroup_has(&session->box->cgroup, CGROUP_MEMORY)) {
+            uint64_t peak = cgroup_memory_peak(&session->box->cgroup);
+            end.used_bytes = peak ? peak : limits->memory_bytes;
+        } else {
+            end.limit_bytes = session->box->spec->memory_around;
+        }
     } else if (session->killed) {
         end.kind = session->lost ? BOX_END_LOST : BOX_END_KILLED;
     } else if (by_signal) {
@@ -251,6 +257,8 @@ void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes)
     struct box_session *session = session_by_pid(box, pid);
     if (session) {
         session->memory_bytes = used_bytes;
+    } else {
+        box->memory_killed = true;
     }
 }
 

@@ -117,6 +117,20 @@ static int timeout(const struct run *run, struct buf *text)
     return r;
 }
 
+static int out_of_memory(const struct run *run, struct buf *text)
+{
+    unsigned long long limit_mib = run->limit_bytes >> 20;
+    if (run->used_bytes > 0) {
+        return buf_appendf(text, "out of memory: used %llu of %llu MiB (--memory)",
+                           (unsigned long long)(run->used_bytes >> 20), limit_mib);
+    }
+    return limit_mib ? buf_appendf(text,
+                                   "out of memory: the %llu MiB that the server's container or "
+                                   "service may have are used up",
+                                   limit_mib)
+                     : buf_append_text(text, "out of memory: the machine has no more");
+}
+
 static int disk(const struct run *run, struct buf *text)
 {
     return run->used_files ? buf_appendf(text, "too many files: %llu of %llu; remove some",
@@ -153,9 +167,7 @@ static int outcome(const struct run *run, struct buf *text)
     case RUN_TIMEOUT:
         return timeout(run, text);
     case RUN_OOM:
-        r = buf_appendf(text, "out of memory: used %llu of %llu MiB (--memory)",
-                        (unsigned long long)(run->used_bytes >> 20),
-                        (unsigned long long)(run->limit_bytes >> 20));
+        r = out_of_memory(run, text);
         return r == 0 && has(run, RUN_WHERE) ? buf_appendf(text, " at %s", text_of(run, RUN_WHERE))
                                              : r;
     case RUN_DISK:

@@ -11,8 +11,10 @@
 #include "tools/session_inside.h"
 
 enum {
-    SAVE_MS = 10000,          /* for a checkpoint to be forked, then the interpreter is killed */
-    STEP_PIDS = 16,           /* processes of the limit that pay for one step of undo */
+    SAVE_MS = 10000, /* for a checkpoint to be forked, then the interpreter is killed */
+    STEP_PIDS = 16,  /* processes of the limit that pay for one step of undo */
+    KILLED_MS =
+        20, /* what is filled up takes longer: shorter calls are not asked for what was killed */
     NEARLY_FULL_PERCENT = 80, /* of the memory: the answer warns */
     CROWDED_PERCENT = 50,     /* of the memory: a step of undo makes room, */
     FULL_PERCENT = 75,        /* all of them do */
@@ -422,6 +424,12 @@ void session_state_make_room(struct session *session, const struct box_message *
                        "checkpoint: none, the state of %llu MiB leaves no room for one under "
                        "--memory %lluM; a crash %s",
                        (unsigned long long)(own >> 20), (unsigned long long)(limit >> 20), then);
+    } else if (clock_now_ns() - run->started_ns > KILLED_MS * CLOCK_NS_PER_MS && box &&
+               box_memory_killed(box)) {
+        (void)snprintf(run->memory, sizeof run->memory,
+                       "memory ran out, and a process that the code had started was killed "
+                       "(--memory %lluM)",
+                       (unsigned long long)(limit >> 20));
     } else if (counted / NEARLY_FULL_PERCENT >= limit / 100) {
         (void)snprintf(run->memory, sizeof run->memory, "memory: %llu of %llu MiB in use",
                        (unsigned long long)(counted >> 20), (unsigned long long)(limit >> 20));

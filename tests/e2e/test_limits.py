@@ -22,6 +22,16 @@ class Limits(Case):
         with Server("--memory", "1G") as server:
             self.assert_ok(server.python(f"big = bytearray(256 * {MEBIBYTE})"))
 
+    def test_a_child_that_is_killed_for_memory_is_told(self):
+        with Server("--memory", "128M") as server:
+            result = server.python("import os\nborn = []\nfor _ in range(3):\n    born.append(os.fork())\n"
+                                   "    if born[-1] == 0:\n        held = bytearray(80 << 20)\n"
+                                   "        held[::4096] = b'x' * len(held[::4096])\n        import time; time.sleep(60)\n"
+                                   "gone = os.wait()[0]\nfor pid in born:\n    if pid != gone: os.kill(pid, 9); os.waitpid(pid, 0)")
+            self.assertRegex(result.text, r"a process that the code had started was killed \(--memory 128M\)|"
+                                          r"out of memory: used \d+ of 128 MiB \(--memory\)")
+            self.assert_alive(server)
+
     def test_memory_counts_files_in_memory(self):
         if not writable_cgroup("memory"):
             self.skipTest("cgroup: no memory group can be made here")

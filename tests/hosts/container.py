@@ -1,8 +1,8 @@
 """Runs a command in a container that lets sandboxes be made: Docker's confinement without its filter
 and its masks of /proc (--security-opt seccomp=unconfined --security-opt systempaths=unconfined), or with
-its masks and the filter that FILE says (--security-opt seccomp=FILE).
+its masks and the filter that FILE says (--security-opt seccomp=FILE), or as it is (--default).
 
-    container.py [--seccomp FILE] [--writable-cgroup] [--user NAME] -- COMMAND [ARG...]
+    container.py [--seccomp FILE | --default] [--memory MIB] [--writable-cgroup] [--user NAME] -- COMMAND [ARG...]
 
 For a machine of hostvm.py, as root there.
 """
@@ -28,10 +28,12 @@ def bundle(options):
         process["capabilities"] = {"bounding": process["capabilities"]["bounding"]}
     if options.seccomp:
         linux["seccomp"] = json.loads(options.seccomp.read_text())
-    else:
+    elif not options.default:
         for name in ("seccomp", "maskedPaths", "readonlyPaths"):
             del linux[name]
     linux["cgroupsPath"] = GROUP
+    if options.memory:
+        linux["resources"]["memory"] = {"limit": options.memory << 20}
     for mount in config["mounts"]:
         if options.writable_cgroup and mount["type"] == "cgroup":
             mount["options"].remove("ro")
@@ -45,6 +47,8 @@ def bundle(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seccomp", type=pathlib.Path)
+    parser.add_argument("--default", action="store_true")
+    parser.add_argument("--memory", type=int)
     parser.add_argument("--writable-cgroup", action="store_true")
     parser.add_argument("--user", default="root")
     parser.add_argument("command", nargs="+")
