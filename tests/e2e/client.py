@@ -158,6 +158,8 @@ class Server:
             env = {name: os.environ[name] for name in ("HOME", "PATH", "USER", *PASSED_ON)
                    if name in os.environ}
             env["TMPDIR"] = self.temp
+        elif "SANDPIPER_ISOLATION" in os.environ:
+            env = {"SANDPIPER_ISOLATION": os.environ["SANDPIPER_ISOLATION"], **env}
         self.process = subprocess.Popen(
             [*wrap, *command, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
             env=env, cwd=cwd, start_new_session=True)

@@ -58,6 +58,7 @@ DIFFERENCES = {
     "test_memory_deaths.*": NO_PROC,
     "test_mount.*": PATHS,
     "test_out_of_memory.OutOfMemory.test_one_big_value": "RLIMIT_DATA makes one big value a MemoryError",
+    "test_out_of_memory.OutOfMemory.test_native_code": "RLIMIT_DATA makes one big value a MemoryError",
     "test_protocol.Lifecycle.test_nothing_is_set_up_before_the_first_message": FOLDER,
     "test_refusals.*": OTHER_LAYERS,
     "test_results.Pictures.test_open_figures_are_files_whose_path_is_named": PATHS,

@@ -24,7 +24,7 @@ class Judge(Case):
     def setUpClass(cls):
         cls.need()
         cls.world = World()
-        env = {name: os.environ[name] for name in ("HOME", "PATH", "SANDPIPER_ISOLATION") if name in os.environ}
+        env = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
         cls.server = Server(*cls.options, env={**env, "SP_BAIT": cls.world.secret})
         cls.must_hold()
         cls.folders = folders(cls.server) if cls.written_for_work else {}

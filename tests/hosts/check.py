@@ -142,7 +142,7 @@ class Tally:
 
 def stage(folder, binary):
     """What the virtual machine gets: the program and the tests, where it has no build tree."""
-    for room in ("tests", "packaging/seccomp"):
+    for room in ("tests", "packaging/seccomp", "docs"):
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "build").mkdir()
     shutil.copy2(binary, folder / "build" / "sandpiper")
