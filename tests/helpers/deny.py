@@ -37,10 +37,10 @@ def deny_cgroups():
     mounts = [line.split() for line in open("/proc/self/mounts")]
     places = {mount[1]: sum(MS_KEPT.get(option, 0) for option in mount[3].split(","))
               for mount in mounts if mount[2] in ("cgroup", "cgroup2")}
-    if os.geteuid() != 0:
-        if any(os.access(place, os.W_OK) for place in places):
-            sys.exit("deny.py: only root can make control groups read-only")
+    if not any(os.access(place, os.W_OK) for place in places):
         return
+    if os.geteuid() != 0:
+        sys.exit("deny.py: only root can make control groups read-only")
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS) or libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None):
         sys.exit("deny.py: no mount namespace: " + os.strerror(ctypes.get_errno()))
