@@ -1,7 +1,7 @@
 #pragma once
 #include "cli/flags.h"
 
-/* --mount, see flags.h and sandbox/mount.h. */
+/* --mount, see flags.h and sandbox/plan/mount.h. */
 
 void mount_take(struct options *options, const struct flag *flag, const char *value);
 

@@ -24,10 +24,10 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/own.h"
-#include "sandbox/binds.h"
-#include "sandbox/channel.h"
-#include "sandbox/packet.h"
+#include "sandbox/plan/binds.h"
 #include "sandbox/room_inside.h"
+#include "sandbox/wire/channel.h"
+#include "sandbox/wire/packet.h"
 
 enum {
     REAP_MS = 250,

@@ -1,14 +1,14 @@
 #pragma once
 #include "base/buf.h"
 #include "base/loop.h"
-#include "sandbox/cgroup.h"
-#include "sandbox/plan.h"
-#include "sandbox/proof.h"
-#include "sandbox/python.h"
-#include "sandbox/rlimits.h"
+#include "sandbox/confine/rlimits.h"
+#include "sandbox/grade/proof.h"
+#include "sandbox/limits/cgroup.h"
+#include "sandbox/limits/scope.h"
+#include "sandbox/plan/plan.h"
+#include "sandbox/python/python.h"
 #include "sandbox/sandbox.h"
-#include "sandbox/scope.h"
-#include "sandbox/wire.h"
+#include "sandbox/wire/wire.h"
 
 /* Inside of the room: what box.c, link.c and session.c share. */
 

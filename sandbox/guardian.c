@@ -21,7 +21,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/box.h"
-#include "sandbox/rlimits.h"
+#include "sandbox/confine/rlimits.h"
 
 enum {
     GUARDIAN_MS = 300, /* for it to end everybody; where it is stopped itself we do it */

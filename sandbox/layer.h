@@ -2,7 +2,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "sandbox/mount.h"
+#include "sandbox/plan/mount.h"
 
 /* The layers of the sandbox and what was found of each: the one value that doctor, instructions and
  * refusals read. Part of sandbox.h. */

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "sandbox/box.h"
-#include "sandbox/packet.h"
+#include "sandbox/wire/packet.h"
 
 enum { LINK_PACKETS_A_TURN = 16 };
 

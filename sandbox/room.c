@@ -22,12 +22,12 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/cgroup.h"
-#include "sandbox/overlap.h"
-#include "sandbox/python.h"
-#include "sandbox/rehearsal.h"
+#include "sandbox/grade/rehearsal.h"
+#include "sandbox/grade/surrounding.h"
+#include "sandbox/limits/cgroup.h"
+#include "sandbox/plan/overlap.h"
+#include "sandbox/python/python.h"
 #include "sandbox/room_inside.h"
-#include "sandbox/surrounding.h"
 
 #define ROOM_PREFIX "sandpiper-"
 

@@ -2,9 +2,9 @@
 #include <sys/types.h>
 
 #include "base/embed.h"
-#include "sandbox/ids.h"
+#include "sandbox/plan/ids.h"
 #include "sandbox/sandbox.h"
-#include "sandbox/sweeper.h"
+#include "sandbox/start/sweeper.h"
 
 /* Inside of the room that sandbox/ is: the folder of room.h. */
 

@@ -8,11 +8,11 @@
 #include "base/fail.h"
 #include "sandbox/box_files.h"
 #include "sandbox/egress.h"
-#include "sandbox/errand.h"
 #include "sandbox/layer.h"
-#include "sandbox/mount.h"
+#include "sandbox/packages/errand.h"
+#include "sandbox/plan/mount.h"
+#include "sandbox/plan/view.h"
 #include "sandbox/room.h"
-#include "sandbox/view.h"
 
 /* The only face of this room. A box is one Linux sandbox with the interpreter's zygote in it; a
  * session is one interpreter, a fork of the zygote, that runs the model's code. Everything here is

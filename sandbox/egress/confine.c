@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "sandbox/confine/landlock.h"
 #include "sandbox/egress/broker.h"
-#include "sandbox/landlock.h"
 
 enum { MEMORY_BYTES = 256 << 20, DESCRIPTORS = 2 * BROKER_FLOWS + EGRESS_ROWS + 16 };
 

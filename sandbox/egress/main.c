@@ -20,8 +20,8 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "sandbox/egress/broker.h"
-#include "sandbox/packet.h"
-#include "sandbox/wire.h"
+#include "sandbox/wire/packet.h"
+#include "sandbox/wire/wire.h"
 
 enum { EVENTS_A_SECOND = 32 };
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "sandbox/confine/landlock.h"
 #include "sandbox/init/init.h"
-#include "sandbox/landlock.h"
 
 static bool set_limit(const struct rlimit_wanted *wanted)
 {

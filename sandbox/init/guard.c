@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/init/init.h"
-#include "sandbox/packet.h"
+#include "sandbox/wire/packet.h"
 
 enum { OWN_RULES = 2 };
 

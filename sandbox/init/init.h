@@ -4,11 +4,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sandbox/confine/landlock.h"
+#include "sandbox/confine/rlimits.h"
 #include "sandbox/init/family.h"
 #include "sandbox/init/notify.h"
-#include "sandbox/landlock.h"
-#include "sandbox/rlimits.h"
-#include "sandbox/wire.h"
+#include "sandbox/wire/wire.h"
 
 enum { INIT_WATCHED = 512, INIT_WRITES = 64, INIT_RULES = 96, INIT_ROOM_FOLDERS = 3 };
 

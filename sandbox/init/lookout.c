@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "sandbox/init/init.h"
-#include "sandbox/packet.h"
+#include "sandbox/wire/packet.h"
 
 enum { STATUS_BYTES = 1 << 20 /* NGROUPS_MAX groups are 720 kB of it */ };
 

@@ -25,8 +25,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "sandbox/egress.h"
-#include "sandbox/mount.h"
-#include "sandbox/packet.h"
+#include "sandbox/plan/mount.h"
+#include "sandbox/wire/packet.h"
 
 enum { INIT_STRINGS = 128 + BOX_MOUNTS };
 

@@ -12,7 +12,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "sandbox/abi.h"
+#include "sandbox/confine/abi.h"
 #include "sandbox/init/notify_call.h"
 
 enum {

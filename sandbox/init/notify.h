@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "sandbox/landlock.h"
+#include "sandbox/confine/landlock.h"
 
 /* Where the guest has no namespaces of its own, some calls can neither be let through nor be refused by
  * a filter: what they are about is in memory or in a process, which filters do not see, and Landlock does

@@ -1,7 +1,7 @@
-/* The inside witness of the start-up proof, see sandbox/proof.h: a process that is confined as the
+/* The inside witness of the start-up proof, see sandbox/grade/proof.h: a process that is confined as the
  * interpreter is, tries what must not work, reports, and ends. What an attempt would do if it did
  * work is harmless: it happens in this process, which has nothing else to do. */
-#include "sandbox/proof.h"
+#include "sandbox/grade/proof.h"
 
 #include <errno.h>
 #include <fcntl.h>

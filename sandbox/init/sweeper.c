@@ -1,5 +1,5 @@
 /* The sweeper removes a folder of a server: what was put away in it while the server lives, and all of it
- * when that has ended. See sandbox/packages.c and sandbox/room.c.
+ * when that has ended. See sandbox/packages/packages.c and sandbox/room.c.
  *
  *   sandpiper-sweeper NAME [PREFIX]     fd 3: a pipe, a byte for each piece of rubbish; fd 4: the folder
  *                                       that NAME is in
@@ -20,7 +20,7 @@
 
 #include "sandbox/init/init.h"
 #include "sandbox/init/tree.h"
-#include "sandbox/sweeper.h"
+#include "sandbox/start/sweeper.h"
 
 enum {
     SWEEPER_PIPE_FD = 3,

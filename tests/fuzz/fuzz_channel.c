@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sandbox/channel.h"
+#include "sandbox/wire/channel.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { FIELDS = 16 };

@@ -28,7 +28,7 @@ from traces import Traces, descendants, processes  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
 LEFT_WITHIN_S = 5
-STALE_S = 10.5  # a server removes groups of dead ones when they are that old: sandbox/cgroup.c
+STALE_S = 10.5  # a server removes groups of dead ones when they are that old: sandbox/limits/cgroup.c
 
 SPIN = "\nimport os, time\nwhile True: "
 # name → (arguments of the server, [code to run to its end], code that runs when it dies, longest wait in s)

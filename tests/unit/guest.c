@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
-#include "sandbox/packet.h"
+#include "sandbox/wire/packet.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 

@@ -5,9 +5,9 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "sandbox/filter.h"
+#include "sandbox/confine/filter.h"
 #include "sandbox/init/notify.h"
-#include "sandbox/plan.h"
+#include "sandbox/plan/plan.h"
 
 /* A guest is a child of the test's under the filter of what is asked; the test is its pid 1's program and
  * answers. What a guest finds wrong it says by the line that found it. Files lie in two folders: `work`,

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "sandbox/plan.h"
+#include "sandbox/plan/plan.h"
 #include "tests/unit/unit.h"
 
 static bool jumps(const struct sock_filter *step, uint32_t a)

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox/packet.h"
+#include "sandbox/wire/packet.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 

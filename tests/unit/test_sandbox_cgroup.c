@@ -1,4 +1,4 @@
-#include "sandbox/cgroup.h"
+#include "sandbox/limits/cgroup.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "sandbox/cgroup_place.h"
+#include "sandbox/limits/cgroup_place.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 

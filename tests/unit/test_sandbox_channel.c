@@ -1,4 +1,4 @@
-#include "sandbox/channel.h"
+#include "sandbox/wire/channel.h"
 
 #include <errno.h>
 #include <stdlib.h>

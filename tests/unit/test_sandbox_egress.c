@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sandbox/broker/egress_host.h"
 #include "sandbox/egress/policy.h"
-#include "sandbox/egress_host.h"
 #include "tests/unit/unit.h"
 
 static struct egress_address address(const char *text)

@@ -1,4 +1,4 @@
-#include "sandbox/filter.h"
+#include "sandbox/confine/filter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox/plan.h"
+#include "sandbox/plan/plan.h"
 #include "tests/unit/unit.h"
 
 /* Each row is one raw call, made in a child three times over: without a filter and with one. Where

@@ -16,8 +16,8 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-#include "sandbox/filter.h"
-#include "sandbox/plan.h"
+#include "sandbox/confine/filter.h"
+#include "sandbox/plan/plan.h"
 #include "tests/unit/program.h"
 #include "tests/unit/unit.h"
 

@@ -18,9 +18,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "sandbox/filter.h"
-#include "sandbox/plan.h"
-#include "sandbox/syscalls.h"
+#include "sandbox/confine/filter.h"
+#include "sandbox/confine/syscalls.h"
+#include "sandbox/plan/plan.h"
 #include "tests/unit/program.h"
 #include "tests/unit/unit.h"
 

@@ -1,4 +1,4 @@
-#include "sandbox/grade.h"
+#include "sandbox/grade/grade.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,8 +6,8 @@
 
 #include "base/buf.h"
 #include "base/own.h"
-#include "sandbox/remedy.h"
-#include "sandbox/surrounding.h"
+#include "sandbox/grade/remedy.h"
+#include "sandbox/grade/surrounding.h"
 #include "tests/unit/unit.h"
 
 struct world {

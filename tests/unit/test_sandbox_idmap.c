@@ -1,4 +1,4 @@
-#include "sandbox/idmap.h"
+#include "sandbox/plan/idmap.h"
 
 #include <fcntl.h>
 #include <sched.h>

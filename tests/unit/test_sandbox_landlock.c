@@ -1,4 +1,4 @@
-#include "sandbox/landlock.h"
+#include "sandbox/confine/landlock.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "sandbox/mount.h"
+#include "sandbox/plan/mount.h"
 
 #include <errno.h>
 #include <linux/limits.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sandbox/python.h"
+#include "sandbox/python/python.h"
 #include "sandbox/sandbox.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"

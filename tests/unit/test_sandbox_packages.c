@@ -1,4 +1,4 @@
-#include "sandbox/packages.h"
+#include "sandbox/packages/packages.h"
 
 #include <dirent.h>
 #include <errno.h>

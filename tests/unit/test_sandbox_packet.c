@@ -1,4 +1,4 @@
-#include "sandbox/packet.h"
+#include "sandbox/wire/packet.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "sandbox/plan.h"
+#include "sandbox/plan/plan.h"
 
 #include <errno.h>
 #include <linux/mount.h>
@@ -8,8 +8,8 @@
 
 #include "base/buf.h"
 #include "sandbox/box.h"
-#include "sandbox/idmap.h"
-#include "sandbox/python.h"
+#include "sandbox/plan/idmap.h"
+#include "sandbox/python/python.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 

@@ -1,4 +1,4 @@
-#include "sandbox/proof.h"
+#include "sandbox/grade/proof.h"
 
 #include <errno.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "sandbox/plan.h"
-#include "sandbox/rlimits.h"
-#include "sandbox/wire.h"
+#include "sandbox/confine/rlimits.h"
+#include "sandbox/plan/plan.h"
+#include "sandbox/wire/wire.h"
 #include "tests/unit/unit.h"
 
 enum { FILE_BYTES = 1 << 20, PIDS = 64, OUTSIDE = 4711 };

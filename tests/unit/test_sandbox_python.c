@@ -1,4 +1,4 @@
-#include "sandbox/python.h"
+#include "sandbox/python/python.h"
 
 #include <errno.h>
 #include <stdio.h>

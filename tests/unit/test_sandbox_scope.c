@@ -1,4 +1,4 @@
-#include "sandbox/scope.h"
+#include "sandbox/limits/scope.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-#include "sandbox/session.h"
+#include "sandbox/session/session.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/channel.h"
-#include "sandbox/packet.h"
+#include "sandbox/wire/channel.h"
+#include "sandbox/wire/packet.h"
 #include "tests/unit/unit.h"
 
 /* A session of a box that is not there: the test is its pid 1, its zygote, and its interpreter. */

@@ -1,4 +1,4 @@
-#include "sandbox/split.h"
+#include "sandbox/session/split.h"
 
 #include <string.h>
 

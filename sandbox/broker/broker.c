@@ -1,0 +1,339 @@
+/* The egress broker as the server sees it: a child that builds itself an empty root by a plan, as pid 1 of
+ * a box does, and executes the program of sandbox/egress from a memfd. It gets the listening socket and
+ * what it must know; it tells what it refuses. Should it die, another one takes its place at the same
+ * socket, where connections wait meanwhile. */
+#include "sandbox/broker/broker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/own.h"
+#include "sandbox/box.h"
+#include "sandbox/broker/egress_host.h"
+#include "sandbox/confine/filter.h"
+#include "sandbox/start/child.h"
+#include "sandbox/start/program.h"
+#include "sandbox/wire/packet.h"
+
+enum { BROKER_DEATHS = 8, NOTICES_A_TURN = 16 };
+
+extern const unsigned char egress_image_start[];
+extern const unsigned char egress_image_end[];
+
+struct egress {
+    struct loop *loop;
+    struct egress_policy policy;
+    struct egress_owner owner;
+    const struct ids *ids; /* NULL: it is in namespaces */
+    int listen_fd;
+    int control_fd;
+    struct loop_io control_io;
+    int error_fd; /* a step of the child's that did not work */
+    pid_t pid;
+    int pidfd;
+    struct loop_io pidfd_io;
+    unsigned deaths;
+};
+
+/* What a child starts with. */
+struct egress_ends {
+    int control_fd;
+    int config_fd;
+    int error_fd;
+    int go_fds[2];
+};
+
+static void ends_done(struct egress_ends *ends)
+{
+    own_close(&ends->control_fd);
+    own_close(&ends->config_fd);
+    own_close(&ends->error_fd);
+    own_close(&ends->go_fds[0]);
+    own_close(&ends->go_fds[1]);
+}
+
+static int egress_program_fd(struct fail *ret_fail)
+{
+    static int fd = -1;
+    if (fd < 0) {
+        fd = program_make("sandpiper-egress", egress_image_start,
+                          (size_t)(egress_image_end - egress_image_start), ret_fail);
+    }
+    return fd;
+}
+
+static int write_config(const struct egress *egress, int fd, struct fail *ret_fail)
+{
+    static struct egress_config config;
+    struct plan_filter filter = {};
+    const struct egress_policy *policy = &egress->policy;
+    int r = filter_build_broker(&filter, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    config = (struct egress_config){.row_count = policy->count, .filter_count = filter.count};
+    (void)snprintf(config.flag, sizeof config.flag, "%s", policy->flag);
+    memcpy(config.rows, policy->rows, sizeof config.rows);
+    for (unsigned i = 0; i < policy->count; i++) {
+        known_read(policy->rows[i].host, &config.known[i]);
+    }
+    resolvers_read(&config.resolvers);
+    r = fd_write_all(fd, &config, sizeof config);
+    r = r ? r : fd_write_all(fd, filter.program, filter.count * sizeof *filter.program);
+    free(filter.program);
+    return r < 0 ? fail_set(ret_fail, -r, "the settings of the egress broker") : 0;
+}
+
+static int make_ends(struct egress *egress, struct egress_ends *ends, struct fail *ret_fail)
+{
+    int pair[2];
+    int error[2];
+    int r = fd_socketpair(SOCK_SEQPACKET, pair);
+    if (r == 0) {
+        egress->control_fd = pair[0];
+        ends->control_fd = pair[1];
+        r = pipe2(error, O_CLOEXEC | O_NONBLOCK) < 0 ? -errno : 0;
+    }
+    if (r == 0) {
+        egress->error_fd = error[0];
+        ends->error_fd = error[1];
+        r = pipe2(ends->go_fds, O_CLOEXEC) < 0 ? -errno : 0;
+    }
+    if (r == 0) {
+        ends->config_fd = memfd_create("sandpiper-egress-config", MFD_CLOEXEC);
+        r = ends->config_fd < 0 ? -errno : 0;
+    }
+    return r < 0 ? fail_set(ret_fail, -r, "the egress broker's descriptors") : 0;
+}
+
+static int clone_child(struct egress *egress, const struct plan *plan,
+                       const struct egress_ends *ends, struct fail *ret_fail)
+{
+    const unsigned long flags = plan->namespaces | CLONE_PIDFD;
+    const char go = 1;
+    int program = egress_program_fd(ret_fail);
+    cap_t none = cap_init();
+    if (program < 0 || !none) {
+        return program < 0 ? program : fail_set(ret_fail, ENOMEM, "capabilities");
+    }
+    struct child_setup setup = {.plan = plan,
+                                .no_capabilities = none,
+                                .go_fd = ends->go_fds[0],
+                                .error_fd = ends->error_fd,
+                                .init_fd = ends->control_fd,
+                                .config_fd = ends->config_fd,
+                                .program_fd = program};
+    pid_t pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, &egress->pidfd, NULL, NULL);
+    if (pid == 0) {
+        child_main(&setup);
+    }
+    int error = errno;
+    (void)cap_free(none);
+    if (pid < 0) {
+        return fail_set(ret_fail, error, "new namespaces for the egress broker");
+    }
+    egress->pid = pid;
+    int r = plan->namespaces ? launch_map_ids(pid, plan, ret_fail) : 0;
+    if (r == 0 && write(ends->go_fds[1], &go, 1) != 1) {
+        r = fail_set(ret_fail, EPIPE, "the egress broker's child");
+    }
+    return r;
+}
+
+/* Ends the process, whatever it does, and forgets it. */
+static void egress_reap(struct egress *egress)
+{
+    loop_io_remove(&egress->control_io);
+    loop_io_remove(&egress->pidfd_io);
+    if (egress->pid > 0) {
+        (void)kill(egress->pid, SIGKILL);
+        while (waitpid(egress->pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+        egress->pid = 0;
+    }
+    drop_fd(&egress->control_fd);
+    drop_fd(&egress->error_fd);
+    drop_fd(&egress->pidfd);
+}
+
+static void egress_on_pidfd(void *arg, uint32_t events);
+static void egress_on_control(void *arg, uint32_t events);
+
+static int launch_with(struct egress *egress, struct plan *plan, struct egress_ends *ends,
+                       struct fail *ret_fail)
+{
+    const uint32_t hello = 0;
+    int r = make_ends(egress, ends, ret_fail);
+    r = r ? r : write_config(egress, ends->config_fd, ret_fail);
+    r = r ? r : clone_child(egress, plan, ends, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    ssize_t sent =
+        packet_send(egress->control_fd, &hello, sizeof hello, &egress->listen_fd, 1, MSG_DONTWAIT);
+    r = sent < 0 ? (int)sent : 0;
+    r = r ? r
+          : loop_io_add(egress->loop, &egress->pidfd_io, egress->pidfd, EPOLLIN, egress_on_pidfd,
+                        egress);
+    r = r ? r
+          : loop_io_add(egress->loop, &egress->control_io, egress->control_fd, EPOLLIN,
+                        egress_on_control, egress);
+    return r < 0 ? fail_set(ret_fail, -r, "the egress broker") : 0;
+}
+
+static int egress_launch(struct egress *egress, struct fail *ret_fail)
+{
+    struct egress_ends ends = {-1, -1, -1, {-1, -1}};
+    struct plan *plan = calloc(1, sizeof *plan);
+    if (!plan) {
+        return fail_set(ret_fail, ENOMEM, "the egress broker");
+    }
+    plan_build_egress(plan, egress->ids);
+    box_adapt_plan(plan);
+    int r = launch_with(egress, plan, &ends, ret_fail);
+    ends_done(&ends);
+    plan_done(plan);
+    free(plan);
+    if (r < 0) {
+        egress_reap(egress);
+    }
+    return r;
+}
+
+/* The broker reads what hostile peers send: its words are checked as theirs. */
+static void egress_tell(const struct egress *egress, struct egress_event *event)
+{
+    event->host[sizeof event->host - 1] = '\0';
+    event->text[sizeof event->text - 1] = '\0';
+    for (char *at = event->text; *at; at++) {
+        if (*at < ' ' || *at > '~') {
+            *at = '?';
+        }
+    }
+    if (event->kind >= EGRESS_EVENT_COUNT) {
+        return;
+    }
+    log_warn("egress", "%s", event->text);
+    if (egress->owner.fn) {
+        egress->owner.fn(egress->owner.arg, event);
+    }
+}
+
+static void egress_renew_resolvers(const struct egress *egress)
+{
+    static struct egress_order order;
+    order = (struct egress_order){.kind = EGRESS_ORDER_RESOLVERS};
+    resolvers_read(&order.resolvers);
+    (void)packet_send(egress->control_fd, &order, sizeof order, NULL, 0, MSG_DONTWAIT);
+}
+
+void egress_hear(struct egress *egress)
+{
+    struct egress_notice notice;
+    for (unsigned i = 0; i < NOTICES_A_TURN && egress->control_io.loop; i++) {
+        ssize_t size = packet_receive(egress->control_fd, &notice, sizeof notice, NULL, 0);
+        if (size != sizeof notice) {
+            if (size == 0) {
+                loop_io_remove(&egress->control_io); /* its end is noticed at the pidfd */
+            }
+            return;
+        }
+        if (notice.missed) {
+            log_warn("egress", "%u more events were not told", notice.missed);
+        }
+        if (notice.kind == EGRESS_NOTICE_NO_RESOLVER) {
+            egress_renew_resolvers(egress);
+        } else if (notice.kind == EGRESS_NOTICE_EVENT) {
+            egress_tell(egress, &notice.event);
+        }
+    }
+}
+
+static void egress_on_control(void *arg, uint32_t)
+{
+    egress_hear(arg);
+}
+
+static void egress_on_pidfd(void *arg, uint32_t events)
+{
+    struct egress *egress = arg;
+    struct fail fail = {};
+    struct egress_event event = {.kind = EGRESS_UNREACHABLE};
+    (void)events;
+    bool reported = read(egress->error_fd, &fail, sizeof fail) == (ssize_t)sizeof fail;
+    fail.text[sizeof fail.text - 1] = '\0';
+    egress_reap(egress);
+    if (!reported && egress->deaths++ < BROKER_DEATHS && egress_launch(egress, &fail) == 0) {
+        log_warn("egress", "the broker ended; another one is started");
+        return;
+    }
+    (void)snprintf(event.text, sizeof event.text,
+                   "No host can be reached: the egress broker cannot be had (%.200s%s%s)",
+                   fail.text[0] ? fail.text : "it ended too often", fail.code ? ": " : "",
+                   fail.code ? strerror(fail.code) : "");
+    drop_fd(&egress->listen_fd); /* refused at once, rather than never answered */
+    egress_tell(egress, &event);
+}
+
+int egress_start(struct loop *loop, const struct egress_setup *setup,
+                 const struct egress_owner *owner, struct egress **ret_egress,
+                 struct fail *ret_fail)
+{
+    struct egress *egress = calloc(1, sizeof *egress);
+    if (!egress) {
+        (void)close(setup->listen_fd);
+        return fail_set(ret_fail, ENOMEM, "the egress broker");
+    }
+    *egress = (struct egress){.loop = loop,
+                              .policy = *setup->policy,
+                              .owner = *owner,
+                              .ids = setup->ids,
+                              .listen_fd = setup->listen_fd,
+                              .control_fd = -1,
+                              .error_fd = -1,
+                              .pidfd = -1};
+    int r = egress_launch(egress, ret_fail);
+    if (r < 0) {
+        egress_stop(egress);
+        return r;
+    }
+    *ret_egress = egress;
+    return 0;
+}
+
+void egress_stop(struct egress *egress)
+{
+    if (egress) {
+        egress_reap(egress);
+        drop_fd(&egress->listen_fd);
+        free(egress);
+    }
+}
+
+int egress_allow(struct egress *egress, const char *word, struct fail *ret_fail)
+{
+    static struct egress_order order;
+    unsigned before = egress->policy.count;
+    int r = egress_policy_add(&egress->policy, word, ret_fail);
+    if (r < 0 || egress->policy.count == before) {
+        return r;
+    }
+    order = (struct egress_order){.kind = EGRESS_ORDER_ROW, .row = egress->policy.rows[before]};
+    known_read(order.row.host, &order.known);
+    ssize_t sent = packet_send(egress->control_fd, &order, sizeof order, NULL, 0, MSG_DONTWAIT);
+    return sent < 0 ? fail_set(ret_fail, (int)-sent, "tell the egress broker") : 0;
+}

@@ -1,0 +1,116 @@
+#include "sandbox/broker/egress_host.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "sandbox/egress/address.h"
+
+enum {
+    FILE_BYTES = 262144
+}; /* of a hosts file that blocks advertisements, what lies at its start */
+
+static const char blanks[] = " \t\r";
+
+/* What is left of a line up to a comment. */
+struct words {
+    const char *at;
+    size_t left; /* in this line */
+};
+
+static bool next_line(const char **text, struct words *ret_words)
+{
+    size_t size = strcspn(*text, "\n");
+    if (!**text) {
+        return false;
+    }
+    *ret_words = (struct words){*text, strcspn(*text, "\n#;")};
+    *text += size + ((*text)[size] == '\n');
+    return true;
+}
+
+/* Returns false at the line's end, and for a word that does not fit. */
+static bool next_word(struct words *words, char word[EGRESS_HOST_BYTES])
+{
+    while (words->left && strchr(blanks, *words->at)) {
+        words->at++;
+        words->left--;
+    }
+    size_t size = 0;
+    while (size < words->left && !strchr(blanks, words->at[size])) {
+        size++;
+    }
+    if (size == 0 || size >= EGRESS_HOST_BYTES) {
+        return false;
+    }
+    memcpy(word, words->at, size);
+    word[size] = '\0';
+    words->at += size;
+    words->left -= size;
+    return true;
+}
+
+void resolvers_of_text(const char *text, struct egress_resolvers *ret_resolvers)
+{
+    struct egress_resolvers found = {};
+    struct words words;
+    char word[EGRESS_HOST_BYTES];
+    while (next_line(&text, &words) && found.count < EGRESS_RESOLVERS) {
+        if (next_word(&words, word) && strcmp(word, "nameserver") == 0 && next_word(&words, word)) {
+            found.count += address_read(word, &found.servers[found.count]);
+        }
+    }
+    if (found.count == 0) {
+        found.servers[found.count++] = address_from_v4((const uint8_t[]){127, 0, 0, 1});
+    }
+    *ret_resolvers = found;
+}
+
+void known_of_text(const char *text, const char *name, struct egress_known *ret_known)
+{
+    struct egress_known found = {};
+    struct words words;
+    char word[EGRESS_HOST_BYTES];
+    while (next_line(&text, &words) && found.count < EGRESS_KNOWN) {
+        struct egress_address address;
+        if (!next_word(&words, word) || !address_read(word, &address)) {
+            continue;
+        }
+        while (next_word(&words, word)) {
+            if (strcasecmp(word, name) == 0) {
+                found.addresses[found.count++] = address;
+                break;
+            }
+        }
+    }
+    *ret_known = found;
+}
+
+static const char *read_file(const char *path)
+{
+    static char text[FILE_BYTES + 1];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? 0 : fd_pread_all(fd, text, FILE_BYTES, 0);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    text[size > 0 ? size : 0] = '\0';
+    return text;
+}
+
+void resolvers_read(struct egress_resolvers *ret_resolvers)
+{
+    resolvers_of_text(read_file("/etc/resolv.conf"), ret_resolvers);
+}
+
+void known_read(const char *name, struct egress_known *ret_known)
+{
+    known_of_text(read_file("/etc/hosts"), name, ret_known);
+    if (ret_known->count == 0 && strcmp(name, "localhost") == 0) { /* RFC 6761 6.3 */
+        (void)address_read("127.0.0.1", &ret_known->addresses[0]);
+        (void)address_read("::1", &ret_known->addresses[1]);
+        ret_known->count = 2;
+    }
+}

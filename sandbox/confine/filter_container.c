@@ -1,0 +1,187 @@
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/sched.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "sandbox/confine/abi.h"
+#include "sandbox/confine/filter.h"
+#include "sandbox/confine/filter_parts.h"
+#include "sandbox/confine/landlock.h"
+#include "sandbox/confine/syscalls.h"
+#include "sandbox/plan/plan.h"
+
+/* Attributes are not Landlock's: pid 1's program changes them where the guest may write. */
+static const char *const notified_files[] = {"chmod",  "fchmod",    "fchmodat",  "utime",
+                                             "utimes", "futimesat", "utimensat", NULL};
+static const char *const notified_truncation[] = {"truncate", NULL};
+/* An address is in memory, which no filter sees. An abstract one is the whole network namespace's. */
+static const char *const notified_addresses[] = {"bind", "connect", NULL};
+/* So tasks are counted, and none is born while the box is being killed. */
+static const char *const notified_tasks[] = {"clone", "fork", "vfork", NULL};
+static const char *const notified_signals[] = {
+    "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", NULL};
+
+/* Memory that is in no process's figures, once it is on its way in a message. */
+static const char *const absent[] = {"memfd_create", "ioctl", NULL};
+static const char *const refused_owners[] = {"chown",  "chown32",  "fchown",   "fchown32",
+                                             "lchown", "lchown32", "fchownat", NULL};
+static const char *const refused_signals[] = {"pidfd_send_signal", NULL};
+/* Neither reading nor writing them by name is Landlock's, nor writing them by a descriptor that was
+ * opened for reading. */
+static const char *const refused_attributes[] = {
+    "getxattr",  "lgetxattr",   "listxattr",    "llistxattr",   "setxattr", "lsetxattr",
+    "fsetxattr", "removexattr", "lremovexattr", "fremovexattr", NULL};
+
+/* Others change attributes of files that were opened for reading (FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR,
+ * FS_IOC_ENABLE_VERITY, what each file system has), which Landlock leaves to the owner. */
+static const unsigned requests[] = {TCGETS,       0x802c542a /* TCGETS2 */,
+                                    TIOCGWINSZ,   TIOCGPGRP,
+                                    TIOCOUTQ,     FIONREAD,
+                                    FIONBIO,      FIOCLEX,
+                                    FIONCLEX,     FICLONE,
+                                    FICLONERANGE, FS_IOC_GETFLAGS};
+
+static const struct filter_rule rules[] = {
+    /* pid 1's program must be able to look into memory, and the guest's orphans are its */
+    FILTER_VALUE("prctl", 0, PR_SET_DUMPABLE),
+    FILTER_VALUE("prctl", 0, PR_SET_CHILD_SUBREAPER),
+    /* a connected pair's datagrams can still be sent to any address; streams' cannot, unix(7) */
+    {EPERM, "sendto", 4, SCMP_CMP_NE, 0, 0},
+    FILTER_VALUE("fcntl", 1, F_SETPIPE_SZ),
+    /* of a file's writers, by whoever owns it */
+    FILTER_VALUE("fcntl", 1, F_SET_RW_HINT),
+    FILTER_VALUE("fcntl", 1, F_SET_FILE_RW_HINT),
+};
+
+/* Before Landlock's version 3 a file that can be read can be emptied as well, landlock(7). */
+static const struct filter_rule truncation_rules[] = {
+    FILTER_MASKED(EPERM, "open", 1, O_ACCMODE | O_TRUNC, O_TRUNC),
+    FILTER_MASKED(EPERM, "openat", 2, O_ACCMODE | O_TRUNC, O_TRUNC),
+};
+
+static const struct filter_sockets pairs = {.call = SCMP_SYS(socketpair),
+                                            .families = 1U << AF_UNIX,
+                                            .types = 1U << SOCK_STREAM | 1U << SOCK_SEQPACKET,
+                                            .protocols = 1U << 0};
+
+static int add_notified_sockets(scmp_filter_ctx context)
+{
+    int r = seccomp_rule_add(context, SCMP_ACT_NOTIFY, SCMP_SYS(socket), 1,
+                             SCMP_A0(SCMP_CMP_EQ, AF_INET));
+    /* What is given for it has no options of TCP, and needs none. */
+    return r ? r
+             : seccomp_rule_add(context, SCMP_ACT_ERRNO(0), SCMP_SYS(setsockopt), 1,
+                                SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, IPPROTO_TCP));
+}
+
+int filter_build_notified(const struct filter_container *container, struct plan_filter *ret_filter,
+                          struct fail *ret_fail)
+{
+    FILTER_CONTEXT context = NULL;
+    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    r = filter_add_names(context, SCMP_ACT_NOTIFY, notified_files);
+    r = r ? r : filter_add_names(context, SCMP_ACT_NOTIFY, notified_addresses);
+    r = r ? r : filter_add_names(context, SCMP_ACT_NOTIFY, notified_tasks);
+    if (r == 0 && container->landlock_abi < LANDLOCK_ABI_TRUNCATE) {
+        r = filter_add_names(context, SCMP_ACT_NOTIFY, notified_truncation);
+    }
+    if (r == 0 && container->landlock_abi < LANDLOCK_ABI_SCOPES) {
+        r = filter_add_names(context, SCMP_ACT_NOTIFY, notified_signals);
+    }
+    if (r == 0 && container->egress) {
+        r = add_notified_sockets(context);
+    }
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "seccomp rules of what pid 1 is asked about");
+    }
+    return filter_export(context, ret_filter, ret_fail);
+}
+
+static bool is_in(const char *const *names, const char *name)
+{
+    while (*names && strcmp(*names, name) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+/* What the guest of every profile may do, but for what has a rule of its own. */
+static int add_allowed(scmp_filter_ctx context, bool signals)
+{
+    int r = 0;
+    for (const char *const *name = syscalls_allowed; r == 0 && *name; name++) {
+        const char *const one[] = {*name, NULL};
+        bool own_rule = is_in(absent, *name) || is_in(refused_owners, *name) ||
+                        is_in(refused_attributes, *name) ||
+                        (!signals && is_in(refused_signals, *name));
+        r = own_rule ? 0 : filter_add_names(context, SCMP_ACT_ALLOW, one);
+    }
+    for (unsigned i = 0; r == 0 && i < sizeof requests / sizeof *requests; i++) {
+        r = seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
+                             SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, requests[i]));
+    }
+    return r;
+}
+
+int filter_build_container_names(const struct filter_container *container,
+                                 struct plan_filter *ret_filter, struct fail *ret_fail)
+{
+    FILTER_CONTEXT context = NULL;
+    bool signals = container->landlock_abi >= LANDLOCK_ABI_SCOPES;
+    int r = filter_context_new(SCMP_ACT_ERRNO(ENOSYS), ret_filter->arch, &context, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    r = add_allowed(context, signals);
+    r = r ? r : filter_add_names(context, SCMP_ACT_ERRNO(EPERM), syscalls_refused);
+    r = r ? r : filter_add_names(context, SCMP_ACT_ERRNO(EPERM), refused_owners);
+    r = r ? r : filter_add_names(context, SCMP_ACT_ERRNO(ENOTSUP), refused_attributes);
+    if (r == 0 && !signals) {
+        r = filter_add_names(context, SCMP_ACT_ERRNO(EPERM), refused_signals);
+    }
+    r = r ? r : filter_add_personality(context);
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "seccomp rules by name, in a container");
+    }
+    return filter_export(context, ret_filter, ret_fail);
+}
+
+int filter_build_container_arguments(const struct filter_container *container,
+                                     struct plan_filter *ret_filter, struct fail *ret_fail)
+{
+    FILTER_CONTEXT context = NULL;
+    const struct filter_sockets sockets = {.call = SCMP_SYS(socket),
+                                           .families = 1U << AF_UNIX |
+                                                       (container->egress ? 1U << AF_INET : 0),
+                                           .types = 1U << SOCK_STREAM,
+                                           .protocols = 1U << 0 | 1U << IPPROTO_TCP};
+    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    r = filter_add_common(context);
+    r = r ? r : filter_add_rules(context, rules, sizeof rules / sizeof *rules);
+    r = r ? r : filter_add_sockets(context, &sockets);
+    r = r ? r : filter_add_sockets(context, &pairs);
+    if (r == 0 && container->landlock_abi < LANDLOCK_ABI_TRUNCATE) {
+        r = filter_add_rules(context, truncation_rules,
+                             sizeof truncation_rules / sizeof *truncation_rules);
+    }
+    /* What is to end with its parent does, and cannot take it back. */
+    r = r ? r
+          : seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prctl), 2,
+                             SCMP_A0(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, PR_SET_PDEATHSIG),
+                             SCMP_A1(SCMP_CMP_NE, SIGKILL));
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "seccomp rules by argument, in a container");
+    }
+    return filter_export(context, ret_filter, ret_fail);
+}

@@ -1,0 +1,139 @@
+#include "sandbox/confine/filter_parts.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sandbox/plan/plan.h"
+
+enum { TYPES = 16 }; /* flags stand above, socket(2) */
+
+void filter_context_release(scmp_filter_ctx *context)
+{
+    if (*context) {
+        seccomp_release(*context);
+    }
+}
+
+/* Calls are named by this machine's numbers all the same, libseccomp translates them. */
+static int context_target(scmp_filter_ctx context, uint32_t arch)
+{
+    if (arch == 0 || arch == seccomp_arch_native()) {
+        return 0;
+    }
+    int r = seccomp_arch_add(context, arch);
+    return r ? r : seccomp_arch_remove(context, SCMP_ARCH_NATIVE);
+}
+
+int filter_context_new(uint32_t action, uint32_t arch, scmp_filter_ctx *ret_context,
+                       struct fail *ret_fail)
+{
+    FILTER_CONTEXT context = seccomp_init(action);
+    if (!context) {
+        return fail_set(ret_fail, ENOMEM, "seccomp filter");
+    }
+    int r = seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    r = r ? r : seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+    r = r ? r : context_target(context, arch);
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "seccomp filter for architecture %#x", arch);
+    }
+    *ret_context = take_ptr(context);
+    return 0;
+}
+
+int filter_add_names(scmp_filter_ctx context, uint32_t action, const char *const *names)
+{
+    for (; *names; names++) {
+        int number = seccomp_syscall_resolve_name(*names);
+        if (number < 0) {
+            continue; /* unknown to this libseccomp, or not of this architecture */
+        }
+        int r = seccomp_rule_add(context, action, number, 0);
+        if (r < 0 && r != -EEXIST && r != -EDOM) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+int filter_add_rules(scmp_filter_ctx context, const struct filter_rule *rules, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct filter_rule *rule = &rules[i];
+        int number = seccomp_syscall_resolve_name(rule->name);
+        if (number < 0) {
+            continue;
+        }
+        struct scmp_arg_cmp compare = {
+            .arg = rule->argument, .op = rule->compare, .datum_a = rule->a, .datum_b = rule->b};
+        int r = seccomp_rule_add_array(context, SCMP_ACT_ERRNO((uint32_t)rule->error), number, 1,
+                                       &compare);
+        if (r < 0 && r != -EEXIST && r != -EDOM) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int refuse(scmp_filter_ctx context, int error, int number, struct scmp_arg_cmp compare)
+{
+    return seccomp_rule_add_array(context, SCMP_ACT_ERRNO((uint32_t)error), number, 1, &compare);
+}
+
+/* Refuses an argument that is not in the set. */
+static int refuse_others(scmp_filter_ctx context, int error, const struct filter_sockets *sockets,
+                         unsigned argument, unsigned set)
+{
+    unsigned number = 0;
+    int r = 0;
+    for (; r == 0 && set >> number; number++) {
+        r = set >> number & 1
+                ? 0
+                : refuse(context, error, sockets->call, SCMP_CMP(argument, SCMP_CMP_EQ, number));
+    }
+    return r ? r : refuse(context, error, sockets->call, SCMP_CMP(argument, SCMP_CMP_GE, number));
+}
+
+int filter_add_sockets(scmp_filter_ctx context, const struct filter_sockets *allowed)
+{
+    int r = refuse_others(context, EAFNOSUPPORT, allowed, 0, allowed->families);
+    for (unsigned type = 0; r == 0 && type < TYPES; type++) {
+        r = allowed->types >> type & 1 ? 0
+                                       : refuse(context, EPERM, allowed->call,
+                                                SCMP_A1(SCMP_CMP_MASKED_EQ, TYPES - 1, type));
+    }
+    return r ? r : refuse_others(context, EPROTONOSUPPORT, allowed, 2, allowed->protocols);
+}
+
+int filter_add_personality(scmp_filter_ctx context)
+{
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < 2; i++) {
+        r = seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(personality), 1,
+                             SCMP_A0(SCMP_CMP_EQ, i ? FILTER_LOW_32 : 0));
+    }
+    return r;
+}
+
+/* libseccomp before 2.6 writes only to a descriptor. */
+int filter_export(scmp_filter_ctx context, struct plan_filter *ret_filter, struct fail *ret_fail)
+{
+    defer_close int fd = memfd_create("filter", MFD_CLOEXEC);
+    if (fd < 0) {
+        return fail_set(ret_fail, errno, "memfd_create");
+    }
+    int r = seccomp_export_bpf(context, fd);
+    struct stat st;
+    if (r < 0 || fstat(fd, &st) < 0) {
+        return fail_set(ret_fail, r < 0 ? -r : errno, "export of a seccomp filter");
+    }
+    defer_free void *bytes = malloc((size_t)st.st_size);
+    if (!bytes || pread(fd, bytes, (size_t)st.st_size, 0) != st.st_size) {
+        return fail_set(ret_fail, bytes ? EIO : ENOMEM, "seccomp filter");
+    }
+    ret_filter->count = (unsigned)((size_t)st.st_size / sizeof(struct sock_filter));
+    ret_filter->program = take_ptr(bytes);
+    return 0;
+}

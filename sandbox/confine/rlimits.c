@@ -1,0 +1,44 @@
+#include "sandbox/confine/rlimits.h"
+
+#include <stdbool.h>
+#include <sys/resource.h>
+
+#include "sandbox/wire/wire.h"
+
+#define MIB (1UL << 20)
+
+unsigned rlimits_wanted(const struct rlimit_sizes *sizes, struct rlimit_wanted wanted[RLIMITS_MOST])
+{
+    uint64_t file_bytes = sizes->file_bytes;
+    const struct rlimit_wanted limits[] = {
+        /* 1, not 0: where core_pattern is a pipe, 0 still starts the helper on the host, core(5) */
+        {RLIMIT_CORE, "core", 1, 1},
+        /* It also bounds the descriptors that wait in sockets, unix(7), and those are counted for
+         * the user outside: at the usual 1024 the guest could use up what the server itself and
+         * other programs of the user may send; they start to fail at their own limit, which is
+         * higher than this one. */
+        {RLIMIT_NOFILE, "nofile", RLIMITS_NOFILE, RLIMITS_NOFILE},
+        {RLIMIT_FSIZE, "fsize", file_bytes, file_bytes},
+        {RLIMIT_MEMLOCK, "memlock", 65536, 65536},
+        {RLIMIT_MSGQUEUE, "msgqueue", WIRE_TAG_ZYGOTE, WIRE_TAG_ZYGOTE},
+        {RLIMIT_SIGPENDING, "sigpending", 256, 256}, /* POSIX timers too, timer_create(2) */
+        /* "unlimited" would change the layout of the address space to one that is easy to guess,
+         * and is what a thread's stack gets by default, pthread_create(3) */
+        {RLIMIT_STACK, "stack", 8 * MIB, 64 * MIB},
+        {RLIMIT_NICE, "nice", 0, 0},
+        {RLIMIT_RTPRIO, "rtprio", 0, 0},
+        /* within this user namespace since Linux 5.14, getrlimit(2) */
+        {RLIMIT_NPROC, "nproc", sizes->pids_max, sizes->pids_max},
+        /* private pages that can be written, getrlimit(2); RLIMIT_AS would count what is only mapped */
+        {RLIMIT_DATA, "data", sizes->data_bytes, sizes->data_bytes},
+    };
+    unsigned count = 0;
+    for (unsigned i = 0; i < sizeof limits / sizeof *limits; i++) {
+        bool absent = (limits[i].which == RLIMIT_NPROC && sizes->pids_max == 0) ||
+                      (limits[i].which == RLIMIT_DATA && sizes->data_bytes == 0);
+        if (!absent) {
+            wanted[count++] = limits[i];
+        }
+    }
+    return count;
+}

@@ -1,0 +1,150 @@
+/* Judges what an installer has left, before it becomes a layer. Package code may have put it there, so
+ * it is looked at by descriptors and never by a path; the box that could still change it has ended. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "base/own.h"
+#include "sandbox/packages/packages.h"
+
+enum { ENTRY_BYTES = 4096 /* what an entry takes of the disk beside its content, at most */ };
+
+struct check {
+    uint64_t bytes_most;
+    uint64_t files_most;
+    struct box_layer_made *made;
+    struct fail *fail;
+};
+
+static int check_folder(const struct check *check, int fd, unsigned depth);
+
+/* A name as it may stand in a sentence. */
+static const char *shown(const char *name, char text[64])
+{
+    size_t i = 0;
+    for (; name[i] && i < 63; i++) {
+        text[i] = (char)(name[i] >= ' ' && name[i] < 127 ? name[i] : '?');
+    }
+    text[i] = '\0';
+    return text;
+}
+
+static int refuse(const struct check *check, const char *what, const char *name)
+{
+    char text[64];
+    return fail_set(check->fail, EINVAL, "the package holds %s: %s", what, shown(name, text));
+}
+
+static bool has_odd_character(const char *name)
+{
+    for (; *name; name++) {
+        if ((unsigned char)*name < ' ' || *name == 127) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whatever they were: all can read, the set-id bits are gone, and what could be executed still can. */
+static int set_mode(int dir_fd, const char *name, const struct stat *st)
+{
+    bool executable = S_ISDIR(st->st_mode) || st->st_mode & (S_IXUSR | S_IXGRP | S_IXOTH);
+    mode_t mode = executable ? 0755 : 0644;
+    char path[32];
+    if ((st->st_mode & 07777) == mode) {
+        return 0;
+    }
+    /* By the file itself: fchmodat(2) follows links, and a folder of mode 000 cannot be opened. */
+    defer_close int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return fd < 0 || chmod(path, mode) < 0 ? -errno : 0;
+}
+
+static int count(const struct check *check, const struct stat *st)
+{
+    struct box_layer_made *made = check->made;
+    made->files++;
+    made->bytes += ENTRY_BYTES + (S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0);
+    if (made->bytes > check->bytes_most || made->files > check->files_most) {
+        return fail_set(check->fail, EDQUOT,
+                        "the packages would hold more than --package-disk allows");
+    }
+    return 0;
+}
+
+static int check_entry(const struct check *check, int dir_fd, const char *name, unsigned depth)
+{
+    struct stat st;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        return fail_set(check->fail, errno, "the installed files");
+    }
+    if (has_odd_character(name)) {
+        return refuse(check, "a name with control characters", name);
+    }
+    if (S_ISLNK(st.st_mode)) {
+        return refuse(check, "a symbolic link", name);
+    }
+    if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+        return refuse(check, "what is neither a file nor a folder", name);
+    }
+    int r = count(check, &st);
+    if (r == 0 && set_mode(dir_fd, name, &st) < 0) {
+        r = fail_set(check->fail, errno, "the installed files");
+    }
+    if (r < 0 || !S_ISDIR(st.st_mode)) {
+        return r;
+    }
+    if (depth >= LIMIT_PACKAGE_DEPTH) {
+        return refuse(check, "folders that are nested too deep", name);
+    }
+    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? fail_set(check->fail, errno, "the installed files")
+                  : check_folder(check, fd, depth + 1);
+}
+
+/* fd: taken. */
+static int check_folder(const struct check *check, int fd, unsigned depth)
+{
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        (void)close(fd);
+        return fail_set(check->fail, ENOMEM, "the installed files");
+    }
+    int r = 0;
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (!entry) {
+            r = errno ? fail_set(check->fail, errno, "the installed files") : 0;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        r = check_entry(check, dirfd(dir), entry->d_name, depth);
+        if (r < 0) {
+            break;
+        }
+    }
+    (void)closedir(dir);
+    return r;
+}
+
+int layer_check(int folder_fd, uint64_t bytes_most, uint64_t files_most,
+                struct box_layer_made *made, struct fail *ret_fail)
+{
+    struct check check = {
+        .bytes_most = bytes_most, .files_most = files_most, .made = made, .fail = ret_fail};
+    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fchmod(folder_fd, 0755) < 0) {
+        int error = errno;
+        own_close(&fd);
+        return fail_set(ret_fail, error, "the installed files");
+    }
+    return check_folder(&check, fd, 1);
+}

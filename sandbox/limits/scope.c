@@ -1,0 +1,268 @@
+/* How a box gets a control group from systemd.
+ *
+ * On a desktop the server is in a group of its host program (app-….scope, session-N.scope) that is
+ * not ours to divide: a kill for memory in a child of it would make systemd stop the whole of it,
+ * with the host (OOMPolicy=, systemd.scope(5)). So we ask the manager for a scope with our limits
+ * (StartTransientUnit, org.freedesktop.systemd1(5)) and name the box's first process as its member.
+ * The server itself stays where it is. The manager's bus is found by the user's id, because hosts pass
+ * on neither XDG_RUNTIME_DIR nor DBUS_SESSION_BUS_ADDRESS.
+ *
+ * A process is named by its number. In another pid namespace than the manager's, as in a container that
+ * has the host's bus, that number would be somebody else's: nothing is asked there.
+ *
+ * The limits are properties of the scope, so the process is moved once and there is no folder of ours
+ * in it. Delegate=yes is what keeps systemd from acting on a kill for memory. The scope lives as long
+ * as a process is in it: when the server is killed, pid 1 of the box goes and systemd removes the
+ * scope. CollectMode= makes it forget a failed one too.
+ *
+ * The conversation is busctl's, systemd's own client, in a process of its own: a bus that hangs
+ * cannot hang the loop, and no bus library is in the server. Meanwhile the box's child builds its
+ * root. The answer is judged by effect alone: the process is in the scope, or, in time, it is not. */
+#include "sandbox/limits/scope.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/limits/cgroup_place.h"
+
+enum { LOOK_MS = 1, WORDS = 64, WORD_BYTES = 96 };
+
+struct words {
+    char text[WORDS][WORD_BYTES];
+    char *argv[WORDS + 1];
+    unsigned count;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct words *words, const char *fmt, ...)
+{
+    va_list args;
+    assert(words->count < WORDS);
+    char *word = words->text[words->count];
+    va_start(args, fmt);
+    (void)vsnprintf(word, WORD_BYTES, fmt, args);
+    va_end(args);
+    words->argv[words->count++] = word;
+    words->argv[words->count] = NULL;
+}
+
+static void add_property(struct words *words, const char *name, const char *type, uint64_t value)
+{
+    add(words, "%s", name);
+    add(words, "%s", type);
+    add(words, "%" PRIu64, value);
+}
+
+static void bus_path(char out[64])
+{
+    if (geteuid() == 0) {
+        (void)snprintf(out, 64, "/run/dbus/system_bus_socket");
+    } else {
+        (void)snprintf(out, 64, "/run/user/%u/bus", (unsigned)geteuid());
+    }
+}
+
+bool scope_is_elsewhere(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct ucred peer = {};
+    socklen_t size = sizeof peer;
+    defer_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    return fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
+           getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == 0;
+}
+
+static void add_call(struct words *words, const struct scope *scope,
+                     const struct box_limits *limits)
+{
+    char path[64];
+    bus_path(path);
+    add(words, "--address=unix:path=%s", path);
+    add(words, "call");
+    add(words, "org.freedesktop.systemd1");
+    add(words, "/org/freedesktop/systemd1");
+    add(words, "org.freedesktop.systemd1.Manager");
+    add(words, "StartTransientUnit");
+    add(words, "ssa(sv)a(sa(sv))");
+    add(words, "%s", scope->unit);
+    add(words, "fail");
+    add(words, "%d", limits->cpu_milli ? 8 : 7);
+    add(words, "PIDs");
+    add(words, "au");
+    add(words, "1");
+    add(words, "%d", (int)scope->pid);
+    add(words, "CollectMode");
+    add(words, "s");
+    add(words, "inactive-or-failed");
+    add(words, "Delegate");
+    add(words, "b");
+    add(words, "true");
+    add_property(words, "MemoryMax", "t", limits->memory_bytes);
+    add_property(words, "MemorySwapMax", "t", 0);
+    add_property(words, "TasksMax", "t", limits->pids);
+    /* At log-out the manager waits so long for the members to take a SIGTERM. */
+    add_property(words, "TimeoutStopUSec", "t", 500000);
+    if (limits->cpu_milli) {
+        add_property(words, "CPUQuotaPerSecUSec", "t", (uint64_t)limits->cpu_milli * 1000);
+    }
+    add(words, "0");
+}
+
+/* Starts busctl with nothing of ours but the end of a pipe for what it has to complain. */
+static int helper_start(struct scope *scope, char *const *argv)
+{
+    static char plain[] = "LC_ALL=C";
+    char *const envp[] = {plain, NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    int said[2];
+    if (pipe2(said, O_CLOEXEC | O_NONBLOCK) < 0) {
+        return -errno;
+    }
+    (void)sigemptyset(&none);
+    int error = posix_spawn_file_actions_init(&files);
+    error = error ? error : posix_spawnattr_init(&attributes);
+    if (error == 0) {
+        (void)posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+        (void)posix_spawn_file_actions_adddup2(&files, STDIN_FILENO, STDOUT_FILENO);
+        (void)posix_spawn_file_actions_adddup2(&files, said[1], STDERR_FILENO);
+        (void)posix_spawnattr_setsigmask(&attributes, &none);
+        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+        error = posix_spawnp(&scope->helper_pid, argv[0], &files, &attributes, argv, envp);
+        (void)posix_spawnattr_destroy(&attributes);
+        (void)posix_spawn_file_actions_destroy(&files);
+    }
+    (void)close(said[1]);
+    if (error) {
+        scope->helper_pid = 0;
+        (void)close(said[0]);
+        return -error;
+    }
+    scope->said_fd = said[0];
+    return 0;
+}
+
+static void scope_answer(struct scope *scope, const char *trouble)
+{
+    char text[256] = "";
+    if (trouble) {
+        scope->said[strcspn(scope->said, "\n")] = '\0'; /* the first line says it */
+        (void)snprintf(text, sizeof text, "systemd makes no scope for the sandbox: %s",
+                       scope->said[0] ? scope->said : trouble);
+    }
+    scope_cancel(scope);
+    scope->fn(scope->arg, trouble ? text : NULL);
+}
+
+static bool scope_has_member(const struct scope *scope)
+{
+    char path[PATH_MAX];
+    if (!cgroup_place_of(scope->pid, path)) {
+        return false;
+    }
+    const char *name = strrchr(path, '/');
+    return name && strcmp(name + 1, scope->unit) == 0;
+}
+
+static void scope_look(void *arg)
+{
+    struct scope *scope = arg;
+    uint64_t now_ns = clock_now_ns();
+    int status = 0;
+    if (scope->helper_pid > 0 && waitpid(scope->helper_pid, &status, WNOHANG) > 0) {
+        scope->helper_pid = 0;
+    }
+    if (scope_has_member(scope)) {
+        scope_answer(scope, NULL);
+    } else if (status != 0) {
+        scope_answer(scope, "its bus refuses");
+    } else if (now_ns >= scope->deadline_ns) {
+        scope_answer(scope, "its bus does not answer in time");
+    } else {
+        uint64_t next_ns = now_ns + LOOK_MS * CLOCK_NS_PER_MS;
+        loop_timer_arm(scope->loop, &scope->timer,
+                       scope->said_fd < 0 ? next_ns : scope->deadline_ns, scope_look, scope);
+    }
+}
+
+/* The helper complains, or has ended: from its end on the job runs, and a look every millisecond
+ * shows when the process has been moved. */
+static void scope_on_said(void *arg, uint32_t events)
+{
+    struct scope *scope = arg;
+    char text[sizeof scope->said];
+    ssize_t size = read(scope->said_fd, text, sizeof text - 1);
+    (void)events;
+    if (size > 0) {
+        size_t length = strlen(scope->said);
+        text[size] = '\0';
+        (void)snprintf(scope->said + length, sizeof scope->said - length, "%s", text);
+        return;
+    }
+    if (size < 0 && errno == EAGAIN) {
+        return;
+    }
+    loop_io_remove(&scope->said_io);
+    drop_fd(&scope->said_fd);
+    scope_look(scope);
+}
+
+int scope_ask(struct scope *scope, struct loop *loop, const struct scope_request *request,
+              scope_fn fn, void *arg)
+{
+    static struct words words;
+    char path[64];
+    words.count = 0;
+    *scope = (struct scope){.said_fd = -1, .pid = request->pid, .fn = fn, .arg = arg};
+    bus_path(path);
+    if (scope_is_elsewhere(path)) {
+        return -EXDEV;
+    }
+    (void)snprintf(scope->unit, sizeof scope->unit, "%s.scope", request->name);
+    add(&words, "busctl");
+    add_call(&words, scope, request->limits);
+    int r = helper_start(scope, words.argv);
+    if (r < 0) {
+        return r;
+    }
+    scope->loop = loop;
+    scope->deadline_ns = clock_now_ns() + request->within_ms * CLOCK_NS_PER_MS;
+    loop_timer_arm(loop, &scope->timer, scope->deadline_ns, scope_look, scope);
+    r = loop_io_add(loop, &scope->said_io, scope->said_fd, EPOLLIN, scope_on_said, scope);
+    if (r < 0) {
+        scope_cancel(scope);
+    }
+    return r;
+}
+
+void scope_cancel(struct scope *scope)
+{
+    if (!scope->loop) {
+        return;
+    }
+    scope->loop = NULL;
+    loop_io_remove(&scope->said_io);
+    loop_timer_disarm(&scope->timer);
+    drop_fd(&scope->said_fd);
+    if (scope->helper_pid > 0) {
+        (void)kill(scope->helper_pid, SIGKILL);
+        (void)waitpid(scope->helper_pid, NULL, 0);
+        scope->helper_pid = 0;
+    }
+}

@@ -1,0 +1,118 @@
+#include "sandbox/plan/ids.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "sandbox/plan/idmap.h"
+
+/* systemd's range for users that come and go, UIDS-GIDS.md of its documentation: no distribution gives
+ * them to anybody, and a container's map usually has them. */
+enum {
+    POOL_FIRST = 61184,
+    POOL_LAST = 65519,
+    POOL_STEP = 4, /* the guest's, its guardian's, the broker's */
+    ERRAND_GUARD = POOL_LAST - 1,
+    ERRAND = POOL_LAST,
+    POOL_BLOCKS = (ERRAND_GUARD - POOL_FIRST) / POOL_STEP,
+};
+
+static bool gives_ids(void)
+{
+    static const cap_value_t needed[] = {CAP_SETUID, CAP_SETGID,       CAP_CHOWN,
+                                         CAP_KILL,   CAP_DAC_OVERRIDE, CAP_FOWNER};
+    static int gives = -1;
+    if (gives < 0) {
+        gives = geteuid() == 0 && idmap_covers(POOL_FIRST) && idmap_covers(POOL_LAST) &&
+                idmap_has_capabilities(needed, sizeof needed / sizeof *needed);
+    }
+    return gives;
+}
+
+/* Whether somebody runs under one of a block's ids: those of a server that was killed together with its
+ * guardian, or a service that systemd gave one. */
+static bool is_in_use(uid_t first)
+{
+    DIR *proc = opendir("/proc");
+    const struct dirent *entry = NULL;
+    struct stat st;
+    bool used = false;
+    while (!used && proc && (entry = readdir(proc))) {
+        used = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+               fstatat(dirfd(proc), entry->d_name, &st, 0) == 0 && st.st_uid >= first &&
+               st.st_uid < first + POOL_STEP;
+    }
+    if (proc) {
+        (void)closedir(proc);
+    }
+    return used;
+}
+
+/* Holds a block as long as this process lives: an abstract socket (unix(7)) leaves nothing behind, and
+ * processes that see one another's ids mostly share a network namespace. Returns its first uid, or 0. */
+static uid_t take_block(void)
+{
+    static uid_t taken;
+    for (unsigned i = 0; !taken && i < POOL_BLOCKS; i++) {
+        uid_t first = POOL_FIRST + ((unsigned)getpid() + i) % POOL_BLOCKS * POOL_STEP;
+        struct sockaddr_un name = {.sun_family = AF_UNIX};
+        int size = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "sandpiper-uid-%u", first);
+        defer_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0) {
+            return 0;
+        }
+        socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size);
+        if (bind(fd, (const struct sockaddr *)&name, length) == 0 && !is_in_use(first)) {
+            taken = first;
+            (void)take_fd(&fd); /* kept until the end */
+        }
+    }
+    return taken;
+}
+
+bool ids_all_reach(const char *path)
+{
+    char folder[PATH_MAX];
+    struct stat st;
+    if (stat(path, &st) < 0 || !(st.st_mode & S_IROTH) || !(st.st_mode & S_IXOTH) ||
+        !realpath(path, folder)) {
+        return false;
+    }
+    for (char *slash = strrchr(folder, '/'); slash && slash > folder;
+         slash = strrchr(folder, '/')) {
+        *slash = '\0';
+        if (stat(folder, &st) < 0 || !(st.st_mode & S_IXOTH)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void ids_choose(const char *workspace, const char *const *needed, struct ids *ret_ids)
+{
+    struct stat st = {};
+    const uid_t self = geteuid();
+    *ret_ids = (struct ids){self, getegid(), self, self, self, self, .own = false};
+    bool gives = gives_ids() && (!workspace || (stat(workspace, &st) == 0 && st.st_uid != 0));
+    for (; gives && *needed; needed++) {
+        gives = ids_all_reach(*needed);
+    }
+    uid_t first = gives ? take_block() : 0;
+    if (first) {
+        *ret_ids = (struct ids){.guest = workspace ? st.st_uid : first,
+                                .group = workspace && st.st_gid ? st.st_gid : first,
+                                .guard = first + 1,
+                                .broker = first + 2,
+                                .errand = ERRAND,
+                                .errand_guard = ERRAND_GUARD,
+                                .own = !workspace};
+    }
+}

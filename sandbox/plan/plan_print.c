@@ -1,0 +1,101 @@
+#include <linux/mount.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "sandbox/plan/plan.h"
+
+static const char *const kind_names[PLAN_KIND_COUNT] = {
+    [PLAN_CGROUP_NAMESPACE] = "wait for the control group, unshare cgroup namespace",
+    [PLAN_OPEN_TREE] = "open tree",
+    [PLAN_TAKE_TREE] = "take tree with mapped ids",
+    [PLAN_IDENTITY] = "set ids",
+    [PLAN_SESSION] = "new session",
+    [PLAN_HOSTNAME] = "set hostname",
+    [PLAN_LOOPBACK] = "loopback up",
+    [PLAN_PRIVATE] = "make mounts private",
+    [PLAN_ROOT] = "new root on tmpfs",
+    [PLAN_FOLDER] = "make folder",
+    [PLAN_FILE] = "write file",
+    [PLAN_LINK] = "link",
+    [PLAN_TMPFS] = "mount tmpfs",
+    [PLAN_HOLD] = "hold",
+    [PLAN_MOVE] = "mount tree",
+    [PLAN_BIND] = "bind tree",
+    [PLAN_SUBTREE] = "mount folder",
+    [PLAN_BIND_FOLDER] = "bind folder",
+    [PLAN_PROC] = "mount proc",
+    [PLAN_UNMOUNT] = "unmount",
+    [PLAN_READ_ONLY_ROOT] = "make root read-only",
+    [PLAN_BIND_READ_ONLY_ROOT] = "remount root read-only",
+    [PLAN_PIVOT] = "pivot to the new root",
+    [PLAN_NO_NAMESPACES] = "forbid further namespaces",
+    [PLAN_DESCRIPTORS] = "close descriptors",
+    [PLAN_CAPABILITIES] = "drop capabilities",
+    [PLAN_DEATH_SIGNAL] = "die with the server",
+    [PLAN_SECCOMP] = "seccomp filter of pid 1",
+    [PLAN_WAIT] = "wait for the control group",
+    [PLAN_SUBREAPER] = "become the parent of orphans",
+    [PLAN_STEP_DOWN] = "give up privileges",
+    [PLAN_ENTER] = "enter",
+    [PLAN_EXECUTE] = "execute pid 1",
+};
+
+const char *plan_kind_name(enum plan_kind kind)
+{
+    return kind < PLAN_KIND_COUNT ? kind_names[kind] : "?";
+}
+
+static int print_attributes(const struct plan_step *step, struct buf *out)
+{
+    static const struct {
+        uint64_t flag;
+        const char *name;
+    } attributes[] = {
+        {MOUNT_ATTR_RDONLY, " read-only"},
+        {MOUNT_ATTR_NOSUID, " nosuid"},
+        {MOUNT_ATTR_NODEV, " nodev"},
+        {MOUNT_ATTR_NOEXEC, " noexec"},
+    };
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < sizeof attributes / sizeof *attributes; i++) {
+        if (step->attributes & attributes[i].flag) {
+            r = buf_append_text(out, attributes[i].name);
+        }
+    }
+    return r;
+}
+
+int plan_print(const struct plan *plan, struct buf *out)
+{
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < plan->step_count; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        r = buf_appendf(out, "%3u  %s", i + 1, plan_kind_name(step->kind));
+        if (r == 0 && step->source) {
+            r = buf_appendf(out, " %s", step->source);
+        }
+        if (r == 0 && step->target) {
+            r = buf_appendf(out, "%s%s", step->source ? " at " : " ", step->target);
+        }
+        if (r == 0 && step->data) {
+            r = buf_appendf(out, " (%s)", step->data);
+        }
+        if (r == 0) {
+            r = print_attributes(step, out);
+        }
+        if (r == 0 && step->kind == PLAN_IDENTITY) {
+            r = buf_appendf(out, " %d inside, %u:%u outside", PLAN_INSIDE_ID, plan->outside_uid,
+                            plan->outside_gid);
+        }
+        if (r == 0 && step->kind == PLAN_STEP_DOWN) {
+            r = buf_appendf(out, " to %u:%u", step->uid, step->gid);
+        }
+        if (r == 0 && (step->optional || step->data_folder)) {
+            bool call = step->kind == PLAN_HOSTNAME || step->kind == PLAN_PROC ||
+                        step->kind == PLAN_NO_NAMESPACES;
+            r = buf_append_text(out, call ? " [if allowed]" : " [if there]");
+        }
+        r = r ? r : buf_append_text(out, "\n");
+    }
+    return r;
+}

@@ -1,0 +1,15 @@
+#include "sandbox/plan/view.h"
+
+const struct box_view box_view_full = {
+    .work = "/work",
+    .tmp = "/tmp",
+    .home = "/tmp/home",
+    .run = "/run/sandpiper",
+    .data = "/data",
+    .packages = "/packages",
+    .stage = "/stage",
+    .cache = "/cache",
+    .find_links = "/find-links",
+    .constraint = "/constraint",
+    .certificate = "/index-cert",
+};

@@ -1,0 +1,454 @@
+#include "sandbox/python/python.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/plan/overlap.h"
+#include "sandbox/sandbox.h"
+
+enum { PYTHON_LINKS = 16, PYTHON_SCRIPT_MS = 10000 };
+
+static const char remedy[] = "; name an interpreter with --python PATH";
+
+static bool is_executable(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* dir/name into out. Returns false when it does not fit. */
+static bool join(char *out, const char *dir, const char *name)
+{
+    int size = snprintf(out, PATH_MAX, "%s/%s", dir, name);
+    return size > 0 && size < PATH_MAX;
+}
+
+/* The first of PATH, or of the usual places when the host has passed no PATH on. */
+static bool search_path(const char *name, char *out)
+{
+    const char *path = getenv("PATH");
+    if (!path || !*path) {
+        path = "/usr/local/bin:/usr/bin:/bin";
+    }
+    while (*path) {
+        size_t size = strcspn(path, ":");
+        char dir[PATH_MAX];
+        if (size > 0 && size < sizeof dir && path[0] == '/') {
+            memcpy(dir, path, size);
+            dir[size] = '\0';
+            if (join(out, dir, name) && is_executable(out)) {
+                return true;
+            }
+        }
+        path += size;
+        path += *path == ':';
+    }
+    return false;
+}
+
+static int choose(const char *chosen, char *out, struct fail *ret_fail)
+{
+    const char *environment = getenv("VIRTUAL_ENV");
+    if (chosen && strchr(chosen, '/')) {
+        char cwd[PATH_MAX];
+        if (chosen[0] == '/') {
+            (void)snprintf(out, PATH_MAX, "%s", chosen);
+        } else if (!getcwd(cwd, sizeof cwd) || !join(out, cwd, chosen)) {
+            return fail_set(ret_fail, EINVAL, "the interpreter's path %s%s", chosen, remedy);
+        }
+        if (!is_executable(out)) {
+            return fail_set(ret_fail, ENOENT, "the interpreter %s%s", chosen, remedy);
+        }
+        return 0;
+    }
+    if (!chosen && environment && environment[0] == '/' && join(out, environment, "bin/python") &&
+        is_executable(out)) {
+        return 0;
+    }
+    if (!search_path(chosen ? chosen : "python3", out)) {
+        return fail_set(ret_fail, ENOENT, "%s in PATH%s", chosen ? chosen : "python3", remedy);
+    }
+    return 0;
+}
+
+/* Asks a script that stands for an interpreter where the real one is. */
+static int ask_script(char *path, struct fail *ret_fail)
+{
+    int pipe_fds[2];
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        return fail_set(ret_fail, errno, "pipe");
+    }
+    defer_close int out = pipe_fds[0];
+    pid_t pid = fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null < 0 || dup2(null, 0) < 0 || dup2(pipe_fds[1], 1) < 0 || dup2(null, 2) < 0) {
+            _exit(127);
+        }
+        (void)execl(path, path, "-c", "import sys; sys.stdout.write(sys.executable)", NULL);
+        _exit(127);
+    }
+    (void)close(pipe_fds[1]);
+    if (pid < 0) {
+        return fail_set(ret_fail, errno, "fork");
+    }
+    char answer[PATH_MAX] = "";
+    size_t have = 0;
+    struct pollfd ready = {.fd = out, .events = POLLIN};
+    while (have < sizeof answer - 1 && poll(&ready, 1, PYTHON_SCRIPT_MS) > 0) {
+        ssize_t n = read(out, answer + have, sizeof answer - 1 - have);
+        if (n <= 0) {
+            break;
+        }
+        have += (size_t)n;
+    }
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    answer[have] = '\0';
+    if (answer[0] != '/' || !is_executable(answer)) {
+        return fail_set(ret_fail, ENOEXEC, "%s is a script that does not lead to an interpreter%s",
+                        path, remedy);
+    }
+    (void)snprintf(path, PATH_MAX, "%s", answer);
+    return 0;
+}
+
+static bool is_script(const char *path)
+{
+    char head[2] = "";
+    defer_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, head, sizeof head) == 2 && head[0] == '#' && head[1] == '!';
+}
+
+static bool is_below(const char *path, const char *folder)
+{
+    size_t size = strlen(folder);
+    return strncmp(path, folder, size) == 0 && (path[size] == '/' || path[size] == '\0');
+}
+
+static void add_folder(struct python *python, const char *folder)
+{
+    static const char *const always[] = {"/usr", "/bin", "/lib", "/lib64", "/sbin"};
+    for (unsigned i = 0; i < sizeof always / sizeof *always; i++) {
+        if (is_below(folder, always[i])) {
+            return;
+        }
+    }
+    for (unsigned i = 0; i < python->folder_count; i++) {
+        if (is_below(folder, python->folders[i])) {
+            return;
+        }
+    }
+    if (python->folder_count < PYTHON_FOLDERS) {
+        (void)snprintf(python->folders[python->folder_count++], PATH_MAX, "%s", folder);
+    }
+}
+
+/* The folder two levels up: the prefix of a path of the form PREFIX/bin/python3. */
+static bool prefix_of(const char *path, char *out)
+{
+    (void)snprintf(out, PATH_MAX, "%s", path);
+    for (int i = 0; i < 2; i++) {
+        char *slash = strrchr(out, '/');
+        if (!slash) {
+            return false;
+        }
+        *slash = '\0';
+    }
+    return out[0] == '/';
+}
+
+/* Finds PREFIX/lib/pythonX.Y with the standard library in it. */
+static bool has_library(const char *prefix, char *ret_version)
+{
+    static const char *const libs[] = {"lib", "lib64"};
+    char lib[PATH_MAX];
+    char file[PATH_MAX];
+    for (unsigned i = 0; i < 2; i++) {
+        if (!join(lib, prefix, libs[i])) {
+            continue;
+        }
+        DIR *dir = opendir(lib);
+        const struct dirent *entry = NULL;
+        while (dir && (entry = readdir(dir))) {
+            int size = snprintf(file, sizeof file, "%s/%s/os.py", lib, entry->d_name);
+            if (strncmp(entry->d_name, "python3.", 8) == 0 && strlen(entry->d_name) < 14 &&
+                size < PATH_MAX && access(file, R_OK) == 0) {
+                (void)snprintf(ret_version, 16, "%s", entry->d_name);
+                (void)closedir(dir);
+                return true;
+            }
+        }
+        if (dir) {
+            (void)closedir(dir);
+        }
+    }
+    return false;
+}
+
+/* Reads "home = …" of a virtual environment and adds the folder that it names. */
+static bool read_environment(struct python *python, const char *prefix)
+{
+    char path[PATH_MAX];
+    char text[8192];
+    if (!join(path, prefix, "pyvenv.cfg") ||
+        fd_read_text_at(AT_FDCWD, path, text, sizeof text) < 0) {
+        return false;
+    }
+    (void)snprintf(python->environment, sizeof python->environment, "%s", prefix);
+    add_folder(python, prefix);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        char *value = strchr(line, '=');
+        if (strncmp(line, "include-system-site-packages", 28) == 0 && value) {
+            python->system_packages = strncmp(value + 1 + strspn(value + 1, " \t"), "true", 4) == 0;
+        }
+        if (strncmp(line, "home", 4) == 0 && value) {
+            value += 1 + strspn(value + 1, " \t");
+            char home[PATH_MAX];
+            char base[PATH_MAX];
+            char version[16];
+            if (join(home, value, "python") && prefix_of(home, base) &&
+                has_library(base, version)) {
+                add_folder(python, base);
+            }
+        }
+    }
+    return true;
+}
+
+/* The same path as text without "." and "..", which is right unless a folder of it is a link. */
+static void fold_dots(const char *path, char *out)
+{
+    size_t size = 0;
+    for (const char *part = path; *part;) {
+        part += strspn(part, "/");
+        size_t length = strcspn(part, "/");
+        if (length == 2 && strncmp(part, "..", 2) == 0) {
+            while (size > 0 && out[--size] != '/') {
+            }
+        } else if (length > 0 && !(length == 1 && *part == '.')) {
+            out[size++] = '/';
+            memcpy(out + size, part, length);
+            size += length;
+        }
+        part += length;
+    }
+    out[size] = '\0';
+}
+
+/* Folders of the result become places in the box, where ".." would lead through folders that are not
+ * there. A folder that is a link keeps its name where that can be: other links lead through it. */
+static void resolve_dots(char *path)
+{
+    char folded[PATH_MAX];
+    char real[PATH_MAX];
+    struct stat wanted;
+    struct stat st;
+    char *slash = strrchr(path, '/');
+    if (!slash || stat(path, &wanted) < 0) {
+        return;
+    }
+    fold_dots(path, folded);
+    if (stat(folded, &st) == 0 && st.st_dev == wanted.st_dev && st.st_ino == wanted.st_ino) {
+        (void)snprintf(path, PATH_MAX, "%s", folded);
+        return;
+    }
+    *slash = '\0';
+    bool known = realpath(path, real) != NULL;
+    *slash = '/';
+    if (known && join(folded, real, slash + 1)) {
+        (void)snprintf(path, PATH_MAX, "%s", folded);
+    }
+}
+
+static int refuse_workspace(const char *path, struct fail *ret_fail)
+{
+    return fail_set(ret_fail, EPERM,
+                    "%s lies in the workspace, where code could put another in its place%s", path,
+                    remedy);
+}
+
+/* Whether a name of the interpreter stays what it is: it is not in the workspace, or in a folder there
+ * that is made read-only. */
+static bool may_lead(const char *path, const char *workspace, bool in_folder)
+{
+    char rest[PATH_MAX];
+    enum overlap overlap = overlap_of_parent(path, workspace, rest);
+    return overlap == OVERLAP_NONE || (overlap == OVERLAP_INSIDE && in_folder);
+}
+
+/* A script is run here, outside of any box, so neither it nor a link to it is where code can write. */
+static bool may_run(const char *path, const char *workspace)
+{
+    char rest[PATH_MAX];
+    return overlap_of(path, workspace, rest) == OVERLAP_NONE &&
+           overlap_of_parent(path, workspace, rest) == OVERLAP_NONE;
+}
+
+static int find_inside(struct python *python, const char *workspace, struct fail *ret_fail)
+{
+    for (unsigned i = 0; i < python->folder_count; i++) {
+        char rest[PATH_MAX];
+        enum overlap overlap = overlap_of(python->folders[i], workspace, rest);
+        if (overlap == OVERLAP_THROUGH || (overlap == OVERLAP_INSIDE && !rest[0])) {
+            return refuse_workspace(python->folders[i], ret_fail);
+        }
+        if (overlap == OVERLAP_INSIDE) {
+            (void)snprintf(python->inside[python->inside_count++], PATH_MAX, "%s", rest);
+        }
+    }
+    return 0;
+}
+
+/* Follows path's links, adding the prefix at each hop. A hop that is in no prefix of Python (a link
+ * in a folder of the user's) is passed over: what is executed starts behind it, so that no more of
+ * the host is shown than needed. */
+static int follow(struct python *python, const char *workspace, struct fail *ret_fail)
+{
+    char path[PATH_MAX];
+    char prefix[PATH_MAX];
+    bool found = false;
+    (void)snprintf(path, sizeof path, "%s", python->path);
+    resolve_dots(path);
+    for (unsigned hop = 0; hop < PYTHON_LINKS; hop++) {
+        bool environment = prefix_of(path, prefix) && read_environment(python, prefix);
+        bool library = !environment && *prefix && has_library(prefix, python->version);
+        if (environment || library) {
+            if (!found) {
+                (void)snprintf(python->path, sizeof python->path, "%s", path);
+            }
+            found = true;
+        }
+        if (library) {
+            add_folder(python, prefix);
+        }
+        if (!may_lead(path, workspace, environment || library)) {
+            return refuse_workspace(path, ret_fail);
+        }
+        char target[PATH_MAX];
+        ssize_t size = readlink(path, target, sizeof target - 1);
+        if (size < 0) {
+            break;
+        }
+        target[size] = '\0';
+        if (target[0] == '/') {
+            (void)snprintf(path, sizeof path, "%s", target);
+        } else {
+            char *slash = strrchr(path, '/');
+            if (slash) {
+                *slash = '\0';
+            }
+            char joined[PATH_MAX];
+            if (!join(joined, path, target)) {
+                break;
+            }
+            (void)snprintf(path, sizeof path, "%s", joined);
+        }
+        resolve_dots(path);
+    }
+    char real[PATH_MAX];
+    if (!realpath(path, real) || !prefix_of(real, prefix) ||
+        !has_library(prefix, python->version)) {
+        return fail_set(ret_fail, ENOENT, "the standard library of %s (a CPython 3.9 or newer)%s",
+                        python->path, remedy);
+    }
+    add_folder(python, prefix);
+    (void)snprintf(python->prefix, sizeof python->prefix, "%s", prefix);
+    if (!found) {
+        (void)snprintf(python->path, sizeof python->path, "%s", real);
+    }
+    return 0;
+}
+
+/* The packages that the user has installed for himself, unless a virtual environment hides them. */
+static void add_user_packages(struct python *python)
+{
+    const char *home = getenv("HOME");
+    char base[PATH_MAX];
+    char lib[PATH_MAX];
+    int size = snprintf(lib, sizeof lib, "%s/.local/lib/%s/site-packages", home ? home : "",
+                        python->version);
+    if (!home || home[0] != '/' || python->environment[0] || size >= PATH_MAX ||
+        access(lib, X_OK) < 0 || !join(base, home, ".local")) {
+        return;
+    }
+    add_folder(python, lib);
+    (void)snprintf(python->user_base, sizeof python->user_base, "%s", base);
+}
+
+static int find(const char *chosen, const char *workspace, bool ask, struct python *python,
+                struct fail *ret_fail)
+{
+    *python = (struct python){};
+    int r = choose(chosen, python->path, ret_fail);
+    if (r == 0 && is_script(python->path)) {
+        r = !may_run(python->path, workspace) ? refuse_workspace(python->path, ret_fail)
+            : ask                             ? ask_script(python->path, ret_fail)
+                  : fail_set(ret_fail, ENOEXEC, "%s is a script", python->path);
+    }
+    r = r ? r : follow(python, workspace, ret_fail);
+    if (r == 0) {
+        add_user_packages(python);
+        r = find_inside(python, workspace, ret_fail);
+    }
+    return r;
+}
+
+int python_find(const char *chosen, const char *workspace, struct python *ret_python,
+                struct fail *ret_fail)
+{
+    return find(chosen, workspace, /* ask= */ true, ret_python, ret_fail);
+}
+
+int python_expect(const char *chosen, const char *workspace, struct python *ret_python,
+                  struct fail *ret_fail)
+{
+    return find(chosen, workspace, /* ask= */ false, ret_python, ret_fail);
+}
+
+/* Whether a name that leads to the interpreter, or a folder of it, is in this folder. */
+static bool lies_in(const char *chosen, const char *folder, struct python *seen)
+{
+    int r = python_expect(chosen, folder, seen, NULL);
+    return r == -EPERM || (r == 0 && seen->inside_count > 0);
+}
+
+int python_judge_place(const struct box_spec *spec, const struct python *python,
+                       struct fail *ret_fail)
+{
+    const char *found = NULL;
+    if (spec->room && spec->workspace && python->inside_count > 0) {
+        (void)fail_set(ret_fail, 0,
+                       "the interpreter %s lies in the workspace, where code could replace it in a "
+                       "sandbox without mounts",
+                       python->path);
+        return -EPERM;
+    }
+    struct python *seen = malloc(sizeof *seen);
+    if (!seen) {
+        return fail_set(ret_fail, ENOMEM, "the interpreter");
+    }
+    for (unsigned i = 0; i < spec->mount_count && !found; i++) {
+        const struct box_mount *mount = &spec->mounts[i];
+        bool lies = mount->writable && (lies_in(spec->python, mount->path, seen) ||
+                                        lies_in(python->path, mount->path, seen));
+        found = lies ? mount->path : NULL;
+    }
+    free(seen);
+    return found ? fail_set(ret_fail, EPERM,
+                            "the interpreter %s lies in %s, where --mount lets code write: mount "
+                            "it read-only, or name the folder with --workspace",
+                            python->path, found)
+                 : 0;
+}

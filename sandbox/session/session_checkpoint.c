@@ -1,0 +1,225 @@
+/* The copies of a session: which of them sleep, which are kept, which takes over. */
+#include <errno.h>
+#include <signal.h>
+
+#include "base/clock.h"
+#include "sandbox/session/session.h"
+
+static struct session_checkpoint *checkpoint_of_cell(struct box_session *session, unsigned cell)
+{
+    for (unsigned i = 0; i < SESSION_CHECKPOINTS; i++) {
+        if (session->checkpoints[i].pid > 0 && session->checkpoints[i].cell == cell) {
+            return &session->checkpoints[i];
+        }
+    }
+    return NULL;
+}
+
+static struct session_checkpoint *checkpoint_free_entry(struct box_session *session)
+{
+    for (unsigned i = 0; i < SESSION_CHECKPOINTS; i++) {
+        if (session->checkpoints[i].pid == 0) {
+            return &session->checkpoints[i];
+        }
+    }
+    return NULL;
+}
+
+static void checkpoint_forget(struct box_session *session, struct session_checkpoint *checkpoint)
+{
+    *checkpoint = (struct session_checkpoint){};
+    struct session_checkpoint **const uses[] = {&session->latest, &session->target,
+                                                &session->waking};
+    for (unsigned i = 0; i < sizeof uses / sizeof *uses; i++) {
+        if (*uses[i] == checkpoint) {
+            *uses[i] = NULL;
+        }
+    }
+}
+
+static void checkpoint_kill(struct box_session *session, struct session_checkpoint *checkpoint)
+{
+    session_signal_pid(session, checkpoint->pid, SIGKILL); /* its end is nobody's any more */
+    checkpoint_forget(session, checkpoint);
+}
+
+void session_checkpoints_kill(struct box_session *session)
+{
+    for (unsigned i = 0; i < SESSION_CHECKPOINTS; i++) {
+        if (session->checkpoints[i].pid > 0) {
+            checkpoint_kill(session, &session->checkpoints[i]);
+        }
+    }
+}
+
+static struct box_session *session_of_pid(struct box *box, pid_t pid,
+                                          struct session_checkpoint **ret_checkpoint)
+{
+    for (struct box_session *session = box->sessions; session; session = session->next) {
+        for (unsigned i = 0; i < SESSION_CHECKPOINTS; i++) {
+            if (session->checkpoints[i].pid == pid) {
+                *ret_checkpoint = &session->checkpoints[i];
+                return session;
+            }
+        }
+    }
+    return NULL;
+}
+
+bool session_checkpoint_exited(struct box *box, pid_t pid)
+{
+    struct session_checkpoint *checkpoint = NULL;
+    struct box_session *session = session_of_pid(box, pid, &checkpoint);
+    if (!session) {
+        return false;
+    }
+    unsigned cell = checkpoint->cell;
+    bool was_waking = checkpoint == session->waking;
+    checkpoint_forget(session, checkpoint);
+    if (was_waking) {
+        session_checkpoint_wake(session); /* on_restored or on_end tells */
+    } else {
+        session->events->on_checkpoint(session->arg, cell, false);
+    }
+    return true;
+}
+
+/* Only a watched process can be woken, and only one of this session's is watched. */
+static void checkpoint_watched(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+{
+    struct box_session *session = arg;
+    if (reply->error && reply->error != ECONNRESET) {
+        (void)session_checkpoint_exited(session->box, reply->pid);
+    }
+}
+
+/* Enters the copy in place of the one with the same cell. Returns NULL when it is none. */
+static struct session_checkpoint *checkpoint_enter(struct box_session *session,
+                                                   const struct box_message *message, unsigned cell)
+{
+    struct session_checkpoint *other = NULL;
+    struct session_checkpoint *entry = checkpoint_of_cell(session, cell);
+    uint64_t pid = 0;
+    if (!session_message_number(message, "checkpoint", &pid) || pid < 2 || pid > INT32_MAX ||
+        (pid_t)pid == session->pid || session_of_pid(session->box, (pid_t)pid, &other)) {
+        return NULL;
+    }
+    bool kept = entry && entry->kept;
+    if (entry && entry != session->waking) {
+        checkpoint_kill(session, entry);
+    }
+    entry = entry ? entry : checkpoint_free_entry(session);
+    if (entry) {
+        struct wire_request request = {
+            .op = WIRE_WATCH, .pid = (pid_t)pid, .tag = session->tag, .role = WIRE_ROLE_CHECKPOINT};
+        *entry = (struct session_checkpoint){.pid = (pid_t)pid, .cell = cell, .kept = kept};
+        (void)link_send(session->box, &request, checkpoint_watched, session);
+    }
+    return entry;
+}
+
+void session_checkpoint_made(struct box_session *session, const struct box_message *message)
+{
+    uint64_t cell = 0;
+    if (!session_message_number(message, "cell", &cell) || cell > UINT32_MAX) {
+        return;
+    }
+    struct session_checkpoint *made = checkpoint_enter(session, message, (unsigned)cell);
+    struct session_checkpoint *before = session->latest;
+    if (made) {
+        session->latest = made;
+        if (before && before != made && !before->kept) {
+            checkpoint_kill(session, before);
+        }
+    }
+    session->events->on_checkpoint(session->arg, (unsigned)cell, made != NULL);
+}
+
+void session_checkpoint_resumed(struct box_session *session, const struct box_message *message)
+{
+    struct session_checkpoint *awake = session->waking;
+    struct session_checkpoint *before = session->latest;
+    unsigned cell = awake->cell;
+    uint64_t threads = 0;
+    (void)session_message_number(message, "threads", &threads);
+    session->pid = awake->pid;
+    session->latest = checkpoint_enter(session, message, cell); /* in the entry of the waking one */
+    if (!session->latest) {
+        checkpoint_forget(session, awake);
+    }
+    session->waking = NULL;
+    session->target = NULL;
+    session->due = 0; /* what was sent before was for the dead one */
+    if (before && before != awake && !before->kept) {
+        checkpoint_kill(session, before);
+    }
+    session->exited = false;
+    session->swept = false;
+    session->killed = false;
+    session->lost = false;
+    session->memory_bytes = 0;
+    session->disk_bytes = 0;
+    session->state = SESSION_READY;
+    loop_timer_disarm(&session->timer);
+    (void)session_watch(session, NULL); /* it is watched as a checkpoint: only its role changes */
+    if (!session->latest) {
+        session->events->on_checkpoint(session->arg, cell, false);
+    }
+    session->events->on_restored(session->arg, &session->end, cell,
+                                 threads < UINT32_MAX ? (unsigned)threads : 0);
+}
+
+void session_checkpoint_wake(struct box_session *session)
+{
+    struct session_checkpoint *best = session->target ? session->target : session->latest;
+    for (unsigned i = 0; !(session->target || session->latest) && i < SESSION_CHECKPOINTS; i++) {
+        struct session_checkpoint *entry = &session->checkpoints[i];
+        if (entry->pid > 0 && (!best || entry->cell > best->cell)) {
+            best = entry;
+        }
+    }
+    session->waking = best;
+    if (!best) {
+        session_gone(session);
+        return;
+    }
+    loop_timer_arm(session->box->loop, &session->timer,
+                   clock_now_ns() + SESSION_WAKE_MS * CLOCK_NS_PER_MS,
+                   session_checkpoint_wake_failed, session);
+    session_signal_pid(session, best->pid, SIGUSR2);
+}
+
+void session_checkpoint_wake_failed(void *arg)
+{
+    struct box_session *session = arg;
+    checkpoint_kill(session, session->waking);
+    session_checkpoint_wake(session);
+}
+
+bool box_session_keep(struct box_session *session, unsigned cell, bool keep)
+{
+    struct session_checkpoint *checkpoint = checkpoint_of_cell(session, cell);
+    if (!checkpoint) {
+        return false;
+    }
+    checkpoint->kept = keep;
+    if (!keep && checkpoint != session->latest && checkpoint != session->target &&
+        checkpoint != session->waking) {
+        checkpoint_kill(session, checkpoint);
+    }
+    return true;
+}
+
+int box_session_restore(struct box_session *session, unsigned cell)
+{
+    struct session_checkpoint *checkpoint = checkpoint_of_cell(session, cell);
+    if (session->state != SESSION_READY) {
+        return -EPIPE;
+    }
+    if (!checkpoint) {
+        return -ENOENT;
+    }
+    session->target = checkpoint;
+    box_session_kill(session);
+    return 0;
+}

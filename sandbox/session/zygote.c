@@ -1,0 +1,167 @@
+/* The zygote's role in its box: the interpreter from which sessions are forked. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+#include "base/log.h"
+#include "base/own.h"
+#include "sandbox/box.h"
+#include "sandbox/packages/packages.h"
+#include "sandbox/wire/channel.h"
+#include "sandbox/wire/packet.h"
+
+enum { ZYGOTE_DEATHS = 8 /* by the guest's hand, before the box is given up */ };
+
+/* sender: the zygote's pid outside, in the kernel's word. */
+static void zygote_on_message(struct box *box, const struct box_message *message, pid_t sender)
+{
+    struct box_field version;
+    if (!box_field_is(&message->fields[0], "ready")) {
+        return;
+    }
+    if (box_message_get(message, "python", &version) && version.size < sizeof box->version) {
+        memcpy(box->version, version.data, version.size);
+        box->version[version.size] = '\0';
+    }
+    box_guest_ready(box, sender);
+}
+
+static void zygote_on_io(void *arg, uint32_t events)
+{
+    struct box *box = arg;
+    struct box_field fields[16];
+    char *space = NULL;
+    pid_t sender = 0;
+    (void)events;
+    if (buf_reserve(&box->guest_in, 4096, &space) < 0) {
+        return;
+    }
+    ssize_t size = packet_receive_from(box->guest_fd, space, 4096, &sender);
+    if (size <= 0) {
+        if (size == 0) {
+            loop_io_remove(&box->guest_io); /* pid 1 tells how it ended */
+        }
+        return;
+    }
+    buf_commit(&box->guest_in, (size_t)size);
+    size_t count = 0;
+    size_t used = 0;
+    while (box->state != BOX_DEAD &&
+           channel_next(&box->guest_in, fields, 16, &count, &used) == CHANNEL_MESSAGE) {
+        zygote_on_message(box, &(struct box_message){fields, count}, sender);
+        if (box->state != BOX_DEAD) {
+            buf_consume(&box->guest_in, used);
+        }
+    }
+}
+
+static void zygote_started(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+{
+    struct box *box = arg;
+    struct fail fail = {};
+    if (reply->error == ECONNRESET) {
+        return; /* the box ends */
+    }
+    int r = reply->error
+                ? -reply->error
+                : loop_io_add(box->loop, &box->guest_io, fds[0], EPOLLIN, zygote_on_io, box);
+    if (r < 0) {
+        (void)fail_set(&fail, -r, "start the interpreter");
+        box_broken(box, &fail);
+        return;
+    }
+    box->guest_pid = reply->pid;
+    box->guest_fd = take_fd(&fds[0]);
+    session_begin_waiting(box);
+}
+
+/* Waits with nothing: the request lies in the socket until pid 1 is there to read it. */
+static int zygote_start(struct box *box, struct fail *ret_fail)
+{
+    struct wire_request request = {.op = WIRE_START_ZYGOTE};
+    loop_io_remove(&box->guest_io);
+    drop_fd(&box->guest_fd);
+    buf_clear(&box->guest_in, 0);
+    box->guest_pid = 0;
+    box->interpreter = 0;
+    int r = link_send(box, &request, zygote_started, box);
+    session_want_pair(box);
+    return r < 0 ? fail_set(ret_fail, -r, "start the interpreter") : 0;
+}
+
+static void zygote_exited(struct box *box, pid_t pid, int status)
+{
+    struct fail fail = {};
+    if (pid != box->guest_pid) {
+        (void)session_process_exited(box, pid, status);
+        return;
+    }
+    if (box->state == BOX_READY && box->zygote_deaths++ < ZYGOTE_DEATHS &&
+        zygote_start(box, &fail) == 0) {
+        log_info("sandbox", "the zygote was killed; another is started");
+        session_zygote_died(box);
+        return;
+    }
+    if (box_confinement_failed(box, status, &fail)) {
+        box_broken(box, &fail);
+        return;
+    }
+    if (WIFSIGNALED(status)) {
+        (void)fail_set(&fail, 0, "the interpreter %s was killed by signal %d (%s)",
+                       box->python.path, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    } else {
+        (void)fail_set(&fail, 0,
+                       "the interpreter %s ended with exit code %d before it was ready (a CPython "
+                       "3.9 or newer is needed; choose one with --python PATH)",
+                       box->python.path, WEXITSTATUS(status));
+    }
+    box_broken(box, &fail);
+}
+
+static const struct box_role zygote_role = {zygote_start, zygote_exited, session_memory_killed,
+                                            session_disk_killed};
+
+void zygote_content(const struct box_spec *spec, const struct box_packages *packages,
+                    struct plan_content *content)
+{
+    /* What guest/session.py and guest/hints.py look for. */
+    const struct {
+        bool holds;
+        const char *word;
+    } options[] = {
+        {spec->packages, "install"},
+        {spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK, "landlock-optional"},
+        {spec->room != NULL, "container"},
+    };
+    *content = (struct plan_content){
+        .files = spec->guest,
+        .main = "driver.py",
+        .arguments = {spec->preload ? spec->preload : ""},
+        .data = spec->mounts,
+        .data_count = spec->mount_count,
+    };
+    for (unsigned i = 0; i < sizeof options / sizeof *options; i++) {
+        if (options[i].holds) {
+            size_t size = strlen(content->words);
+            (void)snprintf(content->words + size, sizeof content->words - size, "%s%s",
+                           size ? " " : "", options[i].word);
+        }
+    }
+    content->arguments[1] = content->words[0] ? content->words : NULL;
+    if (packages) {
+        packages_show(packages, content);
+    }
+}
+
+int box_start(struct loop *loop, const struct box_spec *spec, struct box_packages *packages,
+              const struct box_owner *owner, struct box **ret_box, struct fail *ret_fail)
+{
+    struct plan_content content;
+    struct box_setup setup = {.role = &zygote_role, .content = &content};
+    /* Without a place for packages the box works all the same; an errand says why. */
+    bool have = packages && packages_open(packages) == 0;
+    zygote_content(spec, have ? packages : NULL, &content);
+    return box_open(loop, spec, owner, &setup, ret_box, ret_fail);
+}

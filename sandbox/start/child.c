@@ -1,0 +1,593 @@
+/* The child between clone and execve. Reads like the plan: one function a step, run in the plan's
+ * order, the first failure reported as one struct fail and the end of the process. No heap, no
+ * stdio but snprintf, no logging; the server's memory is still around us, so no guest runs yet. */
+#include "sandbox/start/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/limits.h>
+#include <linux/mount.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "sandbox/plan/binds.h"
+#include "sandbox/wire/wire.h"
+
+enum { CHILD_ERROR_FD = 5, CHILD_PROGRAM_FD = 6, CHILD_FIRST_TO_CLOSE = 7, CHILD_PARKED = 100 };
+
+/* A folder that every host has and that is part of no tree that the box shows (a bind mount would
+ * take the new root along); the new root is mounted over it, in our own mount namespace. */
+static const char root_at[] = "/dev";
+
+struct child {
+    const struct child_setup *setup;
+    int trees[PLAN_TREES];
+    int user_sysctl_fd;
+    bool without_proc; /* a new one was refused, and the plan goes on */
+};
+
+/* Targets are absolute in the plan; while it is built, the new root is the working directory. */
+static const char *below_root(const char *target)
+{
+    return target[1] ? target + 1 : ".";
+}
+
+/* Makes the folders above path. */
+static int make_parents(const char *path)
+{
+    char text[PATH_MAX];
+    (void)snprintf(text, sizeof text, "%s", path);
+    for (char *slash = strchr(text, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(text, 0755) < 0 && errno != EEXIST) {
+            return -1;
+        }
+        *slash = '/';
+    }
+    return 0;
+}
+
+/* Most parents are there: they are made only where they are missed. */
+static int make_folder(const char *path, unsigned mode)
+{
+    int r = mkdir(path, mode);
+    if (r < 0 && errno == ENOENT && make_parents(path) == 0) {
+        r = mkdir(path, mode);
+    }
+    return r < 0 && errno != EEXIST ? -1 : 0;
+}
+
+static int make_file(const char *path, int flags, unsigned mode)
+{
+    int fd = open(path, flags | O_WRONLY | O_CREAT | O_CLOEXEC, mode);
+    if (fd < 0 && errno == ENOENT && make_parents(path) == 0) {
+        fd = open(path, flags | O_WRONLY | O_CREAT | O_CLOEXEC, mode);
+    }
+    return fd;
+}
+
+/* Whether a box is made without a tree that could not be opened, for the reason in errno. Why a folder
+ * of the user's is gone is not our matter: code finds that it is not there. */
+static bool is_passed_over(const struct plan_step *step)
+{
+    return step->data_folder || (step->optional && (errno == ENOENT || errno == EACCES));
+}
+
+static int open_data_tree(const char *source)
+{
+    int held = bind_hold_straight(source);
+    if (held < 0) {
+        return -1;
+    }
+    int fd = (int)syscall(SYS_open_tree, held, "",
+                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
+    (void)close(held);
+    return fd;
+}
+
+static int step_open_tree(struct child *child, const struct plan_step *step)
+{
+    int fd = step->data_folder ? open_data_tree(step->source)
+                               : (int)syscall(SYS_open_tree, AT_FDCWD, step->source,
+                                              OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    child->trees[step->slot] = fd;
+    return fd < 0 && !is_passed_over(step) ? -1 : 0;
+}
+
+static int step_take_tree(struct child *child, const struct plan_step *step)
+{
+    int fd = child->setup->taken[step->slot];
+    child->trees[step->slot] = fd < 0 && step->optional ? open_data_tree(step->source) : fd;
+    return 0;
+}
+
+static int step_identity(struct child *, const struct plan_step *)
+{
+    /* Keep capabilities over the change: the steps that follow need them. */
+    if (prctl(PR_SET_SECUREBITS, SECBIT_KEEP_CAPS | SECBIT_NO_SETUID_FIXUP) < 0) {
+        return -1;
+    }
+    if (setresgid(PLAN_INSIDE_ID, PLAN_INSIDE_ID, PLAN_INSIDE_ID) < 0 ||
+        setresuid(PLAN_INSIDE_ID, PLAN_INSIDE_ID, PLAN_INSIDE_ID) < 0) {
+        return -1;
+    }
+    /* With its ids changed a process is not dumpable, and its files in /proc are root's, proc(5):
+     * the limits below could not be written. No guest exists yet; pid 1 switches it off. */
+    return prctl(PR_SET_DUMPABLE, 1);
+}
+
+/* A connection's buffers would grow to ten megabytes, counted for the whole machine (tcp(7)): a guest
+ * could put the host's own connections under pressure. Best effort: /proc/sys may be read-only. */
+static void bound_tcp_buffers(void)
+{
+    static const char *const files[] = {"/proc/sys/net/ipv4/tcp_rmem",
+                                        "/proc/sys/net/ipv4/tcp_wmem"};
+    for (unsigned i = 0; i < sizeof files / sizeof *files; i++) {
+        (void)fd_write_text_at(AT_FDCWD, files[i], "4096 65536 131072");
+    }
+}
+
+static int step_loopback(struct child *, const struct plan_step *)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    if (fd < 0) {
+        return -1;
+    }
+    int r = ioctl(fd, SIOCSIFFLAGS, &request);
+    (void)close(fd);
+    bound_tcp_buffers();
+    return r;
+}
+
+static int step_private(struct child *child, const struct plan_step *)
+{
+    child->user_sysctl_fd = open("/proc/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+}
+
+static int step_root(struct child *, const struct plan_step *step)
+{
+    if (mount("tmpfs", root_at, "tmpfs", MS_NOSUID | MS_NODEV, step->data) < 0) {
+        return -1;
+    }
+    return chdir(root_at);
+}
+
+static int step_file(struct child *, const struct plan_step *step)
+{
+    int fd = make_file(below_root(step->target), O_EXCL, step->mode);
+    if (fd < 0) {
+        return -1;
+    }
+    int r = fd_write_all(fd, step->content, step->content_size);
+    (void)close(fd);
+    return r < 0 ? (errno = -r, -1) : 0;
+}
+
+static int step_link(struct child *, const struct plan_step *step)
+{
+    const char *path = below_root(step->target);
+    return make_parents(path) < 0 ? -1 : symlink(step->source, path);
+}
+
+static int move_tree(int tree_fd, const char *path, uint64_t attributes)
+{
+    struct mount_attr attr = {.attr_set = attributes, .propagation = MS_PRIVATE};
+    /* A tree taken from the host keeps what the host has locked on it; we only add. */
+    if (syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) <
+        0) {
+        return -1;
+    }
+    return (int)syscall(SYS_move_mount, tree_fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/* Makes at path what a tree or a bind can be put over: a folder or a file, as source_fd is. */
+static int make_place(int source_fd, const char *path)
+{
+    struct stat st;
+    if (fstat(source_fd, &st) < 0) {
+        return -1;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        return make_folder(path, 0755);
+    }
+    int fd = make_file(path, O_NOFOLLOW, 0444);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int step_move(struct child *child, const struct plan_step *step)
+{
+    const char *path = below_root(step->target);
+    int tree_fd = child->trees[step->slot];
+    if (tree_fd < 0) {
+        return 0; /* optional, and not there */
+    }
+    return make_place(tree_fd, path) < 0 ? -1 : move_tree(tree_fd, path, step->attributes);
+}
+
+static int step_hold(struct child *child, const struct plan_step *step)
+{
+    int fd = step->data_folder ? bind_hold_straight(step->source) : bind_hold(step->source);
+    child->trees[step->slot] = fd;
+    return fd < 0 && !is_passed_over(step) ? -1 : 0;
+}
+
+static int step_bind(struct child *child, const struct plan_step *step)
+{
+    const char *path = below_root(step->target);
+    int source_fd = child->trees[step->slot];
+    if (source_fd < 0) {
+        return 0; /* optional, and not there */
+    }
+    return make_place(source_fd, path) < 0 ? -1 : bind_tree(source_fd, path, step->attributes);
+}
+
+static int step_bind_folder(struct child *, const struct plan_step *step)
+{
+    const char *source = below_root(step->source);
+    const char *path = below_root(step->target);
+    if (make_folder(source, 0755) < 0 || make_folder(path, 0755) < 0) {
+        return -1;
+    }
+    return bind_folder(source, path, step->attributes);
+}
+
+static int step_bind_read_only_root(struct child *, const struct plan_step *)
+{
+    return bind_restrict(".", MOUNT_ATTR_RDONLY);
+}
+
+static int step_subtree(struct child *, const struct plan_step *step)
+{
+    const char *source = below_root(step->source);
+    const char *path = below_root(step->target);
+    if (make_folder(source, 0755) < 0 || make_folder(path, 0755) < 0) {
+        return -1;
+    }
+    int fd = (int)syscall(SYS_open_tree, AT_FDCWD, source,
+                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    if (fd < 0) {
+        return -1;
+    }
+    int r = move_tree(fd, path, step->attributes);
+    (void)close(fd);
+    return r;
+}
+
+static int step_mount(const struct plan_step *step, const char *type, unsigned long flags)
+{
+    const char *path = below_root(step->target);
+    if (make_folder(path, 0755) < 0) {
+        return -1;
+    }
+    return mount(type, path, type, flags, step->data);
+}
+
+static int step_read_only_root(struct child *, const struct plan_step *)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+    return (int)syscall(SYS_mount_setattr, AT_FDCWD, ".", 0, &attr, sizeof attr);
+}
+
+static int step_pivot(struct child *, const struct plan_step *)
+{
+    char cwd[PATH_MAX];
+    if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+        chdir("/work") < 0) {
+        return -1;
+    }
+    /* CVE-2024-21626: a working directory outside of the root would be a way out. */
+    if (!getcwd(cwd, sizeof cwd) || cwd[0] != '/') {
+        errno = EXDEV;
+        return -1;
+    }
+    return 0;
+}
+
+/* What is counted here is also counted for the user outside, with the same bounds: a guest that takes
+ * all inotify instances would leave none to the user's own programs. */
+static int step_no_namespaces(struct child *child, const struct plan_step *step)
+{
+    static const struct {
+        const char *name;
+        const char *most;
+    } limits[] = {
+        {"max_user_namespaces", "0"},    {"max_mnt_namespaces", "0"},
+        {"max_pid_namespaces", "0"},     {"max_net_namespaces", "0"},
+        {"max_ipc_namespaces", "0"},     {"max_uts_namespaces", "0"},
+        {"max_time_namespaces", "0"},    {"max_cgroup_namespaces", "0"},
+        {"max_inotify_instances", "16"}, {"max_inotify_watches", "4096"},
+        {"max_fanotify_groups", "0"},
+    };
+    for (unsigned i = 0; i < sizeof limits / sizeof *limits; i++) {
+        int r = fd_write_text_at(child->user_sysctl_fd, limits[i].name, limits[i].most);
+        if (r == -EROFS && (child->without_proc || step->optional)) {
+            return 0; /* the engine's mask again: the filters alone refuse them */
+        }
+        if (r < 0 && r != -ENOENT) { /* older kernels lack some */
+            errno = -r;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Parks what stays above everything, then puts it where pid 1 expects it. */
+static int step_descriptors(struct child *child, const struct plan_step *)
+{
+    const struct child_setup *setup = child->setup;
+    const int from[] = {setup->init_fd, setup->config_fd, setup->error_fd, setup->program_fd};
+    const int to[] = {WIRE_INIT_FD, WIRE_CONFIG_FD, CHILD_ERROR_FD, CHILD_PROGRAM_FD};
+    int parked[4];
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0) {
+        return -1;
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        parked[i] = fcntl(from[i], F_DUPFD_CLOEXEC, CHILD_PARKED);
+        if (parked[i] < 0) {
+            return -1;
+        }
+    }
+    for (int fd = 0; fd < 3; fd++) {
+        if (dup2(null, fd) < 0) {
+            return -1;
+        }
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        int flags = to[i] >= CHILD_ERROR_FD ? O_CLOEXEC : 0;
+        if (dup3(parked[i], to[i], flags) < 0) {
+            return -1;
+        }
+    }
+    fd_close_range(CHILD_FIRST_TO_CLOSE, ~0U);
+    return 0;
+}
+
+static int step_capabilities(struct child *child, const struct plan_step *)
+{
+    for (cap_value_t cap = 0; cap_get_bound(cap) >= 0; cap++) {
+        if (cap_drop_bound(cap) < 0) {
+            return -1;
+        }
+    }
+    if (cap_reset_ambient() < 0 ||
+        prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+                                     SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+                                     SECBIT_NO_CAP_AMBIENT_RAISE |
+                                     SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED) < 0 ||
+        cap_set_proc(child->setup->no_capabilities) < 0) {
+        return -1;
+    }
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+static int step_death_signal(struct child *, const struct plan_step *)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) {
+        return -1;
+    }
+    /* The server may have ended before the signal was asked for; then its end is closed. */
+    struct pollfd fd = {.fd = WIRE_INIT_FD, .events = 0};
+    if (poll(&fd, 1, 0) == 1) {
+        errno = EPIPE;
+        return -1;
+    }
+    return 0;
+}
+
+static int step_seccomp(struct child *child, const struct plan_step *)
+{
+    const struct plan *plan = child->setup->plan;
+    struct sock_fprog program = {.len = (unsigned short)plan->filter_init.count,
+                                 .filter = plan->filter_init.program};
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
+static int step_execute(struct child *, const struct plan_step *step)
+{
+    const char *const argv[] = {step->source ? step->source : "sandpiper-init", NULL};
+    static const char *const envp[] = {NULL};
+    return (int)syscall(SYS_execveat, CHILD_PROGRAM_FD, "", argv, envp, AT_EMPTY_PATH);
+}
+
+/* Also with a keyring of its own: the one of the user's login is inherited otherwise, and holds what
+ * his file systems and tickets are opened with, session-keyring(7). Where the kernel or a container's
+ * filter has no keyctl(2), or the user no room for another one, the guest's filter still refuses it. */
+static int step_session(struct child *, const struct plan_step *)
+{
+    enum { JOIN_SESSION_KEYRING = 1 };
+    (void)umask(022);
+    if (syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS &&
+        errno != EPERM && errno != EACCES && errno != EDQUOT) {
+        return -1;
+    }
+    return setsid() < 0 ? -1 : 0;
+}
+
+static int step_hostname(struct child *, const struct plan_step *step)
+{
+    int r = sethostname(step->source, strlen(step->source));
+    return r < 0 && !(step->optional && errno == EPERM) ? -1 : 0;
+}
+
+static int step_wait(struct child *child, const struct plan_step *)
+{
+    char go = 0;
+    if (read(child->setup->go_fd, &go, 1) != 1) {
+        errno = EPIPE; /* the server gave up or ended */
+        return -1;
+    }
+    return 0;
+}
+
+static int step_cgroup_namespace(struct child *child, const struct plan_step *step)
+{
+    return step_wait(child, step) < 0 ? -1 : unshare(CLONE_NEWCGROUP);
+}
+
+static int step_subreaper(struct child *, const struct plan_step *)
+{
+    return prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+/* Without a user namespace: what can be given up, an ordinary user's process may not have. That of the
+ * bounding set which it cannot drop is of no use without a way to gain privileges. */
+static int step_step_down(struct child *child, const struct plan_step *step)
+{
+    for (cap_value_t cap = 0; cap_get_bound(cap) >= 0; cap++) {
+        (void)cap_drop_bound(cap);
+    }
+    (void)prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED);
+    bool other = step->uid != geteuid() || step->guard != step->uid;
+    if (other && (setgroups(0, NULL) < 0 || setresgid(step->gid, step->gid, step->gid) < 0 ||
+                  setresuid(step->guard, step->uid, step->guard) < 0)) {
+        return -1;
+    }
+    if (cap_reset_ambient() < 0 || cap_set_proc(child->setup->no_capabilities) < 0) {
+        return -1;
+    }
+    /* The guardian keeps two ids: its own, and the guest's to give on. Older kernels (Linux 6.12 for one)
+     * take that for a set-user-ID program, and under no_new_privs execve(2) leaves one of them:
+     * cap_bprm_creds_from_file() in security/commoncap.c. So its program sets it (init/main.c). */
+    return step->guard != step->uid ? 0 : prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+static int step_enter(struct child *, const struct plan_step *step)
+{
+    return chdir(step->target);
+}
+
+static int step_folder(struct child *, const struct plan_step *step)
+{
+    return make_folder(below_root(step->target), step->mode);
+}
+
+static int step_tmpfs(struct child *, const struct plan_step *step)
+{
+    return step_mount(step, "tmpfs", MS_NOSUID | MS_NODEV);
+}
+
+/* While something is mounted over parts of the /proc around us, as engines do, the kernel refuses a new
+ * one to user namespaces: mount_too_revealing() in fs/namespace.c. The folder stays empty then. */
+static int step_proc(struct child *child, const struct plan_step *step)
+{
+    int r = step_mount(step, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC);
+    child->without_proc = r < 0 && step->optional && (errno == EPERM || errno == EACCES);
+    return child->without_proc ? 0 : r;
+}
+
+static int step_unmount(struct child *, const struct plan_step *step)
+{
+    return umount2(below_root(step->target), 0);
+}
+
+typedef int (*step_fn)(struct child *child, const struct plan_step *step);
+
+static const step_fn step_fns[PLAN_KIND_COUNT] = {
+    [PLAN_CGROUP_NAMESPACE] = step_cgroup_namespace,
+    [PLAN_OPEN_TREE] = step_open_tree,
+    [PLAN_TAKE_TREE] = step_take_tree,
+    [PLAN_IDENTITY] = step_identity,
+    [PLAN_SESSION] = step_session,
+    [PLAN_HOSTNAME] = step_hostname,
+    [PLAN_LOOPBACK] = step_loopback,
+    [PLAN_PRIVATE] = step_private,
+    [PLAN_ROOT] = step_root,
+    [PLAN_FOLDER] = step_folder,
+    [PLAN_FILE] = step_file,
+    [PLAN_LINK] = step_link,
+    [PLAN_TMPFS] = step_tmpfs,
+    [PLAN_HOLD] = step_hold,
+    [PLAN_MOVE] = step_move,
+    [PLAN_BIND] = step_bind,
+    [PLAN_SUBTREE] = step_subtree,
+    [PLAN_BIND_FOLDER] = step_bind_folder,
+    [PLAN_PROC] = step_proc,
+    [PLAN_UNMOUNT] = step_unmount,
+    [PLAN_READ_ONLY_ROOT] = step_read_only_root,
+    [PLAN_BIND_READ_ONLY_ROOT] = step_bind_read_only_root,
+    [PLAN_PIVOT] = step_pivot,
+    [PLAN_NO_NAMESPACES] = step_no_namespaces,
+    [PLAN_DESCRIPTORS] = step_descriptors,
+    [PLAN_CAPABILITIES] = step_capabilities,
+    [PLAN_DEATH_SIGNAL] = step_death_signal,
+    [PLAN_SECCOMP] = step_seccomp,
+    [PLAN_WAIT] = step_wait,
+    [PLAN_SUBREAPER] = step_subreaper,
+    [PLAN_STEP_DOWN] = step_step_down,
+    [PLAN_ENTER] = step_enter,
+    [PLAN_EXECUTE] = step_execute,
+};
+
+/* Closes all that is not ours. The server's ends of our own pipes are among the rest: as long as they
+ * are open here, its end would not be noticed at ours. */
+static void child_keep_own(const struct child_setup *setup)
+{
+    int kept[5 + PLAN_TREES] = {setup->go_fd, setup->error_fd, setup->init_fd, setup->config_fd,
+                                setup->program_fd};
+    unsigned count = 5;
+    int last = 2;
+    for (unsigned i = 0; setup->taken && i < PLAN_TREES; i++) {
+        kept[count++] = setup->taken[i];
+    }
+    for (;;) {
+        int next = -1; /* the least that is kept above last */
+        for (unsigned i = 0; i < count; i++) {
+            if (kept[i] > last && (next < 0 || kept[i] < next)) {
+                next = kept[i];
+            }
+        }
+        if (next < 0) {
+            fd_close_range((unsigned)last + 1, ~0U);
+            return;
+        }
+        if (next > last + 1) {
+            fd_close_range((unsigned)last + 1, (unsigned)next - 1);
+        }
+        last = next;
+    }
+}
+
+void child_main(const struct child_setup *setup)
+{
+    struct child child = {.setup = setup};
+    struct fail fail = {};
+    int error_fd = setup->error_fd;
+    char go = 0;
+    child_keep_own(setup);
+    if (read(setup->go_fd, &go, 1) != 1) {
+        _exit(1); /* the server gave up or ended */
+    }
+    for (unsigned i = 0; i < setup->plan->step_count; i++) {
+        const struct plan_step *step = &setup->plan->steps[i];
+        if (step_fns[step->kind](&child, step) < 0) {
+            const char *object = step->target ? step->target : step->source;
+            (void)fail_set(&fail, errno, "%s%s%s", plan_kind_name(step->kind), object ? " " : "",
+                           object ? object : "");
+            fail.step = i + 1;
+            (void)write(error_fd, &fail, sizeof fail);
+            _exit(1);
+        }
+        if (step->kind == PLAN_DESCRIPTORS) {
+            error_fd = CHILD_ERROR_FD;
+        }
+    }
+    _exit(1);
+}

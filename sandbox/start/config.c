@@ -1,0 +1,119 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/box.h"
+#include "sandbox/confine/filter.h"
+
+/* Whether pid 1's program has to see to it how much code writes: an errand's stage it looks at anyway. */
+static bool counts_room(const struct box *box)
+{
+    return box->spec->room && !box->errand;
+}
+
+static int config_strings(const struct box *box, struct wire_config *config, struct buf *out)
+{
+    const struct plan *plan = &box->plan;
+    const struct box_view *view = &box->spec->view;
+    bool counts = counts_room(box);
+    const char *const room[] = {counts ? view->tmp : "", counts ? view->home : "",
+                                counts && !box->spec->workspace ? view->work : ""};
+    int r = 0;
+    for (const char *const *text = plan->argv; r == 0 && *text; text++, config->argc++) {
+        r = buf_append(out, *text, strlen(*text) + 1);
+    }
+    for (const char *const *text = plan->envp; r == 0 && *text; text++, config->envc++) {
+        r = buf_append(out, *text, strlen(*text) + 1);
+    }
+    for (unsigned i = 0; r == 0 && i < plan->data_count; i++, config->datac++) {
+        r = buf_append(out, plan->data[i], strlen(plan->data[i]) + 1);
+    }
+    for (unsigned i = 0; r == 0 && i < plan->rule_count; i++) {
+        r = buf_append(out, plan->rules[i].path, strlen(plan->rules[i].path) + 1);
+    }
+    const char *const paths[] = {view->work, view->tmp, box->errand ? view->stage : "",
+                                 box->egress_path};
+    for (unsigned i = 0; r == 0 && i < sizeof paths / sizeof *paths; i++) {
+        r = buf_append(out, paths[i], strlen(paths[i]) + 1);
+    }
+    for (unsigned i = 0; r == 0 && i < sizeof room / sizeof *room; i++) {
+        r = buf_append(out, room[i], strlen(room[i]) + 1);
+    }
+    config->strings_bytes = (uint32_t)buf_size(out);
+    return r;
+}
+
+static int write_rights(int fd, const struct plan *plan)
+{
+    uint64_t rights[PLAN_RULES];
+    for (unsigned i = 0; i < plan->rule_count; i++) {
+        rights[i] = plan->rules[i].allowed;
+    }
+    return fd_write_all(fd, rights, plan->rule_count * sizeof *rights);
+}
+
+static int write_filter(int fd, const struct plan_filter *filter)
+{
+    return fd_write_all(fd, filter->program, filter->count * sizeof *filter->program);
+}
+
+static void release_filter(struct plan_filter *filter)
+{
+    free(filter->program);
+}
+
+struct rlimit_sizes config_sizes(const struct box *box)
+{
+    const struct plan *plan = &box->plan;
+    const struct box_limits *limits = &box->spec->limits;
+    bool guards = plan->profile == BOX_CONTAINER;
+    bool counted = cgroup_has(&box->cgroup, CGROUP_PIDS) || (guards && !plan->own_uid);
+    return (struct rlimit_sizes){.file_bytes = limits->disk_bytes,
+                                 .data_bytes = guards ? 2 * limits->memory_bytes : 0,
+                                 .pids_max = counted ? 0 : limits->pids};
+}
+
+int config_write(const struct box *box, int fd, struct fail *ret_fail)
+{
+    OWNED(release_filter) struct plan_filter uncounted = {};
+    OWNED(buf_done) struct buf strings = BUF_EMPTY;
+    const struct plan *plan = &box->plan;
+    const struct box_limits *limits = &box->spec->limits;
+    const struct rlimit_sizes sizes = config_sizes(box);
+    bool guards = plan->profile == BOX_CONTAINER;
+    struct wire_config config = {
+        .magic = WIRE_CONFIG_MAGIC,
+        .filter_notified_count = plan->filter_notified.count,
+        .filter_arguments_count = plan->filter_arguments.count,
+        .filter_names_count = plan->filter_names.count,
+        .rule_count = plan->rule_count,
+        .pids_max = sizes.pids_max,
+        .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
+        .stage_bytes = box->errand ? box->spec->packages_bytes : 0,
+        .disk_bytes = counts_room(box) ? limits->disk_bytes : 0,
+        .disk_inodes = limits->disk_inodes,
+        .file_bytes = sizes.file_bytes,
+        .data_bytes = sizes.data_bytes,
+        .guards = guards,
+        .guest_uid = plan->outside_uid,
+        .guest_gid = plan->outside_gid,
+        .tasks_max =
+            guards && !sizes.pids_max && !cgroup_has(&box->cgroup, CGROUP_PIDS) ? limits->pids : 0,
+        .landlock_optional = (box->spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK) != 0,
+    };
+    int r = config.watch_memory_bytes ? filter_build_uncounted(&uncounted, ret_fail) : 0;
+    if (r < 0) {
+        return r;
+    }
+    config.filter_uncounted_count = uncounted.count;
+    r = config_strings(box, &config, &strings);
+    r = r ? r : fd_write_all(fd, &config, sizeof config);
+    r = r ? r : write_rights(fd, plan);
+    r = r || !guards ? r : write_filter(fd, &plan->filter_notified);
+    r = r || !uncounted.count ? r : write_filter(fd, &uncounted);
+    r = r ? r : write_filter(fd, &plan->filter_arguments);
+    r = r ? r : write_filter(fd, &plan->filter_names);
+    r = r ? r : fd_write_all(fd, buf_bytes(&strings), buf_size(&strings));
+    return r < 0 ? fail_set(ret_fail, -r, "the settings of pid 1") : 0;
+}

@@ -1,0 +1,221 @@
+/* The box's child, from clone to the server's last word to it: where the descriptors of both sides are
+ * made, its ids are mapped and its group is joined. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/box.h"
+#include "sandbox/plan/binds.h"
+#include "sandbox/plan/idmap.h"
+#include "sandbox/start/child.h"
+
+int launch_map_ids(pid_t pid, const struct plan *plan, struct fail *ret_fail)
+{
+    char path[64];
+    char text[64];
+    const struct {
+        const char *file;
+        unsigned id;
+    } maps[] = {{"uid_map", plan->outside_uid}, {"gid_map", plan->outside_gid}};
+    (void)snprintf(path, sizeof path, "/proc/%d/setgroups", (int)pid);
+    int r = fd_write_text_at(AT_FDCWD, path, "deny");
+    for (unsigned i = 0; r == 0 && i < 2; i++) {
+        (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, maps[i].file);
+        (void)snprintf(text, sizeof text, "%d %u 1", PLAN_INSIDE_ID, maps[i].id);
+        r = fd_write_text_at(AT_FDCWD, path, text);
+    }
+    return r < 0 ? fail_set(ret_fail, -r, "the ids of the sandbox cannot be mapped") : 0;
+}
+
+/* Ends that the child keeps; closed in the server as soon as the child has them. */
+struct child_ends {
+    int go_fd;
+    int error_fd;
+    int init_fd;
+    int taken[PLAN_TREES]; /* by slot: trees with mapped ids */
+};
+
+static void child_ends_done(struct child_ends *ends)
+{
+    own_close(&ends->go_fd);
+    own_close(&ends->error_fd);
+    own_close(&ends->init_fd);
+    for (unsigned i = 0; i < PLAN_TREES; i++) {
+        own_close(&ends->taken[i]);
+    }
+}
+
+static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_fail)
+{
+    int link[2];
+    int error[2];
+    int go[2];
+    int r = fd_socketpair(SOCK_SEQPACKET, link);
+    if (r == 0) {
+        ends->init_fd = link[1];
+        r = link_start(&box->link, box, link[0]);
+    }
+    if (r == 0 && (pipe2(error, O_CLOEXEC) < 0)) {
+        r = -errno;
+    }
+    if (r == 0) {
+        box->error_fd = error[0];
+        ends->error_fd = error[1];
+    }
+    if (r == 0 && pipe2(go, O_CLOEXEC) < 0) {
+        r = -errno;
+    }
+    if (r == 0) {
+        ends->go_fd = go[0];
+        box->go_fd = go[1];
+        box->config_fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
+        r = box->config_fd < 0 ? -errno : 0;
+    }
+    return r < 0 ? fail_set(ret_fail, -r, "the sandbox's descriptors") : 0;
+}
+
+static pid_t clone_child(struct box *box, const struct child_setup *setup)
+{
+    const unsigned long flags = box->plan.namespaces | CLONE_PIDFD;
+    int pidfd = -1;
+    pid_t pid = -1;
+    int group_fd = cgroup_birthplace(&box->cgroup);
+    if (group_fd >= 0) {
+        struct clone_args args = {.flags = flags | CLONE_INTO_CGROUP,
+                                  .pidfd = (uint64_t)(uintptr_t)&pidfd,
+                                  .exit_signal = SIGCHLD,
+                                  .cgroup = (uint64_t)group_fd};
+        pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+        box->born_in_group = pid > 0;
+    }
+    if (pid < 0) {
+        /* The raw call: glibc's clone wants a stack of its own. Like fork(2) otherwise. */
+        pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, &pidfd, NULL, NULL);
+    }
+    if (pid == 0) {
+        child_main(setup);
+    }
+    if (pid > 0) {
+        box->pidfd = pidfd;
+    }
+    return pid;
+}
+
+static int child_go(const struct box *box, struct fail *ret_fail)
+{
+    const char go = 1;
+    return write(box->go_fd, &go, 1) == 1 ? 0 : fail_set(ret_fail, EPIPE, "the sandbox's child");
+}
+
+/* A folder of the user's that is gone is left out; one that code may only read is shown as it is where
+ * ids cannot be mapped, so that what others may read can be read. */
+static int take_tree(const struct plan *plan, const struct plan_step *step, int *ret_fd,
+                     struct fail *ret_fail)
+{
+    const struct idmap idmap = {step->uid, step->gid, plan->outside_uid, plan->outside_gid};
+    defer_close int held =
+        step->data_folder ? bind_hold_straight(step->source) : bind_hold(step->source);
+    if (held < 0) {
+        return step->data_folder ? 0
+                                 : fail_set(ret_fail, errno, "open the workspace %s", step->source);
+    }
+    int fd = idmap_tree(held, &idmap);
+    if (fd >= 0 || step->optional) {
+        *ret_fd = fd < 0 ? -1 : fd;
+        return 0;
+    }
+    static const char cannot[] = "its file system or this kernel cannot map ids";
+    return step->data_folder
+               ? fail_set(ret_fail, -fd,
+                          "the folder %s belongs to another user than code runs as, and %s (mount "
+                          "it without :rw)",
+                          step->source, cannot)
+               : fail_set(ret_fail, -fd,
+                          "the workspace %s belongs to root, and %s (give it to an ordinary user: "
+                          "chown -R 1000:1000 %s)",
+                          step->source, cannot, step->source);
+}
+
+static int launch_with(struct box *box, struct child_ends *ends, struct fail *ret_fail)
+{
+    int r = make_ends(box, ends, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    box->building = BOX_LAYER_MOUNTS;
+    for (unsigned i = 0; r == 0 && i < box->plan.step_count; i++) {
+        const struct plan_step *step = &box->plan.steps[i];
+        r = step->kind == PLAN_TAKE_TREE
+                ? take_tree(&box->plan, step, &ends->taken[step->slot], ret_fail)
+                : 0;
+    }
+    if (r < 0) {
+        return r;
+    }
+    int program = program_fd(ret_fail);
+    if (program < 0) {
+        return program;
+    }
+    cap_t none = cap_init();
+    if (!none) {
+        return fail_set(ret_fail, ENOMEM, "capabilities");
+    }
+    struct child_setup setup = {.plan = &box->plan,
+                                .no_capabilities = none,
+                                .go_fd = ends->go_fd,
+                                .error_fd = ends->error_fd,
+                                .init_fd = ends->init_fd,
+                                .config_fd = box->config_fd,
+                                .program_fd = program,
+                                .taken = ends->taken};
+    if (box->plan.profile == BOX_CONTAINER) {
+        guardian_prepare();
+    }
+    box->building = BOX_LAYER_NAMESPACES;
+    box->pid = clone_child(box, &setup);
+    int error = errno;
+    (void)cap_free(none);
+    if (box->pid < 0) {
+        return fail_set(ret_fail, error, "%s for the sandbox",
+                        box->plan.namespaces ? "new namespaces" : "a process");
+    }
+    r = box->plan.namespaces ? launch_map_ids(box->pid, &box->plan, ret_fail) : 0;
+    return r < 0 ? r : child_go(box, ret_fail);
+}
+
+int launch_child(struct box *box, struct fail *ret_fail)
+{
+    struct child_ends ends = {.go_fd = -1, .error_fd = -1, .init_fd = -1};
+    memset(ends.taken, -1, sizeof ends.taken);
+    int r = launch_with(box, &ends, ret_fail);
+    child_ends_done(&ends);
+    return r;
+}
+
+int launch_confine(struct box *box, struct fail *ret_fail)
+{
+    int r = config_write(box, box->config_fd, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    box->building = BOX_LAYER_MEMORY;
+    r = box->born_in_group ? 0 : cgroup_attach(&box->cgroup, box->pid);
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "move the sandbox into its control group");
+    }
+    box->building = BOX_LAYER_PYTHON;
+    r = child_go(box, ret_fail);
+    drop_fd(&box->go_fd);
+    drop_fd(&box->config_fd);
+    return r;
+}

@@ -1,0 +1,93 @@
+#include "sandbox/wire/packet.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+ssize_t packet_send(int socket_fd, const void *bytes, size_t size, const int *fds, size_t fd_count,
+                    int flags)
+{
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
+    union {
+        char bytes[CMSG_SPACE(PACKET_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } control = {};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (fd_count > PACKET_FDS) {
+        return -EINVAL;
+    }
+    if (fd_count > 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+        memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
+    }
+    for (;;) {
+        ssize_t sent = sendmsg(socket_fd, &message, flags | MSG_NOSIGNAL);
+        if (sent >= 0) {
+            return sent;
+        }
+        if (errno != EINTR) {
+            return -errno;
+        }
+    }
+}
+
+ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *fds, size_t fd_count)
+{
+    struct iovec iov = {.iov_base = bytes, .iov_len = size};
+    union {
+        char bytes[CMSG_SPACE(PACKET_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } control = {};
+    /* CMSG_LEN and not CMSG_SPACE: the kernel would fill the padding with descriptors too. */
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = fd_count ? CMSG_LEN(fd_count * sizeof(int)) : 0};
+    if (fd_count > PACKET_FDS) {
+        return -EINVAL;
+    }
+    for (size_t i = 0; i < fd_count; i++) {
+        fds[i] = -1;
+    }
+    ssize_t received = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (received < 0) {
+        return -errno;
+    }
+    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+        memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
+    }
+    return received;
+}
+
+ssize_t packet_receive_from(int socket_fd, void *bytes, size_t size, pid_t *ret_pid)
+{
+    struct iovec iov = {.iov_base = bytes, .iov_len = size};
+    union {
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+        struct cmsghdr align;
+    } control = {};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    *ret_pid = 0;
+    ssize_t received = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (received < 0) {
+        return -errno;
+    }
+    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS &&
+        head->cmsg_len == CMSG_LEN(sizeof(struct ucred))) {
+        struct ucred sender;
+        memcpy(&sender, CMSG_DATA(head), sizeof sender);
+        *ret_pid = sender.pid;
+    }
+    return received;
+}
