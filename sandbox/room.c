@@ -294,3 +294,46 @@ int room_add_errand(struct box_room *room, const struct embedded *files, struct 
     view->run = room->errand;
     return 0;
 }
+
+static int copy_bytes(int from_fd, int to_fd)
+{
+    char bytes[16384];
+    ssize_t size = 0;
+    int r = 0;
+    while (r == 0 && (size = read(from_fd, bytes, sizeof bytes)) > 0) {
+        r = fd_write_all(to_fd, bytes, (size_t)size);
+    }
+    return r == 0 && size < 0 ? -errno : r;
+}
+
+int room_copy_file(struct box_room *room, enum room_copy copy, const char *from,
+                   const char **ret_path, struct fail *ret_fail)
+{
+    static const char *const names[ROOM_COPIES] = {"errand/constraint", "errand/certificate"};
+    static const char fresh[] = "errand/copy";
+    struct stat st;
+    defer_close int from_fd = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (from_fd < 0 || fstat(from_fd, &st) < 0) {
+        return fail_set(ret_fail, errno, "%s", from);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return fail_set(ret_fail, EINVAL, "%s is no file", from);
+    }
+    (void)unlinkat(room->fd, fresh, 0);
+    defer_close int to_fd =
+        openat(room->fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+    int r = to_fd < 0 ? -errno : copy_bytes(from_fd, to_fd);
+    /* An errand that is ending may have the last one open. */
+    if (r == 0 &&
+        (fchmod(to_fd, 0444) < 0 || renameat(room->fd, fresh, room->fd, names[copy]) < 0)) {
+        r = -errno;
+    }
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "copy %s into %s", from, room->errand);
+    }
+    char path[sizeof room->copies[copy]];
+    (void)snprintf(path, sizeof path, "%s/%s", room->path, names[copy]);
+    memcpy(room->copies[copy], path, sizeof path);
+    *ret_path = room->copies[copy];
+    return 0;
+}

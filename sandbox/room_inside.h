@@ -10,6 +10,9 @@
 
 enum { ROOM_PATH_BYTES = 256 };
 
+/* Files of the user's that errands get as copies. */
+enum room_copy { ROOM_CONSTRAINT, ROOM_CERTIFICATE, ROOM_COPIES };
+
 struct box_room {
     char path[ROOM_PATH_BYTES]; /* real; what follows lies in it */
     char work[ROOM_PATH_BYTES + 8];
@@ -25,6 +28,7 @@ struct box_room {
     int lock_fd;
     struct sweeper sweeper;
     unsigned rubbish; /* how many folders were put away */
+    char copies[ROOM_COPIES][ROOM_PATH_BYTES + 32];
     bool has_errand;
 };
 
@@ -35,3 +39,8 @@ int room_prepare(struct box_room *room, uid_t uid, gid_t gid, struct fail *ret_f
 /* Writes the files of an errand's program, once, and points view to them. 0 or -errno */
 int room_add_errand(struct box_room *room, const struct embedded *files, struct box_view *view,
                     struct fail *ret_fail);
+
+/* Copies a file of the user's to where errands can read it: their id may be one that has no way to it. After
+ * room_add_errand(). *ret_path: the room's, the same each time. 0 or -errno */
+int room_copy_file(struct box_room *room, enum room_copy copy, const char *from,
+                   const char **ret_path, struct fail *ret_fail);

@@ -72,6 +72,7 @@ void watch_disk(const struct init *init)
 static struct {
     uint64_t next_ms;    /* of a look at all files, */
     uint64_t least_ms;   /* and not before then */
+    uint64_t asked_ms;   /* when the file system was asked */
     uint64_t most_bytes; /* the limit, or less where the disk has not as much */
     uint64_t least_free; /* of the disk: a look is due when less than that is free */
     uint64_t first_free;
@@ -220,9 +221,10 @@ static void judge_room(struct init *init, const struct usage *usage)
 void watch_room(struct init *init)
 {
     uint64_t began_ms = now_ms();
-    if (!init->guest_runs || began_ms < room.least_ms) {
+    if (!init->guest_runs || began_ms < room.least_ms || began_ms == room.asked_ms) {
         return;
     }
+    room.asked_ms = began_ms; /* not with each question of the guest's */
     uint64_t free = free_bytes(init->view.room[0]);
     if (began_ms < room.next_ms && free >= room.least_free) {
         return;

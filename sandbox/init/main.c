@@ -210,19 +210,24 @@ static int init_main(void)
         return 1;
     }
     (void)fcntl(WIRE_INIT_FD, F_SETFD, FD_CLOEXEC);
+    if (state.notify.fd >= 0 && (notify_also(&state.notify, WIRE_INIT_FD) < 0 ||
+                                 notify_also(&state.notify, state.signal_fd) < 0)) {
+        return 1;
+    }
     state.blind = access("/proc/self", F_OK) < 0;
     for (;;) {
         struct pollfd fds[] = {{.fd = WIRE_INIT_FD, .events = POLLIN},
-                               {.fd = state.signal_fd, .events = POLLIN},
-                               {.fd = state.notify.fd, .events = POLLIN}};
-        (void)poll(fds, sizeof fds / sizeof *fds, init_watch_ms());
+                               {.fd = state.signal_fd, .events = POLLIN}};
+        int timeout_ms = init_watch_ms();
+        if (state.notify.fd >= 0) {
+            notify_serve(&state.notify, timeout_ms);
+            timeout_ms = 0;
+        }
+        (void)poll(fds, sizeof fds / sizeof *fds, timeout_ms);
         if (fds[1].revents) {
             struct signalfd_siginfo info;
             while (read(state.signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
             }
-        }
-        if (fds[2].revents) {
-            notify_serve(&state.notify);
         }
         watch_reap(&state);
         init_look();

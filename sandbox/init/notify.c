@@ -16,6 +16,7 @@
 #include "sandbox/init/notify_call.h"
 
 enum {
+    OTHERS = -1,          /* in the place of a descriptor that is not ours to serve */
     SERVE_MOST = 64,      /* questions, before others of pid 1's duties have their turn */
     QUESTION_BYTES = 512, /* of a kernel that says more than we know of, seccomp_unotify(2) */
 };
@@ -191,14 +192,26 @@ static void serve_event(struct notify *notify, const struct epoll_event *event)
     }
 }
 
-void notify_serve(struct notify *notify)
+int notify_also(struct notify *notify, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = OTHERS};
+    return epoll_ctl(notify->fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+void notify_serve(struct notify *notify, int timeout_ms)
 {
     struct epoll_event events[8];
+    bool others = false;
     int count = 1;
-    for (int served = 0; served < SERVE_MOST && count > 0; served += count) {
-        count = epoll_wait(notify->fd, events, sizeof events / sizeof *events, /* timeout= */ 0);
+    for (int served = 0; served < SERVE_MOST && count > 0 && !others; served += count) {
+        count = epoll_wait(notify->fd, events, sizeof events / sizeof *events,
+                           served == 0 ? timeout_ms : 0);
         for (int i = 0; i < count; i++) {
-            serve_event(notify, &events[i]);
+            if (events[i].data.fd == OTHERS) {
+                others = true;
+            } else {
+                serve_event(notify, &events[i]);
+            }
         }
     }
 }

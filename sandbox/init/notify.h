@@ -76,6 +76,11 @@ int notify_open(struct notify *notify, const struct notify_settings *settings);
 /* Serves this listener until nobody is left who could ask. listener_fd: taken. 0 or -errno. */
 int notify_take(struct notify *notify, int listener_fd);
 
-/* Answers what is asked, a bounded number of questions a call. Who is not answered waits, and can be
- * killed: no task is born while this is not called. */
-void notify_serve(struct notify *notify);
+/* Waits for at most timeout_ms (-1: as long as it takes) and answers what is asked, a bounded number of
+ * questions. To wait here is quicker than at notify->fd, and it matters: until its question is taken up a
+ * caller can be interrupted by any signal, and fork(2) fails with EINTR, of which no program has heard.
+ * Who is not answered waits, and can be killed: no task is born while this is not called. */
+void notify_serve(struct notify *notify, int timeout_ms);
+
+/* Lets this descriptor wake notify_serve(), too, when there is something to read. 0 or -errno. */
+int notify_also(struct notify *notify, int fd);

@@ -19,6 +19,7 @@
 #include "base/own.h"
 #include "sandbox/box.h"
 #include "sandbox/packages/packages.h"
+#include "sandbox/plan/ids.h"
 #include "sandbox/plan/overlap.h"
 #include "sandbox/room_inside.h"
 #include "sandbox/wire/packet.h"
@@ -338,20 +339,40 @@ static void errand_content(struct box_errand *errand, const struct box_packages 
     }
 }
 
+/* What is the user's, where the errand's id has a way to it. */
+static int errand_see_files(struct box_errand *errand, struct fail *ret_fail)
+{
+    const struct box_errand_spec *wanted = errand->wanted;
+    struct box_room *room = errand->spec.room;
+    struct box_view *view = &errand->spec.view;
+    view->find_links = wanted->find_links ? wanted->find_links : "";
+    view->constraint = "";
+    view->certificate = "";
+    if (wanted->find_links && room->ids.errand != geteuid() && !ids_all_reach(wanted->find_links)) {
+        return fail_set(ret_fail, EACCES,
+                        "the folder of wheels %s; the installer has an id of its own here: let "
+                        "everybody read it and pass through the folders above",
+                        wanted->find_links);
+    }
+    int r = wanted->constraint ? room_copy_file(room, ROOM_CONSTRAINT, wanted->constraint,
+                                                &view->constraint, ret_fail)
+                               : 0;
+    return r == 0 && wanted->cert
+               ? room_copy_file(room, ROOM_CERTIFICATE, wanted->cert, &view->certificate, ret_fail)
+               : r;
+}
+
 /* Its box has no root of its own: it finds all of it where the host has it. */
 static int errand_see_room(struct box_errand *errand, const struct box_packages *packages,
                            struct fail *ret_fail)
 {
-    const struct box_errand_spec *wanted = errand->wanted;
     struct box_view *view = &errand->spec.view;
     view->work = packages->stage;
     view->tmp = view->home = packages->stage;
     view->stage = packages->stage;
     view->cache = packages->download;
-    view->find_links = wanted->find_links ? wanted->find_links : "";
-    view->constraint = wanted->constraint ? wanted->constraint : "";
-    view->certificate = wanted->cert ? wanted->cert : "";
-    return room_add_errand(errand->spec.room, wanted->program, view, ret_fail);
+    int r = room_add_errand(errand->spec.room, errand->wanted->program, view, ret_fail);
+    return r ? r : errand_see_files(errand, ret_fail);
 }
 
 /* Whether code could replace the file, by a link to another, of which a message may quote. */

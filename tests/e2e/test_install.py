@@ -205,6 +205,22 @@ class Offline(Installing):
             self.assert_prints(server.python("import os; print(os.listdir('/packages'))"), "['1']")
 
 
+    def test_files_to_which_only_the_user_has_a_way(self):
+        with tempfile.TemporaryDirectory() as private:
+            constraint = pathlib.Path(private, "constraint")
+            constraint.write_text("plain<2\n")
+            with self.offline("--constraint", str(constraint)) as server:
+                self.assert_installed(self.install(server, "plain"), "installed plain 1.1")
+                constraint.write_text("plain>1\n")
+                self.assert_installed(self.install(server, "plain", upgrade=True), "plain 2.0")
+            wheels = shutil.copytree(self.wheels, private + "/wheels")
+            with self.serve("--no-index", "--find-links", str(wheels)) as server:
+                result = self.install(server, "plain")
+                if result.is_error:
+                    self.assert_failed(result, "an id of its own", "let everybody read it")
+                else:
+                    self.assert_installed(result, "installed plain 2.0")
+
     def test_source_archives_of_a_folder(self):
         with self.offline("--allow-sdist") as server:
             self.assert_installed(self.install(server, "from-source"), "installed from-source 1.0, plain 2.0")

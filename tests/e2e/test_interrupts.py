@@ -88,6 +88,7 @@ class Busy(Case):
                     call = server.start_call("run_python", code="done.append('begun')\nopen('begun', 'w')\n" + code)
                     while "begun" not in server.read(".").text:
                         pass
+                    time.sleep(0.1 * SLOW)  # for what comes behind it
                     server.cancel(call)
                     result = server.python("print(done[:1]); import os; os.unlink('begun')")
                     self.assert_prints(result, "[]" if state == RESTORED else "['begun']")

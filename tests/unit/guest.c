@@ -134,7 +134,7 @@ static int serve_until_end(pid_t pid)
     while (other >= 0) {
         struct pollfd fd = {.fd = guest_notify.fd, .events = POLLIN};
         (void)poll(&fd, 1, 1);
-        notify_serve(&guest_notify);
+        notify_serve(&guest_notify, 0);
         while ((other = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {
             ended = other == pid ? status : ended;
         }

@@ -318,7 +318,7 @@ static void who_is_not_served_waits_and_can_be_killed(void **)
     assert_int_equal(shared->count, 1);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    notify_serve(&guest_notify); /* what it asked is gone, and the listener's end is seen */
+    notify_serve(&guest_notify, 0); /* what it asked is gone, and the listener's end is seen */
     assert_int_equal(poll(&fd, 1, 0), 0);
     guest_close(&filter);
 }
@@ -337,7 +337,7 @@ static void nobody_is_looked_at_who_does_not_ask(void **)
     assert_int_equal(caller_look(&call, "cwd", O_PATH), -ESRCH);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    notify_serve(&guest_notify);
+    notify_serve(&guest_notify, 0);
     guest_close(&filter);
 }
 
