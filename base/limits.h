@@ -26,6 +26,7 @@
 #define LIMIT_OUTPUT_HEAD_BYTES 6400UL /* of the text in a reply: what is kept of its start, */
 #define LIMIT_OUTPUT_TAIL_BYTES 9600UL /* and of its end: the end says how it went */
 #define LIMIT_SPILL_PART 4U            /* a long output's file may take this part of the disk */
+#define LIMIT_SPILL_PATH_BYTES 320UL /* of that file: a room, which has at most 256, and its name */
 #define LIMIT_INTERRUPT_GRACE_MS 1000U /* from KeyboardInterrupt to SIGKILL */
 #define LIMIT_TRACE_STEP_MS 10U        /* between looks at what a signal handler has written of */
 #define LIMIT_TRACE_MS 500U            /* where the code hangs; a busy machine takes its time */

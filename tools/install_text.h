@@ -2,6 +2,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "base/limits.h"
+
 struct buf;
 
 /* What became of an install, as text for a model and as the structured form. The replies are the
@@ -28,10 +30,10 @@ enum install_failure {
 
 struct install_report {
     enum install_failure failure;
-    json_t *fetched;    /* the fetch box's last reply, or NULL */
-    json_t *installed;  /* the install box's, or NULL */
-    char message[1024]; /* of a failure: what happened, one or more sentences */
-    char log[64];       /* path of pip's log in the sandbox; empty: there is none */
+    json_t *fetched;                  /* the fetch box's last reply, or NULL */
+    json_t *installed;                /* the install box's, or NULL */
+    char message[1024];               /* of a failure: what happened, one or more sentences */
+    char log[LIMIT_SPILL_PATH_BYTES]; /* path of pip's log in the sandbox; empty: there is none */
     uint64_t duration_ns;
 };
 

@@ -9,8 +9,6 @@
 #include "base/limits.h"
 #include "base/own.h"
 
-enum { SPILL_PATH_BYTES = 320 };
-
 enum spill_state {
     SPILL_OPENING,
     SPILL_OPEN,
@@ -37,9 +35,9 @@ struct spill {
 };
 
 static void path_of(const struct spills *spills, const char *stem, unsigned number,
-                    char out[SPILL_PATH_BYTES])
+                    char out[LIMIT_SPILL_PATH_BYTES])
 {
-    (void)snprintf(out, SPILL_PATH_BYTES, "%s/output/%s-%u.txt",
+    (void)snprintf(out, LIMIT_SPILL_PATH_BYTES, "%s/output/%s-%u.txt",
                    workspace_spec(spills->workspace)->view.tmp, stem, number);
 }
 
@@ -64,7 +62,7 @@ static void spills_keep(struct spills *spills, const char *stem, unsigned number
         sum += spills->kept[i].size;
     }
     while (spills->kept_count > 0 && (spills->kept_count == most || sum > spills->most_bytes)) {
-        char path[SPILL_PATH_BYTES];
+        char path[LIMIT_SPILL_PATH_BYTES];
         path_of(spills, spills->kept[0].stem, spills->kept[0].number, path);
         (void)buf_appendf(&spills->drop, "%s\n", path);
         sum -= spills->kept[0].size;
@@ -128,7 +126,7 @@ static void spill_abort(struct spill *spill)
 
 static void spill_end(struct spill *spill, bool made)
 {
-    char path[SPILL_PATH_BYTES];
+    char path[LIMIT_SPILL_PATH_BYTES];
     path_of(spill->owner, spill->stem, spill->number, path);
     spill->fn(spill->arg, made ? path : NULL, spill->size);
     spill_release(spill);
@@ -197,7 +195,7 @@ struct spill *spill_begin(struct spills *spills, const char *stem, const struct 
                             .number = spills->last_number + 1,
                             .on_open = on_open,
                             .open_arg = arg};
-    char path[SPILL_PATH_BYTES];
+    char path[LIMIT_SPILL_PATH_BYTES];
     path_of(spill->owner, spill->stem, spill->number, path);
     if (buf_append(&spill->held, buf_bytes(bytes), buf_size(bytes)) < 0 ||
         box_file_write(box, path, BOX_WRITE_OVERWRITE, spill_opened, spill) < 0) {
