@@ -29,7 +29,7 @@ import threading
 import time
 import unittest
 
-from isolation import difference
+from isolation import difference, folders, where_it_is
 from traces import Traces
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -148,6 +148,7 @@ class Result:
 class Server:
     def __init__(self, *args, env=None, cwd=None, stderr=subprocess.DEVNULL, initialize=True,
                  version=LATEST, wrap=(), command=COMMAND, check=True, settle_s=10.0):
+        self.args = args
         self.gathered = None
         self.temp = tempfile.mkdtemp(prefix="sp-test-")
         self.traces = Traces(self.temp)
@@ -319,6 +320,14 @@ class Server:
 
     def read(self, path, **arguments):
         return self.call("read_file", path=path, **arguments)
+
+    @functools.cached_property
+    def folders(self):
+        return folders(self)
+
+    def here(self, text):
+        """What a test wrote for /work, /tmp and /packages, for where this server's sandbox has them."""
+        return where_it_is(text, self.folders)
 
     def cancel(self, request_id):
         self.notify("notifications/cancelled", {"requestId": request_id, "reason": "test"})

@@ -119,7 +119,7 @@ class Stress:
                     **({"reset": True} if kind == "reset and die" else {}))
 
     def send(self, session, call):
-        call.id = self.server.start_call("run_python", code=call.code, session=session.name,
+        call.id = self.server.start_call("run_python", code=self.server.here(call.code), session=session.name,
                                          **call.arguments)
         if call.kind == "fresh":
             session.fresh += 1
@@ -184,7 +184,7 @@ class Stress:
 
     def judge_fresh(self, result):
         found = FOUND.search(result.output)
-        expect(found and found[2] == "1" and found[5] == "/work", "a fresh run sees a state")
+        expect(found and found[2] == "1" and found[5] == self.server.here("/work"), "a fresh run sees a state")
         expect(result.status.kind == "ok", "a fresh run fails")
 
     def take_back(self, session, text, result):
@@ -282,7 +282,8 @@ class Stress:
         expect(session.now in (count - 1, None), f"it began with {session.now}")
         expect(int(found[3]) == count, "list and count differ")
         expect(float(found[4]) == draws(count), f"random is not {draws(count)}")
-        expect(found[5] == folder_before(count), f"not in {folder_before(count)}")
+        folder = self.server.here(folder_before(count))
+        expect(found[5] == folder, f"not in {folder}")
 
     def judge_state(self, session, call, status, found, result):
         died = not re.match(r"\[(ok|error|exit code 4)", status.line)

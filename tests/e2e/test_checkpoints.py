@@ -49,7 +49,7 @@ class TakeOver(Case):
                                          "copy = random.Random(); copy.setstate(random.getstate())"))
             server.python("random.random(); os.chdir('/'); os._exit(1)")
             self.assert_prints(server.python("print(os.getcwd(), random.random() == copy.random())"),
-                               "/work/deep True")
+                               server.here("/work/deep True"))
 
     def test_open_files_stay_usable(self):
         with Server() as server:

@@ -48,7 +48,7 @@ class EveryWay(Case):
             result = server.python(CHANGE + code, timeout_s=0.5 if expected.startswith("timeout") else 60)
             self.assertRegex(result.status.line, rf"^\[(?:{expected})")
             self.assertEqual(result.status.state, "restored to before this call", result.text)
-        self.assert_prints(server.python(CHECK), WHOLE)
+        self.assert_prints(server.python(CHECK), server.here(WHOLE))
 
     def test_sudden(self):
         with Server() as server:
@@ -73,7 +73,7 @@ class EveryWay(Case):
             result = server.python(CHECK)
             self.assertEqual(result.status.field("before"),
                              "a call was cancelled, state restored to before this call")
-            self.assert_prints(result, WHOLE)
+            self.assert_prints(result, server.here(WHOLE))
 
     def test_a_cancelled_call_hides_no_death_before_it(self):
         with Server() as server:
@@ -146,7 +146,7 @@ class Neighbours(Case):
     def test_two_sessions_in_every_way(self):
         with Server() as server:
             for name in "ab":
-                self.assert_ok(server.python(f"import os; kept = {name!r}; os.chdir('/tmp')", session=name))
+                self.assert_ok(server.python(server.here(f"import os; kept = {name!r}; os.chdir('/tmp')"), session=name))
             choice = random.Random(4)
             ways = [way for way in sorted(deaths.SUDDEN)]
             for _ in range(25):
@@ -157,7 +157,7 @@ class Neighbours(Case):
                     self.assertRegex(result.status.line, rf"^\[(?:{deaths.SUDDEN[way][1]})", way)
                     self.assertEqual(result.status.state, "restored to before this call", result.text)
             for name in "ab":
-                self.assert_prints(server.python("print(kept, os.getcwd())", session=name), f"{name} /tmp")
+                self.assert_prints(server.python("print(kept, os.getcwd())", session=name), server.here(f"{name} /tmp"))
 
     def test_sessions_open_while_another_is_swept(self):
         """What a dead call left is killed by a tag; an interpreter that was opened meanwhile is spared."""

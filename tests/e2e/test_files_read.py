@@ -102,7 +102,7 @@ class Kinds(Shared):
         self.server.python("kept = 41")
         self.put("wide.png", png(3000, 100))
         self.server.read("wide.png")
-        result = self.server.python("import os, sys; kept, 'PIL' in sys.modules, os.listdir('/tmp')")
+        result = self.server.python(self.server.here("import os, sys; kept, 'PIL' in sys.modules, os.listdir('/tmp')"))
         self.assertNotIn("restored", result.text)
         self.assertIn("41", result.output)
 

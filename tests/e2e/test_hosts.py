@@ -109,10 +109,10 @@ class Taken(Shared):
 
     def test_much_output_with_pictures(self):
         for number in range(4):
-            self.put(f"/tmp/{number}.png", noise_png(149_000))
+            self.put(self.server.here(f"/tmp/{number}.png"), noise_png(149_000))
         content = self.measured(
-            "run_python", code="import shutil\nfor n in range(4): shutil.copy(f'/tmp/{n}.png', '.')\n"
-                               "print('\\x01' * 100_000)")
+            "run_python", code=self.server.here("import shutil\nfor n in range(4): shutil.copy(f'/tmp/{n}.png', '.')\n"
+                                                "print('\\x01' * 100_000)"))
         self.assertGreater(sum(block["type"] == "image" for block in content), 2)
 
     def test_much_output_of_every_kind(self):

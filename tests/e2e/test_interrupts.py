@@ -4,13 +4,13 @@ asked of it then stays undone until the test has said all that it wants to say m
 """
 import contextlib
 import os
-import pathlib
 import signal
 import subprocess
 import time
 import unittest
 
 from client import SLOW, Case, Server
+from traces import init_of, processes
 
 KEPT = "kept (interrupted)"
 RESTORED = "restored to before this call"
@@ -134,20 +134,15 @@ class Busy(Case):
             self.assert_prints(server.python("print(done, a.sum())"), "0 1000000.0")
 
 
+# Says in the workspace that the state has been copied.
+COPIED = "os.register_at_fork(after_in_parent=lambda: open('copied', 'w').close())"
+
+
 class Moments(Case):
     @staticmethod
-    def init_of(server):
-        """The number that pid 1 of the box has here."""
-        for folder in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError, IndexError):
-                status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines() if "\t" in line)
-                if int(status["PPid"]) == server.pid and status["NSpid"].split()[1:] == ["1"]:
-                    return int(folder.name)
-        raise AssertionError("no box")
-
     @contextlib.contextmanager
-    def held(self, server):
-        init = self.init_of(server)
+    def held(server):
+        init = init_of(server.pid)
         os.kill(init, signal.SIGSTOP)
         try:
             yield
@@ -159,14 +154,19 @@ class Moments(Case):
         """All that was sent has been read: requests are read in their order."""
         server.request("ping")
 
-    def wait_for_death(self, server):
+    def wait_for_copy(self, server):
+        """A guardian judges births, so that there are none while it is held."""
+        until = time.monotonic() + 20 * SLOW
+        while "copied" not in server.read(".").text:
+            self.assertLess(time.monotonic(), until)
+
+    @staticmethod
+    def wait_for_death(server):
         """Until an interpreter has died; pid 1, which is held, leaves it lying."""
-        init, until = str(self.init_of(server)), time.monotonic() + 20 * SLOW
+        init, until = init_of(server.pid), time.monotonic() + 20 * SLOW
         while time.monotonic() < until:
-            for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-                with contextlib.suppress(OSError):
-                    if stat.read_text().rpartition(") ")[2].split()[:2] == ["Z", init]:
-                        return
+            if any((parent, state) == (init, "Z") for parent, _, state in processes().values()):
+                return
             time.sleep(0.01)
         raise AssertionError("no interpreter died")
 
@@ -234,7 +234,8 @@ class Moments(Case):
 
     def test_when_the_interpreter_is_dead_and_nobody_knows_yet(self):
         with Server() as server:
-            self.assert_ok(server.python("import os; x = 1"))
+            self.assert_ok(server.python("import os; x = 1\n" + COPIED))
+            self.wait_for_copy(server)
             call = self.cancelled_while_held(server, dies=True, code="x = 2; os._exit(3)")
             result = server.python("print(x)")
             self.assert_prints(result, "1")
@@ -243,7 +244,8 @@ class Moments(Case):
 
     def test_the_time_limit_passes_over_a_dead_interpreter(self):
         with Server() as server:
-            self.assert_ok(server.python("import os; x = 1"))
+            self.assert_ok(server.python("import os; x = 1\n" + COPIED))
+            self.wait_for_copy(server)
             with self.held(server):
                 call = server.start_call("run_python", code="x = 2; os._exit(3)", timeout_s=2)
                 self.wait_for_death(server)

@@ -4,7 +4,6 @@ A container is imitated by one of its traits: parts of /proc have something moun
 kernel refuses a new /proc to user namespaces.
 """
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
@@ -12,19 +11,12 @@ import unittest
 
 from client import BINARY, Case, Server, need_userns
 from test_grade import doctor, instructions, without
-from traces import descendants
+from traces import command_of, descendants
 
 MASK = 'mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys && exec "$@"'
 MASKED = ["unshare", "-Urm", "sh", "-c", MASK, "sh"]
 # As in most containers: nothing that could be a control group can be written either.
 BARE = [*MASKED[:-2], "mount -t tmpfs none /sys/fs/cgroup && " + MASK, "sh"]
-
-
-def command_of(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 class Isolation(Case):

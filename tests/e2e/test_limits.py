@@ -64,7 +64,7 @@ class Limits(Case):
 
     def test_disk(self):
         with Server("--disk", "16M") as server:
-            for folder in (".", "/tmp"):
+            for folder in (".", server.here("/tmp")):
                 result = server.python(
                     f"import os, errno\nn = 0\nf = open({folder!r} + '/big', 'wb', buffering=0)\n"
                     "try:\n    while n < 256: n += f.write(bytes(1 << 20)) >> 20\n"

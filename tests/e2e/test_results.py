@@ -50,7 +50,7 @@ class Pictures(WithLibraries):
     needs = ("matplotlib",)
 
     def figures(self, result):
-        return re.findall(r"\+(/tmp/figures/\S+\.png) ", result.status.field("files") or "")
+        return re.findall(self.server.here(r"\+(/tmp/figures/\S+\.png) "), result.status.field("files") or "")
 
     def test_open_figures_are_files_whose_path_is_named(self):
         result = self.server.python("import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nNone")

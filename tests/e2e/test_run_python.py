@@ -108,7 +108,7 @@ class Output(Shared):
 
     def whole(self, result):
         """The path that a cut answer names."""
-        found = re.search(r"the whole output \([^)]*\) is in (/tmp/output/\S+), read_file", result.text)
+        found = re.search(self.server.here(r"the whole output \([^)]*\) is in (/tmp/output/\S+), read_file"), result.text)
         self.assertTrue(found, result.text[-300:])
         return found[1]
 
@@ -127,12 +127,12 @@ class Output(Shared):
         with Server("--disk", "8M") as server:
             for n in range(3):
                 result = server.python("for i in range(200_000): print(f'{i:015}')")
-                self.assertTrue("the first 2.1 MB of the output are in /tmp/output/output-"
-                                f"{n + 1}.txt" in result.text)
+                self.assertTrue(server.here("the first 2.1 MB of the output are in /tmp/output/output-"
+                                            f"{n + 1}.txt") in result.text)
             self.assertEqual(server.python("1 + 1").output, "Out: 2")
             end = time.monotonic() + 10 * SLOW
             while time.monotonic() < end:
-                left = server.python("import os\nprint(*os.listdir('/tmp/output'))").output
+                left = server.python(server.here("import os\nprint(*os.listdir('/tmp/output'))")).output
                 if left == "output-3.txt":
                     break
             self.assertEqual(left, "output-3.txt")

@@ -77,7 +77,7 @@ class Undo(Case):
             self.assert_ok(server.python("", undo=True))
             self.assert_prints(server.python(f"print(os.getcwd(), os.listdir('deep'), "
                                              f"os.path.exists('/proc/{pid}'))", undo=True),
-                               "/work ['new'] False")
+                               server.here("/work ['new'] False"))
 
     def test_random_state_goes_back(self):
         with Server() as server:

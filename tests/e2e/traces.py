@@ -41,6 +41,21 @@ def descendants(root, table=None):
     return found
 
 
+def command_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def init_of(server):
+    """The process that starts and ends all others of this server's box: its pid 1, or its guardian."""
+    for pid, (parent, _, _) in processes().items():
+        if parent == server and command_of(pid).split(b"\0")[0] in (b"sandpiper-init", b"sandpiper-guardian"):
+            return pid
+    raise AssertionError("no box")
+
+
 def pid_namespace(pid):
     try:
         return os.readlink(f"/proc/{pid}/ns/pid")
@@ -75,6 +90,16 @@ def package_folders(pid):
     except OSError:
         pass
     return found
+
+
+def package_folder_below(cache, pid):
+    """The same where only root may look at descriptors: what removes the folder is told its name."""
+    for child in descendants(pid):
+        program, *names = command_of(child).decode(errors="replace").split("\0")
+        folder = pathlib.Path(cache, "boxes", *names[:1])
+        if program == "sandpiper-sweeper" and folder.is_dir():
+            return {folder}
+    return set()
 
 
 def mounts():
