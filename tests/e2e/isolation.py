@@ -40,9 +40,12 @@ DIFFERENCES = {
     "test_grade.*": OTHER_LAYERS,
     "test_forged.Forged.test_processes_of_others_are_neither_offered_to_the_kernel_nor_killed": PATHS,
     "test_forged.Forged.test_processes_that_are_gone_leave_room": NO_PROC,
+    "test_install.WithIndex.test_over_tls_with_a_certificate_of_the_users":
+        "root's errands have an id of their own there, which cannot read what lies in a private folder of root's",
     "test_interrupts.Moments.test_a_call_for_an_interpreter_that_has_just_died":
         "a held guardian lets nobody be born: the interpreter waits in the midst of its copy",
     "test_isolation.*": OTHER_LAYERS,
+    "test_lifecycle.Ends.test_with_stubborn_code_running": "the guardian ends its descendants one by one, which takes longer",
     "test_limits.Limits.test_number_of_files": LIMITS,
     "test_mount.*": PATHS,
     "test_out_of_memory.OutOfMemory.test_native_code": BIG_VALUE,
