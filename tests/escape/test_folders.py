@@ -9,6 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 from attacks import Attack  # noqa: E402
 from client import Case, Server, is_denied, need_userns  # noqa: E402
+from isolation import CONTAINER  # noqa: E402
 from world import World  # noqa: E402
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.py").read_text()
@@ -116,10 +117,12 @@ class Folders(Case):
         cls.fill(cls.shown, cls.world)
         # Root's own folder changes hands by a mapping of ids only.
         mapped = pathlib.Path("/proc/self/uid_map").read_text().split()[2] != "1"
-        cls.writable = not (os.geteuid() == 0 and mapped and is_denied("mount_setattr"))
+        cls.writable = not (os.geteuid() == 0 and mapped and (CONTAINER or is_denied("mount_setattr")))
         more = ["--mount", f"{out}:rw"] if cls.writable else []
         cls.server = Server("--mount", str(cls.shown), *more)
         cls.server.must_be_contained()
+        if CONTAINER:  # they are seen where they are
+            cls.server.folders.update({"/data/in": os.path.realpath(cls.shown), "/data/out": os.path.realpath(out)})
         (cls.shown / "planted").symlink_to(cls.world.file)
         cls.before = list(contents(cls.shown))
 
@@ -150,8 +153,9 @@ class Folders(Case):
 
     def run_inside(self, code):
         told = repr(self.world.told(self.server.pid))
-        self.assert_ok(self.server.python(f"{PRELUDE}\nW = {told}\nIN, A = '/data/in', '/data/in/a'\n", reset=True))
-        return self.server.python(code)
+        places = self.server.here("IN, A = '/data/in', '/data/in/a'")
+        self.assert_ok(self.server.python(f"{PRELUDE}\nW = {told}\n{places}\n", reset=True))
+        return self.server.python(self.server.here(code))
 
     def check(self, attack, code, held):
         if attack.needs == "writable" and not self.writable:

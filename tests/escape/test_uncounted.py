@@ -115,9 +115,9 @@ class Uncounted(Case):
         return Server("--memory", f"{LIMIT_MIB}M", wrap=[*wrap, *DENY])
 
     def run_noted(self, server, code):
-        result = server.python(PRELUDE + code, timeout_s=60)
+        result = server.python(server.here(PRELUDE + code), timeout_s=60)
         self.assertNotEqual(result.status.kind, "error", result.text)
-        hidden = server.read("/tmp/hidden").text.split("\n")[0]
+        hidden = server.read(server.here("/tmp/hidden")).text.split("\n")[0]
         return result, int(hidden.split("\t")[-1].strip())
 
     def check_ended(self, attack, control):
