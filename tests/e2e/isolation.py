@@ -62,8 +62,6 @@ DIFFERENCES = {
     "test_grade.Grade.test_limits_without_a_control_group": COUNTED,
     "test_grade.Grade.test_the_box_has_a_keyring_of_its_own": "the guardian has one more id, and keyrings are those of the id",
     "test_grade.Grade.test_what_cannot_be_proven_is_refused": OTHER_LAYERS,
-    "test_install.WithIndex.test_over_tls_with_a_certificate_of_the_users":
-        "root's errands have an id of their own there, which cannot read what lies in a private folder of root's",
     "test_interrupts.Moments.test_a_call_for_an_interpreter_that_has_just_died":
         "a held guardian lets nobody be born: the interpreter waits in the midst of its copy",
     "test_isolation.InsideBubblewrap.test_user_namespaces_that_are_left_are_used": ASKED,
