@@ -101,8 +101,13 @@ int command_serve(const struct options *options)
     }
     struct box_room *room = NULL;
     struct fail fail = {};
+    char no_room[FAIL_TEXT + 128];
     int r = take_wire(&server);
-    r = r ? r : box_room_open(&with_guest.spec, &room, &fail);
+    /* Without it the server is there all the same, and its tools tell why they cannot work. */
+    if (r == 0 && box_room_open(&with_guest.spec, &room, &fail) < 0) {
+        with_guest.spec.no_room = fail_describe(&fail, no_room, sizeof no_room);
+        log_error("cli", "%s", no_room);
+    }
     r = r ? r : loop_new(&server.loop);
     r = r ? r : endings_watch(&server.endings, server.loop, getppid());
     r = r ? r : serve(&server, &with_guest);

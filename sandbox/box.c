@@ -164,10 +164,15 @@ static void box_on_pidfd(void *arg, uint32_t events)
             return;
         }
     }
-    bool oom = cgroup_oom_happened(&box->cgroup);
-    (void)fail_set(&fail, 0,
-                   oom ? "the sandbox ran out of memory (--memory) as a whole"
-                       : "the sandbox's first process ended");
+    siginfo_t ended = {};
+    bool exited = waitid(P_PIDFD, (id_t)box->pidfd, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                  ended.si_code == CLD_EXITED;
+    if (!exited || !box_confinement_failed(box, W_EXITCODE(ended.si_status, 0), &fail)) {
+        bool oom = cgroup_oom_happened(&box->cgroup);
+        (void)fail_set(&fail, 0,
+                       oom ? "the sandbox ran out of memory (--memory) as a whole"
+                           : "the sandbox's first process ended");
+    }
     box_broken(box, &fail);
 }
 
@@ -269,8 +274,13 @@ void box_adapt_plan(struct plan *plan)
 
 static int box_prepare(struct box *box, const struct plan_content *content, struct fail *ret_fail)
 {
-    box->building = BOX_LAYER_PYTHON;
     const struct box_spec *spec = box->spec;
+    if (spec->no_room) {
+        box->building = BOX_LAYER_PRIVILEGES;
+        (void)fail_set(ret_fail, 0, "%s", spec->no_room);
+        return -ENOENT;
+    }
+    box->building = BOX_LAYER_PYTHON;
     int r = python_find(spec->python, spec->workspace ? spec->workspace : spec->workspace_elsewhere,
                         &box->python, ret_fail);
     r = r ? r : python_judge_place(spec, &box->python, ret_fail);

@@ -161,7 +161,8 @@ int link_send(struct box *box, struct wire_request *request, link_fn fn, void *a
     request->id = ++link->last_id;
     *waiting = (struct link_request){.id = request->id, .fn = fn, .arg = arg};
     int r = link_post(link, request);
-    if (r < 0) {
+    /* Nobody is there any more: that is noticed at the pidfd, with the reason, and the request ends then. */
+    if (r < 0 && r != -EPIPE) {
         free(waiting);
         return r;
     }

@@ -40,7 +40,8 @@ struct box_limits {
 struct box_spec {
     struct box_limits limits;
     enum box_isolation isolation;
-    struct box_view view;    /* where code finds what is named below */
+    struct box_view view; /* where code finds what is named below */
+    const char *no_room;  /* why there is none though the isolation needs one: no box starts then */
     struct box_room *room;   /* where its files lie, or NULL: the boxes have a root of their own */
     uint64_t memory_around;  /* what the container or service that we are in may use; 0: no limit */
     uint32_t require;        /* bits 1 << layer: must be on, else no code runs */

@@ -21,6 +21,7 @@ static const struct {
     {PLAN_SESSION, BOX_LAYER_PRIVILEGES},          {PLAN_IDENTITY, BOX_LAYER_PRIVILEGES},
     {PLAN_DESCRIPTORS, BOX_LAYER_PRIVILEGES},      {PLAN_CAPABILITIES, BOX_LAYER_PRIVILEGES},
     {PLAN_DEATH_SIGNAL, BOX_LAYER_PRIVILEGES},     {PLAN_SECCOMP, BOX_LAYER_SECCOMP},
+    {PLAN_STEP_DOWN, BOX_LAYER_PRIVILEGES},
 };
 
 static enum box_layer layer_of_step(enum plan_kind kind)
@@ -104,6 +105,7 @@ bool box_confinement_failed(struct box *box, int status, struct fail *ret_fail)
         [WIRE_STEP_FIND] = {"the sandbox does not show a file that is needed for",
                             BOX_LAYER_PYTHON},
         [WIRE_STEP_LANDLOCK] = {"a Landlock domain for", BOX_LAYER_LANDLOCK},
+        [WIRE_STEP_LISTENER] = {"notifications of seccomp for", BOX_LAYER_SECCOMP},
     };
     unsigned step = WIFEXITED(status) ? (unsigned)WEXITSTATUS(status) : 0;
     if (step >= sizeof steps / sizeof *steps || !steps[step].what) {

@@ -37,7 +37,7 @@ static int confine_self(const struct init *init)
     return landlock_confine(rules, count, LANDLOCK_NO_TCP);
 }
 
-int guard_begin(struct init *init)
+enum wire_step guard_begin(struct init *init)
 {
     const struct notify_settings settings = {.rules = init->rules,
                                              .rule_count = init->rule_count,
@@ -45,8 +45,10 @@ int guard_begin(struct init *init)
                                              .file_bytes = init->config->file_bytes,
                                              .tasks_max = init->config->tasks_max};
     init->root = getpid();
-    int r = confine_self(init);
-    return r ? r : notify_open(&init->notify, &settings);
+    if (confine_self(init) < 0) {
+        return WIRE_STEP_LANDLOCK;
+    }
+    return notify_open(&init->notify, &settings) < 0 ? WIRE_STEP_LISTENER : WIRE_STEP_NONE;
 }
 
 int listener_pair(const struct init *init, int ends[2])

@@ -60,8 +60,8 @@ void init_answer(uint32_t id, int error);
 /* settings.c: maps what the server has written and cuts it up. The memfd is ours alone and sealed. */
 bool settings_load(struct init *init);
 
-/* guard.c: of a box without a pid namespace, see there. 0 or -errno */
-int guard_begin(struct init *init);
+/* guard.c: of a box without a pid namespace, see there. WIRE_STEP_NONE, or the step that did not work. */
+enum wire_step guard_begin(struct init *init);
 /* How a child hands the listener of its first filter to the guardian: a pair is made before the fork,
  * none where nothing is notified; the child gives through the second end, which is closed, or returns
  * false with errno; the guardian takes, and waits for that. */

@@ -200,8 +200,9 @@ static int init_main(void)
         return 1;
     }
     assert(state.config);
-    if (state.config->guards && guard_begin(&state) < 0) {
-        return 1;
+    enum wire_step failed = state.config->guards ? guard_begin(&state) : WIRE_STEP_NONE;
+    if (failed) {
+        return (int)failed; /* what the server knows it by */
     }
     (void)sigemptyset(&mask);
     (void)sigaddset(&mask, SIGCHLD);

@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from client import COMMAND, Case, Server
+from client import COMMAND, DENY, Case, Server
 from traces import descendants, processes
 
 CONTAINER = ("--isolation", "container")
@@ -112,6 +112,15 @@ class Runs(Container):
             self.assert_kind(server.python("import os; os.kill(os.getpid(), 9)"), "crashed")
             self.assertIsNotNone(wait_for_end(started))
             self.assert_prints(server.python("print(1)"), "1")
+
+
+class Lacks(Container):
+    def test_what_is_missing_is_named_and_the_server_stays(self):
+        for call, layer in (("memfd_create", "privileges: make the folder"), ("capset", "privileges: "),
+                            ("landlock_restrict_self", "landlock: a Landlock domain")):
+            with self.subTest(call), Server(*CONTAINER, wrap=[*DENY, call, "--"]) as server:
+                for result in (server.python("print(1)"), server.write("a.txt", "text")):
+                    self.assertIn(f"The sandbox is not available: {layer}", result.text)
 
 
 class Refuses(Container):
