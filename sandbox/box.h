@@ -88,8 +88,7 @@ struct box {
     struct buf guest_in;
     pid_t guest_pid; /* of that process, in the box */
     unsigned zygote_deaths;
-    bool
-        memory_killed; /* by pid 1: a process that is no session's first, since that was asked for */
+    bool memory_killed; /* a process that is no session's first, since it was asked */
     char version[32];
     struct box_session *sessions;
     uint32_t last_tag;
