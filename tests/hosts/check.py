@@ -83,7 +83,14 @@ CONTAINER = ("python3", f"{THERE}/tests/hosts/container.py")
 OUR_FILTER = (*CONTAINER, "--seccomp", f"{THERE}/packaging/seccomp/sandpiper.json")
 
 # Not judged on an emulated processor, where a bound of the server's own strikes first.
-TOO_SLOW = {"test_timeout_by_interrupt": "what an interrupt is waited for is shorter than it takes"}
+TOO_SLOW = {
+    "test_timeout_by_interrupt": "what an interrupt is waited for is shorter than it takes",
+    "test_at_the_time_limit": "what an interrupt is waited for is shorter than it takes",
+    "test_a_shielded_task_goes_on_with_the_next_await": "what an interrupt is waited for is shorter than it takes",
+    "test_a_process_that_stops_itself": "a limit of less than a second passes before the code begins",
+    "test_what_the_dead_call_started_is_gone": "what is started needs more than the second that it gets",
+    "test_more_tasks_than_allowed": "the processes that it starts are not there within its limit",
+}
 
 HOSTS = {
     "debian12-user": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SUITES),
