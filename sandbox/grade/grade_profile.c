@@ -82,14 +82,14 @@ const char *const *box_profile_not_promised(enum box_profile profile)
         "file names, sizes and times outside are visible",
         "other processes can be noticed",
         "hostname, kernel and users are visible",
-        "memory is checked every 25 ms where no control group does it, disk and inodes at least "
-        "every half second: not enforced",
+        ("memory is checked every 25 ms where no control group does it, disk and inodes at least "
+         "every half second: not enforced"),
         "no private /tmp, /proc, loopback",
         "device nodes in a folder of --mount can be opened",
         "shares the container's uid, where no other can be had",
         "if server and guardian are killed together, code may outlive them",
-        "a kernel without Landlock ABI 6 relies on seccomp for signals, without ABI 3 for "
-        "truncation",
+        ("a kernel without Landlock ABI 6 relies on seccomp for signals, without ABI 3 for "
+         "truncation"),
         NULL,
     };
     return profile == BOX_CONTAINER ? container : nothing;
