@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,11 +13,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "sandbox/confine/abi.h"
 #include "sandbox/init/notify_call.h"
 
 enum {
     OTHERS = -1,          /* in the place of a descriptor that is not ours to serve */
+    STAY_NS = 500000,     /* awake after a birth, which is seldom the last */
     SERVE_MOST = 64,      /* questions, before others of pid 1's duties have their turn */
     QUESTION_BYTES = 512, /* of a kernel that says more than we know of, seccomp_unotify(2) */
 };
@@ -203,9 +206,17 @@ void notify_serve(struct notify *notify, int timeout_ms)
     struct epoll_event events[8];
     bool others = false;
     int count = 1;
-    for (int served = 0; served < SERVE_MOST && count > 0 && !others; served += count) {
+    for (int served = 0; served < SERVE_MOST && !others; served += count) {
+        bool stays = clock_now_ns() - notify->born_ns < STAY_NS;
         count = epoll_wait(notify->fd, events, sizeof events / sizeof *events,
-                           served == 0 ? timeout_ms : 0);
+                           served == 0 && !stays ? timeout_ms : 0);
+        if (count <= 0) {
+            if (!stays) {
+                break;
+            }
+            count = 0;
+            (void)sched_yield();
+        }
         for (int i = 0; i < count; i++) {
             if (events[i].data.fd == OTHERS) {
                 others = true;

@@ -55,7 +55,8 @@ struct notify {
     unsigned place_count;
     struct notify_waiting waiting[NOTIFY_WAITING];
     unsigned waiting_count;
-    uint32_t tasks; /* no fewer than there are */
+    uint64_t born_ns; /* when the last birth was allowed */
+    uint32_t tasks;   /* no fewer than there are */
     uint64_t full_until_ns;
     struct notify_pending pending[NOTIFY_PENDING];
     unsigned pending_next;
@@ -77,8 +78,8 @@ int notify_open(struct notify *notify, const struct notify_settings *settings);
 int notify_take(struct notify *notify, int listener_fd);
 
 /* Waits for at most timeout_ms (-1: as long as it takes) and answers what is asked, a bounded number of
- * questions. To wait here is quicker than at notify->fd, and it matters: until its question is taken up a
- * caller can be interrupted by any signal, and fork(2) fails with EINTR, of which no program has heard.
+ * questions. Until its question is taken up a caller can be interrupted by any signal, and then fork(2) fails
+ * with EINTR, of which no program has heard: so this is quick, and stays awake for a little after a birth.
  * Who is not answered waits, and can be killed: no task is born while this is not called. */
 void notify_serve(struct notify *notify, int timeout_ms);
 

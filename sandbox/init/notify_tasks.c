@@ -67,10 +67,11 @@ long answer_clone(const struct notify_call *call)
 {
     struct notify *notify = call->notify;
     uint32_t most = notify->settings.tasks_max;
+    uint64_t now = clock_now_ns();
+    notify->born_ns = now;
     if (!most) {
         return NOTIFY_GO_ON;
     }
-    uint64_t now = clock_now_ns();
     /* Since the last count each birth was asked for here, so there are no more than these. */
     if (notify->tasks >= most) {
         if (now < notify->full_until_ns) {
