@@ -94,9 +94,10 @@ static int add_places(struct notify *notify)
     return 0;
 }
 
-static int watch_fd(const struct notify *notify, int fd)
+/* known_as: what serve_event() gets for it */
+static int watch_fd(const struct notify *notify, int fd, int known_as)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = known_as};
     return epoll_ctl(notify->fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
@@ -118,7 +119,7 @@ int notify_open(struct notify *notify, const struct notify_settings *settings)
     if (notify->fd < 0 || notify->timer_fd < 0) {
         return -errno;
     }
-    int r = watch_fd(notify, notify->timer_fd);
+    int r = watch_fd(notify, notify->timer_fd, notify->timer_fd);
     return r ? r : add_places(notify);
 }
 
@@ -126,7 +127,7 @@ int notify_take(struct notify *notify, int listener_fd)
 {
     /* Who asks sleeps and we wake, and the other way round: on one processor that is quicker. Only a wish. */
     (void)ioctl(listener_fd, NOTIFY_SET_FLAGS, NOTIFY_SYNC_WAKE_UP);
-    int r = watch_fd(notify, listener_fd);
+    int r = watch_fd(notify, listener_fd, listener_fd);
     if (r < 0) {
         (void)close(listener_fd);
     }
@@ -197,8 +198,7 @@ static void serve_event(struct notify *notify, const struct epoll_event *event)
 
 int notify_also(struct notify *notify, int fd)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = OTHERS};
-    return epoll_ctl(notify->fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+    return watch_fd(notify, fd, OTHERS);
 }
 
 void notify_serve(struct notify *notify, int timeout_ms)
