@@ -29,7 +29,7 @@ import threading
 import time
 import unittest
 
-from isolation import difference, folders, where_it_is
+from isolation import CONTAINER, difference, folders, where_it_is
 from traces import Traces
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -335,7 +335,7 @@ class Server:
     def must_be_contained(self):
         """Before code that would harm the machine runs: it must see another root and no host process, or, in
         the grade without namespaces, not be let into /proc."""
-        if os.environ.get("SANDPIPER_ISOLATION") == "container":
+        if CONTAINER:
             result = self.python("open('/proc/self/status')")
             if "PermissionError" not in result.text:
                 self.destroy()
@@ -488,7 +488,7 @@ class Shared(Case):
 
 def need_userns():
     """Skips where this machine lets nobody make a user namespace: only the grade that makes none can exist there."""
-    if os.environ.get("SANDPIPER_ISOLATION") == "container":
+    if CONTAINER:
         return
     if os.geteuid() == 0 and os.path.exists("/proc/self/ns/user"):
         return

@@ -2,14 +2,12 @@
 server goes on. Each kind is tried in both variants, with the server's own uid and with one of the box's; without
 control groups, which a container mostly has none of."""
 import os
-import pathlib
 import subprocess
-import sys
 import unittest
 
-from client import BINARY, Case, Server
+from client import BINARY, DENY, Case, Server
 
-DENY = [sys.executable, str(pathlib.Path(__file__).resolve().parents[1] / "helpers" / "deny.py"), "cgroup", "--"]
+NO_GROUP = [*DENY, "cgroup", "--"]
 
 CHILDREN = """
 import os, time
@@ -86,13 +84,13 @@ def variants():
 class ContainerLimits(Case):
     @classmethod
     def setUpClass(cls):
-        found = subprocess.run([*DENY, BINARY, "doctor", "--isolation=container"], capture_output=True)
+        found = subprocess.run([*NO_GROUP, BINARY, "doctor", "--isolation=container"], capture_output=True)
         if found.returncode not in (0, 1):
             raise unittest.SkipTest("container grade: " + found.stderr.decode(errors="replace").strip()[:200])
 
     def each(self, check, *args, most=1):
         for name, more in list(variants())[:most]:
-            with self.subTest(name), Server("--isolation=container", *args, *more, wrap=DENY) as server:
+            with self.subTest(name), Server("--isolation=container", *args, *more, wrap=NO_GROUP) as server:
                 self.assert_ok(server.python("kept = 7"))
                 check(server)
 

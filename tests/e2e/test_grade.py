@@ -8,13 +8,11 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import unittest
 
-from client import BINARY, SLOW, Case, Server, need_userns
+from client import BINARY, DENY, SLOW, Case, Server, need_userns
 from traces import descendants
 
-DENY = [sys.executable, str(pathlib.Path(__file__).resolve().parents[1] / "helpers" / "deny.py")]
 # Nothing that could be a control group can be seen.
 NO_CGROUPS = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "sh"]
 LIMITS = ("memory", "pids", "cpu")

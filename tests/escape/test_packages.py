@@ -104,11 +104,7 @@ class Packages(Case):
 
     def assert_code_prints(self, server, code, text):
         """Where /work and /packages are called otherwise, so they are in the code."""
-        names = folders(server)
-        boxes = pathlib.Path(self.folder.name, "cache/boxes")
-        for folder in sorted(boxes.glob("*/layers"), key=os.path.getmtime) if names else ():
-            names["/packages"] = str(folder)  # the last: those before are about to be removed
-        self.assert_prints(server.python(where_it_is(code, names)), text)
+        self.assert_prints(server.python(where_it_is(code, folders(server))), text)
 
     def workspace(self):
         place = tempfile.mkdtemp(prefix="work-", dir=self.folder.name)

@@ -13,7 +13,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 import grades  # noqa: E402
 from client import Case, Server, need_userns  # noqa: E402
-from isolation import folders, where_it_is  # noqa: E402
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.py").read_text() + """
 import shutil, subprocess, threading
@@ -124,7 +123,6 @@ class Survivors(Case):
         need_userns()
         cls.server = Server()
         cls.server.must_be_contained()
-        cls.folders = folders(cls.server)
         cls.server.python("kept = 1", session="witness")
 
     @classmethod
@@ -135,9 +133,9 @@ class Survivors(Case):
     def look(self, code=""):
         """What the box holds after code, told by a file: the output may be flooded by then."""
         if grades.CONTAINER:
-            told = where_it_is(f"{code}\nopen('/tmp/seen', 'w').write(repr([pid]))", self.folders)
+            told = self.server.here(f"{code}\nopen('/tmp/seen', 'w').write(repr([pid]))")
             self.assert_ok(self.server.python(told))
-            pid = json.loads(self.server.read(where_it_is("/tmp/seen", self.folders)).text)[0]
+            pid = json.loads(self.server.read(self.server.here("/tmp/seen")).text)[0]
             return pid, settled(lambda: below(self.server.pid))
         self.assert_ok(self.server.python(f"{code}\n{SEEN}"))
         return json.loads(self.server.read("/tmp/seen").text)

@@ -10,12 +10,11 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
-from client import BINARY, Case, Server, need_userns  # noqa: E402
+from client import BINARY, DENY, Case, Server, need_userns  # noqa: E402
 
 LIMIT_MIB = 256
 MOST_MIB = 3 * LIMIT_MIB  # soft: what fits between two looks on a busy machine is there as well
-DENY = [sys.executable, str(pathlib.Path(__file__).resolve().parents[1] / "helpers" / "deny.py"),
-        "cgroup", "--"]
+NO_GROUP = [*DENY, "cgroup", "--"]
 
 PRELUDE = """
 import ctypes, mmap, os, socket, time
@@ -107,12 +106,12 @@ class Uncounted(Case):
     @classmethod
     def setUpClass(cls):
         need_userns()
-        found = subprocess.run([*DENY, BINARY, "doctor"], capture_output=True)
+        found = subprocess.run([*NO_GROUP, BINARY, "doctor"], capture_output=True)
         if b"watchdog" not in found.stdout:
             raise unittest.SkipTest("watchdog: memory is counted by a group here, whatever we deny")
 
     def server(self, wrap=()):
-        return Server("--memory", f"{LIMIT_MIB}M", wrap=[*wrap, *DENY])
+        return Server("--memory", f"{LIMIT_MIB}M", wrap=[*wrap, *NO_GROUP])
 
     def run_noted(self, server, code):
         result = server.python(server.here(PRELUDE + code), timeout_s=60)
