@@ -22,6 +22,7 @@
 #include "base/parse.h"
 #include "sandbox/box.h"
 #include "sandbox/confine/rlimits.h"
+#include "sandbox/start/child.h"
 
 enum {
     GUARDIAN_MS = 300, /* for it to end everybody; where it is stopped itself we do it */
@@ -32,6 +33,7 @@ enum {
 void guardian_prepare(void)
 {
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    child_leave_memory_out_of_cores();
     /* No other process of this user looks into the server's memory and descriptors, proc(5). */
     (void)prctl(PR_SET_DUMPABLE, 0);
 }

@@ -32,11 +32,22 @@
 #ifndef MFD_EXEC /* Linux 6.3; before that all can be executed */
 #define MFD_EXEC 0x0010U
 #endif
-#ifndef PR_SCHED_CORE /* Linux 5.14 */
-#define PR_SCHED_CORE 62
+#ifndef PR_SME_GET_VL /* Linux 5.19 */
+#define PR_SME_GET_VL 64
 #endif
-#ifndef F_SETSIG /* Linux 2.4; not in every libc's headers */
-#define F_SETSIG 10
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_DONTNEED_LOCKED /* Linux 5.18 */
+#define MADV_DONTNEED_LOCKED 24
+#endif
+#ifndef MADV_COLLAPSE /* Linux 6.1 */
+#define MADV_COLLAPSE 25
+#endif
+#ifndef MADV_GUARD_INSTALL /* Linux 6.13 */
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
 #endif
 
 /* seccomp(2), <linux/seccomp.h>. */

@@ -6,9 +6,7 @@
 #include <linux/sched.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -67,28 +65,6 @@ static const struct filter_rule common[] = {
     /* a thread with descriptors of its own: who counts what a process holds looks at one thread */
     FILTER_MASKED(EPERM, "clone", 0, CLONE_THREAD | CLONE_FILES, CLONE_THREAD),
     FILTER_MASKED(EINVAL, "close_range", 2, CLOSE_RANGE_UNSHARE, CLOSE_RANGE_UNSHARE),
-    /* keystrokes into a terminal that somebody left open: CVE-2017-5226, CVE-2023-28100 */
-    FILTER_VALUE("ioctl", 1, TIOCSTI),
-    FILTER_VALUE("ioctl", 1, 0x541c /* TIOCLINUX */),
-    FILTER_VALUE("ioctl", 1, TIOCSETD),
-    FILTER_VALUE("ioctl", 1, TIOCSCTTY),
-    FILTER_VALUE("ioctl", 1, TIOCCONS),
-    /* All of the sockets' own, 0x8900 to 0x89ff. FIOSETOWN and SIOCSPGRP send signals to whoever owns a
-     * descriptor. SIOCGIF... list interfaces and addresses of the network namespace that a socket was
-     * made in, wherever it is: a second lock, were one ever the host's. */
-    FILTER_MASKED(EPERM, "ioctl", 1, 0xffffff00, 0x8900),
-    FILTER_VALUE("ioctl", 1, FIOASYNC),
-    FILTER_VALUE("fcntl", 1, F_SETOWN),
-    FILTER_VALUE("fcntl", 1, F_SETOWN_EX),
-    FILTER_VALUE("fcntl", 1, F_SETSIG),
-    FILTER_VALUE("fcntl", 1, F_SETLEASE),
-    FILTER_VALUE("fcntl", 1, F_NOTIFY),
-    FILTER_VALUE("prctl", 0, PR_SET_MM),
-    FILTER_VALUE("prctl", 0, PR_SET_PTRACER),
-    FILTER_VALUE("prctl", 0, PR_SET_SECCOMP),
-    FILTER_VALUE("prctl", 0, PR_MCE_KILL),
-    /* a scheduling cookie of one's own keeps others off the sibling processors */
-    FILTER_VALUE("prctl", 0, PR_SCHED_CORE),
     /* limits and priorities of others: pid 1 has the same id */
     {EPERM, "prlimit64", 0, SCMP_CMP_NE, 0, 0},
     {EPERM, "setpriority", 0, SCMP_CMP_NE, 0, 0},
@@ -201,7 +177,7 @@ int filter_build_arguments(struct plan_filter *ret_filter, struct fail *ret_fail
     if (r < 0) {
         return fail_set(ret_fail, -r, "seccomp rules by argument");
     }
-    return filter_export(context, ret_filter, ret_fail);
+    return filter_export_with_lists(context, ret_filter, ret_fail);
 }
 
 /* Where only the watchdog counts memory: what it could not see. */

@@ -1,10 +1,8 @@
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <linux/sched.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -27,7 +25,7 @@ static const char *const notified_signals[] = {
     "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", NULL};
 
 /* Memory that is in no process's figures, once it is on its way in a message. */
-static const char *const absent[] = {"memfd_create", "ioctl", NULL};
+static const char *const absent[] = {"memfd_create", NULL};
 static const char *const refused_owners[] = {"chown",  "chown32",  "fchown",   "fchown32",
                                              "lchown", "lchown32", "fchownat", NULL};
 static const char *const refused_signals[] = {"pidfd_send_signal", NULL};
@@ -37,25 +35,14 @@ static const char *const refused_attributes[] = {
     "getxattr",  "lgetxattr",   "listxattr",    "llistxattr",   "setxattr", "lsetxattr",
     "fsetxattr", "removexattr", "lremovexattr", "fremovexattr", NULL};
 
-/* Others change attributes of files that were opened for reading (FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR,
- * FS_IOC_ENABLE_VERITY, what each file system has), which Landlock leaves to the owner. */
-static const unsigned requests[] = {TCGETS,       0x802c542a /* TCGETS2 */,
-                                    TIOCGWINSZ,   TIOCGPGRP,
-                                    TIOCOUTQ,     FIONREAD,
-                                    FIONBIO,      FIOCLEX,
-                                    FIONCLEX,     FICLONE,
-                                    FICLONERANGE, FS_IOC_GETFLAGS};
-
 static const struct filter_rule rules[] = {
-    /* pid 1's program must be able to look into memory, and the guest's orphans are its */
-    FILTER_VALUE("prctl", 0, PR_SET_DUMPABLE),
+    /* the guest's orphans are the supervisor's */
     FILTER_VALUE("prctl", 0, PR_SET_CHILD_SUBREAPER),
     /* a connected pair's datagrams can still be sent to any address; streams' cannot, unix(7) */
     {EPERM, "sendto", 4, SCMP_CMP_NE, 0, 0},
     FILTER_VALUE("fcntl", 1, F_SETPIPE_SZ),
     /* of a file's writers, by whoever owns it */
     FILTER_VALUE("fcntl", 1, F_SET_RW_HINT),
-    FILTER_VALUE("fcntl", 1, F_SET_FILE_RW_HINT),
 };
 
 /* Before Landlock's version 3 a file that can be read can be emptied as well, landlock(7). */
@@ -124,10 +111,6 @@ static int add_allowed(scmp_filter_ctx context, bool signals)
                         (!signals && is_in(refused_signals, *name));
         r = own_rule ? 0 : filter_add_names(context, SCMP_ACT_ALLOW, one);
     }
-    for (unsigned i = 0; r == 0 && i < sizeof requests / sizeof *requests; i++) {
-        r = seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-                             SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, requests[i]));
-    }
     return r;
 }
 
@@ -183,5 +166,5 @@ int filter_build_container_arguments(const struct filter_container *container,
     if (r < 0) {
         return fail_set(ret_fail, -r, "seccomp rules by argument, in a container");
     }
-    return filter_export(context, ret_filter, ret_fail);
+    return filter_export_with_lists(context, ret_filter, ret_fail);
 }

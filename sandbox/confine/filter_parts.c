@@ -33,7 +33,8 @@ int filter_context_new(uint32_t action, uint32_t arch, scmp_filter_ctx *ret_cont
     if (!context) {
         return fail_set(ret_fail, ENOMEM, "seccomp filter");
     }
-    int r = seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    /* Not KILL: the kernel writes a record for each to the audit log, with a name that code has chosen. */
+    int r = seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
     r = r ? r : seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     r = r ? r : context_target(context, arch);
     if (r < 0) {
@@ -135,5 +136,22 @@ int filter_export(scmp_filter_ctx context, struct plan_filter *ret_filter, struc
     }
     ret_filter->count = (unsigned)((size_t)st.st_size / sizeof(struct sock_filter));
     ret_filter->program = take_ptr(bytes);
+    return 0;
+}
+
+int filter_export_with_lists(scmp_filter_ctx context, struct plan_filter *ret_filter,
+                             struct fail *ret_fail)
+{
+    struct plan_filter filter = {.arch = ret_filter->arch};
+    int r = filter_export(context, &filter, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    r = filter_add_lists(&filter);
+    if (r < 0) {
+        free(filter.program);
+        return fail_set(ret_fail, -r, "seccomp lists of options");
+    }
+    *ret_filter = filter;
     return 0;
 }

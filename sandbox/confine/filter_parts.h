@@ -40,7 +40,7 @@ struct filter_sockets {
 };
 
 /* action: of calls that no rule is about. arch: whose calls, as in struct plan_filter; only the native
- * ones of it are let through, so no 32-bit numbers and no x32. *ret_context is the caller's. */
+ * ones of it are let through: 32-bit numbers and x32 are ENOSYS. *ret_context is the caller's. */
 int filter_context_new(uint32_t action, uint32_t arch, scmp_filter_ctx *ret_context,
                        struct fail *ret_fail);
 void filter_context_release(scmp_filter_ctx *context);
@@ -57,3 +57,8 @@ int filter_add_common(scmp_filter_ctx context);
 
 /* Turns the rules into a program on the heap. */
 int filter_export(scmp_filter_ctx context, struct plan_filter *ret_filter, struct fail *ret_fail);
+/* The same behind the lists of options of calls, which are the same at each isolation level. */
+int filter_export_with_lists(scmp_filter_ctx context, struct plan_filter *ret_filter,
+                             struct fail *ret_fail);
+/* Puts the lists (filter_lists.c) before a program on the heap. 0, -EINVAL or -ENOMEM. */
+int filter_add_lists(struct plan_filter *filter);

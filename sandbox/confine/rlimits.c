@@ -11,7 +11,8 @@ unsigned rlimits_wanted(const struct rlimit_sizes *sizes, struct rlimit_wanted w
 {
     uint64_t file_bytes = sizes->file_bytes;
     const struct rlimit_wanted limits[] = {
-        /* 1, not 0: where core_pattern is a pipe, 0 still starts the helper on the host, core(5) */
+        /* 1, not 0: where core_pattern is a pipe, 0 still starts the helper on the host, and 1 does not; a
+         * file of one byte is not written either, core(5). Of a socket see start/child.h. */
         {RLIMIT_CORE, "core", 1, 1},
         /* It also bounds the descriptors that wait in sockets, unix(7), and those are counted for
          * the user outside: at the usual 1024 the guest could use up what the server itself and

@@ -407,6 +407,11 @@ static int step_execute(struct child *, const struct plan_step *step)
     return (int)syscall(SYS_execveat, CHILD_PROGRAM_FD, "", argv, envp, AT_EMPTY_PATH);
 }
 
+void child_leave_memory_out_of_cores(void)
+{
+    (void)fd_write_text_at(AT_FDCWD, "/proc/self/coredump_filter", "0");
+}
+
 /* Also with a keyring of its own: the one of the user's login is inherited otherwise, and holds what
  * his file systems and tickets are opened with, session-keyring(7). Where the kernel or a container's
  * filter has no keyctl(2), or the user no room for another one, the guest's filter still refuses it. */
@@ -414,6 +419,7 @@ static int step_session(struct child *, const struct plan_step *)
 {
     enum { JOIN_SESSION_KEYRING = 1 };
     (void)umask(022);
+    child_leave_memory_out_of_cores();
     if (syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS &&
         errno != EPERM && errno != EACCES && errno != EDQUOT) {
         return -1;

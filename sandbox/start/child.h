@@ -18,3 +18,10 @@ struct child_setup {
 
 /* Carries out the plan; returns only by executing pid 1 or by _exit. */
 __attribute__((noreturn)) void child_main(const struct child_setup *setup);
+
+/* From here on a core of this process and of all that come from it holds registers and names, and no memory.
+ * RLIMIT_CORE (confine/rlimits.h) is enough where core_pattern names a file or a pipe. Where it names a socket,
+ * Linux 6.16 and newer look at no limit and connect to the host's service at each crash (coredump_socket() in
+ * fs/coredump.c). Inherited over fork and execve(2), core(5); Landlock keeps the guest from changing it. Best
+ * effort: without CONFIG_ELF_CORE there is no such file, and no process that is not dumpable can write it. */
+void child_leave_memory_out_of_cores(void);

@@ -1,9 +1,11 @@
 """Limits given by flags take effect, and a call that meets one says so in numbers."""
 import os
+import pathlib
 import time
 import unittest
 
 from client import SLOW, Case, Server, need_userns, writable_cgroup
+from traces import command_of, descendants, init_of
 
 MEBIBYTE = 1 << 20
 
@@ -142,6 +144,19 @@ class Limits(Case):
             self.assert_prints(server.python(
                 "import resource as r\nprint(r.getrlimit(r.RLIMIT_CORE)[1] <= 1, "
                 "r.getrlimit(r.RLIMIT_NOFILE)[1] <= 65536)"), "True True")
+
+    def test_a_core_that_no_limit_holds_back_has_no_memory_in_it(self):
+        """Where core_pattern is a socket the kernel asks for no limit. Seen from outside, as the kernel has it."""
+        mine = pathlib.Path("/proc/self/coredump_filter")
+        if not mine.exists():
+            self.skipTest("kernel: CONFIG_ELF_CORE is off")
+        with Server() as server:
+            self.assert_ok(server.python("import subprocess; child = subprocess.Popen(['sleep', '60'])"))
+            sleeping = [pid for pid in descendants(server.pid) if command_of(pid).startswith(b"sleep\0")]
+            self.assertEqual(len(sleeping), 1)
+            self.assertNotEqual(int(mine.read_text(), 16), 0, "the control")
+            for pid in (init_of(server.pid), *sleeping):
+                self.assertEqual(int(pathlib.Path(f"/proc/{pid}/coredump_filter").read_text(), 16), 0, command_of(pid))
 
     def test_a_small_memory_limit_does_not_hurt_the_server(self):
         with Server("--memory", "32M") as server:

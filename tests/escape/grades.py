@@ -12,11 +12,9 @@ HELD = {
     "a_million_files": r"\[too many files: .*",
     "descriptors_in_flight_of_the_user": r"False",  # not one: pairs of datagrams are refused
     "extents_shared_with_system_files": r"denied ENOTSUP",
-    "high_bits_of_an_ioctl_number": r"denied ENOSYS",
     "huge_pages_of_the_host": r"denied ENOSYS",
     "more_files_than_the_disk_takes": r"denied EACCES",
     "program_from_memory_gains_nothing": r"\[error: KeyError at .*",  # it cannot read /proc/self/status
-    "push_characters_into_a_terminal": r"denied ENOSYS",
 }
 
 NO_NAMESPACES = "namespaces: none in this grade"

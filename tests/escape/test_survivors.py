@@ -38,7 +38,6 @@ WAYS = {
                        "if n not in (9, 19)])",
     "blocks_signals": "pid = stay(lambda: signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)))",
     "stopped": "pid = stay(); os.kill(pid, signal.SIGSTOP)",
-    "not_dumpable": "pid = stay(lambda: LIBC.prctl(4, 0, 0, 0, 0))",
     "program_that_it_may_not_read": "shutil.copy(shutil.which('sleep'), '/tmp/unread'); "
                                     "os.chmod('/tmp/unread', 0o111)\n"
                                     "pid = subprocess.Popen(['/tmp/unread', '600'], "

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
@@ -9,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -192,27 +195,38 @@ static void descriptors_send_no_signals_and_type_no_keys(void **)
     static const struct row rows[] = {
         {"ioctl FIONREAD", SYS_ioctl, {NO_FILE, FIONREAD, 0}, 0},
         {"ioctl TIOCGWINSZ", SYS_ioctl, {NO_FILE, TIOCGWINSZ, 0}, 0},
-        {"ioctl TIOCSTI", SYS_ioctl, {NO_FILE, TIOCSTI, 0}, EPERM},
-        {"ioctl TIOCSTI, high bits set", SYS_ioctl, {NO_FILE, 0x100000000 | TIOCSTI, 0}, EPERM},
-        {"ioctl TIOCLINUX", SYS_ioctl, {NO_FILE, 0x541c, 0}, EPERM},
-        {"ioctl TIOCSCTTY", SYS_ioctl, {NO_FILE, TIOCSCTTY, 0}, EPERM},
-        {"ioctl TIOCSETD", SYS_ioctl, {NO_FILE, TIOCSETD, 0}, EPERM},
-        {"ioctl TIOCCONS", SYS_ioctl, {NO_FILE, TIOCCONS, 0}, EPERM},
-        {"ioctl FIOASYNC", SYS_ioctl, {NO_FILE, FIOASYNC, 0}, EPERM},
-        {"ioctl FIOSETOWN", SYS_ioctl, {NO_FILE, 0x8901, 0}, EPERM},
-        {"ioctl SIOCGIFCONF", SYS_ioctl, {NO_FILE, SIOCGIFCONF, 0}, EPERM},
+        {"ioctl FICLONE", SYS_ioctl, {NO_FILE, FICLONE, 0}, 0},
+        {"ioctl FIDEDUPERANGE", SYS_ioctl, {NO_FILE, FIDEDUPERANGE, 0}, ENOTTY},
+        {"ioctl FS_IOC_SETFLAGS", SYS_ioctl, {NO_FILE, FS_IOC_SETFLAGS, 0}, ENOTTY},
+        {"ioctl FS_IOC_FIEMAP", SYS_ioctl, {NO_FILE, FS_IOC_FIEMAP, 0}, ENOTTY},
+        {"ioctl BTRFS_IOC_SNAP_CREATE", SYS_ioctl, {NO_FILE, 0x50009401, 0}, ENOTTY},
+        {"ioctl 0", SYS_ioctl, {NO_FILE, 0, 0}, ENOTTY},
+        {"ioctl that no kernel has", SYS_ioctl, {NO_FILE, 0xfffffff0, 0}, ENOTTY},
+        {"ioctl TIOCSTI", SYS_ioctl, {NO_FILE, TIOCSTI, 0}, ENOTTY},
+        {"ioctl TIOCSTI, high bits set", SYS_ioctl, {NO_FILE, 0x100000000 | TIOCSTI, 0}, ENOTTY},
+        {"ioctl TIOCLINUX", SYS_ioctl, {NO_FILE, 0x541c, 0}, ENOTTY},
+        {"ioctl TIOCSCTTY", SYS_ioctl, {NO_FILE, TIOCSCTTY, 0}, ENOTTY},
+        {"ioctl TIOCSETD", SYS_ioctl, {NO_FILE, TIOCSETD, 0}, ENOTTY},
+        {"ioctl TIOCCONS", SYS_ioctl, {NO_FILE, TIOCCONS, 0}, ENOTTY},
+        {"ioctl FIOASYNC", SYS_ioctl, {NO_FILE, FIOASYNC, 0}, ENOTTY},
+        {"ioctl FIOSETOWN", SYS_ioctl, {NO_FILE, 0x8901, 0}, ENOTTY},
+        {"ioctl SIOCGIFCONF", SYS_ioctl, {NO_FILE, SIOCGIFCONF, 0}, ENOTTY},
         {"ioctl SIOCGIFADDR, high bits set",
          SYS_ioctl,
          {NO_FILE, 0x100000000 | SIOCGIFADDR},
-         EPERM},
-        {"ioctl SIOCGSKNS", SYS_ioctl, {NO_FILE, 0x894c, 0}, EPERM},
+         ENOTTY},
+        {"ioctl SIOCGSKNS", SYS_ioctl, {NO_FILE, 0x894c, 0}, ENOTTY},
         {"fcntl F_GETFL", SYS_fcntl, {NO_FILE, F_GETFL}, 0},
         {"fcntl F_GETOWN", SYS_fcntl, {NO_FILE, F_GETOWN}, 0},
-        {"fcntl F_SETOWN", SYS_fcntl, {NO_FILE, F_SETOWN, 0}, EPERM},
-        {"fcntl F_SETOWN_EX", SYS_fcntl, {NO_FILE, F_SETOWN_EX, 0}, EPERM},
-        {"fcntl F_SETSIG", SYS_fcntl, {NO_FILE, F_SETSIG, 0}, EPERM},
-        {"fcntl F_SETLEASE", SYS_fcntl, {NO_FILE, F_SETLEASE, 0}, EPERM},
-        {"fcntl F_NOTIFY", SYS_fcntl, {NO_FILE, F_NOTIFY, 0}, EPERM},
+        {"fcntl F_DUPFD_CLOEXEC", SYS_fcntl, {NO_FILE, F_DUPFD_CLOEXEC, 0}, 0},
+        {"fcntl F_OFD_SETLKW", SYS_fcntl, {NO_FILE, F_OFD_SETLKW, 0}, 0},
+        {"fcntl F_SETDELEG", SYS_fcntl, {NO_FILE, 1040, 0}, EINVAL},
+        {"fcntl that no kernel has", SYS_fcntl, {NO_FILE, 9999, 0}, EINVAL},
+        {"fcntl F_SETOWN", SYS_fcntl, {NO_FILE, F_SETOWN, 0}, EINVAL},
+        {"fcntl F_SETOWN_EX", SYS_fcntl, {NO_FILE, F_SETOWN_EX, 0}, EINVAL},
+        {"fcntl F_SETSIG", SYS_fcntl, {NO_FILE, F_SETSIG, 0}, EINVAL},
+        {"fcntl F_SETLEASE", SYS_fcntl, {NO_FILE, F_SETLEASE, 0}, EINVAL},
+        {"fcntl F_NOTIFY", SYS_fcntl, {NO_FILE, F_NOTIFY, 0}, EINVAL},
     };
     CHECK(rows, &names, &arguments);
 }
@@ -221,14 +235,40 @@ static void processes_change_only_themselves(void **)
 {
     static const struct row rows[] = {
         {"prctl PR_SET_NAME", SYS_prctl, {PR_SET_NAME, (long)"x", 0, 0, 0}, 0},
-        {"prctl PR_SET_PTRACER", SYS_prctl, {PR_SET_PTRACER, 0, 0, 0, 0}, EPERM},
-        {"prctl PR_MCE_KILL", SYS_prctl, {PR_MCE_KILL, 9, 9, 9, 9}, EPERM},
-        {"prctl PR_SET_SECCOMP", SYS_prctl, {PR_SET_SECCOMP, 9, 0, 0, 0}, EPERM},
+        {"prctl PR_GET_NO_NEW_PRIVS", SYS_prctl, {PR_GET_NO_NEW_PRIVS, 1, 0, 0, 0}, 0},
+        {"prctl PR_CAPBSET_READ", SYS_prctl, {PR_CAPBSET_READ, 9999, 0, 0, 0}, 0},
+        {"prctl PR_SET_PDEATHSIG", SYS_prctl, {PR_SET_PDEATHSIG, 9999, 0, 0, 0}, 0},
+        {"prctl PR_SET_TIMERSLACK, high bits set", SYS_prctl, {0x100000000 | PR_SET_TIMERSLACK}, 0},
+        {"madvise MADV_DONTNEED", SYS_madvise, {BAD_ADDRESS, 4096, MADV_DONTNEED}, 0},
+        {"madvise MADV_GUARD_INSTALL", SYS_madvise, {BAD_ADDRESS, 4096, 102}, 0},
         {"prlimit64 of oneself", SYS_prlimit64, {0, 0, 0, 0}, 0},
         {"prlimit64 of another", SYS_prlimit64, {0x7ffffff0, 0, 0, 0}, EPERM},
         {"setpriority of oneself", SYS_setpriority, {0, 0, 19}, 0},
         {"setpriority of another", SYS_setpriority, {0, 0x7ffffff0, 19}, EPERM},
         {"setpriority of a user", SYS_setpriority, {2, 0x7ffffff0, 19}, EPERM},
+    };
+    CHECK(rows, &names, &arguments);
+}
+
+/* The kernel says EINVAL as well, for the arguments: here they are such that it would not. */
+static void options_that_nobody_has_checked_are_refused(void **)
+{
+    static const struct row rows[] = {
+        {"prctl PR_SET_DUMPABLE", SYS_prctl, {PR_SET_DUMPABLE, 0, 0, 0, 0}, EINVAL},
+        {"prctl PR_SET_KEEPCAPS", SYS_prctl, {PR_SET_KEEPCAPS, 0, 0, 0, 0}, EINVAL},
+        {"prctl PR_SET_PTRACER", SYS_prctl, {PR_SET_PTRACER, 0, 0, 0, 0}, EINVAL},
+        {"prctl PR_MCE_KILL", SYS_prctl, {PR_MCE_KILL, PR_MCE_KILL_CLEAR, 0, 0, 0}, EINVAL},
+        {"prctl PR_MCE_KILL_GET", SYS_prctl, {PR_MCE_KILL_GET, 0, 0, 0, 0}, EINVAL},
+        {"prctl PR_SET_SECCOMP",
+         SYS_prctl,
+         {PR_SET_SECCOMP, SECCOMP_MODE_FILTER, BAD_ADDRESS, 0, 0},
+         EINVAL},
+        {"prctl PR_SET_MEMORY_MERGE", SYS_prctl, {67, 0, 0, 0, 0}, EINVAL},
+        {"prctl PR_FUTEX_HASH, slots", SYS_prctl, {78, 1, 2, 0, 0}, EINVAL},
+        {"prctl PR_FUTEX_HASH, high bits set", SYS_prctl, {0x10000004e, 1, 2, 0, 0}, EINVAL},
+        {"prctl PR_SET_VMA", SYS_prctl, {0x53564d41, 0, 0, 0, 0}, EINVAL},
+        {"madvise MADV_MERGEABLE", SYS_madvise, {0, 0, MADV_MERGEABLE}, EINVAL},
+        {"madvise MADV_HWPOISON", SYS_madvise, {0, 0, 100}, EINVAL},
     };
     CHECK(rows, &names, &arguments);
 }
@@ -315,8 +355,9 @@ static void exotic_families_and_protocols_are_refused(void **)
 }
 
 #ifdef __x86_64__
-/* getpid by the 32-bit gate, whose numbers the filter does not know. */
-static void call_of_another_architecture_kills(void **)
+/* getpid by the 32-bit gate, whose numbers the filter does not know. A kill would be a record in the audit
+ * log, with a name of the code's choice. */
+static void call_of_another_architecture_is_absent(void **)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -325,16 +366,15 @@ static void call_of_another_architecture_kills(void **)
             _exit(NOT_INSTALLED);
         }
         __asm__ volatile("int $0x80" : "+a"(r) : : "memory");
-        _exit(0);
+        _exit(r == -ENOSYS ? 0 : 1);
     }
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFSIGNALED(status));
     /* SIGSEGV: a kernel without the gate */
-    assert_true(WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV);
+    assert_true(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV));
     /* getpid by the number that x32 has for it */
     const struct row row = {"x32 getpid", 0x40000000 | SYS_getpid, {}, 0};
-    assert_int_equal(try_call(&row, &names, NULL), KILLED);
+    assert_int_equal(try_call(&row, &names, NULL), ENOSYS);
 }
 #endif
 
@@ -346,11 +386,12 @@ int main(void)
         cmocka_unit_test(no_namespace_is_made_by_clone),
         cmocka_unit_test(descriptors_send_no_signals_and_type_no_keys),
         cmocka_unit_test(processes_change_only_themselves),
+        cmocka_unit_test(options_that_nobody_has_checked_are_refused),
         cmocka_unit_test(files_get_no_set_ids_and_no_devices),
         cmocka_unit_test(sockets_are_of_the_plain_families),
         cmocka_unit_test(exotic_families_and_protocols_are_refused),
 #ifdef __x86_64__
-        cmocka_unit_test(call_of_another_architecture_kills),
+        cmocka_unit_test(call_of_another_architecture_is_absent),
 #endif
     };
     return cmocka_run_group_tests(tests, build_all, release_all);
