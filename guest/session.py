@@ -38,6 +38,7 @@ CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does n
 
 frames = load("frames")
 idle = load("zygote").idle
+imports = load("imports")
 language = load("language")
 streams = load("streams")
 
@@ -91,7 +92,10 @@ def adopt_ipython():
 
 
 class Watch:
-    """In sys.meta_path: what some libraries need, as soon as the code has imported them and not sooner."""
+    """In sys.meta_path: what some libraries need, as soon as the code has imported them and not sooner.
+
+    The driver's own imports pass by the workspace here.
+    """
 
     names = {
         "matplotlib.pyplot": adopt_pyplot, "numpy": tune, "pandas": tune, "traceback": adopt_traceback,
@@ -100,11 +104,12 @@ class Watch:
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
+        own = imports.find(name) if path is None and imports.is_of_driver(sys._getframe(1)) else None
         then = cls.names.get(name)
         if then is None:
-            return None
+            return own
         for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target) if finder is not cls else None
+            spec = own or (finder.find_spec(name, path, target) if finder is not cls else None)
             if spec is not None and spec.loader is not None:
                 execute = spec.loader.exec_module
 

@@ -2,7 +2,8 @@
 program by images.py, which gives the most bytes that it may have.
 
 The path comes on stdin; a PNG or JPEG goes to stdout, or a reason to stderr. It takes Pillow, if the
-user's interpreter has it.
+user's interpreter or an installed package has it. It runs in the server's name, so it imports nothing
+from where code writes.
 """
 import io
 import os
@@ -13,6 +14,33 @@ BYTES_MAX = 640000
 PIXELS_MAX = 60000000  # decoded at once: 240 MB of four-byte pixels
 SIDES = (LONG_SIDE, 1100, 768, 512)
 NO_PILLOW = 3  # exit status
+SITES = ("site-packages", "dist-packages")
+
+
+def import_only_what_is_installed():
+    """Imports find the interpreter's packages, and behind them the layers of install_package.
+
+    What .pth files add, directories and finders, is left out: an editable install may lie in the workspace.
+    Layers hold code of strangers, which must not take the place of the interpreter's own packages, but no
+    code that runs here can write to them.
+    """
+    own = [sys.prefix, sys.base_prefix, os.environ.get("PYTHONUSERBASE") or sys.prefix]
+    layers = [layer for layer in os.environ.get("SANDPIPER_PACKAGES", "").split(":") if layer]
+    path, in_library = [], True
+    for entry in sys.path:
+        if entry in layers or not os.path.isabs(entry):
+            continue
+        is_site = os.path.basename(entry) in SITES
+        in_library = in_library and not is_site
+        if in_library or is_site and is_below(entry, own) and not is_below(entry, [os.getcwd()]):
+            path.append(entry)
+    sys.path[:] = path + layers
+    frozen, external = sys.modules["_frozen_importlib"], sys.modules["_frozen_importlib_external"]
+    sys.meta_path[:] = [frozen.BuiltinImporter, frozen.FrozenImporter, external.PathFinder]
+
+
+def is_below(path, places):
+    return any((os.path.realpath(path) + "/").startswith(os.path.realpath(place) + "/") for place in places)
 
 
 def shrink(path, most):
@@ -39,6 +67,7 @@ def shrink(path, most):
 
 
 def main():
+    import_only_what_is_installed()
     try:
         data = memoryview(shrink(sys.stdin.read(), int(sys.argv[1]) if len(sys.argv) > 1 else BYTES_MAX))
     except ImportError:

@@ -8,9 +8,11 @@
 
 #include "base/buf.h"
 #include "base/fail.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "rpc/call.h"
 #include "rpc/text.h"
+#include "tools/magic.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -50,6 +52,15 @@ const char *content_image_type(const char *bytes, size_t size)
     return size >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0
                ? "image/webp"
                : NULL;
+}
+
+bool content_image_fits(const char *bytes, size_t size, uint32_t side_limit)
+{
+    uint32_t width = 0;
+    uint32_t height = 0;
+    return size <= LIMIT_IMAGES_BYTES && content_image_type(bytes, size) &&
+           magic_is_whole(bytes, size) && magic_measure(bytes, size, &width, &height) &&
+           width > 0 && height > 0 && width <= side_limit && height <= side_limit;
 }
 
 void content_answer(struct rpc_call *call, const char *text, size_t size, bool is_error)

@@ -32,6 +32,10 @@ json_t *content_image(const void *bytes, size_t size, const char *mime);
 /* The MIME type of an image that hosts show, by its first bytes; NULL for anything else. */
 const char *content_image_type(const char *bytes, size_t size);
 
+/* Whether these are the bytes of a whole image that hosts show and that fits into an answer, with no
+ * side longer than side_limit pixels. The guest's word for it is never enough. */
+bool content_image_fits(const char *bytes, size_t size, uint32_t side_limit);
+
 /* "18 kB", "1.2 MB": decimal units, as people write them. Returns out. */
 const char *content_size(uint64_t bytes, char out[16]);
 

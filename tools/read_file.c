@@ -119,13 +119,8 @@ static void answer_binary(struct read_job *job, const char *reason)
 /* Whether the bytes that are there make an image that a host can take. */
 static bool is_showable(const struct read_job *job, uint32_t side_limit)
 {
-    uint32_t width = 0;
-    uint32_t height = 0;
-    const char *bytes = buf_bytes(&job->image);
     size_t size = buf_size(&job->image);
-    return job->magic.kind == MAGIC_IMAGE && size == job->size && content_image_type(bytes, size) &&
-           magic_is_whole(bytes, size) && magic_measure(bytes, size, &width, &height) &&
-           width > 0 && height > 0 && width <= side_limit && height <= side_limit;
+    return size == job->size && content_image_fits(buf_bytes(&job->image), size, side_limit);
 }
 
 static void read_job_shrunk(void *arg, enum thumbnail_outcome outcome, const void *bytes,

@@ -7,7 +7,6 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "tools/content.h"
-#include "tools/magic.h"
 #include "tools/tool.h"
 
 enum { THUMBNAIL_TIMEOUT_MS = 10000, REASON_BYTES = 200, EXIT_NO_PILLOW = 3 };
@@ -51,13 +50,12 @@ static void thumbnail_done(void *arg, struct run *run)
     struct thumbnail *thumbnail = arg;
     const char *reason = "it could not be made smaller";
     enum thumbnail_outcome outcome = THUMBNAIL_FAILED;
-    const char *bytes = buf_bytes(&thumbnail->image);
-    size_t size = buf_size(&thumbnail->image);
     if (run->outcome == RUN_EXIT && run->code_number == EXIT_NO_PILLOW) {
         outcome = THUMBNAIL_NO_TOOL;
         reason = "this Python has no Pillow to make it smaller";
-    } else if (run->outcome == RUN_OK && size <= LIMIT_IMAGES_BYTES &&
-               content_image_type(bytes, size) && magic_is_whole(bytes, size)) {
+    } else if (run->outcome == RUN_OK &&
+               content_image_fits(buf_bytes(&thumbnail->image), buf_size(&thumbnail->image),
+                                  LIMIT_IMAGE_SIDE)) {
         outcome = THUMBNAIL_MADE;
     } else if (run->outcome == RUN_TIMEOUT) {
         reason = "it takes too long to make it smaller";

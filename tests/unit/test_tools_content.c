@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/limits.h"
 #include "tests/unit/unit.h"
 
 /* RFC 4648, section 10, and bytes that use the alphabet's last characters. */
@@ -150,6 +151,38 @@ static void blocks_are_as_the_protocol_wants_them(void **)
     json_decref(block);
 }
 
+/* The beginning and the end of a PNG, which is all that is looked at. */
+static const char *png(uint32_t width, uint32_t height, char out[48])
+{
+    memset(out, 0, 48);
+    memcpy(out, "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
+    for (unsigned i = 0; i < 4; i++) {
+        out[19 - i] = (char)(width >> 8 * i);
+        out[23 - i] = (char)(height >> 8 * i);
+    }
+    memcpy(out + 40, "IEND", 4);
+    return out;
+}
+
+static void an_image_fits_by_its_type_end_and_sides(void **)
+{
+    char image[48];
+    assert_true(content_image_fits(png(1568, 1, image), 48, 1568));
+    assert_false(content_image_fits(png(1569, 1, image), 48, 1568));
+    assert_false(content_image_fits(png(1, 4000000000U, image), 48, 1568));
+    assert_false(content_image_fits(png(0, 1, image), 48, 1568));
+    assert_false(content_image_fits(png(9, 9, image), 47, 1568));
+    assert_false(content_image_fits("no image, but long enough to be one", 35, 1568));
+    char *large = calloc(1, LIMIT_IMAGES_BYTES + 1);
+    assert_non_null(large);
+    memcpy(large, png(9, 9, image), 48);
+    memcpy(large + LIMIT_IMAGES_BYTES - 8, "IEND", 4);
+    assert_true(content_image_fits(large, LIMIT_IMAGES_BYTES, 1568));
+    memcpy(large + LIMIT_IMAGES_BYTES - 7, "IEND", 4);
+    assert_false(content_image_fits(large, LIMIT_IMAGES_BYTES + 1, 1568));
+    free(large);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +192,7 @@ int main(void)
         cmocka_unit_test(what_is_no_base64_is_refused),
         cmocka_unit_test(sizes_read_as_people_write_them),
         cmocka_unit_test(blocks_are_as_the_protocol_wants_them),
+        cmocka_unit_test(an_image_fits_by_its_type_end_and_sides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,89 @@
+"""Modules that code leaves in the workspace: nothing of the server's imports them, whatever it is asked for."""
+import base64
+import os
+import pathlib
+import tempfile
+
+from client import Case, Server, give_away, need_userns
+from test_files_read import PYTHON, png, size_of
+
+# One for each module of the standard library, and one in place of Pillow that answers with an image of its own.
+PLANT = """
+import os, sys
+here = os.getcwd()
+mark = f"open({here + '/ran'!r}, 'a').write(__name__ + ' ')\\n"
+names = getattr(sys, 'stdlib_module_names', None) or [name.partition('.')[0] for name in os.listdir(os.path.dirname(os.__file__))]
+for name in {*names, 'html', 'importlib', 'linecache', 'subprocess', 'tokenize', '_ctypes'} - {'sys', 'builtins'}:
+    with open(name + '.py', 'w') as file:
+        file.write(mark + "raise ImportError('planted')\\n")
+library = '%s/.local/lib/python%d.%d/site-packages' % (os.environ['HOME'], *sys.version_info[:2])
+for place in here, library:
+    os.makedirs(place + '/PIL')
+    for name in '__init__', 'Image', 'ImageOps':
+        with open(f'{place}/PIL/{name}.py', 'w') as file:
+            file.write(mark + "import os; os.write(1, bytes.fromhex('FORGED')); os._exit(0)\\n"
+                       if name == 'Image' else mark)
+for name in 'usercustomize', 'sitecustomize':
+    with open(f'{library}/{name}.py', 'w') as file:
+        file.write(mark)
+with open(library + '/planted.pth', 'w') as file:
+    file.write('import os; ' + mark)
+"""
+RAN = "print(open('ran').read().split() if 'ran' in __import__('os').listdir() else [])"
+FORGED = png(77, 33)
+
+
+class Planted(Case):
+    def setUp(self):
+        need_userns()
+        self.server = Server(*(("--python", PYTHON) if os.path.exists(PYTHON) else ()))
+        self.addCleanup(self.server.__exit__, None, None, None)
+        self.server.must_be_contained()
+        # What one cell imported is not what another one gets: this session ends before the first look.
+        self.assertFalse(self.server.python(PLANT.replace("FORGED", FORGED.hex())).is_error)
+        self.server.python("1", reset=True)
+
+    def assert_nothing_ran(self, after):
+        self.assertEqual(self.server.python(RAN, fresh=True).output, "[]", after)
+
+    def test_an_image_is_made_smaller_by_none_of_them(self):
+        self.server.write("wide.png", base64.b64encode(png(3000, 500)).decode(), encoding="base64")
+        result = self.server.read("wide.png")
+        self.assert_nothing_ran("read_file")
+        self.assertRegex(result.text, "3000x500.*shown as 1568x261|no Pillow")
+        self.assertNotIn((77, 33), [size_of(block) for block in result.content if block["type"] == "image"])
+        # The control: code that imports it gets what lies in the workspace.
+        self.server.python("import PIL", fresh=True)
+        self.assertIn("PIL", self.server.python(RAN, fresh=True).output)
+
+    def test_results_are_made_with_none_of_them(self):
+        for code, seen in {
+            "1 / 0": "ZeroDivisionError", "undefined": "NameError", "open('nowhere')": "FileNotFoundError",
+            "import json5_nowhere": "ModuleNotFoundError",
+            "async def f(): return 41 + 1\nawait f()": "42",
+            "class A:\n  def _repr_html_(self): return '<b>bold</b>'\nA()": "bold",
+            "class A:\n  def _repr_json_(self): return {'key': 1}\nA()": '"key": 1',
+            "open('copy.png', 'wb').write(open('large.png', 'rb').read())": "copy.png",
+            "raise SystemExit(3)": "exit code 3",
+        }.items():
+            with self.subTest(code):
+                self.server.write("large.png", base64.b64encode(png(3000, 500)).decode(), encoding="base64")
+                self.assertIn(seen, self.server.python(code, fresh=True).text)
+                self.assert_nothing_ran(code)
+        # The control: code is served from the workspace first, as `python -c` is.
+        self.assertIn("planted", self.server.python("import colorsys", fresh=True).text)
+        self.assertIn("colorsys", self.server.python(RAN, fresh=True).output)
+
+
+class Opening(Case):
+    def test_a_session_that_opens_at_once_imports_none_of_them(self):
+        """The first one gets an interpreter that has not loaded yet what the driver needs."""
+        need_userns()
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("_ctypes", "traceback", "linecache", "re", "collections", "fcntl", "resource", "stat"):
+                pathlib.Path(folder, name + ".py").write_text(f"open({name + '.ran'!r}, 'w')\nraise ImportError('planted')\n")
+            os.chmod(folder, 0o777)
+            give_away(folder)
+            with Server("--workspace", folder) as server:
+                self.assert_prints(server.python("import os; print([name for name in os.listdir() if name.endswith('.ran')])"), "[]")
+                self.assertIn("planted", server.python("import sys; sys.modules.pop('_ctypes', 0); import _ctypes").text)
