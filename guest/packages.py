@@ -1,13 +1,14 @@
 """Packages that install_package has added: layers, folders that are never changed once they are there.
 
 The server says with each run which there are, newest first; a copy of an older state that takes over is told
-again. They stand behind the standard library and before the interpreter's own packages; what `.pth` files in
-them ask for is not done.
+again. They stand behind the standard library and before the interpreter's own packages, here and in the
+Pythons that code starts (children/sitecustomize.py); what `.pth` files in them ask for is not done.
 """
 import os
 import sys
 
-SITES = ("site-packages", "dist-packages")
+SITES = load("imports").SITES
+CHILDREN = FOLDER + "/children"
 METADATA = (".dist-info", ".data", "__pycache__")
 NOTES_MAX = 4
 IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
@@ -22,7 +23,8 @@ def use(session, text):
     at = next((i for i, entry in enumerate(path) if os.path.basename(entry) in SITES), len(path))
     path[at:at] = layers
     sys.path[:] = path
-    extend("PYTHONPATH", old, layers)
+    os.environ["SANDPIPER_PACKAGES"] = ":".join(layers)
+    extend("PYTHONPATH", [CHILDREN], [CHILDREN] if layers else [])
     extend("PATH", [layer + "/bin" for layer in old], [layer + "/bin" for layer in layers])
     import importlib
 
@@ -30,7 +32,7 @@ def use(session, text):
     seen = set()
     for layer in layers:
         if layer not in old:
-            tell_replaced(session, layer, seen)
+            tell_replaced(session, layer, path[path.index(layer) :], seen)
 
 
 def extend(name, old, new):
@@ -39,8 +41,8 @@ def extend(name, old, new):
     os.environ[name] = ":".join(new + rest)
 
 
-def tell_replaced(session, layer, seen):
-    """Modules that were imported before the layer brought another version of them."""
+def tell_replaced(session, layer, path, seen):
+    """Modules that were imported before from behind the layer (path), which has another version of them."""
     names = os.listdir(layer)
     for name in names:
         module = name.partition(".")[0]
@@ -48,7 +50,8 @@ def tell_replaced(session, layer, seen):
             continue
         seen.add(module)
         file = getattr(sys.modules.get(module), "__file__", None)
-        if isinstance(file, str) and not file.startswith(layer + "/") and len(seen) <= NOTES_MAX:
+        place = file[: file.rfind("/" + module)] if isinstance(file, str) else layer
+        if place != layer and place in path and len(seen) <= NOTES_MAX:
             what = version_of(module, names)
             note = "`%s` was imported before%s was installed: run with reset=true to use it" % (module, what)
             session.package_notes += ("note", note)

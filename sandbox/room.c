@@ -122,9 +122,16 @@ static int write_files(const struct box_room *room, const char *folder,
     int r = make_folder(room->fd, folder, 0755, geteuid(), getegid());
     defer_close int fd = r ? -1 : openat(room->fd, folder, OPEN_FOLDER | O_NOFOLLOW);
     for (const struct embedded *file = files; r == 0 && file && file->name; file++) {
+        const char *slash = strchr(file->name, '/');
+        char directory[64] = "";
+        if (slash) {
+            (void)snprintf(directory, sizeof directory, "%.*s", (int)(slash - file->name),
+                           file->name);
+            r = make_folder(fd, directory, 0755, geteuid(), getegid());
+        }
         defer_close int to =
             openat(fd, file->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
-        r = to < 0 ? -errno : fd_write_all(to, file->data, file->size);
+        r = r ? r : to < 0 ? -errno : fd_write_all(to, file->data, file->size);
         r = r == 0 && fchmod(to, 0444) < 0 ? -errno : r;
     }
     return r;

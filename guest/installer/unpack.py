@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 import zipfile
 
 import confine
@@ -17,6 +18,7 @@ from reply import progress
 
 # Python runs these by itself when their folder is a site; no package may do so in every interpreter.
 STARTUP = re.compile(r".*\.pth|(?:site|user)customize(?:\.[^/]+)?", re.S)
+LIBRARY = getattr(sys, "stdlib_module_names", ())  # Python 3.10
 NAME_MAX, SHOWN = 255, 10
 MODULE = re.compile(r"([^\W\d]\w*)(?:\.py|(?:\.[\w-]+)*\.so)")
 
@@ -70,7 +72,8 @@ def imports(paths):
                 break
         else:
             found.add(".".join([*parts[:-1], module[1]]))
-    found = {name for name in found if all(part.isidentifier() for part in name.split("."))}
+    found = {name for name in found if all(part.isidentifier() for part in name.split("."))
+             and name.partition(".")[0] not in LIBRARY}
     public = {name for name in found if not any(part.startswith("_") for part in name.split("."))} or found
     tops = {name for name in public if "." not in name}
     # A folder of scripts without __init__.py counts as one name.
@@ -108,14 +111,21 @@ def unpack(request, place):
         install_wheel(name, path, scheme, name, pycompile=False, warn_script_location=False)
         installed.append({"name": name, "version": str(wheel.version), "imports": imports(list(held.modules())),
                           "bytes": held.bytes, "files": len(held.infos)})
-    notes = drop_startup(place.new)
+    notes = drop_startup(place.new) + tell_hidden(wheels)
     progress("compiling")
     compileall.compile_dir(place.new, maxlevels=64, quiet=2, workers=workers(files))
     return {"ok": True, "installed": installed, "notes": notes}
 
 
+def tell_hidden(wheels):
+    """Backports, and worse: what nobody imports from the layer, as it stands behind the standard library."""
+    found = {parts[0].partition(".")[0] for _, _, held in wheels for parts in held.modules()}
+    hidden = sorted(found.intersection(LIBRARY))
+    return ["the standard library comes first for %s" % ", ".join(hidden[:SHOWN])] if hidden else []
+
+
 def drop_startup(folder):
-    """Layers are no site folders, so nothing reads a .pth there; but children get them by PYTHONPATH."""
+    """Layers are no site folders, so nothing reads a .pth there; but children import these two by their names."""
     dropped = sorted(name for name in os.listdir(folder) if STARTUP.fullmatch(name))
     for name in dropped:
         path = os.path.join(folder, name)

@@ -137,6 +137,11 @@ static void add_fresh_files(struct plan *plan, const struct plan_content *conten
     plan_add(plan, PLAN_FOLDER, NULL, "/run");
     plan_add(plan, PLAN_FOLDER, NULL, "/run/sandpiper");
     for (const struct embedded *file = content->files; file && file->name; file++) {
+        const char *slash = strchr(file->name, '/');
+        if (slash) {
+            plan_add(plan, PLAN_FOLDER, NULL,
+                     plan_keep(plan, "/run/sandpiper/%.*s", (int)(slash - file->name), file->name));
+        }
         add_file(plan, plan_keep(plan, "/run/sandpiper/%s", file->name), file->data, file->size);
     }
 }

@@ -153,6 +153,22 @@ class Packages(Case):
             self.assertFalse(result.is_error, result.text)
         self.assertFalse(os.path.lexists("/tmp/hostile-was-here"))
 
+    def test_no_package_stands_before_the_standard_library(self):
+        with self.offline() as server:
+            result = server.call("install_package", packages=["hostile-names"])
+            self.assertFalse(result.is_error, result.text)
+            self.assertIn("the standard library comes first for _socket, collections, encodings, json, os", result.text)
+            self.assertIn("import as: hostile_names\n", result.text)
+            for words in ("[sys.executable, '-c', 'import hostile_names as h; h.main()']",
+                          "[sys.executable, '-m', 'hostile_names']", "['hostile-names']"):
+                with self.subTest(words):
+                    self.assert_prints(server.python(
+                        f"import subprocess, sys\ndone = subprocess.run({words}, capture_output=True, text=True)\n"
+                        "print(done.stdout + done.stderr, end='')"), "as wanted")
+            # The installer too starts where they are.
+            result = server.call("install_package", packages=["plain"])
+            self.assertFalse(result.is_error, result.text)
+
     def test_code_reaches_nothing_of_an_install_at_any_moment(self):
         with Index(self.wheels) as index, self.serve("--index-url", index.url) as server:
             attack = ATTACK.replace("PORT", str(index.port))

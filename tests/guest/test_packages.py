@@ -3,6 +3,7 @@ import os
 import tempfile
 
 from base import GuestCase, each_python
+from fake_server import DRIVER
 
 
 class Packages(GuestCase):
@@ -54,7 +55,53 @@ class Packages(GuestCase):
                 "([sys.executable, '-c', 'import sp_four; print(sp_four.x)'], ['sp.tool'])]")
         self.run_ok("import os; os.environ['PYTHONPATH'] = '/mine'")
         self.assertEqual(self.value(code, packages=packages), r"['4\n', 'tool\n']")
-        self.assertEqual(self.value("os.environ['PYTHONPATH']", packages=packages), repr(packages + ":/mine"))
+        self.assertEqual(self.value("os.environ['PYTHONPATH']", packages=packages),
+                         repr("%s/children:/mine" % DRIVER.parent))
+
+    def test_no_name_stands_before_the_standard_library(self):
+        """In children of any kind; the control is that they find what only the package has."""
+        mark = self.folder.name + "/ran"
+        text = "open(%r, 'a').write(__name__ + ' ')\n" % mark
+        names = ("os", "site", "_socket", "_json", "re", "sitecustomize", "io", "abc", "codecs", "stat")
+        packages = self.layer(**{name: text for name in names})
+        for package in ("encodings", "collections", "json", "importlib"):
+            os.mkdir("%s/%s" % (packages, package))
+            with open("%s/%s/__init__.py" % (packages, package), "w") as file:
+                file.write(text)
+        with open(packages + "/sp_only.py", "w") as file:
+            file.write("import os, site, encodings, collections, json, _socket, re, importlib\nprint('found')\n")
+        self.run_ok("1", packages=packages)
+        script = self.folder.name + "/script.py"
+        with open(script, "w") as file:
+            file.write("import sp_only")
+        for words in (["-c", "import sp_only"], ["-m", "sp_only"], [script], ["-B", "-X", "utf8", "-c", "import sp_only"]):
+            code = "import subprocess, sys\nsubprocess.run([sys.executable] + %r, capture_output=True, text=True)" % words
+            with self.subTest(words):
+                reply = self.run_ok(code + ".stdout", packages=packages)
+                self.assertEqual(reply.value, r"'found\n'")
+        with self.subTest("no site"):
+            self.value("subprocess.run([sys.executable, '-S', '-c', 'import json, re, os']).returncode", packages=packages)
+        with self.subTest("virtual environment"):
+            code = ("import venv\nvenv.create('env', symlinks=True)\n"
+                    "subprocess.run(['env/bin/python', '-c', 'import sp_only'], capture_output=True, text=True).stdout")
+            self.assertEqual(self.value(code, packages=packages), r"'found\n'")
+        with self.subTest("spawned"):
+            code = ("import multiprocessing as m, sys\ndef f(): import sp_only\n"
+                    "child = m.get_context('spawn').Process(target=f); child.start(); child.join(); child.exitcode")
+            self.assertEqual(self.value(code, packages=packages), "0")
+        open(mark, "a").close()
+        with open(mark) as file:
+            self.assertEqual(file.read(), "")
+
+    def test_a_sitecustomize_of_the_users_runs_once_in_a_child(self):
+        own = self.folder.name + "/own"
+        os.mkdir(own)
+        with open(own + "/sitecustomize.py", "w") as file:
+            file.write("import sys\nprint('own', __name__, sys.modules[__name__].__file__ == __file__)\n")
+        packages = self.layer(sp_ten="print('package')")
+        code = ("import os, subprocess, sys; os.environ['PYTHONPATH'] += ':' + %r\n"
+                "subprocess.run([sys.executable, '-c', 'import sp_ten'], capture_output=True, text=True).stdout") % own
+        self.assertEqual(self.value(code, packages=packages), r"'own sitecustomize True\npackage\n'")
 
     def test_a_module_that_was_imported_before_is_told(self):
         old = self.layer(sp_five="x = 1")

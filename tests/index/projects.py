@@ -101,6 +101,12 @@ def hostile(folder):
         Wheel("hostile-site", files={"hostile_site.py": "", "sitecustomize.py": "raise SystemExit(3)\n",
                                      "usercustomize/__init__.py": "raise SystemExit(3)\n"}),
         Wheel("hostile-two-infos", files={"hostile_two_infos.py": "", "plain-9.9.dist-info/METADATA": "Name: plain\n"}),
+        # Names of the standard library, some of which each start of an interpreter imports.
+        Wheel("hostile-names", scripts={"hostile-names": "hostile_names:main"}, files={
+            "hostile_names.py": "import encodings, json, os, re, site, _socket\ndef main():\n    print('as wanted')\n"
+                                "if __name__ == '__main__':\n    main()\n",
+            **{f"{name}.py": f"raise SystemExit('{name} of a package')\n"
+               for name in ("os", "site", "re", "_socket", "encodings/__init__", "json/__init__", "collections/__init__")}}),
         # Names that pip itself imports when they are there.
         *(Wheel(name, files={f"{name}.py": "import os\nos.environ['HIJACKED'] = '1'\nraise SystemExit('hijacked')\n"})
           for name in ("keyring", "truststore", "socks", "brotli", "simplejson")),

@@ -402,12 +402,12 @@ static void user_packages_are_named_to_the_interpreter(void **)
 
 static void fullest_plan_fits(void **)
 {
-    static struct embedded many[41];
-    static char names[40][16];
+    static struct embedded many[51];
+    static char names[50][16];
     struct temp temp;
     temp_make(&temp);
     spec.workspace = temp.path;
-    for (unsigned i = 0; i < 40; i++) {
+    for (unsigned i = 0; i < 50; i++) {
         (void)snprintf(names[i], sizeof names[i], "file%u.py", i);
         many[i] = (struct embedded){names[i], (const unsigned char *)"", 0};
     }
