@@ -3,6 +3,8 @@ import sys
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET
 
 FDS_MAX = 4
+# Statuses with which the driver ends a session by itself. The server concludes nothing from them: code can exit so too.
+FAILED, CUT_OFF = 96, 97
 
 
 def pack(fields):

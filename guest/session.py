@@ -23,8 +23,6 @@ CONTROL_FD = 64
 TRACE_FD = 69  # behind the numbers of streams.py
 TRACE_SIGNAL = 62  # while memory runs out: SIGUSR1 may by then be the code's own
 ALL_SIGNALS = _signal.valid_signals()
-LOST_CONTROL = 97
-UNCONFINED = 98
 UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalizers
 REHEARSAL = "<rehearsal>"
 # Compiles what cells are made of and names nothing that the code could have replaced; its value is None.
@@ -401,7 +399,7 @@ class Session:
                     data += chunk
                     continue
             except OSError:
-                os._exit(LOST_CONTROL)
+                cut_off()
             except BaseException:
                 continue
             size = 4 + int.from_bytes(data[:4], "little")
@@ -480,11 +478,19 @@ def send(control, inode, reply):
     view, at = memoryview(reply), 0
     try:
         if os.fstat(CONTROL_FD).st_ino != inode:
-            os._exit(LOST_CONTROL)
+            cut_off()
         while at < len(view):
             at += control.send(view[at:])
     except OSError:
-        os._exit(LOST_CONTROL)
+        cut_off()
+
+
+def cut_off():
+    """Code has closed our socket: the server learns only that the session ended, and with which status."""
+    try:
+        os.write(2, b"The interpreter cannot answer any more: the code has closed descriptor %d.\n" % CONTROL_FD)
+    finally:
+        os._exit(frames.CUT_OFF)
 
 
 def be_first_victim():
@@ -583,8 +589,8 @@ def main(spare, options):
     control = _socket.socket(fileno=CONTROL_FD)
     control.setblocking(True)
     inode = SESSION.inode = os.fstat(CONTROL_FD).st_ino
-    send(control, inode, frames.pack(("hello", "pid", str(SESSION.pid))))
+    hello = ("hello", "pid", str(SESSION.pid))
+    send(control, inode, frames.pack(hello + ("refused", refused) if refused else hello))
     if refused:
-        os.write(2, b"No code runs in this session: %s failed, which keeps it apart from the others.\n" % refused.encode())
-        os._exit(UNCONFINED)
+        os._exit(frames.FAILED)
     SESSION.serve(control, inode)

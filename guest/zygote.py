@@ -91,7 +91,7 @@ class Spare:
                     os.close(fd)
                 load("session").main(theirs, options)
             finally:
-                os._exit(96)
+                os._exit(frames.FAILED)
         theirs.close()
         load("orphan").settle()
 

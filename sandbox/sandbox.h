@@ -147,8 +147,10 @@ enum box_end_kind {
     BOX_END_OOM,  /* killed for memory: used_bytes of limit_bytes; used_bytes 0: by the limit of the
                      * container or service around the server, limit_bytes 0: by the machine's */
     BOX_END_DISK, /* killed for what it has written: likewise, or used_files of limit_files */
-    BOX_END_KILLED, /* by box_session_kill or box_kill */
-    BOX_END_LOST,   /* it closed its control socket or broke the protocol, and was killed */
+    BOX_END_KILLED,  /* by box_session_kill or box_kill */
+    BOX_END_LOST,    /* it closed its control socket or broke the protocol, and was killed */
+    BOX_END_REFUSED, /* it could not be kept apart from others by Landlock, and was killed before any
+                      * code ran */
 };
 
 struct box_end {

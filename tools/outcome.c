@@ -138,7 +138,7 @@ enum run_outcome outcome_of_end(struct run *run, const struct box_end *end, bool
     run->limit_files = end->limit_files;
     switch (end->kind) {
     case BOX_END_EXIT:
-        return end->code == 97 ? RUN_LOST : RUN_EXIT;
+        return RUN_EXIT;
     case BOX_END_SIGNAL:
         return killed ? outcome_of_kill(run) : RUN_CRASHED;
     case BOX_END_OOM:
@@ -147,6 +147,7 @@ enum run_outcome outcome_of_end(struct run *run, const struct box_end *end, bool
         return RUN_DISK;
     case BOX_END_LOST:
         return RUN_LOST;
+    case BOX_END_REFUSED:
     case BOX_END_KILLED:
     default:
         return killed ? outcome_of_kill(run) : RUN_ENDED;

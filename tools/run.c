@@ -178,7 +178,7 @@ static int outcome(const struct run *run, struct buf *text)
                     : buf_appendf(text, "crashed: signal %d", run->code_number);
     }
     case RUN_LOST:
-        return buf_append_text(text, "crashed: the code closed the interpreter's own descriptors");
+        return buf_append_text(text, "crashed: connection to the interpreter lost");
     case RUN_ENDED:
         return buf_append_text(text, "crashed: the sandbox ended");
     case RUN_CANCELLED:

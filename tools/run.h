@@ -19,7 +19,7 @@ enum run_outcome {
     RUN_OOM,
     RUN_DISK,    /* killed for what it has written */
     RUN_CRASHED, /* by a signal */
-    RUN_LOST,    /* it cut itself off from the server */
+    RUN_LOST,    /* its connection to the server was closed or misused */
     RUN_ENDED,   /* the whole sandbox ended under it */
     RUN_CANCELLED,
     RUN_REFUSED, /* there is no sandbox: text says why */

@@ -359,9 +359,8 @@ static void session_on_end(void *arg, const struct box_end *end)
                      *gone ? ": " : "", gone);
     } else if (run) {
         struct fail fail = {};
-        bool unconfined = end->kind == BOX_END_EXIT && end->code == 98; /* guest/session.py */
         (void)fail_set(&fail, 0, "%s",
-                       unconfined
+                       end->kind == BOX_END_REFUSED
                            ? "the interpreter could not be kept apart from others by Landlock"
                            : "the interpreter ended before it was ready");
         session_refuse(session, &fail);

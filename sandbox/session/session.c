@@ -107,7 +107,9 @@ static struct box_end session_outcome(struct box_session *session)
             end.limit_bytes = session->box->spec->memory_around;
         }
     } else if (session->killed) {
-        end.kind = session->lost ? BOX_END_LOST : BOX_END_KILLED;
+        end.kind = session->refused ? BOX_END_REFUSED
+                   : session->lost  ? BOX_END_LOST
+                                    : BOX_END_KILLED;
     } else if (by_signal) {
         end.kind = BOX_END_SIGNAL;
         end.code = WTERMSIG(session->status);
@@ -394,10 +396,14 @@ static void session_watched(void *arg, const struct wire_reply *reply, int[WIRE_
     }
 }
 
+/* The first message, said before any code has run. */
 static void session_hello(struct box_session *session, const struct box_message *message)
 {
+    struct box_field refused;
     uint64_t pid = 0;
-    if (!session_message_number(message, "pid", &pid) || pid < 2 || pid > INT32_MAX) {
+    session->refused = box_message_get(message, "refused", &refused);
+    if (session->refused || !session_message_number(message, "pid", &pid) || pid < 2 ||
+        pid > INT32_MAX) {
         session_lose(session);
         return;
     }

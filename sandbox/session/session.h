@@ -60,6 +60,7 @@ struct box_session {
     bool swept; /* nothing with the tag is left but the checkpoint */
     bool killed;
     bool lost;
+    bool refused;          /* no Landlock domain could be had for it, and no code has run in it */
     bool closing;          /* no checkpoint shall take over */
     uint64_t memory_bytes; /* the watchdog's reason */
     uint64_t disk_bytes;   /* likewise, */

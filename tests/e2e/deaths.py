@@ -5,7 +5,7 @@ thread some time after the cell has returned: at a time of {us} microseconds it 
 fork of the checkpoint, the wait for the next call, or that call.
 """
 
-CLOSED = "crashed: the code closed the interpreter's own descriptors|exit code 97"
+CLOSED = "crashed: connection to the interpreter lost|exit code 97"
 
 SUDDEN = {
     "segmentation fault": ("import ctypes; ctypes.string_at(0)", "crashed: SIGSEGV"),

@@ -47,6 +47,23 @@ class Hostile(Case):
         result = self.survives("import os; os._exit(0)")
         self.assertIn("exit code 0", result.status.parts[0])
 
+    def test_no_exit_status_says_more_than_its_number(self):
+        """The driver has statuses of its own, init and the installer too: code can exit with any of them."""
+        for fresh in {}, {"fresh": True}:
+            for code in (1, 2, 3, 96, 97, 98, 99, *range(100, 112), 124, 125, 126, 127, 128, 137, 255):
+                with self.subTest(code=code, **fresh):
+                    result = self.survives(f"import os; os._exit({code})", **fresh)
+                    self.assertEqual(result.status.parts[0], f"exit code {code}")
+                    self.assertNotRegex(result.text, "descriptor|Landlock|Pillow|connection")
+
+    def test_a_closed_connection_is_told_as_what_it_is(self):
+        result = self.survives("import os; os.closerange(3, 1000)")
+        self.assertEqual(result.status.kind, "exit code")
+        self.assertIn("the code has closed descriptor 64", result.output)
+        # Nothing was closed here.
+        result = self.survives("import os, time; os.write(64, b'\\xff' * 64); time.sleep(9)")
+        self.assertEqual(result.status.parts[0], "crashed: connection to the interpreter lost")
+
     def test_segfault(self):
         result = self.survives("import ctypes; ctypes.string_at(0)")
         self.assertIn("SIGSEGV", result.status.line)

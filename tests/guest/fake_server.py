@@ -100,7 +100,7 @@ class Session:
         self.sock.settimeout(WAIT)
         verb, fields = read_frame(self.sock)
         assert verb == "hello", verb
-        self.pid, self.cell = int(fields["pid"][0]), 0
+        self.pid, self.cell, self.hello = int(fields["pid"][0]), 0, fields
 
     def send(self, code, **more):
         self.cell += 1

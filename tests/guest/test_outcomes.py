@@ -1,4 +1,5 @@
 """How cells end: errors, exits, interrupts, and hostile code that must not take the driver along."""
+import os
 import time
 
 from base import GuestCase, each_python
@@ -140,6 +141,8 @@ class Outcomes(GuestCase):
 
     def test_closing_the_control_socket_ends_the_session(self):
         self.session.send("import os\nos.closerange(3, 1000)")
+        # Before receive(), which would take it.
+        self.assertIn("the code has closed descriptor 64", os.read(self.session.err, 1000).decode())
         with self.assertRaises(EOFError):
             self.session.receive()
 

@@ -170,13 +170,17 @@ static void answer(const struct wire_request *request, int error)
     assert_int_equal(loop_step(box.loop, 1000), 0);
 }
 
-static void say_hello(void)
+static void say(const struct box_field *fields, size_t count)
 {
     OWNED(buf_done) struct buf frame = BUF_EMPTY;
-    const struct box_field fields[] = {{"hello", 5}, {"pid", 3}, {"7", 1}};
-    assert_int_equal(channel_encode(&frame, fields, 3), 0);
+    assert_int_equal(channel_encode(&frame, fields, count), 0);
     assert_true(send(session_fd, buf_bytes(&frame), buf_size(&frame), MSG_NOSIGNAL) > 0);
     assert_int_equal(loop_step(box.loop, 1000), 0);
+}
+
+static void say_hello(void)
+{
+    say((const struct box_field[]){{"hello", 5}, {"pid", 3}, {"7", 1}}, 3);
 }
 
 /* Lets the session's deadline pass. */
@@ -218,6 +222,21 @@ static void a_zygote_that_hangs_is_killed_and_its_end_ends_the_session(void **)
     answer(&sweep, 0);
     assert_int_equal(ended, 1);
     assert_int_equal(end.kind, BOX_END_LOST);
+    assert_int_equal(ready, 0);
+}
+
+/* Its reason is a word of its first message, which no code can have sent; never an exit status. */
+static void an_interpreter_without_a_domain_of_its_own_is_refused(void **)
+{
+    pairs_are_asked();
+    say(
+        (const struct box_field[]){
+            {"hello", 5}, {"pid", 3}, {"7", 1}, {"refused", 7}, {"landlock_restrict_self", 22}},
+        5);
+    struct wire_request sweep = asked(WIRE_KILL_TAG);
+    answer(&sweep, 0);
+    assert_int_equal(ended, 1);
+    assert_int_equal(end.kind, BOX_END_REFUSED);
     assert_int_equal(ready, 0);
 }
 
@@ -323,6 +342,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_interpreter_that_says_hello_is_waited_for_no_longer),
         TEST(a_zygote_that_hangs_is_killed_and_its_end_ends_the_session),
+        TEST(an_interpreter_without_a_domain_of_its_own_is_refused),
         TEST(an_interpreter_that_is_not_there_ends_the_session),
         TEST(a_socket_pair_in_advance_is_not_waited_for),
         TEST(sessions_that_wait_for_a_pair_begin_in_their_order),

@@ -187,8 +187,8 @@ static void other_ends_are_told_apart(void **)
     run->outcome = RUN_LOST;
     run->state = RUN_STATE_LOST;
     expect_status(
-        "[crashed: the code closed the interpreter's own descriptors | state: lost (a "
-        "fresh interpreter starts, variables are gone, files are kept)]");
+        "[crashed: connection to the interpreter lost | state: lost (a fresh interpreter starts, "
+        "variables are gone, files are kept)]");
     run->outcome = RUN_ENDED;
     run->state = RUN_STATE_ALL_LOST;
     expect_status(
