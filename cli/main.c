@@ -6,11 +6,21 @@
 #include "cli/first_process.h"
 #include "cli/options.h"
 
+/* Dispositions are inherited by execve(2), signal(7). A parent that ignores SIGCHLD would leave us, and
+ * init, children without a status to wait for. Those that end us stay as they are: nohup(1) sets them. */
+static void set_signals(void)
+{
+    (void)signal(SIGCHLD, SIG_DFL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ,
+                 SIG_IGN); /* a file beyond RLIMIT_FSIZE is an error to report, setrlimit(2) */
+}
+
 int main(int argc, char **argv)
 {
     static struct options options;
+    set_signals();
     first_process();
-    (void)signal(SIGPIPE, SIG_IGN);
     log_init();
     options_parse(argc, argv, &options);
     if (options.trouble[0]) {

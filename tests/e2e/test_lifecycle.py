@@ -259,6 +259,21 @@ class Surroundings(Case):
                 "import subprocess; print(subprocess.run(['sh', '-c', 'kill $$']).returncode)"),
                 "-15")
 
+    def test_deaths_are_noticed_where_the_host_ignores_those_of_its_children(self):
+        with Server(wrap=("env", "--ignore-signal=CHLD")) as server:
+            server.python("kept = 41")
+            result = server.python("import os; os._exit(3)")
+            self.assertEqual(result.status.parts[0], "exit code 3", result.text)
+            self.assert_prints(server.python("print(kept + 1)"), "42")
+
+    def test_a_limit_on_files_is_an_answer_and_no_end(self):
+        limited = ("prlimit", "--fsize=65536:65536", "--")
+        with Server(wrap=limited) as server:
+            result = server.call("run_python", code="print(6 * 7)")
+            self.assertTrue(result.is_error, result.text)
+            self.assertIn("File too large", result.text)
+            self.assertEqual(server.request("ping")["result"], {})
+
     def test_descriptors_that_the_host_left_open_stay_outside(self):
         wrap = ["python3", "-c", "import os, sys\nfor n in range(20, 40):\n"
                 "    os.dup2(os.open('/etc/passwd', os.O_RDONLY), n)\n"
