@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/word.h"
+
 enum { LOG_ROOMS = 8, LOG_LINE = 1024 };
 
 static const char *const level_names[LOG_LEVEL_COUNT] = {"error", "warn", "info", "debug", "trace"};
@@ -86,13 +88,15 @@ void log_line(enum log_level level, const char *room, const char *fmt, ...)
         head += snprintf(line + head, sizeof line - (size_t)head, "(%lu lines dropped) ",
                          state.dropped);
     }
+    char text[LOG_LINE];
     va_list args;
     va_start(args, fmt);
-    int body = vsnprintf(line + head, sizeof line - (size_t)head - 1, fmt, args);
+    int body = vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     if (body < 0) {
         return;
     }
+    (void)word_line(text, line + head, sizeof line - (size_t)head - 1);
     size_t size = strlen(line);
     line[size++] = '\n';
     struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "bridge/format.h"
 #include "cli/commands.h"
 #include "cli/input.h"
@@ -21,6 +22,7 @@
 #include "guest/guest.h"
 #include "rpc/code.h"
 #include "rpc/conn.h"
+#include "rpc/text.h"
 #include "tools/tools.h"
 
 enum { EXIT_TOOL_ERROR = 1, EXIT_USAGE = 2, PIECE_BYTES = 65536 };
@@ -132,8 +134,10 @@ static int print_answer(const struct options *options, const json_t *answer)
     const json_t *error = json_object_get(answer, "error");
     const json_t *result = json_object_get(answer, "result");
     if (error) {
-        (void)fprintf(stderr, "sandpiper: call: %s\n",
-                      json_string_value(json_object_get(error, "message")));
+        char shown[512];
+        (void)fprintf(
+            stderr, "sandpiper: call: %s\n",
+            word_line(json_string_value(json_object_get(error, "message")), shown, sizeof shown));
         return json_integer_value(json_object_get(error, "code")) == RPC_INVALID_PARAMS
                    ? EXIT_USAGE
                    : EXIT_TOOL_ERROR;
@@ -146,8 +150,11 @@ static int print_answer(const struct options *options, const json_t *answer)
     size_t i = 0;
     const json_t *value = NULL;
     json_array_foreach (values, i, value) {
-        (void)json_dumpf(value, stdout, JSON_COMPACT);
-        (void)putchar('\n');
+        OWNED(buf_done) struct buf line = BUF_EMPTY; /* a terminal may be what reads it */
+        if (rpc_text_show(&line, value) < 0 || buf_append(&line, "\n", 1) < 0 ||
+            fwrite(buf_bytes(&line), 1, buf_size(&line), stdout) != buf_size(&line)) {
+            return EXIT_TOOL_ERROR;
+        }
     }
     if (fflush(stdout) != 0) {
         return EXIT_TOOL_ERROR;

@@ -7,11 +7,12 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "guest/guest.h"
 
-enum { WIDTH = 100, FIRST_COLUMN = 12, SECOND_COLUMN = 10 };
+enum { WRAPPED_BYTES = 4096, WIDTH = 100, FIRST_COLUMN = 12, SECOND_COLUMN = 10 };
 
 static const char *const state_names[] = {
     [BOX_LAYER_ON] = "on",
@@ -34,8 +35,10 @@ static int print_plan(const struct box_spec *spec)
 
 /* Words of text, broken so that no line is longer than WIDTH where a word allows it; the first line
  * begins where the cursor is, at column at. */
-static void print_wrapped(const char *text, unsigned at)
+static void print_wrapped(const char *words, unsigned at)
 {
+    char shown[WRAPPED_BYTES];
+    const char *text = word_line(words, shown, sizeof shown);
     unsigned column = at;
     while (*text) {
         size_t word = strcspn(text, " ");
@@ -133,7 +136,7 @@ static void print_json(const struct box_grade *grade, const struct box_fact *fac
                   words_json(box_profile_not_promised(grade->profile)), "usable", grade->usable,
                   "proven", grade->proven, "refusal", grade->refusal, "layers", layers_json(grade),
                   "facts", facts_json(facts, count), "apparmor_lines", grade->apparmor);
-    (void)json_dumpf(all, stdout, JSON_INDENT(2));
+    (void)json_dumpf(all, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
     (void)putchar('\n');
 }
 

@@ -17,6 +17,7 @@
 #include "cli/endings.h"
 #include "cli/input.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 #include "guest/guest.h"
 #include "tools/install.h"
 #include "tools/session.h"
@@ -28,6 +29,8 @@ struct once {
     struct sessions *sessions;
     struct loop_io signal_io;
     int signal_fd;
+    struct terminal out;
+    struct terminal err;
 };
 
 static int exit_code(const struct run *run)
@@ -56,15 +59,23 @@ static int exit_code(const struct run *run)
     }
 }
 
-static void print_part(const struct run *run, enum run_part part, FILE *stream)
+static void print_traceback(struct once *once, const struct run *run)
 {
-    const struct run_text *text = &run->parts[part];
+    const struct run_text *text = &run->parts[RUN_TRACEBACK];
     if (text->size > 0) {
-        (void)fwrite(text->data, 1, text->size, stream);
+        (void)terminal_write(&once->err, text->data, text->size);
         if (text->data[text->size - 1] != '\n') {
-            (void)fputc('\n', stream);
+            (void)terminal_write(&once->err, "\n", 1);
         }
     }
+}
+
+/* A line of ours. */
+static void say(struct once *once, const char *text)
+{
+    (void)terminal_end(&once->out);
+    (void)terminal_end(&once->err);
+    (void)fprintf(stderr, "sandpiper: %s\n", text);
 }
 
 static void on_done(void *arg, struct run *run)
@@ -73,15 +84,15 @@ static void on_done(void *arg, struct run *run)
     OWNED(buf_done) struct buf status = BUF_EMPTY;
     const char *trouble = sessions_preinstall_trouble(once->sessions);
     if (trouble[0]) {
-        (void)fprintf(stderr, "sandpiper: %s\n", trouble);
+        say(once, trouble);
     }
-    print_part(run, RUN_TRACEBACK, stderr);
+    print_traceback(once, run);
     if (run->outcome == RUN_REFUSED) {
-        (void)fprintf(stderr, "sandpiper: %s\n", run->text);
+        say(once, run->text);
     } else if (run->outcome != RUN_OK && run->outcome != RUN_EXIT && run->outcome != RUN_ERROR) {
         run->state = RUN_STATE_KEPT;
-        if (run_compose_status(run, &status) == 0) {
-            (void)fprintf(stderr, "sandpiper: %.*s\n", (int)buf_size(&status), buf_bytes(&status));
+        if (run_compose_status(run, &status) == 0 && buf_append(&status, "", 1) == 0) {
+            say(once, buf_bytes(&status));
         }
     }
     loop_stop(once->loop, exit_code(run));
@@ -90,8 +101,8 @@ static void on_done(void *arg, struct run *run)
 
 static void on_output(void *arg, unsigned stream, const char *bytes, size_t size)
 {
-    (void)arg;
-    (void)fd_write_all(stream == BOX_STDERR ? STDERR_FILENO : STDOUT_FILENO, bytes, size);
+    struct once *once = arg;
+    (void)terminal_write(stream == BOX_STDERR ? &once->err : &once->out, bytes, size);
 }
 
 static void on_signal(void *arg, uint32_t events)
@@ -151,6 +162,8 @@ int command_run(const struct options *options)
     struct once once = {.signal_fd = -1};
     struct box_room *room = NULL;
     struct fail fail = {};
+    terminal_init(&once.out, STDOUT_FILENO);
+    terminal_init(&once.err, STDERR_FILENO);
     with_guest.spec.guest = guest_catalog;
     with_guest.spec.separate_streams = true;
     int r = read_code(options, &code);
@@ -184,6 +197,8 @@ int command_run(const struct options *options)
     box_room_close(room);
     loop_io_remove(&once.signal_io);
     loop_free(once.loop);
+    (void)terminal_end(&once.out);
+    (void)terminal_end(&once.err);
     if (fail.text[0]) {
         (void)fprintf(stderr, "sandpiper: %s\n", fail.text);
     }

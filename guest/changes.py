@@ -102,7 +102,7 @@ def report_names(namespace, result):
             continue
         count += 1
         if count <= REPORTED_MAX:
-            result += ("var", "%s%s %s" % (sign, name[:100], kind) if kind else sign + name[:100])
+            result += ("var", sign + name[:100], "var_kind", kind)
     state["names"], state["ids"] = names, ids
     if count > REPORTED_MAX:
         result += ("vars_more", str(count - REPORTED_MAX))
@@ -228,24 +228,14 @@ def report_files(root, result, started):
         result += ("files_note", NOT_LISTED % ENTRIES_MAX)
     if before == after:
         return ()
-    changed = [("-" + path[:300], path) for path in before.keys() - after.keys()]
+    changed = [("-", path) for path in before.keys() - after.keys()]
     for path, facts in after.items():
         if before.get(path) != facts and facts[3] >= started:
-            sign = "~" if path in before else "+"
-            changed.append(("%s%s (%s)" % (sign, path[:300], size_text(facts[1])), path))
+            changed.append(("~" if path in before else "+", path))
     changed.sort(key=lambda entry: entry[1])
-    for text, path in changed[:REPORTED_MAX]:
+    for sign, path in changed[:REPORTED_MAX]:
         size = after[path][1] if path in after else 0
-        result += ("file", text, "file_size", str(size))
+        result += ("file", os.fsencode(sign + path), "file_size", str(size))
     if len(changed) > REPORTED_MAX:
         result += ("files_more", str(len(changed) - REPORTED_MAX))
-    return [root + "/" + path for text, path in changed if text[0] != "-"]
-
-
-def size_text(size):
-    if size < 1000:
-        return "%d B" % size
-    for unit in ("kB", "MB", "GB"):
-        size /= 1000
-        if size < 999.5 or unit == "GB":
-            return "%.1f %s" % (size, unit) if size < 9.95 else "%.0f %s" % (size, unit)
+    return [root + "/" + path for sign, path in changed if sign != "-"]

@@ -269,10 +269,9 @@ class Session:
             self.shown_images().add_file(path)
         if self.images is not None:
             for path in self.images.paths:
-                result += ("image", path)
+                result += ("image", os.fsencode(path))
             for path, size in self.images.written:
-                text = "+%s (%s)" % (path, load("changes").size_text(size))
-                result += ("file", text, "file_size", str(size))
+                result += ("file", os.fsencode("+" + path), "file_size", str(size))
             for note in self.images.notes:
                 result += ("note", note)
 

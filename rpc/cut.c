@@ -7,6 +7,7 @@
 
 #include "base/own.h"
 #include "base/parse.h"
+#include "base/utf8.h"
 #include "rpc/text.h"
 
 enum {
@@ -117,7 +118,7 @@ static size_t decode(const char *bytes, size_t size, char *out, size_t *ret_writ
         if (c == '\\') {
             n = unescape(p, (size_t)(end - p), out + written, &written);
         } else if (c >= 0x80) {
-            int size_there = rpc_text_character(p, (size_t)(end - p));
+            int size_there = utf8_size(p, (size_t)(end - p));
             n = size_there > 0 ? (size_t)size_there : 0;
             memcpy(out + written, p, n);
             written += n;

@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "rpc/call_table.h"
 #include "rpc/mcp.h"
 #include "rpc/text.h"
@@ -45,7 +46,9 @@ bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request)
 static void refuse_unknown(struct rpc_call *call, const char *name)
 {
     char text[160];
-    (void)snprintf(text, sizeof text, "Unknown tool: %.100s", name);
+    char shown[120];
+    (void)snprintf(text, sizeof text, "Unknown tool: %s",
+                   word_show(name, strlen(name), shown, sizeof shown));
     rpc_call_fail(call, RPC_INVALID_PARAMS, text);
 }
 

@@ -11,11 +11,11 @@ json_t *rpc_text(const char *bytes, size_t size);
 /* The string's text, borrowed; NULL when value is no string, or holds a NUL, which would cut it short. */
 const char *rpc_text_plain(const json_t *value);
 
-/* Size of the character of UTF-8 at the front of text, which has left bytes, at least one; or minus
- * the number of bytes that belong to a broken one. */
-int rpc_text_character(const char *text, size_t left);
-
 /* Appends value as compact JSON that holds no byte a line reader could split at: besides the C0
  * controls, also DEL, U+0080 to U+009F, U+2028 and U+2029 are escaped. 0 or -ENOMEM; on failure
  * buf is as before. */
 int rpc_text_dump(struct buf *buf, const json_t *value);
+
+/* The same for JSON that is itself read, as text or on a terminal: every character that nobody sees is escaped
+ * (base/word.h). */
+int rpc_text_show(struct buf *buf, const json_t *value);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/word.h"
+
 enum { PREVIEW_BYTES = 40 };
 
 void check_fail(struct check *check, const char *fmt, ...)
@@ -77,6 +79,8 @@ const char *check_preview(const json_t *value, char *out, size_t size)
     char token[6 * PREVIEW_BYTES + 3] = ""; /* each byte at most as \u00XX, and two quotes */
     size_t used = value ? json_dumpb(value, token, sizeof token - 1, JSON_ENCODE_ANY) : 0;
     token[used < sizeof token ? used : 0] = '\0';
-    (void)snprintf(out, size, "%s %s%s", name, token, cut ? "…" : "");
+    char shown[sizeof token];
+    (void)snprintf(out, size, "%s %s%s", name, word_line(token, shown, sizeof shown),
+                   cut ? "…" : "");
     return out;
 }

@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "base/limits.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/text.h"
 #include "tools/magic.h"
@@ -84,7 +85,7 @@ void content_end(struct rpc_call *call, json_t *content, const char *text, size_
 
 void content_refuse(struct rpc_call *call, const char *fmt, ...)
 {
-    char text[FAIL_TEXT + 256];
+    char text[FAIL_TEXT + WORD_BYTES + 256];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);

@@ -15,8 +15,9 @@ struct images {
     struct workspace *workspace;
     images_fn fn;
     void *arg;
-    char *paths;
-    char *next; /* in paths; NULL: none left */
+    char *paths; /* each with a NUL behind it */
+    size_t paths_size;
+    size_t next; /* in paths */
     unsigned count;
     size_t bytes;
     json_t *blocks;
@@ -66,13 +67,9 @@ static void image_opened(void *arg, int error, int fd, const struct box_file *fi
 static void images_next(struct images *images)
 {
     struct box *box = workspace_box(images->workspace);
-    while (images->next && box && images->count < LIMIT_IMAGES) {
-        char *path = images->next;
-        char *newline = strchr(path, '\n');
-        images->next = newline ? newline + 1 : NULL;
-        if (newline) {
-            *newline = '\0';
-        }
+    while (images->next < images->paths_size && box && images->count < LIMIT_IMAGES) {
+        const char *path = images->paths + images->next;
+        images->next += strlen(path) + 1;
         if (box_file_open(box, path, image_opened, images) == 0) {
             return;
         }
@@ -85,22 +82,24 @@ static void images_next(struct images *images)
     fn(arg, blocks);
 }
 
-void images_take(struct workspace *workspace, const char *paths, images_fn fn, void *arg)
+void images_take(struct workspace *workspace, const struct run_text *paths, images_fn fn, void *arg)
 {
     struct images *images = calloc(1, sizeof *images);
     json_t *blocks = json_array();
-    char *copy = paths ? strdup(paths) : NULL;
+    size_t size = paths ? paths->size : 0;
+    char *copy = size > 0 ? malloc(size) : NULL;
     if (!images || !blocks || !copy) {
         free(images);
         free(copy);
         fn(arg, blocks);
         return;
     }
+    memcpy(copy, paths->data, size);
     *images = (struct images){.workspace = workspace,
                               .fn = fn,
                               .arg = arg,
                               .paths = copy,
-                              .next = copy,
+                              .paths_size = size,
                               .blocks = blocks};
     images_next(images);
 }

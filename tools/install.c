@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "guest/guest.h"
 #include "sandbox/sandbox.h"
 #include "tools/install_log.h"
@@ -205,8 +206,14 @@ static void fail_by_reply(struct installs *installs, const json_t *reply)
     const char *refused = installs->refused;
     bool network = failure == INSTALL_UNREACHABLE || failure == INSTALL_BLOCKED;
     bool told = !network || !refused[0] || (message && strstr(message, refused));
-    fail_with(installs, failure, "%.700s%s%s", message ? message : "", told ? "" : " ",
-              told ? "" : refused);
+    /* The installer has read what packages and indexes say, and may have run what a package brought. */
+    char words[sizeof installs->current->report.message];
+    char quoted[WORD_PHRASE + 1];
+    (void)snprintf(words, sizeof words, "%s%s%s", message ? message : "", told ? "" : " ",
+                   told ? "" : refused);
+    install_sources_redact(&installs->sources, words, strlen(words));
+    fail_with(installs, failure, "%s",
+              words[0] ? word_quote(words, strlen(words), quoted, sizeof quoted) : "");
 }
 
 /* The step's box has ended without the reply that it owes. */
@@ -344,9 +351,11 @@ static void on_line(void *arg, const char *line, size_t size)
     json_t *object = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL);
     const char *progress = json_string_value(json_object_get(object, "progress"));
     if (progress) {
+        char words[160];
         char text[200];
-        (void)snprintf(text, sizeof text, "%s", progress);
-        install_sources_redact(&installs->sources, text, strlen(text));
+        (void)snprintf(words, sizeof words, "%s", progress);
+        install_sources_redact(&installs->sources, words, strlen(words));
+        (void)word_quote(words, strlen(words), text, sizeof text);
         if (job->on_progress && !job->cancelled) {
             job->on_progress(job->arg, text);
         }

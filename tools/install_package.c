@@ -10,6 +10,7 @@
 #include "base/own.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
+#include "rpc/text.h"
 #include "sandbox/sandbox.h"
 #include "tools/content.h"
 #include "tools/install.h"
@@ -32,24 +33,23 @@ struct install_call {
 static void answer(struct rpc_call *call, const struct install_report *report)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
+    OWNED(buf_done) struct buf dump = BUF_EMPTY;
     json_t *structured = NULL;
-    char *dump = NULL;
     if (install_text_compose(report, &text) < 0) {
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return;
     }
     if (rpc_call_wants_structured(call)) {
         structured = install_text_structured(report, buf_bytes(&text), buf_size(&text));
-        dump = structured ? json_dumps(structured, JSON_COMPACT) : NULL;
     }
+    bool dumped = structured && rpc_text_show(&dump, structured) == 0;
+    const struct buf *shown = dumped ? &dump : &text;
     json_t *content = json_array();
-    const char *shown = dump ? dump : buf_bytes(&text);
-    if (content && json_array_append_new(
-                       content, content_text(shown, dump ? strlen(dump) : buf_size(&text))) < 0) {
+    if (content &&
+        json_array_append_new(content, content_text(buf_bytes(shown), buf_size(shown))) < 0) {
         json_decref(content);
         content = NULL;
     }
-    free(dump);
     rpc_call_result(call, content, structured, report->failure != INSTALL_DONE);
 }
 
@@ -201,7 +201,9 @@ static void ask(struct tools *tools, struct rpc_call *call, json_t *packages, bo
     size_t i = 0;
     json_t *item = NULL;
     json_array_foreach (packages, i, item) {
-        (void)buf_appendf(&names, "%s%s", i > 0 ? ", " : "", json_string_value(item));
+        char shown[REQUIREMENT_BYTES];
+        (void)buf_appendf(&names, "%s%s", i > 0 ? ", " : "",
+                          requirement_show(json_string_value(item), shown));
     }
     (void)buf_append(&names, "", 1);
     (void)buf_appendf(&message, "Install %s into the sandbox, from %s?", buf_bytes(&names),

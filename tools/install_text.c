@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/word.h"
 #include "rpc/text.h"
 #include "tools/content.h"
 
@@ -90,13 +91,19 @@ struct enumeration {
     int error;
 };
 
-/* second: after a blank, or NULL. */
+/* Words of an index, of a package or of the installer. second: after a blank, or NULL. */
 static void list_item(struct enumeration *list, const char *first, const char *second)
 {
-    if (list->count++ < NAMES_SHOWN && list->error == 0) {
-        list->error = buf_appendf(list->text, "%s%s%s%s", list->count == 1 ? list->before : ", ",
-                                  first, second ? " " : "", second ? second : "");
+    if (list->count++ >= NAMES_SHOWN || list->error) {
+        return;
     }
+    int r = buf_append_text(list->text, list->count == 1 ? list->before : ", ");
+    r = r ? r : word_append(list->text, first, strlen(first));
+    if (r == 0 && second && second[0]) {
+        r = buf_append_text(list->text, " ");
+        r = r ? r : word_append(list->text, second, strlen(second));
+    }
+    list->error = r;
 }
 
 static int list_end(struct enumeration *list)
@@ -203,7 +210,8 @@ static int append_notes(const json_t *reply, struct buf *text)
     json_array_foreach (json_object_get(reply, "notes"), i, item) {
         const char *note = json_string_value(item);
         if (r == 0 && note && i < NOTES_SHOWN) {
-            r = buf_appendf(text, "\nnote: %.400s", note);
+            r = buf_append_text(text, "\nnote: ");
+            r = r ? r : word_append_quoted(text, note, strlen(note));
         }
     }
     return r;
@@ -240,8 +248,10 @@ static int compose_failure(const struct install_report *report, struct buf *text
     const char *remedy = failures[report->failure].remedy;
     size_t size = strlen(report->message);
     const char *stop = size > 0 && !strchr(".!?", report->message[size - 1]) ? "." : "";
-    int r = buf_appendf(text, "not installed, %s%s%s%s", failures[report->failure].headline,
-                        size > 0 ? ": " : ".", report->message, stop);
+    char shown[sizeof report->message];
+    int r =
+        buf_appendf(text, "not installed, %s%s%s%s", failures[report->failure].headline,
+                    size > 0 ? ": " : ".", word_line(report->message, shown, sizeof shown), stop);
     size_t before = buf_size(text);
     r = r ? r : append_strings(reply, "near", " Near names: ", ".", text);
     r = r ? r : append_strings(reply, "available", " There are versions ", ".", text);
@@ -251,42 +261,24 @@ static int compose_failure(const struct install_report *report, struct buf *text
     return r ? r : buf_append_text(text, " Nothing has changed.");
 }
 
-/* What comes from an index may hold anything; a line of ours is one line. */
-static void flatten(char *bytes, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        if (((unsigned char)bytes[i] < ' ' && bytes[i] != '\n') || bytes[i] == 0x7f) {
-            bytes[i] = '?';
-        }
-    }
-}
-
 int install_text_compose(const struct install_report *report, struct buf *text)
 {
-    size_t before = buf_size(text);
     int r = report->failure ? compose_failure(report, text) : compose_success(report, text);
     if (r == 0 && report->log[0]) {
         r = buf_appendf(text, "\n[log of pip: %s]", report->log);
     }
-    r = r ? r : buf_append_text(text, "\n");
-    if (r == 0) {
-        flatten(text->data + text->start + before, buf_size(text) - before);
-    }
-    return r;
+    return r ? r : buf_append_text(text, "\n");
 }
 
 int install_text_brief(const struct install_report *report, struct buf *text)
 {
-    size_t before = buf_size(text);
     int r = 0;
     if (report->failure) {
-        r = buf_appendf(text, "not installed, %s: %.300s", failures[report->failure].headline,
-                        report->message);
+        char shown[sizeof report->message];
+        r = buf_appendf(text, "not installed, %s: %s", failures[report->failure].headline,
+                        word_line(report->message, shown, sizeof shown));
     } else if (report->installed) {
         r = append_installed(report, text);
-    }
-    if (r == 0) {
-        flatten(text->data + text->start + before, buf_size(text) - before);
     }
     return r;
 }

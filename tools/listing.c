@@ -12,8 +12,8 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "tools/content.h"
-#include "tools/path.h"
 
 enum { LISTING_READ = 20000 };
 
@@ -22,7 +22,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int append_entry(int dir_fd, char *name, struct buf *text)
+static int append_entry(int dir_fd, const char *name, struct buf *text)
 {
     struct stat st;
     char size[16];
@@ -32,18 +32,22 @@ static int append_entry(int dir_fd, char *name, struct buf *text)
     }
     ssize_t length = S_ISLNK(st.st_mode) ? readlinkat(dir_fd, name, target, sizeof target - 1) : 0;
     target[length > 0 ? length : 0] = '\0';
-    path_make_printable(name, strlen(name));
-    path_make_printable(target, strlen(target));
+    int r = word_append(text, name, strlen(name));
+    if (r < 0) {
+        return r;
+    }
     if (S_ISDIR(st.st_mode)) {
-        return buf_appendf(text, "%s/\n", name);
+        return buf_append_text(text, "/\n");
     }
     if (S_ISLNK(st.st_mode)) {
-        return buf_appendf(text, "%s -> %s\n", name, target);
+        r = buf_append_text(text, " -> ");
+        r = r ? r : word_append(text, target, strlen(target));
+        return r ? r : buf_append_text(text, "\n");
     }
     if (!S_ISREG(st.st_mode)) {
-        return buf_appendf(text, "%s (not a regular file)\n", name);
+        return buf_append_text(text, " (not a regular file)\n");
     }
-    return buf_appendf(text, "%s (%s)\n", name, content_size((uint64_t)st.st_size, size));
+    return buf_appendf(text, " (%s)\n", content_size((uint64_t)st.st_size, size));
 }
 
 int listing_read(DIR *dir, struct listing *ret_listing)
@@ -96,7 +100,9 @@ static int compose(int dir_fd, const struct listing *listing, const char *path, 
     size_t at = first > 1 ? (size_t)first - 1 : 0;
     size_t limit = last > 0 && (size_t)last < count ? (size_t)last : count;
     size_t next = at;
-    int r = buf_appendf(text, "[directory %s, %zu%s %s]\n", path, count,
+    char shown[WORD_BYTES + 1];
+    int r = buf_appendf(text, "[directory %s, %zu%s %s]\n",
+                        word_show(path, strlen(path), shown, sizeof shown), count,
                         listing->more ? " or more" : "", count == 1 ? "entry" : "entries");
     r = r ? r : append_entries(dir_fd, listing->names, at, limit, text, &next);
     if (r == 0 && next < count && next > at) {

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/word.h"
+
 enum { NAMES_SHOWN = 8, NAME_BYTES = 64 };
 
 /* The place of name in the list, or NULL. */
@@ -31,28 +33,18 @@ static void names_remove(struct names *names, const char *name, size_t size)
     }
 }
 
-/* The guest's word stands in the status line, which is ours: nothing in it may end a part or the line. */
+/* What stands in the status line without quotes, and has no blank in it. */
 static bool is_name(const char *name, size_t size)
 {
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)name[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80;
-        if (!letter && (c < '0' || c > '9')) {
-            return false;
-        }
-    }
-    return true;
+    return word_is_plain(name, size) && !memchr(name, ' ', size);
 }
 
 void names_change(struct names *names, const char *change, size_t size)
 {
-    size_t length = 0;
-    while (length + 1 < size && change[length + 1] != ' ') {
-        length++;
-    }
-    if (length == 0 || length > NAME_BYTES) {
+    if (size < 2 || size - 1 > NAME_BYTES) {
         return;
     }
+    size_t length = size - 1;
     const char *name = change + 1;
     if (change[0] == '-') {
         names_remove(names, name, length);

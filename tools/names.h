@@ -12,7 +12,7 @@ struct names {
     unsigned more;          /* not in text */
 };
 
-/* Applies one change: "+df DataFrame 1000x8", "~x int", "-y". */
+/* Applies one change: "+df", "~x", "-y". */
 void names_change(struct names *names, const char *change, size_t size);
 
 /* What of from is not in rest (NULL: nothing is): "df, model, cfg and 14 more". Empty: nothing.

@@ -5,12 +5,43 @@
 
 #include "base/own.h"
 #include "base/parse.h"
+#include "base/word.h"
+
+enum { PLACE_SOURCE_BYTES = 220, DIGITS_MOST = 15 };
 
 /* The handler of faulthandler ends with the outermost frame, the driver's, or with dots where there
  * are more than a hundred. */
 bool outcome_trace_is_whole(const char *text)
 {
     return strstr(text, "/driver.py\", line ") != NULL || strstr(text, "\n  ...\n") != NULL;
+}
+
+/* What is shown of a place: <cell 7>:4 "source". */
+static void set_place(struct run *run, uint64_t cell, uint64_t line, const char *source,
+                      size_t size)
+{
+    char shown[PLACE_SOURCE_BYTES];
+    char place[sizeof shown + 64];
+    int length =
+        snprintf(place, sizeof place, "<cell %u>:%u%s%s", (unsigned)cell, (unsigned)line,
+                 size ? " " : "", size ? word_quote(source, size, shown, sizeof shown) : "");
+    run_set_part(run, RUN_WHERE, place, (size_t)length);
+}
+
+/* "<cell 7>:4 source", in the guest's words. */
+static void take_guest_place(struct run *run, const char *bytes, size_t size)
+{
+    char text[PLACE_SOURCE_BYTES + 64] = "";
+    const char *at = text + strlen("<cell ");
+    uint64_t cell = 0;
+    uint64_t line = 0;
+    memcpy(text, bytes, size < sizeof text ? size : sizeof text - 1);
+    if (strncmp(text, "<cell ", strlen("<cell ")) != 0 || parse_digits(at, &cell, &at) < 0 ||
+        strncmp(at, ">:", 2) != 0 || parse_digits(at + 2, &line, &at) < 0) {
+        return;
+    }
+    at += *at == ' ';
+    set_place(run, cell, line, at, strlen(at));
 }
 
 /* "  File "<cell 7>", line 4 in f" of the handler's lines becomes "<cell 7>:4 source". */
@@ -32,10 +63,7 @@ void outcome_take_place(struct run *run, const char *text)
         source = source ? source + 1 : NULL;
     }
     source = source ? source + strspn(source, " \t") : "";
-    char where[256];
-    int size = snprintf(where, sizeof where, "<cell %u>:%u%s%.*s", (unsigned)cell, (unsigned)number,
-                        *source ? " " : "", (int)strcspn(source, "\n"), source);
-    run_set_part(run, RUN_WHERE, where, size < (int)sizeof where ? (size_t)size : sizeof where - 1);
+    set_place(run, cell, number, source, strcspn(source, "\n"));
 }
 
 void outcome_take_trace(struct run *run, const char *text)
@@ -44,39 +72,67 @@ void outcome_take_trace(struct run *run, const char *text)
     outcome_take_place(run, text);
 }
 
+enum part_form { FORM_TEXT, FORM_LIST, FORM_DIGITS, FORM_PLACE, FORM_NOTE };
+
 static const struct {
     const char *name;
     enum run_part part;
-    bool repeated;
+    enum part_form form;
 } result_parts[] = {
-    {"value", RUN_VALUE, false},
-    {"traceback", RUN_TRACEBACK, false},
-    {"error_type", RUN_ERROR_TYPE, false},
-    {"error_message", RUN_ERROR_MESSAGE, false},
-    {"error_cell", RUN_ERROR_CELL, false},
-    {"error_line", RUN_ERROR_LINE, false},
-    {"where", RUN_WHERE, false},
-    {"hint", RUN_HINT, false},
-    {"file", RUN_FILES, true},
-    {"file_size", RUN_FILE_SIZES, true},
-    {"files_more", RUN_FILES_MORE, false},
-    {"files_note", RUN_NOTES, true},
-    {"var", RUN_VARS, true},
-    {"vars_more", RUN_VARS_MORE, false},
-    {"note", RUN_NOTES, true},
-    {"image", RUN_IMAGES, true},
-    {"cpu_ms", RUN_CPU_MS, false},
-    {"peak_bytes", RUN_PEAK_BYTES, false},
+    {"value", RUN_VALUE, FORM_TEXT},
+    {"traceback", RUN_TRACEBACK, FORM_TEXT},
+    {"error_type", RUN_ERROR_TYPE, FORM_TEXT},
+    {"error_message", RUN_ERROR_MESSAGE, FORM_TEXT},
+    {"error_cell", RUN_ERROR_CELL, FORM_DIGITS},
+    {"error_line", RUN_ERROR_LINE, FORM_DIGITS},
+    {"where", RUN_WHERE, FORM_PLACE},
+    {"hint", RUN_HINT, FORM_TEXT},
+    {"file", RUN_FILES, FORM_LIST},
+    {"file_size", RUN_FILE_SIZES, FORM_LIST},
+    {"files_more", RUN_FILES_MORE, FORM_DIGITS},
+    {"files_note", RUN_NOTES, FORM_NOTE},
+    {"var", RUN_VARS, FORM_LIST},
+    {"var_kind", RUN_VAR_KINDS, FORM_LIST},
+    {"vars_more", RUN_VARS_MORE, FORM_DIGITS},
+    {"note", RUN_NOTES, FORM_NOTE},
+    {"image", RUN_IMAGES, FORM_LIST},
+    {"cpu_ms", RUN_CPU_MS, FORM_DIGITS},
+    {"peak_bytes", RUN_PEAK_BYTES, FORM_DIGITS},
 };
+
+static bool is_digits(struct box_field value)
+{
+    size_t digits = 0;
+    while (digits < value.size && value.data[digits] >= '0' && value.data[digits] <= '9') {
+        digits++;
+    }
+    return digits > 0 && digits == value.size && digits <= DIGITS_MOST;
+}
+
+static void take_part(struct run *run, enum run_part part, enum part_form form,
+                      struct box_field value)
+{
+    char note[WORD_PHRASE + 1];
+    bool once = form == FORM_TEXT || form == FORM_DIGITS || form == FORM_PLACE;
+    if ((once && run->parts[part].size > 0) || (form == FORM_DIGITS && !is_digits(value))) {
+        return;
+    }
+    if (form == FORM_PLACE) {
+        take_guest_place(run, value.data, value.size);
+    } else if (form == FORM_NOTE) {
+        (void)word_quote(value.data, value.size, note, sizeof note);
+        run_set_part(run, part, note, strlen(note));
+    } else {
+        run_set_part(run, part, value.data, value.size);
+    }
+}
 
 void outcome_take_parts(struct run *run, const struct box_message *message)
 {
     for (size_t i = 1; i + 1 < message->count; i += 2) {
         for (unsigned p = 0; p < sizeof result_parts / sizeof *result_parts; p++) {
-            if (box_field_is(&message->fields[i], result_parts[p].name) &&
-                (result_parts[p].repeated || !run->parts[result_parts[p].part].size)) {
-                run_set_part(run, result_parts[p].part, message->fields[i + 1].data,
-                             message->fields[i + 1].size);
+            if (box_field_is(&message->fields[i], result_parts[p].name)) {
+                take_part(run, result_parts[p].part, result_parts[p].form, message->fields[i + 1]);
             }
         }
     }

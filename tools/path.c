@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/word.h"
+
 const char *path_take(const json_t *argument, char out[LIMIT_PATH_BYTES])
 {
     const char *path = json_string_value(argument);
@@ -54,18 +56,13 @@ const char *path_error(const struct box_view *view, const char *path, int error,
             text = sentences[i].text;
         }
     }
-    int length = error == EROFS ? snprintf(out, size, "%.300s %s; write below %s or %s.", path,
-                                           text, view->work, view->tmp)
-                                : snprintf(out, size, "%.300s %s.", path, text);
-    path_make_printable(out, (size_t)length < size ? (size_t)length : size - 1);
-    return out;
-}
-
-void path_make_printable(char *text, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        if ((unsigned char)text[i] < ' ' || text[i] == '\177') {
-            text[i] = '?';
-        }
+    char shown[WORD_BYTES + 1];
+    (void)word_show(path, strlen(path), shown, sizeof shown);
+    if (error == EROFS) {
+        (void)snprintf(out, size, "%s %s; write below %s or %s.", shown, text, view->work,
+                       view->tmp);
+    } else {
+        (void)snprintf(out, size, "%s %s.", shown, text);
     }
+    return out;
 }

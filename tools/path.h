@@ -15,7 +15,3 @@ const char *path_take(const json_t *argument, char out[LIMIT_PATH_BYTES]);
  * out. */
 const char *path_error(const struct box_view *view, const char *path, int error, char *out,
                        size_t size);
-
-/* A name may hold anything but "/" and NUL: what would end the line or move a terminal's cursor becomes
- * "?", as ls(1) shows it. */
-void path_make_printable(char *text, size_t size);

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "schema/near.h"
@@ -60,7 +62,7 @@ static void read_job_free(struct read_job *job)
 
 static void read_job_fail(struct read_job *job, int error)
 {
-    char text[512];
+    char text[WORD_BYTES + 212];
     content_refuse(job->call, "%s",
                    path_error(&job->tools->config.spec->view, job->path, error, text, sizeof text));
     read_job_free(job);
@@ -86,7 +88,9 @@ static void answer_image(struct read_job *job, const void *bytes, size_t size, c
     uint32_t width = 0;
     uint32_t height = 0;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    int r = buf_appendf(&text, "[%s: %s, ", job->path, job->magic.name);
+    int r = buf_append_text(&text, "[");
+    r = r ? r : word_append(&text, job->path, strlen(job->path));
+    r = r ? r : buf_appendf(&text, ": %s, ", job->magic.name);
     if (r == 0 && magic_measure(buf_bytes(&job->image), buf_size(&job->image), &width, &height)) {
         r = buf_appendf(&text, "%ux%u, ", width, height);
     }
@@ -109,9 +113,12 @@ static void answer_binary(struct read_job *job, const char *reason)
     char human[16];
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     const char *name = job->magic.name;
-    int r = buf_appendf(&text, "[%s is a binary file%s%s, %s; %s%sread it with Python%s]\n",
-                        job->path, name ? ": " : "", name ? name : "",
-                        content_size(job->size, human), reason ? reason : "", reason ? "; " : "",
+    int r = buf_append_text(&text, "[");
+    r = r ? r : word_append(&text, job->path, strlen(job->path));
+    r = r ? r
+          : buf_appendf(&text, " is a binary file%s%s, %s; %s%sread it with Python%s]\n",
+                        name ? ": " : "", name ? name : "", content_size(job->size, human),
+                        reason ? reason : "", reason ? "; " : "",
                         reason ? "" : ", or its bytes with encoding=\"base64\"");
     read_job_end(job, r, &text, false);
 }
@@ -262,10 +269,29 @@ static void read_regular(struct read_job *job)
 
 static void read_job_look_up(struct read_job *job);
 
-/* Of a path, in a sentence. */
-static int shown(size_t size)
+static int append_path(struct buf *text, const char *path, size_t size, const char *name)
 {
-    return size < 300 ? (int)size : 300;
+    char whole[LIMIT_PATH_BYTES + NAME_MAX + 1];
+    int length = snprintf(whole, sizeof whole, "%.*s%s", (int)size, path, name);
+    return word_append(text, whole, (size_t)length);
+}
+
+static int append_neighbours(const json_t *names, struct buf *text)
+{
+    unsigned count = 0;
+    const char *key = NULL;
+    json_t *value = NULL;
+    int r = 0;
+    json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
+        if (r == 0 && count < NEIGHBOURS_SHOWN) {
+            r = buf_append_text(text, count ? ", " : " ");
+            r = r ? r : word_append(text, key, strlen(key));
+        }
+        count++;
+    }
+    return r == 0 && count > NEIGHBOURS_SHOWN
+               ? buf_appendf(text, " and %u more", count - NEIGHBOURS_SHOWN)
+               : r;
 }
 
 /* "data/sales.csv not found. In data: 2023.csv, 2024.csv" or the name that may be meant. */
@@ -275,31 +301,27 @@ static int describe_neighbours(const struct read_job *job, const char *name, siz
     const char *work = job->tools->config.spec->view.work;
     bool is_folder = job->path[job->missing] == '/';
     const char *near = near_key(names, name);
-    int r = buf_appendf(text, "%.300s not found", job->path);
+    int r = append_path(text, job->path, strlen(job->path), "");
+    r = r ? r : buf_append_text(text, " not found");
     if (r == 0 && is_folder) {
-        r = buf_appendf(text, ": there is no folder %.*s", shown(job->missing), job->path);
+        r = buf_append_text(text, ": there is no folder ");
+        r = r ? r : append_path(text, job->path, job->missing, "");
     }
+    r = r ? r : buf_append_text(text, ".");
     if (r == 0 && near) {
-        return buf_appendf(text, ". Did you mean %.*s%s?", shown(parent_size), job->path, near);
+        r = buf_append_text(text, " Did you mean ");
+        r = r ? r : append_path(text, job->path, parent_size, near);
+        return r ? r : buf_append_text(text, "?");
     }
-    unsigned count = 0;
-    const char *key = NULL;
-    json_t *value = NULL;
-    if (r == 0 && json_object_size(names) > 0) {
-        r = buf_appendf(text, ". In %.*s:",
-                        parent_size ? shown(parent_size - (parent_size > 1)) : shown(strlen(work)),
-                        parent_size ? job->path : work);
+    if (r < 0 || json_object_size(names) == 0) {
+        return r;
     }
-    json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
-        if (r == 0 && count < NEIGHBOURS_SHOWN) {
-            r = buf_appendf(text, "%s %.100s", count ? "," : "", key);
-        }
-        count++;
-    }
-    if (r == 0 && count > NEIGHBOURS_SHOWN) {
-        r = buf_appendf(text, " and %u more", count - NEIGHBOURS_SHOWN);
-    }
-    return r ? r : buf_append_text(text, count ? "" : ".");
+    r = buf_append_text(text, " In ");
+    r = r ? r
+          : append_path(text, parent_size ? job->path : work,
+                        parent_size ? parent_size - (parent_size > 1) : strlen(work), "");
+    r = r ? r : buf_append_text(text, ":");
+    return r ? r : append_neighbours(names, text);
 }
 
 static void read_job_parent_opened(void *arg, int error, int fd, const struct box_file *file)
@@ -322,7 +344,6 @@ static void read_job_parent_opened(void *arg, int error, int fd, const struct bo
         read_job_fail(job, ENOENT);
         return;
     }
-    path_make_printable(text.data + text.start, buf_size(&text));
     read_job_end(job, 0, &text, true);
 }
 
@@ -335,8 +356,10 @@ static bool read_job_guess(struct read_job *job)
     if (!data_guess(job->tools->config.spec, job->path, guess, sizeof guess)) {
         return false;
     }
-    int r = buf_appendf(&text, "%.300s not found. Did you mean %.300s?", job->path, guess);
-    path_make_printable(text.data + text.start, buf_size(&text));
+    int r = append_path(&text, job->path, strlen(job->path), "");
+    r = r ? r : buf_append_text(&text, " not found. Did you mean ");
+    r = r ? r : append_path(&text, guess, strlen(guess), "");
+    r = r ? r : buf_append_text(&text, "?");
     read_job_end(job, r, &text, true);
     return true;
 }

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "schema/schema.h"
@@ -46,8 +47,12 @@ static void answer_violations(struct rpc_call *call, const char *name,
     size_t shown = count < VIOLATIONS_SHOWN ? count : VIOLATIONS_SHOWN;
     (void)buf_appendf(&text, "The arguments of %s are not valid:\n", name);
     for (size_t i = 0; i < shown; i++) {
-        (void)buf_appendf(&text, "- %s%s%s\n", violations[i].pointer,
-                          violations[i].pointer[0] ? ": " : "", violations[i].text);
+        const char *pointer = violations[i].pointer; /* may name what the client made up */
+        (void)buf_append_text(&text, "- ");
+        if (pointer[0]) {
+            (void)word_append(&text, pointer, strlen(pointer));
+        }
+        (void)buf_appendf(&text, "%s%s\n", pointer[0] ? ": " : "", violations[i].text);
     }
     if (count > shown) {
         (void)buf_appendf(&text, "- and %zu more\n", count - shown);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/word.h"
+
 /* ctype(3) would ask the locale, and is not defined for bytes of UTF-8. */
 static bool is_word(char c)
 {
@@ -153,25 +155,12 @@ static const char *common_mistake(const char *requirement, const char *at)
     return NULL;
 }
 
-/* Appends c as it is, or "?" where it would end the line or is no printable ASCII. */
-static void show(const char *bytes, size_t size, char out[80])
-{
-    size_t shown = size < 60 ? size : 60;
-    memcpy(out, bytes, shown);
-    for (size_t i = 0; i < shown; i++) {
-        if (out[i] < ' ' || out[i] > '~') {
-            out[i] = '?';
-        }
-    }
-    (void)snprintf(out + shown, 80 - shown, "%s", shown < size ? "..." : "");
-}
-
 static const char *refuse(const char *requirement, size_t size, const char *why,
                           char text[REQUIREMENT_TEXT_BYTES])
 {
     char shown[80];
-    show(requirement, size, shown);
-    (void)snprintf(text, REQUIREMENT_TEXT_BYTES, "\"%s\" %s.", shown, why);
+    (void)snprintf(text, REQUIREMENT_TEXT_BYTES, "%s %s.",
+                   word_quote(requirement, size, shown, sizeof shown), why);
     return text;
 }
 
@@ -210,4 +199,17 @@ const char *requirement_check(const char *requirement, size_t size,
     }
     (void)requirement_normalise(begin, length, name, REQUIREMENT_NAME_BYTES);
     return NULL;
+}
+
+const char *requirement_show(const char *requirement, char out[REQUIREMENT_BYTES])
+{
+    size_t end = strcspn(requirement, ";");
+    size_t used = 0;
+    for (size_t i = 0; i < end && used + 1 < REQUIREMENT_BYTES; i++) {
+        if (!strchr(" \t()", requirement[i])) {
+            out[used++] = requirement[i];
+        }
+    }
+    out[used] = '\0';
+    return out;
 }

@@ -11,6 +11,11 @@ enum { REQUIREMENT_NAME_BYTES = 129, REQUIREMENT_BYTES = 512, REQUIREMENT_TEXT_B
 const char *requirement_check(const char *requirement, size_t size,
                               char name[REQUIREMENT_NAME_BYTES], char text[REQUIREMENT_TEXT_BYTES]);
 
+/* A requirement that was checked as a question names it: name, extras and versions without blanks and
+ * parentheses. Not the marker,
+ * whose strings can hold any sentence; it can only make the install smaller. Returns out. */
+const char *requirement_show(const char *requirement, char out[REQUIREMENT_BYTES]);
+
 /* A distribution's name as it is compared: lower case, one "-" for each run of "-", "_" and "."
  * (PEP 503). Other characters stay. Cut to fit out. Returns out. */
 char *requirement_normalise(const char *name, size_t size, char *out, size_t out_size);

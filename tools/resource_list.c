@@ -11,9 +11,9 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
-#include "rpc/text.h"
 #include "tools/listing.h"
 #include "tools/resource_uri.h"
 #include "tools/tool.h"
@@ -74,10 +74,12 @@ static void list_fail(struct list_job *job, int code, const char *sentence)
 
 static void append_file(struct list_job *job, uint64_t size)
 {
+    char name[WORD_BYTES + 1]; /* hosts show it to people */
     json_t *uri = resource_uri(job->path);
     job->bytes += json_string_length(uri) + strlen(job->path);
-    json_t *file = json_pack("{s:o, s:o, s:I}", "uri", uri, "name",
-                             rpc_text(job->path, strlen(job->path)), "size", (json_int_t)size);
+    json_t *file = json_pack("{s:o, s:s, s:I}", "uri", uri, "name",
+                             word_show(job->path, strlen(job->path), name, sizeof name), "size",
+                             (json_int_t)size);
     if (json_array_append_new(job->page, file) < 0) {
         json_decref(take_ptr(job->page));
         return;

@@ -7,6 +7,9 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/own.h"
+#include "base/parse.h"
+#include "base/word.h"
+#include "tools/content.h"
 
 struct run *run_new_from(json_t *code, json_t *stdin_text)
 {
@@ -48,35 +51,38 @@ void run_free(struct run *run)
     free(run);
 }
 
-/* The status line is one line, whatever a file is called. */
-static void flatten(enum run_part part, char *bytes, size_t size)
+static bool is_list(enum run_part part)
 {
-    if (part == RUN_VALUE || part == RUN_TRACEBACK || part == RUN_HINT || part == RUN_IMAGES ||
-        part == RUN_ERROR_MESSAGE) {
-        return;
-    }
-    for (size_t i = 0; i < size; i++) {
-        if ((unsigned char)bytes[i] < ' ' || bytes[i] == 0x7f) {
-            bytes[i] = '?';
-        }
-    }
+    return part == RUN_FILES || part == RUN_FILE_SIZES || part == RUN_VARS ||
+           part == RUN_VAR_KINDS || part == RUN_NOTES || part == RUN_IMAGES;
 }
 
 void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size)
 {
     struct run_text *text = &run->parts[part];
-    char *grown = realloc(text->data, text->size + size + 2);
+    size_t before = is_list(part) ? text->size : 0;
+    char *grown = realloc(text->data, before + size + 1);
     if (!grown) {
         return;
     }
-    if (text->size > 0) {
-        grown[text->size++] = '\n';
-    }
-    memcpy(grown + text->size, bytes, size);
-    flatten(part, grown + text->size, size);
-    text->size += size;
-    grown[text->size] = '\0';
     text->data = grown;
+    if (size > 0) {
+        memcpy(grown + before, bytes, size);
+    }
+    for (size_t i = 0; is_list(part) && i < size; i++) {
+        if (!bytes[i]) {
+            grown[before + i] = '?';
+        }
+    }
+    grown[before + size] = '\0';
+    text->size = before + size + is_list(part);
+}
+
+const char *run_next_item(const struct run *run, enum run_part list, const char *at)
+{
+    const struct run_text *text = &run->parts[list];
+    const char *next = at ? at + strlen(at) + 1 : text->data;
+    return text->size > 0 && next < text->data + text->size ? next : NULL;
 }
 
 bool run_is_error(const struct run *run)
@@ -141,6 +147,13 @@ static int disk(const struct run *run, struct buf *text)
                                          (unsigned long long)(run->limit_bytes >> 20));
 }
 
+static int append_error_type(const struct run *run, struct buf *text)
+{
+    const struct run_text *type = &run->parts[RUN_ERROR_TYPE];
+    return type->size > 0 ? word_append(text, type->data, type->size)
+                          : buf_append_text(text, "exception");
+}
+
 static int outcome(const struct run *run, struct buf *text)
 {
     int r = 0;
@@ -153,8 +166,8 @@ static int outcome(const struct run *run, struct buf *text)
         }
         return r;
     case RUN_ERROR:
-        r = buf_appendf(text, "error: %s",
-                        has(run, RUN_ERROR_TYPE) ? text_of(run, RUN_ERROR_TYPE) : "exception");
+        r = buf_append_text(text, "error: ");
+        r = r ? r : append_error_type(run, text);
         if (r == 0 && has(run, RUN_ERROR_LINE)) {
             r = buf_appendf(text, " at <cell %s>:%s",
                             has(run, RUN_ERROR_CELL) ? text_of(run, RUN_ERROR_CELL) : "?",
@@ -280,24 +293,80 @@ static int append_state(const struct run *run, struct buf *text)
     return r ? r : append_lost(run, text);
 }
 
-/* more: the part that counts what the list leaves out, or RUN_PART_COUNT. */
-static int append_list(const struct run *run, const char *name, enum run_part list,
-                       enum run_part more, struct buf *text)
+/* The item of a list that belongs to the one behind at in another. */
+static const char *next_beside(const struct run *run, enum run_part list, const char *at,
+                               bool first)
 {
-    int r = has(run, list) ? buf_append_text(text, name) : 0;
-    const char *at = has(run, list) ? text_of(run, list) : "";
-    while (r == 0 && *at) {
-        size_t size = strcspn(at, "\n");
-        r = buf_append(text, at, size);
-        at += size;
-        if (r == 0 && *at) {
-            r = buf_append_text(text, list == RUN_NOTES ? "; " : " ");
-            at++;
-        }
+    return first || at ? run_next_item(run, list, at) : NULL;
+}
+
+/* A change, "+" or "~" or "-", and the word behind it. */
+static int append_change(struct buf *text, const char *change)
+{
+    const char *name = change[0] ? change + 1 : change;
+    int r = buf_append(text, change[0] == '~' || change[0] == '-' ? change : "+", 1);
+    return r ? r : word_append(text, name, strlen(name));
+}
+
+int run_append_var(struct buf *text, const char *name, const char *kind)
+{
+    int r = append_change(text, name);
+    if (r == 0 && kind && kind[0]) {
+        r = buf_append_text(text, " ");
+        r = r ? r : word_append(text, kind, strlen(kind));
     }
-    return r == 0 && has(run, list) && more < RUN_PART_COUNT && has(run, more)
-               ? buf_appendf(text, " and %s more", text_of(run, more))
-               : r;
+    return r;
+}
+
+static int append_file(struct buf *text, const char *name, const char *size)
+{
+    char human[16];
+    uint64_t bytes = 0;
+    int r = append_change(text, name);
+    bool sized = size && name[0] != '-' && parse_u64(size, &bytes) == 0;
+    return r == 0 && sized ? buf_appendf(text, " (%s)", content_size(bytes, human)) : r;
+}
+
+static int append_more(const struct run *run, enum run_part more, struct buf *text)
+{
+    return has(run, more) ? buf_appendf(text, " and %s more", text_of(run, more)) : 0;
+}
+
+static int append_files(const struct run *run, struct buf *text)
+{
+    const char *size = NULL;
+    bool first = true;
+    int r = 0;
+    for (const char *at = NULL; r == 0 && (at = run_next_item(run, RUN_FILES, at)); first = false) {
+        size = next_beside(run, RUN_FILE_SIZES, size, first);
+        r = buf_append_text(text, first ? " | files: " : " ");
+        r = r ? r : append_file(text, at, size);
+    }
+    return r || first ? r : append_more(run, RUN_FILES_MORE, text);
+}
+
+static int append_vars(const struct run *run, struct buf *text)
+{
+    const char *kind = NULL;
+    bool first = true;
+    int r = 0;
+    for (const char *at = NULL; r == 0 && (at = run_next_item(run, RUN_VARS, at)); first = false) {
+        kind = next_beside(run, RUN_VAR_KINDS, kind, first);
+        r = buf_append_text(text, first ? " | vars: " : " ");
+        r = r ? r : run_append_var(text, at, kind);
+    }
+    return r || first ? r : append_more(run, RUN_VARS_MORE, text);
+}
+
+static int append_notes(const struct run *run, struct buf *text)
+{
+    int r = 0;
+    const char *before = " | note: ";
+    for (const char *at = NULL; r == 0 && (at = run_next_item(run, RUN_NOTES, at)); before = "; ") {
+        r = buf_append_text(text, before);
+        r = r ? r : buf_append_text(text, at);
+    }
+    return r;
 }
 
 int run_compose_status(const struct run *run, struct buf *text)
@@ -329,9 +398,9 @@ int run_compose_status(const struct run *run, struct buf *text)
         r = buf_appendf(text, " | isolation: weaker for %s, sandpiper doctor tells why",
                         run->weaker);
     }
-    r = r ? r : append_list(run, " | files: ", RUN_FILES, RUN_FILES_MORE, text);
-    r = r ? r : append_list(run, " | vars: ", RUN_VARS, RUN_VARS_MORE, text);
-    r = r ? r : append_list(run, " | note: ", RUN_NOTES, RUN_PART_COUNT, text);
+    r = r ? r : append_files(run, text);
+    r = r ? r : append_vars(run, text);
+    r = r ? r : append_notes(run, text);
     return r ? r : buf_append_text(text, "]");
 }
 

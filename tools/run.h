@@ -51,24 +51,27 @@ struct run_text {
     size_t size;
 };
 
+/* Words of the guest, as they came: what shows them makes them safe (base/word.h). A list holds its items one
+ * after the other, each with a NUL behind it. */
 enum run_part {
     RUN_VALUE,
     RUN_TRACEBACK,
     RUN_ERROR_TYPE,
     RUN_ERROR_MESSAGE,
-    RUN_ERROR_CELL,
-    RUN_ERROR_LINE,
-    RUN_WHERE,
+    RUN_ERROR_CELL, /* digits */
+    RUN_ERROR_LINE, /* digits */
+    RUN_WHERE,      /* safe: <cell 3>:4 "source" */
     RUN_HINT,
-    RUN_FILES,      /* "+plot.png (18 kB)", "~data.csv (1.2 MB)", a newline between them */
-    RUN_FILE_SIZES, /* of each of them, in bytes */
-    RUN_FILES_MORE, /* how many more */
-    RUN_VARS,       /* "+df DataFrame 1000x8", a newline between them */
-    RUN_VARS_MORE,
-    RUN_NOTES,  /* what could not be reported */
-    RUN_IMAGES, /* paths, a newline between them */
-    RUN_CPU_MS,
-    RUN_PEAK_BYTES, /* most memory that the interpreter has had resident */
+    RUN_FILES,      /* list: "+plot.png", "~data.csv", "-old.txt" */
+    RUN_FILE_SIZES, /* list: of each of them, in bytes, digits */
+    RUN_FILES_MORE, /* how many more, digits */
+    RUN_VARS,       /* list: "+df", "~x", "-y" */
+    RUN_VAR_KINDS,  /* list: of each of them, "DataFrame 1000x8", or nothing */
+    RUN_VARS_MORE,  /* digits */
+    RUN_NOTES,      /* list, safe: sentences of the server, and those of the guest in quotes */
+    RUN_IMAGES,     /* list: paths */
+    RUN_CPU_MS,     /* digits */
+    RUN_PEAK_BYTES, /* digits: most memory that the interpreter has had resident */
     RUN_PART_COUNT,
 };
 
@@ -90,7 +93,7 @@ struct run {
     char save[65];    /* the name for the state after the code; empty: none */
     bool cancelled;
     bool supplied;                               /* --auto-install has had its turn */
-    char doing[160];                             /* what the run waits for, while it does */
+    char doing[240];                             /* what the run waits for, while it does */
     void (*on_done)(void *arg, struct run *run); /* takes the run: run_free */
     /* The command line's: called with output as it comes instead of keeping it. */
     void (*on_output)(void *arg, unsigned stream, const char *bytes, size_t size);
@@ -136,8 +139,14 @@ struct run *run_new_from(json_t *code, json_t *stdin_text);
 struct run *run_new(const char *code, size_t code_size, const char *stdin_text, size_t stdin_size);
 void run_free(struct run *run);
 
-/* Copies bytes into a part; a repeated part is joined with a newline. */
+/* Copies bytes into a part, or as one more item into a list; a NUL in an item becomes "?". */
 void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size);
+
+/* The item of a list behind at (NULL: the first), with a NUL behind it; NULL: there is none. */
+const char *run_next_item(const struct run *run, enum run_part list, const char *at);
+
+/* Appends a changed variable as it is shown: "+df DataFrame 1000x8". kind may be NULL. 0 or -ENOMEM. */
+int run_append_var(struct buf *text, const char *name, const char *kind);
 
 const char *run_state_name(enum run_state state);
 /* "back to after <cell 4> (undo)", of a run that went_back. Returns out. */

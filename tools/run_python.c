@@ -8,8 +8,10 @@
 #include "base/limits.h"
 #include "base/loop.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
+#include "rpc/text.h"
 #include "tools/content.h"
 #include "tools/images.h"
 #include "tools/structured.h"
@@ -38,12 +40,10 @@ static json_t *structured_answer(const struct answer *answer, const json_t *bloc
                                  struct buf *text)
 {
     json_t *structured = structured_run(answer->run, json_array_size(blocks) > 0);
-    char *dump = structured ? json_dumps(structured, JSON_COMPACT) : NULL;
-    if (!dump || buf_append_text(text, dump) < 0) {
+    if (structured && rpc_text_show(text, structured) < 0) {
         json_decref(structured);
         structured = NULL;
     }
-    free(dump);
     return structured;
 }
 
@@ -76,7 +76,7 @@ static void answer_with_file(void *arg, const char *path, uint64_t size)
         (void)snprintf(outputs[i]->file, sizeof outputs[i]->file, "%s", path);
         outputs[i]->file_size = whole ? outputs[i]->total : size;
     }
-    images_take(answer->tools->workspace, run->cancelled ? "" : run->parts[RUN_IMAGES].data,
+    images_take(answer->tools->workspace, run->cancelled ? NULL : &run->parts[RUN_IMAGES],
                 answer_with_images, answer);
 }
 
@@ -88,9 +88,12 @@ static void run_python_beat(void *arg)
     uint64_t now_ns = clock_now_ns();
     uint64_t seconds = (now_ns - own->since_ns) / CLOCK_NS_PER_MS / 1000;
     char line[200];
-    char text[256];
+    char printed[240];
+    char text[sizeof run->doing + 24];
     (void)output_last_line(&run->output, line, sizeof line);
-    const char *doing = run->doing[0] ? run->doing : line;
+    const char *doing = run->doing[0] ? run->doing
+                        : line[0]     ? word_quote(line, strlen(line), printed, sizeof printed)
+                                      : "";
     (void)snprintf(text, sizeof text, "%u s%s%s", (unsigned)seconds, doing[0] ? ": " : "", doing);
     rpc_call_progress(own->call, (double)seconds, text);
     loop_timer_arm(own->tools->loop, &own->heartbeat,

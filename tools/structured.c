@@ -72,42 +72,41 @@ static void set_number(json_t *object, const char *key, const struct run_text *t
     }
 }
 
-/* The size of the line at *at, which then moves behind it. */
-static size_t next_line(const char **at, const char **ret_line)
+static json_t *strings_of(const struct run *run, enum run_part list)
 {
-    size_t size = strcspn(*at, "\n");
-    *ret_line = *at;
-    *at += size + ((*at)[size] == '\n');
-    return size;
+    json_t *strings = json_array();
+    for (const char *at = NULL; (at = run_next_item(run, list, at));) {
+        (void)json_array_append_new(strings, rpc_text(at, strlen(at)));
+    }
+    return strings;
 }
 
-static json_t *lines_of(const struct run_text *text)
+/* As the status line has them. */
+static json_t *variables_of(const struct run *run)
 {
     json_t *list = json_array();
-    const char *line = NULL;
-    for (const char *at = text->size > 0 ? text->data : ""; *at;) {
-        size_t size = next_line(&at, &line);
-        (void)json_array_append_new(list, rpc_text(line, size));
+    const char *kind = run_next_item(run, RUN_VAR_KINDS, NULL);
+    for (const char *at = NULL; (at = run_next_item(run, RUN_VARS, at));) {
+        OWNED(buf_done) struct buf text = BUF_EMPTY;
+        if (run_append_var(&text, at, kind) == 0) {
+            (void)json_array_append_new(list, rpc_text(buf_bytes(&text), buf_size(&text)));
+        }
+        kind = kind ? run_next_item(run, RUN_VAR_KINDS, kind) : NULL;
     }
     return list;
 }
 
-/* One of "+plot.png (18 kB)", whose size in bytes stands in sizes. */
-static json_t *file_of(const char *text, size_t size, uint64_t bytes)
+/* The path is data, so that it can be opened: it stands alone in a JSON string, and is not quoted. */
+static json_t *file_of(const char *text, const char *size)
 {
     const char *change = text[0] == '+' ? "created" : text[0] == '-' ? "removed" : "changed";
     const char *path = text + 1;
-    size_t length = size - 1;
+    uint64_t bytes = 0;
+    json_t *file = json_pack("{s:o, s:s}", "path", rpc_text(path, strlen(path)), "change", change);
     if (text[0] != '-') {
-        while (length > 2 && path[length - 1] != '(') {
-            length--;
-        }
-        length -= length > 2 ? 2 : 0;
-    }
-    json_t *file = json_pack("{s:o, s:s}", "path", rpc_text(path, length), "change", change);
-    if (text[0] != '-') {
-        (void)json_object_set_new(file, "size", json_integer((json_int_t)bytes));
-        (void)json_object_set_new(file, "mime", json_string(type_of(path, length)));
+        bool known = size && parse_u64(size, &bytes) == 0 && bytes < INT64_MAX;
+        (void)json_object_set_new(file, "size", json_integer(known ? (json_int_t)bytes : 0));
+        (void)json_object_set_new(file, "mime", json_string(type_of(path, strlen(path))));
     }
     return file;
 }
@@ -115,21 +114,12 @@ static json_t *file_of(const char *text, size_t size, uint64_t bytes)
 static json_t *files_of(const struct run *run)
 {
     json_t *list = json_array();
-    const struct run_text *files = &run->parts[RUN_FILES];
-    const struct run_text *sizes = &run->parts[RUN_FILE_SIZES];
-    const char *size_at = sizes->size > 0 ? sizes->data : "";
-    const char *line = NULL;
-    for (const char *at = files->size > 0 ? files->data : ""; *at;) {
-        const char *number = NULL;
-        const char *rest = NULL;
-        uint64_t bytes = 0;
-        size_t size = next_line(&at, &line);
-        if (next_line(&size_at, &number) > 0 && parse_digits(number, &bytes, &rest) < 0) {
-            bytes = 0;
+    const char *size = run_next_item(run, RUN_FILE_SIZES, NULL);
+    for (const char *at = NULL; (at = run_next_item(run, RUN_FILES, at));) {
+        if (*at) {
+            (void)json_array_append_new(list, file_of(at, size));
         }
-        if (size > 1) {
-            (void)json_array_append_new(list, file_of(line, size, bytes));
-        }
+        size = size ? run_next_item(run, RUN_FILE_SIZES, size) : NULL;
     }
     return list;
 }
@@ -215,11 +205,13 @@ static void set_states(json_t *object, const struct run *run)
     }
 }
 
-static void set_list(json_t *object, const char *key, const struct run_text *text)
+/* list: stolen. */
+static void set_list(json_t *object, const char *key, json_t *list)
 {
-    if (text->size > 0) {
-        (void)json_object_set_new(object, key, lines_of(text));
+    if (json_array_size(list) > 0) {
+        (void)json_object_set(object, key, list);
     }
+    json_decref(list);
 }
 
 json_t *structured_run(const struct run *run, bool has_images)
@@ -253,10 +245,10 @@ json_t *structured_run(const struct run *run, bool has_images)
     } else if (run->outcome == RUN_CRASHED) {
         (void)json_object_set_new(object, "signal", json_integer(run->code_number));
     }
-    set_list(object, "variables", &run->parts[RUN_VARS]);
-    set_list(object, "notes", &run->parts[RUN_NOTES]);
+    set_list(object, "variables", variables_of(run));
+    set_list(object, "notes", strings_of(run, RUN_NOTES));
     if (has_images) {
-        set_list(object, "images", &run->parts[RUN_IMAGES]);
+        set_list(object, "images", strings_of(run, RUN_IMAGES));
     }
     set_number(object, "cpu_ms", &run->parts[RUN_CPU_MS]);
     set_number(object, "peak_memory_bytes", &run->parts[RUN_PEAK_BYTES]);

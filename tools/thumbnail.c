@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "tools/content.h"
 #include "tools/tool.h"
 
@@ -48,6 +49,7 @@ static void thumbnail_output(void *arg, unsigned stream, const char *bytes, size
 static void thumbnail_done(void *arg, struct run *run)
 {
     struct thumbnail *thumbnail = arg;
+    char said[REASON_BYTES];
     const char *reason = "it could not be made smaller";
     enum thumbnail_outcome outcome = THUMBNAIL_FAILED;
     if (run->outcome == RUN_EXIT && run->code_number == EXIT_NO_PILLOW) {
@@ -62,7 +64,7 @@ static void thumbnail_done(void *arg, struct run *run)
     } else if (run->outcome == RUN_OOM) {
         reason = "there is not enough memory to make it smaller";
     } else if (thumbnail->reason_size > 0) {
-        reason = thumbnail->reason;
+        reason = word_quote(thumbnail->reason, thumbnail->reason_size, said, sizeof said);
     }
     run_free(run);
     thumbnail_end(thumbnail, outcome, reason);

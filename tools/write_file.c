@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/loop.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "tools/content.h"
@@ -62,7 +63,7 @@ static void take_back_append(const struct write_job *job)
 
 static void write_job_fail(struct write_job *job, int error)
 {
-    char text[512];
+    char text[WORD_BYTES + 212];
     struct box *box = workspace_box(job->tools->workspace);
     if (job->fd >= 0 && job->mode == BOX_WRITE_APPEND) {
         take_back_append(job);
@@ -80,7 +81,8 @@ static void write_job_succeed(struct write_job *job)
     char size[16];
     char total[16];
     char now[40] = "";
-    char text[LIMIT_PATH_BYTES + 160];
+    char shown[WORD_BYTES + 1];
+    char text[sizeof shown + 160];
     const char *verb = job->mode == BOX_WRITE_APPEND && job->existed ? "appended to"
                        : job->existed                                ? "overwrote"
                                                                      : "created";
@@ -88,10 +90,9 @@ static void write_job_succeed(struct write_job *job)
         (void)snprintf(now, sizeof now, "; now %s", content_size(job->before + job->size, total));
     }
     size_t lines = job->lines + (job->size > 0 && job->bytes[job->size - 1] != '\n');
-    int length = snprintf(text, sizeof text, "%s %s (%zu line%s, %s%s)", verb, job->path, lines,
+    (void)word_show(job->path, strlen(job->path), shown, sizeof shown);
+    int length = snprintf(text, sizeof text, "%s %s (%zu line%s, %s%s)\n", verb, shown, lines,
                           lines == 1 ? "" : "s", content_size(job->size, size), now);
-    path_make_printable(text, length > 0 ? (size_t)length : 0);
-    text[length++] = '\n';
     content_answer(job->call, text, (size_t)length, false);
     write_job_free(job);
 }

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "sandbox/box.h"
 #include "sandbox/broker/egress_host.h"
 #include "sandbox/confine/filter.h"
@@ -219,11 +220,9 @@ static void egress_tell(const struct egress *egress, struct egress_event *event)
 {
     event->host[sizeof event->host - 1] = '\0';
     event->text[sizeof event->text - 1] = '\0';
-    for (char *at = event->text; *at; at++) {
-        if (*at < ' ' || *at > '~') {
-            *at = '?';
-        }
-    }
+    char said[sizeof event->text];
+    memcpy(said, event->text, sizeof said);
+    (void)word_line(said, event->text, sizeof event->text);
     if (event->kind >= EGRESS_EVENT_COUNT) {
         return;
     }

@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "sandbox/packages/packages.h"
 
 enum { ENTRY_BYTES = 4096 /* what an entry takes of the disk beside its content, at most */ };
@@ -23,21 +24,11 @@ struct check {
 
 static int check_folder(const struct check *check, int fd, unsigned depth);
 
-/* A name as it may stand in a sentence. */
-static const char *shown(const char *name, char text[64])
-{
-    size_t i = 0;
-    for (; name[i] && i < 63; i++) {
-        text[i] = (char)(name[i] >= ' ' && name[i] < 127 ? name[i] : '?');
-    }
-    text[i] = '\0';
-    return text;
-}
-
 static int refuse(const struct check *check, const char *what, const char *name)
 {
-    char text[64];
-    return fail_set(check->fail, EINVAL, "the package holds %s: %s", what, shown(name, text));
+    char text[80];
+    return fail_set(check->fail, EINVAL, "the package holds %s: %s", what,
+                    word_show(name, strlen(name), text, sizeof text));
 }
 
 static bool has_odd_character(const char *name)

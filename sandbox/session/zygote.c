@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "sandbox/box.h"
 #include "sandbox/packages/packages.h"
 #include "sandbox/wire/channel.h"
@@ -21,9 +22,8 @@ static void zygote_on_message(struct box *box, const struct box_message *message
     if (!box_field_is(&message->fields[0], "ready")) {
         return;
     }
-    if (box_message_get(message, "python", &version) && version.size < sizeof box->version) {
-        memcpy(box->version, version.data, version.size);
-        box->version[version.size] = '\0';
+    if (box_message_get(message, "python", &version)) {
+        (void)word_show(version.data, version.size, box->version, sizeof box->version);
     }
     box_guest_ready(box, sender);
 }

@@ -111,13 +111,13 @@ class Timeouts(Shared):
         result = self.server.python("print('begun')\nimport time\ndef wait():\n    time.sleep(99)\nwait()", timeout_s=1)
         self.assert_kind(result, "timeout")
         self.assertIn("begun", result.output)
-        self.assertRegex(result.status.line, r"^\[timeout: 1 s limit; was at <cell \d+>:4 time\.sleep\(99\) \| state: kept \(interrupted\)")
+        self.assertRegex(result.status.line, r'^\[timeout: 1 s limit; was at <cell \d+>:4 "time\.sleep\(99\)" \| state: kept \(interrupted\)')
 
     def test_native_code_is_killed_and_the_place_named(self):
         self.server.python("kept = 41")
         result = self.server.python("print('begun')\nx = 0\ny = sum(range(10**13))", timeout_s=1)
         self.assertIn("begun", result.output)
-        self.assertRegex(result.status.line, r"stuck in native code at <cell \d+>:3 y = sum\(range\(10\*\*13\)\) \| state: restored")
+        self.assertRegex(result.status.line, r'stuck in native code at <cell \d+>:3 "y = sum\(range\(10\*\*13\)\)" \| state: restored')
         self.assert_prints(self.server.python("print(kept)"), "41")
 
     def test_code_that_ignores_the_interrupt(self):

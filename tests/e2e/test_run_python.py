@@ -246,13 +246,13 @@ class StatusLine(Case):
 
     def test_timeout_by_interrupt(self):
         line = self.line("import time\nkept = 1\nwhile True:\n    time.sleep(99)", timeout_s=1)
-        self.assertRegex(line, r"^\[timeout: 1 s limit; was at <cell 1>:4 time\.sleep\(99\) \| "
+        self.assertRegex(line, r'^\[timeout: 1 s limit; was at <cell 1>:4 "time\.sleep\(99\)" \| '
                                r"state: kept \(interrupted\)( \| .*)?\]$")
         self.assert_prints(self.server.python("print(kept)"), "1")
 
     def test_timeout_in_native_code(self):
         line = self.line("import itertools\n\n\nsum(itertools.repeat(0))", timeout_s=1)
-        self.assertRegex(line, r"^\[timeout: 1 s limit; stuck in native code at <cell 1>:4 sum\(itertools\.repeat\(0\)\) \| state: ")
+        self.assertRegex(line, r'^\[timeout: 1 s limit; stuck in native code at <cell 1>:4 "sum\(itertools\.repeat\(0\)\)" \| state: ')
 
     def test_out_of_memory(self):
         result = self.server.python("blocks = []\nwhile True:\n    blocks.append(bytearray(1 << 24))")

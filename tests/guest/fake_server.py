@@ -81,6 +81,14 @@ class Reply:
     def all(self, key):
         return self.fields.get(key, [])
 
+    def variables(self):
+        """"+df DataFrame 1000x8" for each changed name."""
+        return [" ".join(pair).strip() for pair in zip(self.all("var"), self.all("var_kind"))]
+
+    def files(self):
+        """"+a.txt 18000" for each changed file."""
+        return [" ".join(pair) for pair in zip(self.all("file"), self.all("file_size"))]
+
     def __repr__(self):
         return "Reply(%r, out=%r, err=%r)" % (self.fields, self.out, self.err)
 

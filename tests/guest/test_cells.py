@@ -143,7 +143,7 @@ class Cells(GuestCase):
         while self.run_ok("print(max(map(compiled.count, filter(None, compiled))) > 1)").out != "True\n":
             time.sleep(0.01)
         self.assertEqual(self.value("_, set(globals()) - names, set(sys.modules) - modules"), "(7, set(), set())")
-        self.assertEqual(self.run_ok("None").all("var"), [])
+        self.assertEqual(self.run_ok("None").variables(), [])
 
     def test_long_session_of_text(self):
         big = textwrap.dedent("x%d = %d\n")

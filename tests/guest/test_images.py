@@ -65,7 +65,7 @@ class Forms(GuestCase):
         self.assertEqual(reply.value, "\na picture\n[image: %s]" % path)
         with open(path, "rb") as file:
             self.assertEqual(file.read(), png(3, 2))
-        self.assertIn("+%s (" % path, reply.all("file")[0])
+        self.assertIn("+%s " % path, reply.files()[0])
         reply = self.run_ok("display(P(), P())")
         self.assertEqual(len(set(reply.all("image"))), 2)
         self.assertEqual(reply.out.count("[image: "), 2)
@@ -125,7 +125,7 @@ class Figures(GuestCase):
     def test_open_figures_come_back_and_are_closed(self):
         reply = self.run_ok("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.figure()\nplt.bar([1], [2])\nNone")
         self.assertEqual((len(reply.all("image")), reply.err), (2, ""))
-        self.assertEqual([len(reply.all("file")), self.value("plt.get_fignums()")], [2, "[]"])
+        self.assertEqual([len(reply.files()), self.value("plt.get_fignums()")], [2, "[]"])
         self.assertEqual(self.run_ok("1").all("image"), [])
 
     def test_show_takes_the_figure_there(self):

@@ -7,10 +7,10 @@ from base import GuestCase, each_python
 class Reports(GuestCase):
     def test_names(self):
         reply = self.run_ok("import os\nx = 1\n_hidden = 2\nl = [1, 2]\ndef f(): pass")
-        self.assertEqual(reply.all("var"), ["+x int", "+l list 2", "+f function"])
+        self.assertEqual(reply.variables(), ["+x int", "+l list 2", "+f function"])
         reply = self.run_ok("x = 2\ndel l")
-        self.assertEqual(reply.all("var"), ["~x int", "-l"])
-        self.assertEqual(self.run_ok("x").all("var"), [])
+        self.assertEqual(reply.variables(), ["~x int", "-l"])
+        self.assertEqual(self.run_ok("x").variables(), [])
 
     def test_names_however_they_are_bound(self):
         self.run_ok("a, b, c = [], [], []")
@@ -27,11 +27,11 @@ class Reports(GuestCase):
             ("del b, c; c = b = 5", ["~c int", "~b int"]),
             ("globals().clear()\nh = 1", ["+h int", "-d", "-f", "-a", "-g", "-c", "-b", "-sys"]),
         ):
-            self.assertEqual(sorted(self.run_ok(code).all("var")), sorted(told), code)
+            self.assertEqual(sorted(self.run_ok(code).variables()), sorted(told), code)
 
     def test_many_names_are_counted(self):
         reply = self.run_ok("for i in range(500): globals()['n%d' % i] = i")
-        self.assertEqual((len(reply.all("var")), reply.vars_more), (20, "481"))
+        self.assertEqual((len(reply.variables()), reply.vars_more), (20, "481"))
 
     def test_dropped_values_are_freed_at_once(self):
         self.run_ok("import weakref\nclass A: pass\na = A()\nr = weakref.ref(a)")
@@ -39,29 +39,29 @@ class Reports(GuestCase):
 
     def test_files(self):
         reply = self.run_ok("open('a.txt', 'w').write('x' * 18000)")
-        self.assertEqual(reply.all("file"), ["+a.txt (18 kB)"])
+        self.assertEqual(reply.files(), ["+a.txt 18000"])
         reply = self.run_ok("open('a.txt', 'a').write('x')\nimport os\nos.makedirs('d/e')\nopen('d/e/b', 'w').close()")
-        self.assertEqual(reply.all("file"), ["~a.txt (18 kB)", "+d/e/b (0 B)"])
-        self.assertEqual(self.run_ok("os.remove('a.txt')").all("file"), ["-a.txt"])
-        self.assertEqual(self.run_ok("os.remove('d/e/b')").all("file"), ["-d/e/b"])
+        self.assertEqual(reply.files(), ["~a.txt 18001", "+d/e/b 0"])
+        self.assertEqual(self.run_ok("os.remove('a.txt')").files(), ["-a.txt 0"])
+        self.assertEqual(self.run_ok("os.remove('d/e/b')").files(), ["-d/e/b 0"])
 
     def test_files_of_others_are_not_the_cells(self):
         self.run_ok("1")
         path = os.path.join(self.guest.folder.name, "theirs.txt")
         with open(path, "w") as file:
             file.write("x")
-        self.assertEqual(self.run_ok("2").all("file"), [])
+        self.assertEqual(self.run_ok("2").files(), [])
         os.remove(path)
-        self.assertEqual(self.run_ok("3").all("file"), [])
+        self.assertEqual(self.run_ok("3").files(), [])
 
     def test_many_files_end_the_scan(self):
         self.run_ok("import os\nos.mkdir('many')")
         reply = self.run_ok("for i in range(2500): open('many/%d' % i, 'w').close()")
         self.assertIn("2000", reply.files_note)
-        self.assertEqual(self.run_ok("1").all("file"), [])
+        self.assertEqual(self.run_ok("1").files(), [])
         reply = self.run_ok("open('new.txt', 'w').write('abc')\nos.rename('many/1', 'moved')\nos.remove('many/2')\n"
                             "open('many/3', 'a').write('x')\nopen('many/4').read()\nNone")
-        self.assertEqual(reply.all("file"), ["-many/1", "-many/2", "~many/3 (1 B)", "+moved (0 B)", "+new.txt (3 B)"])
+        self.assertEqual(reply.files(), ["-many/1 0", "-many/2 0", "~many/3 1", "+moved 0", "+new.txt 3"])
         self.assertEqual(reply.files_note, None)
         self.run_ok("import shutil; shutil.rmtree('many')")
 
@@ -110,7 +110,7 @@ class Reports(GuestCase):
         self.assertEqual(len(text.splitlines()), 5)
         self.assertTrue(text.startswith("\n   column_0"), text)
         reply = self.run_ok("df = pandas.DataFrame({'a': range(1000), 'b': 1})\ndf")
-        self.assertEqual(reply.all("var"), ["+df DataFrame 1000x2"])
+        self.assertEqual(reply.variables(), ["+df DataFrame 1000x2"])
 
 
 each_python(globals())

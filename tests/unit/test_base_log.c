@@ -74,6 +74,17 @@ static void unknown_words_are_named_and_passed_over(void **)
                         "error rpc number 1\nwarn rpc two\ninfo rpc three\n");
 }
 
+static void say_words_of_others(int)
+{
+    log_error("rpc", "%s", "a\nerror rpc b\033[2J\u202e\xff");
+}
+
+static void words_of_others_end_no_line(void **)
+{
+    collect(NULL, say_words_of_others);
+    assert_string_equal(said, "error rpc a\\nerror rpc b\\x1b[2J\\u202e\\udcff\n");
+}
+
 static void say_a_long_line(int)
 {
     char text[5000];
@@ -135,6 +146,7 @@ static void closed_stderr_stops_nothing(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_of_others_end_no_line),
         cmocka_unit_test(warnings_and_errors_are_said_by_default),
         cmocka_unit_test(room_has_its_own_level),
         cmocka_unit_test(unknown_words_are_named_and_passed_over),

@@ -294,7 +294,7 @@ static void what_is_no_file_makes_no_layer(void **)
         {"os.symlink('/etc/passwd', '/stage/new/sub/link')", "a symbolic link: link"},
         {"os.mkfifo('/stage/new/pipe')", "neither a file nor a folder: pipe"},
         {"socket.socket(socket.AF_UNIX).bind('/stage/new/socket')", "neither a file nor a folder"},
-        {"open('/stage/new/a\\nb', 'w').close()", "control characters: a?b"},
+        {"open('/stage/new/a\\nb', 'w').close()", "control characters: \"a\\nb\""},
         {"os.makedirs('/stage/new/' + 'd/' * 65)", "nested too deep: d"},
         {"[open(f'/stage/new/{n}', 'w').truncate(40 << 20) for n in 'ab']", "--package-disk"},
         {"os.symlink('/', '/stage/link'); os.rename('/stage/new', '/stage/x')", "installed files"},

@@ -18,7 +18,7 @@ static void undo_goes_back_call_by_call(void **)
     struct history history = {};
     assert_false(history_pop(&history));
     for (unsigned cell = 1; cell <= HISTORY_STEPS + 2; cell++) {
-        call(&history, cell, "+x int");
+        call(&history, cell, "+x");
     }
     for (unsigned cell = HISTORY_STEPS + 1; cell > 1; cell--) {
         assert_true(history_pop(&history));
@@ -34,7 +34,7 @@ static void a_name_is_replaced_and_the_oldest_goes(void **)
     char dropped[HISTORY_NAME_BYTES];
     char name[8] = "name-a";
     for (unsigned i = 0; i < HISTORY_NAMED; i++) {
-        call(&history, i + 1, "+x int");
+        call(&history, i + 1, "+x");
         name[5] = (char)('a' + i);
         history_name(&history, name, dropped);
         assert_string_equal(dropped, "");
@@ -52,10 +52,10 @@ static void a_lost_checkpoint_ends_the_steps_behind_it(void **)
 {
     struct history history = {};
     char name[HISTORY_NAME_BYTES];
-    call(&history, 1, "+a int");
+    call(&history, 1, "+a");
     history_name(&history, "one", name);
-    call(&history, 2, "+b int");
-    call(&history, 3, "+c int");
+    call(&history, 2, "+b");
+    call(&history, 3, "+c");
     assert_string_equal(history_forget(&history, 1, name), "one");
     assert_null(history_find(&history, "one"));
     assert_int_equal(history.steps, 1);
@@ -69,9 +69,9 @@ static void each_needed_cell_is_listed_once(void **)
     struct history history = {};
     unsigned cells[HISTORY_STEPS + HISTORY_NAMED];
     char name[HISTORY_NAME_BYTES];
-    call(&history, 1, "+a int");
+    call(&history, 1, "+a");
     history_name(&history, "one", name);
-    call(&history, 2, "+b int");
+    call(&history, 2, "+b");
     assert_int_equal(history_cells(&history, cells), 1);
     assert_int_equal(cells[0], 1);
     assert_false(history_uses(&history, 2));
@@ -88,17 +88,17 @@ static void names_follow_the_changes(void **)
 {
     struct names names = {};
     char text[256];
-    change(&names, "+df DataFrame 1000x8");
-    change(&names, "+model Model");
-    change(&names, "+d int");
-    change(&names, "~df DataFrame 3x8");
+    change(&names, "+df");
+    change(&names, "+model");
+    change(&names, "+d");
+    change(&names, "~df");
     change(&names, "-model");
     change(&names, "-unknown");
     change(&names, "+");
     assert_string_equal(names.text, "df d");
     assert_string_equal(names_lost(&names, NULL, text, sizeof text), "df, d");
     struct names rest = {};
-    change(&rest, "+df int");
+    change(&rest, "+df");
     assert_string_equal(names_lost(&names, &rest, text, sizeof text), "d");
     assert_string_equal(names_lost(&rest, &names, text, sizeof text), "");
 }
@@ -109,7 +109,7 @@ static void many_names_are_counted(void **)
     char text[256];
     for (unsigned i = 0; i < 500; i++) {
         char name[16];
-        (void)snprintf(name, sizeof name, "+v%03u int", i);
+        (void)snprintf(name, sizeof name, "+v%03u", i);
         change(&names, name);
     }
     assert_string_equal(names_lost(&names, NULL, text, sizeof text),

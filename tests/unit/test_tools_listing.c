@@ -70,8 +70,8 @@ static void name_cannot_write_a_line_of_its_own(void **)
     temp_link(&temp, "x\ny\033[2K", "link");
     assert_string_equal(list(),
                         "[directory data, 2 entries]\n"
-                        "a?[directory x, 0 entries] (0 B)\n"
-                        "link -> x?y?[2K\n");
+                        "\"a\\n\\x5bdirectory x, 0 entries\\x5d\" (0 B)\n"
+                        "link -> \"x\\ny\\x1b\\x5b2K\"\n");
 }
 
 static const char *list_from(long long first, long long last)

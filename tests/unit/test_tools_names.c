@@ -14,11 +14,11 @@ static void lost_variables_are_told_by_name(void **)
     struct names names = {};
     struct names rest = {};
     char out[256];
-    change(&names, "+df DataFrame 1000x8");
-    change(&names, "+größe int");
-    change(&names, "+x int");
+    change(&names, "+df");
+    change(&names, "+größe");
+    change(&names, "+x");
     change(&names, "-x");
-    change(&rest, "+df int");
+    change(&rest, "+df");
     assert_string_equal(names_lost(&names, NULL, out, sizeof out), "df, größe");
     assert_string_equal(names_lost(&names, &rest, out, sizeof out), "größe");
 }

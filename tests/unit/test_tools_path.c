@@ -69,7 +69,7 @@ static void long_name_leaves_room_for_the_reason(void **)
     memset(path, 'x', sizeof path - 1);
     path[sizeof path - 1] = '\0';
     assert_non_null(
-        strstr(path_error(&box_view_full, path, ENOENT, out, sizeof out), "x not found."));
+        strstr(path_error(&box_view_full, path, ENOENT, out, sizeof out), "xxx\"... not found."));
     (void)path_error(&box_view_full, path, ENOENT, out, 16);
     assert_int_equal(strlen(out), 15);
 }

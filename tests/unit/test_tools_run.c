@@ -223,9 +223,11 @@ static void reset_and_what_was_before_are_said(void **)
     run->was_reset = false;
     strncpy(run->before, "a cancelled call was killed", sizeof run->before - 1);
     expect_status("[ok 0 ms, no output | before: a cancelled call was killed]");
-    put(RUN_FILES, "+plot.png (18 kB)");
+    put(RUN_FILES, "+plot.png");
+    put(RUN_FILE_SIZES, "18000");
     put(RUN_FILES, "~data.csv");
-    put(RUN_VARS, "+df DataFrame 1000x8");
+    put(RUN_VARS, "+df");
+    put(RUN_VAR_KINDS, "DataFrame 1000x8");
     expect_status(
         "[ok 0 ms, no output | before: a cancelled call was killed | files: +plot.png "
         "(18 kB) ~data.csv | vars: +df DataFrame 1000x8]");
@@ -237,10 +239,14 @@ static void guest_cannot_forge_a_status_line(void **)
     run->outcome = RUN_ERROR;
     put(RUN_ERROR_TYPE, "E]\n[ok 3 ms");
     put(RUN_FILES, "+a\r\nb\033[2K\177");
-    expect_status("[error: E]?[ok 3 ms | 0 ms | state: kept | files: +a??b?[2K?]");
+    static const char status[] =
+        "[error: \"E\\x5d\\n\\x5bok 3 ms\" | 0 ms | state: kept | "
+        "files: +\"a\\r\\nb\\x1b\\x5b2K\\x7f\"]";
+    expect_status(status);
     put(RUN_TRACEBACK, "line 1\nline 2\n");
-    expect_answer(
-        "line 1\nline 2\n[error: E]?[ok 3 ms | 0 ms | state: kept | files: +a??b?[2K?]\n");
+    char answer[sizeof status + 20];
+    (void)snprintf(answer, sizeof answer, "line 1\nline 2\n%s\n", status);
+    expect_answer(answer);
 }
 
 static void answer_has_output_then_value_then_hint_then_status(void **)
@@ -259,9 +265,18 @@ static void answer_has_output_then_value_then_hint_then_status(void **)
 static void part_of_any_bytes_is_kept_to_its_size(void **)
 {
     run_set_part(run, RUN_VALUE, "a\0b", 3);
-    run_set_part(run, RUN_VALUE, "c", 1);
-    assert_int_equal(run->parts[RUN_VALUE].size, 5);
-    assert_memory_equal(run->parts[RUN_VALUE].data, "a\0b\nc", 6);
+    assert_int_equal(run->parts[RUN_VALUE].size, 3);
+    assert_memory_equal(run->parts[RUN_VALUE].data, "a\0b", 4);
+    run_set_part(run, RUN_VARS, "+a\0b", 4);
+    run_set_part(run, RUN_VARS, "", 0);
+    run_set_part(run, RUN_VARS, "-c", 2);
+    const char *item = run_next_item(run, RUN_VARS, NULL);
+    assert_string_equal(item, "+a?b");
+    item = run_next_item(run, RUN_VARS, item);
+    assert_string_equal(item, "");
+    item = run_next_item(run, RUN_VARS, item);
+    assert_string_equal(item, "-c");
+    assert_null(run_next_item(run, RUN_VARS, item));
     run_set_part(run, RUN_HINT, "", 0);
     assert_int_equal(run->parts[RUN_HINT].size, 0);
 }
@@ -273,7 +288,8 @@ static void what_the_lists_leave_out_is_counted_and_notes_stand_last(void **)
     run->clamped = true;
     run->timeout_ms = 2500;
     put(RUN_FILES_MORE, "7");
-    put(RUN_VARS, "+a int");
+    put(RUN_VARS, "+a");
+    put(RUN_VAR_KINDS, "int");
     put(RUN_VARS, "-b");
     put(RUN_VARS_MORE, "12");
     put(RUN_NOTES, "one");

@@ -1,0 +1,195 @@
+#include "base/word.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/utf8.h"
+
+enum { BLANKS_MOST = 2 /* with more a name begins to read as a sentence */ };
+
+struct range {
+    uint32_t first;
+    uint32_t last;
+};
+
+/* Unicode 15: general categories Cc, Cf, Cs, Co, Zl, Zp, Zs but U+0020, default-ignorable characters, those
+ * that are blank in every font, noncharacters, and the planes that hold no characters. */
+static const struct range unseen[] = {
+    {0x00, 0x1F},       {0x7F, 0xA0},       {0xAD, 0xAD},       {0x34F, 0x34F},
+    {0x600, 0x605},     {0x61C, 0x61C},     {0x6DD, 0x6DD},     {0x70F, 0x70F},
+    {0x890, 0x891},     {0x8E2, 0x8E2},     {0x115F, 0x1160},   {0x1680, 0x1680},
+    {0x17B4, 0x17B5},   {0x180B, 0x180F},   {0x2000, 0x200F},   {0x2028, 0x202F},
+    {0x205F, 0x206F},   {0x2800, 0x2800},   {0x3000, 0x3000},   {0x3164, 0x3164},
+    {0xD800, 0xF8FF},   {0xFDD0, 0xFDEF},   {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},
+    {0xFFA0, 0xFFA0},   {0xFFF0, 0xFFFC},   {0xFFFE, 0xFFFF},   {0x110BD, 0x110BD},
+    {0x110CD, 0x110CD}, {0x13430, 0x1345F}, {0x1BCA0, 0x1BCA3}, {0x1D159, 0x1D159},
+    {0x1D173, 0x1D17A}, {0x1FFFE, 0x1FFFF}, {0x2FFFE, 0x2FFFF}, {0x3FFFE, 0x10FFFF},
+};
+
+/* What looks like a quote, bar, bracket, parenthesis, colon, semicolon or comma of ours. */
+static const struct range alike[] = {
+    {0x1C0, 0x1C3},   {0x2B9, 0x2BA},   {0x2D0, 0x2D0},   {0x2EE, 0x2EE},   {0x37E, 0x37E},
+    {0x589, 0x589},   {0x5C0, 0x5C0},   {0x5C3, 0x5C3},   {0x5F4, 0x5F4},   {0x60C, 0x60C},
+    {0x61B, 0x61B},   {0x66C, 0x66C},   {0x2016, 0x2016}, {0x201A, 0x201F}, {0x2032, 0x2036},
+    {0x2045, 0x2046}, {0x2223, 0x2225}, {0x2236, 0x2236}, {0x2308, 0x230B}, {0x239B, 0x23AE},
+    {0x23B8, 0x23B9}, {0x23D0, 0x23D0}, {0x2502, 0x2503}, {0x2551, 0x2551}, {0x2758, 0x275E},
+    {0x2768, 0x2775}, {0x27E6, 0x27EF}, {0x2983, 0x2998}, {0x2E22, 0x2E29}, {0x3001, 0x3001},
+    {0x3008, 0x3011}, {0x3014, 0x301F}, {0xA789, 0xA789}, {0xFE13, 0xFE19}, {0xFE31, 0xFE48},
+    {0xFE50, 0xFE5E}, {0xFF02, 0xFF02}, {0xFF08, 0xFF09}, {0xFF0C, 0xFF0C}, {0xFF1A, 0xFF1B},
+    {0xFF3B, 0xFF3D}, {0xFF5B, 0xFF5D}, {0xFF5F, 0xFF64}, {0xFFE8, 0xFFE8},
+};
+
+/* Marks that are drawn over the character before them: at the front that would be one of ours. */
+static const struct range marks[] = {{0x300, 0x36F},   {0x483, 0x489},   {0x1AB0, 0x1AFF},
+                                     {0x1DC0, 0x1DFF}, {0x20D0, 0x20FF}, {0xFE20, 0xFE2F}};
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+static bool is_in(const struct range *ranges, size_t count, uint32_t code)
+{
+    while (count > 0) {
+        size_t middle = count / 2;
+        if (code >= ranges[middle].first && code <= ranges[middle].last) {
+            return true;
+        }
+        if (code > ranges[middle].last) {
+            ranges += middle + 1;
+            middle = count - middle - 1;
+        }
+        count = middle;
+    }
+    return false;
+}
+
+bool word_is_unseen(uint32_t code)
+{
+    return code >= ' ' && code < 0x7F ? false : is_in(unseen, LENGTH(unseen), code);
+}
+
+/* Whether a blank at bytes[at] is one inside of a name: a sign, a bracket or a flag behind it begins the next
+ * entry of a list. */
+static bool is_inner_blank(const char *bytes, size_t size, size_t at)
+{
+    return at > 0 && at + 1 < size && !strchr(" +-~<>=#", bytes[at + 1]) && bytes[at - 1] != ':';
+}
+
+bool word_is_plain(const char *bytes, size_t size)
+{
+    unsigned blanks = 0;
+    if (size == 0 || size > WORD_BYTES || bytes[size - 1] == ':') {
+        return false;
+    }
+    for (size_t at = 0; at < size;) {
+        char c = bytes[at];
+        int length = utf8_size(bytes + at, size - at);
+        if (c == ' ') {
+            if (++blanks > BLANKS_MOST || !is_inner_blank(bytes, size, at)) {
+                return false;
+            }
+        } else if (length == 1) {
+            if (c < ' ' || c == 0x7F || strchr("\"\\|[](),;", c)) {
+                return false;
+            }
+        } else {
+            uint32_t code = length < 0 ? 0 : utf8_code(bytes + at, length);
+            if (word_is_unseen(code) || is_in(alike, LENGTH(alike), code) ||
+                (at == 0 && is_in(marks, LENGTH(marks), code))) {
+                return false;
+            }
+        }
+        at += (size_t)length;
+    }
+    return true;
+}
+
+/* One character as in a string of Python's. byte: it is one that is no UTF-8. Returns the size. */
+static size_t escape(char out[WORD_ESCAPE_MOST + 1], uint32_t code, bool byte)
+{
+    char letter = code == '\n' ? 'n' : code == '\t' ? 't' : code == '\r' ? 'r' : '\0';
+    letter = code == '"' || code == '\\' ? (char)code : letter;
+    int size = 0;
+    if (letter) {
+        size = snprintf(out, WORD_ESCAPE_MOST + 1, "\\%c", letter);
+    } else if (byte) {
+        size = snprintf(out, WORD_ESCAPE_MOST + 1, "\\udc%02x", (unsigned)code);
+    } else if (code < 0x100) {
+        size = snprintf(out, WORD_ESCAPE_MOST + 1, "\\x%02x", (unsigned)code);
+    } else {
+        size = snprintf(out, WORD_ESCAPE_MOST + 1, code < 0x10000 ? "\\u%04x" : "\\U%08x",
+                        (unsigned)code);
+    }
+    return size > 0 ? (size_t)size : 0;
+}
+
+/* Writes what has to be escaped so, and the rest as it is, as far as it fits into room bytes. special: ASCII
+ * that is escaped too; with it also the quotes of print, which look like ours. Returns the size; *ret_cut: it
+ * was not all. */
+static size_t write_safe(const char *bytes, size_t size, const char *special, char *out,
+                         size_t room, bool *ret_cut)
+{
+    size_t used = 0;
+    size_t at = 0;
+    while (at < size) {
+        char text[WORD_ESCAPE_MOST + 1];
+        const char *from = bytes + at;
+        int length = utf8_size(from, size - at);
+        uint32_t code = length > 0 ? utf8_code(from, length) : (unsigned char)*from;
+        size_t piece = length > 0 ? (size_t)length : 1;
+        size_t written = piece;
+        bool leads = used == 0 && code >= 0x300 && is_in(marks, LENGTH(marks), code);
+        if (length < 0 || leads || word_is_unseen(code) ||
+            (code >= 0x201C && code <= 0x201F && *special) ||
+            (code && code < 0x80 && strchr(special, (int)code))) {
+            written = escape(text, code, length < 0);
+            from = text;
+        }
+        if (used + written > room) {
+            break;
+        }
+        memcpy(out + used, from, written);
+        used += written;
+        at += piece;
+    }
+    *ret_cut = at < size;
+    return used;
+}
+
+const char *word_quote(const char *bytes, size_t size, char *out, size_t room)
+{
+    bool cut = false;
+    size_t frame = sizeof "\"\"..."; /* with the NUL */
+    size_t used = write_safe(bytes, size, "\"\\|[]", out + 1, room - frame, &cut);
+    out[0] = '"';
+    (void)snprintf(out + 1 + used, room - 1 - used, "\"%s", cut ? "..." : "");
+    return out;
+}
+
+const char *word_show(const char *bytes, size_t size, char *out, size_t room)
+{
+    if (size >= room || !word_is_plain(bytes, size)) {
+        return word_quote(bytes, size, out, room);
+    }
+    memcpy(out, bytes, size);
+    out[size] = '\0';
+    return out;
+}
+
+const char *word_line(const char *text, char *out, size_t room)
+{
+    bool cut = false;
+    out[write_safe(text, strlen(text), "", out, room - 1, &cut)] = '\0';
+    return out;
+}
+
+int word_append(struct buf *buf, const char *bytes, size_t size)
+{
+    char text[WORD_BYTES + 1];
+    return buf_append_text(buf, word_show(bytes, size, text, sizeof text));
+}
+
+int word_append_quoted(struct buf *buf, const char *bytes, size_t size)
+{
+    char text[WORD_PHRASE + 1];
+    return buf_append_text(buf, word_quote(bytes, size, text, sizeof text));
+}

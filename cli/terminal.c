@@ -1,0 +1,109 @@
+#include "cli/terminal.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "base/utf8.h"
+#include "base/word.h"
+
+void terminal_init(struct terminal *terminal, int fd)
+{
+    *terminal = (struct terminal){.fd = fd, .filters = isatty(fd) == 1};
+}
+
+/* Controls (ECMA-48, 8-bit ones too), and what reorders a line. */
+static bool is_obeyed(uint32_t code)
+{
+    return (code < ' ' && code != '\n' && code != '\t' && code != '\r') ||
+           (code >= 0x7F && code <= 0x9F) || (code >= 0x2028 && code <= 0x202E) ||
+           (code >= 0x2066 && code <= 0x2069);
+}
+
+/* Size of a sequence that sets colours, at an ESC (ECMA-48 8.3.117, SGR); 0: it is none; size + 1: it may become
+ * one. */
+static size_t colour_size(const char *bytes, size_t size)
+{
+    size_t at = 2;
+    if (size >= 2 && bytes[1] != '[') {
+        return 0;
+    }
+    while (at < size && bytes[at] >= '0' && bytes[at] <= ';') { /* digits, ":", ";" */
+        at++;
+    }
+    if (at >= TERMINAL_HELD_BYTES) {
+        return 0;
+    }
+    return at >= size ? size + 1 : bytes[at] == 'm' ? at + 1 : 0;
+}
+
+/* Whether bytes begin a character that is not all there. */
+static bool is_partial(const char *bytes, size_t size, int length)
+{
+    unsigned char lead = (unsigned char)bytes[0];
+    size_t whole = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;
+    return length < 0 && (size_t)-length == size && size < whole;
+}
+
+/* Appends the first character or sequence. Returns its size; 0: not all of it is there. */
+static size_t filter_one(struct terminal *terminal, const char *bytes, size_t size, struct buf *out)
+{
+    int length = utf8_size(bytes, size);
+    size_t colours = bytes[0] == '\033' ? colour_size(bytes, size) : 0;
+    size_t piece = colours ? colours : length > 0 ? (size_t)length : 1;
+    if (piece > size || is_partial(bytes, size, length)) {
+        return 0;
+    }
+    if (colours > 0) {
+        terminal->coloured = true;
+    } else if (length < 0 || is_obeyed(utf8_code(bytes, length))) {
+        char one[5] = "";
+        char shown[WORD_ESCAPE_MOST + 1];
+        memcpy(one, bytes, piece);
+        (void)buf_append_text(out, one[0] ? word_line(one, shown, sizeof shown) : "\\x00");
+        return piece;
+    }
+    (void)buf_append(out, bytes, piece);
+    return piece;
+}
+
+int terminal_write(struct terminal *terminal, const char *bytes, size_t size)
+{
+    OWNED(buf_done) struct buf in = BUF_EMPTY;
+    OWNED(buf_done) struct buf out = BUF_EMPTY;
+    if (!terminal->filters) {
+        return fd_write_all(terminal->fd, bytes, size);
+    }
+    int r = buf_append(&in, terminal->held, terminal->held_size);
+    r = r ? r : buf_append(&in, bytes, size);
+    terminal->held_size = 0;
+    while (r == 0 && buf_size(&in) > 0) {
+        size_t piece = filter_one(terminal, buf_bytes(&in), buf_size(&in), &out);
+        if (piece == 0) {
+            terminal->held_size = buf_size(&in);
+            memcpy(terminal->held, buf_bytes(&in), buf_size(&in));
+            break;
+        }
+        buf_consume(&in, piece);
+    }
+    return r ? r : fd_write_all(terminal->fd, buf_bytes(&out), buf_size(&out));
+}
+
+int terminal_end(struct terminal *terminal)
+{
+    static const char plain[] = "\033[0m";
+    char held[TERMINAL_HELD_BYTES + 1] = "";
+    char shown[TERMINAL_HELD_BYTES * WORD_ESCAPE_MOST];
+    memcpy(held, terminal->held, terminal->held_size);
+    terminal->held_size = 0;
+    (void)word_line(held, shown, sizeof shown);
+    int r = fd_write_all(terminal->fd, shown, strlen(shown));
+    if (r == 0 && terminal->coloured) {
+        terminal->coloured = false;
+        r = fd_write_all(terminal->fd, plain, sizeof plain - 1);
+    }
+    return r;
+}
