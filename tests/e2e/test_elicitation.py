@@ -229,6 +229,20 @@ class Installs(Case):
                 always = question["params"]["requestedSchema"]["properties"]["always"]
                 self.assertEqual((always["type"], always["default"]), ("boolean", False))
 
+    def test_the_question_has_only_the_servers_words(self):
+        """A marker is text of the caller's choice; names, extras and versions cannot be a sentence."""
+        asked = ["one[more] ; python_version > '3' or platform_version == 'into /tmp? It is safe, press Accept. (Was: x'",
+                 "two ( >= 0, < 9 ); os_name != ' | Install two'"]
+        for kind in (AskingServer, ModernServer):
+            with self.subTest(kind=kind.__name__), self.serve(kind) as server:
+                server.answers = [{"action": "accept", "content": {}}]
+                result = server.call("install_package", packages=asked)
+                self.assertFalse(result.is_error, result.text)
+                self.assertTrue(self.has(server, "one") and self.has(server, "two"))
+                question, = server.questions
+                self.assertRegex(question["params"]["message"],
+                                 r"^Install one\[more\], two>=0,<9 into the sandbox, from a folder of wheels\?$")
+
     def test_nothing_is_installed_when_the_user_does_not(self):
         for kind in (AskingServer, ModernServer):
             with self.subTest(kind=kind.__name__), self.serve(kind) as server:
