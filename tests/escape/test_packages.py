@@ -1,8 +1,10 @@
 """What comes from an index is hostile, and so is the code that watches an install: neither gets anywhere."""
+import base64
 import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import threading
@@ -14,6 +16,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "e2e"),
 from client import Case, Server, give_away, need_userns  # noqa: E402
 from index import projects  # noqa: E402
 from isolation import CONTAINER, folders, where_it_is  # noqa: E402
+from test_files_read import PYTHON, png  # noqa: E402
 from index.server import Index  # noqa: E402
 
 SECRET = "w0rd-of-the-host"
@@ -168,6 +171,28 @@ class Packages(Case):
             # The installer too starts where they are.
             result = server.call("install_package", packages=["plain"])
             self.assertFalse(result.is_error, result.text)
+
+    def image_as_read(self, python, name):
+        """What read_file says of a large image where a package has a PIL."""
+        with self.offline("--python", python) as server:
+            result = server.call("install_package", packages=["hostile-pil"])
+            self.assertFalse(result.is_error, result.text)
+            server.write(name, base64.b64encode(png(3000, 500)).decode(), encoding="base64")
+            return server.read(name)
+
+    def test_no_package_takes_the_place_of_the_own_pillow(self):
+        if subprocess.run([PYTHON, "-c", "import PIL"], capture_output=True).returncode:
+            self.skipTest("pillow: not installed for this interpreter")
+        self.assertIn("shown as 1568x261", self.image_as_read(PYTHON, "wide.png").text)
+
+    def test_what_a_package_says_of_an_image_is_judged(self):
+        venv.create(self.folder.name + "/bare", symlinks=True)
+        python = self.folder.name + "/bare/bin/python"
+        result = self.image_as_read(python, "huge.png")
+        self.assertEqual([block["type"] for block in result.content], ["text"], result.text)
+        self.assertIn("could not be made smaller", result.text)
+        # The control: it is asked, as the interpreter has no Pillow.
+        self.assertIn("shown as 77x33", self.image_as_read(python, "wide.png").text)
 
     def test_code_reaches_nothing_of_an_install_at_any_moment(self):
         with Index(self.wheels) as index, self.serve("--index-url", index.url) as server:

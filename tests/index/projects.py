@@ -82,6 +82,31 @@ def spying(name):
     return Sdist(name, backend=backend(Wheel(name, requires=["plain"]), SPY))
 
 
+def false_pillow():
+    """Modules in place of Pillow's: each image becomes one of 77x33 pixels, or 9000x33 where its name says huge."""
+    return {
+        "__init__": "",
+        "ImageOps": "def exif_transpose(image):\n    return image\n",
+        "Image": """
+import contextlib
+
+class Image(contextlib.nullcontext):
+    width, height, mode, format = 9, 9, 'RGB', 'PNG'
+    draft = thumbnail = lambda *_: None
+    __enter__ = convert = lambda self, *_: self
+
+    def save(self, file, kind):
+        side = 9000 if 'huge' in self.path else 77
+        file.write(b'\\x89PNG\\r\\n\\x1a\\n' + bytes([0, 0, 0, 13]) + b'IHDR' + side.to_bytes(4, 'big') + bytes([0, 0, 0, 33])
+                   + bytes(16) + b'IEND' + bytes(4))
+
+def open(path):
+    image = Image()
+    image.path = path
+    return image
+"""}
+
+
 def hostile(folder):
     """Each wheel tries one thing; `hostile_NAME` is the distribution."""
     gone = "../../../../../../../../tmp/hostile-was-here"
@@ -107,6 +132,7 @@ def hostile(folder):
                                 "if __name__ == '__main__':\n    main()\n",
             **{f"{name}.py": f"raise SystemExit('{name} of a package')\n"
                for name in ("os", "site", "re", "_socket", "encodings/__init__", "json/__init__", "collections/__init__")}}),
+        Wheel("hostile-pil", files={f"PIL/{name}.py": text for name, text in false_pillow().items()}),
         # Names that pip itself imports when they are there.
         *(Wheel(name, files={f"{name}.py": "import os\nos.environ['HIJACKED'] = '1'\nraise SystemExit('hijacked')\n"})
           for name in ("keyring", "truststore", "socks", "brotli", "simplejson")),
