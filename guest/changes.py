@@ -6,6 +6,9 @@ cannot set, is not older than its start; the snapshot tells new from changed and
 are a few milliseconds coarse, so a small workspace is also looked at before the cell: what others
 wrote in the same tick, between the calls, is then not taken for the cell's.
 
+Of hidden directories it is told that there is a new one, and not what is in them: tools keep much there. Symbolic and
+hard links are told as such. What programs outside would act on is looked at by the server.
+
 In a workspace with more entries than can be looked at, the files are those that Python code itself
 opened for writing, renamed or removed, as audit events tell.
 """
@@ -27,6 +30,7 @@ LIGHT = 500  # names
 WRITES = os.O_WRONLY | os.O_RDWR
 TOUCHED_MAX = 1000
 WORD = 8  # bytes of a pointer, on the machines that we know
+SYMLINK, LINKED, DIRECTORY = "symlink", "hard link", "directory"
 NO_FOLDER = -1  # as the descriptor that a path is relative to
 state = {"names": [], "ids": [], "version": None, "files": None, "skip": 0, "touched": None, "noted": False}
 
@@ -139,8 +143,15 @@ def kind_of(value):
     return name[:60]
 
 
+def facts_of(s, kind=""):
+    """(mtime_ns, size, inode, ctime_ns, kind) of what is no directory; kind: what a reader should know of it."""
+    if kind == "" and s.st_nlink > 1:
+        kind = LINKED
+    return s.st_mtime_ns, s.st_size, s.st_ino, s.st_ctime_ns, kind
+
+
 def scan(root):
-    """{path: (mtime_ns, size, inode, ctime_ns)} of the visible files, or None above the bound."""
+    """{path: facts} of the visible files and links and of hidden directories, or None above the bound."""
     found, folders, count = {}, [root], 0
     cut = len(root) + 1
     while folders:
@@ -152,11 +163,15 @@ def scan(root):
                         return None
                     name = entry.name
                     if entry.is_dir(follow_symlinks=False):
-                        if name[0] != "." and name not in HIDDEN:
+                        if name[0] == ".":
+                            s = entry.stat(follow_symlinks=False)
+                            found[entry.path[cut:] + "/"] = (0, 0, s.st_ino, s.st_ctime_ns, DIRECTORY)
+                        elif name not in HIDDEN:
                             folders.append(entry.path)
                     elif entry.is_file(follow_symlinks=False):
-                        s = entry.stat(follow_symlinks=False)
-                        found[entry.path[cut:]] = (s.st_mtime_ns, s.st_size, s.st_ino, s.st_ctime_ns)
+                        found[entry.path[cut:]] = facts_of(entry.stat(follow_symlinks=False))
+                    elif entry.is_symlink():
+                        found[entry.path[cut:]] = facts_of(entry.stat(follow_symlinks=False), SYMLINK)
         except OSError:
             continue
     return found
@@ -180,6 +195,10 @@ def on_audit(event, args):
                 touch(args[0])
         elif event == "os.remove" and args[1] == NO_FOLDER:
             touch(args[0])
+        elif event == "os.symlink" and args[2] == NO_FOLDER:
+            touch(args[1])
+        elif event == "os.link" and args[3] == NO_FOLDER:
+            touch(args[1])
         elif event == "os.rename" and args[2] == args[3] == NO_FOLDER:
             touch(args[0])
             touch(args[1])
@@ -206,8 +225,8 @@ def touched_files(root):
                 s = os.lstat(path)
             except OSError:
                 continue
-            if stat.S_ISREG(s.st_mode):
-                after[name] = (s.st_mtime_ns, s.st_size, s.st_ino, s.st_ctime_ns)
+            if stat.S_ISREG(s.st_mode) or stat.S_ISLNK(s.st_mode):
+                after[name] = facts_of(s, SYMLINK if stat.S_ISLNK(s.st_mode) else "")
             else:
                 before.pop(name, None)
     return before, after
@@ -231,11 +250,19 @@ def report_files(root, result, started):
     changed = [("-", path) for path in before.keys() - after.keys()]
     for path, facts in after.items():
         if before.get(path) != facts and facts[3] >= started:
-            changed.append(("~" if path in before else "+", path))
+            known = path in before
+            if known and facts[4] == DIRECTORY and before[path] and before[path][2] == facts[2]:
+                continue  # something in it has changed
+            changed.append(("~" if known else "+", path))
     changed.sort(key=lambda entry: entry[1])
     for sign, path in changed[:REPORTED_MAX]:
-        size = after[path][1] if path in after else 0
-        result += ("file", os.fsencode(sign + path), "file_size", str(size))
+        facts = after.get(path) or (0, 0, 0, 0, "")
+        result += file_fields(sign + path, facts[1], facts[4])
     if len(changed) > REPORTED_MAX:
         result += ("files_more", str(len(changed) - REPORTED_MAX))
-    return [root + "/" + path for sign, path in changed if sign != "-"]
+    return [root + "/" + path for sign, path in changed if sign != "-" and after[path][4] in ("", LINKED)]
+
+
+def file_fields(change, size, kind=""):
+    """What a result says of one file; kind is one of the words above, or empty for a plain file."""
+    return "file", os.fsencode(change), "file_size", str(size), "file_kind", kind

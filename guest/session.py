@@ -271,7 +271,7 @@ class Session:
             for path in self.images.paths:
                 result += ("image", os.fsencode(path))
             for path, size in self.images.written:
-                result += ("file", os.fsencode("+" + path), "file_size", str(size))
+                result += load("changes").file_fields("+" + path, size)
             for note in self.images.notes:
                 result += ("note", note)
 

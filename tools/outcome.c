@@ -89,6 +89,7 @@ static const struct {
     {"hint", RUN_HINT, FORM_TEXT},
     {"file", RUN_FILES, FORM_LIST},
     {"file_size", RUN_FILE_SIZES, FORM_LIST},
+    {"file_kind", RUN_FILE_KINDS, FORM_LIST},
     {"files_more", RUN_FILES_MORE, FORM_DIGITS},
     {"files_note", RUN_NOTES, FORM_NOTE},
     {"var", RUN_VARS, FORM_LIST},

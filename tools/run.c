@@ -53,8 +53,8 @@ void run_free(struct run *run)
 
 static bool is_list(enum run_part part)
 {
-    return part == RUN_FILES || part == RUN_FILE_SIZES || part == RUN_VARS ||
-           part == RUN_VAR_KINDS || part == RUN_NOTES || part == RUN_IMAGES;
+    return part == RUN_FILES || part == RUN_FILE_SIZES || part == RUN_FILE_KINDS ||
+           part == RUN_VARS || part == RUN_VAR_KINDS || part == RUN_NOTES || part == RUN_IMAGES;
 }
 
 void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size)
@@ -318,13 +318,23 @@ int run_append_var(struct buf *text, const char *name, const char *kind)
     return r;
 }
 
-static int append_file(struct buf *text, const char *name, const char *size)
+/* kind: the guest's word, of which only those that are known here are shown. */
+static int append_file(struct buf *text, const char *name, const char *size, const char *kind)
 {
     char human[16];
     uint64_t bytes = 0;
     int r = append_change(text, name);
-    bool sized = size && name[0] != '-' && parse_u64(size, &bytes) == 0;
-    return r == 0 && sized ? buf_appendf(text, " (%s)", content_size(bytes, human)) : r;
+    bool sized = size && parse_u64(size, &bytes) == 0;
+    if (r < 0 || name[0] == '-') {
+        return r;
+    }
+    if (kind && (strcmp(kind, "symlink") == 0 || strcmp(kind, "directory") == 0)) {
+        return buf_appendf(text, " (%s)", kind);
+    }
+    bool linked = kind && strcmp(kind, "hard link") == 0;
+    return sized ? buf_appendf(text, " (%s%s)", content_size(bytes, human),
+                               linked ? ", hard link" : "")
+                 : 0;
 }
 
 static int append_more(const struct run *run, enum run_part more, struct buf *text)
@@ -335,12 +345,14 @@ static int append_more(const struct run *run, enum run_part more, struct buf *te
 static int append_files(const struct run *run, struct buf *text)
 {
     const char *size = NULL;
+    const char *kind = NULL;
     bool first = true;
     int r = 0;
     for (const char *at = NULL; r == 0 && (at = run_next_item(run, RUN_FILES, at)); first = false) {
         size = next_beside(run, RUN_FILE_SIZES, size, first);
+        kind = next_beside(run, RUN_FILE_KINDS, kind, first);
         r = buf_append_text(text, first ? " | files: " : " ");
-        r = r ? r : append_file(text, at, size);
+        r = r ? r : append_file(text, at, size, kind);
     }
     return r || first ? r : append_more(run, RUN_FILES_MORE, text);
 }

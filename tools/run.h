@@ -64,6 +64,7 @@ enum run_part {
     RUN_HINT,
     RUN_FILES,      /* list: "+plot.png", "~data.csv", "-old.txt" */
     RUN_FILE_SIZES, /* list: of each of them, in bytes, digits */
+    RUN_FILE_KINDS, /* list: "symlink", "hard link" or "directory", or nothing */
     RUN_FILES_MORE, /* how many more, digits */
     RUN_VARS,       /* list: "+df", "~x", "-y" */
     RUN_VAR_KINDS,  /* list: of each of them, "DataFrame 1000x8", or nothing */
