@@ -46,6 +46,13 @@ const char *path_error(const struct box_view *view, const char *path, int error,
         {EDQUOT, "does not fit: the disk quota is reached"},
         {EFBIG, "would be larger than a file of the sandbox may be (--disk)"},
         {EMEDIUMTYPE, "is not a regular file (a pipe, socket or device); it is not opened"},
+        {EBUSY,
+         "is read-only in the workspace: programs outside of the sandbox act on it, or it has "
+         "names "
+         "outside (hard links); the user can allow it with --allow-write"},
+        {EMLINK,
+         "has other names (hard links), which appending would change as well; use "
+         "mode=\"overwrite\", which gives this name a file of its own"},
         {ENXIO, "is not a regular file (a pipe, socket or device); it is not opened"},
         {ESTALE, "is gone: the user's folder was replaced on its server"},
         {ECONNRESET, "could not be reached: the sandbox ended meanwhile; try again"},

@@ -212,6 +212,9 @@ void files_open_write(const struct wire_request *request)
     if (!error) {
         error = -refuse_odd(fd, &st);
     }
+    if (!error && request->mode == WIRE_WRITE_APPEND && st.st_nlink > 1) {
+        error = EMLINK; /* its other names may lie outside of what code can write to */
+    }
     answer_file(request->id, error, fd, &st, token, existed);
     if (fd >= 0) {
         (void)close(fd);
