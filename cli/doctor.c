@@ -163,7 +163,7 @@ int command_doctor(const struct options *options)
     }
     (void)uname(&kernel);
     box_probe(&spec, &grade);
-    unsigned count = box_facts(&spec, facts);
+    unsigned count = box_facts(&spec, &grade, facts);
     box_room_close(room);
     if (options->json) {
         print_json(&grade, facts, count, &kernel);

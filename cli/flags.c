@@ -96,6 +96,24 @@ static void take_layers(struct options *options, const struct flag *flag, const 
     }
 }
 
+/* Protected names of the workspace, by comma. */
+static void take_protected(struct options *options, const struct flag *flag, const char *value)
+{
+    while (*value) {
+        size_t size = strcspn(value, ",");
+        uint64_t bits = box_protected_find(value, size);
+        if (!bits) {
+            options_trouble(options,
+                            "--%s takes protected names (.git/config, .vscode, ...), hard-links or "
+                            "all, not \"%.*s\"; the manual lists them",
+                            flag->name, size < 64 ? (int)size : 64, value);
+        }
+        options->spec.allow_write |= bits;
+        value += size;
+        value += *value == ',';
+    }
+}
+
 static void take_isolation(struct options *options, const struct flag *flag, const char *value)
 {
     static const struct {
@@ -163,6 +181,10 @@ const struct flag flags[] = {
      take_seconds, FIELD(idle_exit_ms), IDLE_EXIT_MOST_MS},
     {"workspace", "DIR", "host folder that becomes /work", "none: kept in memory", take_text,
      FIELD(spec.workspace)},
+    {"allow-write", "NAMES",
+     "let code write to these protected names of the workspace,\ncomma-separated: .git/config, "
+     ".vscode, ..., hard-links or all",
+     "none", take_protected, .many = true},
     {"mount", "DIR[:NAME][:rw]",
      "host folder that code may read at /data/NAME, or write\nto as well; repeatable", "none",
      mount_take, FIELD(mounts), .many = true},

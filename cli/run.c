@@ -27,6 +27,7 @@ enum { EXIT_TIMEOUT = 124, EXIT_NO_SANDBOX = 125, EXIT_SIGNAL = 128 };
 struct once {
     struct loop *loop;
     struct sessions *sessions;
+    struct workspace *workspace;
     struct loop_io signal_io;
     int signal_fd;
     struct terminal out;
@@ -78,6 +79,23 @@ static void say(struct once *once, const char *text)
     (void)fprintf(stderr, "sandpiper: %s\n", text);
 }
 
+static void tell_protection(struct once *once)
+{
+    char text[400];
+    char line[500];
+    workspace_protection(once->workspace, text, sizeof text);
+    if (text[0]) {
+        (void)snprintf(line, sizeof line, "workspace: %s", text);
+        say(once, line);
+    }
+    workspace_protected_news(once->workspace, text, sizeof text);
+    if (text[0]) {
+        (void)snprintf(line, sizeof line, "changed settings, on which programs outside act: %s",
+                       text);
+        say(once, line);
+    }
+}
+
 static void on_done(void *arg, struct run *run)
 {
     struct once *once = arg;
@@ -87,6 +105,7 @@ static void on_done(void *arg, struct run *run)
         say(once, trouble);
     }
     print_traceback(once, run);
+    tell_protection(once);
     if (run->outcome == RUN_REFUSED) {
         say(once, run->text);
     } else if (run->outcome != RUN_OK && run->outcome != RUN_EXIT && run->outcome != RUN_ERROR) {
@@ -177,6 +196,7 @@ int command_run(const struct options *options)
     r = r ? r : take_signals(&once);
     r = r ? r : box_room_open(&with_guest.spec, &room, &fail);
     r = r ? r : workspace_new(once.loop, &with_guest.spec, &workspace);
+    once.workspace = workspace;
     r = r ? r : sessions_new(once.loop, workspace, &once.sessions);
     r = r ? r : take_installs(&once, workspace, &options->install, &installs);
     struct run *run = r == 0

@@ -127,9 +127,18 @@ def operating_system(session, error):
         return "too many open files; close some"
     if code in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN):
         return no_network()
+    if code in (errno.EROFS, errno.EBUSY) and is_below(error.filename, session.root):
+        return ("programs outside of the sandbox act on this name, or it has names outside (hard links), so it is "
+                "read-only in the workspace; the user can allow it with --allow-write")
     if code == errno.EROFS:
         return "this part of the file system is read-only; write below the working directory or " + load("streams").TMP
     return None
+
+
+def is_below(path, folder):
+    from os.path import abspath
+
+    return isinstance(path, str) and abspath(path).startswith(folder + "/")
 
 
 def data(path, is_missing):

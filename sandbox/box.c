@@ -126,18 +126,25 @@ void box_kill(struct box *box)
     box_end(box, NULL);
 }
 
-/* Whether the child has left a report of a step that did not work. Does not wait. */
-static bool box_child_reported(const struct box *box, struct fail *ret_fail)
+/* Whether the child has left a report of a step that did not work. Takes what it has found, and forgets
+ * its end when that has come. Does not wait. */
+static bool box_child_reported(struct box *box, struct fail *ret_fail)
 {
     struct pollfd said = {.fd = box->error_fd, .events = POLLIN};
-    struct fail fail = {};
-    if (box->error_fd < 0 || poll(&said, 1, 0) != 1 ||
-        read(box->error_fd, &fail, sizeof fail) != (ssize_t)sizeof fail) {
-        return false;
+    while (box->error_fd >= 0 && poll(&said, 1, 0) == 1) {
+        struct fail fail = {};
+        if (read(box->error_fd, &fail, sizeof fail) != (ssize_t)sizeof fail) {
+            loop_io_remove(&box->error_io);
+            return false;
+        }
+        if (fail.code) {
+            fail.text[sizeof fail.text - 1] = '\0';
+            *ret_fail = fail;
+            return true;
+        }
+        memcpy(&box->protected_names, fail.text, sizeof box->protected_names);
     }
-    fail.text[sizeof fail.text - 1] = '\0';
-    *ret_fail = fail;
-    return true;
+    return false;
 }
 
 /* The child's report: a failed step, or the end of file that comes with execve. */
@@ -146,9 +153,8 @@ static void box_on_error_fd(void *arg, uint32_t events)
     struct box *box = arg;
     struct fail fail = {};
     (void)events;
-    bool reported = box_child_reported(box, &fail);
-    loop_io_remove(&box->error_io);
-    if (reported) {
+    if (box_child_reported(box, &fail)) {
+        loop_io_remove(&box->error_io);
         box_broken(box, &fail);
     }
 }

@@ -67,6 +67,7 @@ struct box {
     void *arg;
     enum box_state state;
     struct python python;
+    struct box_protected protected_names; /* that the child has found */
     struct plan plan;
     struct cgroup cgroup;
     struct scope scope;

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "sandbox/plan/mount.h"
+#include "sandbox/workspace/protected.h"
 
 /* The layers of the sandbox and what was found of each: the one value that doctor, instructions and
  * refusals read. Part of sandbox.h. */
@@ -56,11 +57,12 @@ struct box_layer_report {
 
 struct box_grade {
     struct box_layer_report layers[BOX_LAYER_COUNT];
-    enum box_profile profile; /* not proven: the one that is expected */
-    bool proven;              /* seen by its effect in a box, not only expected */
-    bool usable;              /* tools run code, as far as is known */
-    char refusal[1024];       /* not usable: layer, finding and remedy in a sentence or two */
-    char apparmor[1400];      /* shell lines that let AppArmor allow it, or empty */
+    enum box_profile profile;             /* not proven: the one that is expected */
+    bool proven;                          /* seen by its effect in a box, not only expected */
+    bool usable;                          /* tools run code, as far as is known */
+    struct box_protected protected_names; /* in the workspace; none before a box has started */
+    char refusal[1024];  /* not usable: layer, finding and remedy in a sentence or two */
+    char apparmor[1400]; /* shell lines that let AppArmor allow it, or empty */
 };
 
 /* "full", "full without /proc", "container" */
@@ -92,4 +94,4 @@ struct box_fact {
     bool warning;
     char text[400];
 };
-enum { BOX_FACTS = 8 + BOX_MOUNTS };
+enum { BOX_FACTS = 10 + BOX_MOUNTS };

@@ -10,7 +10,6 @@
 #include "sandbox/egress.h"
 #include "sandbox/layer.h"
 #include "sandbox/packages/errand.h"
-#include "sandbox/plan/mount.h"
 #include "sandbox/plan/view.h"
 #include "sandbox/room.h"
 
@@ -49,6 +48,7 @@ struct box_spec {
     const char *workspace;   /* host folder for /work, or NULL: on the box's own tmpfs */
     const char
         *workspace_elsewhere; /* of the sessions, whose code writes there; not shown in this box */
+    uint64_t allow_write;     /* protected names that code may write to: workspace/protected.h */
     struct box_mount mounts[BOX_MOUNTS];
     unsigned mount_count;
     const char *python;  /* --python, or NULL: the active virtual environment, else python3 */
@@ -74,8 +74,9 @@ uint64_t box_spec_disk_bytes(const struct box_spec *spec);
  * milliseconds: for doctor. */
 void box_probe(const struct box_spec *spec, struct box_grade *grade);
 
-/* Looks at kernel version, identity, workspace, interpreter and leftovers. Returns how many facts. */
-unsigned box_facts(const struct box_spec *spec, struct box_fact facts[BOX_FACTS]);
+/* Looks at the host, the workspace and the interpreter. grade: of box_probe(). Returns how many facts. */
+unsigned box_facts(const struct box_spec *spec, const struct box_grade *grade,
+                   struct box_fact facts[BOX_FACTS]);
 
 /* The interpreter, as far as can be seen without running it. */
 struct box_python {

@@ -173,7 +173,10 @@ json_t *describe_server(void *ctx)
         "calls of the same session. Work in small steps and look at each result; the last line of "
         "an answer says how the call ended and what became of the state.\n",
         network, tools->config.spec->view.work,
-        tools->config.spec->workspace ? " (a folder of the user's)" : "",
+        tools->config.spec->workspace
+            ? " (a folder of the user's; settings in it that other programs act on, such as "
+              ".git/hooks and .vscode, are not to be changed)"
+            : "",
         tools->config.spec->mount_count > 0 ? ", and the user's folders that follow" : "");
     (void)data_list(tools->config.spec, &text);
     (void)describe_python(tools, &text);

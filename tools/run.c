@@ -410,6 +410,16 @@ int run_compose_status(const struct run *run, struct buf *text)
         r = buf_appendf(text, " | isolation: weaker for %s, sandpiper doctor tells why",
                         run->weaker);
     }
+    if (r == 0 && run->protected_note[0]) {
+        r = buf_appendf(text, " | workspace: %s", run->protected_note);
+    }
+    if (r == 0 && run->protected_news[0]) {
+        r = buf_appendf(
+            text,
+            " | changed settings: %s (programs outside of the sandbox act on them: tell "
+            "the user)",
+            run->protected_news);
+    }
     r = r ? r : append_files(run, text);
     r = r ? r : append_vars(run, text);
     r = r ? r : append_notes(run, text);

@@ -134,6 +134,8 @@ static void run_python_done(void *arg, struct run *run)
     *answer = (struct answer){tools, call, run};
     if (!run->cancelled) {
         tell_gaps(tools, run);
+        workspace_protection(tools->workspace, run->protected_note, sizeof run->protected_note);
+        workspace_protected_news(tools->workspace, run->protected_news, sizeof run->protected_news);
         host_consent_note(tools, call, run);
     }
     if (run->spill) {

@@ -1,6 +1,7 @@
 #include "tools/workspace.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -12,6 +13,8 @@ struct workspace {
     struct box_packages *packages;
     struct box *box;
     struct box_grade grade; /* of box, or of the last one */
+    struct box_protected_watch watch;
+    bool protection_told;
     struct workspace_waiter *waiters;
     egress_event_fn on_refused; /* may be NULL */
     void *refused_arg;
@@ -47,6 +50,8 @@ static void workspace_on_state(void *arg, enum box_state state, const struct fai
     struct workspace *workspace = arg;
     struct fail none = {};
     if (state == BOX_READY) {
+        box_protected_watch(workspace->spec, workspace->grade.protected_names.enforced,
+                            &workspace->watch);
         workspace_tell(workspace, workspace->box, NULL);
         return;
     }
@@ -83,6 +88,7 @@ int workspace_new(struct loop *loop, const struct box_spec *spec, struct workspa
     }
     workspace->loop = loop;
     workspace->spec = spec;
+    workspace->watch.dir_fd = -1;
     if (spec->packages) {
         struct fail fail = {};
         int r = box_packages_new(loop, spec, &workspace->packages, &fail);
@@ -105,6 +111,7 @@ void workspace_free(struct workspace *workspace)
         loop_task_cancel(&workspace->bury);
         box_free(workspace->dead);
         box_packages_free(workspace->packages);
+        box_protected_unwatch(&workspace->watch);
         free(workspace);
     }
 }
@@ -170,6 +177,44 @@ const struct box_spec *workspace_spec(const struct workspace *workspace)
 const struct box_grade *workspace_grade(const struct workspace *workspace)
 {
     return &workspace->grade;
+}
+
+void workspace_protected_news(struct workspace *workspace, char *text, size_t size)
+{
+    (void)box_protected_news(workspace->spec, &workspace->watch, text, size);
+}
+
+void workspace_protection(struct workspace *workspace, char *text, size_t size)
+{
+    const struct box_protected *found = &workspace->grade.protected_names;
+    size_t used = 0;
+    text[0] = '\0';
+    if (!workspace->spec->workspace || workspace->protection_told) {
+        return;
+    }
+    workspace->protection_told = true;
+    if (!found->enforced) {
+        used +=
+            (size_t)snprintf(text, size,
+                             "settings of other programs (.git/hooks, .vscode, ...) can be written "
+                             "at this isolation level, changes are reported");
+    }
+    if (found->links_open > 0 && used < size) {
+        used += (size_t)snprintf(text + used, size - used,
+                                 "%s%u hard-linked files are writable: what is written to them "
+                                 "changes their other names outside",
+                                 used ? "; " : "", found->links_open);
+    } else if (found->links > 0 && used < size) {
+        used += (size_t)snprintf(text + used, size - used,
+                                 "%u hard-linked files or package directories are read-only",
+                                 found->links);
+    }
+    if (found->incomplete && used < size) {
+        (void)snprintf(
+            text + used, size - used,
+            "%smore than %d entries: settings and hard links behind them are not protected",
+            used ? "; " : "", PROTECTED_ENTRIES);
+    }
 }
 
 bool workspace_is_host_folder(const struct workspace *workspace)

@@ -45,4 +45,12 @@ const struct box_spec *workspace_spec(const struct workspace *workspace);
 /* What holds, as far as it is known by now. */
 const struct box_grade *workspace_grade(const struct workspace *workspace);
 
+/* Which protected names of the user's directory were created, changed or removed since this was asked last, as
+ * box_protected_news() says it; empty: none. */
+void workspace_protected_news(struct workspace *workspace, char *text, size_t size);
+
+/* Once, when the first result is told: what in the user's directory is not as --workspace promises, or surprises
+ * code; empty: nothing. */
+void workspace_protection(struct workspace *workspace, char *text, size_t size);
+
 bool workspace_is_host_folder(const struct workspace *workspace);

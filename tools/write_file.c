@@ -234,6 +234,15 @@ void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *a
         write_job_free(job);
         return;
     }
+    const char *name = box_protected_path(tools->config.spec, job->path);
+    if (name) {
+        content_refuse(call,
+                       "/path: %s is read-only in the workspace, because programs outside of the "
+                       "sandbox act on it. The user can allow it: --allow-write %s.",
+                       name, name);
+        write_job_free(job);
+        return;
+    }
     job->content = json_incref(json_object_get(arguments, "content"));
     size_t size = json_string_length(job->content);
     if (!encoding || strcmp(encoding, "base64") != 0) {

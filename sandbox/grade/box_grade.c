@@ -80,6 +80,7 @@ void box_grade_of_verdict(struct box *box, const struct proof_verdict *verdict)
         .python_version = box->version,
     };
     compute(&facts, box->grade);
+    box->grade->protected_names = box->protected_names;
 }
 
 void box_grade_expect(const struct box_spec *spec, struct box_grade *grade)

@@ -12,6 +12,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/box.h"
+#include "sandbox/grade/surrounding.h"
 #include "sandbox/packages/packages.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/python/python.h"
@@ -121,6 +122,27 @@ static void add_workspace(struct facts *facts, const struct box_spec *spec)
     }
 }
 
+/* What code is not to write to in a workspace of the user's. */
+static void add_protected(struct facts *facts, const struct box_spec *spec,
+                          const struct box_protected *found)
+{
+    bool container = surrounding_expect(spec->isolation) == BOX_CONTAINER;
+    if (!spec->workspace) {
+        return;
+    }
+    add(facts, "settings", container,
+        "%u files and directories on which programs outside act (.git/hooks, .vscode, ...: "
+        "--allow-write in the manual) are %s; the creation of others is reported%s",
+        found->names, container ? "writable at this isolation level" : "read-only",
+        found->incomplete ? "; the workspace has too many entries to find all of them" : "");
+    if (found->links > 0) {
+        add(facts, "hard links", found->links_open > 0,
+            "%u files or package directories have names outside of the workspace; %u of them are "
+            "writable, and what is written to them changes it there",
+            found->links, found->links_open);
+    }
+}
+
 static void add_data(struct facts *facts, const struct box_spec *spec)
 {
     if (spec->mount_count == 0) {
@@ -227,7 +249,8 @@ static void add_packages(struct facts *facts, const struct box_spec *spec)
     }
 }
 
-unsigned box_facts(const struct box_spec *spec, struct box_fact facts[BOX_FACTS])
+unsigned box_facts(const struct box_spec *spec, const struct box_grade *grade,
+                   struct box_fact facts[BOX_FACTS])
 {
     struct facts all = {.entries = facts};
     struct fail fail = {};
@@ -243,6 +266,7 @@ unsigned box_facts(const struct box_spec *spec, struct box_fact facts[BOX_FACTS]
         plan_done(plan);
     }
     add_workspace(&all, spec);
+    add_protected(&all, spec, &grade->protected_names);
     add_data(&all, spec);
     add_network(&all, spec);
     add_leftovers(&all);

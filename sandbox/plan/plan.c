@@ -192,6 +192,12 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
     for (unsigned i = 0; spec->workspace && i < python->inside_count; i++) {
         fix_in_workspace(plan, python->inside[i]);
     }
+    for (unsigned i = 0; i < trees->count; i++) {
+        bool data = trees->entries[i].data && trees->entries[i].data->writable;
+        if (data || strcmp(trees->entries[i].target, "/work") == 0) {
+            plan_add(plan, PLAN_PROTECT, trees->entries[i].source, trees->entries[i].target);
+        }
+    }
     plan_add(plan, PLAN_FOLDER, NULL, "/tmp/home");
     /* No hidepid: it hides what is not dumpable from pid 1 too, and any process can make itself so;
      * pid 1 has to find all to kill them. */
@@ -542,7 +548,8 @@ int plan_build(const struct box_spec *spec, const struct python *python,
                const struct plan_content *content, struct plan *plan, struct fail *ret_fail)
 {
     *plan = (struct plan){.profile = surrounding_expect(spec->isolation),
-                          .egress = spec->egress != NULL};
+                          .egress = spec->egress != NULL,
+                          .allow_write = spec->allow_write};
     int r = plan->profile == BOX_CONTAINER
                 ? plan_build_container(plan, spec, python, content, ret_fail)
                 : build_full(plan, spec, python, content, ret_fail);

@@ -31,6 +31,7 @@ enum plan_kind {
     PLAN_BIND,    /* the same by bind mounts */
     PLAN_SUBTREE, /* folder source of the new root, moved to target */
     PLAN_BIND_FOLDER,
+    PLAN_PROTECT, /* in target: names and hard links that code is not to write to */
     PLAN_PROC,    /* target, data */
     PLAN_UNMOUNT, /* target */
     PLAN_READ_ONLY_ROOT,
@@ -97,6 +98,7 @@ struct plan {
     const char *data[BOX_MOUNTS]; /* /data/NAME; strings of the plan */
     unsigned data_count;
     uint32_t data_writable; /* bits 1 << i */
+    uint64_t allow_write;   /* of protected names */
     bool workspace_idmap;   /* root's own folder: its files change hands by a mapping */
     const char *argv[8];    /* of the zygote, NULL-terminated; strings of the plan */
     const char *envp[40];

@@ -137,6 +137,9 @@ int plan_build_container(struct plan *plan, const struct box_spec *spec,
     allow_content(plan, spec, content);
     plan->own_uid = ids->own && !content->errand;
     plan_add(plan, PLAN_SESSION, NULL, NULL);
+    if (spec->workspace && !content->errand) {
+        plan_add(plan, PLAN_PROTECT, NULL, spec->view.work);
+    }
     plan_add(plan, PLAN_WAIT, NULL, NULL);
     plan_add(plan, PLAN_DESCRIPTORS, NULL, NULL);
     plan_add(plan, PLAN_SUBREAPER, NULL, NULL);

@@ -23,6 +23,7 @@ static const char *const kind_names[PLAN_KIND_COUNT] = {
     [PLAN_BIND] = "bind tree",
     [PLAN_SUBTREE] = "mount folder",
     [PLAN_BIND_FOLDER] = "bind folder",
+    [PLAN_PROTECT] = "protect settings and hard links in",
     [PLAN_PROC] = "mount proc",
     [PLAN_UNMOUNT] = "unmount",
     [PLAN_READ_ONLY_ROOT] = "make root read-only",

@@ -39,6 +39,7 @@ struct child {
     int trees[PLAN_TREES];
     int user_sysctl_fd;
     bool without_proc; /* a new one was refused, and the plan goes on */
+    struct box_protected found;
 };
 
 /* Targets are absolute in the plan; while it is built, the new root is the working directory. */
@@ -504,6 +505,11 @@ static int step_unmount(struct child *, const struct plan_step *step)
     return umount2(below_root(step->target), 0);
 }
 
+static int step_protect(struct child *child, const struct plan_step *step)
+{
+    return child_protect(child->setup, step, &child->found);
+}
+
 typedef int (*step_fn)(struct child *child, const struct plan_step *step);
 
 static const step_fn step_fns[PLAN_KIND_COUNT] = {
@@ -525,6 +531,7 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_BIND] = step_bind,
     [PLAN_SUBTREE] = step_subtree,
     [PLAN_BIND_FOLDER] = step_bind_folder,
+    [PLAN_PROTECT] = step_protect,
     [PLAN_PROC] = step_proc,
     [PLAN_UNMOUNT] = step_unmount,
     [PLAN_READ_ONLY_ROOT] = step_read_only_root,
@@ -541,35 +548,6 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_ENTER] = step_enter,
     [PLAN_EXECUTE] = step_execute,
 };
-
-/* Closes all that is not ours. The server's ends of our own pipes are among the rest: as long as they
- * are open here, its end would not be noticed at ours. */
-static void child_keep_own(const struct child_setup *setup)
-{
-    int kept[5 + PLAN_TREES] = {setup->go_fd, setup->error_fd, setup->init_fd, setup->config_fd,
-                                setup->program_fd};
-    unsigned count = 5;
-    int last = 2;
-    for (unsigned i = 0; setup->taken && i < PLAN_TREES; i++) {
-        kept[count++] = setup->taken[i];
-    }
-    for (;;) {
-        int next = -1; /* the least that is kept above last */
-        for (unsigned i = 0; i < count; i++) {
-            if (kept[i] > last && (next < 0 || kept[i] < next)) {
-                next = kept[i];
-            }
-        }
-        if (next < 0) {
-            fd_close_range((unsigned)last + 1, ~0U);
-            return;
-        }
-        if (next > last + 1) {
-            fd_close_range((unsigned)last + 1, (unsigned)next - 1);
-        }
-        last = next;
-    }
-}
 
 void child_main(const struct child_setup *setup)
 {

@@ -18,6 +18,7 @@ MUST = "Landlock is what this grade stands on: without it no code runs"
 COUNTED = "limits without a control group are those of test_container_limits.py"
 ASKED = "it is about which grade comes where none was asked for by name"
 OTHER_LAYERS = "it takes namespaces or mounts away, which this grade has not"
+NO_MOUNTS = "nothing in a writable directory can be made read-only; changes are reported"
 FOLDER = "the folder for its files is there, with its sweeper, before the first message"
 
 DIFFERENCES = {
@@ -84,6 +85,8 @@ DIFFERENCES = {
     "test_out_of_memory.OutOfMemory.test_native_code": BIG_VALUE,
     "test_out_of_memory.OutOfMemory.test_one_big_value": BIG_VALUE,
     "test_protocol.Lifecycle.test_nothing_is_set_up_before_the_first_message": FOLDER,
+    "test_protected.Allowed.test_a_hint_names_the_flag": NO_MOUNTS,
+    "test_protected.HooksPath.test_the_directory_that_git_is_told_to_take_hooks_from": NO_MOUNTS,
     "test_refusals.Refusals.test_doctor_says_so": OTHER_LAYERS,
     "test_refusals.Refusals.test_run_does_not_run_either": OTHER_LAYERS,
     "test_refusals.Refusals.test_without_mount_namespaces": OTHER_LAYERS,

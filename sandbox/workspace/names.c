@@ -1,0 +1,163 @@
+/* The names that are read-only in a workspace.
+ *
+ * A name is listed if a program executes what it says, or a program that it names, without anybody starting
+ * it: on opening or entering the directory, at a shell's prompt, at `git status`, or because a client that is
+ * running anyway reads it again. Not listed is what
+ *   - runs only when the user starts it: Makefile, package.json, .npmrc, .yarnrc, .github/workflows;
+ *   - is data or words for a model: .env, .python-version, README, CLAUDE.md, AGENTS.md, .cursorrules;
+ *   - chooses only among commands that git's configuration, which is listed, defines: .gitattributes,
+ *     .gitmodules, .git/info/attributes, .git/objects/info/alternates;
+ *   - is a shell's own file (.bashrc): the home directory is no workspace. */
+#include "sandbox/workspace/names.h"
+
+#include <assert.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/limits.h"
+#include "sandbox/sandbox.h"
+
+static const char *const rows[] = {
+    /* git, run by editors and prompts: hooks; fsmonitor, pager and filters; where else to look for these */
+    ".git", /* the file of a worktree or a submodule */
+    ".git/hooks",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
+    ".hg/hgrc",
+    /* hooks that a repository carries in its tree */
+    ".githooks",
+    ".husky",
+    ".pre-commit-config.yaml",
+    /* shells, at the prompt or by a shim in PATH: direnv, mise, asdf */
+    ".envrc",
+    ".mise.toml",
+    "mise.toml",
+    ".tool-versions",
+    /* editors: tasks, interpreters, servers, containers */
+    ".vscode",
+    ".idea",
+    ".zed",
+    ".devcontainer",
+    ".devcontainer.json",
+    /* MCP clients: servers and hooks that they start, permissions that they give */
+    ".mcp.json",
+    ".claude",
+    ".codex",
+    ".agents",
+    ".cursor",
+    ".gemini",
+    ".opencode",
+    "opencode.json",
+    "opencode.jsonc",
+    ".github/hooks",
+    ".amazonq",
+    ".kiro",
+    ".roo",
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+static_assert((unsigned)ROWS <= PROTECTED_ROWS);
+
+const char *box_protected_name(unsigned i)
+{
+    return i < ROWS ? rows[i] : NULL;
+}
+
+uint64_t box_protected_find(const char *word, size_t size)
+{
+    bool all = size == 3 && memcmp(word, "all", 3) == 0;
+    bool links = size == 10 && memcmp(word, "hard-links", 10) == 0;
+    uint64_t bits = all || links ? 1ULL << PROTECTED_LINKS : 0;
+    for (unsigned i = 0; i < ROWS; i++) {
+        bool named = strncmp(rows[i], word, size) == 0 && size > 0 &&
+                     (rows[i][size] == '\0' || rows[i][size] == '/');
+        bits |= all || named ? 1ULL << i : 0;
+    }
+    return bits;
+}
+
+bool protected_begins(unsigned row, const char *name, const char **ret_rest)
+{
+    size_t size = strcspn(rows[row], "/");
+    if (strncasecmp(rows[row], name, size) != 0 || name[size] != '\0') {
+        return false;
+    }
+    *ret_rest = rows[row][size] ? rows[row] + size + 1 : "";
+    return true;
+}
+
+/* Whether the first component of path is that of want, either ended by a slash. */
+static bool is_component(const char *path, const char *want)
+{
+    size_t size = strcspn(want, "/");
+    return strncasecmp(path, want, size) == 0 && (path[size] == '/' || path[size] == '\0');
+}
+
+/* Whether path, at a component, names the row or something in it. */
+static bool is_row(const char *path, const char *row)
+{
+    const char *rest = strchr(row, '/');
+    if (!is_component(path, row)) {
+        return false;
+    }
+    const char *at = path + strcspn(path, "/");
+    if (!rest) { /* of .git itself only the file */
+        return strcmp(row, PROTECTED_GIT) != 0 || at[strspn(at, "/")] == '\0';
+    }
+    /* A submodule's git directory lies anywhere below the one of its repository. */
+    bool anywhere = strncmp(row, PROTECTED_GIT "/", sizeof PROTECTED_GIT) == 0;
+    do {
+        at += strspn(at, "/");
+        if (is_component(at, rest + 1)) {
+            return true;
+        }
+        at += strcspn(at, "/");
+    } while (anywhere && *at);
+    return false;
+}
+
+/* Takes out "." and what ".." takes back, as if there were no symbolic links. */
+static void straighten(const char *path, char out[LIMIT_PATH_BYTES])
+{
+    size_t used = 0;
+    while (*path) {
+        path += strspn(path, "/");
+        size_t size = strcspn(path, "/");
+        if (size == 2 && memcmp(path, "..", 2) == 0) {
+            while (used > 0 && out[--used] != '/') {
+            }
+        } else if (size > 0 && !(size == 1 && *path == '.') && used + size + 2 < LIMIT_PATH_BYTES) {
+            out[used++] = '/';
+            memcpy(out + used, path, size);
+            used += size;
+        }
+        path += size;
+    }
+    out[used] = '\0';
+}
+
+const char *box_protected_path(const struct box_spec *spec, const char *path)
+{
+    char straight[LIMIT_PATH_BYTES];
+    char work[LIMIT_PATH_BYTES];
+    const char *at = straight;
+    straighten(path, straight);
+    straighten(spec->view.work, work);
+    if (*path == '/') {
+        size_t size = strlen(work);
+        bool below = strncmp(straight, work, size) == 0 && straight[size] == '/';
+        at += below ? size : strlen(straight);
+    }
+    if (!spec->workspace) {
+        return NULL;
+    }
+    for (; *at; at += strcspn(at, "/")) {
+        at += strspn(at, "/");
+        for (unsigned i = 0; i < ROWS; i++) {
+            if (!protected_is_open(spec->allow_write, i) && is_row(at, rows[i])) {
+                return rows[i];
+            }
+        }
+    }
+    return NULL;
+}

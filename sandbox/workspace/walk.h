@@ -1,0 +1,17 @@
+#pragma once
+#include "sandbox/workspace/protected.h"
+
+/* The start of a sandbox looks for protected names and hard-linked files in a directory that code will be able to
+ * write to, and makes them read-only there. For the child between clone and execve: no heap. */
+
+enum protect_how {
+    PROTECT_MOUNT, /* by open_tree(2) and its kin, Linux 5.12 */
+    PROTECT_BIND,  /* by mount(2); needs the host's /proc */
+    PROTECT_LOOK,  /* not at all: counted only */
+};
+
+/* path: of the directory. open: bits of --allow-write. Adds to found. Names that vanish meanwhile are passed over;
+ * no symbolic link is followed but for that to what a protected link names. 0, or -1 with errno: a name that is
+ * there could not be made read-only. */
+[[nodiscard]] int protect_directory(const char *path, uint64_t open, enum protect_how how,
+                                    struct box_protected *found);

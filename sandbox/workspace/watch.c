@@ -1,0 +1,167 @@
+/* What becomes of protected names in the workspace's top directory, seen from outside: code has no say in it.
+ * Looked at after each call, so the cost is one fstatat(2) a row, and more only for directories whose content code
+ * can change. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/workspace/names.h"
+
+enum { DEPTH = 3, ENTRIES = 128 }; /* of one directory that are told apart */
+
+#define FNV_BASIS 0xcbf29ce484222325ULL
+
+/* FNV-1a */
+static uint64_t mix(uint64_t sum, const void *bytes, size_t size)
+{
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < size; i++) {
+        sum = (sum ^ at[i]) * 0x100000001b3ULL;
+    }
+    return sum;
+}
+
+/* The change time is the one that code cannot set, utimensat(2). */
+static uint64_t mix_content(uint64_t sum, const struct stat *st)
+{
+    sum = mix(sum, &st->st_size, sizeof st->st_size);
+    sum = mix(sum, &st->st_mode, sizeof st->st_mode);
+    return mix(sum, &st->st_ctim, sizeof st->st_ctim);
+}
+
+static uint64_t mix_directory(uint64_t sum, int at_fd, const char *name, unsigned depth,
+                              unsigned *left)
+{
+    int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry = NULL;
+    while (dir && *left > 0 && (entry = readdir(dir))) {
+        struct stat st;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+            continue;
+        }
+        (*left)--;
+        sum = mix(sum, entry->d_name, strlen(entry->d_name));
+        sum = mix_content(sum, &st);
+        if (S_ISDIR(st.st_mode) && depth > 1) {
+            sum = mix_directory(sum, fd, entry->d_name, depth - 1, left);
+        }
+    }
+    if (dir) {
+        (void)closedir(dir);
+    } else if (fd >= 0) {
+        (void)close(fd);
+    }
+    return sum;
+}
+
+/* {0, 0}: there is nothing of this name. */
+static struct box_protected_seen look(const struct box_protected_watch *watch, unsigned row)
+{
+    struct stat st;
+    const char *name = box_protected_name(row);
+    unsigned left = ENTRIES;
+    struct box_protected_seen seen = {};
+    if (fstatat(watch->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        return seen;
+    }
+    mode_t type = st.st_mode & S_IFMT;
+    seen.identity = mix(mix(FNV_BASIS, &st.st_ino, sizeof st.st_ino), &type, sizeof type) | 1;
+    /* What is mounted read-only is another object when somebody outside has replaced it: then it is not. */
+    bool read_only = watch->enforced && seen.identity == watch->first[row];
+    if (!read_only && strcmp(name, PROTECTED_GIT) != 0) { /* in .git itself git works */
+        seen.content = mix_content(FNV_BASIS, &st);
+        if (S_ISDIR(st.st_mode)) {
+            seen.content = mix_directory(seen.content, watch->dir_fd, name, DEPTH, &left);
+        }
+    }
+    return seen;
+}
+
+static const char *const parents[PROTECTED_PARENTS] = {".", ".git", ".hg", ".github"};
+
+static unsigned parent_of(const char *name)
+{
+    size_t size = strcspn(name, "/");
+    unsigned i = name[size] ? PROTECTED_PARENTS : 0;
+    while (i-- > 1) {
+        if (strncmp(parents[i], name, size) == 0 && parents[i][size] == '\0') {
+            return i;
+        }
+    }
+    return 0;
+}
+
+/* Whether names have come to or gone from the directory since the last look. Its change time, which code cannot
+ * set, is as coarse as a tick of the kernel's: one that is younger than two seconds says nothing. */
+static bool has_changed(struct box_protected_watch *watch, unsigned parent)
+{
+    struct box_protected_parent *known = &watch->parents[parent];
+    struct box_protected_parent now = {.settled = true};
+    struct timespec time = {};
+    struct stat st;
+    if (fstatat(watch->dir_fd, parents[parent], &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        (void)clock_gettime(CLOCK_REALTIME_COARSE, &time);
+        now.state = mix(mix_content(FNV_BASIS, &st), &st.st_ino, sizeof st.st_ino) | 1;
+        now.settled = st.st_ctim.tv_sec + 2 < time.tv_sec;
+    }
+    bool changed = now.state != known->state || !known->settled;
+    *known = now;
+    return changed;
+}
+
+void box_protected_watch(const struct box_spec *spec, bool enforced,
+                         struct box_protected_watch *watch)
+{
+    bool again = watch->dir_fd >= 0;
+    box_protected_unwatch(watch);
+    watch->enforced = enforced;
+    watch->dir_fd = spec->workspace ? open(spec->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    for (unsigned i = 0; watch->dir_fd >= 0 && box_protected_name(i); i++) {
+        watch->first[i] = 0;
+        watch->first[i] = look(watch, i).identity;
+        if (!again || watch->last[i].identity == watch->first[i]) {
+            watch->last[i] = look(watch, i);
+        }
+    }
+}
+
+void box_protected_unwatch(struct box_protected_watch *watch)
+{
+    drop_fd(&watch->dir_fd);
+}
+
+bool box_protected_news(const struct box_spec *spec, struct box_protected_watch *watch, char *text,
+                        size_t size)
+{
+    size_t used = 0;
+    bool changed[PROTECTED_PARENTS];
+    text[0] = '\0';
+    for (unsigned i = 0; watch->dir_fd >= 0 && i < PROTECTED_PARENTS; i++) {
+        changed[i] = has_changed(watch, i);
+    }
+    for (unsigned i = 0; watch->dir_fd >= 0 && box_protected_name(i); i++) {
+        struct box_protected_seen last = watch->last[i];
+        bool unseen = !last.content && !changed[parent_of(box_protected_name(i))];
+        if (unseen || protected_is_open(spec->allow_write, i)) {
+            continue;
+        }
+        struct box_protected_seen now = look(watch, i);
+        watch->last[i] = now;
+        bool same = now.identity == last.identity && now.content == last.content;
+        if (!same && used < size) {
+            char sign = !now.identity ? '-' : last.identity ? '~' : '+';
+            int length = snprintf(text + used, size - used, "%s%c%s", used ? " " : "", sign,
+                                  box_protected_name(i));
+            used += length > 0 ? (size_t)length : 0;
+        }
+    }
+    return used > 0;
+}

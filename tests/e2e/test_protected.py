@@ -1,0 +1,234 @@
+"""--workspace: names on which programs outside act, hard-linked files, and what of it is told."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from client import ROOT, Case, Server, give_away, is_denied, need_userns, run_cli
+from isolation import CONTAINER
+
+GIT = ("git", "-c", "safe.directory=*", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
+NEWS = "changed settings"
+
+
+class Workspace(Case):
+    def setUp(self):
+        need_userns()
+        self.temp = pathlib.Path(tempfile.mkdtemp(prefix="sp-protected-"))
+        self.temp.chmod(0o755)
+        self.work = self.temp / "work"
+        self.work.mkdir()
+        give_away(self.work)
+        self.addCleanup(shutil.rmtree, self.temp, ignore_errors=True)
+
+    def put(self, name, text="as it was\n"):
+        path = self.work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        self.hand_over()
+        return path
+
+    def hand_over(self):
+        """To whom give_away() gave the directory: what was made since is root's."""
+        if is_denied("mount_setattr"):
+            subprocess.run(["chown", "-R", f"{os.stat(self.work).st_uid}", str(self.work)], check=False)
+
+    def server(self, *args):
+        return Server("--workspace", str(self.work), *args)
+
+    def git(self, *args):
+        done = subprocess.run([*GIT, *args], cwd=self.work, capture_output=True, text=True,
+                              env={"PATH": os.environ["PATH"], "HOME": str(self.temp)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+
+class Git(Workspace):
+    def setUp(self):
+        super().setUp()
+        if not shutil.which("git"):
+            self.skipTest("git: not installed")
+
+    def test_git_works_inside_and_its_settings_stay(self):
+        self.git("init", "-q")
+        self.put("a")
+        self.git("add", "a")
+        self.git("commit", "-qm", "first")
+        self.hand_over()
+        config = (self.work / ".git/config").read_bytes()
+        steps = ("git checkout -qb side", "echo more >> a", "git commit -qam second", "echo x >> a", "git stash -q",
+                 "git stash pop -q", "git checkout -q a", "git checkout -q main", "git merge -q side",
+                 "git tag v1", "git gc -q", "git log --oneline")
+        code = (f"import subprocess\nfor step in {steps!r}:\n"
+                f"    done = subprocess.run(step.replace('git', {' '.join(GIT)!r}, 1), shell=True, capture_output=True, text=True)\n"
+                "    if done.returncode: print(step, done.stderr)\nprint(done.stdout.count('\\n'))")
+        with self.server() as server:
+            result = server.python(code)
+            self.assert_prints(result, "2")
+            self.assertIsNone(result.status.field(NEWS), result.text)
+        self.assertEqual((self.work / ".git/config").read_bytes(), config)
+        self.assertIn("second", self.git("log", "--oneline"))
+        self.assertEqual(self.git("status", "--short"), "")
+
+
+class Told(Workspace):
+    def test_what_code_creates_is_told_once_and_other_names_are_not(self):
+        with self.server() as server:
+            result = server.python("import os\nos.mkdir('.vscode'); open('.vscode/tasks.json', 'w').close()\n"
+                                   "open('.mcp.json', 'w').close(); open('ordinary', 'w').close()")
+            self.assertRegex(result.status.field(NEWS), r"^\+\.vscode \+\.mcp\.json \(.*tell the user\)$")
+            self.assertIsNone(server.python("open('more', 'w').close()").status.field(NEWS))
+            self.assertIn("~.vscode", server.python("open('.vscode/tasks.json', 'w').write('x')").status.field(NEWS))
+            self.assertIn("-.mcp.json", server.python("os.unlink('.mcp.json')").status.field(NEWS))
+
+    def test_what_happens_while_the_call_ends_otherwise_is_told_too(self):
+        with self.server() as server:
+            result = server.python("import os; os.mkdir('.claude'); os._exit(3)")
+            self.assertIn("+.claude", result.status.field(NEWS) or "", result.text)
+            result = server.python("import os, time; os.mkdir('.cursor'); time.sleep(60)", timeout_s=1)
+            self.assertIn("+.cursor", result.status.field(NEWS) or "", result.text)
+
+    def test_what_is_replaced_outside_is_told(self):
+        self.put(".mcp.json")
+        with self.server() as server:
+            self.assertIsNone(server.python("1").status.field(NEWS))
+            self.put("next").rename(self.work / ".mcp.json")
+            self.assertIn("~.mcp.json", server.python("1").status.field(NEWS) or "")
+
+    def test_the_first_result_says_what_is_not_protected(self):
+        with self.server() as server:
+            told = server.python("1").status.field("workspace") or ""
+            self.assertEqual("can be written at this isolation level" in told, CONTAINER, told)
+            self.assertIsNone(server.python("1").status.field("workspace"))
+
+    def test_a_workspace_in_memory_has_no_such_names(self):
+        with Server() as server:
+            result = server.python("import os\nos.mkdir('.vscode'); open('.mcp.json', 'w').close()")
+            self.assertNotIn("settings", result.status.line)
+            self.assertFalse(server.write(".vscode/tasks.json", "{}").is_error)
+
+    def test_too_many_entries_are_told(self):
+        (self.work / "many").mkdir()
+        for number in range(5100):
+            (self.work / "many" / str(number)).touch()
+        self.put(".vscode/tasks.json")
+        with self.server() as server:
+            result = server.python("open('.vscode/tasks.json', 'a')")
+            self.assertIn("more than 5000 entries", result.status.field("workspace"))
+            self.assertEqual(result.is_error, not CONTAINER)  # what is near the top is protected all the same
+
+    def test_links_and_hidden_directories_are_among_the_files(self):
+        self.put("old")
+        with self.server() as server:
+            server.python("import os")
+            said = server.python("os.symlink('/etc', 'away'); os.mkdir('.hidden'); open('.hidden/x', 'w').close()\n"
+                                 "os.mkdir('sub'); os.mkdir('sub/.git'); os.link('old', 'new'); open('file', 'w').close()")
+            for word in ("+away (symlink)", "+.hidden/ (directory)", "+sub/.git/ (directory)", "+new (10 B, hard link)",
+                         "+file (0 B)"):
+                self.assertIn(word, said.status.field("files"))
+            said = server.python("open('.hidden/y', 'w').close(); os.rmdir('sub/.git')")
+            self.assertEqual(said.status.field("files"), "-sub/.git/")
+
+    def test_doctor_counts_them(self):
+        self.put(".vscode/tasks.json")
+        os.link(self.put("data"), self.temp / "outside")
+        done = run_cli("doctor", "--json", "--workspace", str(self.work))
+        facts = {row["fact"]: row for row in json.loads(done.stdout)["facts"]}
+        self.assertIn("1 files and directories", facts["settings"]["text"])
+        self.assertIn("1 files or package directories", facts["hard links"]["text"])
+        for fact in ("settings", "hard links"):
+            self.assertEqual(facts[fact].get("warning", False), CONTAINER, facts[fact])
+
+
+class Allowed(Workspace):
+    WRITES = "for name in ('.vscode/a', '.mcp.json', '.git/hooks/x', '.git/config', 'data'):\n" \
+             "    try: open(name, 'a').write('x'); print(name)\n    except OSError: pass"
+
+    def setUp(self):
+        super().setUp()
+        for name in (".vscode/tasks.json", ".mcp.json", ".git/hooks/pre-commit", ".git/config", "data"):
+            self.put(name)
+        os.link(self.work / "data", self.temp / "outside")
+
+    def written(self, *args):
+        with self.server(*args) as server:
+            return server.python(self.WRITES).output.split()
+
+    def test_by_default_none(self):
+        self.assertEqual(self.written() == [], not CONTAINER)
+
+    def test_by_name(self):
+        want = {".vscode/a", ".git/hooks/x", ".git/config"}
+        got = set(self.written("--allow-write", ".vscode,.git"))
+        self.assertEqual(got & want, want)
+        self.assertEqual(got - want == set(), not CONTAINER)
+
+    def test_hard_links_and_all(self):
+        self.assertIn("data", self.written("--allow-write", "hard-links"))
+        self.assertEqual(len(self.written("--allow-write", "all")), 5)
+
+    def test_from_the_configuration_file(self):
+        config = self.temp / "config"
+        config.write_text("allow-write = .vscode\nallow-write = .mcp.json\n")
+        config.chmod(0o600)
+        self.assertLessEqual({".vscode/a", ".mcp.json"}, set(self.written("--config", str(config))))
+
+    def test_other_words_are_refused(self):
+        done = run_cli("run", "--workspace", str(self.work), "--allow-write", ".vscode,nonsense", "-c", "1")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b'--allow-write takes protected names', done.stderr)
+        self.assertIn(b'not "nonsense"', done.stderr)
+
+    def test_write_file_is_refused_with_the_flag(self):
+        with self.server() as server:
+            work = server.here("/work")
+            for path, name in ((".vscode/tasks.json", ".vscode"), (".cursor/mcp.json", ".cursor"), ("x/.mcp.json", ".mcp.json"),
+                               (f"{work}/.git/hooks/new", ".git/hooks"), ("./y/../.envrc", ".envrc"), (".GIT/config", ".git/config"),
+                               (".git/modules/a/config", ".git/config"), (".git", ".git"), (".github/hooks/x.json", ".github/hooks")):
+                result = server.write(path, "x")
+                self.assertTrue(result.is_error, path)
+                self.assertIn(f"The user can allow it: --allow-write {name}.", result.text)
+            for path in ("vscode/a", ".github/workflows/ci.yml", ".gitignore", server.here("/tmp/.vscode/a"), ".env", "a.mcp.json"):
+                self.assertFalse(server.write(path, "x").is_error, path)
+        with self.server("--allow-write", ".cursor,.vscode") as server:
+            self.assertFalse(server.write(".cursor/mcp.json", "x").is_error)
+            self.assertFalse(server.write(".vscode/tasks.json", "x").is_error)
+
+    def test_write_file_does_not_write_through_hard_links(self):
+        with self.server() as server:
+            self.assertTrue(server.write("data", "x", mode="append").is_error)
+            server.write("data", "x")
+        self.assertEqual((self.temp / "outside").read_text(), "as it was\n")
+
+    def test_a_hint_names_the_flag(self):
+        with self.server() as server:
+            for code in ("open('.vscode/new', 'w')", "import os; os.rename('.mcp.json', 'x')"):
+                self.assertIn("the user can allow it with --allow-write", server.python(code).text)
+
+
+class Documented(unittest.TestCase):
+    def test_each_row_is_in_the_manual_and_in_the_list_of_threats(self):
+        table = (ROOT / "sandbox/workspace/names.c").read_text().partition("rows[] = {")[2].partition("};")[0]
+        rows = set(re.findall(r'^ +"([^"]+)",', table, re.MULTILINE))
+        self.assertGreater(len(rows), 20)
+        manual = (ROOT / "docs/sandpiper.1.scd").read_text().partition("*--allow-write*")[2].partition("*--mount*  ")[0]
+        threats = (ROOT / "docs/THREATS.md").read_text().partition("**Settings.**")[2].partition("Not listed")[0]
+        self.assertEqual(rows - set(re.findall(r"_(\.?[a-z][\w./-]*?)_(?=[\s,;])", manual)), set())
+        self.assertEqual(rows - set(re.findall(r"`([^`]+)`", threats)), set())
+
+
+class HooksPath(Workspace):
+    def test_the_directory_that_git_is_told_to_take_hooks_from(self):
+        self.put(".git/config", "[core]\n\thooksPath = tools/hooks\n")
+        self.put("tools/hooks/pre-commit")
+        with self.server() as server:
+            self.assert_kind(server.python("open('tools/hooks/pre-commit', 'a')"), "error")
+            self.assert_ok(server.python("open('tools/other', 'a')"))
+
+
+if __name__ == "__main__":
+    unittest.main()
