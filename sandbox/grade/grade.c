@@ -1,5 +1,6 @@
 #include "sandbox/grade/grade.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -266,14 +267,27 @@ static bool stops(const struct grade_facts *facts, enum box_layer layer, enum bo
     }
 }
 
+/* Whether it is this host that refuses namespaces or mounts, so that a sandbox without them would start. A name
+ * that leads nowhere, and what was refused by us, are no reason for a weaker one. */
+static bool lacks_namespaces(const struct grade_facts *facts, enum box_layer layer)
+{
+    static const int reasons[] = {EPERM,  EACCES,     ENOSYS, EINVAL, ENOSPC,
+                                  EUSERS, EOPNOTSUPP, EAGAIN, ENODEV, EBUSY};
+    bool refused = false;
+    for (unsigned i = 0; facts->failure && i < sizeof reasons / sizeof *reasons; i++) {
+        refused = refused || facts->failure->code == reasons[i];
+    }
+    return refused && layer <= BOX_LAYER_MOUNTS && facts->profile != BOX_CONTAINER &&
+           facts->landlock_abi >= LANDLOCK_ABI_LEAST;
+}
+
 static void refuse(const struct grade_facts *facts, enum box_layer layer, struct box_grade *grade)
 {
     const struct box_layer_report *report = &grade->layers[layer];
     const struct grade_row *row = grade_row(facts->profile, layer);
     bool meant = report->state == row->state || report->state == BOX_LAYER_DEGRADED;
-    bool namespaces = layer <= BOX_LAYER_MOUNTS && facts->profile != BOX_CONTAINER;
     char way_out[160] = "";
-    if (facts->failure && namespaces && facts->landlock_abi >= LANDLOCK_ABI_LEAST) {
+    if (lacks_namespaces(facts, layer)) {
         (void)snprintf(way_out, sizeof way_out,
                        ". Or accept a sandbox without namespaces: --isolation=container, or "
                        "SANDPIPER_ISOLATION=container in the environment");

@@ -141,9 +141,9 @@ static int take_tree(const struct plan *plan, const struct plan_step *step, int 
                           "it without :rw)",
                           step->source, cannot)
                : fail_set(ret_fail, -fd,
-                          "the workspace %s belongs to root, and %s (give it to an ordinary user: "
-                          "chown -R 1000:1000 %s)",
-                          step->source, cannot, step->source);
+                          "the workspace %s belongs to root, and %s (name a directory that an "
+                          "ordinary user owns)",
+                          step->source, cannot);
 }
 
 static int launch_with(struct box *box, struct child_ends *ends, struct fail *ret_fail)
