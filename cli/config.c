@@ -186,14 +186,18 @@ static int print_entry(const struct config *config, const json_t *entry)
                : EXIT_REFUSED;
 }
 
-/* Puts the entry into the file at path and says what was done. 0 or -errno. */
-static int install(const struct config *config, const json_t *entry, const char *path,
-                   struct fail *ret_fail)
+/* Puts the entry into the file at path and says what was done. spec: of the server in the entry, whose code must
+ * not choose what the host starts. 0 or -errno. */
+static int install(const struct config *config, struct box_spec *spec, const json_t *entry,
+                   const char *path, struct fail *ret_fail)
 {
     OWNED(replace_done) struct replace file = {};
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     struct fail why = {};
-    int r = replace_read(&file, path, ret_fail);
+    const struct box_trusted target = {"the host's configuration", path,
+                                       "name another file with --file", .is_tree = false};
+    int r = box_trust_check(spec, &target, 1, ret_fail);
+    r = r ? r : replace_read(&file, path, ret_fail);
     if (r < 0) {
         return r;
     }
@@ -237,7 +241,7 @@ int command_config(int argc, char **argv)
         (void)fprintf(stderr, "For %s:\n", r == 0 ? buf_bytes(&path) : config.host->file);
         return print_entry(&config, entry);
     }
-    if (r == 0 && install(&config, entry, buf_bytes(&path), &fail) == 0) {
+    if (r == 0 && install(&config, &options.spec, entry, buf_bytes(&path), &fail) == 0) {
         return 0;
     }
     (void)fprintf(stderr, "sandpiper: config: %s\n",

@@ -14,17 +14,37 @@ void mount_take(struct options *options, const struct flag *flag, const char *va
     }
 }
 
+/* What the server goes by, now and at the next start: code that it hands directories to cannot change it. */
+static int check_trusted(struct options *options, const char *place, const char *config,
+                         struct fail *ret_fail)
+{
+    static const char move[] = "keep it outside of what code can write";
+    const struct install_config *install = &options->install;
+    const struct box_trusted files[] = {
+        {"the configuration file", config, move, .is_tree = false},
+        {"the configuration file", place, move, .is_tree = false},
+        {"the constraint file", install->constraint, move, .is_tree = false},
+        {"the certificate file", install->index_cert, move, .is_tree = false},
+        {"the directory of wheels", install->find_links, move, .is_tree = true},
+    };
+    return box_trust_check(&options->spec, files, sizeof files / sizeof *files, ret_fail);
+}
+
 void mount_flags_settle(struct options *options, const char *config)
 {
+    static char workspace[PATH_MAX];
     char place[PATH_MAX];
     struct fail fail = {};
     char text[FAIL_TEXT + 128];
-    options->mounts.config[0] = config_file_place(place, sizeof place) ? place : NULL;
-    options->mounts.config[1] = config;
     if (options->trouble[0]) {
         return;
     }
-    if (box_mounts_settle(&options->spec, &options->mounts, &fail) < 0) {
+    options->mounts.config[0] = config_file_place(place, sizeof place) ? place : NULL;
+    options->mounts.config[1] = config;
+    int r = box_workspace_settle(&options->spec, workspace, &fail);
+    r = r ? r : box_mounts_settle(&options->spec, &options->mounts, &fail);
+    r = r ? r : check_trusted(options, options->mounts.config[0], config, &fail);
+    if (r < 0) {
         options_trouble(options, "%.500s", fail_describe(&fail, text, sizeof text));
     }
     options->mounts.config[0] = NULL; /* it was ours */

@@ -26,6 +26,7 @@
 #include "base/own.h"
 #include "sandbox/plan/binds.h"
 #include "sandbox/room_inside.h"
+#include "sandbox/trust/trust.h"
 #include "sandbox/wire/channel.h"
 #include "sandbox/wire/packet.h"
 
@@ -232,11 +233,15 @@ static void box_on_scope(void *arg, const char *trouble)
 /* Whether systemd is asked to make the group; box_on_scope() goes on then. */
 static bool box_ask_scope(struct box *box)
 {
-    struct scope_request request = {.name = box->cgroup.name,
+    char program[PATH_MAX];
+    struct scope_request request = {.program = program,
+                                    .name = box->cgroup.name,
                                     .pid = box->pid,
                                     .limits = &box->spec->limits,
                                     .within_ms = SCOPE_MS};
-    int r = scope_ask(&box->scope, box->loop, &request, box_on_scope, box);
+    int r = trust_find_system_program(box->spec, "busctl", program)
+                ? scope_ask(&box->scope, box->loop, &request, box_on_scope, box)
+                : -ENOENT;
     if (r < 0) {
         cgroup_refuse_scope(&box->cgroup, r == -ENOENT  ? "systemd is here, but not busctl"
                                           : r == -EXDEV ? "systemd is in another pid namespace"
@@ -287,9 +292,7 @@ static int box_prepare(struct box *box, const struct plan_content *content, stru
         return -ENOENT;
     }
     box->building = BOX_LAYER_PYTHON;
-    int r = python_find(spec->python, spec->workspace ? spec->workspace : spec->workspace_elsewhere,
-                        &box->python, ret_fail);
-    r = r ? r : python_judge_place(spec, &box->python, ret_fail);
+    int r = python_find(spec, &box->python, ret_fail);
     if (r < 0) {
         return r;
     }

@@ -25,9 +25,9 @@
 #include "sandbox/grade/rehearsal.h"
 #include "sandbox/grade/surrounding.h"
 #include "sandbox/limits/cgroup.h"
-#include "sandbox/plan/overlap.h"
 #include "sandbox/python/python.h"
 #include "sandbox/room_inside.h"
+#include "sandbox/trust/trust.h"
 
 #define ROOM_PREFIX "sandpiper-"
 
@@ -57,28 +57,13 @@ static bool is_safe(const struct stat *st)
            (st->st_mode & S_ISVTX || (own && !(st->st_mode & (S_IWGRP | S_IWOTH))));
 }
 
-/* Whether code could write to what is in path, and so to the room. */
-static bool is_codes_own(const struct box_spec *spec, const char *path)
-{
-    char rest[PATH_MAX];
-    bool inside = overlap_of(path, spec->workspace, rest) != OVERLAP_NONE;
-    for (unsigned i = 0; !inside && i < spec->mount_count; i++) {
-        const struct box_mount *mount = &spec->mounts[i];
-        inside = mount->writable && overlap_of(path, mount->path, rest) != OVERLAP_NONE;
-    }
-    return inside;
-}
-
 /* Opens folder, if the room can be there. Returns the descriptor or -1. */
 static int open_parent(const char *folder, const struct box_spec *spec, char path[PATH_MAX])
 {
     struct stat st;
-    if (!folder || !realpath(folder, path) || !is_plain(path) ||
+    if (!folder || trust_meets(spec, folder).path || !realpath(folder, path) || !is_plain(path) ||
         strlen(path) + 1 + NAME_BYTES >= ROOM_PATH_BYTES ||
         (geteuid() == 0 && !ids_all_reach(path))) { /* boxes may have a user of their own */
-        return -1;
-    }
-    if (is_codes_own(spec, path)) {
         return -1;
     }
     defer_close int fd = open(path, OPEN_FOLDER | O_NOFOLLOW);
@@ -192,7 +177,7 @@ static void choose_ids(struct box_room *room, const struct box_spec *spec)
     const char *needed[PYTHON_FOLDERS + 3] = {parent, ""}; /* not found: nobody reaches it */
     unsigned count = 1;
     (void)snprintf(parent, sizeof parent, "%.*s", (int)(room->name - room->path), room->path);
-    if (python && python_expect(spec->python, spec->workspace, python, &fail) == 0) {
+    if (python && python_expect(spec, python, &fail) == 0) {
         needed[count++] = python->path;
         for (unsigned i = 0; i < python->folder_count; i++) {
             needed[count++] = python->folders[i];

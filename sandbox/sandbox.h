@@ -51,6 +51,7 @@ struct box_spec {
     uint64_t allow_write;     /* protected names that code may write to: workspace/protected.h */
     struct box_mount mounts[BOX_MOUNTS];
     unsigned mount_count;
+    struct box_aliases aliases; /* other mounts of what code writes to */
     const char *python;  /* --python, or NULL: the active virtual environment, else python3 */
     const char *preload; /* modules, comma-separated, or NULL */
     const struct embedded *guest; /* files for /run/sandpiper, closed by a row without name */

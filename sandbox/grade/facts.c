@@ -259,7 +259,7 @@ unsigned box_facts(const struct box_spec *spec, const struct box_grade *grade,
     struct plan_content content;
     zygote_content(spec, NULL, &content);
     add_kernel(&all);
-    if (python && plan && python_find(spec->python, spec->workspace, python, &fail) == 0 &&
+    if (python && plan && python_find(spec, python, &fail) == 0 &&
         plan_build(spec, python, &content, plan, &fail) == 0) {
         add_identity(&all, plan);
         add_python(&all, python);

@@ -51,7 +51,7 @@ int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *re
     struct plan *plan = calloc(1, sizeof *plan);
     struct plan_content content;
     int r = python && plan ? 0 : fail_set(ret_fail, ENOMEM, "the sandbox's plan");
-    r = r ? r : python_find(spec->python, spec->workspace, python, ret_fail);
+    r = r ? r : python_find(spec, python, ret_fail);
     zygote_content(spec, NULL, &content);
     r = r ? r : plan_build(spec, python, &content, plan, ret_fail);
     if (r == 0) {

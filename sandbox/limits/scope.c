@@ -16,16 +16,14 @@
  * scope. CollectMode= makes it forget a failed one too.
  *
  * The conversation is busctl's, systemd's own client, in a process of its own: a bus that hangs
- * cannot hang the loop, and no bus library is in the server. Meanwhile the box's child builds its
- * root. The answer is judged by effect alone: the process is in the scope, or, in time, it is not. */
+ * cannot hang the loop, and no bus library is in the server. It is the system's own, whatever PATH says.
+ * Meanwhile the box's child builds its root. The answer is judged by effect alone: the process is in the scope, or, in time, it is not. */
 #include "sandbox/limits/scope.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +37,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/limits/cgroup_place.h"
+#include "sandbox/start/helper.h"
 
 enum { LOOK_MS = 1, WORDS = 64, WORD_BYTES = 96 };
 
@@ -123,41 +122,6 @@ static void add_call(struct words *words, const struct scope *scope,
     add(words, "0");
 }
 
-/* Starts busctl with nothing of ours but the end of a pipe for what it has to complain. */
-static int helper_start(struct scope *scope, char *const *argv)
-{
-    static char plain[] = "LC_ALL=C";
-    char *const envp[] = {plain, NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    int said[2];
-    if (pipe2(said, O_CLOEXEC | O_NONBLOCK) < 0) {
-        return -errno;
-    }
-    (void)sigemptyset(&none);
-    int error = posix_spawn_file_actions_init(&files);
-    error = error ? error : posix_spawnattr_init(&attributes);
-    if (error == 0) {
-        (void)posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDWR, 0);
-        (void)posix_spawn_file_actions_adddup2(&files, STDIN_FILENO, STDOUT_FILENO);
-        (void)posix_spawn_file_actions_adddup2(&files, said[1], STDERR_FILENO);
-        (void)posix_spawnattr_setsigmask(&attributes, &none);
-        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-        error = posix_spawnp(&scope->helper_pid, argv[0], &files, &attributes, argv, envp);
-        (void)posix_spawnattr_destroy(&attributes);
-        (void)posix_spawn_file_actions_destroy(&files);
-    }
-    (void)close(said[1]);
-    if (error) {
-        scope->helper_pid = 0;
-        (void)close(said[0]);
-        return -error;
-    }
-    scope->said_fd = said[0];
-    return 0;
-}
-
 static void scope_answer(struct scope *scope, const char *trouble)
 {
     char text[256] = "";
@@ -227,6 +191,8 @@ int scope_ask(struct scope *scope, struct loop *loop, const struct scope_request
               scope_fn fn, void *arg)
 {
     static struct words words;
+    static char plain[] = "LC_ALL=C";
+    char *const envp[] = {plain, NULL};
     char path[64];
     words.count = 0;
     *scope = (struct scope){.said_fd = -1, .pid = request->pid, .fn = fn, .arg = arg};
@@ -237,7 +203,8 @@ int scope_ask(struct scope *scope, struct loop *loop, const struct scope_request
     (void)snprintf(scope->unit, sizeof scope->unit, "%s.scope", request->name);
     add(&words, "busctl");
     add_call(&words, scope, request->limits);
-    int r = helper_start(scope, words.argv);
+    int r = helper_start(request->program, words.argv, envp, STDERR_FILENO, &scope->helper_pid,
+                         &scope->said_fd);
     if (r < 0) {
         return r;
     }
@@ -260,9 +227,6 @@ void scope_cancel(struct scope *scope)
     loop_io_remove(&scope->said_io);
     loop_timer_disarm(&scope->timer);
     drop_fd(&scope->said_fd);
-    if (scope->helper_pid > 0) {
-        (void)kill(scope->helper_pid, SIGKILL);
-        (void)waitpid(scope->helper_pid, NULL, 0);
-        scope->helper_pid = 0;
-    }
+    helper_end(scope->helper_pid);
+    scope->helper_pid = 0;
 }

@@ -27,14 +27,15 @@ struct scope {
 };
 
 struct scope_request {
-    const char *name; /* of the unit, without .scope */
-    pid_t pid;        /* a child of ours */
+    const char *program; /* busctl: an absolute path */
+    const char *name;    /* of the unit, without .scope */
+    pid_t pid;           /* a child of ours */
     const struct box_limits *limits;
     unsigned within_ms; /* no answer by then is a refusal */
 };
 
-/* Asks for the scope; request is borrowed for the call only. 0 or -errno: then fn is not called. -ENOENT:
- * there is no busctl; -EXDEV: the manager is elsewhere. */
+/* Asks for the scope; request is borrowed for the call only. 0 or -errno: then fn is not called. -EXDEV:
+ * the manager is elsewhere. */
 int scope_ask(struct scope *scope, struct loop *loop, const struct scope_request *request,
               scope_fn fn, void *arg);
 

@@ -20,8 +20,8 @@
 #include "sandbox/box.h"
 #include "sandbox/packages/packages.h"
 #include "sandbox/plan/ids.h"
-#include "sandbox/plan/overlap.h"
 #include "sandbox/room_inside.h"
+#include "sandbox/trust/trust.h"
 #include "sandbox/wire/packet.h"
 
 enum { ERRAND_READ = 65536, ERRAND_READS = 64 };
@@ -350,8 +350,8 @@ static int errand_see_files(struct box_errand *errand, struct fail *ret_fail)
     view->certificate = "";
     if (wanted->find_links && room->ids.errand != geteuid() && !ids_all_reach(wanted->find_links)) {
         return fail_set(ret_fail, EACCES,
-                        "the folder of wheels %s; the installer has an id of its own here: let "
-                        "everybody read it and pass through the folders above",
+                        "the directory of wheels %s; the installer has a separate uid here: copy "
+                        "the wheels to a directory that every user may read",
                         wanted->find_links);
     }
     int r = wanted->constraint ? room_copy_file(room, ROOM_CONSTRAINT, wanted->constraint,
@@ -375,28 +375,19 @@ static int errand_see_room(struct box_errand *errand, const struct box_packages 
     return r ? r : errand_see_files(errand, ret_fail);
 }
 
-/* Whether code could replace the file, by a link to another, of which a message may quote. */
-static bool is_loose(const char *file, const char *folder)
+/* Of what a symlink leads to in a directory where code writes a message may quote. */
+static int judge_files(const struct box_spec *spec, const struct box_errand_spec *wanted,
+                       struct fail *ret_fail)
 {
-    char rest[PATH_MAX];
-    return overlap_of(file, folder, rest) != OVERLAP_NONE ||
-           overlap_of_parent(file, folder, rest) != OVERLAP_NONE;
-}
-
-/* A file of the user's in a folder where code writes, or NULL. */
-static const char *loose_file(const struct box_spec *spec, const struct box_errand_spec *wanted)
-{
-    const char *const files[] = {wanted->constraint, wanted->cert};
-    for (unsigned i = 0; i < 2; i++) {
-        bool loose = files[i] && is_loose(files[i], spec->workspace);
-        for (unsigned k = 0; files[i] && !loose && k < spec->mount_count; k++) {
-            loose = spec->mounts[k].writable && is_loose(files[i], spec->mounts[k].path);
-        }
-        if (loose) {
-            return files[i];
-        }
+    static const char fix[] = "keep it somewhere else";
+    const char *const files[][2] = {{"the constraint file", wanted->constraint},
+                                    {"the certificate file", wanted->cert},
+                                    {"the directory of wheels", wanted->find_links}};
+    int r = 0;
+    for (unsigned i = 0; i < 3 && r == 0; i++) {
+        r = files[i][1] ? trust_check(spec, files[i][0], files[i][1], fix, ret_fail) : 0;
     }
-    return NULL;
+    return r;
 }
 
 int box_errand_start(struct box_packages *packages, const struct box_errand_spec *errand_spec,
@@ -412,9 +403,9 @@ int box_errand_start(struct box_packages *packages, const struct box_errand_spec
         *ret_fail = packages->trouble;
         return -ENOENT;
     }
-    const char *loose = loose_file(spec, errand_spec);
-    if (loose) {
-        return fail_set(ret_fail, EPERM, "%s lies in a folder where code could change it", loose);
+    int r = judge_files(spec, errand_spec, ret_fail);
+    if (r < 0) {
+        return r;
     }
     struct box_errand *errand = calloc(1, sizeof *errand);
     if (!errand) {
@@ -430,7 +421,7 @@ int box_errand_start(struct box_packages *packages, const struct box_errand_spec
     errand->spec.workspace_elsewhere = spec->workspace;
     errand->spec.egress = errand_spec->egress;
     errand->spec.limits.disk_bytes = spec->packages_bytes; /* of a single file too */
-    int r = spec->room ? errand_see_room(errand, packages, ret_fail) : 0;
+    r = spec->room ? errand_see_room(errand, packages, ret_fail) : 0;
     if (r < 0) {
         errand_release(errand);
         return r;

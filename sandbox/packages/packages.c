@@ -29,7 +29,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/own.h"
-#include "sandbox/plan/overlap.h"
+#include "sandbox/trust/trust.h"
 
 enum { OPEN_FOLDER = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
 
@@ -67,19 +67,9 @@ static int judge_own(int fd, const char *path, struct fail *ret_fail)
         return refuse(ret_fail, path, "belongs to another user");
     }
     if (st.st_mode & (S_IWGRP | S_IWOTH)) {
-        return refuse(ret_fail, path, "can be written by others (chmod go-w)");
+        return refuse(ret_fail, path, "can be written by others: name a directory of your own");
     }
     return 0;
-}
-
-/* Code that could write there would choose what all servers install, and by a link what errands see. */
-static int judge_workspace(const char *workspace, const char *parent, const char *path,
-                           struct fail *ret_fail)
-{
-    char rest[PATH_MAX];
-    bool apart = overlap_of(parent, workspace, rest) == OVERLAP_NONE &&
-                 (!workspace || overlap_of(workspace, path, rest) == OVERLAP_NONE);
-    return apart ? 0 : refuse(ret_fail, path, "and the workspace lie in one another");
 }
 
 /* Opens the folder name in parent_fd, which is no link. make: 0, or the mode that it must allow: it is made
@@ -166,10 +156,14 @@ int packages_path(const struct box_spec *spec, char path[PATH_MAX], struct fail 
 int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],
                    struct fail *ret_fail)
 {
+    /* Code that could write there would choose what all servers install, and by a symlink what installers
+     * see. */
+    static const char fix[] = "name another directory with --cache DIR";
     char parent[PATH_MAX];
     char name[NAME_MAX + 1];
     const char *last = NULL;
     int r = name_place(spec, parent, &last, ret_fail);
+    r = r ? r : trust_check(spec, "the cache directory", parent, fix, ret_fail);
     if (r < 0) {
         return r;
     }
@@ -188,7 +182,7 @@ int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],
                    snprintf(path, PATH_MAX, "%s/%s", parent[1] ? parent : "", name) >= PATH_MAX)) {
         r = fail_set(ret_fail, ENAMETOOLONG, "the cache folder");
     }
-    r = r ? r : judge_workspace(spec->workspace, parent, path, ret_fail);
+    r = r ? r : trust_check_tree(spec, "the cache directory", path, fix, ret_fail);
     return r < 0 ? r : open_own(parent_fd, name, path, make ? own_mode(spec) : 0, ret_fail);
 }
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "sandbox/plan/binds.h"
-#include "sandbox/plan/overlap.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/trust/overlap.h"
 
 /* Takes ":word" from the end of text. */
 static bool take_word(char *text, const char *word)
@@ -115,17 +115,37 @@ static char *mount_point(char *line, const char **ret_type)
     return *ret_type ? point : NULL;
 }
 
-static int refuse(struct fail *ret_fail, const char *path, const char *type, const char *why)
+struct shown {
+    const char *flag;
+    const char *path;
+    const char *around; /* type of the file system that it is in */
+    size_t deepest;     /* length of that one's mount point */
+};
+
+static int refuse(struct fail *ret_fail, const struct shown *shown, const char *type,
+                  const char *why)
 {
-    (void)fail_set(ret_fail, 0, "--mount %s: %s%s", path, why, type);
+    (void)fail_set(ret_fail, 0, "%s %s: %s%s", shown->flag, shown->path, why, type);
     return -EPERM;
+}
+
+static unsigned list_shown(const struct box_spec *spec, struct shown shown[BOX_MOUNTS + 1])
+{
+    unsigned count = 0;
+    for (; count < spec->mount_count; count++) {
+        shown[count] = (struct shown){.flag = "--mount", .path = spec->mounts[count].path};
+    }
+    if (spec->workspace) {
+        shown[count++] = (struct shown){.flag = "--workspace", .path = spec->workspace};
+    }
+    return count;
 }
 
 /* Of all mounts that reach to a folder the last one is what is seen there. text is changed. */
 static int judge_lines(const struct box_spec *spec, char *text, struct fail *ret_fail)
 {
-    const char *around[BOX_MOUNTS] = {};
-    size_t deepest[BOX_MOUNTS] = {};
+    struct shown shown[BOX_MOUNTS + 1];
+    unsigned count = list_shown(spec, shown);
     char *state = NULL;
     char *line = strtok_r(text, "\n", &state);
     for (; line; line = strtok_r(NULL, "\n", &state)) {
@@ -135,21 +155,20 @@ static int judge_lines(const struct box_spec *spec, char *text, struct fail *ret
             continue;
         }
         bind_unescape(point);
-        for (unsigned i = 0; i < spec->mount_count; i++) {
-            const struct box_mount *mount = &spec->mounts[i];
+        for (unsigned i = 0; i < count; i++) {
             size_t size = strlen(point);
-            if (overlap_behind(mount->path, point) && size >= deepest[i]) {
-                deepest[i] = size;
-                around[i] = type;
-            } else if (overlap_behind(point, mount->path) && is_kernel_type(type)) {
-                return refuse(ret_fail, mount->path, type,
+            if (overlap_behind(shown[i].path, point) && size >= shown[i].deepest) {
+                shown[i].deepest = size;
+                shown[i].around = type;
+            } else if (overlap_behind(point, shown[i].path) && is_kernel_type(type)) {
+                return refuse(ret_fail, &shown[i], type,
                               "a file system of the kernel is mounted in it: ");
             }
         }
     }
-    for (unsigned i = 0; i < spec->mount_count; i++) {
-        if (around[i] && is_kernel_type(around[i])) {
-            return refuse(ret_fail, spec->mounts[i].path, around[i],
+    for (unsigned i = 0; i < count; i++) {
+        if (shown[i].around && is_kernel_type(shown[i].around)) {
+            return refuse(ret_fail, &shown[i], shown[i].around,
                           "that is a file system of the kernel: ");
         }
     }

@@ -1,4 +1,5 @@
 #pragma once
+#include <linux/limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -9,7 +10,7 @@ struct box_spec;
 /* Folders of the host that the user grants: each is shown at /data/NAME, read-only unless he says
  * otherwise. They hold data: no program in them is executed. Part of sandbox.h. */
 
-enum { BOX_MOUNTS = 32 };
+enum { BOX_MOUNTS = 32, BOX_ALIASES = 32 };
 
 struct box_mount {
     const char *name; /* below /data; of a folder in the home folder "HOME/FOLDER" */
@@ -17,6 +18,12 @@ struct box_mount {
     uid_t uid;        /* whose it is */
     gid_t gid;
     bool writable;
+};
+
+/* Where more is mounted. Strings are owned. */
+struct box_aliases {
+    const char *at[BOX_ALIASES];
+    unsigned count;
 };
 
 /* What the user asked for. All is borrowed. */
@@ -33,10 +40,29 @@ struct box_mounts_wanted {
 [[nodiscard]] int box_mounts_settle(struct box_spec *spec, const struct box_mounts_wanted *wanted,
                                     struct fail *ret_fail);
 
-/* Forgets what box_mounts_settle() has filled in. */
+/* Looks the workspace up, where one is named: spec->workspace becomes path, its real one. Refuses what
+ * --mount refuses for writing. 0 or -errno with a sentence */
+[[nodiscard]] int box_workspace_settle(struct box_spec *spec, char path[PATH_MAX],
+                                       struct fail *ret_fail);
+
+/* A file or directory of the user's that the server goes by. */
+struct box_trusted {
+    const char *what; /* in a sentence: "the configuration file" */
+    const char *path; /* NULL: there is none; it need not exist yet */
+    const char *fix;  /* what the user is to do where code could change it, a clause */
+    bool is_tree;     /* with all that is in it */
+};
+
+/* Refuses a spec whose code could change the server's own program and libraries or one of these; see
+ * trust.h. Workspace and mounts are settled; fills spec->aliases, until box_mounts_done(). 0 or -errno with a
+ * sentence */
+[[nodiscard]] int box_trust_check(struct box_spec *spec, const struct box_trusted *files,
+                                  unsigned count, struct fail *ret_fail);
+
+/* Forgets what box_mounts_settle() and box_trust_check() have filled in. */
 void box_mounts_done(struct box_spec *spec);
 
-/* Refuses when one of these is mounted below a folder that is shown, by the text of
+/* Refuses when one of these is mounted below a folder that is shown, the workspace too, by the text of
  * /proc/PID/mountinfo: links of a proc file system lead out of any sandbox. 0 or -EPERM */
 [[nodiscard]] int box_mounts_judge(const struct box_spec *spec, const char *mountinfo,
                                    struct fail *ret_fail);

@@ -11,7 +11,8 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/packages/packages.h"
-#include "sandbox/plan/overlap.h"
+#include "sandbox/trust/directory.h"
+#include "sandbox/trust/trust.h"
 
 enum { MOUNTINFO_BYTES = 1 << 20 };
 
@@ -24,16 +25,16 @@ static int refuse(struct fail *ret_fail, const char *dir, const char *why, const
 
 /* What the server keeps, or goes by when it is started again. */
 struct own_place {
-    const char *path; /* absolute; empty: nowhere */
+    const char *path; /* empty: nowhere */
     const char *name; /* in a sentence */
-    bool around;      /* nor may a folder in it be shown */
-    bool readable;    /* code may read it, but not write to it */
+    bool around;      /* nor may a directory in it be shown */
 };
 
-enum { OWN_PLACES = 5 };
+enum { OWN_PLACES = 4 };
 struct own_places {
     struct own_place at[OWN_PLACES];
-    char texts[OWN_PLACES][PATH_MAX];
+    char texts[2][PATH_MAX];
+    struct directory_homes homes;
 };
 
 static void find_own_places(const struct box_spec *spec, const struct box_mounts_wanted *wanted,
@@ -43,34 +44,21 @@ static void find_own_places(const struct box_spec *spec, const struct box_mounts
     *places = (struct own_places){
         .at = {{places->texts[0], "the workspace", .around = true},
                {places->texts[1], "the folder of installed packages", .around = true},
-               {places->texts[2], "the server's program", .readable = true},
-               {places->texts[3], "the configuration file"},
-               {places->texts[4], "the configuration file"}}};
+               {wanted->config[0] ? wanted->config[0] : "", "the configuration file"},
+               {wanted->config[1] ? wanted->config[1] : "", "the configuration file"}}};
     if (!spec->workspace || !realpath(spec->workspace, places->texts[0])) {
         places->texts[0][0] = '\0';
     }
     if (packages_path(spec, places->texts[1], NULL) < 0) {
         places->texts[1][0] = '\0';
     }
-    ssize_t size = readlink("/proc/self/exe", places->texts[2], PATH_MAX - 1);
-    places->texts[2][size > 0 ? size : 0] = '\0';
-    for (unsigned i = 0; i < 2; i++) {
-        const char *path = wanted->config[i];
-        char *text = places->texts[3 + i];
-        bool relative = path && path[0] != '/';
-        if (relative && !getcwd(text, PATH_MAX)) {
-            text[0] = '\0';
-        }
-        size_t used = strlen(text);
-        (void)snprintf(text + used, PATH_MAX - used, "%s%s", relative ? "/" : "", path ? path : "");
-    }
+    directory_find_homes(&places->homes);
 }
 
 static bool meet(const char *path, const char *folder, bool around)
 {
     char rest[PATH_MAX];
     return overlap_of(path, folder, rest) != OVERLAP_NONE ||
-           overlap_of_parent(path, folder, rest) != OVERLAP_NONE ||
            (around && overlap_of(folder, path, rest) != OVERLAP_NONE);
 }
 
@@ -89,8 +77,7 @@ static int judge(const struct box_spec *spec, const struct box_mount *mount,
 {
     for (unsigned i = 0; i < OWN_PLACES; i++) {
         const struct own_place *place = &places->at[i];
-        if (place->path[0] && (mount->writable || !place->readable) &&
-            meet(place->path, mount->path, place->around)) {
+        if (place->path[0] && meet(place->path, mount->path, place->around)) {
             return refuse(ret_fail, mount->path,
                           place->around ? "it holds or lies in " : "it holds ", place->name);
         }
@@ -169,17 +156,6 @@ static int add_home(struct box_spec *spec, const struct box_mount *home,
     return r;
 }
 
-/* "~" too: a host's configuration has no shell that would replace it. */
-static char *resolve(const char *dir, const char *home)
-{
-    defer_free char *below = NULL;
-    bool in_home = dir[0] == '~' && (dir[1] == '/' || dir[1] == '\0') && home[0];
-    if (!in_home) {
-        return realpath(dir, NULL);
-    }
-    return asprintf(&below, "%s%s", home, dir + 1) >= 0 && below ? realpath(below, NULL) : NULL;
-}
-
 /* The last part of what the user wrote, or of where that leads. */
 static const char *default_name(char *dir, const char *path)
 {
@@ -193,50 +169,28 @@ static const char *default_name(char *dir, const char *path)
     return plain ? name : strrchr(path, '/') + 1;
 }
 
-/* Whether the home folder itself is meant is left to say. */
-static int judge_home(const char *path, const char *home, bool writable, bool may_home,
-                      struct fail *ret_fail)
+/* The home directory with --mount-home is shown read-only. */
+static int judge_directory(const char *path, bool writable, bool may_home,
+                           const struct directory_homes *homes, struct fail *ret_fail)
 {
-    bool is_home = strcmp(path, home) == 0;
-    if (is_home && !may_home) {
+    if (directory_is_home(path, homes) && !writable && !may_home) {
         return refuse(ret_fail, path,
                       "that is your home folder, with all keys and passwords in it; name a folder "
                       "in it, or say --mount-home as well",
                       "");
     }
-    if (is_home && writable) {
-        return refuse(ret_fail, path, "the home folder is shown read-only; name a folder in it",
-                      "");
-    }
-    if (!is_home && overlap_behind(home, path)) {
-        return refuse(ret_fail, path, "your home folder is in it; name the folder with the data",
-                      "");
-    }
-    return 0;
+    return directory_check("--mount", path, writable, homes, ret_fail);
 }
 
-static int find_folder(const char *dir, const char *home, char **ret_path, struct stat *ret_stat)
-{
-    defer_free char *path = resolve(dir, home);
-    if (!path || stat(path, ret_stat) < 0) {
-        return -errno;
-    }
-    if (!S_ISDIR(ret_stat->st_mode)) {
-        return -ENOTDIR;
-    }
-    *ret_path = take_ptr(path);
-    return 0;
-}
-
-/* home: empty where it is not known. */
-static int add_wanted(struct box_spec *spec, const char *text, bool may_home, const char *home,
+static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
                       const struct own_places *places, struct fail *ret_fail)
 {
+    const struct directory_homes *homes = &places->homes;
     struct box_mount mount = {};
     struct stat st;
     const char *dir = NULL;
     const char *name = NULL;
-    defer_free char *path = NULL;
+    char path[PATH_MAX];
     defer_free char *words = strdup(text);
     if (!words) {
         return fail_set(ret_fail, ENOMEM, "--mount");
@@ -245,15 +199,8 @@ static int add_wanted(struct box_spec *spec, const char *text, bool may_home, co
     if (r < 0) {
         return r;
     }
-    r = find_folder(dir, home, &path, &st);
-    if (r < 0 || !path) {
-        return fail_set(ret_fail, -r, "--mount %s (DIR[:NAME][:rw])", text);
-    }
-    if (strcmp(path, "/") == 0) {
-        return refuse(ret_fail, path, "that is all of this machine; name the folder with the data",
-                      "");
-    }
-    r = home[0] ? judge_home(path, home, mount.writable, may_home, ret_fail) : 0;
+    r = directory_find("--mount", dir, homes, path, &st, ret_fail);
+    r = r ? r : judge_directory(path, mount.writable, may_home, homes, ret_fail);
     if (r < 0) {
         return r;
     }
@@ -261,27 +208,41 @@ static int add_wanted(struct box_spec *spec, const char *text, bool may_home, co
     mount.path = path;
     mount.uid = st.st_uid;
     mount.gid = st.st_gid;
-    return strcmp(path, home) == 0 ? add_home(spec, &mount, places, ret_fail)
-                                   : add(spec, &mount, places, ret_fail);
+    return directory_is_home(path, homes) ? add_home(spec, &mount, places, ret_fail)
+                                          : add(spec, &mount, places, ret_fail);
 }
 
 int box_mounts_judge_now(const struct box_spec *spec, struct fail *ret_fail)
 {
-    defer_free char *text = spec->mount_count > 0 ? malloc(MOUNTINFO_BYTES) : NULL;
-    if (spec->mount_count == 0) {
+    if (spec->mount_count == 0 && !spec->workspace) {
         return 0;
     }
+    defer_free char *text = malloc(MOUNTINFO_BYTES);
     int r =
         text ? fd_read_text_at(AT_FDCWD, "/proc/self/mountinfo", text, MOUNTINFO_BYTES) : -ENOMEM;
     return r < 0 ? fail_set(ret_fail, -r, "what is mounted")
                  : box_mounts_judge(spec, text, ret_fail);
 }
 
+int box_workspace_settle(struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
+{
+    struct directory_homes homes;
+    struct stat st;
+    if (!spec->workspace) {
+        return 0;
+    }
+    directory_find_homes(&homes);
+    int r = directory_find("--workspace", spec->workspace, &homes, path, &st, ret_fail);
+    r = r ? r : directory_check("--workspace", path, /* writable= */ true, &homes, ret_fail);
+    if (r == 0) {
+        spec->workspace = path;
+    }
+    return r;
+}
+
 int box_mounts_settle(struct box_spec *spec, const struct box_mounts_wanted *wanted,
                       struct fail *ret_fail)
 {
-    const char *variable = getenv("HOME");
-    char home[PATH_MAX];
     if (wanted->count == 0) {
         return 0;
     }
@@ -289,18 +250,29 @@ int box_mounts_settle(struct box_spec *spec, const struct box_mounts_wanted *wan
     if (!places) {
         return fail_set(ret_fail, ENOMEM, "--mount");
     }
-    if (!variable || variable[0] != '/' || !realpath(variable, home)) {
-        home[0] = '\0';
-    }
     find_own_places(spec, wanted, places);
     spec->mount_count = 0;
     int r = 0;
     for (unsigned i = 0; r == 0 && i < wanted->count; i++) {
-        r = add_wanted(spec, wanted->at[i], wanted->home, home, places, ret_fail);
+        r = add_wanted(spec, wanted->at[i], wanted->home, places, ret_fail);
     }
     r = r ? r : box_mounts_judge_now(spec, ret_fail);
     if (r < 0) {
         box_mounts_done(spec);
+    }
+    return r;
+}
+
+int box_trust_check(struct box_spec *spec, const struct box_trusted *files, unsigned count,
+                    struct fail *ret_fail)
+{
+    int r = trust_find_aliases(spec, ret_fail);
+    r = r ? r : trust_check_self(spec, ret_fail);
+    for (unsigned i = 0; r == 0 && i < count; i++) {
+        const struct box_trusted *file = &files[i];
+        r = !file->path     ? 0
+            : file->is_tree ? trust_check_tree(spec, file->what, file->path, file->fix, ret_fail)
+                            : trust_check(spec, file->what, file->path, file->fix, ret_fail);
     }
     return r;
 }
@@ -312,4 +284,5 @@ void box_mounts_done(struct box_spec *spec)
         free((void *)(uintptr_t)spec->mounts[i].path);
     }
     spec->mount_count = 0;
+    trust_forget_aliases(spec);
 }

@@ -104,7 +104,7 @@ void box_python_look(const struct box_spec *spec, struct box_python *ret_python)
     size_t used = 0;
     struct python *python = malloc(sizeof *python);
     *ret_python = (struct box_python){};
-    if (!python || python_expect(spec->python, spec->workspace, python, &fail) < 0) {
+    if (!python || python_expect(spec, python, &fail) < 0) {
         free(python);
         return;
     }

@@ -3,21 +3,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/plan/overlap.h"
+#include "sandbox/python/shim.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/trust/trust.h"
 
-enum { PYTHON_LINKS = 16, PYTHON_SCRIPT_MS = 10000 };
+enum { PYTHON_LINKS = 16 };
 
 static const char remedy[] = "; name an interpreter with --python PATH";
 
@@ -34,7 +32,7 @@ static bool join(char *out, const char *dir, const char *name)
     return size > 0 && size < PATH_MAX;
 }
 
-/* The first of PATH, or of the usual places when the host has passed no PATH on. */
+/* The first of PATH, or of the usual places when the client has passed no PATH on. */
 static bool search_path(const char *name, char *out)
 {
     const char *path = getenv("PATH");
@@ -80,55 +78,6 @@ static int choose(const char *chosen, char *out, struct fail *ret_fail)
         return fail_set(ret_fail, ENOENT, "%s in PATH%s", chosen ? chosen : "python3", remedy);
     }
     return 0;
-}
-
-/* Asks a script that stands for an interpreter where the real one is. */
-static int ask_script(char *path, struct fail *ret_fail)
-{
-    int pipe_fds[2];
-    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
-        return fail_set(ret_fail, errno, "pipe");
-    }
-    defer_close int out = pipe_fds[0];
-    pid_t pid = fork();
-    if (pid == 0) {
-        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        if (null < 0 || dup2(null, 0) < 0 || dup2(pipe_fds[1], 1) < 0 || dup2(null, 2) < 0) {
-            _exit(127);
-        }
-        (void)execl(path, path, "-c", "import sys; sys.stdout.write(sys.executable)", NULL);
-        _exit(127);
-    }
-    (void)close(pipe_fds[1]);
-    if (pid < 0) {
-        return fail_set(ret_fail, errno, "fork");
-    }
-    char answer[PATH_MAX] = "";
-    size_t have = 0;
-    struct pollfd ready = {.fd = out, .events = POLLIN};
-    while (have < sizeof answer - 1 && poll(&ready, 1, PYTHON_SCRIPT_MS) > 0) {
-        ssize_t n = read(out, answer + have, sizeof answer - 1 - have);
-        if (n <= 0) {
-            break;
-        }
-        have += (size_t)n;
-    }
-    (void)kill(pid, SIGKILL);
-    (void)waitpid(pid, NULL, 0);
-    answer[have] = '\0';
-    if (answer[0] != '/' || !is_executable(answer)) {
-        return fail_set(ret_fail, ENOEXEC, "%s is a script that does not lead to an interpreter%s",
-                        path, remedy);
-    }
-    (void)snprintf(path, PATH_MAX, "%s", answer);
-    return 0;
-}
-
-static bool is_script(const char *path)
-{
-    char head[2] = "";
-    defer_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 && read(fd, head, sizeof head) == 2 && head[0] == '#' && head[1] == '!';
 }
 
 static bool is_below(const char *path, const char *folder)
@@ -272,49 +221,106 @@ static void resolve_dots(char *path)
     }
 }
 
-static int refuse_workspace(const char *path, struct fail *ret_fail)
+/* Whether the plan makes folders of the interpreter in this place read-only. */
+static bool is_kept(const struct box_spec *spec, const struct trust_place *place)
 {
-    return fail_set(ret_fail, EPERM,
-                    "%s lies in the workspace, where code could put another in its place%s", path,
-                    remedy);
+    return place->workspace && !spec->room;
 }
 
-/* Whether a name of the interpreter stays what it is: it is not in the workspace, or in a folder there
+static int refuse(const char *path, const struct trust_place *place, struct fail *ret_fail)
+{
+    return trust_refuse("the interpreter", path, place,
+                        place->workspace ? "name another with --python PATH"
+                                         : "mount that read-only, name it with --workspace, or "
+                                           "name another interpreter with --python PATH",
+                        ret_fail);
+}
+
+/* Whether a name of the interpreter stays what it is: it is nowhere where code writes, or in a folder there
  * that is made read-only. */
-static bool may_lead(const char *path, const char *workspace, bool in_folder)
+static int judge_name(const struct box_spec *spec, const char *path, bool in_folder,
+                      struct fail *ret_fail)
 {
+    struct trust_place places[TRUST_PLACES];
     char rest[PATH_MAX];
-    enum overlap overlap = overlap_of_parent(path, workspace, rest);
-    return overlap == OVERLAP_NONE || (overlap == OVERLAP_INSIDE && in_folder);
-}
-
-/* A script is run here, outside of any box, so neither it nor a link to it is where code can write. */
-static bool may_run(const char *path, const char *workspace)
-{
-    char rest[PATH_MAX];
-    return overlap_of(path, workspace, rest) == OVERLAP_NONE &&
-           overlap_of_parent(path, workspace, rest) == OVERLAP_NONE;
-}
-
-static int find_inside(struct python *python, const char *workspace, struct fail *ret_fail)
-{
-    for (unsigned i = 0; i < python->folder_count; i++) {
-        char rest[PATH_MAX];
-        enum overlap overlap = overlap_of(python->folders[i], workspace, rest);
-        if (overlap == OVERLAP_THROUGH || (overlap == OVERLAP_INSIDE && !rest[0])) {
-            return refuse_workspace(python->folders[i], ret_fail);
-        }
-        if (overlap == OVERLAP_INSIDE) {
-            (void)snprintf(python->inside[python->inside_count++], PATH_MAX, "%s", rest);
+    bool kept = false; /* then so is what is mounted in it */
+    unsigned count = trust_places(spec, places);
+    for (unsigned i = 0; i < count; i++) {
+        enum overlap overlap = overlap_of_parent(path, places[i].path, rest);
+        if (overlap == OVERLAP_INSIDE && in_folder && is_kept(spec, &places[i])) {
+            kept = true;
+        } else if (overlap != OVERLAP_NONE && !(kept && places[i].alias)) {
+            return refuse(path, &places[i], ret_fail);
         }
     }
     return 0;
 }
 
+/* Nor may code write where the interpreter's modules and programs are, from a folder around the place. Of the
+ * user's own packages all is a module. */
+static int judge_modules(const char *folder, const struct trust_place *place, struct fail *ret_fail)
+{
+    static const char *const of_prefix[] = {"bin", "lib", "lib64", NULL};
+    static const char *const of_packages[] = {".", NULL};
+    const char *name = strrchr(folder, '/');
+    bool packages = name && strcmp(name, "/site-packages") == 0;
+    char path[PATH_MAX];
+    char rest[PATH_MAX];
+    for (const char *const *part = packages ? of_packages : of_prefix; *part; part++) {
+        if (join(path, folder, *part) && overlap_of(place->path, path, rest) != OVERLAP_NONE) {
+            return refuse(folder, place, ret_fail);
+        }
+    }
+    return 0;
+}
+
+static int judge_folder(struct python *python, const char *folder, const struct box_spec *spec,
+                        struct fail *ret_fail)
+{
+    struct trust_place places[TRUST_PLACES];
+    char rest[PATH_MAX];
+    bool kept = false;
+    unsigned count = trust_places(spec, places);
+    for (unsigned i = 0; i < count; i++) {
+        const struct trust_place *place = &places[i];
+        enum overlap overlap = overlap_of(folder, place->path, rest);
+        int r = 0;
+        if (kept && place->alias) {
+            continue;
+        }
+        if (overlap == OVERLAP_NONE) {
+            r = judge_modules(folder, place, ret_fail);
+        } else if (overlap == OVERLAP_INSIDE && rest[0] && is_kept(spec, place)) {
+            (void)snprintf(python->inside[python->inside_count++], PATH_MAX, "%s", rest);
+            kept = true;
+        } else {
+            r = refuse(folder, place, ret_fail);
+        }
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int judge_folders(struct python *python, const struct box_spec *spec, struct fail *ret_fail)
+{
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < python->folder_count; i++) {
+        r = judge_folder(python, python->folders[i], spec, ret_fail);
+    }
+    struct trust_place places[TRUST_PLACES];
+    unsigned count = trust_places(spec, places);
+    for (unsigned i = 0; r == 0 && i < count; i++) { /* the system's own is no folder of the list */
+        r = judge_modules(python->prefix, &places[i], ret_fail);
+    }
+    return r;
+}
+
 /* Follows path's links, adding the prefix at each hop. A hop that is in no prefix of Python (a link
  * in a folder of the user's) is passed over: what is executed starts behind it, so that no more of
  * the host is shown than needed. */
-static int follow(struct python *python, const char *workspace, struct fail *ret_fail)
+static int follow(struct python *python, const struct box_spec *spec, struct fail *ret_fail)
 {
     char path[PATH_MAX];
     char prefix[PATH_MAX];
@@ -333,8 +339,9 @@ static int follow(struct python *python, const char *workspace, struct fail *ret
         if (library) {
             add_folder(python, prefix);
         }
-        if (!may_lead(path, workspace, environment || library)) {
-            return refuse_workspace(path, ret_fail);
+        int r = judge_name(spec, path, environment || library, ret_fail);
+        if (r < 0) {
+            return r;
         }
         char target[PATH_MAX];
         ssize_t size = readlink(path, target, sizeof target - 1);
@@ -387,68 +394,56 @@ static void add_user_packages(struct python *python)
     (void)snprintf(python->user_base, sizeof python->user_base, "%s", base);
 }
 
-static int find(const char *chosen, const char *workspace, bool ask, struct python *python,
-                struct fail *ret_fail)
+/* The path that was chosen in this process, so that nothing which code does later chooses another, and no
+ * script is run once there is code. */
+static struct {
+    bool known;
+    char chosen[PATH_MAX]; /* --python, or empty */
+    char path[PATH_MAX];
+} choice;
+
+void python_forget(void)
 {
-    *python = (struct python){};
-    int r = choose(chosen, python->path, ret_fail);
-    if (r == 0 && is_script(python->path)) {
-        r = !may_run(python->path, workspace) ? refuse_workspace(python->path, ret_fail)
-            : ask                             ? ask_script(python->path, ret_fail)
-                  : fail_set(ret_fail, ENOEXEC, "%s is a script", python->path);
+    choice.known = false;
+}
+
+static int choose_once(const struct box_spec *spec, bool ask, char *path, struct fail *ret_fail)
+{
+    const char *chosen = spec->python ? spec->python : "";
+    if (choice.known && strcmp(choice.chosen, chosen) == 0) {
+        memcpy(path, choice.path, PATH_MAX);
+        return 0;
     }
-    r = r ? r : follow(python, workspace, ret_fail);
+    int r = choose(spec->python, path, ret_fail);
+    if (r == 0 && shim_is_script(path)) {
+        r = ask ? shim_ask(spec, path, ret_fail)
+                : fail_set(ret_fail, ENOEXEC, "%s is a script", path);
+    }
     if (r == 0) {
-        add_user_packages(python);
-        r = find_inside(python, workspace, ret_fail);
+        choice.known = snprintf(choice.chosen, PATH_MAX, "%s", chosen) < PATH_MAX;
+        memcpy(choice.path, path, PATH_MAX);
     }
     return r;
 }
 
-int python_find(const char *chosen, const char *workspace, struct python *ret_python,
-                struct fail *ret_fail)
+static int find(const struct box_spec *spec, bool ask, struct python *python, struct fail *ret_fail)
 {
-    return find(chosen, workspace, /* ask= */ true, ret_python, ret_fail);
+    *python = (struct python){};
+    int r = choose_once(spec, ask, python->path, ret_fail);
+    r = r ? r : follow(python, spec, ret_fail);
+    if (r == 0) {
+        add_user_packages(python);
+        r = judge_folders(python, spec, ret_fail);
+    }
+    return r;
 }
 
-int python_expect(const char *chosen, const char *workspace, struct python *ret_python,
-                  struct fail *ret_fail)
+int python_find(const struct box_spec *spec, struct python *ret_python, struct fail *ret_fail)
 {
-    return find(chosen, workspace, /* ask= */ false, ret_python, ret_fail);
+    return find(spec, /* ask= */ true, ret_python, ret_fail);
 }
 
-/* Whether a name that leads to the interpreter, or a folder of it, is in this folder. */
-static bool lies_in(const char *chosen, const char *folder, struct python *seen)
+int python_expect(const struct box_spec *spec, struct python *ret_python, struct fail *ret_fail)
 {
-    int r = python_expect(chosen, folder, seen, NULL);
-    return r == -EPERM || (r == 0 && seen->inside_count > 0);
-}
-
-int python_judge_place(const struct box_spec *spec, const struct python *python,
-                       struct fail *ret_fail)
-{
-    const char *found = NULL;
-    if (spec->room && spec->workspace && python->inside_count > 0) {
-        (void)fail_set(ret_fail, 0,
-                       "the interpreter %s lies in the workspace, where code could replace it in a "
-                       "sandbox without mounts",
-                       python->path);
-        return -EPERM;
-    }
-    struct python *seen = malloc(sizeof *seen);
-    if (!seen) {
-        return fail_set(ret_fail, ENOMEM, "the interpreter");
-    }
-    for (unsigned i = 0; i < spec->mount_count && !found; i++) {
-        const struct box_mount *mount = &spec->mounts[i];
-        bool lies = mount->writable && (lies_in(spec->python, mount->path, seen) ||
-                                        lies_in(python->path, mount->path, seen));
-        found = lies ? mount->path : NULL;
-    }
-    free(seen);
-    return found ? fail_set(ret_fail, EPERM,
-                            "the interpreter %s lies in %s, where --mount lets code write: mount "
-                            "it read-only, or name the folder with --workspace",
-                            python->path, found)
-                 : 0;
+    return find(spec, /* ask= */ false, ret_python, ret_fail);
 }

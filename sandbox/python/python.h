@@ -26,16 +26,14 @@ struct python {
     char version[16];           /* "python3.11" */
 };
 
-/* chosen: --python, or NULL. workspace: NULL, or where hostile code writes: nothing of it is run, and an
- * interpreter that cannot be kept from such code is refused. Blocks only for a script. 0 or -errno. */
-int python_find(const char *chosen, const char *workspace, struct python *ret_python,
-                struct fail *ret_fail);
+/* What spec names. Which path that is gets settled by the first call that finds one, for the life of the
+ * process; where it leads is looked up each time. An interpreter that cannot be kept from code, by trust.h's rule
+ * or by making its folders in the workspace read-only, is refused. Blocks only for a script, which is asked once.
+ * 0 or -errno. */
+int python_find(const struct box_spec *spec, struct python *ret_python, struct fail *ret_fail);
 
-/* The same without running a script: -ENOEXEC where there is one. */
-int python_expect(const char *chosen, const char *workspace, struct python *ret_python,
-                  struct fail *ret_fail);
+/* The same without running a script: -ENOEXEC where there is one that has not been asked. */
+int python_expect(const struct box_spec *spec, struct python *ret_python, struct fail *ret_fail);
 
-/* Refuses an interpreter that lies where code could replace it: where --mount lets it write, and in a box
- * without mounts (spec->room) in the workspace. python: what was found for spec. 0 or -EPERM */
-int python_judge_place(const struct box_spec *spec, const struct python *python,
-                       struct fail *ret_fail);
+/* Chooses anew at the next call: for tests. */
+void python_forget(void);

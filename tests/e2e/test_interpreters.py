@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 from client import Case, Server, give_away, need_userns, run_cli
+from isolation import CONTAINER
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 
@@ -90,6 +91,25 @@ class Interpreters(Case):
             self.assertTrue(result.is_error)
         for path in pathlib.Path(self.folder).rglob("only_in_venv.py"):
             self.assertEqual(path.read_text(), "value = 'from the venv'\n")
+
+    def test_a_virtual_environment_that_is_mounted_in_the_workspace(self):
+        """As a container's volume is, beside a project that comes from the host."""
+        self.need_venv()
+        work = f"{self.folder}/work"
+        os.makedirs(f"{work}/.venv")
+        os.mkdir(f"{self.folder}/volume")
+        script = f'mount --bind {self.folder}/volume {work}/.venv; {SYSTEM_PYTHON} -m venv --without-pip {work}/.venv; exec "$@"'
+        wrap = ["unshare", "-Urm", "sh", "-ec", script, "sh"]
+        tried = subprocess.run([*wrap, "true"], capture_output=True)
+        if tried.returncode:
+            self.skipTest("mount: " + tried.stderr.decode(errors="replace").strip())
+        with Server("--workspace", work, "--python", f"{work}/.venv/bin/python", wrap=wrap) as server:
+            result = server.python("import sys; print(sys.prefix)")
+            if CONTAINER:
+                self.assertIn("where code could change it", result.text)
+                return
+            self.assert_prints(result, f"{work}/.venv")
+            self.assert_kind(server.python("open('/work/.venv/pyvenv.cfg', 'a')"), "error")
 
     def test_a_symbolic_link_to_an_interpreter(self):
         self.need_system_python()

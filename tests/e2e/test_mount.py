@@ -235,7 +235,7 @@ class Chosen(Folders):
 
     def test_what_would_show_more_than_data_is_refused_with_a_sentence(self):
         for flags, words in ((["--mount", "/"], "all of this machine"), (["--mount", "/proc"], "of the kernel"),
-                             (["--mount", "~"], "--mount-home"), (["--mount", self.at("")], "home folder is in it"),
+                             (["--mount", "~"], "--mount-home"), (["--mount", self.at("")], "home directory is in it"),
                              (["--mount", self.at("none")], "No such file"),
                              (["--mount", self.at("in"), "--workspace", self.at("in/2023")], "the workspace"),
                              (["--mount", self.at("in"), "--mount", self.at("out", ":in")], "DIR:NAME"),

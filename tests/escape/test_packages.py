@@ -223,7 +223,7 @@ class Packages(Case):
             give_away(top)
         with self.offline("--workspace", place, "--python", place + "/a/b/env/bin/python") as server:
             if CONTAINER:
-                self.assertIn("where code could replace it", server.python(REPLACE).text)
+                self.assertIn("where code could change it", server.python(REPLACE).text)
                 return
             # The control: the folders on the way are the workspace's own.
             self.assert_prints(server.python(REPLACE),
@@ -236,7 +236,7 @@ class Packages(Case):
         with self.offline("--workspace", place, cache=place + "/mine/cache") as server:
             result = server.call("install_package", packages=["plain"])
             self.assertTrue(result.is_error, result.text)
-            self.assertIn("and the workspace lie in one another", result.text)
+            self.assertIn("the cache directory", result.text)
             self.assertNotIn("No such file", result.text)
             self.assert_code_prints(server, "import os; print(os.listdir('/work/mine'))", "[]")
 

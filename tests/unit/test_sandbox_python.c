@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+#include "sandbox/sandbox.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
@@ -13,6 +15,7 @@
  * is run but scripts. */
 static struct temp temp;
 static struct python python;
+static struct box_spec spec;
 static struct fail failure;
 static char text[PATH_MAX];
 
@@ -69,9 +72,19 @@ static int tear_down(void **)
     return 0;
 }
 
+/* As in a process that has not found one before. */
+static int find_in(const char *chosen, const char *workspace)
+{
+    python_forget();
+    box_spec_init(&spec);
+    spec.python = chosen;
+    spec.workspace = workspace;
+    return python_find(&spec, &python, &failure);
+}
+
 static void find(const char *chosen)
 {
-    if (python_find(chosen, NULL, &python, &failure) != 0) {
+    if (find_in(chosen, NULL) != 0) {
         fail_msg("%s", failure.text);
     }
 }
@@ -119,11 +132,11 @@ static void path_is_searched_in_order_and_only_where_it_is_absolute(void **)
 static void missing_interpreter_is_named_with_the_flag_that_helps(void **)
 {
     set("PATH", at("empty"));
-    assert_int_equal(python_find(NULL, NULL, &python, &failure), -ENOENT);
+    assert_int_equal(find_in(NULL, NULL), -ENOENT);
     assert_string_equal(failure.text, "python3 in PATH; name an interpreter with --python PATH");
-    assert_int_equal(python_find(at("none"), NULL, &python, &failure), -ENOENT);
+    assert_int_equal(find_in(at("none"), NULL), -ENOENT);
     assert_non_null(strstr(failure.text, at("none")));
-    assert_int_equal(python_find(at("py/bin"), NULL, &python, &failure), -ENOENT);
+    assert_int_equal(find_in(at("py/bin"), NULL), -ENOENT);
 }
 
 static void relative_choice_is_taken_from_the_working_folder(void **)
@@ -218,14 +231,14 @@ static void links_in_a_circle_are_refused(void **)
 {
     temp_link(&temp, "b", "home/bin/a");
     temp_link(&temp, "a", "home/bin/b");
-    assert_int_equal(python_find(at("home/bin/a"), NULL, &python, &failure), -ENOENT);
+    assert_int_equal(find_in(at("home/bin/a"), NULL), -ENOENT);
 }
 
 static void interpreter_without_its_library_is_refused(void **)
 {
     temp_file(&temp, "odd/bin/python3", "\177ELF", 0755);
     temp_folder(&temp, "odd/lib/python3.11");
-    assert_int_equal(python_find(at("odd/bin/python3"), NULL, &python, &failure), -ENOENT);
+    assert_int_equal(find_in(at("odd/bin/python3"), NULL), -ENOENT);
     assert_non_null(strstr(failure.text, "the standard library of"));
     assert_non_null(strstr(failure.text, at("odd/bin/python3")));
 }
@@ -240,6 +253,98 @@ static void script_is_asked_for_the_interpreter_behind_it(void **)
     assert_int_equal(python.folder_count, 1);
 }
 
+static bool is_there(const char *name)
+{
+    return faccessat(temp.fd, name, F_OK, 0) == 0;
+}
+
+/* The directory and the variables that a shim is started with are not those of the server. */
+static void script_is_asked_once_from_the_root_with_few_variables(void **)
+{
+    char script[3 * PATH_MAX];
+    char before[PATH_MAX];
+    char said[4096];
+    assert_non_null(getcwd(before, sizeof before));
+    (void)snprintf(
+        script, sizeof script,
+        "#!/bin/sh\n{ pwd; /usr/bin/env; } >>'%s/said'\nprintf %%s '%s/py/bin/python3'\n",
+        temp.path, temp.path);
+    temp_file(&temp, "shims/python3", script, 0755);
+    temp_folder(&temp, "work");
+    set("PYENV_VERSION", "x");
+    set("ASDF_PYTHON_VERSION", "path:x");
+    set("ASDF_DATA_DIR", at("py"));
+    set("PYENV_ROOT", "relative");
+    set("BASH_ENV", at("evil"));
+    (void)snprintf(script, sizeof script, ":bin:%s/work/bin:%s/shims:/usr/bin:/bin", temp.path,
+                   temp.path);
+    set("PATH", script);
+    assert_int_equal(chdir(at("py")), 0);
+    char root[PATH_MAX];
+    (void)snprintf(root, sizeof root, "%s", at("work"));
+    assert_int_equal(find_in(NULL, root), 0);
+    assert_string_equal(python.path, at("py/bin/python3"));
+    assert_true(fd_read_text_at(temp.fd, "said", said, sizeof said) > 0);
+    assert_memory_equal(said, "/\n", 2);
+    assert_null(strstr(said, "_VERSION"));
+    assert_null(strstr(said, "PYENV_ROOT"));
+    assert_null(strstr(said, "BASH_ENV"));
+    assert_non_null(strstr(said, "ASDF_DATA_DIR="));
+    assert_non_null(strstr(said, "HOME="));
+    (void)snprintf(script, sizeof script, "\nPATH=%s/shims:/usr/bin:/bin\n", temp.path);
+    assert_non_null(strstr(said, script));
+    /* Not again, whatever has changed, and where another sandbox asks too. */
+    assert_int_equal(unlinkat(temp.fd, "said", 0), 0);
+    set("PATH", at("nowhere"));
+    assert_int_equal(python_find(&spec, &python, &failure), 0);
+    assert_int_equal(python_expect(&spec, &python, &failure), 0);
+    assert_string_equal(python.path, at("py/bin/python3"));
+    assert_false(is_there("said"));
+    assert_int_equal(chdir(before), 0);
+    set("PYENV_VERSION", NULL);
+    set("ASDF_PYTHON_VERSION", NULL);
+    set("ASDF_DATA_DIR", NULL);
+    set("PYENV_ROOT", NULL);
+    set("BASH_ENV", NULL);
+}
+
+/* A version that was chosen in a file which code can write, or an interpreter that it can. */
+static void script_by_which_code_could_choose_is_not_asked(void **)
+{
+    char script[2 * PATH_MAX + 64];
+    char root[PATH_MAX];
+    make_prefix("work/py", "lib/python3.11");
+    (void)snprintf(root, sizeof root, "%s", at("work"));
+    (void)snprintf(script, sizeof script,
+                   "#!/bin/sh\n: >'%s/ran'\nprintf %%s '%s/work/py/bin/python3'\n", temp.path,
+                   temp.path);
+    temp_file(&temp, "shims/python3", script, 0755);
+    assert_int_equal(find_in(at("shims/python3"), root), -EPERM);
+    assert_true(is_there("ran")); /* the control: this one may be asked */
+    assert_non_null(strstr(failure.text, "lies in the workspace"));
+    assert_int_equal(unlinkat(temp.fd, "ran", 0), 0);
+    temp_link(&temp, "../work/dotfiles", "home/.tool-versions");
+    assert_int_equal(find_in(at("shims/python3"), root), -EPERM);
+    assert_non_null(strstr(failure.text, ".tool-versions"));
+    (void)snprintf(script, sizeof script, "#!%s/work/sh\n", temp.path);
+    temp_file(&temp, "shims/other", script, 0755);
+    assert_int_equal(find_in(at("shims/other"), root), -EPERM);
+    assert_non_null(strstr(failure.text, "work/sh"));
+    assert_false(is_there("ran"));
+}
+
+/* Where the directory of the modules is beside that of the interpreter. */
+static void modules_are_not_where_code_writes(void **)
+{
+    char root[PATH_MAX];
+    temp_folder(&temp, "py/lib/python3.11/site-packages/mine");
+    temp_folder(&temp, "py/data");
+    (void)snprintf(root, sizeof root, "%s", at("py/lib/python3.11/site-packages/mine"));
+    assert_int_equal(find_in(at("py/bin/python3"), root), -EPERM);
+    (void)snprintf(root, sizeof root, "%s", at("py/data"));
+    assert_int_equal(find_in(at("py/bin/python3"), root), 0);
+}
+
 static void script_that_leads_nowhere_is_refused(void **)
 {
     char before[PATH_MAX];
@@ -249,10 +354,10 @@ static void script_that_leads_nowhere_is_refused(void **)
     temp_file(&temp, "shims/relative", "#!/bin/sh\nprintf python3\n", 0755);
     temp_file(&temp, "shims/gone", "#!/bin/sh\nprintf /nowhere/python3\n", 0755);
     temp_file(&temp, "shims/broken", "#!/nowhere/sh\n", 0755);
-    assert_int_equal(python_find(at("shims/silent"), NULL, &python, &failure), -ENOEXEC);
-    assert_int_equal(python_find(at("shims/relative"), NULL, &python, &failure), -ENOEXEC);
-    assert_int_equal(python_find(at("shims/gone"), NULL, &python, &failure), -ENOEXEC);
-    assert_int_equal(python_find(at("shims/broken"), NULL, &python, &failure), -ENOEXEC);
+    assert_int_equal(find_in(at("shims/silent"), NULL), -ENOEXEC);
+    assert_int_equal(find_in(at("shims/relative"), NULL), -ENOEXEC);
+    assert_int_equal(find_in(at("shims/gone"), NULL), -ENOEXEC);
+    assert_int_equal(find_in(at("shims/broken"), NULL), -ENOEXEC);
     assert_non_null(strstr(failure.text, "shims/broken is a script"));
     assert_int_equal(chdir(before), 0);
 }
@@ -264,8 +369,7 @@ static void expect_refused(const char *chosen, const char *workspace)
     char root[PATH_MAX];
     failure = (struct fail){};
     (void)snprintf(root, sizeof root, "%s", at(workspace));
-    if (python_find(at(chosen), root, &python, &failure) != -EPERM ||
-        !strstr(failure.text, "lies in the workspace")) {
+    if (find_in(at(chosen), root) != -EPERM || !strstr(failure.text, "lies in the workspace")) {
         fail_msg("%s in the workspace %s: \"%s\"", chosen, workspace, failure.text);
     }
 }
@@ -275,13 +379,13 @@ static void what_lies_in_the_workspace_is_told_from_there(void **)
     char root[PATH_MAX];
     make_prefix("work/tools/py", "lib/python3.11");
     (void)snprintf(root, sizeof root, "%s", at("work"));
-    assert_int_equal(python_find(at("work/tools/py/bin/python3"), root, &python, &failure), 0);
+    assert_int_equal(find_in(at("work/tools/py/bin/python3"), root), 0);
     assert_int_equal(python.inside_count, 1);
     assert_string_equal(python.inside[0], "tools/py");
     temp_link(&temp, "work", "alias"); /* a name of the user's for it */
-    assert_int_equal(python_find(at("alias/tools/py/bin/python3"), root, &python, &failure), 0);
+    assert_int_equal(find_in(at("alias/tools/py/bin/python3"), root), 0);
     assert_string_equal(python.inside[0], "tools/py");
-    assert_int_equal(python_find(at("py/bin/python3"), root, &python, &failure), 0);
+    assert_int_equal(find_in(at("py/bin/python3"), root), 0);
     assert_int_equal(python.inside_count, 0);
 }
 
@@ -294,6 +398,8 @@ static void what_code_could_replace_is_refused_and_never_run(void **)
     expect_refused("work/loose", "work");
     temp_link(&temp, "../py", "work/elsewhere");
     expect_refused("work/elsewhere/bin/python3", "work");
+    temp_link(&temp, "work/elsewhere", "by-way-of"); /* no part of the path itself is in it */
+    expect_refused("by-way-of/bin/python3", "work");
     temp_link(&temp, "../work/loose", "home/hop");
     expect_refused("home/hop", "work");
     (void)snprintf(script, sizeof script,
@@ -357,7 +463,10 @@ int main(void)
         PYTHON_TEST(links_in_a_circle_are_refused),
         PYTHON_TEST(interpreter_without_its_library_is_refused),
         PYTHON_TEST(script_is_asked_for_the_interpreter_behind_it),
+        PYTHON_TEST(script_is_asked_once_from_the_root_with_few_variables),
+        PYTHON_TEST(script_by_which_code_could_choose_is_not_asked),
         PYTHON_TEST(script_that_leads_nowhere_is_refused),
+        PYTHON_TEST(modules_are_not_where_code_writes),
         PYTHON_TEST(what_lies_in_the_workspace_is_told_from_there),
         PYTHON_TEST(what_code_could_replace_is_refused_and_never_run),
         PYTHON_TEST(user_packages_are_shown_and_nothing_beside_them),

@@ -15,7 +15,7 @@
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
-/* systemd's client is whatever is called busctl on the PATH: here a script of ours. */
+/* systemd's client is the system's own: here a script of ours. */
 static struct temp temp;
 static struct loop *loop;
 static struct scope scope;
@@ -49,9 +49,10 @@ static void on_scope(void *, const char *trouble)
 static int ask(const char *script, unsigned within_ms)
 {
     static const struct box_limits limits = {.memory_bytes = 1 << 30, .pids = 99, .cpu_milli = 500};
+    char program[PATH_MAX];
     temp_file(&temp, "busctl", script, 0755);
-    assert_int_equal(setenv("PATH", temp.path, 1), 0);
-    struct scope_request request = {"sandpiper-1-2", getpid(), &limits, within_ms};
+    struct scope_request request = {temp_path(&temp, "busctl", program), "sandpiper-1-2", getpid(),
+                                    &limits, within_ms};
     return scope_ask(&scope, loop, &request, on_scope, NULL);
 }
 
@@ -87,7 +88,7 @@ static void call_names_process_and_limits_and_hands_on_nothing(void **)
     char said[2048];
     char pid[32];
     (void)snprintf(script, sizeof script,
-                   "#!/bin/sh\n{ echo \"$*\"; /usr/bin/env; } >%s/said\nexit 1\n", temp.path);
+                   "#!/bin/sh\n{ echo \"$*\"; pwd; /usr/bin/env; } >%s/said\nexit 1\n", temp.path);
     (void)snprintf(pid, sizeof pid, " PIDs au 1 %d ", (int)getpid());
     assert_int_equal(ask(script, 60000), 0);
     assert_int_equal(loop_run(loop), 0);
@@ -98,13 +99,13 @@ static void call_names_process_and_limits_and_hands_on_nothing(void **)
     assert_non_null(strstr(said, " MemoryMax t 1073741824 MemorySwapMax t 0 TasksMax t 99 "));
     assert_non_null(strstr(said, " CPUQuotaPerSecUSec t 500000 "));
     assert_null(strstr(said, "HOME="));
+    assert_non_null(strstr(said, "\n/\n")); /* where it was started */
 }
 
 static void without_the_client_there_is_an_error_at_once(void **)
 {
-    assert_int_equal(setenv("PATH", "/nonexistent", 1), 0);
     const struct box_limits limits = {.memory_bytes = 1 << 30, .pids = 99};
-    const struct scope_request request = {"x", getpid(), &limits, 50};
+    const struct scope_request request = {"/nonexistent/busctl", "x", getpid(), &limits, 50};
     assert_int_equal(scope_ask(&scope, loop, &request, on_scope, NULL), -ENOENT);
     assert_int_equal(answers, 0);
 }

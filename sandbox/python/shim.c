@@ -1,0 +1,184 @@
+#include "sandbox/python/shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/own.h"
+#include "sandbox/start/helper.h"
+#include "sandbox/trust/trust.h"
+
+enum { SHIM_MS = 10000, HEAD_BYTES = 256 };
+
+static const char remedy[] = "name an interpreter with --python PATH";
+
+/* The first line, without "#!", or an empty one. Returns whether it is a script. */
+static bool read_head(const char *path, char head[HEAD_BYTES])
+{
+    defer_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, head, HEAD_BYTES - 1);
+    head[size > 0 ? size : 0] = '\0';
+    if (size < 2 || head[0] != '#' || head[1] != '!') {
+        head[0] = '\0';
+        return false;
+    }
+    head[strcspn(head, "\n")] = '\0';
+    memmove(head, head + 2, strlen(head + 2) + 1);
+    return true;
+}
+
+bool shim_is_script(const char *path)
+{
+    char head[HEAD_BYTES];
+    return read_head(path, head);
+}
+
+/* The program that the kernel starts for a script, execve(2): what env(1) looks for is found by the trusted
+ * part of PATH. */
+static int judge_script(const struct box_spec *spec, const char *path, struct fail *ret_fail)
+{
+    char head[HEAD_BYTES];
+    int r = trust_check(spec, "the script", path, remedy, ret_fail);
+    if (r < 0 || !read_head(path, head)) {
+        return r;
+    }
+    char *program = head + strspn(head, " \t");
+    program[strcspn(program, " \t")] = '\0';
+    return *program
+               ? trust_check(spec, "the program that runs the script", program, remedy, ret_fail)
+               : 0;
+}
+
+/* Files below the home directory by which the known ones choose a version. They may be symlinks to where a user
+ * keeps them in a repository. */
+static int judge_settings(const struct box_spec *spec, const char *home, struct fail *ret_fail)
+{
+    static const char *const files[] = {"",       "/.tool-versions", "/.asdfrc",
+                                        "/.asdf", "/.pyenv/version", "/.pyenv/versions"};
+    char path[PATH_MAX];
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < sizeof files / sizeof *files; i++) {
+        if (snprintf(path, sizeof path, "%s%s", home, files[i]) < PATH_MAX) {
+            r = trust_check(spec, "a setting of the script that stands for python,", path, remedy,
+                            ret_fail);
+        }
+    }
+    return r;
+}
+
+enum { VARIABLES = 6, VARIABLE_BYTES = PATH_MAX };
+
+struct environment {
+    char texts[VARIABLES][VARIABLE_BYTES];
+    char *envp[VARIABLES + 1];
+    unsigned count;
+};
+
+static void add_variable(struct environment *environment, const char *name, const char *value)
+{
+    char *text = environment->texts[environment->count];
+    if (snprintf(text, VARIABLE_BYTES, "%s=%s", name, value) < VARIABLE_BYTES) {
+        environment->envp[environment->count++] = text;
+        environment->envp[environment->count] = NULL;
+    }
+}
+
+/* None that chooses a version: what PYENV_VERSION or ASDF_PYTHON_VERSION name may be a path. */
+static int fill_environment(const struct box_spec *spec, struct environment *environment,
+                            struct fail *ret_fail)
+{
+    static const char *const directories[] = {"ASDF_DIR", "ASDF_DATA_DIR", "PYENV_ROOT"};
+    char path[VARIABLE_BYTES - sizeof "PATH="];
+    const char *home = getenv("HOME");
+    trust_path(spec, path, sizeof path);
+    add_variable(environment, "PATH", path);
+    add_variable(environment, "LC_ALL", "C");
+    if (home && home[0] == '/') {
+        int r = judge_settings(spec, home, ret_fail);
+        if (r < 0) {
+            return r;
+        }
+        add_variable(environment, "HOME", home);
+    }
+    for (unsigned i = 0; i < sizeof directories / sizeof *directories; i++) {
+        const char *value = getenv(directories[i]);
+        if (value && value[0] == '/') {
+            int r = trust_check(spec, directories[i], value, remedy, ret_fail);
+            if (r < 0) {
+                return r;
+            }
+            add_variable(environment, directories[i], value);
+        }
+    }
+    return 0;
+}
+
+/* All that the script prints until it ends, closes its output or takes too long. */
+static void read_answer(int fd, char *answer, size_t size)
+{
+    uint64_t deadline_ns = clock_now_ns() + SHIM_MS * CLOCK_NS_PER_MS;
+    size_t have = 0;
+    for (uint64_t now_ns = 0; have < size - 1 && (now_ns = clock_now_ns()) < deadline_ns;) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        int left_ms = (int)((deadline_ns - now_ns) / CLOCK_NS_PER_MS) + 1;
+        ssize_t n = poll(&ready, 1, left_ms) > 0 ? read(fd, answer + have, size - 1 - have) : 0;
+        if (n <= 0 && !(n < 0 && (errno == EAGAIN || errno == EINTR))) {
+            break;
+        }
+        have += n > 0 ? (size_t)n : 0;
+    }
+    answer[have] = '\0';
+}
+
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return path[0] == '/' && stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+int shim_ask(const struct box_spec *spec, char *path, struct fail *ret_fail)
+{
+    static char flag[] = "-c";
+    static char question[] = "import sys; sys.stdout.write(sys.executable)";
+    char *const argv[] = {path, flag, question, NULL};
+    char answer[PATH_MAX];
+    pid_t pid = 0;
+    defer_close int fd = -1;
+    int r = judge_script(spec, path, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    struct environment *environment = calloc(1, sizeof *environment);
+    if (!environment) {
+        return fail_set(ret_fail, ENOMEM, "the interpreter");
+    }
+    r = fill_environment(spec, environment, ret_fail);
+    if (r == 0 && helper_start(path, argv, environment->envp, STDOUT_FILENO, &pid, &fd) == 0) {
+        read_answer(fd, answer, sizeof answer);
+        helper_end(pid);
+    } else {
+        answer[0] = '\0';
+    }
+    free(environment);
+    if (r < 0) {
+        return r;
+    }
+    if (!is_program(answer)) {
+        return fail_set(ret_fail, ENOEXEC,
+                        "%s is a script that does not lead to an interpreter when it is started "
+                        "from / (it chooses by the user's own settings, not by those of a "
+                        "project); %s",
+                        path, remedy);
+    }
+    r = trust_check(spec, "the interpreter that a script names,", answer, remedy, ret_fail);
+    if (r == 0) {
+        memcpy(path, answer, strlen(answer) + 1);
+    }
+    return r;
+}

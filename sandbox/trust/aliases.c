@@ -1,0 +1,147 @@
+/* Directories that are mounted under several names, by the table of mounts, proc_pid_mountinfo(5): each mount has
+ * the device of its file system and, in that, the directory that is its root. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/plan/binds.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/trust/trust.h"
+
+enum { MOUNTINFO_BYTES = 1 << 20 };
+
+/* Points into the text of a line. */
+struct row {
+    const char *device; /* "8:1" */
+    const char *root;   /* in its file system */
+    const char *point;  /* where it is mounted */
+};
+
+static bool read_row(char *line, struct row *row)
+{
+    enum { DEVICE = 2, ROOT, POINT, FIELDS };
+    char *fields[FIELDS];
+    char *state = NULL;
+    for (unsigned i = 0; i < FIELDS; i++) {
+        fields[i] = strtok_r(i ? NULL : line, " ", &state);
+        if (!fields[i]) {
+            return false;
+        }
+    }
+    bind_unescape(fields[ROOT]);
+    bind_unescape(fields[POINT]);
+    *row = (struct row){fields[DEVICE], fields[ROOT], fields[POINT]};
+    return true;
+}
+
+/* The mount that path is in: the deepest, of those the last. */
+static const struct row *find_around(const struct row *rows, size_t count, const char *path)
+{
+    const struct row *found = NULL;
+    for (size_t i = 0; i < count; i++) {
+        bool deeper = !found || strlen(rows[i].point) >= strlen(found->point);
+        found = deeper && overlap_behind(path, rows[i].point) ? &rows[i] : found;
+    }
+    return found;
+}
+
+/* Whether row's root lies in the directory dir of the file system that is mounted at around. */
+static bool is_part_of(const struct row *row, const struct row *around, const char *dir)
+{
+    if (strcmp(row->device, around->device) != 0) {
+        return false;
+    }
+    const char *below_root = overlap_behind(row->root, around->root);
+    const char *below_point = overlap_behind(dir, around->point);
+    return below_root && below_point &&
+           (!*below_point || overlap_behind(below_root, below_point) != NULL);
+}
+
+static int add(struct box_spec *spec, const char *path, struct fail *ret_fail)
+{
+    if (spec->aliases.count == BOX_ALIASES) {
+        (void)fail_set(ret_fail, 0,
+                       "more than %d directories are mounted in or from those that code may write "
+                       "to; name smaller ones with --workspace and --mount",
+                       BOX_ALIASES);
+        return -E2BIG;
+    }
+    char *copy = strdup(path);
+    if (!copy) {
+        return fail_set(ret_fail, ENOMEM, "what is mounted");
+    }
+    spec->aliases.at[spec->aliases.count++] = copy;
+    return 0;
+}
+
+static int add_aliases_of(struct box_spec *spec, const char *dir, const struct row *rows,
+                          size_t count, struct fail *ret_fail)
+{
+    const struct row *around = find_around(rows, count, dir);
+    int r = 0;
+    for (size_t i = 0; around && i < count && r == 0; i++) {
+        const char *below = overlap_behind(rows[i].point, dir);
+        if ((below && *below) || (!below && is_part_of(&rows[i], around, dir))) {
+            r = add(spec, rows[i].point, ret_fail);
+        }
+    }
+    return r;
+}
+
+static int add_aliases(struct box_spec *spec, const struct row *rows, size_t count,
+                       struct fail *ret_fail)
+{
+    int r = spec->workspace ? add_aliases_of(spec, spec->workspace, rows, count, ret_fail) : 0;
+    for (unsigned i = 0; r == 0 && i < spec->mount_count; i++) {
+        if (spec->mounts[i].writable) {
+            r = add_aliases_of(spec, spec->mounts[i].path, rows, count, ret_fail);
+        }
+    }
+    return r;
+}
+
+int trust_read_aliases(struct box_spec *spec, char *mountinfo, struct fail *ret_fail)
+{
+    size_t most = 1;
+    for (const char *at = mountinfo; (at = strchr(at, '\n')); at++) {
+        most++;
+    }
+    struct row *rows = calloc(most, sizeof *rows);
+    if (!rows) {
+        return fail_set(ret_fail, ENOMEM, "what is mounted");
+    }
+    size_t count = 0;
+    char *state = NULL;
+    char *line = strtok_r(mountinfo, "\n", &state);
+    for (; line; line = strtok_r(NULL, "\n", &state)) {
+        count += read_row(line, &rows[count]);
+    }
+    trust_forget_aliases(spec);
+    int r = add_aliases(spec, rows, count, ret_fail);
+    free(rows);
+    return r;
+}
+
+int trust_find_aliases(struct box_spec *spec, struct fail *ret_fail)
+{
+    struct trust_place places[TRUST_PLACES];
+    if (trust_places(spec, places) == 0) {
+        return 0;
+    }
+    defer_free char *text = malloc(MOUNTINFO_BYTES);
+    int r =
+        text ? fd_read_text_at(AT_FDCWD, "/proc/self/mountinfo", text, MOUNTINFO_BYTES) : -ENOMEM;
+    return r < 0 ? fail_set(ret_fail, -r, "what is mounted")
+                 : trust_read_aliases(spec, text, ret_fail);
+}
+
+void trust_forget_aliases(struct box_spec *spec)
+{
+    for (unsigned i = 0; i < spec->aliases.count; i++) {
+        free((void *)(uintptr_t)spec->aliases.at[i]);
+    }
+    spec->aliases.count = 0;
+}

@@ -1,0 +1,138 @@
+#include "sandbox/trust/directory.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sandbox/trust/overlap.h"
+
+/* Programs, libraries and settings that other users, root among them, run and read; with all below. */
+static const char *const system_trees[] = {
+    "/bin",        "/boot",        "/etc",           "/lib",           "/lib32",
+    "/lib64",      "/libx32",      "/nix",           "/proc",          "/sbin",
+    "/sys",        "/usr/bin",     "/usr/lib",       "/usr/lib32",     "/usr/lib64",
+    "/usr/libx32", "/usr/libexec", "/usr/local/bin", "/usr/local/lib", "/usr/local/sbin",
+    "/usr/sbin",   "/run/systemd", "/var/spool",
+};
+
+/* What holds such things beside the data of users: a directory in it may be shared. */
+static const char *const system_directories[] = {
+    "/dev", "/home", "/opt", "/run", "/usr", "/usr/local", "/usr/share", "/var", "/var/lib",
+};
+
+static int refuse(struct fail *ret_fail, const char *flag, const char *path, const char *why)
+{
+    (void)fail_set(ret_fail, 0, "%s %s: %s", flag, path, why);
+    return -EPERM;
+}
+
+static void set_home(const char *home, char out[PATH_MAX])
+{
+    out[0] = '\0';
+    if (home && home[0] == '/' && (!realpath(home, out) || strcmp(out, "/") == 0)) {
+        out[0] = '\0';
+    }
+}
+
+/* By fgetpwent(3), which reads this file alone: getpwuid(3) loads libraries, which a static program
+ * cannot. */
+static void find_passwd_home(char out[PATH_MAX])
+{
+    FILE *file = fopen("/etc/passwd", "re");
+    const struct passwd *entry = NULL;
+    out[0] = '\0';
+    while (file && !out[0] && (entry = fgetpwent(file))) {
+        if (entry->pw_uid == geteuid()) {
+            set_home(entry->pw_dir, out);
+        }
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+}
+
+void directory_find_homes(struct directory_homes *ret_homes)
+{
+    set_home(getenv("HOME"), ret_homes->paths[0]);
+    find_passwd_home(ret_homes->paths[1]);
+}
+
+int directory_find(const char *flag, const char *dir, const struct directory_homes *homes,
+                   char path[PATH_MAX], struct stat *ret_stat, struct fail *ret_fail)
+{
+    char below[PATH_MAX];
+    const char *home = homes->paths[0];
+    bool in_home = dir[0] == '~' && (dir[1] == '/' || dir[1] == '\0') && home[0];
+    if (snprintf(below, sizeof below, "%s%s", in_home ? home : "", dir + in_home) >= PATH_MAX) {
+        return fail_set(ret_fail, ENAMETOOLONG, "%s", flag);
+    }
+    if (!realpath(below, path) || stat(path, ret_stat) < 0) {
+        return fail_set(ret_fail, errno, "%s %s", flag, dir);
+    }
+    return S_ISDIR(ret_stat->st_mode) ? 0 : fail_set(ret_fail, ENOTDIR, "%s %s", flag, dir);
+}
+
+static bool lies_in(const char *path, const char *dir)
+{
+    char rest[PATH_MAX];
+    return overlap_of(path, dir, rest) != OVERLAP_NONE;
+}
+
+static bool is_same(const char *path, const char *other)
+{
+    struct stat a;
+    struct stat b;
+    return other[0] && stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+bool directory_is_home(const char *path, const struct directory_homes *homes)
+{
+    return is_same(path, homes->paths[0]) || is_same(path, homes->paths[1]);
+}
+
+/* Also what is a directory of the system under another name, or has one in it. */
+static bool is_system(const char *path)
+{
+    for (unsigned i = 0; i < sizeof system_trees / sizeof *system_trees; i++) {
+        if (lies_in(path, system_trees[i]) || lies_in(system_trees[i], path)) {
+            return true;
+        }
+    }
+    for (unsigned i = 0; i < sizeof system_directories / sizeof *system_directories; i++) {
+        if (lies_in(system_directories[i], path)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int directory_check(const char *flag, const char *path, bool writable,
+                    const struct directory_homes *homes, struct fail *ret_fail)
+{
+    bool is_home = directory_is_home(path, homes);
+    if (is_same(path, "/")) {
+        return refuse(ret_fail, flag, path,
+                      "that is all of this machine; name the directory with the data");
+    }
+    if (is_home && writable) {
+        return refuse(ret_fail, flag, path,
+                      "that is your home directory, with keys, passwords and programs in it; name "
+                      "a directory in it");
+    }
+    for (unsigned i = 0; i < 2 && !is_home; i++) {
+        if (homes->paths[i][0] && lies_in(homes->paths[i], path)) {
+            return refuse(ret_fail, flag, path,
+                          "your home directory is in it; name the directory with the data");
+        }
+    }
+    if (writable && is_system(path)) {
+        return refuse(ret_fail, flag, path,
+                      "the system runs from there, and code could change it; name a directory "
+                      "with data alone");
+    }
+    return 0;
+}
