@@ -38,7 +38,7 @@ KERNEL_GROUP = {"memory": "on", "pids": "on", "cpu": "on"}
 WATCHDOG = {"memory": "degraded", "pids": "degraded", "cpu": "degraded"}
 GUARDED = {**WATCHDOG, "pids": "on"}  # each new task is counted by the guardian
 SUITES = ("e2e/test_limits.py", "e2e/test_checkpoints.py", "e2e/test_hostile.py",
-          "e2e/test_run_python.py", "e2e/test_files.py", "escape/test_attacks.py",
+          "e2e/test_run_python.py", "e2e/test_files.py", "e2e/test_trust.py", "escape/test_attacks.py",
           "escape/test_survivors.py")
 SHORT = ("e2e/test_limits.py",)
 LANGUAGE = ("e2e/test_run_python.py", "e2e/test_files.py", "e2e/test_checkpoints.py")
