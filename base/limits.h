@@ -25,6 +25,7 @@
 #define LIMIT_SESSION_QUEUE 64U        /* calls waiting in one session */
 #define LIMIT_OUTPUT_HEAD_BYTES 6400UL /* of the text in a reply: what is kept of its start, */
 #define LIMIT_OUTPUT_TAIL_BYTES 9600UL /* and of its end: the end says how it went */
+#define LIMIT_RESULT_CHARS 24000UL     /* value, traceback, what changed: all together in a reply */
 #define LIMIT_SPILL_PART 4U            /* a long output's file may take this part of the disk */
 #define LIMIT_SPILL_PATH_BYTES 320UL /* of that file: a room, which has at most 256, and its name */
 #define LIMIT_INTERRUPT_GRACE_MS 1000U /* from KeyboardInterrupt to SIGKILL */

@@ -243,7 +243,7 @@ class Session:
             changed = self.guard(result, "what changed", load("changes").report, self, result, started)
         if self.images is not None or self.saved_images or changed:
             self.guard(result, "the images", enter, self.report_images, result, changed or ())
-        result += ("cpu_ms", str(cpu // 1000000))
+        result += ("cell", self.cell, "cpu_ms", str(cpu // 1000000))
         if resource is not None:
             result += ("peak_bytes", str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
         if not rehearsal:
@@ -282,13 +282,10 @@ class Session:
             self.guard(self.package_notes, "installed packages", enter, load("packages").use, self, layers)
 
     def lacking(self, fields):
-        """What the code imports and is not there, as a message in place of the result; else None."""
+        """The distributions for imports of the code that comes next, of those that are not there."""
         self.take_packages(fields)
-        reply = ["needs"]
         text = language.strip_wrapping(fields.get("code", b"").decode("utf-8", "surrogateescape"))
-        for name in self.guard([], "missing imports", enter, load("packages").missing, self, text) or ():
-            reply += ("name", name)
-        return frames.pack(reply) if len(reply) > 1 else None
+        return self.guard([], "missing imports", enter, load("packages").missing, self, text) or ()
 
     def prepare(self, name, text, stdin):
         self.where = self.images = None
@@ -412,11 +409,9 @@ class Session:
     def answer(self, control, inode, frame):
         verb, fields = frames.unpack(frame)
         if verb == "run":
-            needs = None
             try:
                 try:
-                    needs = self.lacking(fields) if "auto" in fields else None
-                    reply = needs or self.run(fields)
+                    reply = self.run(fields)
                 except BaseException as caught:
                     reply = self.broken(caught)
             except BaseException as caught:  # another handler of the user's, before broken() held them
@@ -424,11 +419,17 @@ class Session:
             send(control, inode, reply)
             if fields.get("drop"):
                 remove_aside(fields["drop"].split())
-            if needs:
-                return
             if "once" not in fields:
                 load("checkpoint").make(self, control, fields.get("cell", b"0"))
             self.rehearse(control)
+        elif verb == "imports":
+            reply = ["needs", "cell", fields.get("cell", b"0")]
+            try:
+                for name in self.lacking(fields):
+                    reply += ("name", name)
+            except BaseException:
+                pass
+            send(control, inode, frames.pack(reply))
         elif verb == "exit":
             self.leave()
 
@@ -458,7 +459,8 @@ class Session:
             pass
         name = type(caught).__name__
         text = "%s while the outcome of the cell was collected" % name
-        return frames.pack(("result", "status", "error", "error_type", name, "error_message", text, "traceback", text + "\n"))
+        return frames.pack(("result", "cell", self.cell, "status", "error", "error_type", name, "error_message", text,
+                            "traceback", text + "\n"))
 
     def leave(self):
         import atexit

@@ -143,7 +143,7 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
     if (!made) {
         json_decref(take_ptr(result));
     }
-    peer_answer(peer, &request, result, MCP_KEEP_UNSAID);
+    peer_answer_work(peer, &request, result);
 }
 
 void rpc_call_fail(struct rpc_call *call, int code, const char *message)

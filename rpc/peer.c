@@ -109,26 +109,53 @@ void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, c
     request_end(peer, request);
 }
 
-void peer_answer(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
-                 enum mcp_keep keep)
+/* Ends the request if its result could be written; else it is as before. */
+static int answer_try(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
+                      enum mcp_keep keep)
 {
-    json_auto_t *owned = result;
     struct buf *out = request->batch ? &request->batch->answers : &peer->out;
     int r = -ENOMEM;
-    if (owned && request->context.era->complete(peer, owned, keep) == 0) {
-        r = answer_write(out, &request->id, owned, request->batch ? "," : "\n");
+    if (result && request->context.era->complete(peer, result, keep) == 0) {
+        r = answer_write(out, &request->id, result, request->batch ? "," : "\n");
     }
     if (r < 0) {
         log_error("rpc", "an answer could not be made: %s",
                   r == -EMSGSIZE ? "it is too large" : "out of memory");
-        peer_refuse(peer, request, RPC_INTERNAL_ERROR,
-                    r == -EMSGSIZE ? "The answer is too large" : "Out of memory", NULL);
-        return;
+        return r;
     }
     if (!request->batch) {
         peer->written(peer->arg);
     }
     request_end(peer, request);
+    return 0;
+}
+
+void peer_answer(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
+                 enum mcp_keep keep)
+{
+    json_auto_t *owned = result;
+    int r = answer_try(peer, request, owned, keep);
+    if (r < 0) {
+        peer_refuse(peer, request, RPC_INTERNAL_ERROR,
+                    r == -EMSGSIZE ? "The answer is too large" : "Out of memory", NULL);
+    }
+}
+
+static json_t *too_long(void)
+{
+    return json_pack("{s:[{s:s, s:s}], s:b}", "content", "type", "text", "text",
+                     "The call has been carried out, but its result is longer than 10 MiB and was "
+                     "not sent.",
+                     "isError", true);
+}
+
+void peer_answer_work(struct rpc_peer *peer, struct rpc_request *request, json_t *result)
+{
+    json_auto_t *owned = result;
+    int r = answer_try(peer, request, owned, MCP_KEEP_UNSAID);
+    if (r < 0) {
+        peer_answer(peer, request, r == -EMSGSIZE ? too_long() : NULL, MCP_KEEP_UNSAID);
+    }
 }
 
 void peer_drop(struct rpc_peer *peer, struct rpc_request *request)

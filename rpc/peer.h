@@ -86,6 +86,9 @@ void rpc_peer_done(struct rpc_peer *peer);
  * -32603. data: borrowed, may be NULL. */
 void peer_answer(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
                  enum mcp_keep keep);
+/* As peer_answer(), for the result of a tool that has done its work: one that is longer than
+ * LIMIT_LINE_OUT_BYTES is replaced by a sentence that says so. */
+void peer_answer_work(struct rpc_peer *peer, struct rpc_request *request, json_t *result);
 void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, const char *text,
                  const json_t *data);
 /* Ends a request that gets no answer, because it was cancelled. */

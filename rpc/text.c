@@ -71,6 +71,28 @@ static int append_escape(struct buf *out, uint32_t code)
                              (unsigned)(0xDC00 + (code & 0x3FF)));
 }
 
+enum { ESCAPE_CHARACTERS = 6 };
+
+size_t rpc_text_fitting(const char *bytes, size_t size, size_t *characters)
+{
+    static const struct dump shown = {.shown = true};
+    size_t at = 0;
+    while (at < size) {
+        int n = utf8_size(bytes + at, size - at);
+        uint32_t code = n > 0 ? utf8_code(bytes + at, n) : 0xFFFD;
+        bool control = code < ' ' && !(code && strchr("\b\t\n\f\r", (int)code));
+        bool escaped = control || (code >= 0x7F && is_unsafe(&shown, code));
+        size_t escapes = escaped ? 1 + (code >= 0x10000) : 0;
+        size_t cost = escapes ? escapes * ESCAPE_CHARACTERS : 1;
+        if (cost > *characters) {
+            break;
+        }
+        *characters -= cost;
+        at += (size_t)(n < 0 ? -n : n);
+    }
+    return at;
+}
+
 /* jansson hands over whole characters: it cuts only where it escapes one. */
 static int dump_chunk(const char *bytes, size_t size, void *arg)
 {

@@ -11,6 +11,10 @@ json_t *rpc_text(const char *bytes, size_t size);
 /* The string's text, borrowed; NULL when value is no string, or holds a NUL, which would cut it short. */
 const char *rpc_text_plain(const json_t *value);
 
+/* How many of the bytes are sent as no more than *characters, whole characters only; *characters is lowered
+ * by what they take: six for each escape by number that a dump may write, as \u0001, else one. */
+size_t rpc_text_fitting(const char *bytes, size_t size, size_t *characters);
+
 /* Appends value as compact JSON that holds no byte a line reader could split at: besides the C0
  * controls, also DEL, U+0080 to U+009F, U+2028 and U+2029 are escaped. 0 or -ENOMEM; on failure
  * buf is as before. */

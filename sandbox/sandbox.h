@@ -46,9 +46,8 @@ struct box_spec {
     uint32_t require;        /* bits 1 << layer: must be on, else no code runs */
     uint32_t allow_degraded; /* may be off, though no code would run by default */
     const char *workspace;   /* host folder for /work, or NULL: on the box's own tmpfs */
-    const char
-        *workspace_elsewhere; /* of the sessions, whose code writes there; not shown in this box */
-    uint64_t allow_write;     /* protected names that code may write to: workspace/protected.h */
+    const char *workspace_elsewhere; /* of the sessions beside this sandbox; not shown in it */
+    uint64_t allow_write; /* protected names that code may write to: workspace/protected.h */
     struct box_mount mounts[BOX_MOUNTS];
     unsigned mount_count;
     struct box_aliases aliases; /* other mounts of what code writes to */

@@ -3,11 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/word.h"
+#include "rpc/text.h"
 
-enum { PLACE_SOURCE_BYTES = 220, DIGITS_MOST = 15 };
+enum { PLACE_SOURCE_BYTES = 220, NUMBER_BYTES = 15 };
 
 /* The handler of faulthandler ends with the outermost frame, the driver's, or with dots where there
  * are more than a hundred. */
@@ -72,68 +75,121 @@ void outcome_take_trace(struct run *run, const char *text)
     outcome_take_place(run, text);
 }
 
-enum part_form { FORM_TEXT, FORM_LIST, FORM_DIGITS, FORM_PLACE, FORM_NOTE };
+enum part_form {
+    FORM_TEXT,   /* cut where it is too long */
+    FORM_DIGITS, /* anything else is no value */
+    FORM_PATH,   /* one line, whole or not at all */
+    FORM_PLACE,
+    FORM_NOTE, /* a sentence, put in quotes */
+};
 
-static const struct {
+/* Each bound is above what the driver sends (guest/display.py, trace.py, outcome.py, changes.py, images.py).
+ * Lists that belong together (file, file_size, file_kind) may come equally often. */
+static const struct part {
     const char *name;
     enum run_part part;
     enum part_form form;
+    unsigned
+        most; /* how often it may come; one that comes once does not replace what the server knows */
+    size_t characters;
 } result_parts[] = {
-    {"value", RUN_VALUE, FORM_TEXT},
-    {"traceback", RUN_TRACEBACK, FORM_TEXT},
-    {"error_type", RUN_ERROR_TYPE, FORM_TEXT},
-    {"error_message", RUN_ERROR_MESSAGE, FORM_TEXT},
-    {"error_cell", RUN_ERROR_CELL, FORM_DIGITS},
-    {"error_line", RUN_ERROR_LINE, FORM_DIGITS},
-    {"where", RUN_WHERE, FORM_PLACE},
-    {"hint", RUN_HINT, FORM_TEXT},
-    {"file", RUN_FILES, FORM_LIST},
-    {"file_size", RUN_FILE_SIZES, FORM_LIST},
-    {"file_kind", RUN_FILE_KINDS, FORM_LIST},
-    {"files_more", RUN_FILES_MORE, FORM_DIGITS},
-    {"files_note", RUN_NOTES, FORM_NOTE},
-    {"var", RUN_VARS, FORM_LIST},
-    {"var_kind", RUN_VAR_KINDS, FORM_LIST},
-    {"vars_more", RUN_VARS_MORE, FORM_DIGITS},
-    {"note", RUN_NOTES, FORM_NOTE},
-    {"image", RUN_IMAGES, FORM_LIST},
-    {"cpu_ms", RUN_CPU_MS, FORM_DIGITS},
-    {"peak_bytes", RUN_PEAK_BYTES, FORM_DIGITS},
+    {"value", RUN_VALUE, FORM_TEXT, 1, 17000},
+    {"traceback", RUN_TRACEBACK, FORM_TEXT, 1, 13000},
+    {"error_type", RUN_ERROR_TYPE, FORM_TEXT, 1, 200},
+    {"error_message", RUN_ERROR_MESSAGE, FORM_TEXT, 1, 2200},
+    {"error_cell", RUN_ERROR_CELL, FORM_DIGITS, 1, NUMBER_BYTES},
+    {"error_line", RUN_ERROR_LINE, FORM_DIGITS, 1, NUMBER_BYTES},
+    {"where", RUN_WHERE, FORM_PLACE, 1, 400},
+    {"hint", RUN_HINT, FORM_TEXT, 1, 2000},
+    {"file", RUN_FILES, FORM_TEXT, 40, LIMIT_PATH_BYTES + 40},
+    {"file_size", RUN_FILE_SIZES, FORM_DIGITS, 40, NUMBER_BYTES},
+    {"file_kind", RUN_FILE_KINDS, FORM_TEXT, 40, 20},
+    {"files_more", RUN_FILES_MORE, FORM_DIGITS, 1, NUMBER_BYTES},
+    {"files_note", RUN_NOTES, FORM_NOTE, 2, 400},
+    {"var", RUN_VARS, FORM_TEXT, 20, 400},
+    {"var_kind", RUN_VAR_KINDS, FORM_TEXT, 20, 400},
+    {"vars_more", RUN_VARS_MORE, FORM_DIGITS, 1, NUMBER_BYTES},
+    {"note", RUN_NOTES, FORM_NOTE, 16, 400},
+    {"image", RUN_IMAGES, FORM_PATH, LIMIT_IMAGES, LIMIT_PATH_BYTES},
+    {"cpu_ms", RUN_CPU_MS, FORM_DIGITS, 1, NUMBER_BYTES},
+    {"peak_bytes", RUN_PEAK_BYTES, FORM_DIGITS, 1, NUMBER_BYTES},
 };
 
-static bool is_digits(struct box_field value)
+enum { PARTS = sizeof result_parts / sizeof *result_parts };
+
+static bool is_digits(const struct box_field *value)
 {
     size_t digits = 0;
-    while (digits < value.size && value.data[digits] >= '0' && value.data[digits] <= '9') {
+    while (digits < value->size && value->data[digits] >= '0' && value->data[digits] <= '9') {
         digits++;
     }
-    return digits > 0 && digits == value.size && digits <= DIGITS_MOST;
+    return digits > 0 && digits == value->size && digits <= NUMBER_BYTES;
 }
 
-static void take_part(struct run *run, enum run_part part, enum part_form form,
-                      struct box_field value)
+/* An empty item stands for one of a list that is no number: it keeps its place beside those of other lists. */
+static void take_digits(struct run *run, const struct part *part, const struct box_field *value)
+{
+    bool sound = is_digits(value);
+    if (sound || part->most > 1) {
+        run_set_part(run, part->part, value->data, sound ? value->size : 0);
+    }
+}
+
+static void take_text(struct run *run, const struct part *part, const struct box_field *value,
+                      size_t fitting)
+{
+    OWNED(buf_done) struct buf cut = BUF_EMPTY;
+    if (fitting == value->size) {
+        run_set_part(run, part->part, value->data, value->size);
+    } else if (buf_append(&cut, value->data, fitting) == 0 &&
+               buf_appendf(&cut, " … (%zu bytes cut)", value->size - fitting) == 0) {
+        run_set_part(run, part->part, buf_bytes(&cut), buf_size(&cut));
+    }
+}
+
+/* left: characters that all parts together may still take; lowered. */
+static void take_part(struct run *run, const struct part *part, const struct box_field *value,
+                      size_t *left)
 {
     char note[WORD_PHRASE + 1];
-    bool once = form == FORM_TEXT || form == FORM_DIGITS || form == FORM_PLACE;
-    if ((once && run->parts[part].size > 0) || (form == FORM_DIGITS && !is_digits(value))) {
-        return;
-    }
-    if (form == FORM_PLACE) {
-        take_guest_place(run, value.data, value.size);
-    } else if (form == FORM_NOTE) {
-        (void)word_quote(value.data, value.size, note, sizeof note);
-        run_set_part(run, part, note, strlen(note));
-    } else {
-        run_set_part(run, part, value.data, value.size);
+    size_t space = part->characters < *left ? part->characters : *left;
+    size_t rest = space;
+    size_t fitting = rpc_text_fitting(value->data, value->size, &rest);
+    *left -= space - rest;
+    switch (part->form) {
+    case FORM_DIGITS:
+        take_digits(run, part, value);
+        break;
+    case FORM_PATH:
+        if (fitting == value->size && !memchr(value->data, '\n', value->size)) {
+            run_set_part(run, part->part, value->data, value->size);
+        }
+        break;
+    case FORM_PLACE:
+        take_guest_place(run, value->data, fitting);
+        break;
+    case FORM_NOTE:
+        (void)word_quote(value->data, fitting, note, sizeof note);
+        run_set_part(run, part->part, note, strlen(note));
+        break;
+    case FORM_TEXT:
+    default:
+        take_text(run, part, value, fitting);
+        break;
     }
 }
 
 void outcome_take_parts(struct run *run, const struct box_message *message)
 {
+    unsigned taken[PARTS] = {};
+    size_t left = LIMIT_RESULT_CHARS;
     for (size_t i = 1; i + 1 < message->count; i += 2) {
-        for (unsigned p = 0; p < sizeof result_parts / sizeof *result_parts; p++) {
-            if (box_field_is(&message->fields[i], result_parts[p].name)) {
-                take_part(run, result_parts[p].part, result_parts[p].form, message->fields[i + 1]);
+        for (unsigned p = 0; p < PARTS; p++) {
+            const struct part *part = &result_parts[p];
+            if (box_field_is(&message->fields[i], part->name) && taken[p] < part->most &&
+                (part->most > 1 || run->parts[part->part].size == 0)) {
+                taken[p]++;
+                take_part(run, part, &message->fields[i + 1], &left);
             }
         }
     }

@@ -5,8 +5,9 @@
 /* What the guest and the box say of a run, put into the run. The guest's words are copied as text and
  * believed in nothing that the server knows better. */
 
-/* The parts of a "result": here its words become parts of a run, and what is no number, no place or no single
- * sentence is left out or quoted. */
+/* The parts of a "result", each and all of them bounded by what is sent of them: hostile code may have made the
+ * frame. What does not fit is cut, and says by how much; what is no number, no place or no single sentence is left
+ * out or quoted. */
 void outcome_take_parts(struct run *run, const struct box_message *message);
 
 /* A piece of what it printed. Returns true when a file for all of it has just been begun: on_open is called when

@@ -109,6 +109,7 @@ struct run {
     uint64_t used_files; /* RUN_DISK; 0: it was the bytes */
     uint64_t limit_files;
     uint64_t started_ns;
+    uint64_t spent_ns; /* of its time, before started_ns: looking at its imports */
     uint64_t duration_ns;
     unsigned cell;
     unsigned restored_cell;

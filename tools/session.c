@@ -2,6 +2,7 @@
  *
  *   NONE ──first run──► WAITING (for the box) ──► OPENING (the fork says hello) ──► IDLE
  *   IDLE ──run──► RUNNING ──result──► IDLE
+ *   IDLE ──run──► CHECKING ──needs──► SUPPLYING (the installer works) ──► RUNNING: with --auto-install
  *   RUNNING ──deadline or cancel──► INTERRUPTED ──result──► IDLE
  *   INTERRUPTED ──grace over──► KILLED ──end──► NONE, and the next run starts a fresh interpreter
  *
@@ -125,6 +126,12 @@ void session_done(struct session *session, enum run_outcome outcome, enum run_st
         spill_detach(run->spill);
         session_spill_open(session);
     }
+    if (session->strays > 0) {
+        session_tell(session, "%u message%s of the sandbox belonged to no call and %s dropped",
+                     session->strays, session->strays == 1 ? "" : "s",
+                     session->strays == 1 ? "was" : "were");
+        session->strays = 0;
+    }
     run->outcome = outcome;
     run->interrupted = state == RUN_STATE_INTERRUPTED;
     run->state = run->fresh && state != RUN_STATE_ALL_LOST ? RUN_STATE_DROPPED : state;
@@ -209,58 +216,18 @@ static void session_deadline(void *arg)
     session_interrupt(arg);
 }
 
-/* --- what the guest says --- */
-
-static void session_on_message(void *arg, const struct box_message *message)
+void session_arm_deadline(struct session *session)
 {
-    struct session *session = arg;
-    struct box_field status = {"", 0};
-    if (session->state == SESSION_RUNNING && box_field_is(&message->fields[0], "needs")) {
-        session_packages_supply(session, message);
-        return;
+    const struct run *run = session->current;
+    uint64_t limit_ns = run->timeout_ms * CLOCK_NS_PER_MS;
+    if (run->timeout_ms > 0) {
+        uint64_t left_ns = limit_ns > run->spent_ns ? limit_ns - run->spent_ns : 0;
+        loop_timer_arm(session->owner->loop, &session->timer, run->started_ns + left_ns,
+                       session_deadline, session);
     }
-    if (!box_field_is(&message->fields[0], "result") ||
-        (session->state != SESSION_RUNNING && session->state != SESSION_INTERRUPTED)) {
-        return; /* late, or nonsense of hostile code */
-    }
-    box_session_drain(session->guest);
-    struct run *run = session->current;
-    bool interrupted = session->state == SESSION_INTERRUPTED;
-    enum run_outcome reason = interrupted && !run->cancelled ? RUN_TIMEOUT : RUN_CANCELLED;
-    enum run_outcome outcome = RUN_ERROR;
-    enum run_state state = RUN_STATE_KEPT;
-    (void)box_message_get(message, "status", &status);
-    outcome_take_parts(run, message);
-    if (box_field_is(&status, "ok")) {
-        outcome = RUN_OK;
-    } else if (box_field_is(&status, "exit")) {
-        outcome = RUN_EXIT;
-        run->code_number = outcome_exit_code(message);
-    } else if (box_field_is(&status, "interrupted")) {
-        outcome = reason;
-        state = RUN_STATE_INTERRUPTED;
-    }
-    if (interrupted && outcome == RUN_ERROR) {
-        /* The interrupt came out as another exception; what made it is still the reason. */
-        outcome = reason;
-        state = RUN_STATE_INTERRUPTED;
-    }
-    session->state = SESSION_IDLE;
-    session->has_state = true;
-    session_state_made(session, message);
-    session_state_make_room(session, message);
-    run->outcome = outcome;
-    run->state = state;
-    if (run->save[0] && !run_is_error(run) && !run->cancelled) {
-        session_state_save(session);
-        return;
-    }
-    if (run->save[0]) {
-        run->saving = RUN_SAVE_FAILED;
-    }
-    session_done(session, outcome, state);
-    session_pump(session);
 }
+
+/* --- what the guest says: the rest is in session_messages.c --- */
 
 static void session_on_output(void *arg, enum box_stream stream, const char *bytes, size_t size)
 {
@@ -291,6 +258,7 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
     struct session *session = arg;
     struct run *run = session->current;
     session_packages_forget(session);
+    session->checking = false;
     loop_timer_disarm(&session->timer); /* it was set for the interpreter that died */
     session->threads += threads;
     session_memory_place(session, end);
@@ -332,6 +300,7 @@ static void session_on_end(void *arg, const struct box_end *end)
     char gone[sizeof run->gone];
     session_packages_forget(session);
     session_memory_place(session, end);
+    session->checking = false;
     session->guest = NULL;
     loop_timer_disarm(&session->timer);
     if (session->resetting) {
@@ -411,11 +380,7 @@ void session_send(struct session *session)
         output_init(&session->between);
     }
     session->state = SESSION_RUNNING;
-    if (run->timeout_ms > 0) {
-        loop_timer_arm(session->owner->loop, &session->timer,
-                       run->started_ns + run->timeout_ms * CLOCK_NS_PER_MS, session_deadline,
-                       session);
-    }
+    session_arm_deadline(session);
     session_memory_watch(session);
     int r = box_session_send(session->guest, fields, count);
     buf_clear(drop, 0);
@@ -519,7 +484,7 @@ void session_pump(struct session *session)
             session_start(session);
         }
     } else if (session->state == SESSION_IDLE && !session_packages_wait(session) &&
-               session_state_wanted(session)) {
+               session_state_wanted(session) && !session_packages_check(session)) {
         session_send(session);
     }
 }
@@ -575,7 +540,9 @@ void sessions_cancel(struct sessions *sessions, struct run *run)
     for (struct session *session = sessions->list; session; session = session->next) {
         if (session->current == run) {
             run->cancelled = true;
-            if (session->state == SESSION_SUPPLYING) {
+            if (session->state == SESSION_CHECKING || session->state == SESSION_SUPPLYING) {
+                loop_timer_disarm(&session->timer);
+                session->checking = false;
                 session_packages_forget(session);
                 session->state = SESSION_IDLE;
             }

@@ -3,7 +3,7 @@
 #include "tools/history.h"
 #include "tools/session.h"
 
-/* Inside of the sessions: what session.c (their life) and session_states.c (the states that they can
+/* Inside of the sessions: what session.c (their life), session_messages.c and session_states.c (the states that they can
  * go back to) share. */
 
 enum session_state {
@@ -13,6 +13,7 @@ enum session_state {
     SESSION_SETTLING,  /* the current run waits for the checkpoint of the one before it */
     SESSION_RESTORING, /* an earlier state takes over, for the current run */
     SESSION_IDLE,
+    SESSION_CHECKING,  /* the guest looks at what the current run imports; its code has not begun */
     SESSION_SUPPLYING, /* what the current run imports is being installed */
     SESSION_RUNNING,
     SESSION_INTERRUPTED,
@@ -55,6 +56,8 @@ struct session {
     bool transient;                     /* for one run: closed and freed with it */
     bool resetting;                     /* killed because current asked for a fresh one */
     bool unsent;                        /* the interpreter died before current reached it */
+    bool checking;                      /* CHECKING, or INTERRUPTED out of it */
+    unsigned strays;                    /* messages that belong to no run, not told yet */
     bool undoing;                       /* RESTORING by undo, else by name: */
     char going_to[HISTORY_NAME_BYTES];
     unsigned goal;         /* RESTORING: the cell whose state is wanted */
@@ -88,18 +91,25 @@ void session_done(struct session *session, enum run_outcome outcome, enum run_st
 void session_kill(void *arg);
 /* Sends the current run to the interpreter, which waits for it. */
 void session_send(struct session *session);
+/* The current run's time begins; what it has already spent counts. */
+void session_arm_deadline(struct session *session);
 /* The interpreter has just died: the current run waits for the one that comes. */
 void session_wait_for_heir(struct session *session);
 
+/* session_messages.c */
+void session_on_message(void *arg, const struct box_message *message); /* an event of the sandbox */
+
 /* session_packages.c */
-/* Fields of a run: the installed packages. layers: holds the text. Returns how many, at most 4. */
+/* Fields of a run: the installed packages. layers: holds the text. Returns how many, at most 2. */
 size_t session_packages_fields(const struct session *session, struct buf *layers,
                                struct box_field *fields);
 /* Whether the current run has to wait for --preinstall, which session_pump() is called after. */
 bool session_packages_wait(struct session *session);
 /* The current run has been sent: it is told what became of --preinstall, if nobody was. */
 void session_packages_sent(struct session *session);
-/* The guest has not run the code: it lacks packages. */
+/* Asks the guest what the current run imports and lacks, once. Returns whether the run waits for that. */
+bool session_packages_check(struct session *session);
+/* CHECKING has ended: the guest has said what it lacks, maybe nothing. */
 void session_packages_supply(struct session *session, const struct box_message *message);
 /* Nobody waits for them any more. */
 void session_packages_forget(struct session *session);

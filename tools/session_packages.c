@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/own.h"
 #include "tools/install.h"
 #include "tools/install_policy.h"
@@ -36,11 +37,6 @@ size_t session_packages_fields(const struct session *session, struct buf *layers
     if (buf_size(layers) > 0) {
         fields[count++] = (struct box_field){"packages", 8};
         fields[count++] = (struct box_field){buf_bytes(layers), buf_size(layers)};
-    }
-    if (sessions->installs && installs_config(sessions->installs)->auto_install &&
-        !session->current->supplied && !session->current->on_output) {
-        fields[count++] = (struct box_field){"auto", 4};
-        fields[count++] = (struct box_field){"1", 1};
     }
     return count;
 }
@@ -166,15 +162,43 @@ static json_t *wanted(const struct installs *installs, const struct box_message 
     return packages;
 }
 
+/* The code is not sent before its imports are known: whatever the guest says while it runs, the clock goes on. */
+bool session_packages_check(struct session *session)
+{
+    const struct installs *installs = session->owner->installs;
+    struct run *run = session->current;
+    OWNED(buf_done) struct buf layers = BUF_EMPTY;
+    char cell[16];
+    if (!installs || !installs_config(installs)->auto_install || run->supplied || run->on_output ||
+        !memmem(run->code, run->code_size, "import", strlen("import"))) {
+        return false;
+    }
+    run->supplied = true;
+    run->cell = ++session->cell;
+    run->started_ns = clock_now_ns();
+    (void)snprintf(cell, sizeof cell, "%u", run->cell);
+    struct box_field fields[9] = {{"imports", 7},
+                                  {"cell", 4},
+                                  {cell, strlen(cell)},
+                                  {"code", 4},
+                                  {run->code, run->code_size}};
+    size_t count = 5 + session_packages_fields(session, &layers, fields + 5);
+    session->state = SESSION_CHECKING;
+    session->checking = true;
+    session_arm_deadline(session);
+    if (box_session_send(session->guest, fields, count) < 0) {
+        session_wait_for_heir(session);
+    }
+    return true;
+}
+
 void session_packages_supply(struct session *session, const struct box_message *message)
 {
     struct installs *installs = session->owner->installs;
     struct run *run = session->current;
-    if (!installs || run->supplied || !installs_config(installs)->auto_install) {
-        return; /* nobody has asked for it: hostile code speaks */
-    }
-    run->supplied = true;
     loop_timer_disarm(&session->timer);
+    run->spent_ns = clock_now_ns() - run->started_ns;
+    session->checking = false;
     session->cell--; /* the run has not begun */
     struct install_job *job = install_job_new(wanted(installs, message));
     if (job) {

@@ -324,6 +324,30 @@ class WithIndex(Installing):
                 server.start_call("install_package", packages=["shared"])
                 self.assertTrue(reached.wait(60))
 
+    def test_a_limit_covers_the_code_and_not_the_installer(self):
+        """Code that says itself, while it runs, that it lacks something does not stop its clock."""
+        lacks = ("import os, socket, struct, sys, time\n"
+                 "words = [b'needs', b'cell', sys._getframe().f_code.co_filename.strip('<cel >').encode(), b'name', b'plain']\n"
+                 "body = b''.join(struct.pack('<I', len(word)) + word for word in words)\n"
+                 "socket.socket(fileno=os.dup(64)).sendall(struct.pack('<I', len(body)) + body)\n")
+        with Index(self.wheels) as index, self.serve("--index-url", index.url, "--auto-install") as server:
+            go_on = threading.Event()
+            index.rules["/files/plain*"] = lambda request: go_on.wait()
+            try:
+                result = server.python(lacks + "while True: time.sleep(0.01)", timeout_s=2)
+                self.assertEqual(result.status.kind, "timeout", result.text)
+                result = server.python("import threading\n"
+                                       "def nag():\n    while True:\n        try: " + lacks.replace("\n", "; ").rstrip("; ") +
+                                       "\n        except OSError: pass\n        time.sleep(0.001)\n"
+                                       "threading.Thread(target=nag, daemon=True).start()\nwhile True: time.sleep(0.01)", timeout_s=2)
+                self.assertEqual(result.status.kind, "timeout", result.text)
+            finally:
+                go_on.set()
+            self.assertNotIn("/files/plain", " ".join(map(str, index.requests)))
+            # The control: what the server waits for by itself is not the code's time.
+            index.rules["/files/plain*"] = lambda request: (time.sleep(3), request.honest())
+            self.assert_prints(server.python("import plain; print(plain.VERSION)", reset=True, timeout_s=2), "2.0")
+
     def test_a_run_that_waits_for_packages_can_be_cancelled(self):
         with Index(self.wheels) as index, self.serve("--index-url", index.url, "--auto-install") as server:
             reached = threading.Event()

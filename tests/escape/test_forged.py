@@ -1,8 +1,10 @@
-"""What code says on its session's control socket about checkpoints concerns its own session only.
+"""What code says on its session's control socket concerns its own session only, and its own call.
 
 The frames are those of docs/GUEST.md. pid 1 keeps one table of processes and one queue for all
-sessions: neither may be filled by one of them.
+sessions: neither may be filled by one of them. A result may say what it likes about its own call: it must not
+make the answer long, slow or another call's.
 """
+import json
 import pathlib
 import sys
 import unittest
@@ -17,10 +19,17 @@ PRELUDE = """
 import os, signal, socket, struct, time
 control = socket.socket(fileno=os.dup(64))  # CONTROL_FD in guest/session.py
 
-def checkpoint(pid, cell):
-    words = [str(word).encode() for word in ('checkpoint', 'pid', os.getpid(), 'checkpoint', pid, 'cell', cell)]
+def frame(*words):
+    words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
     body = b''.join(struct.pack('<I', len(word)) + word for word in words)
     return struct.pack('<I', len(body)) + body
+def checkpoint(pid, cell):
+    return frame('checkpoint', 'pid', os.getpid(), 'checkpoint', pid, 'cell', cell)
+def own_cell():
+    import sys
+    return sys._getframe(1).f_code.co_filename.strip('<cel >')
+def result(cell, *words):
+    control.sendall(frame('result', 'cell', cell, 'status', 'ok', *words))
 def sleeper():
     pid = os.fork()
     if pid == 0:
@@ -96,6 +105,124 @@ class Forged(Case):
             self.assert_ok(self.server.python(f"control.sendall(checkpoint({number}, 10000))"))
         self.assert_prints(self.server.python("print(scores() == before)"), "True")
         self.assert_others_live()
+
+
+# What goes into a frame of at most 8 MiB, 4,096 fields.
+LARGE = {
+    "a_long_value": "'value', b'x' * 8000000",
+    "a_value_of_control_characters": "'value', b'\\x01' * 7000000",
+    "a_value_of_quotes_and_separators": "'value', '\"\\\\\\u2028\\x7f\\x9f'.encode() * 800000",
+    "a_value_of_broken_characters": "'value', b'\\xff\\xf0\\x9f' * 2500000",
+    "a_long_traceback_and_hint": "'traceback', b't' * 3000000, 'hint', b'h' * 3000000, 'error_type', b'e' * 1000000",
+    "long_notes": "*['note', b'n' * 3800] * 2000",
+    "many_files_and_variables": "*['var', b'+v' + b'w' * 1500, 'file', b'+f' + b'g' * 1500, 'file_size', 1] * 600",
+    "a_long_name_of_a_file": "'file', b'+' + b'\\x02' * 6000000, 'files_more', b'9' * 1000000",
+    "long_numbers": "*sum(([name, b'7' * 800000] for name in ('error_cell', 'error_line', 'vars_more', 'cpu_ms', "
+                    "'peak_bytes', 'exit_code', 'memory')), [])",
+    "all_parts_at_once": "*sum(([name, b'\\x03' * 500000] for name in ('value', 'traceback', 'hint', 'where', 'note', "
+                         "'var', 'file', 'files_note', 'image', 'error_type', 'error_message')), [])",
+}
+CHARACTERS = 24000 + 16000 + 2000  # of a result's parts, of what was printed, of the server's own words
+ESCAPED = 6  # bytes of JSON for a character at most, where text is not escaped twice
+
+
+class Results(Case):
+    form = ()
+
+    def setUp(self):
+        need_userns()
+        self.server = Server("--timeout", "20", *self.form)
+        if not self.form:
+            self.server.must_be_contained()
+        self.python(PRELUDE)
+
+    def tearDown(self):
+        with self.server:
+            pass
+
+    def python(self, code, **arguments):
+        result = self.server.python(code, **arguments)
+        self.assertFalse(result.is_error, result.text[:2000])
+        return result
+
+    def size(self, result):
+        return len(json.dumps(result.raw["content"]))
+
+    def forge(self, words):
+        return self.server.python(f"print('o' * 100000)\nresult(own_cell(), {words})\ntime.sleep(0.3)")
+
+    def judge(self, words):
+        forged = self.forge(words)
+        self.assertLess(self.size(forged), CHARACTERS * ESCAPED)
+        self.assertLess(len(forged.text), CHARACTERS)
+        self.assertFalse(forged.is_error, forged.text[-400:])
+        self.assertIn("7 * 6 = 42", self.python("print('7 * 6 =', 7 * 6)").text)
+
+    def test_what_honest_code_says_is_not_cut(self):
+        """The control: the largest that the driver makes."""
+        name = "n" * 200 + ".txt"
+        result = self.server.python(f"for i in range(20): open(str(i) + '{name}', 'w').close()\n"
+                                    "class Long(Exception): pass\ndef f(n):\n    g(n)\ndef g(n):\n"
+                                    "    if n: h(n)\n    raise Long('m' * 5000)\n"
+                                    "def h(n):\n    try: f(n - 1)\n    except Long as e: raise Long('w' * 900) from e\nf(9)")
+        self.assertNotIn("bytes cut)", result.text)
+        self.assertGreater(len(result.text), 10000)
+        self.assertNotIn("bytes cut)", self.python("bytes(100000)").text)
+        self.assertNotIn("bytes cut)", self.python("'\\u20ac' * 8000").text)
+
+    def test_only_so_many_images_are_looked_for(self):
+        picture = ("import base64; open('p.png', 'wb').write(base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
+                   "AAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='))\nhere = os.path.abspath('p.png')\n")
+        self.python(picture)
+
+        def blocks(words):
+            result = self.server.python(f"result(own_cell(), {words})\ntime.sleep(0.3)")
+            return [block["type"] for block in result.content].count("image")
+        self.assertEqual(blocks("*['image', '/none'] * 3, 'image', here"), 1, "the control")
+        self.assertEqual(blocks("*['image', '/none'] * 2000, 'image', here"), 0)
+        self.assertEqual(blocks("'image', '/none\\n' * 300 + here"), 0)
+
+    def test_the_next_call_gets_its_own_result(self):
+        first = self.server.python("result(own_cell(), 'value', 'forged')\ntime.sleep(2)\n'the first'")
+        self.assertIn("forged", first.text)
+        second = self.python("'the second'")
+        self.assertIn("the second", second.text)
+        self.assertNotIn("the first", second.text)
+        self.assertIn("1 message of the sandbox belonged to no call and was dropped", second.text)
+        self.assertNotIn("belonged to no call", self.python("3").text)
+
+    def test_results_of_other_numbers_end_no_call(self):
+        result = self.server.python("for number in ('', 0, 1, 99999, -1, 'x', 2**32, 2**64, b'7' * 100): result(number, 'value', 'forged')\n"
+                                    "control.sendall(frame('result', 'status', 'ok', 'value', 'forged'))\n"
+                                    "control.sendall(frame('needs', 'cell', own_cell(), 'name', 'plain'))\n"
+                                    "time.sleep(1)\n'the real one'")
+        self.assertIn("the real one", result.text)
+        self.assertNotIn("forged", result.text)
+        self.assertIn("10 messages of the sandbox belonged to no call", result.text)
+
+
+class StructuredResults(Results):
+    form = ("--structured",)
+
+    def size(self, result):
+        """The text is the object, escaped a second time."""
+        return len(json.dumps(result.raw)) // 3
+
+    def judge(self, words):
+        forged = self.forge(words)
+        self.assertLess(self.size(forged), CHARACTERS * ESCAPED)
+        self.assertFalse(forged.is_error, forged.text[-400:])
+        self.assertEqual(forged.raw["structuredContent"]["status"], "ok")
+        self.assertIn("7 * 6 = 42", self.python("print('7 * 6 =', 7 * 6)").text)
+
+    def test_what_honest_code_says_is_not_cut(self):
+        result = self.server.python("class Long(Exception): pass\nraise Long('m' * 5000)")
+        self.assertNotIn("bytes cut)", json.dumps(result.raw["structuredContent"]))
+        self.assertNotIn("bytes cut)", json.dumps(self.python("bytes(100000)").raw["structuredContent"]))
+
+
+for name, words in LARGE.items():
+    setattr(Results, f"test_{name}", lambda self, w=words: self.judge(w))
 
 
 if __name__ == "__main__":

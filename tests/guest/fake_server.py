@@ -134,6 +134,7 @@ class Session:
                 if verb == "checkpoint":
                     continue
                 assert verb in ("result", "needs"), verb
+                assert verb == "needs" or fields["cell"] == [str(self.cell)], fields
                 for fd in (self.out, self.err):
                     while select.select([fd], [], [], 0)[0]:
                         chunk = os.read(fd, 1 << 16)
@@ -145,6 +146,13 @@ class Session:
     def run(self, code, **more):
         self.send(code, **more)
         return self.receive()
+
+    def lacks(self, code, **more):
+        """What the server asks before it sends the code, with --auto-install."""
+        self.sock.sendall(pack("imports", "cell", self.cell + 1, "code", code, *(part for pair in more.items() for part in pair)))
+        reply = self.receive()
+        assert (reply.cell, reply.status) == (str(self.cell + 1), None), reply
+        return reply.all("name")
 
     def interrupt(self):
         os.kill(self.pid, signal.SIGINT)

@@ -425,6 +425,30 @@ static void broken_stdout_closes_without_a_write(void **)
     world_done(&world);
 }
 
+static void result_that_is_too_long_becomes_a_sentence(void **)
+{
+    struct world world;
+    size_t size = LIMIT_LINE_OUT_BYTES;
+    char *text = calloc(1, size + 1);
+    assert_non_null(text);
+    memset(text, 'x', size);
+    world_init(&world);
+    greet(&world, "2025-11-25");
+    ask(&world, HOLD("1"), "");
+    rpc_call_result(world.held[0], json_pack("[s]", text), NULL, false);
+    expect(&world, R
+           "\"id\":1,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"The call has been "
+           "carried out, but its result is longer than 10 MiB and was not sent.\"}],"
+           "\"isError\":true}}\n");
+    world.held_count = 0;
+    ask(&world, HOLD("2"), "");
+    rpc_call_result(world.held[0], json_array(), NULL, false);
+    expect(&world, R "\"id\":2,\"result\":{\"content\":[]}}\n");
+    world.held_count = 0;
+    world_done(&world);
+    free(text);
+}
+
 static void broken_stdout_is_noticed_by_a_write(void **)
 {
     struct world world;
@@ -582,6 +606,7 @@ int main(void)
         cmocka_unit_test(listen_is_held_until_the_end),
         cmocka_unit_test(end_of_stdin_serves_the_last_line_and_cancels),
         cmocka_unit_test(broken_stdout_closes_without_a_write),
+        cmocka_unit_test(result_that_is_too_long_becomes_a_sentence),
         cmocka_unit_test(broken_stdout_is_noticed_by_a_write),
         cmocka_unit_test(unread_answers_stall_the_requests),
         cmocka_unit_test(too_many_calls_are_refused),

@@ -56,12 +56,36 @@ static void nul_survives(void **)
     json_decref(text);
 }
 
+static void expect_fitting(const char *bytes, size_t room, size_t size, size_t rest)
+{
+    size_t left = room;
+    assert_int_equal(rpc_text_fitting(bytes, strlen(bytes), &left), size);
+    assert_int_equal(left, rest);
+}
+
+static void fitting_counts_what_is_sent(void **)
+{
+    expect_fitting("abc", 5, 3, 2);
+    expect_fitting("abcdef", 5, 5, 0);
+    expect_fitting("abc", 0, 0, 0);
+    expect_fitting("\t\n\"\\", 4, 4, 0);
+    expect_fitting("a\x01z", 8, 3, 0);
+    expect_fitting("a\x01z", 6, 1, 5); /* the control character would be six */
+    expect_fitting("\x7f\x1b", 11, 1, 5);
+    expect_fitting("\xC2\x85z", 6, 2, 0);     /* a C1 control character */
+    expect_fitting("\xE2\x80\xA8z", 7, 4, 0); /* a line separator */
+    expect_fitting("\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", 3, 9, 0);
+    expect_fitting("\xC3\xA9\xE2\x82\xAC", 1, 2, 0); /* whole characters only */
+    expect_fitting("\xFF\xE2\x82z", 3, 4, 0);        /* each broken part is one */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_characters_become_replacements),
         cmocka_unit_test(dump_splits_no_line),
         cmocka_unit_test(nul_survives),
+        cmocka_unit_test(fitting_counts_what_is_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "tests/unit/unit.h"
 #include "tools/outcome.h"
 
@@ -299,6 +300,77 @@ static void what_the_lists_leave_out_is_counted_and_notes_stand_last(void **)
         "vars: +a int -b and 12 more | note: one; two]");
 }
 
+enum { LONG = 1 << 20 };
+
+/* A frame with one value for each name, which comes so many times. */
+static void take(const char *const *names, size_t times, const char *value, size_t size)
+{
+    struct box_field fields[4096] = {{"result", 6}};
+    size_t count = 1;
+    for (; *names; names++) {
+        for (size_t i = 0; i < times; i++) {
+            fields[count++] = (struct box_field){*names, strlen(*names)};
+            fields[count++] = (struct box_field){value, size};
+        }
+    }
+    outcome_take_parts(run, &(struct box_message){fields, count});
+}
+
+static void parts_are_bounded_each_and_together(void **)
+{
+    static const char *const all[] = {
+        "value",    "traceback", "error_type", "error_message", "error_cell", "error_line", "where",
+        "hint",     "file",      "file_size",  "file_kind",     "files_more", "files_note", "var",
+        "var_kind", "vars_more", "note",       "image",         "cpu_ms",     "peak_bytes", NULL};
+    char *value = malloc(LONG);
+    assert_non_null(value);
+    memset(value, 1, LONG);
+    take(all, 100, value, LONG);
+    size_t sum = 0;
+    for (unsigned i = 0; i < RUN_PART_COUNT; i++) {
+        sum += run->parts[i].size;
+    }
+    assert_in_range(sum, 1000, LIMIT_RESULT_CHARS);
+    assert_non_null(strstr(run->parts[RUN_VALUE].data, " bytes cut)"));
+    assert_int_equal(run->parts[RUN_ERROR_LINE].size, 0);
+    assert_int_equal(run->parts[RUN_IMAGES].size, 0);
+    free(value);
+}
+
+static void parts_that_fit_are_as_they_came(void **)
+{
+    static const char *const value[] = {"value", NULL};
+    static const char *const images[] = {"image", NULL};
+    static const char *const lines[] = {"error_line", NULL};
+    char full[8000];
+    memset(full, 'v', sizeof full);
+    take(value, 1, full, sizeof full);
+    take(images, 5, "/tmp/a.png", 10);
+    take(lines, 1, "12", 2);
+    take(lines, 1, "13", 2); /* what is known already stays */
+    assert_int_equal(run->parts[RUN_VALUE].size, sizeof full);
+    assert_memory_equal(run->parts[RUN_VALUE].data, full, sizeof full);
+    const char *image = NULL;
+    for (unsigned i = 0; i < LIMIT_IMAGES; i++) {
+        image = run_next_item(run, RUN_IMAGES, image);
+        assert_string_equal(image, "/tmp/a.png");
+    }
+    assert_null(run_next_item(run, RUN_IMAGES, image));
+    assert_string_equal(run->parts[RUN_ERROR_LINE].data, "12");
+}
+
+static void a_path_is_one_line_and_a_number_has_digits_only(void **)
+{
+    static const char *const images[] = {"image", NULL};
+    static const char *const lines[] = {"error_line", NULL};
+    take(images, 1, "/a.png\n/b.png", 13);
+    take(lines, 1, "1 | state: kept", 15);
+    take(lines, 1, "", 0);
+    take(lines, 1, "123456789012345678901", 21);
+    assert_int_equal(run->parts[RUN_IMAGES].size, 0);
+    assert_int_equal(run->parts[RUN_ERROR_LINE].size, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +389,9 @@ int main(void)
         RUN_TEST(answer_has_output_then_value_then_hint_then_status),
         RUN_TEST(part_of_any_bytes_is_kept_to_its_size),
         RUN_TEST(what_the_lists_leave_out_is_counted_and_notes_stand_last),
+        RUN_TEST(parts_are_bounded_each_and_together),
+        RUN_TEST(parts_that_fit_are_as_they_came),
+        RUN_TEST(a_path_is_one_line_and_a_number_has_digits_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
