@@ -3,7 +3,6 @@
 The C half of ctypes alone loads in a fraction of a millisecond; ctypes itself would cost several.
 """
 import os
-import sys
 import time
 
 BY_LINES = 1  # _IOLBF
@@ -30,7 +29,8 @@ def find_confine():
 
     From then on its code can neither signal the zygote and other sessions nor open their memory and
     descriptors in /proc (landlock(7): a domain reaches only itself and what is nested in it). Where the
-    kernel has no Landlock, nothing changes. The function returns the call that was refused, or None.
+    kernel has no Landlock, nothing changes. The ruleset is init's: code cannot make any. The function returns the
+    call that was refused, or None.
     """
     try:
         from _ctypes import call_function, dlopen, dlsym
@@ -42,25 +42,12 @@ def find_confine():
     def call(*arguments):
         return call_function(syscall, arguments)
 
-    def confine():
-        version = call(CREATE_RULESET, None, 0, VERSION)
-        if version < 1:
-            return None
-        # From version 2 every domain refuses REFER that does not allow it; in version 1 a right that is
-        # refused anyway makes a domain all the same.
-        handled = (REFER if version >= 2 else MAKE_CHAR).to_bytes(8, sys.byteorder)
-        ruleset = handled + bytes(8) + SCOPES.to_bytes(8, sys.byteorder)
-        fd = call(CREATE_RULESET, ruleset, 24 if version >= 6 else 8, 0)
-        if fd < 0:
-            return "landlock_create_ruleset"
-        if version >= 2:
-            root = os.open("/", os.O_PATH)
-            added = call(ADD_RULE, fd, PATH_BENEATH, handled + root.to_bytes(4, sys.byteorder), 0)
-            os.close(root)
-            if added < 0:
-                return "landlock_add_rule"
-        restricted = call(RESTRICT_SELF, fd, LOG_SAME_EXEC_OFF if version >= 7 else 0)
-        os.close(fd)
+    def confine(ruleset_fd):
+        # The flag is refused before version 7, and is the only one.
+        restricted = call(RESTRICT_SELF, ruleset_fd, LOG_SAME_EXEC_OFF)
+        if restricted < 0:
+            restricted = call(RESTRICT_SELF, ruleset_fd, 0)
+        os.close(ruleset_fd)
         return "landlock_restrict_self" if restricted < 0 else None
 
     return confine
@@ -91,10 +78,8 @@ def find_tie():
 
 TIE_LOOKS = 1000
 SET_PDEATHSIG, SIGKILL = 1, 9
-CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on all architectures
-VERSION, LOG_SAME_EXEC_OFF = 1, 1  # flags
-PATH_BENEATH, MAKE_CHAR, REFER = 1, 1 << 6, 1 << 13
-SCOPES = 3  # abstract sockets and signals, from version 6
+RESTRICT_SELF = 446  # the same on all architectures
+LOG_SAME_EXEC_OFF = 1  # a flag
 flush = find_flush()
 confine = find_confine()
 tie = find_tie()

@@ -557,7 +557,8 @@ def prepare(options):
             then()
     reseed()
     confine = load("native").confine
-    refused = confine() if confine is not None else None
+    ruleset_fd = load("zygote").ruleset_fd
+    refused = confine(ruleset_fd) if confine is not None and ruleset_fd is not None else None
     if "landlock-optional" in options:
         refused = None
     if "container" in options:

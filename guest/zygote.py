@@ -14,6 +14,7 @@ import _socket
 from errno import ETOOMANYREFS
 
 CONTROL_FD = 3
+RULESET_FD = 5  # of the Landlock domain that each session makes for itself; absent where there is no Landlock
 IDLE_S = 0.02  # the first call of the first session should not have to share the processor with us
 AT_ONCE_S = 1e-6
 # A dead session's descriptors that were on their way count on for a moment, unix(7): the kernel ends
@@ -57,6 +58,11 @@ class Idle:
 
 idle = Idle()
 parent = os.getppid()  # pid 1 of the sandbox
+try:
+    os.set_inheritable(RULESET_FD, False)
+    ruleset_fd = RULESET_FD
+except OSError:
+    ruleset_fd = None
 
 
 def preload(control, names):

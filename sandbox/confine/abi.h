@@ -50,6 +50,13 @@
 #define MADV_GUARD_REMOVE 103
 #endif
 
+#ifndef SO_PASSPIDFD /* Linux 6.5 */
+#define SO_PASSPIDFD 76
+#endif
+#ifndef IP_LOCAL_PORT_RANGE /* Linux 6.3 */
+#define IP_LOCAL_PORT_RANGE 51
+#endif
+
 /* seccomp(2), <linux/seccomp.h>. */
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV /* Linux 5.19 */
 #define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)

@@ -5,7 +5,6 @@
 #include <linux/fs.h> /* RENAME_WHITEOUT */
 #include <linux/sched.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -52,6 +51,8 @@ int filter_build_names(struct plan_filter *ret_filter, struct fail *ret_fail)
     return build_by_name(false, ret_filter, ret_fail);
 }
 
+enum { ATTRIBUTE_BYTES = 256 };
+
 static const struct filter_rule common[] = {
     /* new namespaces bring capabilities over them; NEWTIME cannot be asked of clone(2) */
     FILTER_FLAG("clone", 0, CLONE_NEWNS),
@@ -95,31 +96,17 @@ static const struct filter_rule common[] = {
     FILTER_MASKED(EPERM, "mknod", 1, S_IFMT, S_IFBLK),
     FILTER_MASKED(EPERM, "mknodat", 2, S_IFMT, S_IFCHR),
     FILTER_MASKED(EPERM, "mknodat", 2, S_IFMT, S_IFBLK),
+    /* An access control list is held in memory for each inode, 64 KiB where it may be so long (xattr(7)), and no
+     * control group counts it. cp(1), tar(1) and Python's shutil pass over this error. */
+    {ENOTSUP, "setxattr", 3, SCMP_CMP_GT, ATTRIBUTE_BYTES, 0},
+    {ENOTSUP, "lsetxattr", 3, SCMP_CMP_GT, ATTRIBUTE_BYTES, 0},
+    {ENOTSUP, "fsetxattr", 3, SCMP_CMP_GT, ATTRIBUTE_BYTES, 0},
     /* a whiteout is a character device, made without mknod(2) and unseen by Landlock */
     FILTER_FLAG("renameat2", 4, RENAME_WHITEOUT),
     /* access mode 3: a descriptor for ioctl alone, with the checks of reading and writing */
     FILTER_MASKED(EPERM, "open", 1, O_ACCMODE, O_ACCMODE),
     FILTER_MASKED(EPERM, "openat", 2, O_ACCMODE, O_ACCMODE),
 };
-
-/* espintcp and kTLS hang on TCP_ULP; zero copy pins pages that others may see; socket filters are
- * programs that the kernel compiles; a socket bound to an interface names it. */
-static int add_option_rules(scmp_filter_ctx context)
-{
-    const struct {
-        unsigned level;
-        unsigned option;
-    } options[] = {{IPPROTO_TCP, TCP_ULP},         {SOL_SOCKET, SO_ZEROCOPY},
-                   {SOL_SOCKET, SO_BINDTODEVICE},  {SOL_SOCKET, SO_BINDTOIFINDEX},
-                   {SOL_SOCKET, SO_ATTACH_FILTER}, {SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF}};
-    int r = 0;
-    for (unsigned i = 0; r == 0 && i < sizeof options / sizeof *options; i++) {
-        r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(setsockopt), 2,
-                             SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, options[i].level),
-                             SCMP_A2(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, options[i].option));
-    }
-    return r;
-}
 
 /* open(2) that makes a file with a set-id mode: two arguments in one rule. O_TMPFILE makes one too,
  * and linkat(2) names it. */
@@ -147,7 +134,6 @@ static int add_create_rules(scmp_filter_ctx context)
 int filter_add_common(scmp_filter_ctx context)
 {
     int r = filter_add_rules(context, common, sizeof common / sizeof *common);
-    r = r ? r : add_option_rules(context);
     return r ? r : add_create_rules(context);
 }
 

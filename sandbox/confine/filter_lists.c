@@ -1,16 +1,21 @@
-/* Allow-lists of what one call is asked to do: prctl(2), ioctl(2), fcntl(2) and madvise(2) have grown an
- * option with most versions of Linux, so what nobody has checked is refused, with the errno that a kernel
+/* Allow-lists of what one call is asked to do: prctl(2), ioctl(2), fcntl(2), madvise(2) and setsockopt(2)
+ * have grown an option with most versions of Linux, so what nobody has checked is refused, with the errno that a kernel
  * without that option gives. Programs that ask for it go on as on an older kernel.
  *
  * libseccomp has no rule for "none of these values": a comparison that is refused would need one rule for
  * each value that is not in the list. So the lists are compiled here, and stand before its program. */
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/in6.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 
 #include "sandbox/confine/abi.h"
 #include "sandbox/confine/filter_parts.h"
@@ -71,13 +76,14 @@ static const uint32_t requests[] = {
 };
 
 /* Without F_SETOWN, F_SETOWN_EX and F_SETSIG no signal is sent to others by a descriptor; F_SETLEASE, F_NOTIFY
- * and F_SETDELEG (Linux 6.19) tell what the host does with a file. */
+ * and F_SETDELEG (Linux 6.19) tell what the host does with a file. Locks of open file descriptions (F_OFD_SETLK) a
+ * descriptor in a message would hide from who counts locks (init/objects.c). */
 static const uint32_t descriptor_commands[] = {
-    F_DUPFD,       F_DUPFD_CLOEXEC, F_GETFD,      F_SETFD,     F_GETFL,
-    F_SETFL,       F_GETLK,         F_SETLK,      F_SETLKW,    F_OFD_GETLK,
-    F_OFD_SETLK,   F_OFD_SETLKW,    F_GETOWN,     F_GETOWN_EX, /* what glibc's F_GETOWN asks */
-    F_GETLEASE,    F_SETPIPE_SZ,    F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS,
-    F_GET_RW_HINT, F_SET_RW_HINT, /* databases: how long a file's data live */
+    F_DUPFD,     F_DUPFD_CLOEXEC, F_GETFD,       F_SETFD,
+    F_GETFL,     F_SETFL,         F_GETLK,       F_SETLK,
+    F_SETLKW,    F_OFD_GETLK,     F_GETOWN,      F_GETOWN_EX, /* what glibc's F_GETOWN asks */
+    F_GETLEASE,  F_SETPIPE_SZ,    F_GETPIPE_SZ,  F_ADD_SEALS,
+    F_GET_SEALS, F_GET_RW_HINT,   F_SET_RW_HINT, /* databases: how long a file's data live */
 };
 
 /* Not MADV_MERGEABLE (see PR_SET_MEMORY_MERGE) and what is root's: MADV_HWPOISON, MADV_SOFT_OFFLINE. */
@@ -90,9 +96,60 @@ static const uint32_t advices[] = {
     MADV_COLLAPSE, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, /* stacks' ends: glibc 2.43 */
 };
 
+/* setsockopt(2), socket(7), ip(7), ipv6(7), tcp(7), udp(7). Absent: programs that the kernel compiles
+ * (filters), zero copy (pins pages that others may see), TCP_ULP (espintcp and kTLS hang on it), keys, lists
+ * of sources and extension headers (memory of the socket that no group counts, up to optmem_max), names and
+ * numbers of interfaces, and what needs a capability. */
+static const uint32_t socket_options[] = {
+    SO_DEBUG,        SO_REUSEADDR,     SO_DONTROUTE,       SO_BROADCAST,        SO_SNDBUF,
+    SO_RCVBUF,       SO_KEEPALIVE,     SO_OOBINLINE,       SO_NO_CHECK,         SO_PRIORITY,
+    SO_LINGER,       SO_REUSEPORT,     SO_PASSCRED,        SO_RCVLOWAT,         SO_SNDLOWAT,
+    SO_RCVTIMEO,     SO_SNDTIMEO,      SO_TIMESTAMP,       SO_PASSSEC,          SO_TIMESTAMPNS,
+    SO_TIMESTAMPING, SO_RXQ_OVFL,      SO_PEEK_OFF,        SO_BUSY_POLL,        SO_MAX_PACING_RATE,
+    SO_INCOMING_CPU, SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW, SO_TIMESTAMPING_NEW, SO_RCVTIMEO_NEW,
+    SO_SNDTIMEO_NEW, SO_PASSPIDFD};
+static const uint32_t ip_options[] = {IP_TOS,
+                                      IP_TTL,
+                                      IP_RECVOPTS,
+                                      IP_PKTINFO,
+                                      IP_MTU_DISCOVER,
+                                      IP_RECVERR,
+                                      IP_RECVTTL,
+                                      IP_RECVTOS,
+                                      IP_FREEBIND,
+                                      IP_MULTICAST_IF,
+                                      IP_MULTICAST_TTL,
+                                      IP_MULTICAST_LOOP,
+                                      IP_ADD_MEMBERSHIP,
+                                      IP_DROP_MEMBERSHIP,
+                                      IP_MULTICAST_ALL,
+                                      IP_RECVORIGDSTADDR,
+                                      IP_BIND_ADDRESS_NO_PORT,
+                                      IP_LOCAL_PORT_RANGE};
+static const uint32_t ip6_options[] = {
+    IPV6_UNICAST_HOPS, IPV6_MULTICAST_IF,  IPV6_MULTICAST_HOPS, IPV6_MULTICAST_LOOP,
+    IPV6_JOIN_GROUP,   IPV6_LEAVE_GROUP,   IPV6_MTU_DISCOVER,   IPV6_RECVERR,
+    IPV6_V6ONLY,       IPV6_MULTICAST_ALL, IPV6_RECVPKTINFO,    IPV6_RECVHOPLIMIT,
+    IPV6_DONTFRAG,     IPV6_RECVTCLASS,    IPV6_TCLASS,         IPV6_FREEBIND};
+static const uint32_t tcp_options[] = {
+    TCP_NODELAY,      TCP_MAXSEG,           TCP_CORK,
+    TCP_KEEPIDLE,     TCP_KEEPINTVL,        TCP_KEEPCNT,
+    TCP_SYNCNT,       TCP_LINGER2,          TCP_DEFER_ACCEPT,
+    TCP_WINDOW_CLAMP, TCP_QUICKACK,         TCP_CONGESTION,
+    TCP_USER_TIMEOUT, TCP_FASTOPEN,         TCP_NOTSENT_LOWAT,
+    TCP_SAVE_SYN,     TCP_FASTOPEN_CONNECT, TCP_FASTOPEN_NO_COOKIE,
+    TCP_INQ};
+static const uint32_t udp_options[] = {UDP_CORK, UDP_SEGMENT, UDP_GRO};
+
+static const uint32_t levels[] = {SOL_SOCKET, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, IPPROTO_UDP};
+
 #define LIST(name, argument, error, values)                                                        \
     {                                                                                              \
-        name, argument, error, values, sizeof values / sizeof *values                              \
+        name, argument, error, values, sizeof values / sizeof *values, -1                          \
+    }
+#define OPTIONS(level, values)                                                                     \
+    {                                                                                              \
+        "setsockopt", 2, ENOPROTOOPT, values, sizeof values / sizeof *values, level                \
     }
 
 static const struct list {
@@ -101,16 +158,23 @@ static const struct list {
     uint32_t error;
     const uint32_t *values;
     unsigned count; /* a jump reaches 255 steps */
+    int level;      /* the list is for this second argument only; -1: for any */
 } lists[] = {
     LIST("prctl", 0, EINVAL, process_options),
     LIST("ioctl", 1, ENOTTY, requests),
     LIST("fcntl", 1, EINVAL, descriptor_commands),
     LIST("madvise", 2, EINVAL, advices),
+    LIST("setsockopt", 1, ENOPROTOOPT, levels),
+    OPTIONS(SOL_SOCKET, socket_options),
+    OPTIONS(IPPROTO_IP, ip_options),
+    OPTIONS(IPPROTO_IPV6, ip6_options),
+    OPTIONS(IPPROTO_TCP, tcp_options),
+    OPTIONS(IPPROTO_UDP, udp_options),
 };
 
 enum {
     LISTS = sizeof lists / sizeof *lists,
-    STEPS_MOST = 160, /* of all lists together */
+    STEPS_MOST = 256, /* of all lists together */
 };
 
 /* The kernel reads the low half of each of these arguments only (CVE-2019-10063). */
@@ -136,7 +200,11 @@ static unsigned compile(const struct list *list, uint32_t number, struct sock_fi
 {
     unsigned at = 0;
     steps[at++] = load(offsetof(struct seccomp_data, nr));
-    steps[at++] = unless_equal(number, list->count + 2);
+    steps[at++] = unless_equal(number, list->count + (list->level < 0 ? 2 : 4));
+    if (list->level >= 0) {
+        steps[at++] = load(offsetof(struct seccomp_data, args) + sizeof(uint64_t));
+        steps[at++] = unless_equal((uint32_t)list->level, list->count + 2);
+    }
     steps[at++] = load(offsetof(struct seccomp_data, args) + list->argument * sizeof(uint64_t));
     for (unsigned i = 0; i < list->count; i++) {
         steps[at++] = when_equal(list->values[i], list->count - i);
@@ -152,7 +220,7 @@ int filter_add_lists(struct plan_filter *filter)
     unsigned at = 2;
     for (unsigned i = 0; i < LISTS; i++) {
         int number = seccomp_syscall_resolve_name_arch(arch, lists[i].name);
-        if (number < 0 || at + lists[i].count + 4 > STEPS_MOST) {
+        if (number < 0 || at + lists[i].count + 6 > STEPS_MOST) {
             return -EINVAL;
         }
         at += compile(&lists[i], (uint32_t)number, steps + at);

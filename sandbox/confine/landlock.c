@@ -99,19 +99,22 @@ static int add_rule(int ruleset_fd, const struct landlock_rule *rule, uint64_t h
     return r;
 }
 
+static uint64_t scopes_of(int abi)
+{
+    return abi >= LANDLOCK_ABI_SCOPES ? LANDLOCK_SCOPED_ABSTRACT_UNIX | LANDLOCK_SCOPED_SIGNAL : 0;
+}
+
 int landlock_confine(const struct landlock_rule *rules, unsigned rule_count, unsigned flags)
 {
     int abi = landlock_abi();
     if (abi < LANDLOCK_ABI_LEAST) {
         return -EOPNOTSUPP;
     }
-    bool scopes = abi >= LANDLOCK_ABI_SCOPES;
-    struct ruleset ruleset = {
-        .handled_fs = landlock_handled_fs(abi),
-        .handled_net = flags & LANDLOCK_NO_TCP && abi >= ABI_NET
-                           ? LANDLOCK_NET_BIND_TCP | LANDLOCK_NET_CONNECT_TCP
-                           : 0,
-        .scoped = scopes ? LANDLOCK_SCOPED_ABSTRACT_UNIX | LANDLOCK_SCOPED_SIGNAL : 0};
+    struct ruleset ruleset = {.handled_fs = landlock_handled_fs(abi),
+                              .handled_net = flags & LANDLOCK_NO_TCP && abi >= ABI_NET
+                                                 ? LANDLOCK_NET_BIND_TCP | LANDLOCK_NET_CONNECT_TCP
+                                                 : 0,
+                              .scoped = scopes_of(abi)};
     /* What is refused is not told to the host's audit log: code could fill it. */
     unsigned quiet =
         abi >= ABI_LOG ? LANDLOCK_RESTRICT_LOG_SAME_EXEC_OFF | LANDLOCK_RESTRICT_LOG_SUBDOMAINS_OFF
@@ -130,4 +133,28 @@ int landlock_confine(const struct landlock_rule *rules, unsigned rule_count, uns
     }
     (void)close(fd);
     return r;
+}
+
+/* From version 2 on every domain refuses REFER that does not allow it, landlock(7): so it is handled, and allowed
+ * everywhere. In version 1 a right that is refused anyway makes a domain all the same. */
+int landlock_nested_ruleset(void)
+{
+    int abi = landlock_abi();
+    if (abi < 1) {
+        return -EOPNOTSUPP;
+    }
+    const struct landlock_rule everywhere = {"/", LANDLOCK_FS_REFER};
+    const struct ruleset ruleset = {.handled_fs = abi < LANDLOCK_ABI_LEAST ? LANDLOCK_FS_MAKE_CHAR
+                                                                           : LANDLOCK_FS_REFER,
+                                    .scoped = scopes_of(abi)};
+    int fd = (int)syscall(SYS_landlock_create_ruleset, &ruleset, sizeof ruleset, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    int r = abi < LANDLOCK_ABI_LEAST ? 0 : add_rule(fd, &everywhere, ruleset.handled_fs);
+    if (r < 0) {
+        (void)close(fd);
+        return r;
+    }
+    return fd;
 }

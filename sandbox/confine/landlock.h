@@ -37,6 +37,10 @@ enum { LANDLOCK_NO_TCP = 1 }; /* flag: neither bind nor connect, from version 4 
 /* Opens what a rule is about, with O_PATH. The descriptor, or -errno: -ELOOP, a link was in the way. */
 int landlock_open(const struct landlock_rule *rule);
 
+/* A ruleset for domains within the caller's: it takes no file away, and keeps signals and abstract sockets inside.
+ * The descriptor, close-on-exec; or -errno: -EOPNOTSUPP where there is no Landlock. */
+int landlock_nested_ruleset(void);
+
 /* Confines this process and all its children to what the rules allow; no rules: no file at all. Paths are
  * looked up in the caller's own view. Needs no_new_privs. 0, or -errno with nothing changed: -EOPNOTSUPP
  * where there is no Landlock. */

@@ -203,8 +203,8 @@ const char *const syscalls_allowed[] = {
     "pidfd_open",
     "pidfd_send_signal",
     "prctl",
-    "landlock_create_ruleset", /* only ever takes rights away: sessions and programs may */
-    "landlock_add_rule",
+    /* With the ruleset that pid 1 gives (landlock_nested_ruleset()). Code makes none: rules are memory that only
+     * some control groups count, and each domain has a copy of all. */
     "landlock_restrict_self",
     "arch_prctl",
     "restart_syscall",
@@ -376,8 +376,9 @@ const char *const syscalls_refused[] = {
 };
 
 /* openat2: files are opened without magic links. seccomp: the guest's filters are installed by
- * pid 1's child. */
-const char *const syscalls_init[] = {"openat2", "seccomp", NULL};
+ * pid 1's child, and its Landlock rules are made there. */
+const char *const syscalls_init[] = {"openat2", "seccomp", "landlock_create_ruleset",
+                                     "landlock_add_rule", NULL};
 
 const char *const syscalls_broker[] = {
     "poll",

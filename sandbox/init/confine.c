@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/own.h"
 #include "sandbox/confine/landlock.h"
 #include "sandbox/init/init.h"
 
@@ -85,7 +86,18 @@ static bool restrict_files(const struct init *init)
            init->config->landlock_optional;
 }
 
-enum wire_step confine(const struct init *init, int control_fd, int listener_fd)
+/* Beside the filter that refuses new rulesets. */
+static bool give_ruleset(const struct init *init)
+{
+    defer_close int fd = landlock_nested_ruleset();
+    if (fd < 0) {
+        return fd == -EOPNOTSUPP || init->config->landlock_optional;
+    }
+    return fd == CONFINED_RULESET_FD ? fcntl(take_fd(&fd), F_SETFD, 0) == 0
+                                     : dup2(fd, CONFINED_RULESET_FD) == CONFINED_RULESET_FD;
+}
+
+enum wire_step confine(const struct init *init, int control_fd, int listener_fd, bool nests)
 {
     sigset_t none;
     (void)sigemptyset(&none);
@@ -107,7 +119,7 @@ enum wire_step confine(const struct init *init, int control_fd, int listener_fd)
     for (int number = 1; number < NSIG; number++) {
         (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     }
-    if (!restrict_files(init)) {
+    if ((nests && !give_ruleset(init)) || !restrict_files(init)) {
         return WIRE_STEP_LANDLOCK;
     }
     (void)sigprocmask(SIG_SETMASK, &none, NULL);

@@ -70,10 +70,12 @@ bool listener_give(const struct init *init, int to_fd);
 void listener_take(struct init *init, int ends[2]);
 
 /* confine.c: takes from this process all that the guest's must not have; control_fd becomes
- * CONFINED_CONTROL_FD, beside 0, 1 and 2 the only one that stays open. listener_fd: for listener_give().
+ * CONFINED_CONTROL_FD, beside 0, 1 and 2 the only one that stays open but for CONFINED_RULESET_FD.
+ * listener_fd: for listener_give(). nests: what runs makes a Landlock domain of its own, in each of its sessions,
+ * with the ruleset that it finds there.
  * WIRE_STEP_NONE, or the step that did not work, with errno: the process must end then. */
-enum { CONFINED_CONTROL_FD = 3, CONFINED_LISTENER_FD };
-enum wire_step confine(const struct init *init, int control_fd, int listener_fd);
+enum { CONFINED_CONTROL_FD = 3, CONFINED_LISTENER_FD, CONFINED_RULESET_FD };
+enum wire_step confine(const struct init *init, int control_fd, int listener_fd, bool nests);
 
 /* confine.c: the guest's resource limits. Returns how many. */
 unsigned limits_wanted(const struct wire_config *config, struct rlimit_wanted wanted[RLIMITS_MOST]);
@@ -104,7 +106,24 @@ void watch_kill(const struct init *init, pid_t pid);
 /* memory.c: where no cgroup counts memory, adds up what all processes use, kills the largest beyond
  * the limit. Soft: it looks every INIT_WATCH_MS. */
 void watch_memory(struct init *init);
-enum { INIT_WATCH_MS = 50 };
+/* The same for what a control group that counts memory leaves out: file locks, and in version 1 sockets. */
+void watch_uncounted(struct init *init);
+enum { INIT_WATCH_MS = 50, INIT_UNCOUNTED_MS = 1000 };
+
+enum {
+    INIT_STATUS_BYTES = 1 << 20
+}; /* of /proc/PID/status: NGROUPS_MAX groups are 720 kB of it, before the sizes */
+
+/* objects.c: what the kernel holds for each process. Looks anew; locks_only: a control group counts the rest. */
+void objects_look(struct init *init, bool locks_only);
+/* What the last look found for this process. */
+uint64_t objects_bytes(pid_t pid);
+uint64_t objects_all_bytes(void);
+/* Sockets of the sandbox's network, wherever they are: held, on their way in a message, or waiting to be
+ * accepted. 0: it has no network of its own, or no /proc. */
+uint64_t objects_sockets(const struct init *init);
+/* Those of TCP and UDP, without TIME_WAIT. */
+uint64_t objects_inet_sockets(const struct init *init);
 
 /* proc.c: reads a file of /proc/PID. Returns its length; 0 when it cannot be read. */
 size_t read_proc(pid_t pid, const char *name, char *text, size_t size);

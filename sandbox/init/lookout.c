@@ -19,12 +19,10 @@
 #include "sandbox/init/init.h"
 #include "sandbox/wire/packet.h"
 
-enum { STATUS_BYTES = 1 << 20 /* NGROUPS_MAX groups are 720 kB of it */ };
-
 /* The last number of "NSpid:\t4711\t12", that of the innermost namespace: proc(5), Linux 4.1. 0: gone. */
 static pid_t inner_number(pid_t pid)
 {
-    static char status[STATUS_BYTES];
+    static char status[INIT_STATUS_BYTES];
     static const char name[] = "\nNSpid:";
     const char *at =
         read_proc(pid, "status", status, sizeof status) > 0 ? strstr(status, name) : NULL;

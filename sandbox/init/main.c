@@ -170,6 +170,9 @@ static int init_watch_ms(void)
     if (state.config->watch_memory_bytes && !state.blind) {
         return INIT_WATCH_MS;
     }
+    if (state.config->uncounted_bytes && !state.blind && !state.config->stage_bytes) {
+        return INIT_UNCOUNTED_MS;
+    }
     return state.config->stage_bytes ? INIT_DISK_MS : -1;
 }
 
@@ -180,13 +183,15 @@ static void init_look(void)
 {
     static uint64_t next_ns;
     uint64_t began_ns = clock_now_ns();
-    if (!state.config->watch_memory_bytes || state.blind || began_ns < next_ns) {
+    bool counts = state.config->watch_memory_bytes != 0;
+    if ((!counts && !state.config->uncounted_bytes) || state.blind || !state.guest_runs ||
+        began_ns < next_ns) {
         return;
     }
-    watch_memory(&state);
+    (counts ? watch_memory : watch_uncounted)(&state);
     uint64_t ended_ns = clock_now_ns();
     uint64_t took_ns = ended_ns - began_ns;
-    uint64_t least_ns = INIT_WATCH_MS / 2 * CLOCK_NS_PER_MS;
+    uint64_t least_ns = (counts ? INIT_WATCH_MS / 2 : INIT_UNCOUNTED_MS) * CLOCK_NS_PER_MS;
     next_ns = ended_ns + (took_ns > least_ns ? took_ns : least_ns);
 }
 

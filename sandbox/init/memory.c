@@ -10,8 +10,12 @@
  *                                  where it lies on a tmpfs, and are counted by disk.c then
  *   queues of sockets and pipes    in no process's figures: each costs what it could hold. Their number
  *                                  is looked at closely only when the sizes of the descriptor tables
- *                                  would let it matter. On their way in a message are at most
+ *                                  would let it matter
+ *   sockets that no process holds  on their way in a message, or connected and not accepted, with what was sent
+ *                                  already: the network namespace knows how many sockets there are. What has no
+ *                                  namespace bounds them otherwise (notify_sockets.c). Pipes on their way: at most
  *                                  RLIMIT_NOFILE, unix(7)
+ *   objects of the kernel          objects.c
  *   shared memory without a name   mmap(2) with MAP_SHARED of /dev/zero or of nothing. Its pages stay
  *                                  when nobody maps them, and nothing tells its size: but all such
  *                                  memory of the machine together has grown by no more than sysinfo(2)
@@ -34,6 +38,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 enum {
     SEEN = 16384,             /* distinct queues; what does not fit is counted each time */
     SOCKET_BYTES = 256 << 10, /* SO_SNDBUF is 208 KiB and cannot be raised; a message may pass it */
@@ -42,9 +48,14 @@ enum {
     PIPE_LEAST_BYTES = 8 << 10,
     INODE_BYTES = 1 << 10,  /* of kernel memory, with its name */
     FAR_BEYOND_PART = 8,    /* more than the limit by this part of it */
-    STATUS_BYTES = 1 << 20, /* NGROUPS_MAX groups are 720 kB of it, before the sizes */
     TRACE_NS = 5000000,     /* for the one that is killed to write down where it is */
     THOROUGH_EVERY = 8,     /* looks */
+    OBJECTS_NS = 400000000, /* between two looks at objects */
+    OBJECTS_REST =
+        10, /* that they rest for as many times as long as they took, but not more than */
+    OBJECTS_REST_NS = 1000000000,
+    SESSION_SOCKETS = 4, /* that server and pid 1 hold, for each session */
+    OTHER_SOCKETS = 16,  /* and besides */
 };
 
 /* How closely a look counts; each level is dearer and never finds more than the one before. */
@@ -57,6 +68,8 @@ struct look {
     uint64_t largest;
     pid_t largest_pid;
     unsigned pipes;
+    unsigned sockets;
+    uint64_t unheld;     /* of sockets that no process holds */
     uint64_t seen[SEEN]; /* a table of inode numbers, by their value */
 };
 
@@ -102,6 +115,7 @@ static uint64_t queue_bytes(struct look *look, const char *target)
         return 0;
     }
     if (is_socket) {
+        look->sockets++;
         return SOCKET_BYTES;
     }
     return look->pipes++ < PIPES_WHOLE ? PIPE_BYTES : PIPE_LEAST_BYTES;
@@ -180,7 +194,7 @@ static uint64_t unnamed_bytes(uint64_t blocks)
 /* free_bytes: of its own pages that do not count */
 static void add_process(struct look *look, pid_t pid, uint64_t free_bytes)
 {
-    static char status[STATUS_BYTES];
+    static char status[INIT_STATUS_BYTES];
     pid_t thread = pid;
     if (read_proc(pid, "status", status, sizeof status) == 0) {
         return;
@@ -190,7 +204,8 @@ static void add_process(struct look *look, pid_t pid, uint64_t free_bytes)
         (void)read_proc(thread, "status", status, sizeof status);
     }
     uint64_t pages = pages_of(thread, status, look->closeness);
-    uint64_t used = queues_of(look, thread, status) + (pages > free_bytes ? pages - free_bytes : 0);
+    uint64_t used = queues_of(look, thread, status) + objects_bytes(pid) +
+                    (pages > free_bytes ? pages - free_bytes : 0);
     if (look->closeness == CLOSE_PAGES && look->unnamed > 0 && has_unnamed_memory(thread)) {
         used += look->unnamed;
         look->unnamed = 0; /* once: forks have it in common */
@@ -200,6 +215,17 @@ static void add_process(struct look *look, pid_t pid, uint64_t free_bytes)
         look->largest = used;
         look->largest_pid = pid;
     }
+}
+
+/* Sockets beyond those that were seen and ours. */
+static uint64_t unheld_bytes(const struct init *init, const struct look *look)
+{
+    uint64_t ours = OTHER_SOCKETS;
+    uint64_t all = objects_sockets(init);
+    for (unsigned i = 0; i < INIT_WATCHED; i++) {
+        ours += init->watched[i].pid > 0 ? SESSION_SOCKETS : 0;
+    }
+    return all > look->sockets + ours ? (all - look->sockets - ours) * SOCKET_BYTES : 0;
 }
 
 /* Adds up what the guest's processes use; the zygote is not to be killed for it. Nor is a checkpoint,
@@ -229,6 +255,8 @@ static void look_around(struct init *init, struct look *look, enum closeness clo
             add_process(look, init->watched[i].pid, init->config->watch_memory_bytes / 2);
         }
     }
+    look->unheld = unheld_bytes(init, look);
+    look->all += look->unheld;
 }
 
 static void end_process(struct init *init, const struct look *look, pid_t pid)
@@ -252,17 +280,42 @@ static void end_sessions(struct init *init, const struct look *look)
     }
 }
 
+/* Looks at objects when that is due, or now. */
+static void look_at_objects(struct init *init, bool locks_only, bool now)
+{
+    static uint64_t next_ns;
+    uint64_t began_ns = clock_now_ns();
+    if (!now && began_ns < next_ns) {
+        return;
+    }
+    objects_look(init, locks_only);
+    uint64_t ended_ns = clock_now_ns();
+    uint64_t rest_ns = (ended_ns - began_ns) * OBJECTS_REST;
+    rest_ns = rest_ns < OBJECTS_REST_NS ? rest_ns : OBJECTS_REST_NS;
+    next_ns = ended_ns + (rest_ns > OBJECTS_NS ? rest_ns : OBJECTS_NS);
+}
+
 void watch_memory(struct init *init)
 {
     static struct look look;
     uint64_t limit = init->config->watch_memory_bytes;
+    look_at_objects(init, /* locks_only= */ false, /* now= */ false);
     for (enum closeness closeness = CLOSE_STATUS; closeness < CLOSE_COUNT; closeness++) {
         look_around(init, &look, closeness);
         if (look.all <= limit) {
             return;
         }
     }
-    if (look.largest_pid > 1) {
+    if (look.all <= limit + objects_all_bytes()) { /* they decide, and may be gone since */
+        look_at_objects(init, /* locks_only= */ false, /* now= */ true);
+        look_around(init, &look, CLOSE_PAGES);
+        if (look.all <= limit) {
+            return;
+        }
+    }
+    if (look.unheld > look.largest) { /* of somebody's who is not known */
+        end_sessions(init, &look);
+    } else if (look.largest_pid > 1) {
         if (watch_trace(init, look.largest_pid) == 0) {
             (void)nanosleep(&(struct timespec){.tv_nsec = TRACE_NS}, NULL);
         }
@@ -278,5 +331,30 @@ void watch_memory(struct init *init)
         if (init->config->disk_bytes && look.all > limit + limit / FAR_BEYOND_PART) {
             end_sessions(init, &look);
         }
+    }
+}
+
+void watch_uncounted(struct init *init)
+{
+    const pid_t *pids = NULL;
+    struct look look = {};
+    look_at_objects(init, /* locks_only= */ true, /* now= */ true);
+    look.unheld =
+        init->config->inet_bytes ? objects_inet_sockets(init) * init->config->inet_bytes : 0;
+    look.all = objects_all_bytes() + look.unheld;
+    if (look.all <= init->config->uncounted_bytes) {
+        return;
+    }
+    unsigned count = family_list(init->root, &pids);
+    for (unsigned i = 0; i < count; i++) {
+        if (!watch_spares(init, pids[i]) && objects_bytes(pids[i]) > look.largest) {
+            look.largest = objects_bytes(pids[i]);
+            look.largest_pid = pids[i];
+        }
+    }
+    if (look.unheld > look.largest) {
+        end_sessions(init, &look);
+    } else if (look.largest_pid > 1) {
+        end_process(init, &look, look.largest_pid);
     }
 }

@@ -204,7 +204,7 @@ __attribute__((noreturn)) static void proof_child(const struct init *init, int f
     record.write_device_before = try_open("/dev/urandom", O_WRONLY);
     record.signal_parent_before = outcome(kill(getppid(), 0));
     record.read_proc_before = try_open(own_status, O_RDONLY);
-    record.step = (int32_t)confine(init, fd, listener_fd);
+    record.step = (int32_t)confine(init, fd, listener_fd, /* nests= */ false);
     record.error = record.step ? errno : 0;
     if (record.step == WIRE_STEP_NONE) {
         look_at_descriptors(&record);

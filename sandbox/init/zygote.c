@@ -10,9 +10,9 @@
 /* In the child. Any step that does not work ends it: never go on half-confined. The exit code is
  * the number of the step, so that the server can name it. */
 __attribute__((noreturn)) static void guest_child(const struct init *init, int control_fd,
-                                                  int listener_fd)
+                                                  int listener_fd, bool nests)
 {
-    enum wire_step failed = confine(init, control_fd, listener_fd);
+    enum wire_step failed = confine(init, control_fd, listener_fd, nests);
     if (failed != WIRE_STEP_NONE) {
         _exit((int)failed);
     }
@@ -41,7 +41,7 @@ void zygote_start(struct init *init, const struct wire_request *request)
     r = r ? r : listener_pair(init, listener);
     reply.pid = r < 0 ? -1 : fork();
     if (reply.pid == 0) {
-        guest_child(init, ends[1], listener[1]);
+        guest_child(init, ends[1], listener[1], /* nests= */ true);
     }
     if (reply.pid > 0) {
         init->zygote = reply.pid;
@@ -63,7 +63,7 @@ __attribute__((noreturn)) static void program_child(const struct init *init, int
         dup2(log_fd, STDERR_FILENO) < 0) {
         _exit(WIRE_STEP_DESCRIPTORS);
     }
-    guest_child(init, control_fd, listener_fd);
+    guest_child(init, control_fd, listener_fd, /* nests= */ false);
 }
 
 void program_start(struct init *init, const struct wire_request *request)

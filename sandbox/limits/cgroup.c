@@ -133,7 +133,8 @@ static int write_number(int dir_fd, const char *name, uint64_t number)
 
 enum { CPU_PERIOD_US = 100000 };
 
-static int set_limit_v1(int fd, enum cgroup_controller controller, const struct box_limits *limits)
+static int set_limit_v1(int fd, enum cgroup_controller controller, const struct box_limits *limits,
+                        bool *ret_counts_inet)
 {
     int r = 0;
     switch (controller) {
@@ -143,6 +144,10 @@ static int set_limit_v1(int fd, enum cgroup_controller controller, const struct 
             /* Without swap accounting there is no such file, and nothing to bound. */
             (void)write_number(fd, "memory.memsw.limit_in_bytes", limits->memory_bytes);
             (void)write_number(fd, "memory.swappiness", 0);
+            /* Buffers of TCP and UDP have a counter of their own, which runs only when it has a limit:
+             * Documentation/admin-guide/cgroup-v1/memory.rst. Those that it leaves out pid 1 counts. */
+            *ret_counts_inet =
+                write_number(fd, "memory.kmem.tcp.limit_in_bytes", limits->memory_bytes) == 0;
         }
         return r;
     case CGROUP_PIDS:
@@ -291,7 +296,7 @@ static void take_controller(struct cgroup *cgroup, enum cgroup_controller contro
         return;
     }
     int r = cgroup->unified ? set_limit_v2(fd, controller, limits)
-                            : set_limit_v1(fd, controller, limits);
+                            : set_limit_v1(fd, controller, limits, &cgroup->counts_inet);
     if (r < 0) {
         set_why(cgroup, controller, "the control group does not take the limit", -r);
         return;

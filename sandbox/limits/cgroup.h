@@ -26,6 +26,7 @@ struct cgroup {
     bool unified;
     bool wants_scope;   /* the own group is not ours to divide, but systemd may give us a scope */
     bool is_scope;      /* systemd's: fds[0] is it, and there is no parent folder of ours */
+    bool counts_inet;   /* buffers of TCP and UDP */
     uint64_t oom_kills; /* as last seen */
     /* The group that the server is in, whose limit counts where the box has none of its own. */
     int around_fd;
@@ -70,6 +71,10 @@ uint64_t cgroup_memory_peak(const struct cgroup *cgroup);
 /* Bytes in use; from matters_bytes on without cached files, which the kernel could take back: that
  * is slower to learn. 0 when unknown. */
 uint64_t cgroup_memory_used(const struct cgroup *cgroup, uint64_t matters_bytes);
+
+/* Bytes of memory for one socket of TCP or UDP that the group's limit does not hold. Where it counts buffers, version
+ * 1 lets through one packet each way in any case (__sk_mem_raise_allocated() in net/core/sock.c). */
+uint64_t cgroup_uncounted_inet(const struct cgroup *cgroup);
 
 /* Removes the folders; the processes in them are dead or dying: waits up to 200 ms for them. */
 void cgroup_remove(struct cgroup *cgroup);

@@ -76,6 +76,15 @@ bool cgroup_oom_happened(struct cgroup *cgroup)
 
 /* --- use --- */
 
+uint64_t cgroup_uncounted_inet(const struct cgroup *cgroup)
+{
+    enum { WHOLE_BYTES = 256 << 10, FORCED_BYTES = 16 << 10 };
+    if (cgroup->unified || !cgroup_has(cgroup, CGROUP_MEMORY)) {
+        return 0;
+    }
+    return cgroup->counts_inet ? FORCED_BYTES : WHOLE_BYTES;
+}
+
 static uint64_t read_memory(const struct cgroup *cgroup, const char *file)
 {
     char text[64];

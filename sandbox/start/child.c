@@ -26,6 +26,7 @@
 
 #include "base/fd.h"
 #include "sandbox/plan/binds.h"
+#include "sandbox/start/sysctls.h"
 #include "sandbox/wire/wire.h"
 
 enum { CHILD_ERROR_FD = 5, CHILD_PROGRAM_FD = 6, CHILD_FIRST_TO_CLOSE = 7, CHILD_PARKED = 100 };
@@ -132,17 +133,6 @@ static int step_identity(struct child *, const struct plan_step *)
     return prctl(PR_SET_DUMPABLE, 1);
 }
 
-/* A connection's buffers would grow to ten megabytes, counted for the whole machine (tcp(7)): a guest
- * could put the host's own connections under pressure. Best effort: /proc/sys may be read-only. */
-static void bound_tcp_buffers(void)
-{
-    static const char *const files[] = {"/proc/sys/net/ipv4/tcp_rmem",
-                                        "/proc/sys/net/ipv4/tcp_wmem"};
-    for (unsigned i = 0; i < sizeof files / sizeof *files; i++) {
-        (void)fd_write_text_at(AT_FDCWD, files[i], "4096 65536 131072");
-    }
-}
-
 static int step_loopback(struct child *, const struct plan_step *)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -152,7 +142,7 @@ static int step_loopback(struct child *, const struct plan_step *)
     }
     int r = ioctl(fd, SIOCSIFFLAGS, &request);
     (void)close(fd);
-    bound_tcp_buffers();
+    sysctls_bound_sockets();
     return r;
 }
 

@@ -90,6 +90,8 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
         .rule_count = plan->rule_count,
         .pids_max = sizes.pids_max,
         .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
+        .uncounted_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? limits->memory_bytes : 0,
+        .inet_bytes = cgroup_uncounted_inet(&box->cgroup),
         .stage_bytes = box->errand ? box->spec->packages_bytes : 0,
         .disk_bytes = counts_room(box) ? limits->disk_bytes : 0,
         .disk_inodes = limits->disk_inodes,

@@ -121,6 +121,8 @@ struct wire_config {
     uint32_t strings_bytes;
     uint32_t pids_max;           /* RLIMIT_NPROC where no cgroup counts processes, else 0 */
     uint64_t watch_memory_bytes; /* watchdog limit where no cgroup counts memory, else 0 */
+    uint64_t uncounted_bytes;    /* where one does: the limit of what it leaves out */
+    uint64_t inet_bytes;         /* that it leaves out for each socket of TCP and UDP */
     uint64_t stage_bytes;        /* what /stage may hold; 0: there is none */
     uint64_t disk_bytes;         /* what the room may hold; 0: there is none */
     uint64_t disk_inodes;        /* likewise */

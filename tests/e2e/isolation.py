@@ -100,6 +100,8 @@ DIFFERENCES = {
     "test_survivors.Survivors.test_subreaper": "nobody may become one",
     "test_takeover.TakeOver.test_kept": NO_NETWORK,
     "test_takeover.TakeOver.test_lost": SHARED,
+    "test_uncounted_objects.Objects.test_tcp_connections_that_nobody_accepts": NO_NETWORK,
+    "test_uncounted_objects.ObjectsOfTheWatchdog.test_tcp_connections_that_nobody_accepts": NO_NETWORK,
     "test_uncounted.Uncounted.test_ways_that_are_shut": NO_NETWORK,
     "test_uncounted.Uncounted.test_what_passes_for_a_checkpoint": "what the watchdog meets costs the whole session, not one process",
 }

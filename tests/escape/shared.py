@@ -28,7 +28,7 @@ CONTROL_SOCKET = [
     Attack("names_of_the_hosts_interfaces",
            SOCKETS + "for s in sockets():\n    for index in range(1, 9):\n"
            "        attempt(lambda: (s.setsockopt(1, 62, index), s.getsockopt(1, 25, 16)))\n"
-           "    attempt(s.setsockopt, 1, 25, b'lo\\0')", r"denied EPERM",
+           "    attempt(s.setsockopt, 1, 25, b'lo\\0')", r"denied ENOPROTOOPT",
            control="attempt(socket.socket().setsockopt, 1, socket.SO_REUSEADDR, 1)"),
     Attack("abstract_names_of_the_host_are_taken",
            SOCKETS + "for s in sockets():\n    s.bind(W['squatted'])\n    attempt(s.listen)\n"
@@ -238,4 +238,17 @@ BUDGETS = [
            r"denied.*", control="import select\nattempt(select.epoll)"),
 ]
 
-SHARED = [*CONTROL_SOCKET, *PROCESSES, *KERNEL_FILES, *SHARED_FILES, *BUDGETS]
+# Memory that no control group counts, or only some of them.
+UNCOUNTED = [
+    Attack("landlock_rules",
+           "attempt(syscall, 444, struct.pack('QQQ', 1 << 13, 0, 0), 8, 0)\n"
+           "attempt(syscall, 445, -1, 1, struct.pack('=Qi', 1 << 13, -1), 0)", r"denied ENOSYS",
+           control="attempt(syscall, 446, -1, 0)", control_holds=r"denied (EBADF|ENOSYS|EOPNOTSUPP)"),
+    Attack("locks_of_open_file_descriptions",
+           "fd = os.open('o', os.O_RDWR | os.O_CREAT)\n"
+           "for command in (37, 38): attempt(fcntl.fcntl, fd, command, struct.pack('hhqqi', 0, 0, 0, 1, 0))", r"denied EINVAL",
+           control="fd = os.open('o', os.O_RDWR | os.O_CREAT)\n"
+                   "attempt(fcntl.fcntl, fd, fcntl.F_SETLK, struct.pack('hhqqi', 0, 0, 0, 1, 0)); attempt(fcntl.flock, fd, 6)"),
+]
+
+SHARED = [*CONTROL_SOCKET, *PROCESSES, *KERNEL_FILES, *SHARED_FILES, *BUDGETS, *UNCOUNTED]

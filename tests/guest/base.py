@@ -11,12 +11,13 @@ class GuestCase(unittest.TestCase):
     preload = ""
     options = ""
     wrap = ()
+    ruleset_fd = None  # of Landlock, which init makes
 
     @classmethod
     def setUpClass(cls):
         if cls.python is None:
             raise unittest.SkipTest("base class")
-        cls.guest = fake_server.Guest(cls.python, cls.preload, cls.options, cls.wrap)
+        cls.guest = fake_server.Guest(cls.python, cls.preload, cls.options, cls.wrap, cls.ruleset_fd)
         cls.addClassCleanup(cls.guest.close)
 
     def setUp(self):

@@ -166,19 +166,22 @@ class Session:
 class Guest:
     """One zygote with a scratch workspace."""
 
-    def __init__(self, python=PYTHONS[0], preload="", options="", wrap=()):
+    def __init__(self, python=PYTHONS[0], preload="", options="", wrap=(), ruleset_fd=None):
         self.folder = tempfile.TemporaryDirectory()
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(WAIT)
 
         def place():
             os.dup2(theirs.fileno(), 3)
+            if ruleset_fd is not None:
+                os.dup2(ruleset_fd, 5)  # RULESET_FD in guest/zygote.py
 
         env = {"PATH": os.environ["PATH"], "HOME": self.folder.name, "LANG": "C.UTF-8",
                "TMPDIR": self.folder.name + "/.tmp"}
         os.mkdir(env["TMPDIR"])
         self.process = subprocess.Popen(
-            [*wrap, python, str(DRIVER), preload, options], cwd=self.folder.name, env=env, pass_fds=[3],
+            [*wrap, python, str(DRIVER), preload, options], cwd=self.folder.name, env=env,
+            pass_fds=[3] if ruleset_fd is None else [3, 5],
             preexec_fn=place, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=None if os.environ.get("GUEST_DEBUG") else subprocess.DEVNULL,
         )

@@ -1,5 +1,6 @@
 """The zygote and the life of sessions: start, preload, marks, descriptors, end."""
 import ctypes
+import fcntl
 import os
 import pathlib
 import resource
@@ -141,6 +142,15 @@ class Zygote(GuestCase):
 @unittest.skipIf(ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) < 1, "landlock: this kernel has none")
 class Unconfined(GuestCase):
     wrap = (sys.executable, DENY, "landlock_restrict_self", "--")
+
+    @classmethod
+    def setUpClass(cls):
+        execute = (1).to_bytes(8, sys.byteorder)  # any right will do
+        made = ctypes.CDLL(None).syscall(444, execute, ctypes.c_size_t(len(execute)), 0)
+        cls.ruleset_fd = fcntl.fcntl(made, fcntl.F_DUPFD, 10)
+        os.close(made)
+        cls.addClassCleanup(os.close, cls.ruleset_fd)
+        super().setUpClass()
 
     def test_no_code_runs_without_the_domain_that_the_kernel_offers(self):
         self.assertEqual(self.session.hello["refused"], ["landlock_restrict_self"])

@@ -204,7 +204,7 @@ static const struct row {
     {"bind", {3, 0, 16}, {ASK, ASK, ASK, ASK}},
     {"sendto", {3, 0, 1, 0, 0, 0}, {ALLOW, ALLOW, ALLOW, ALLOW}},
     {"sendto", {3, 0, 1, 0, 4096, 16}, {EPERM, EPERM, EPERM, EPERM}},
-    {"setsockopt", {3, IPPROTO_TCP, TCP_ULP}, {EPERM, EPERM, EPERM, EPERM}},
+    {"setsockopt", {3, IPPROTO_TCP, TCP_ULP}, {ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT}},
     {"setsockopt", {3, IPPROTO_TCP, TCP_NODELAY}, {ALLOW, ALLOW, ALLOW, PRETEND}},
     {"setsockopt", {3, SOL_SOCKET, SO_KEEPALIVE}, {ALLOW, ALLOW, ALLOW, ALLOW}},
     {"personality", {0xffffffff}, {ALLOW, ALLOW, ALLOW, ALLOW}},

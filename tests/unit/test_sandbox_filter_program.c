@@ -216,8 +216,20 @@ static const struct row {
     {"socketpair", {AF_UNIX, SOCK_STREAM, 0}, ALLOW},
     {"socketpair", {AF_INET, SOCK_STREAM, 0}, EAFNOSUPPORT},
     {"setsockopt", {0, IPPROTO_TCP, TCP_NODELAY}, ALLOW},
-    {"setsockopt", {0, IPPROTO_TCP, TCP_ULP}, EPERM},
-    {"setsockopt", {0, SOL_SOCKET, SO_ATTACH_FILTER}, EPERM},
+    {"setsockopt", {0, IPPROTO_TCP, TCP_ULP}, ENOPROTOOPT},
+    {"setsockopt", {0, SOL_SOCKET, SO_ATTACH_FILTER}, ENOPROTOOPT},
+    {"setsockopt", {0, HIGH_BITS | SOL_SOCKET, HIGH_BITS | SO_ATTACH_FILTER}, ENOPROTOOPT},
+    {"setsockopt", {0, HIGH_BITS | SOL_SOCKET, HIGH_BITS | SO_KEEPALIVE}, ALLOW},
+    {"setsockopt", {0, SOL_SOCKET, 200}, ENOPROTOOPT},
+    {"setsockopt", {0, IPPROTO_IPV6, IPV6_V6ONLY}, ALLOW},
+    {"setsockopt", {0, 263, SO_KEEPALIVE}, ENOPROTOOPT},
+    {"fcntl", {0, F_OFD_SETLKW}, EINVAL},
+    {"fcntl", {0, F_SETLK}, ALLOW},
+    {"setxattr", {0, 0, 0, 256, 0}, ALLOW},
+    {"setxattr", {0, 0, 0, 257, 0}, ENOTSUP},
+    {"fsetxattr", {0, 0, 0, HIGH_BITS, 0}, ENOTSUP},
+    {"landlock_create_ruleset", {0, 0, 1}, ENOSYS},
+    {"landlock_add_rule", {3, 1}, ENOSYS},
     {"landlock_restrict_self", {3, 0}, ALLOW},
     {"ptrace", {0}, EPERM},
     {"bpf", {0}, EPERM},
@@ -267,10 +279,16 @@ static void options_are_let_through_by_name_only(void **)
         unsigned argument;
         int error;
         unsigned allowed;
+        unsigned level;
     } lists[] = {
         {"prctl", 0, EINVAL, 22},
-        {"fcntl", 1, EINVAL, 21},
+        {"fcntl", 1, EINVAL, 19},
         {"madvise", 2, EINVAL, 23},
+        {"setsockopt", 2, ENOPROTOOPT, 32, SOL_SOCKET},
+        {"setsockopt", 2, ENOPROTOOPT, 18, IPPROTO_IP},
+        {"setsockopt", 2, ENOPROTOOPT, 16, IPPROTO_IPV6},
+        {"setsockopt", 2, ENOPROTOOPT, 19, IPPROTO_TCP},
+        {"setsockopt", 2, ENOPROTOOPT, 3, IPPROTO_UDP},
         {"ioctl", 1, ENOTTY, 8}, /* below 0x10000; the rest are a file system's */
     };
     for (unsigned i = 0; i < ARCHITECTURES; i++) {
@@ -278,6 +296,7 @@ static void options_are_let_through_by_name_only(void **)
             struct seccomp_data call = {.arch = all[i].arch};
             call.nr = seccomp_syscall_resolve_name_arch(call.arch, lists[k].name);
             unsigned allowed = 0;
+            call.args[1] = lists[k].level;
             for (uint64_t value = 0; value < 0x10000; value++) {
                 call.args[lists[k].argument] = value;
                 int said = program_answer(&all[i].arguments, &call);
