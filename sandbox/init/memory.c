@@ -266,6 +266,7 @@ static void end_process(struct init *init, const struct look *look, pid_t pid)
                                    .memory_bytes = look->all},
               -1);
     watch_kill(init, pid);
+    objects_forget(pid);
 }
 
 /* All but the zygote and the checkpoints. */
@@ -280,18 +281,20 @@ static void end_sessions(struct init *init, const struct look *look)
     }
 }
 
-/* Looks at objects when that is due, or now. */
-static void look_at_objects(struct init *init, bool locks_only, bool now)
+/* Looks at objects when that is due, or now: then only where the last look was longer ago than it took. */
+static void look_at_objects(struct init *init, bool now)
 {
     static uint64_t next_ns;
+    static uint64_t fresh_ns;
     uint64_t began_ns = clock_now_ns();
-    if (!now && began_ns < next_ns) {
+    if (began_ns < (now ? fresh_ns : next_ns)) {
         return;
     }
-    objects_look(init, locks_only);
+    objects_look(init, /* locks_only= */ false);
     uint64_t ended_ns = clock_now_ns();
     uint64_t rest_ns = (ended_ns - began_ns) * OBJECTS_REST;
     rest_ns = rest_ns < OBJECTS_REST_NS ? rest_ns : OBJECTS_REST_NS;
+    fresh_ns = ended_ns + (ended_ns - began_ns);
     next_ns = ended_ns + (rest_ns > OBJECTS_NS ? rest_ns : OBJECTS_NS);
 }
 
@@ -299,7 +302,7 @@ void watch_memory(struct init *init)
 {
     static struct look look;
     uint64_t limit = init->config->watch_memory_bytes;
-    look_at_objects(init, /* locks_only= */ false, /* now= */ false);
+    look_at_objects(init, /* now= */ false);
     for (enum closeness closeness = CLOSE_STATUS; closeness < CLOSE_COUNT; closeness++) {
         look_around(init, &look, closeness);
         if (look.all <= limit) {
@@ -307,7 +310,7 @@ void watch_memory(struct init *init)
         }
     }
     if (look.all <= limit + objects_all_bytes()) { /* they decide, and may be gone since */
-        look_at_objects(init, /* locks_only= */ false, /* now= */ true);
+        look_at_objects(init, /* now= */ true);
         look_around(init, &look, CLOSE_PAGES);
         if (look.all <= limit) {
             return;
@@ -334,27 +337,36 @@ void watch_memory(struct init *init)
     }
 }
 
-void watch_uncounted(struct init *init)
+/* Ends who has most of what the last look at objects has found. Returns false when nobody has any. */
+static bool end_holder(struct init *init, struct look *look)
 {
     const pid_t *pids = NULL;
-    struct look look = {};
-    look_at_objects(init, /* locks_only= */ true, /* now= */ true);
-    look.unheld =
-        init->config->inet_bytes ? objects_inet_sockets(init) * init->config->inet_bytes : 0;
-    look.all = objects_all_bytes() + look.unheld;
-    if (look.all <= init->config->uncounted_bytes) {
-        return;
-    }
     unsigned count = family_list(init->root, &pids);
+    look->largest = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (!watch_spares(init, pids[i]) && objects_bytes(pids[i]) > look.largest) {
-            look.largest = objects_bytes(pids[i]);
-            look.largest_pid = pids[i];
+        if (!watch_spares(init, pids[i]) && objects_bytes(pids[i]) > look->largest) {
+            look->largest = objects_bytes(pids[i]);
+            look->largest_pid = pids[i];
         }
     }
-    if (look.unheld > look.largest) {
+    if (look->largest > 0) {
+        end_process(init, look, look->largest_pid);
+    }
+    return look->largest > 0;
+}
+
+void watch_uncounted(struct init *init)
+{
+    uint64_t limit = init->config->uncounted_bytes;
+    uint64_t inet_bytes = init->config->inet_bytes;
+    static struct look look;
+    objects_look(init, /* locks_only= */ true);
+    look.unheld = inet_bytes > 0 ? objects_inet_sockets(init) * inet_bytes : 0;
+    look.all = objects_all_bytes() + look.unheld;
+    if (look.unheld > limit) {
         end_sessions(init, &look);
-    } else if (look.largest_pid > 1) {
-        end_process(init, &look, look.largest_pid);
+        return;
+    }
+    while (objects_all_bytes() + look.unheld > limit && end_holder(init, &look)) {
     }
 }

@@ -34,6 +34,8 @@ enum {
     PAGE = 4096,
 };
 
+enum { WORD = 8, LOCKS = 0, ITEMS, WORDS }; /* that lines of fdinfo begin with */
+
 struct entry {
     pid_t pid;
     pid_t parent;
@@ -62,6 +64,15 @@ uint64_t objects_bytes(pid_t pid)
     return entry ? entry->bytes : 0;
 }
 
+void objects_forget(pid_t pid)
+{
+    for (unsigned i = 0; i < entry_count; i++) {
+        if (entries[i].pid == pid) {
+            entries[i].bytes = 0;
+        }
+    }
+}
+
 uint64_t objects_all_bytes(void)
 {
     uint64_t sum = 0;
@@ -71,35 +82,37 @@ uint64_t objects_all_bytes(void)
     return sum;
 }
 
-/* Lines of a file of /proc/PID that begin with prefix; -1: it cannot be read. */
-static int64_t count_lines(pid_t pid, const char *name, const char *prefix)
+/* Lines of a file of /proc/PID that begin with each of these words; false: it cannot be read. */
+static bool count_lines(pid_t pid, const char *name, const char *const words[WORDS],
+                        uint64_t ret_counts[WORDS])
 {
     static char text[PART];
     char path[64];
-    size_t matched = 0; /* of the prefix, in a line that may have begun in the part before */
-    size_t wanted = strlen(prefix);
-    bool begins = true;
-    int64_t lines = 0;
+    char begin[WORD + 1] = ""; /* of a line, which may have begun in the part before */
+    size_t length = 0;
     ssize_t size = 0;
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return -1;
+        return false;
     }
     while ((size = read(fd, text, sizeof text)) > 0) {
         for (ssize_t i = 0; i < size; i++) {
-            if (begins && matched < wanted) {
-                begins = text[i] == prefix[matched++];
+            if (text[i] != '\n') {
+                if (length < WORD) {
+                    begin[length++] = text[i];
+                }
+                continue;
             }
-            if (text[i] == '\n') {
-                lines += begins && matched == wanted;
-                begins = true;
-                matched = 0;
+            begin[length] = '\0';
+            for (unsigned w = 0; w < WORDS; w++) {
+                ret_counts[w] += strncmp(begin, words[w], strlen(words[w])) == 0;
             }
+            length = 0;
         }
     }
     (void)close(fd);
-    return lines;
+    return true;
 }
 
 static uint64_t number_behind(const char *text, const char *name)
@@ -124,6 +137,7 @@ static uint64_t system_ticks(pid_t pid)
 /* locks_only: a control group counts the rest. */
 static uint64_t descriptors_of(pid_t pid, bool locks_only)
 {
+    static const char *const words[WORDS] = {[LOCKS] = "lock:", [ITEMS] = "tfd:"};
     char path[48];
     uint64_t sum = 0;
     const struct dirent *entry = NULL;
@@ -140,15 +154,12 @@ static uint64_t descriptors_of(pid_t pid, bool locks_only)
             continue;
         }
         (void)snprintf(info, sizeof info, "fdinfo/%.16s", entry->d_name);
-        int64_t locks = count_lines(pid, info, "lock:");
-        sum += locks > 0 ? (uint64_t)locks * LOCK_BYTES : 0;
-        if (locks_only) {
-            continue;
-        }
-        sum += strncmp(target, "/proc/", 6) == 0 ? PROC_FILE_BYTES : FILE_BYTES;
-        if (strncmp(target, "anon_inode:[eventpoll]", 22) == 0) {
-            int64_t items = count_lines(pid, info, "tfd:");
-            sum += items > 0 ? (uint64_t)items * EPOLL_BYTES : 0;
+        uint64_t counts[WORDS] = {};
+        (void)count_lines(pid, info, words, counts);
+        sum += counts[LOCKS] * LOCK_BYTES;
+        if (!locks_only) {
+            sum += counts[ITEMS] * EPOLL_BYTES +
+                   (strncmp(target, "/proc/", 6) == 0 ? PROC_FILE_BYTES : FILE_BYTES);
         }
     }
     (void)closedir(dir);
@@ -171,12 +182,13 @@ static unsigned ancestors_of(struct init *init, const struct entry *entry, unsig
 
 static uint64_t mappings_of(pid_t pid, const char *status, unsigned above)
 {
-    int64_t mappings = count_lines(pid, "maps", "");
-    if (mappings < 0 || (mappings == 0 && strstr(status, "\nVmSize:"))) {
+    static const char *const all[WORDS] = {"", ""};
+    uint64_t counts[WORDS] = {};
+    if (!count_lines(pid, "maps", all, counts) || counts[0] == 0) {
         uint64_t most = number_behind(status, "\nVmSize:") * 1024 / PAGE;
-        mappings = (int64_t)(most < UNSEEN_MAPPINGS ? most : UNSEEN_MAPPINGS);
+        counts[0] = most < UNSEEN_MAPPINGS ? most : UNSEEN_MAPPINGS;
     }
-    return (uint64_t)mappings * (MAPPING_BYTES + (uint64_t)above * CHAIN_BYTES);
+    return counts[0] * (MAPPING_BYTES + (uint64_t)above * CHAIN_BYTES);
 }
 
 void objects_look(struct init *init, bool locks_only)
