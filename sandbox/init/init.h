@@ -119,6 +119,8 @@ void objects_look(struct init *init, bool locks_only);
 /* What the last look found for this process. */
 uint64_t objects_bytes(pid_t pid);
 uint64_t objects_all_bytes(void);
+/* Processor time of all that runs or has run here, in ticks: where it stands still, so does what objects_look() finds. */
+uint64_t objects_ticks(const struct init *init);
 /* This process is being killed. */
 void objects_forget(pid_t pid);
 /* Sockets of the sandbox's network, wherever they are: held, on their way in a message, or waiting to be

@@ -50,6 +50,7 @@ enum {
     FAR_BEYOND_PART = 8,    /* more than the limit by this part of it */
     TRACE_NS = 5000000,     /* for the one that is killed to write down where it is */
     THOROUGH_EVERY = 8,     /* looks */
+    RUN_TICKS = 2,          /* of 10 ms, proc(5) */
     OBJECTS_NS = 400000000, /* between two looks at objects */
     OBJECTS_REST =
         10, /* that they rest for as many times as long as they took, but not more than */
@@ -281,6 +282,18 @@ static void end_sessions(struct init *init, const struct look *look)
     }
 }
 
+/* Whether anybody has run since the last look at objects, for longer than it takes to make some mebibytes. */
+static bool has_run(const struct init *init)
+{
+    static uint64_t seen;
+    uint64_t ticks = objects_ticks(init);
+    if (ticks >= seen && ticks - seen < RUN_TICKS) {
+        return false;
+    }
+    seen = ticks;
+    return true;
+}
+
 /* Looks at objects when that is due, or now: then only where the last look was longer ago than it took. */
 static void look_at_objects(struct init *init, bool now)
 {
@@ -288,6 +301,10 @@ static void look_at_objects(struct init *init, bool now)
     static uint64_t fresh_ns;
     uint64_t began_ns = clock_now_ns();
     if (began_ns < (now ? fresh_ns : next_ns)) {
+        return;
+    }
+    if (!now && !has_run(init)) {
+        next_ns = began_ns + OBJECTS_NS;
         return;
     }
     objects_look(init, /* locks_only= */ false);
@@ -360,7 +377,9 @@ void watch_uncounted(struct init *init)
     uint64_t limit = init->config->uncounted_bytes;
     uint64_t inet_bytes = init->config->inet_bytes;
     static struct look look;
-    objects_look(init, /* locks_only= */ true);
+    if (has_run(init)) {
+        objects_look(init, /* locks_only= */ true);
+    }
     look.unheld = inet_bytes > 0 ? objects_inet_sockets(init) * inet_bytes : 0;
     look.all = objects_all_bytes() + look.unheld;
     if (look.unheld > limit) {

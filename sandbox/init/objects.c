@@ -121,17 +121,38 @@ static uint64_t number_behind(const char *text, const char *name)
     return found ? strtoul(found + strlen(name), NULL, 10) : 0;
 }
 
-/* Ticks that pid has spent in the kernel: the only thing that bounds the locks of one that hides them. */
-static uint64_t system_ticks(pid_t pid)
+enum {
+    USER = 14,
+    SYSTEM,
+    CHILDREN_USER,
+    CHILDREN_SYSTEM
+}; /* fields of /proc/PID/stat, in ticks, proc(5) */
+
+/* The sum of the fields from first to last. */
+static uint64_t ticks_of(pid_t pid, unsigned first, unsigned last)
 {
-    enum { SYSTEM = 15, STATE = 3 };
+    enum { STATE = 3 };
     char text[512];
+    uint64_t sum = 0;
     const char *at = read_proc(pid, "stat", text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
     at = at ? strchr(at, ' ') : NULL;
-    for (unsigned field = STATE; at && field < SYSTEM; field++) {
+    for (unsigned field = STATE; at && field <= last; field++) {
+        sum += field < first ? 0 : strtoul(at, NULL, 10);
         at = strchr(at + 1, ' ');
     }
-    return at ? strtoul(at, NULL, 10) : 0;
+    return sum;
+}
+
+uint64_t objects_ticks(const struct init *init)
+{
+    const pid_t *pids = NULL;
+    unsigned count = family_list(init->root, &pids);
+    /* Who has ended counts on with whoever reaped it. */
+    uint64_t sum = ticks_of(init->outside ? init->root : getpid(), CHILDREN_USER, CHILDREN_SYSTEM);
+    for (unsigned i = 0; i < count; i++) {
+        sum += ticks_of(pids[i], USER, CHILDREN_SYSTEM);
+    }
+    return sum;
 }
 
 /* locks_only: a control group counts the rest. */
@@ -143,8 +164,8 @@ static uint64_t descriptors_of(pid_t pid, bool locks_only)
     const struct dirent *entry = NULL;
     (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
     DIR *dir = opendir(path);
-    if (!dir) {
-        return system_ticks(pid) * LOCKS_A_TICK * LOCK_BYTES;
+    if (!dir) { /* hidden: nothing else bounds its locks */
+        return ticks_of(pid, SYSTEM, SYSTEM) * LOCKS_A_TICK * LOCK_BYTES;
     }
     while ((entry = readdir(dir))) {
         char target[32] = "";
