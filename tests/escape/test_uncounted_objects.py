@@ -79,7 +79,8 @@ UNACCEPTED = """
 import os, socket
 listeners, sent = [], 0
 def note():
-    with open('/tmp/hidden', 'w') as file: file.write(str(sent >> 20))
+    with open('/tmp/noted', 'w') as file: file.write(str(sent >> 20))
+    os.replace('/tmp/noted', '/tmp/hidden')  # whole, whenever this process is ended
 note()
 for number in range({listeners}):
     listener = socket.socket({family})
@@ -98,7 +99,7 @@ for number in range({listeners}):
 note()
 print('through')
 """
-UNIX = {"family": "socket.AF_UNIX", "address": "f'u{number}-%d' % os.getpid()"}
+UNIX = {"family": "socket.AF_UNIX", "address": "os.urandom(8).hex()"}
 TCP = {"family": "socket.AF_INET", "address": "('127.0.0.1', 0)"}
 
 
@@ -137,7 +138,7 @@ class Objects(Case):
             self.assert_ok(result)
             self.assertIn(prints, result.text)
             result = server.python(server.here(attack), _timeout=150, timeout_s=120)
-            self.assertIn(result.status.kind, ("ok", "out of memory", "error"), result.text)
+            self.assertIn(result.status.kind, ("ok", "out of memory"), result.text)
             self.assertLess(self.hidden(server), MOST_MIB, result.text)
             self.assert_alive(server)
 
