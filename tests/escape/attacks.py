@@ -142,8 +142,10 @@ SECOND_LOCK = [
            "    attempt(os.mknod, folder + '/n', stat.S_IFCHR | 0o600, os.makedev(1, 3))",
            control="attempt(os.mknod, '/dev/shm/n', stat.S_IFREG | 0o600)"),
     Attack("write_to_the_drivers_files",
-           "for name in os.listdir('/run/sandpiper'):\n"
-           "    attempt(write, '/run/sandpiper/' + name); attempt(os.unlink, '/run/sandpiper/' + name)",
+           "for top, folders, files in os.walk('/run/sandpiper'):\n"
+           "    for name in files:\n"
+           "        attempt(write, os.path.join(top, name)); attempt(os.unlink, os.path.join(top, name))\n"
+           "    attempt(write, os.path.join(top, 'new.py'))",
            control="attempt(os.listdir, '/run/sandpiper')"),
     Attack("rename_and_link_between_folders",
            "write('one'); attempt(os.rename, 'one', '/usr/one'); attempt(os.link, 'one', '/dev/one')",
