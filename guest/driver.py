@@ -46,4 +46,4 @@ def load(name):
 
 
 if __name__ == "__main__":
-    load("zygote").main(sys.argv[1] if len(sys.argv) > 1 else "", sys.argv[2] if len(sys.argv) > 2 else "")
+    load("zygote").main(sys.argv[1] if len(sys.argv) > 1 else "")

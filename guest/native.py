@@ -53,33 +53,42 @@ def find_confine():
     return confine
 
 
-def find_tie():
-    """A function that makes this process end when its parent does, pid 1 of the sandbox, or None.
+def find_prctl():
+    """prctl(2), or None without ctypes."""
+    try:
+        from _ctypes import call_function, dlopen, dlsym
+
+        function = dlsym(dlopen(None, 0), "prctl")
+    except (ImportError, OSError):
+        return None
+    return lambda option, value: call_function(function, (option, value, 0, 0, 0))
+
+
+def tie(parent):
+    """Makes this process end when its parent does, pid 1 of the sandbox.
 
     With a pid namespace the kernel does that for all. A fork is not tied (prctl(2)): it asks again, once a
     process in between has left it to its new parent.
     """
-    try:
-        from _ctypes import call_function, dlopen, dlsym
+    for _ in range(TIE_LOOKS):
+        if prctl is None:
+            return
+        if os.getppid() == parent:
+            prctl(SET_PDEATHSIG, SIGKILL)
+            return
+        time.sleep(0.001)
 
-        prctl = dlsym(dlopen(None, 0), "prctl")
-    except (ImportError, OSError):
-        return None
 
-    def tie(parent):
-        for _ in range(TIE_LOOKS):
-            if os.getppid() == parent:
-                call_function(prctl, (SET_PDEATHSIG, SIGKILL, 0, 0, 0))
-                return
-            time.sleep(0.001)
-
-    return tie
+def set_dumpable(dumpable):
+    """Whether others of its user may open what /proc shows of this process; forks inherit that, prctl(2)."""
+    if prctl is not None:
+        prctl(SET_DUMPABLE, int(dumpable))
 
 
 TIE_LOOKS = 1000
-SET_PDEATHSIG, SIGKILL = 1, 9
+SET_PDEATHSIG, SET_DUMPABLE, SIGKILL = 1, 4, 9
 RESTRICT_SELF = 446  # the same on all architectures
 LOG_SAME_EXEC_OFF = 1  # a flag
 flush = find_flush()
 confine = find_confine()
-tie = find_tie()
+prctl = find_prctl()

@@ -519,6 +519,15 @@ def remove_aside(paths):
         os._exit(0)
 
 
+def leave_for(directory):
+    """The zygote's own directory is one that code cannot write to."""
+    try:
+        if directory:
+            os.chdir(directory)
+    except OSError:
+        pass  # the workspace is gone
+
+
 def mark(tag):
     """The name by which init knows the processes of this session."""
     try:
@@ -536,7 +545,7 @@ def reseed():
 
 
 def tie():
-    if SESSION.tied_to and load("native").tie is not None:
+    if SESSION.tied_to:
         load("native").tie(SESSION.tied_to)
 
 
@@ -544,7 +553,9 @@ def prepare(options):
     global SESSION
     streams.prepare()
     os.setsid()
+    load("native").set_dumpable(True)  # init counts what a session holds
     be_first_victim()
+    leave_for(load("zygote").directory)
     SESSION = Session(options)
     SESSION.driver_module = sys.modules["__main__"]
     sys.modules["__main__"] = SESSION.main

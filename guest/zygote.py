@@ -1,5 +1,9 @@
 """The zygote: the one process of the guest that the sandbox's init starts. It never runs user code.
 
+Nor does it read what user code can write: its directory is not the workspace, and the server tells it what
+to preload only before there is any session. Another that takes its place preloads nothing, because modules
+read settings and caches below $HOME and $TMPDIR.
+
 It says `ready` before it has done anything else and hands each `session` request to a spare: a child
 of pid 1 that has prepared all that needs no descriptor of the session, and waits. A fork of a
 process with many pages costs milliseconds, so the next spare is made when no request waits, after
@@ -58,6 +62,7 @@ class Idle:
 
 idle = Idle()
 parent = os.getppid()  # pid 1 of the sandbox
+directory = os.environ.pop("SANDPIPER_DIRECTORY", None)  # of the sessions
 try:
     os.set_inheritable(RULESET_FD, False)
     ruleset_fd = RULESET_FD
@@ -133,7 +138,7 @@ def start_session(control, spare, options, fields, fds):
         control.sendall(frames.pack(("failed", "name", fields.get("name", b""), "text", text)))
 
 
-def main(modules, options):
+def main(options):
     control = _socket.socket(fileno=CONTROL_FD)
     os.set_inheritable(CONTROL_FD, False)
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
@@ -145,7 +150,7 @@ def main(modules, options):
     control.sendall(frames.pack(ready))
     load("session")
     idle.modules = len(sys.modules)
-    preload(control, modules)
+    load("native").set_dumpable(False)  # nobody opens its memory and descriptors in /proc, PR_SET_DUMPABLE
     spare = None
     while True:
         if spare is None and idle.warm_up(control):
@@ -156,6 +161,8 @@ def main(modules, options):
         verb, fields, fds = frames.receive_frame(control)
         if verb is None:
             os._exit(0)
+        if verb == "preload":
+            preload(control, fields.get("names", b"").decode())
         if verb == "session":
             start_session(control, spare, options, fields, fds)
             spare = None

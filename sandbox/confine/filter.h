@@ -13,6 +13,8 @@ struct plan_filter;
 int filter_build_init(struct plan_filter *ret_filter, struct fail *ret_fail);
 /* By name, for the guest. */
 int filter_build_names(struct plan_filter *ret_filter, struct fail *ret_fail);
+/* For the guest, where Landlock has no scopes: signals, which pid 1 is asked about. */
+int filter_build_signals(struct plan_filter *ret_filter, struct fail *ret_fail);
 /* By argument, for the guest: what of an allowed call is refused all the same. Separate, because
  * libseccomp takes one comparison for an argument in a rule. */
 int filter_build_arguments(struct plan_filter *ret_filter, struct fail *ret_fail);
@@ -32,7 +34,6 @@ struct filter_container {
 int filter_build_notified(const struct filter_container *container, struct plan_filter *ret_filter,
                           struct fail *ret_fail);
 /* Each with what the programs above refuse, and more. */
-int filter_build_container_names(const struct filter_container *container,
-                                 struct plan_filter *ret_filter, struct fail *ret_fail);
+int filter_build_container_names(struct plan_filter *ret_filter, struct fail *ret_fail);
 int filter_build_container_arguments(const struct filter_container *container,
                                      struct plan_filter *ret_filter, struct fail *ret_fail);

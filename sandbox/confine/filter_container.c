@@ -22,13 +22,12 @@ static const char *const notified_addresses[] = {"bind", "connect", NULL};
 /* So tasks are counted, and none is born while the box is being killed. */
 static const char *const notified_tasks[] = {"clone", "fork", "vfork", NULL};
 static const char *const notified_signals[] = {
-    "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", NULL};
+    "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal", NULL};
 
 /* Memory that is in no process's figures, once it is on its way in a message. */
 static const char *const absent[] = {"memfd_create", NULL};
 static const char *const refused_owners[] = {"chown",  "chown32",  "fchown",   "fchown32",
                                              "lchown", "lchown32", "fchownat", NULL};
-static const char *const refused_signals[] = {"pidfd_send_signal", NULL};
 /* Neither reading nor writing them by name is Landlock's, nor writing them by a descriptor that was
  * opened for reading. */
 static const char *const refused_attributes[] = {
@@ -92,6 +91,20 @@ int filter_build_notified(const struct filter_container *container, struct plan_
     return filter_export(context, ret_filter, ret_fail);
 }
 
+int filter_build_signals(struct plan_filter *ret_filter, struct fail *ret_fail)
+{
+    FILTER_CONTEXT context = NULL;
+    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    r = filter_add_names(context, SCMP_ACT_NOTIFY, notified_signals);
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "seccomp rules for signals");
+    }
+    return filter_export(context, ret_filter, ret_fail);
+}
+
 static bool is_in(const char *const *names, const char *name)
 {
     while (*names && strcmp(*names, name) != 0) {
@@ -101,35 +114,29 @@ static bool is_in(const char *const *names, const char *name)
 }
 
 /* What the guest of every profile may do, but for what has a rule of its own. */
-static int add_allowed(scmp_filter_ctx context, bool signals)
+static int add_allowed(scmp_filter_ctx context)
 {
     int r = 0;
     for (const char *const *name = syscalls_allowed; r == 0 && *name; name++) {
         const char *const one[] = {*name, NULL};
         bool own_rule = is_in(absent, *name) || is_in(refused_owners, *name) ||
-                        is_in(refused_attributes, *name) ||
-                        (!signals && is_in(refused_signals, *name));
+                        is_in(refused_attributes, *name);
         r = own_rule ? 0 : filter_add_names(context, SCMP_ACT_ALLOW, one);
     }
     return r;
 }
 
-int filter_build_container_names(const struct filter_container *container,
-                                 struct plan_filter *ret_filter, struct fail *ret_fail)
+int filter_build_container_names(struct plan_filter *ret_filter, struct fail *ret_fail)
 {
     FILTER_CONTEXT context = NULL;
-    bool signals = container->landlock_abi >= LANDLOCK_ABI_SCOPES;
     int r = filter_context_new(SCMP_ACT_ERRNO(ENOSYS), ret_filter->arch, &context, ret_fail);
     if (r < 0) {
         return r;
     }
-    r = add_allowed(context, signals);
+    r = add_allowed(context);
     r = r ? r : filter_add_names(context, SCMP_ACT_ERRNO(EPERM), syscalls_refused);
     r = r ? r : filter_add_names(context, SCMP_ACT_ERRNO(EPERM), refused_owners);
     r = r ? r : filter_add_names(context, SCMP_ACT_ERRNO(ENOTSUP), refused_attributes);
-    if (r == 0 && !signals) {
-        r = filter_add_names(context, SCMP_ACT_ERRNO(EPERM), refused_signals);
-    }
     r = r ? r : filter_add_personality(context);
     if (r < 0) {
         return fail_set(ret_fail, -r, "seccomp rules by name, in a container");

@@ -99,14 +99,22 @@ static void grade_landlock(const struct grade_facts *facts, struct box_layer_rep
     const struct grade_row *row = grade_row(facts->profile, BOX_LAYER_LANDLOCK);
     int abi = facts->landlock_abi;
     const char *found = facts->verdict ? facts->verdict->found[BOX_LAYER_LANDLOCK] : "";
+    bool signals_pass = facts->verdict && facts->verdict->signals_pass;
     if (abi < LANDLOCK_ABI_LEAST) {
-        set_detail(report, row->mandatory ? BOX_LAYER_OFF : BOX_LAYER_DEGRADED,
-                   abi > 0 ? "version %d is too old" : "not in this kernel", abi);
+        set_detail(report, row->mandatory ? BOX_LAYER_OFF : BOX_LAYER_DEGRADED, "%s%s",
+                   abi > 0 ? "version 1 is too old" : "not in this kernel",
+                   signals_pass ? "; signals between sessions are not refused" : "");
     } else if (found[0]) {
         set_detail(report, BOX_LAYER_OFF, "version %d, but %s", abi, found);
+    } else if (signals_pass) {
+        set_detail(report, BOX_LAYER_DEGRADED,
+                   "version %d: %s; signals between sessions are not refused", abi, row->detail);
+        set_consequence(report, "code of one session can end the interpreters of others");
+        return;
     } else {
         set_detail(report, BOX_LAYER_ON, "version %d: %s%s", abi, row->detail,
-                   abi >= LANDLOCK_ABI_SCOPES ? ", no signals to outside" : "");
+                   abi >= LANDLOCK_ABI_SCOPES ? ", no signals to outside"
+                                              : "; init judges signals");
         return;
     }
     set_consequence(report, row->consequence);

@@ -8,7 +8,7 @@
                            "calls by name and by argument, native architecture only", ""},         \
     [BOX_LAYER_LANDLOCK] = {false, BOX_LAYER_ON, "the file view again",                            \
                             "the mounts alone keep files out of reach, and code of one session "   \
-                            "can tamper with later ones"},                                         \
+                            "can read and change the memory of others"},                           \
     [BOX_LAYER_PYTHON] = {true, BOX_LAYER_ON, "", ""}
 
 static const struct grade_row rows[][BOX_LAYER_COUNT] = {

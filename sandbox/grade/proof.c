@@ -123,6 +123,8 @@ static void judge_landlock(const struct proof_record *record,
          "signals leave its domain"},
     };
     bool shown = false;
+    verdict->signals_pass =
+        abi < LANDLOCK_ABI_SCOPES && record->attempts[PROOF_SIGNAL_PARENT] != EPERM;
     for (unsigned i = 0; abi >= LANDLOCK_ABI_LEAST && i < sizeof effects / sizeof *effects; i++) {
         if (!effects[i].asked || effects[i].before != 0) {
             continue;
@@ -295,7 +297,9 @@ void proof_judge_view(const struct proof_view *interpreter,
     }
     int64_t filters = interpreter->seccomp_filters - server->seccomp_filters;
     int64_t wanted = FILTERS + (expected->memory_watched ? 1 : 0);
-    if (server->seccomp_filters >= 0 && filters != wanted) {
+    /* The one that asks about signals is left out where the container around has a listener of its own. */
+    bool asks = expected->profile != BOX_CONTAINER && expected->landlock_abi < LANDLOCK_ABI_SCOPES;
+    if (server->seccomp_filters >= 0 && filters != wanted && !(asks && filters == wanted + 1)) {
         proof_found(verdict, BOX_LAYER_SECCOMP, "%lld filters are installed, not %lld",
                     (long long)filters, (long long)wanted);
     }

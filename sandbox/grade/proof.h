@@ -134,6 +134,7 @@ struct proof_expectation {
 /* What was found wrong, by layer; empty: it holds. */
 struct proof_verdict {
     char found[BOX_LAYER_COUNT][160];
+    bool signals_pass; /* from one session to another: neither Landlock nor pid 1 judges them */
 };
 
 /* Pure. Each adds to verdict, and the first finding of a layer stays. size: of what was received;

@@ -209,6 +209,10 @@ static int init_main(void)
     if (failed) {
         return (int)failed; /* what the server knows it by */
     }
+    if (!state.config->guards && state.filter_notified.len &&
+        notify_open(&state.notify, &(struct notify_settings){}) < 0) {
+        state.filter_notified.len = 0; /* older than Linux 5.0 */
+    }
     (void)sigemptyset(&mask);
     (void)sigaddset(&mask, SIGCHLD);
     state.signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -55,6 +55,7 @@ static const struct {
     {SYS_tgkill, answer_tgkill},
     {SYS_rt_sigqueueinfo, answer_sigqueue},
     {SYS_rt_tgsigqueueinfo, answer_tgsigqueue},
+    {SYS_pidfd_send_signal, answer_pidfd_signal},
 };
 
 int notify_install(const struct sock_fprog *program)

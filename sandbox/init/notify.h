@@ -11,6 +11,8 @@
  * and pid 1's program answers: it carries the call out itself, within bounds, or says "go on" where all
  * that was judged is in registers.
  *
+ * In a sandbox with namespaces only signals are asked about, where Landlock has no scopes for them.
+ *
  * Who asks is hostile. While he waits, others of his threads change his memory, descriptors and folders,
  * and he may be killed and his number be another's. So each thing is looked at once, held by a
  * descriptor, and judged as what it is; the question is seen to be still there behind each look at
@@ -31,6 +33,7 @@ struct notify_settings {
     const char *egress_path; /* a listening socket, for EGRESS_PROXY_PORT; NULL or "": no way out */
     uint64_t file_bytes;     /* largest file */
     uint32_t tasks_max;      /* processes and threads together; 0: not counted here */
+    pid_t root;              /* whose descendants the sandbox is, family.h */
 };
 
 /* A connection whose listener had no room. */

@@ -75,3 +75,4 @@ long answer_tkill(const struct notify_call *call);
 long answer_tgkill(const struct notify_call *call);
 long answer_sigqueue(const struct notify_call *call);
 long answer_tgsigqueue(const struct notify_call *call);
+long answer_pidfd_signal(const struct notify_call *call);

@@ -2,10 +2,13 @@
  * a signal to oneself are the kernel's to carry out. Another process could be gone and its number
  * somebody else's before the kernel came to it: those signals are sent here, by pidfd_open(2). */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,6 +17,7 @@
 #include "base/own.h"
 #include "sandbox/init/family.h"
 #include "sandbox/init/notify_call.h"
+#include "sandbox/init/tags.h"
 
 enum {
     SETTLE_MS = 20, /* a birth that was let through has been seen by then */
@@ -37,7 +41,7 @@ static uint32_t count_tasks(const struct notify *notify, pid_t asking, uint64_t 
 {
     const pid_t *pids = NULL;
     uint32_t tasks = 0;
-    unsigned count = family_list(getpid(), &pids);
+    unsigned count = family_list(notify->settings.root, &pids);
     for (unsigned i = 0; i < count; i++) {
         tasks += count_threads(pids[i]);
     }
@@ -90,7 +94,7 @@ long answer_clone(const struct notify_call *call)
 
 /* --- signals --- */
 
-static long pidfd_signal(int pidfd, int number, siginfo_t *info)
+static long pidfd_signal(int pidfd, int number, const siginfo_t *info)
 {
     return syscall(SYS_pidfd_send_signal, pidfd, number, info, 0) < 0 ? -errno : 0;
 }
@@ -101,30 +105,44 @@ static bool has_ended(int pidfd)
     return poll(&fd, 1, /* timeout= */ 0) > 0;
 }
 
-/* To a process that is the guest's. info: NULL: as kill(2) */
-static long send_to(pid_t pid, int number, siginfo_t *info)
+/* Whether a thread is one of this process. Asks no /proc, which there may not be. */
+static bool is_thread_of(pid_t process, pid_t thread)
 {
+    return process > 0 && syscall(SYS_tgkill, process, thread, 0) == 0;
+}
+
+/* To a process of the caller's session: neither to the zygote nor to init, other sessions or their copies.
+ * info: NULL: as kill(2), but SI_QUEUE: SI_USER is for init's own signals, which wake copies. */
+static long send_to(const struct notify_call *call, pid_t pid, int number, const siginfo_t *info)
+{
+    siginfo_t own = {.si_signo = number, .si_code = SI_QUEUE};
+    own.si_pid = caller_process(call->tid);
+    own.si_uid = getuid();
     defer_close int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (pidfd < 0) {
         return -errno;
     }
-    bool ours = family_has(getpid(), pid);
+    bool same = family_has(call->notify->settings.root, pid) && tags_same(call->tid, pid);
+    if (!notify_is_asked(call)) {
+        return -ESRCH;
+    }
     if (has_ended(pidfd)) {
         return 0; /* whoever's zombie it is: nothing happens */
     }
     /* Not reaped meanwhile: so it was this one that was looked at. */
-    return ours ? pidfd_signal(pidfd, number, info) : -EPERM;
+    return same ? pidfd_signal(pidfd, number, info ? info : &own) : -EPERM;
 }
 
-/* group: 0: all */
-static long send_to_group(pid_t group, pid_t except, int number)
+/* group: 0: all but the caller */
+static long send_to_group(const struct notify_call *call, pid_t group, int number)
 {
     const pid_t *pids = NULL;
     long result = -ESRCH;
-    unsigned count = family_list(getpid(), &pids);
+    unsigned count = family_list(call->notify->settings.root, &pids);
     for (unsigned i = 0; i < count; i++) {
-        if (pids[i] != except && (group == 0 || getpgid(pids[i]) == group)) {
-            long r = send_to(pids[i], number, NULL);
+        bool meant = group ? getpgid(pids[i]) == group : !is_thread_of(pids[i], call->tid);
+        if (meant) {
+            long r = send_to(call, pids[i], number, NULL);
             result = result == 0 ? 0 : r;
         }
     }
@@ -135,35 +153,35 @@ long answer_kill(const struct notify_call *call)
 {
     pid_t to = (pid_t)call->arguments[0];
     int number = (int)call->arguments[1];
-    pid_t caller = caller_process(call->tid);
-    if (!caller || !notify_is_asked(call)) {
+    bool own = is_thread_of(to, call->tid);
+    pid_t group = getpgid(call->tid);
+    if (!notify_is_asked(call)) {
         return -ESRCH;
     }
     if (to > 0) {
-        return to == caller ? NOTIFY_GO_ON : send_to(to, number, NULL);
+        return own ? NOTIFY_GO_ON : send_to(call, to, number, NULL);
     }
     if (to == INT_MIN) {
         return -ESRCH;
     }
     if (to == -1) {
-        return send_to_group(/* group= */ 0, caller, number);
+        return send_to_group(call, /* group= */ 0, number);
     }
     /* The guest's first process began a session of its own, so its groups are of its family alone. */
-    pid_t group = getpgid(caller);
-    return to == 0 || -to == group ? NOTIFY_GO_ON : send_to_group(-to, /* except= */ 0, number);
+    return to == 0 || -to == group ? NOTIFY_GO_ON : send_to_group(call, -to, number);
 }
 
 /* Another process's thread gets no signal of its own, but for its first, which stands for all. */
 static long send_to_thread(const struct notify_call *call, pid_t process, pid_t thread, int number)
 {
-    pid_t caller = caller_process(call->tid);
-    if (!caller || !notify_is_asked(call)) {
+    bool own = is_thread_of(process, call->tid);
+    if (!notify_is_asked(call)) {
         return -ESRCH;
     }
-    if (process == caller) {
+    if (own) {
         return NOTIFY_GO_ON;
     }
-    return process == thread ? send_to(process, number, NULL) : -EPERM;
+    return process == thread ? send_to(call, process, number, NULL) : -EPERM;
 }
 
 long answer_tgkill(const struct notify_call *call)
@@ -195,11 +213,11 @@ static long queue_to(const struct notify_call *call, pid_t process, pid_t thread
                      uint64_t address)
 {
     siginfo_t info;
-    pid_t caller = caller_process(call->tid);
-    if (!caller || !notify_is_asked(call)) {
+    bool own = is_thread_of(process, call->tid);
+    if (!notify_is_asked(call)) {
         return -ESRCH;
     }
-    if (process == caller) {
+    if (own && call->number != SYS_pidfd_send_signal) {
         return NOTIFY_GO_ON; /* the kernel reads what it says, and judges it */
     }
     int r = caller_read(call, address, &info, sizeof info);
@@ -207,7 +225,7 @@ static long queue_to(const struct notify_call *call, pid_t process, pid_t thread
         return r;
     }
     info.si_signo = number;
-    return process == thread ? send_to(process, number, &info) : -EPERM;
+    return process == thread ? send_to(call, process, number, &info) : -EPERM;
 }
 
 long answer_sigqueue(const struct notify_call *call)
@@ -220,4 +238,34 @@ long answer_tgsigqueue(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     return queue_to(call, (pid_t)a[0], (pid_t)a[1], (int)a[2], a[3]);
+}
+
+/* The process that a descriptor of the caller's stands for; 0: none, or none that lives. Its number is its own
+ * as long as the descriptor is open and it is not reaped; send_to() looks whether it is. */
+static pid_t process_of_descriptor(const struct notify_call *call, int number)
+{
+    static const char field[] = "\nPid:";
+    char name[32];
+    char text[512];
+    (void)snprintf(name, sizeof name, "fdinfo/%d", number);
+    defer_close int fd = caller_look(call, name, O_RDONLY);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    text[size > 0 ? size : 0] = '\0';
+    const char *found = strstr(text, field); /* of pidfds only, pidfd_open(2) */
+    long pid = found ? strtol(found + sizeof field - 1, NULL, 10) : 0;
+    return pid > 0 ? (pid_t)pid : 0;
+}
+
+long answer_pidfd_signal(const struct notify_call *call)
+{
+    const uint64_t *a = call->arguments;
+    pid_t process = process_of_descriptor(call, (int)a[0]);
+    if (process == 0) {
+        return -ESRCH;
+    }
+    if (a[3] != 0) {
+        return -EINVAL;
+    }
+    return a[2] ? queue_to(call, process, process, (int)a[1], a[2])
+                : send_to(call, process, (int)a[1], NULL);
 }

@@ -6,11 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "sandbox/init/tags.h"
 
 enum {
     KILL_ROUNDS = 400, /* with a pause each: 400 ms, then the server gives up on the box */
@@ -53,50 +54,6 @@ static void offer_to_memory_killer(pid_t pid, uint32_t role)
         (void)write(fd, score, strlen(score));
         (void)close(fd);
     }
-}
-
-/* What a process's limits say of the session that it belongs to, see wire.h. */
-struct tags {
-    rlim_t soft;
-    rlim_t hard;
-    rlim_t counterpart;
-};
-
-/* The number at column of the row that name begins in /proc/PID/limits. */
-static rlim_t limit_in(const char *limits, const char *name, unsigned column)
-{
-    const char *at = strstr(limits, name);
-    if (!at) {
-        return RLIM_INFINITY;
-    }
-    at += strlen(name);
-    for (unsigned i = 0; i < column; i++) {
-        at += strspn(at, " ");
-        at += strcspn(at, " \n");
-    }
-    at += strspn(at, " ");
-    return *at >= '0' && *at <= '9' ? strtoul(at, NULL, 10) : RLIM_INFINITY;
-}
-
-/* 0 or -errno. Of a guest with ids of its own prlimit(2) tells us nothing: it asks the real ones. */
-static int tags_of(pid_t pid, struct tags *ret_tags)
-{
-    char text[4096];
-    struct rlimit limit;
-    struct rlimit counterpart;
-    if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) == 0 &&
-        prlimit(pid, RLIMIT_LOCKS, NULL, &counterpart) == 0) {
-        *ret_tags = (struct tags){limit.rlim_cur, limit.rlim_max, counterpart.rlim_max};
-        return 0;
-    }
-    int error = errno;
-    if (error != EPERM || read_proc(pid, "limits", text, sizeof text) == 0) {
-        return -error;
-    }
-    *ret_tags = (struct tags){.soft = limit_in(text, "Max msgqueue size", 0),
-                              .hard = limit_in(text, "Max msgqueue size", 1),
-                              .counterpart = limit_in(text, "Max file locks", 1)};
-    return 0;
 }
 
 /* Whether pid has the tag that its session was given. */

@@ -41,6 +41,9 @@ void zygote_start(struct init *init, const struct wire_request *request)
     r = r ? r : listener_pair(init, listener);
     reply.pid = r < 0 ? -1 : fork();
     if (reply.pid == 0) {
+        if (chdir("/") < 0) { /* the workspace is no place to start an interpreter in */
+            _exit(WIRE_STEP_SESSION);
+        }
         guest_child(init, ends[1], listener[1], /* nests= */ true);
     }
     if (reply.pid > 0) {

@@ -276,6 +276,7 @@ void plan_set_environment(struct plan *plan, const struct box_spec *spec,
         n = name_places(plan, view, n);
     } else {
         plan->envp[n++] = plan_keep(plan, "TMPDIR=%s", view->tmp);
+        plan->envp[n++] = plan_keep(plan, "SANDPIPER_DIRECTORY=%s", view->work);
     }
     plan->envp[n++] = "TERM=dumb";
     plan->envp[n++] = "MPLBACKEND=Agg";
@@ -299,6 +300,9 @@ void plan_set_arguments(struct plan *plan, const struct box_spec *spec, const st
     if (content->errand) { /* there are packages of strangers around */
         plan->argv[n++] = "-I";
         plan->argv[n++] = "-B";
+    } else if (!python->user_base[0]) {
+        /* Else modules and .pth files below $HOME, where code writes, would run in a new zygote. */
+        plan->argv[n++] = "-s";
     }
     plan->argv[n++] = plan_keep(plan, "%s/%s", spec->view.run, content->main);
     for (unsigned i = 0; i < PLAN_ARGUMENTS && content->arguments[i]; i++) {
@@ -378,7 +382,10 @@ static int compile_guest_filters(struct plan *plan, struct fail *ret_fail)
     if (plan->profile == BOX_CONTAINER) {
         return plan_build_container_filters(plan, ret_fail);
     }
-    int r = filter_build_arguments(&plan->filter_arguments, ret_fail);
+    int r = landlock_abi() < LANDLOCK_ABI_SCOPES
+                ? filter_build_signals(&plan->filter_notified, ret_fail)
+                : 0;
+    r = r ? r : filter_build_arguments(&plan->filter_arguments, ret_fail);
     return r ? r : filter_build_names(&plan->filter_names, ret_fail);
 }
 

@@ -166,5 +166,5 @@ int plan_build_container_filters(struct plan *plan, struct fail *ret_fail)
                                                .egress = plan->egress};
     int r = filter_build_notified(&container, &plan->filter_notified, ret_fail);
     r = r ? r : filter_build_container_arguments(&container, &plan->filter_arguments, ret_fail);
-    return r ? r : filter_build_container_names(&container, &plan->filter_names, ret_fail);
+    return r ? r : filter_build_container_names(&plan->filter_names, ret_fail);
 }

@@ -5,6 +5,8 @@
 #include <sys/epoll.h>
 #include <sys/wait.h>
 
+#include "base/buf.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/word.h"
@@ -57,6 +59,19 @@ static void zygote_on_io(void *arg, uint32_t events)
     }
 }
 
+/* Only the first one: modules read files below $HOME and $TMPDIR, and by then code has written there. */
+static int zygote_preload(struct box *box)
+{
+    OWNED(buf_done) struct buf frame = BUF_EMPTY;
+    const char *names = box->spec->preload;
+    if (!names || box->zygote_deaths > 0) {
+        return 0;
+    }
+    const struct box_field fields[] = {{"preload", 7}, {"names", 5}, {names, strlen(names)}};
+    int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
+    return r ? r : fd_write_all(box->guest_fd, buf_bytes(&frame), buf_size(&frame));
+}
+
 static void zygote_started(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct box *box = arg;
@@ -74,6 +89,10 @@ static void zygote_started(void *arg, const struct wire_reply *reply, int fds[WI
     }
     box->guest_pid = reply->pid;
     box->guest_fd = take_fd(&fds[0]);
+    r = zygote_preload(box);
+    if (r < 0) {
+        log_info("sandbox", "nothing is preloaded: %s", strerror(-r));
+    }
     session_begin_waiting(box);
 }
 
@@ -138,7 +157,6 @@ void zygote_content(const struct box_spec *spec, const struct box_packages *pack
     *content = (struct plan_content){
         .files = spec->guest,
         .main = "driver.py",
-        .arguments = {spec->preload ? spec->preload : ""},
         .data = spec->mounts,
         .data_count = spec->mount_count,
     };
@@ -149,7 +167,7 @@ void zygote_content(const struct box_spec *spec, const struct box_packages *pack
                            size ? " " : "", options[i].word);
         }
     }
-    content->arguments[1] = content->words[0] ? content->words : NULL;
+    content->arguments[0] = content->words[0] ? content->words : NULL;
     if (packages) {
         packages_show(packages, content);
     }

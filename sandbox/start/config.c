@@ -112,7 +112,7 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
     r = config_strings(box, &config, &strings);
     r = r ? r : fd_write_all(fd, &config, sizeof config);
     r = r ? r : write_rights(fd, plan);
-    r = r || !guards ? r : write_filter(fd, &plan->filter_notified);
+    r = r ? r : write_filter(fd, &plan->filter_notified);
     r = r || !uncounted.count ? r : write_filter(fd, &uncounted);
     r = r ? r : write_filter(fd, &plan->filter_arguments);
     r = r ? r : write_filter(fd, &plan->filter_names);

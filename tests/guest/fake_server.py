@@ -180,12 +180,13 @@ class Guest:
                "TMPDIR": self.folder.name + "/.tmp"}
         os.mkdir(env["TMPDIR"])
         self.process = subprocess.Popen(
-            [*wrap, python, str(DRIVER), preload, options], cwd=self.folder.name, env=env,
+            [*wrap, python, str(DRIVER), options], cwd=self.folder.name, env=env,
             pass_fds=[3] if ruleset_fd is None else [3, 5],
             preexec_fn=place, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=None if os.environ.get("GUEST_DEBUG") else subprocess.DEVNULL,
         )
         theirs.close()
+        self.sock.sendall(pack("preload", "names", preload))
         verb, self.ready = read_frame(self.sock)
         assert verb == "ready", verb
         self.sessions = []

@@ -1,7 +1,8 @@
 """deny.py WHAT... -- COMMAND ARG...: run a command on a host that seems to lack something.
 
 WHAT is a system call, which then answers ENOSYS as on an older kernel, or CALL:EPERM, as where somebody
-filters it; or `cgroup`: control groups cannot be written. It holds in all that the command starts. A
+filters it; `cgroup`: control groups cannot be written; or `listener`: a container engine answers for some call
+by seccomp_unotify(2), and the kernel gives no second listener. It holds in all that the command starts. A
 fallback that never ran is a bug.
 """
 import ctypes
@@ -11,9 +12,21 @@ import sys
 
 SCMP_ACT_ALLOW = 0x7FFF0000
 SCMP_ACT_ERRNO = 0x00050000
+SCMP_ACT_NOTIFY = 0x7FC00000
 CLONE_NEWNS = 0x20000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 MS_KEPT = {"nosuid": 2, "nodev": 4, "noexec": 8}  # a user namespace may not take these off
+
+
+def deny_listener():
+    library = ctypes.CDLL("libseccomp.so.2")
+    library.seccomp_init.restype = ctypes.c_void_p
+    context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(SCMP_ACT_ALLOW)))
+    number = library.seccomp_syscall_resolve_name(b"lookup_dcookie")  # that nobody calls
+    library.seccomp_rule_add(context, ctypes.c_uint32(SCMP_ACT_NOTIFY), number, ctypes.c_uint(0))
+    if library.seccomp_load(context) != 0:
+        sys.exit("deny.py: the filter cannot be loaded")
+    os.set_inheritable(library.seccomp_notify_fd(context), True)  # without a listener it would not count
 
 
 def deny_calls(words):
@@ -54,5 +67,7 @@ if __name__ == "__main__":
     denied = sys.argv[1:at]
     if "cgroup" in denied:
         deny_cgroups()
-    deny_calls([word for word in denied if word != "cgroup"])
+    if "listener" in denied:
+        deny_listener()
+    deny_calls([word for word in denied if word not in ("cgroup", "listener")])
     os.execvp(sys.argv[at + 1], sys.argv[at + 1:])

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,6 +15,7 @@
 
 #include "base/fd.h"
 #include "sandbox/wire/packet.h"
+#include "sandbox/wire/wire.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
@@ -41,8 +43,10 @@ int guest_make_all(void **)
     (void)temp_path(&temp, "outside", guest_outside);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
-    guest_settings = (struct notify_settings){
-        .rules = rules, .rule_count = sizeof rules / sizeof *rules, .file_bytes = GUEST_FILE_BYTES};
+    guest_settings = (struct notify_settings){.rules = rules,
+                                              .rule_count = sizeof rules / sizeof *rules,
+                                              .file_bytes = GUEST_FILE_BYTES,
+                                              .root = getpid()};
     return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
@@ -77,6 +81,13 @@ void guest_close(struct plan_filter *filter)
     }
 }
 
+void guest_mark(unsigned tag)
+{
+    const struct rlimit limit = {tag, tag};
+    const struct rlimit counterpart = {WIRE_TAG_SUM - tag, WIRE_TAG_SUM - tag};
+    EXPECT(setrlimit(RLIMIT_MSGQUEUE, &limit) == 0 && setrlimit(RLIMIT_LOCKS, &counterpart) == 0);
+}
+
 __attribute__((noreturn)) static void be_guest(const struct plan_filter *filter, int socket_fd,
                                                void (*guest)(void))
 {
@@ -84,6 +95,7 @@ __attribute__((noreturn)) static void be_guest(const struct plan_filter *filter,
                                        .filter = filter->program};
     char byte = 0;
     EXPECT(setsid() > 0);
+    guest_mark(GUEST_TAG);
     EXPECT(chdir(guest_work) == 0);
     EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     int listener_fd = notify_install(&program);

@@ -25,6 +25,9 @@ struct guest_shared {
 extern char guest_work[PATH_MAX];
 extern char guest_outside[PATH_MAX];
 extern struct guest_shared *shared;
+/* Makes this process one of the session with this tag, as guest/session.py does. Guests are of GUEST_TAG. */
+enum { GUEST_TAG = 2000 };
+void guest_mark(unsigned tag);
 extern struct notify guest_notify;
 extern struct notify_settings guest_settings;
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -277,6 +278,7 @@ static void strangers_get_none(void **)
         pid_t pid = fork();
         if (pid == 0) {
             (void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+            guest_mark(GUEST_TAG); /* of another sandbox, by chance */
             (void)poll(NULL, 0, 20000);
             _exit(0);
         }
@@ -291,6 +293,49 @@ static void strangers_get_none(void **)
     assert_int_equal(kill(stranger, SIGKILL), 0);
     (void)close(fds[0]);
     (void)close(fds[1]);
+}
+
+static void signal_another_session(void)
+{
+    siginfo_t info = {.si_signo = SIGTERM, .si_code = SI_QUEUE};
+    int status = 0;
+    EXPECT_ERROR(kill(stranger, 0), EPERM);
+    EXPECT_ERROR(kill(stranger, SIGKILL), EPERM);
+    EXPECT_ERROR(kill(-stranger, SIGKILL), EPERM);
+    EXPECT_ERROR(kill(-1, SIGKILL), EPERM);
+    EXPECT_ERROR(syscall(SYS_tkill, stranger, SIGKILL), EPERM);
+    EXPECT_ERROR(syscall(SYS_tgkill, stranger, stranger, SIGKILL), EPERM);
+    EXPECT_ERROR(syscall(SYS_rt_sigqueueinfo, stranger, SIGKILL, &info), EPERM);
+    /* A tag that is lowered is nobody's. */
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit limit = {GUEST_TAG - 1, GUEST_TAG - 1};
+        EXPECT(setrlimit(RLIMIT_MSGQUEUE, &limit) == 0);
+        EXPECT_ERROR(kill(stranger, SIGKILL), EPERM);
+        EXPECT_ERROR(kill(getppid(), 0), EPERM);
+        EXPECT(kill(getpid(), 0) == 0);
+        _exit(0);
+    }
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    shared->stop = 1;
+}
+
+static void other_sessions_of_the_sandbox_get_none(void **)
+{
+    shared->stop = 0;
+    stranger = fork();
+    if (stranger == 0) {
+        EXPECT(setsid() > 0);
+        guest_mark(GUEST_TAG - 1);
+        for (unsigned i = 0; i < 60000 && !shared->stop; i++) {
+            (void)usleep(1000);
+        }
+        _exit(0);
+    }
+    while (getpgid(stranger) != stranger) {
+        (void)usleep(1000);
+    }
+    guest_run(&guest_old, &guest_settings, signal_another_session, 0);
 }
 
 static void ask_once(void)
@@ -351,6 +396,7 @@ int main(void)
         cmocka_unit_test(threads_count_and_make_room_again),
         cmocka_unit_test(own_processes_get_signals),
         cmocka_unit_test(strangers_get_none),
+        cmocka_unit_test(other_sessions_of_the_sandbox_get_none),
         cmocka_unit_test(who_is_not_served_waits_and_can_be_killed),
         cmocka_unit_test(nobody_is_looked_at_who_does_not_ask),
     };

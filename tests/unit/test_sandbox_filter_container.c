@@ -63,7 +63,7 @@ static int build_all(void **)
             f->notified.arch = f->arguments.arch = f->names.arch = arch;
             r = r ? r : filter_build_notified(&kinds[k], &f->notified, &fail);
             r = r ? r : filter_build_container_arguments(&kinds[k], &f->arguments, &fail);
-            r = r ? r : filter_build_container_names(&kinds[k], &f->names, &fail);
+            r = r ? r : filter_build_container_names(&f->names, &fail);
         }
     }
     return r;
@@ -158,7 +158,7 @@ static const struct row {
     {"tgkill", {2, 2, 9}, {ASK, ASK, ALLOW, ALLOW}},
     {"rt_sigqueueinfo", {2, 9}, {ASK, ASK, ALLOW, ALLOW}},
     {"rt_tgsigqueueinfo", {2, 2, 9}, {ASK, ASK, ALLOW, ALLOW}},
-    {"pidfd_send_signal", {3, 9}, {EPERM, EPERM, ALLOW, ALLOW}},
+    {"pidfd_send_signal", {3, 9}, {ASK, ASK, ALLOW, ALLOW}},
     {"prctl", {PR_SET_DUMPABLE, 0}, {EINVAL, EINVAL, EINVAL, EINVAL}},
     {"prctl", {78 /* PR_FUTEX_HASH */, 1, 16}, {EINVAL, EINVAL, EINVAL, EINVAL}},
     {"fcntl", {3, F_SET_RW_HINT}, {EPERM, EPERM, EPERM, EPERM}},

@@ -341,15 +341,15 @@ static void guest_runs_as_an_id_that_owns_nothing(void **)
 
 static void environment_is_made_afresh(void **)
 {
-    spec.preload = "json,math";
     spec.limits.cpu_milli = 1500;
     (void)snprintf(python.environment, sizeof python.environment, "/opt/env");
     build();
     assert_string_equal(plan.argv[0], "/opt/py/bin/python3");
-    assert_string_equal(plan.argv[1], "/run/sandpiper/driver.py");
-    assert_string_equal(plan.argv[2], "json,math");
+    assert_string_equal(plan.argv[1], "-s");
+    assert_string_equal(plan.argv[2], "/run/sandpiper/driver.py");
     assert_string_equal(plan.argv[3], "install");
     assert_null(plan.argv[4]);
+    assert_true(has_environment("SANDPIPER_DIRECTORY=/work"));
     assert_true(has_environment("HOME=/tmp/home"));
     assert_true(has_environment("VIRTUAL_ENV=/opt/env"));
     assert_true(has_environment("PATH=/opt/env/bin:/usr/local/bin:/usr/bin:/bin"));
@@ -360,7 +360,7 @@ static void interpreter_hears_of_packages_only_where_they_can_be_installed(void 
 {
     spec.packages = false;
     build();
-    assert_string_equal(plan.argv[2], "");
+    assert_string_equal(plan.argv[2], "/run/sandpiper/driver.py");
     assert_null(plan.argv[3]);
 }
 
@@ -395,6 +395,7 @@ static void user_packages_are_named_to_the_interpreter(void **)
                    "/srv/user/.local/lib/python3.11/site-packages");
     build();
     assert_true(has_environment("PYTHONUSERBASE=/srv/user/.local"));
+    assert_string_not_equal(plan.argv[1], "-s");
     (void)expect_step(PLAN_MOVE, "/srv/user/.local/lib/python3.11/site-packages");
     assert_null(step_at(PLAN_MOVE, "/srv/user/.local"));
     assert_null(step_at(PLAN_MOVE, "/srv/user"));

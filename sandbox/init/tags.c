@@ -1,0 +1,53 @@
+#include "sandbox/init/tags.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sandbox/init/init.h"
+
+/* The number at column of the row that name begins in /proc/PID/limits. */
+static rlim_t limit_in(const char *limits, const char *name, unsigned column)
+{
+    const char *at = strstr(limits, name);
+    if (!at) {
+        return RLIM_INFINITY;
+    }
+    at += strlen(name);
+    for (unsigned i = 0; i < column; i++) {
+        at += strspn(at, " ");
+        at += strcspn(at, " \n");
+    }
+    at += strspn(at, " ");
+    return *at >= '0' && *at <= '9' ? strtoul(at, NULL, 10) : RLIM_INFINITY;
+}
+
+/* Of a guest with ids of its own prlimit(2) tells us nothing: it asks the real ones. */
+int tags_of(pid_t pid, struct tags *ret_tags)
+{
+    char text[4096];
+    struct rlimit limit;
+    struct rlimit counterpart;
+    if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) == 0 &&
+        prlimit(pid, RLIMIT_LOCKS, NULL, &counterpart) == 0) {
+        *ret_tags = (struct tags){limit.rlim_cur, limit.rlim_max, counterpart.rlim_max};
+        return 0;
+    }
+    int error = errno;
+    if (error != EPERM || read_proc(pid, "limits", text, sizeof text) == 0) {
+        return -error;
+    }
+    *ret_tags = (struct tags){.soft = limit_in(text, "Max msgqueue size", 0),
+                              .hard = limit_in(text, "Max msgqueue size", 1),
+                              .counterpart = limit_in(text, "Max file locks", 1)};
+    return 0;
+}
+
+bool tags_same(pid_t one, pid_t other)
+{
+    struct tags a = {};
+    struct tags b = {};
+    return tags_of(one, &a) == 0 && tags_of(other, &b) == 0 && a.hard == b.hard &&
+           a.counterpart == b.counterpart &&
+           (a.hard == WIRE_TAG_ZYGOTE || a.hard + a.counterpart == WIRE_TAG_SUM);
+}

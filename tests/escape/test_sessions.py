@@ -1,0 +1,164 @@
+"""Sessions are kept apart: what code of one does to the zygote, to init and to other sessions.
+
+Where Landlock has no scope for signals (before Linux 6.12) init judges them, so each test runs with Landlock
+and, where the isolation level can do without it, without.
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+
+from client import COMMAND, DENY, Case, Server, is_denied, need_userns  # noqa: E402
+from isolation import CONTAINER  # noqa: E402
+from test_memory_deaths import oldest_of  # noqa: E402
+
+PRELUDE = pathlib.Path(__file__).with_name("prelude.py").read_text()
+LANDLOCK = ("landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self")
+
+# Wherever an interpreter that starts may look: it must leave no trace in later sessions.
+PLANT = """
+import sys
+VERSION = 'python%d.%d' % sys.version_info[:2]
+MARK = "import builtins; builtins.PLANTED = (builtins.PLANTED if hasattr(builtins, 'PLANTED') else ()) + (__name__,)\\n"
+home = os.path.expanduser('~')
+places = [home + '/.local/lib/' + VERSION + '/site-packages', home + '/.local/lib/' + VERSION, home, os.getcwd(),
+          os.environ['TMPDIR'], home + '/.config', os.environ['TMPDIR'] + '/lib/' + VERSION + '/site-packages']
+for place in places:
+    os.makedirs(place, exist_ok=True)
+    for name in ('usercustomize', 'sitecustomize', '_sandpiper', 'zzz_preloaded'):
+        write(place + '/' + name + '.py', MARK.encode())
+    write(place + '/evil.pth', b"import builtins; builtins.PLANTED = ('pth',)\\n")
+    write(place + '/pyvenv.cfg', b'home = ' + place.encode() + b'\\ninclude-system-site-packages = true\\n')
+write(home + '/.pythonrc.py', MARK.encode())
+"""
+PLANTED = "import builtins; print(getattr(builtins, 'PLANTED', 'clean'))"
+# The same places without an attack: a child interpreter of the session's own does import from there.
+CONTROL = """
+import subprocess
+print(subprocess.run([sys.executable, '-c', 'import builtins; print(builtins.PLANTED[-1], end="")'], capture_output=True,
+                     text=True, cwd='/', env={'HOME': home}).stdout)
+"""
+OTHERS = "[p for p in (ZYGOTE, OTHER, os.getppid()) if p]"
+TGKILL, TKILL, QUEUE = "{'x86_64': 234, 'aarch64': 131}", "{'x86_64': 200, 'aarch64': 130}", "{'x86_64': 129, 'aarch64': 138}"
+WAYS = f"""
+ARCH = platform.machine()
+def info(number): return struct.pack('iii', number, 0, -1) + bytes(116)
+def pidfd(pid, number): signal.pidfd_send_signal(os.pidfd_open(pid), number)
+WAYS = [os.kill, lambda pid, n: os.kill(-os.getpgid(pid) if os.getpgid(pid) not in (0, 1, os.getpgid(0)) else pid, n),
+        lambda pid, n: syscall({TKILL}[ARCH], pid, n), lambda pid, n: syscall({TGKILL}[ARCH], pid, pid, n),
+        lambda pid, n: syscall({QUEUE}[ARCH], pid, n, info(n)), pidfd]
+"""
+
+
+class Sessions(Case):
+    wrap = ()
+
+    def setUp(self):
+        need_userns()
+        self.server = Server("--timeout", "30", wrap=self.wrap)
+        self.addCleanup(self.server.__exit__, None, None, None)
+        self.server.must_be_contained()
+        result = self.server.python("kept = 'kept'; import os; print(os.getpid())", session="witness")
+        self.assert_ok(result)
+        witness = int(result.output.split()[-1])
+        self.zygote = oldest_of(self.server)[1]
+        known = (self.zygote, witness) if CONTAINER else (2, witness)
+        told = "ZYGOTE, OTHER = %d, %d\n" % known
+        self.assert_ok(self.server.python(PRELUDE + WAYS + told))
+
+    def assert_nothing_happened(self):
+        self.assertEqual(oldest_of(self.server)[1], self.zygote)
+        self.assert_prints(self.server.python("print(kept)", session="witness"), "kept")
+
+    def denied(self, code):
+        result = self.server.python(code)
+        self.assert_ok(result)
+        lines = [line.removeprefix("Out: ") for line in result.output.splitlines() if line]
+        self.assertTrue(lines, result.text)
+        for line in lines:
+            self.assertRegex(line, r"^denied (EPERM|EACCES|ESRCH|ENOENT)$", result.text)
+
+    def test_signals_to_others(self):
+        self.denied(f"for pid in {OTHERS}:\n"
+                    "    for way in WAYS:\n"
+                    "        for number in (0, signal.SIGSTOP, signal.SIGTERM, signal.SIGKILL): attempt(way, pid, number)")
+        self.assert_nothing_happened()
+
+    def test_signals_to_others__control(self):
+        """Children of the session's own get each of them, and so does the session itself."""
+        result = self.server.python(
+            "for way in WAYS:\n    pid = os.fork()\n    if pid == 0: os.setpgid(0, 0); time.sleep(600)\n"
+            "    while os.getpgid(pid) != pid: time.sleep(0.001)\n"
+            "    way(pid, signal.SIGTERM); print(os.WTERMSIG(os.waitpid(pid, 0)[1]))\n"
+            "got = []; signal.signal(signal.SIGUSR2, lambda *a: got.append(1))\n"
+            "for way in WAYS: way(os.getpid(), signal.SIGUSR2); time.sleep(0.01)\n"
+            "signal.raise_signal(signal.SIGUSR2); os.kill(0, 0); print(len(got))")
+        self.assertEqual(result.output.split(), ["15"] * 6 + ["7"], result.text)
+
+    def test_signals_to_all(self):
+        """kill(-1) reaches the session's own processes at most."""
+        self.server.python("os.kill(-1, signal.SIGKILL)")
+        self.assert_nothing_happened()
+        self.assert_prints(self.server.python("print(6 * 7)", fresh=True), "42")
+
+    def test_memory_and_descriptors_of_others(self):
+        self.denied(f"for pid in {OTHERS[:-1].replace('OTHER, ', '')}]:\n    for name in ('mem', 'maps', 'environ', 'fd/3', 'root', 'cwd', 'exe'):\n"
+                    "        attempt(os.open, f'/proc/{pid}/{name}', os.O_RDONLY if name != 'mem' else os.O_RDWR)")
+        self.assert_nothing_happened()
+
+    def test_a_zygote_that_takes_anothers_place_imports_nothing_of_codes(self):
+        self.assert_ok(self.server.python(PLANT))
+        os.kill(self.zygote, signal.SIGKILL)  # as the kernel would that runs out of memory
+        until = time.monotonic() + 60
+        while oldest_of(self.server)[1] == self.zygote and time.monotonic() < until:
+            time.sleep(0.01)
+        for where in ({"fresh": True}, {"session": "new"}):
+            self.assert_prints(self.server.python(PLANTED, **where), "clean")
+        self.assert_prints(self.server.python("print(kept)", session="witness"), "kept")
+
+    def test_a_zygote_that_takes_anothers_place_imports_nothing_of_codes__control(self):
+        self.assert_prints(self.server.python(PLANT + CONTROL), "usercustomize")
+
+
+class Preloaded(Case):
+    """What is preloaded reads settings of its own: only before code could have written them."""
+
+    def test_only_the_first_zygote_preloads(self):
+        need_userns()
+        with Server("--preload", "wave") as server:
+            self.assert_prints(server.python("import sys; print('wave' in sys.modules)"), "True")
+            zygote = oldest_of(server)[1]
+            os.kill(zygote, signal.SIGKILL)
+            while oldest_of(server)[1] == zygote:
+                time.sleep(0.01)
+            self.assert_prints(server.python("import sys; print('wave' in sys.modules)", fresh=True), "False")
+            self.assert_prints(server.python("import wave; print('there')", fresh=True), "there")
+
+
+@unittest.skipIf(CONTAINER, "without Landlock no code runs in this isolation level")
+class WithoutLandlock(Sessions):
+    wrap = (*DENY, *LANDLOCK, "--")
+
+
+@unittest.skipIf(CONTAINER, "without Landlock no code runs in this isolation level")
+class Told(Case):
+    def test_signals_that_nobody_judges_are_reported(self):
+        need_userns()
+        if is_denied("listener"):
+            self.skipTest("listener: taken away already")
+        for words, passes in (((*LANDLOCK, "listener"), True), (LANDLOCK, False)):
+            wrap = (*DENY, *words, "--")
+            with self.subTest(words=words), Server(wrap=wrap) as server:
+                result = server.python("import os\ntry: print(os.kill(2, 0))\nexcept OSError: print('refused')")
+                self.assert_prints(result, "None" if passes else "refused")
+                said = subprocess.run([*wrap, *COMMAND, "doctor"], capture_output=True, text=True).stdout
+                self.assertEqual("signals between sessions" in " ".join(said.split()), passes, said)
+
+
+if __name__ == "__main__":
+    unittest.main()
