@@ -417,8 +417,6 @@ class Session:
             except BaseException as caught:  # another handler of the user's, before broken() held them
                 reply = self.broken(caught)
             send(control, inode, reply)
-            if fields.get("drop"):
-                remove_aside(fields["drop"].split())
             if "once" not in fields:
                 load("checkpoint").make(self, control, fields.get("cell", b"0"))
             self.rehearse(control)
@@ -502,21 +500,6 @@ def be_first_victim():
         os.close(fd)
     except OSError:
         pass
-
-
-def remove_aside(paths):
-    """Files of earlier outputs. To remove a big one takes long: a process that nobody waits for does it."""
-    try:
-        if load("orphan").fork() is not None:
-            load("orphan").settle()
-            return
-    except OSError:
-        return
-    try:
-        for path in paths:
-            os.unlink(path)
-    finally:
-        os._exit(0)
 
 
 def leave_for(directory):

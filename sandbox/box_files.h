@@ -30,3 +30,8 @@ int box_file_write(struct box *box, const char *path, enum box_write_mode mode, 
                    void *arg);
 int box_file_commit(struct box *box, uint32_t token, box_file_fn fn, void *arg);
 void box_file_abort(struct box *box, uint32_t token);
+
+/* Makes a file in the view's directory for whole outputs, which code can read and not write. fn: fd is for
+ * writing. 0 or -errno. */
+int box_output_make(struct box *box, const char *name, box_file_fn fn, void *arg);
+void box_output_remove(struct box *box, const char *name);

@@ -232,6 +232,18 @@ int box_file_commit(struct box *box, uint32_t token, box_file_fn fn, void *arg)
     return file_send(box, &(struct wire_request){.op = WIRE_COMMIT, .token = token}, "", fn, arg);
 }
 
+int box_output_make(struct box *box, const char *name, box_file_fn fn, void *arg)
+{
+    return file_send(box, &(struct wire_request){.op = WIRE_MAKE_OUTPUT}, name, fn, arg);
+}
+
+void box_output_remove(struct box *box, const char *name)
+{
+    struct wire_request request = {.op = WIRE_REMOVE_OUTPUT};
+    (void)strncat(request.path, name, sizeof request.path - 1);
+    (void)link_send(box, &request, NULL, NULL);
+}
+
 void box_file_abort(struct box *box, uint32_t token)
 {
     (void)link_send(box, &(struct wire_request){.op = WIRE_ABORT, .token = token}, NULL, NULL);

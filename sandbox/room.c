@@ -4,6 +4,7 @@
  *     .sandpiper-room            held as long as the server lives: without a holder the room is rubbish
  *     run/, errand/              the guest's and the installer's program, which no box can write to
  *     work/, tmp/, home/         what code writes to, made anew for each box
+ *     output/                    whole outputs: init writes there, and code's Landlock rules let it read
  *     rubbish-N/                 what was in them, until the sweeper has removed it
  *
  * The sweeper (init/sweeper.c) is there before the room is, and outlives the server. */
@@ -164,6 +165,7 @@ static void point_to(struct box_room *room, struct box_spec *spec)
         .work = spec->workspace ? room->workspace : room->work,
         .tmp = room->tmp,
         .home = room->home,
+        .output = room->output,
         .run = room->run,
     };
 }
@@ -216,6 +218,7 @@ int box_room_open(struct box_spec *spec, struct box_room **ret_room, struct fail
         (void)snprintf(room->work, sizeof room->work, "%s/work", room->path);
         (void)snprintf(room->tmp, sizeof room->tmp, "%s/tmp", room->path);
         (void)snprintf(room->home, sizeof room->home, "%s/home", room->path);
+        (void)snprintf(room->output, sizeof room->output, "%s/output", room->path);
         (void)snprintf(room->run, sizeof room->run, "%s/run", room->path);
         (void)snprintf(room->errand, sizeof room->errand, "%s/errand", room->path);
         r = make_room(room, spec);
@@ -265,7 +268,7 @@ static int put_away(struct box_room *room, const char *name)
 
 int room_prepare(struct box_room *room, uid_t uid, gid_t gid, struct fail *ret_fail)
 {
-    static const char *const names[] = {"work", "tmp", "home"};
+    static const char *const names[] = {"work", "tmp", "home", "output"};
     int r =
         fchmod(room->fd, uid == geteuid() ? PLAIN_ROOM_MODE : OTHERS_ROOM_MODE) < 0 ? -errno : 0;
     for (unsigned i = 0; r == 0 && i < sizeof names / sizeof *names; i++) {

@@ -18,6 +18,7 @@ struct box_room {
     char work[ROOM_PATH_BYTES + 8];
     char tmp[ROOM_PATH_BYTES + 8];
     char home[ROOM_PATH_BYTES + 8];
+    char output[ROOM_PATH_BYTES + 8];
     char run[ROOM_PATH_BYTES + 8];
     char errand[ROOM_PATH_BYTES + 8];
     char workspace[4096]; /* the user's, where it is that and not work */

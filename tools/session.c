@@ -61,7 +61,6 @@ void sessions_free(struct sessions *sessions)
         output_done(&session->between);
         free(session);
     }
-    spills_done(&sessions->spills);
     loop_timer_disarm(&sessions->memory_timer);
     free(sessions);
 }
@@ -349,19 +348,13 @@ void session_wait_for_heir(struct session *session)
 void session_send(struct session *session)
 {
     struct run *run = session->current;
-    struct buf *drop = &session->owner->spills.drop;
     OWNED(buf_done) struct buf layers = BUF_EMPTY;
     char cell[16];
     run->cell = ++session->cell;
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
-    struct box_field fields[15] = {{"run", 3},
-                                   {"cell", 4},
-                                   {cell, strlen(cell)},
-                                   {"code", 4},
-                                   {run->code, run->code_size},
-                                   {"drop", 4},
-                                   {buf_bytes(drop), buf_size(drop)}};
-    size_t count = 7;
+    struct box_field fields[13] = {
+        {"run", 3}, {"cell", 4}, {cell, strlen(cell)}, {"code", 4}, {run->code, run->code_size}};
+    size_t count = 5;
     if (run->stdin_text) {
         fields[count++] = (struct box_field){"stdin", 5};
         fields[count++] = (struct box_field){run->stdin_text, run->stdin_size};
@@ -383,7 +376,6 @@ void session_send(struct session *session)
     session_arm_deadline(session);
     session_memory_watch(session);
     int r = box_session_send(session->guest, fields, count);
-    buf_clear(drop, 0);
     if (r < 0) {
         session_wait_for_heir(session);
         log_debug("tools", "run: %s", strerror(-r));

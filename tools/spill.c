@@ -14,16 +14,14 @@ enum spill_state {
     SPILL_OPEN,
     SPILL_FULL, /* open, but what comes is dropped */
     SPILL_FAILED,
-    SPILL_COMMITTING,
-    SPILL_ORPHAN, /* freed while pid 1 had still to answer */
+    SPILL_ORPHAN, /* freed while init had still to answer */
 };
 
 struct spill {
     struct spills *owner;
     enum spill_state state;
     struct buf held; /* until the file is open */
-    int fd;
-    uint32_t token;
+    int fd;          /* -1: there is no file */
     uint64_t size;
     const char *stem; /* of its name */
     unsigned number;
@@ -34,11 +32,9 @@ struct spill {
     void *arg;
 };
 
-static void path_of(const struct spills *spills, const char *stem, unsigned number,
-                    char out[LIMIT_SPILL_PATH_BYTES])
+static void name_of(const char *stem, unsigned number, char out[LIMIT_SPILL_PATH_BYTES])
 {
-    (void)snprintf(out, LIMIT_SPILL_PATH_BYTES, "%s/output/%s-%u.txt",
-                   workspace_spec(spills->workspace)->view.tmp, stem, number);
+    (void)snprintf(out, LIMIT_SPILL_PATH_BYTES, "%s-%u.txt", stem, number);
 }
 
 void spills_init(struct spills *spills, struct workspace *workspace)
@@ -48,9 +44,14 @@ void spills_init(struct spills *spills, struct workspace *workspace)
                                             LIMIT_SPILL_PART};
 }
 
-void spills_done(struct spills *spills)
+static void spills_remove(struct spills *spills, const char *stem, unsigned number)
 {
-    buf_done(&spills->drop);
+    struct box *box = workspace_box(spills->workspace);
+    char name[LIMIT_SPILL_PATH_BYTES];
+    name_of(stem, number, name);
+    if (box) {
+        box_output_remove(box, name);
+    }
 }
 
 /* The newest stays, whatever its size. */
@@ -62,19 +63,12 @@ static void spills_keep(struct spills *spills, const char *stem, unsigned number
         sum += spills->kept[i].size;
     }
     while (spills->kept_count > 0 && (spills->kept_count == most || sum > spills->most_bytes)) {
-        char path[LIMIT_SPILL_PATH_BYTES];
-        path_of(spills, spills->kept[0].stem, spills->kept[0].number, path);
-        (void)buf_appendf(&spills->drop, "%s\n", path);
+        spills_remove(spills, spills->kept[0].stem, spills->kept[0].number);
         sum -= spills->kept[0].size;
         spills->kept_count--;
         memmove(spills->kept, spills->kept + 1, spills->kept_count * sizeof *spills->kept);
     }
     spills->kept[spills->kept_count++] = (struct spill_file){stem, number, size};
-}
-
-static struct box *box_of(const struct spill *spill)
-{
-    return workspace_box(spill->owner->workspace);
 }
 
 static void spill_release(struct spill *spill)
@@ -115,56 +109,30 @@ void spill_add(struct spill *spill, const char *bytes, size_t size)
     }
 }
 
-/* The temporary file goes where it has not become the file. */
-static void spill_abort(struct spill *spill)
+static void spill_end(struct spill *spill)
 {
-    struct box *box = box_of(spill);
-    if (box && spill->token) {
-        box_file_abort(box, spill->token);
+    char name[LIMIT_SPILL_PATH_BYTES];
+    char path[2 * LIMIT_SPILL_PATH_BYTES];
+    bool made = spill->state == SPILL_OPEN || spill->state == SPILL_FULL;
+    name_of(spill->stem, spill->number, name);
+    (void)snprintf(path, sizeof path, "%s/%s", workspace_spec(spill->owner->workspace)->view.output,
+                   name);
+    if (made) {
+        spills_keep(spill->owner, spill->stem, spill->number, spill->size);
+    } else if (spill->fd >= 0) {
+        spills_remove(spill->owner, spill->stem, spill->number);
     }
-}
-
-static void spill_end(struct spill *spill, bool made)
-{
-    char path[LIMIT_SPILL_PATH_BYTES];
-    path_of(spill->owner, spill->stem, spill->number, path);
     spill->fn(spill->arg, made ? path : NULL, spill->size);
     spill_release(spill);
-}
-
-static void spill_committed(void *arg, int error, int fd, const struct box_file *file)
-{
-    struct spill *spill = arg;
-    (void)fd;
-    (void)file;
-    if (error == 0) {
-        spills_keep(spill->owner, spill->stem, spill->number, spill->size);
-    }
-    if (spill->state == SPILL_ORPHAN) {
-        spill_release(spill);
-    } else {
-        spill_end(spill, error == 0);
-    }
-}
-
-static void spill_commit(struct spill *spill)
-{
-    struct box *box = box_of(spill);
-    bool open = spill->state == SPILL_OPEN || spill->state == SPILL_FULL;
-    spill->state = SPILL_COMMITTING;
-    if (!open || !box || box_file_commit(box, spill->token, spill_committed, spill) < 0) {
-        spill_abort(spill);
-        spill_end(spill, false);
-    }
 }
 
 static void spill_opened(void *arg, int error, int fd, const struct box_file *file)
 {
     struct spill *spill = arg;
     bool orphan = spill->state == SPILL_ORPHAN;
+    (void)file;
     spill->fd = fd;
-    spill->token = error ? 0 : file->token;
-    spill->state = error || spill->torn || orphan ? SPILL_FAILED : SPILL_OPEN;
+    spill->state = error || spill->torn ? SPILL_FAILED : SPILL_OPEN;
     if (orphan) {
         spill_free(spill);
         return;
@@ -177,7 +145,7 @@ static void spill_opened(void *arg, int error, int fd, const struct box_file *fi
         spill->on_open(spill->open_arg);
     }
     if (spill->fn) {
-        spill_commit(spill);
+        spill_end(spill);
     }
 }
 
@@ -195,10 +163,10 @@ struct spill *spill_begin(struct spills *spills, const char *stem, const struct 
                             .number = spills->last_number + 1,
                             .on_open = on_open,
                             .open_arg = arg};
-    char path[LIMIT_SPILL_PATH_BYTES];
-    path_of(spill->owner, spill->stem, spill->number, path);
+    char name[LIMIT_SPILL_PATH_BYTES];
+    name_of(spill->stem, spill->number, name);
     if (buf_append(&spill->held, buf_bytes(bytes), buf_size(bytes)) < 0 ||
-        box_file_write(box, path, BOX_WRITE_OVERWRITE, spill_opened, spill) < 0) {
+        box_output_make(box, name, spill_opened, spill) < 0) {
         spill_release(spill);
         return NULL;
     }
@@ -221,7 +189,7 @@ void spill_finish(struct spill *spill, spill_fn fn, void *arg)
     spill->fn = fn;
     spill->arg = arg;
     if (spill->state != SPILL_OPENING) {
-        spill_commit(spill);
+        spill_end(spill);
     }
 }
 
@@ -230,11 +198,13 @@ void spill_free(struct spill *spill)
     if (!spill) {
         return;
     }
-    if (spill->state == SPILL_OPENING || spill->state == SPILL_COMMITTING) {
+    if (spill->state == SPILL_OPENING) {
         spill->state = SPILL_ORPHAN;
         spill->on_open = NULL;
         return;
     }
-    spill_abort(spill);
+    if (spill->fd >= 0) {
+        spills_remove(spill->owner, spill->stem, spill->number);
+    }
     spill_release(spill);
 }

@@ -6,8 +6,8 @@
 #include "base/buf.h"
 #include "tools/workspace.h"
 
-/* The whole of an output that is too long for an answer, in a file below /tmp in the box, which
- * read_file reads in ranges. The file is opened by pid 1; what comes before it is open is held here,
+/* The whole of an output that is too long for an answer, in a file in the sandbox that code can read and not
+ * write, which read_file reads in ranges. The file is made by init; what comes before it is open is held here,
  * so the owner lets the guest wait until then. Nothing is written once it is full. */
 
 struct spill;
@@ -23,11 +23,9 @@ struct spills {
         uint64_t size;
     } kept[16];
     unsigned kept_count;
-    struct buf drop; /* paths of files that the guest shall remove, a newline after each */
 };
 
 void spills_init(struct spills *spills, struct workspace *workspace);
-void spills_done(struct spills *spills);
 
 /* Begins the file STEM-NUMBER.txt with bytes. stem: static. on_open: the file takes what comes, or has failed. Returns NULL without
  * a box or memory. */
@@ -39,7 +37,7 @@ void spill_detach(struct spill *spill);
 
 void spill_add(struct spill *spill, const char *bytes, size_t size);
 
-/* Gives the file its name, then calls fn, maybe before this returns, and frees spill. path: of the
+/* Calls fn, maybe before this returns, and frees spill. path: of the
  * file, or NULL when there is none; size: of what it holds, less than was added where the disk is
  * full or the bound was reached. */
 typedef void (*spill_fn)(void *arg, const char *path, uint64_t size);

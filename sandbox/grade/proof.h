@@ -50,8 +50,9 @@ enum proof_attempt {
     {                                                                                              \
         {"/", ST_RDONLY | ST_NOSUID | ST_NODEV}, {"/usr", ST_RDONLY | ST_NOSUID | ST_NODEV},       \
             {"/work", ST_NOSUID | ST_NODEV}, {"/tmp", ST_NOSUID | ST_NODEV},                       \
+            {"/tmp/output", ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC},                         \
     }
-enum { PROOF_MOUNT_COUNT = 4 };
+enum { PROOF_MOUNT_COUNT = 5 };
 
 /* The box's own name, where it may have one. */
 #define PROOF_HOSTNAME "sandbox"

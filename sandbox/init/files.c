@@ -25,6 +25,22 @@ static struct pending {
     char name[256];
 } pending[INIT_WRITES];
 static uint32_t last_token;
+static int output_fd = -1;
+
+void files_keep_outputs(int fd)
+{
+    output_fd = fd;
+}
+
+/* Whether a directory is that of whole outputs, which the file tools write as little to as code. A mount says
+ * so by itself; to a guardian it is like any other. */
+static bool is_for_outputs(int dir_fd)
+{
+    struct stat st;
+    struct stat outputs;
+    return output_fd >= 0 && fstat(dir_fd, &st) == 0 && fstat(output_fd, &outputs) == 0 &&
+           st.st_dev == outputs.st_dev && st.st_ino == outputs.st_ino;
+}
 
 /* Files of /proc are regular by name and never by nature: through this process they would show
  * pid 1. */
@@ -84,7 +100,8 @@ static int make_folders(char *path)
          name = strtok_r(NULL, "/", &rest)) {
         int next = walk_open(fd, name, O_PATH | O_DIRECTORY, 0);
         if (next == -ENOENT) {
-            next = mkdirat(fd, name, 0777) < 0 && errno != EEXIST
+            next = is_for_outputs(fd) ? -EROFS
+                   : mkdirat(fd, name, 0777) < 0 && errno != EEXIST
                        ? -errno
                        : walk_open(fd, name, O_PATH | O_DIRECTORY, 0);
         }
@@ -195,7 +212,7 @@ void files_open_write(const struct wire_request *request)
     mode_t mode = 0644;
     int fd = -1;
     int dir_fd = open_parent(request->path, &name);
-    int error = dir_fd < 0 ? -dir_fd : 0;
+    int error = dir_fd < 0 ? -dir_fd : is_for_outputs(dir_fd) ? EROFS : 0;
     if (!error && (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)) {
         error = EISDIR;
     }
@@ -249,4 +266,50 @@ void files_abort(const struct wire_request *request)
         pending_close(p);
     }
     init_answer(request->id, 0);
+}
+
+/* --- whole outputs --- */
+
+/* In a directory that code can only read: on a mount of which this program holds the one descriptor, or
+ * outside of what code's Landlock rules let it write. So a name leads to what was made here. */
+void files_make_output(const struct wire_request *request)
+{
+    struct stat st = {};
+    int fd = openat(output_fd, request->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                    0444);
+    int error = fd < 0 || fstat(fd, &st) < 0 ? errno : 0;
+    answer_file(request->id, error, fd, &st, /* token= */ 0, /* existed= */ false);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/* A process that ends when its parent has closed all that is behind the pipe. */
+static void close_aside(int fd)
+{
+    int ends[2] = {-1, -1};
+    char byte = 0;
+    pid_t pid = pipe2(ends, O_CLOEXEC) < 0 ? -1 : fork();
+    if (pid == 0) {
+        (void)close(ends[1]);
+        (void)read(ends[0], &byte, 1);
+        _exit(0);
+    }
+    (void)close(fd);
+    if (ends[0] >= 0) {
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+    }
+}
+
+/* To give back a big file takes the kernel long: the last who holds it, and waits for that, is a process of
+ * its own. */
+void files_remove_output(const struct wire_request *request)
+{
+    int fd = openat(output_fd, request->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    int error = unlinkat(output_fd, request->path, 0) < 0 ? errno : 0;
+    if (fd >= 0) {
+        close_aside(fd);
+    }
+    init_answer(request->id, error);
 }

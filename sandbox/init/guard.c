@@ -5,7 +5,7 @@
  * trace it. It asks for no death signal, for it has to end the others before it ends: the end of its
  * socket tells it.
  *
- * It lives in a Landlock domain of its own, what the guest has and /proc, so that the file tools and the
+ * It lives in a Landlock domain of its own, what the guest has, whole outputs and /proc, so that the file tools and the
  * calls that it carries out for the guest (notify.h) reach no more than the guest does. */
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include "sandbox/init/init.h"
 #include "sandbox/wire/packet.h"
 
-enum { OWN_RULES = 2 };
+enum { OWN_RULES = 3 };
 
 /* RESOLVE_UNIX: what connects is this process, and it looks first where to. */
 static int confine_self(const struct init *init)
@@ -31,6 +31,8 @@ static int confine_self(const struct init *init)
         }
     }
     rules[count++] = (struct landlock_rule){"/proc", LANDLOCK_RULE_READ | LANDLOCK_FS_WRITE_FILE};
+    rules[count++] =
+        (struct landlock_rule){init->view.output, LANDLOCK_RULE_WRITE | LANDLOCK_RULE_STRAIGHT};
     if (init->view.egress[0]) {
         rules[count++] = (struct landlock_rule){init->view.egress, LANDLOCK_FS_RESOLVE_UNIX};
     }

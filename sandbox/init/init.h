@@ -10,7 +10,7 @@
 #include "sandbox/init/notify.h"
 #include "sandbox/wire/wire.h"
 
-enum { INIT_WATCHED = 512, INIT_WRITES = 64, INIT_RULES = 96, INIT_ROOM_FOLDERS = 3 };
+enum { INIT_WATCHED = 512, INIT_WRITES = 64, INIT_RULES = 96, INIT_ROOM_FOLDERS = 4 };
 
 struct watched {
     pid_t pid; /* 0: free */
@@ -24,6 +24,7 @@ struct init_view {
     const char *tmp;
     const char *stage;
     const char *egress; /* the socket that the broker listens on, where it has a name */
+    const char *output; /* without a root of its own: where whole outputs lie */
     const char *room[INIT_ROOM_FOLDERS]; /* what counts for the disk limit */
 };
 
@@ -144,6 +145,10 @@ void files_open_read(const struct wire_request *request);
 void files_open_write(const struct wire_request *request);
 void files_commit(const struct wire_request *request);
 void files_abort(const struct wire_request *request);
+/* fd: the directory for whole outputs, which code cannot write to; -1: there is none. Taken */
+void files_keep_outputs(int fd);
+void files_make_output(const struct wire_request *request);
+void files_remove_output(const struct wire_request *request);
 
 /* disk.c: adds up what /stage holds, now and then, and ends the errand that has written more than it
  * may. What is open and has no name is not seen, but what is left of the host's disk is. */

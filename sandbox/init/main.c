@@ -136,6 +136,12 @@ static void init_dispatch(const struct wire_request *request)
     case WIRE_ABORT:
         files_abort(request);
         break;
+    case WIRE_MAKE_OUTPUT:
+        files_make_output(request);
+        break;
+    case WIRE_REMOVE_OUTPUT:
+        files_remove_output(request);
+        break;
     case WIRE_OP_COUNT:
     default:
         init_answer(request->id, ENOSYS);
@@ -220,6 +226,10 @@ static int init_main(void)
         return 1;
     }
     (void)fcntl(WIRE_INIT_FD, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(WIRE_OUTPUT_FD, F_SETFD, FD_CLOEXEC);
+    files_keep_outputs(state.config->guards
+                           ? open(state.view.output, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                           : WIRE_OUTPUT_FD);
     if (state.notify.fd >= 0 && (notify_also(&state.notify, WIRE_INIT_FD) < 0 ||
                                  notify_also(&state.notify, state.signal_fd) < 0)) {
         return 1;

@@ -55,6 +55,7 @@ static void cut_all(struct init *init, char *bytes)
     init->view.tmp = cut_string(&text);
     init->view.stage = cut_string(&text);
     init->view.egress = cut_string(&text);
+    init->view.output = cut_string(&text);
     for (unsigned i = 0; i < INIT_ROOM_FOLDERS; i++) {
         init->view.room[i] = cut_string(&text);
     }

@@ -180,6 +180,10 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
     plan_add(plan, PLAN_SUBTREE, "/run/disk/tmp", "/tmp")->attributes = WRITABLE;
     plan_add(plan, PLAN_SUBTREE, "/run/disk/shm", "/dev/shm")->attributes =
         WRITABLE | MOUNT_ATTR_NOEXEC;
+    /* On the same disk. Code sees it read-only; init holds the one descriptor of the mount that can be written. */
+    plan_add(plan, PLAN_SUBTREE, "/run/disk/output", box_view_full.output)->attributes =
+        READ_ONLY | MOUNT_ATTR_NOEXEC;
+    plan_add(plan, PLAN_HOLD_OUTPUT, NULL, "/run/disk/output");
     plan_add(plan, PLAN_UNMOUNT, NULL, "/run/disk");
     /* Behind the writable ones: an interpreter may lie below /tmp. */
     for (unsigned i = 0; i < trees->count; i++) {

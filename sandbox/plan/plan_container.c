@@ -91,6 +91,7 @@ static void allow_content(struct plan *plan, const struct box_spec *spec,
         plan_allow(plan, view->work, WORK | LANDLOCK_RULE_STRAIGHT);
         plan_allow(plan, view->tmp, WORK | LANDLOCK_RULE_STRAIGHT);
         plan_allow(plan, view->home, WORK | LANDLOCK_RULE_STRAIGHT);
+        plan_allow(plan, view->output, READ);
     }
     /* multiprocessing's locks need it; but a rule is for the whole folder. */
     if (!content->errand && is_nobodys("/dev/shm", spec->room->ids.own)) {

@@ -25,6 +25,7 @@ static const char *const kind_names[PLAN_KIND_COUNT] = {
     [PLAN_BIND_FOLDER] = "bind folder",
     [PLAN_PROTECT] = "protect settings and hard links in",
     [PLAN_PROC] = "mount proc",
+    [PLAN_HOLD_OUTPUT] = "hold for init",
     [PLAN_UNMOUNT] = "unmount",
     [PLAN_READ_ONLY_ROOT] = "make root read-only",
     [PLAN_BIND_READ_ONLY_ROOT] = "remount root read-only",

@@ -4,6 +4,7 @@ const struct box_view box_view_full = {
     .work = "/work",
     .tmp = "/tmp",
     .home = "/tmp/home",
+    .output = "/tmp/output",
     .run = "/run/sandpiper",
     .data = "/data",
     .packages = "/packages",

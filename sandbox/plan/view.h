@@ -7,6 +7,8 @@ struct box_view {
     const char *work; /* the workspace, which is the current directory */
     const char *tmp;
     const char *home;
+    const char
+        *output; /* whole outputs: code reads them, only init writes there; NULL: an installer's */
     const char *run;  /* the guest's own program */
     const char *data; /* the folder with those of --mount; NULL: each is where the host has it */
     const char *packages; /* the folder with the layers 1 … N; NULL: where box_packages has them */

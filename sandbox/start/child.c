@@ -29,7 +29,7 @@
 #include "sandbox/start/sysctls.h"
 #include "sandbox/wire/wire.h"
 
-enum { CHILD_ERROR_FD = 5, CHILD_PROGRAM_FD = 6, CHILD_FIRST_TO_CLOSE = 7, CHILD_PARKED = 100 };
+enum { CHILD_ERROR_FD = 6, CHILD_PROGRAM_FD = 7, CHILD_FIRST_TO_CLOSE = 8, CHILD_PARKED = 100 };
 
 /* A folder that every host has and that is part of no tree that the box shows (a bind mount would
  * take the new root along); the new root is mounted over it, in our own mount namespace. */
@@ -39,6 +39,7 @@ struct child {
     const struct child_setup *setup;
     int trees[PLAN_TREES];
     int user_sysctl_fd;
+    int output_fd;     /* -1: init opens the directory by its path, or has none */
     bool without_proc; /* a new one was refused, and the plan goes on */
     struct box_protected found;
 };
@@ -322,27 +323,25 @@ static int step_no_namespaces(struct child *child, const struct plan_step *step)
 /* Parks what stays above everything, then puts it where pid 1 expects it. */
 static int step_descriptors(struct child *child, const struct plan_step *)
 {
+    enum { COUNT = 5 };
     const struct child_setup *setup = child->setup;
-    const int from[] = {setup->init_fd, setup->config_fd, setup->error_fd, setup->program_fd};
-    const int to[] = {WIRE_INIT_FD, WIRE_CONFIG_FD, CHILD_ERROR_FD, CHILD_PROGRAM_FD};
-    int parked[4];
+    const int from[COUNT] = {setup->init_fd, setup->config_fd, setup->error_fd, setup->program_fd,
+                             child->output_fd};
+    const int to[COUNT] = {WIRE_INIT_FD, WIRE_CONFIG_FD, CHILD_ERROR_FD, CHILD_PROGRAM_FD,
+                           WIRE_OUTPUT_FD};
+    int parked[COUNT];
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null < 0) {
-        return -1;
-    }
-    for (unsigned i = 0; i < 4; i++) {
-        parked[i] = fcntl(from[i], F_DUPFD_CLOEXEC, CHILD_PARKED);
+    for (unsigned i = 0; i < COUNT; i++) {
+        parked[i] = fcntl(from[i] < 0 ? null : from[i], F_DUPFD_CLOEXEC, CHILD_PARKED);
         if (parked[i] < 0) {
             return -1;
         }
     }
-    for (int fd = 0; fd < 3; fd++) {
-        if (dup2(null, fd) < 0) {
-            return -1;
-        }
+    if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0) {
+        return -1;
     }
-    for (unsigned i = 0; i < 4; i++) {
-        int flags = to[i] >= CHILD_ERROR_FD ? O_CLOEXEC : 0;
+    for (unsigned i = 0; i < COUNT; i++) {
+        int flags = to[i] >= CHILD_ERROR_FD || from[i] < 0 ? O_CLOEXEC : 0;
         if (dup3(parked[i], to[i], flags) < 0) {
             return -1;
         }
@@ -490,9 +489,16 @@ static int step_proc(struct child *child, const struct plan_step *step)
     return child->without_proc ? 0 : r;
 }
 
+static int step_hold_output(struct child *child, const struct plan_step *step)
+{
+    child->output_fd = open(below_root(step->target), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return child->output_fd < 0 ? -1 : 0;
+}
+
+/* Who holds a file of the mount keeps it, without a name by which others could come to it, umount(2). */
 static int step_unmount(struct child *, const struct plan_step *step)
 {
-    return umount2(below_root(step->target), 0);
+    return umount2(below_root(step->target), MNT_DETACH);
 }
 
 static int step_protect(struct child *child, const struct plan_step *step)
@@ -523,6 +529,7 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_BIND_FOLDER] = step_bind_folder,
     [PLAN_PROTECT] = step_protect,
     [PLAN_PROC] = step_proc,
+    [PLAN_HOLD_OUTPUT] = step_hold_output,
     [PLAN_UNMOUNT] = step_unmount,
     [PLAN_READ_ONLY_ROOT] = step_read_only_root,
     [PLAN_BIND_READ_ONLY_ROOT] = step_bind_read_only_root,
@@ -541,7 +548,7 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
 
 void child_main(const struct child_setup *setup)
 {
-    struct child child = {.setup = setup};
+    struct child child = {.setup = setup, .output_fd = -1};
     struct fail fail = {};
     int error_fd = setup->error_fd;
     char go = 0;

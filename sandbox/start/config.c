@@ -18,7 +18,8 @@ static int config_strings(const struct box *box, struct wire_config *config, str
     const struct box_view *view = &box->spec->view;
     bool counts = counts_room(box);
     const char *const room[] = {counts ? view->tmp : "", counts ? view->home : "",
-                                counts && !box->spec->workspace ? view->work : ""};
+                                counts && !box->spec->workspace ? view->work : "",
+                                counts ? view->output : ""};
     int r = 0;
     for (const char *const *text = plan->argv; r == 0 && *text; text++, config->argc++) {
         r = buf_append(out, *text, strlen(*text) + 1);
@@ -33,7 +34,7 @@ static int config_strings(const struct box *box, struct wire_config *config, str
         r = buf_append(out, plan->rules[i].path, strlen(plan->rules[i].path) + 1);
     }
     const char *const paths[] = {view->work, view->tmp, box->errand ? view->stage : "",
-                                 box->egress_path};
+                                 box->egress_path, counts ? view->output : ""};
     for (unsigned i = 0; r == 0 && i < sizeof paths / sizeof *paths; i++) {
         r = buf_append(out, paths[i], strlen(paths[i]) + 1);
     }

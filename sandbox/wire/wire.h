@@ -14,7 +14,11 @@
  * All pids are those of the box's pid namespace. */
 
 /* Descriptors that pid 1 starts with. */
-enum { WIRE_INIT_FD = 3, WIRE_CONFIG_FD = 4 };
+enum {
+    WIRE_INIT_FD = 3,
+    WIRE_CONFIG_FD,
+    WIRE_OUTPUT_FD, /* with a root of its own: the directory of view.h's output, where it can be written */
+};
 
 enum wire_op {
     WIRE_START_ZYGOTE, /* Answer: pid, fd: the server's end of its control socket, with SO_PASSCRED */
@@ -22,15 +26,17 @@ enum wire_op {
                            and 3, with SO_PASSCRED, and of a pipe that is its 1 and 2 */
     WIRE_PROVE,         /* path: the canary's. Answer: fd: a SOCK_SEQPACKET for one proof_record */
     WIRE_PAIR,          /* Answer: a WIRE_PAIR_MADE */
-    WIRE_LISTEN,     /* Answer: fd: a TCP socket that listens on EGRESS_PROXY_PORT of 127.0.0.1 */
-    WIRE_WATCH,      /* pid, tag, role. Answer: pid. From now on its end is reported */
-    WIRE_SIGNAL,     /* pid, signal: a watched process or the zygote */
-    WIRE_TRACE,      /* pid: WIRE_TRACE_SIGNAL to a thread of a session that is at work */
-    WIRE_KILL_TAG,   /* tag: everything with that tag, watched or not, but checkpoints */
-    WIRE_OPEN_READ,  /* path. Answer: fd, file */
-    WIRE_OPEN_WRITE, /* path, mode. Answer: fd, file, token */
-    WIRE_COMMIT,     /* token: what was written takes its name */
-    WIRE_ABORT,      /* token */
+    WIRE_LISTEN,      /* Answer: fd: a TCP socket that listens on EGRESS_PROXY_PORT of 127.0.0.1 */
+    WIRE_WATCH,       /* pid, tag, role. Answer: pid. From now on its end is reported */
+    WIRE_SIGNAL,      /* pid, signal: a watched process or the zygote */
+    WIRE_TRACE,       /* pid: WIRE_TRACE_SIGNAL to a thread of a session that is at work */
+    WIRE_KILL_TAG,    /* tag: everything with that tag, watched or not, but checkpoints */
+    WIRE_OPEN_READ,   /* path. Answer: fd, file */
+    WIRE_OPEN_WRITE,  /* path, mode. Answer: fd, file, token */
+    WIRE_COMMIT,      /* token: what was written takes its name */
+    WIRE_ABORT,       /* token */
+    WIRE_MAKE_OUTPUT, /* path: a name. Answer: fd of a new file in the directory for outputs */
+    WIRE_REMOVE_OUTPUT, /* path: its name */
     WIRE_OP_COUNT,
 };
 
@@ -105,7 +111,7 @@ struct wire_reply {
 /* The box's settings for pid 1, in a sealed memfd at WIRE_CONFIG_FD: this head, then the rights of the
  * Landlock rules (uint64_t), then the filter programs (struct sock_filter), then strings, each with its
  * NUL: the zygote's argv and environment, the paths of the data folders, those of the rules,
- * and those of struct init's view. */
+ * and those of struct init_view. */
 #define WIRE_CONFIG_MAGIC 0x53504950U
 
 struct wire_config {

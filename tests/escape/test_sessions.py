@@ -5,6 +5,7 @@ and, where the isolation level can do without it, without.
 """
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -140,8 +141,100 @@ class Preloaded(Case):
             self.assert_prints(server.python("import wave; print('there')", fresh=True), "there")
 
 
+# Each leaves another content under the name of a whole output, if it works. NEXT: a name that is not there yet.
+FORGE = """
+def scribble(path, flags=os.O_WRONLY):
+    fd = os.open(path, flags); os.write(fd, b'forged'); os.close(fd)
+def swap(path):
+    write(TMP + '/forged.txt', b'forged'); os.rename(TMP + '/forged.txt', path)
+def aside(path):
+    os.rename(os.path.dirname(path), TMP + '/aside'); os.mkdir(os.path.dirname(path)); write(path, b'forged')
+def by_link(path):
+    os.link(path, TMP + '/linked.txt'); os.chmod(TMP + '/linked.txt', 0o600); scribble(TMP + '/linked.txt')
+def by_descriptor(path):
+    scribble(f"/proc/self/fd/{os.open(path, os.O_RDONLY)}")
+def symlink(path):
+    os.unlink(path); os.symlink(TMP + '/forged.txt', path)
+def mode(path):
+    os.chmod(path, 0o600); scribble(path)
+def folder_mode(path):
+    os.chmod(os.path.dirname(path), 0o777); swap(path)
+def mapped(path):
+    import mmap
+    fd = os.open(path, os.O_RDWR); mmap.mmap(fd, 6)[:] = b'forged'
+WAYS = [scribble, lambda path: scribble(path, os.O_RDWR | os.O_TRUNC), swap, aside, by_link, by_descriptor, symlink, mode,
+        folder_mode, mapped, os.unlink, lambda path: os.truncate(path, 6), lambda path: os.utime(path, (1, 1)),
+        lambda path: os.mkdir(NEXT), lambda path: write(NEXT, b'forged'), lambda path: os.symlink(path, NEXT),
+        lambda path: os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR), lambda path: os.rmdir(os.path.dirname(path))]
+"""
+
+
+class Outputs(Case):
+    """What an answer calls the whole output is what was printed, whoever reads it later."""
+
+    wrap = ()
+
+    def setUp(self):
+        need_userns()
+        self.server = Server(wrap=self.wrap)
+        self.addCleanup(self.server.__exit__, None, None, None)
+        self.server.must_be_contained()
+
+    def long_output(self, letter, **where):
+        result = self.server.python(f"for _ in range(3000): print({letter!r} * 99)", **where)
+        self.assert_ok(result)
+        return re.search(r"is in (/\S+?/output-\d+\.txt)", result.text)[1]
+
+    def assert_whole(self, path, letter):
+        text = self.server.read(path).text
+        self.assertIn(letter * 99, text)
+        self.assertNotIn("forged", text)
+
+    def test_code_cannot_change_it(self):
+        path = self.long_output("w")
+        following = re.sub(r"\d+\.txt$", lambda m: "%d.txt" % (int(m[0][:-4]) + 1), path)
+        told = f"PATH, NEXT, TMP = {path!r}, {following!r}, os.environ['TMPDIR']\n"
+        for where in ({}, {"session": "other"}):
+            result = self.server.python(PRELUDE + told + FORGE + "for way in WAYS: attempt(way, PATH)", **where)
+            self.assert_ok(result)
+            lines = [line.removeprefix("Out: ") for line in result.output.splitlines() if line]
+            for line in lines:
+                self.assertRegex(line, r"^denied (EPERM|EACCES|EROFS|EBUSY|EXDEV|ENOENT|EEXIST)$", result.text)
+            self.assertEqual(len(lines), 18)
+            self.assert_whole(path, "w")
+        for name in (path, following, following + "/below"):
+            self.assertTrue(self.server.write(name, "forged").is_error)
+        self.assert_whole(path, "w")
+        self.assertEqual(self.long_output("x", session="other"), following)
+        self.assert_whole(following, "x")
+
+    def test_code_cannot_change_it__control(self):
+        """Code reads it, and each of these ways changes a file of its own."""
+        path = self.long_output("w")
+        self.assert_prints(self.server.python(f"print(open({path!r}).read(99))"), "w" * 99)
+        result = self.server.python(
+            PRELUDE + FORGE + "TMP = os.environ['TMPDIR']\nfor way in WAYS[:10]:\n    folder = TMP + '/own%d' % WAYS.index(way)\n"
+            "    os.mkdir(folder); write(folder + '/a.txt', b'as it was'); write(TMP + '/forged.txt', b'forged')\n"
+            "    way(folder + '/a.txt'); print(read(folder + '/a.txt')[:6])\n    import shutil; shutil.rmtree(TMP + '/aside', True)\n"
+            "    if os.path.exists(TMP + '/linked.txt'): os.unlink(TMP + '/linked.txt')")
+        self.assertEqual(result.output.split(), ["b'forged'"] * 10, result.text)
+
+    def test_old_ones_are_removed(self):
+        """At most sixteen stay, and what is gone frees the disk."""
+        paths = [self.long_output(chr(97 + number)) for number in range(20)]
+        folder = paths[0].rpartition("/")[0]
+        self.assert_prints(self.server.python(f"import os; print(len(os.listdir({folder!r})))"), "16")
+        self.assert_whole(paths[-1], "t")
+        self.assertTrue(self.server.read(paths[0]).is_error)
+
+
 @unittest.skipIf(CONTAINER, "without Landlock no code runs in this isolation level")
 class WithoutLandlock(Sessions):
+    wrap = (*DENY, *LANDLOCK, "--")
+
+
+@unittest.skipIf(CONTAINER, "without Landlock no code runs in this isolation level")
+class OutputsWithoutLandlock(Outputs):
     wrap = (*DENY, *LANDLOCK, "--")
 
 

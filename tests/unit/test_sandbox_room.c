@@ -118,7 +118,7 @@ static void a_new_box_finds_nothing_of_the_last(void **)
     assert_int_equal(mkdir(path, 0), 0);
     prepare(room);
     assert_int_equal(access(path, F_OK), -1);
-    wait_for_entries(room->name, 5); /* the lock, run, work, tmp, home */
+    wait_for_entries(room->name, 6); /* the lock, run, work, tmp, home, output */
     box_room_close(room);
 }
 
