@@ -23,6 +23,12 @@ struct link_request {
     void *arg;
 };
 
+struct link_packet {
+    struct link_packet *next;
+    size_t size;
+    char bytes[];
+};
+
 /* The conversation with pid 1, or with its lookout. */
 struct link {
     struct box *box;
@@ -30,6 +36,8 @@ struct link {
     struct loop_io io;
     uint32_t last_id;
     struct link_request *requests;
+    struct link_packet *out; /* what its socket has not taken yet */
+    struct link_packet **out_end;
 };
 
 /* The start-up proof, see prove.c. */

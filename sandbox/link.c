@@ -76,16 +76,43 @@ static bool link_receive(struct link *link)
     return true;
 }
 
+static void link_drop_first(struct link *link)
+{
+    struct link_packet *packet = link->out;
+    link->out = packet->next;
+    link->out_end = link->out ? link->out_end : &link->out;
+    free(packet);
+}
+
+static void link_flush(struct link *link)
+{
+    while (link->out) {
+        ssize_t sent =
+            packet_send(link->fd, link->out->bytes, link->out->size, NULL, 0, MSG_DONTWAIT);
+        if (sent == -EAGAIN) {
+            return;
+        }
+        link_drop_first(link); /* or nobody is there any more, which is noticed at the pidfd */
+    }
+    (void)loop_io_set(&link->io, EPOLLIN);
+}
+
 static void link_on_io(void *arg, uint32_t events)
 {
     struct link *link = arg;
     struct fail fail = {};
+    if (events & EPOLLOUT) {
+        link_flush(link);
+    }
     if (events & EPOLLIN) {
         for (int i = 0; i < LINK_PACKETS_A_TURN && link->io.loop && link_receive(link); i++) {
         }
         return;
     }
-    loop_io_remove(&link->io); /* hung up */
+    if (!(events & (EPOLLHUP | EPOLLERR))) {
+        return;
+    }
+    loop_io_remove(&link->io);
     if (link == &link->box->lookout) {
         (void)fail_set(&fail, 0, "the process ended that watches the sandbox's memory");
         box_broken(link->box, &fail);
@@ -96,6 +123,8 @@ int link_start(struct link *link, struct box *box, int fd)
 {
     link->box = box;
     link->fd = fd;
+    link->out = NULL;
+    link->out_end = &link->out;
     return loop_io_add(box->loop, &link->io, fd, EPOLLIN, link_on_io, link);
 }
 
@@ -103,6 +132,9 @@ static void link_close(struct link *link)
 {
     loop_io_remove(&link->io);
     drop_fd(&link->fd);
+    while (link->out) {
+        link_drop_first(link);
+    }
     while (link->requests) {
         int none[WIRE_FDS] = {-1, -1};
         struct wire_reply reply = {
@@ -117,15 +149,30 @@ void link_end(struct box *box)
     link_close(&box->lookout);
 }
 
-static int link_post(const struct link *link, const struct wire_request *request)
+static int link_queue(struct link *link, const struct wire_request *request, size_t size)
 {
-    ssize_t sent = packet_send(link->fd, request,
-                               offsetof(struct wire_request, path) + strlen(request->path) + 1,
-                               NULL, 0, MSG_DONTWAIT);
-    if (sent < 0) {
-        log_debug("sandbox", "pid 1 takes no request: %s", strerror((int)-sent));
+    struct link_packet *packet = malloc(sizeof *packet + size);
+    if (!packet) {
+        return -ENOMEM;
     }
-    return sent < 0 ? (int)sent : 0;
+    *packet = (struct link_packet){.size = size};
+    memcpy(packet->bytes, request, size);
+    *link->out_end = packet;
+    link->out_end = &packet->next;
+    return loop_io_set(&link->io, EPOLLIN | EPOLLOUT);
+}
+
+/* A request is never dropped: what the socket does not take waits, in order. */
+static int link_post(struct link *link, const struct wire_request *request)
+{
+    size_t size = offsetof(struct wire_request, path) + strlen(request->path) + 1;
+    ssize_t sent =
+        link->out ? -EAGAIN : packet_send(link->fd, request, size, NULL, 0, MSG_DONTWAIT);
+    int r = sent == -EAGAIN ? link_queue(link, request, size) : sent < 0 ? (int)sent : 0;
+    if (r < 0) {
+        log_debug("sandbox", "cannot send to init: %s", strerror(-r));
+    }
+    return r;
 }
 
 int link_ask_pair(struct box *box)

@@ -197,6 +197,9 @@ struct box_session_events {
      * dead one had started is gone, its output has been delivered. threads: of Python, that were
      * running when the checkpoint was made and that no copy has. */
     void (*on_restored)(void *arg, const struct box_end *end, unsigned cell, unsigned threads);
+    /* The interpreter is killed or has ended as end says, and the kernel has not yet ended all that it had
+     * started, or not yet woken the checkpoint. on_restored or on_end follows, whenever; this may come again. */
+    void (*on_slow)(void *arg, const struct box_end *end);
     /* Last call: the process and all that it started are gone, its output has been delivered. */
     void (*on_end)(void *arg, const struct box_end *end);
 };

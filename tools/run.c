@@ -216,6 +216,8 @@ const char *run_state_name(enum run_state state)
         return "restored";
     case RUN_STATE_DROPPED:
         return "not kept (fresh run)";
+    case RUN_STATE_PENDING:
+        return "not yet restored (its processes are killed and have not ended yet)";
     case RUN_STATE_LOST:
         return "lost (a fresh interpreter starts, variables are gone, files are kept)";
     case RUN_STATE_ALL_LOST:

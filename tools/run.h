@@ -32,6 +32,7 @@ enum run_state {
     RUN_STATE_RESTORED,         /* to before this run */
     RUN_STATE_RESTORED_EARLIER, /* to after restored_cell: the checkpoint since was lost */
     RUN_STATE_DROPPED,          /* a fresh run: nothing was to be kept */
+    RUN_STATE_PENDING,          /* its processes have not ended yet, the next answer tells */
     RUN_STATE_LOST,             /* variables are gone, a fresh interpreter comes; files are there */
     RUN_STATE_ALL_LOST,         /* files too */
 };

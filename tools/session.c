@@ -149,8 +149,7 @@ void session_done(struct session *session, enum run_outcome outcome, enum run_st
     run->on_done(run->arg, run);
 }
 
-/* The current run was cancelled before its code began. */
-static void session_abandon(struct session *session)
+void session_abandon(struct session *session)
 {
     struct run *run = session->current;
     session->current = NULL;
@@ -243,8 +242,7 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
     }
 }
 
-/* Whether it died by our hand: already by the interrupt, where another program took its place. */
-static bool session_was_stopped(const struct session *session, const struct box_end *end)
+bool session_was_stopped(const struct session *session, const struct box_end *end)
 {
     return session->state == SESSION_KILLED || (session->state == SESSION_INTERRUPTED &&
                                                 end->kind == BOX_END_SIGNAL && end->code == SIGINT);
@@ -304,6 +302,7 @@ static void session_on_end(void *arg, const struct box_end *end)
     loop_timer_disarm(&session->timer);
     if (session->resetting) {
         session->resetting = false;
+        session->unsent = false;
         session->has_state = false;
         session->state = SESSION_NONE;
         session_pump(session);
@@ -395,6 +394,7 @@ static const struct box_session_events session_events = {
     .on_output = session_on_output,
     .on_checkpoint = session_on_checkpoint,
     .on_restored = session_on_restored,
+    .on_slow = session_on_slow,
     .on_end = session_on_end,
 };
 
@@ -441,6 +441,7 @@ static void session_retire(struct session *session)
 void session_pump(struct session *session)
 {
     bool at_rest = session->state == SESSION_NONE || session->state == SESSION_IDLE;
+    bool is_slow = session->state == SESSION_KILLED && session->unsent;
     if (at_rest && session->current && session->current->cancelled) {
         session_abandon(session);
     }
@@ -459,7 +460,7 @@ void session_pump(struct session *session)
         }
         return;
     }
-    if (run->reset && at_rest) {
+    if (run->reset && (at_rest || is_slow)) {
         run->reset = false;
         run->was_reset = true;
         if (session->has_state) {

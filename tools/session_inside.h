@@ -87,6 +87,10 @@ struct sessions {
 /* Takes the next run where nothing stands in its way. */
 void session_pump(struct session *session);
 void session_done(struct session *session, enum run_outcome outcome, enum run_state state);
+/* The current run was cancelled before its code began. */
+void session_abandon(struct session *session);
+/* Whether it died by our hand: already by the interrupt, where another program took its place. */
+bool session_was_stopped(const struct session *session, const struct box_end *end);
 /* Kills the interpreter: a timer's function. */
 void session_kill(void *arg);
 /* Sends the current run to the interpreter, which waits for it. */
@@ -141,6 +145,7 @@ void session_state_taken(struct session *session, unsigned cell);
 /* Ends the current run, whose result is there, when its checkpoint has its name. */
 void session_state_save(struct session *session);
 void session_on_checkpoint(void *arg, unsigned cell, bool exists); /* an event of the sandbox */
+void session_on_slow(void *arg, const struct box_end *end);        /* another */
 /* Memory ran out: no step of undo is worth another call. */
 void session_state_crowded(struct session *session);
 /* What the result says of memory goes into the answer; old states make room. */

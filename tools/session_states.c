@@ -327,11 +327,10 @@ void session_state_taken(struct session *session, unsigned cell)
 {
     struct history *history = &session->history;
     session->state = SESSION_IDLE;
-    if (cell != session->goal) {
+    if (!session->current || cell != session->goal) {
         session_state_back(session, NULL, cell);
-        session_tell(session,
-                     "on the way back the wanted state ended; the state is that after "
-                     "<cell %u>",
+        session_tell(session, "%s the state is that after <cell %u>",
+                     cell == session->goal ? "restored slowly:" : "checkpoint died during restore;",
                      cell);
         session_pump(session);
         return;
@@ -349,6 +348,28 @@ void session_state_taken(struct session *session, unsigned cell)
     }
     session_went_back(session->current, cell, session->undoing ? "" : session->going_to);
     session_keep_present(session);
+    session_pump(session);
+}
+
+/* What was killed ends slowly, or a checkpoint wakes slowly: no call waits for that, and no state goes for it. */
+void session_on_slow(void *arg, const struct box_end *end)
+{
+    struct session *session = arg;
+    struct run *run = session->current;
+    bool ran = run && session->state >= SESSION_RUNNING && !session->unsent && !session->resetting;
+    if (ran) {
+        session_done(session, outcome_of_end(run, end, session_was_stopped(session, end)),
+                     RUN_STATE_PENDING);
+        session->state = SESSION_KILLED;
+        session->unsent = true; /* whoever comes now has not begun */
+    } else if (run && run->cancelled) {
+        session_abandon(session);
+    } else if (run) {
+        (void)snprintf(run->text, sizeof run->text,
+                       "The code has not begun: processes of an earlier call are killed and have "
+                       "not ended yet. Try again later, or use another session.");
+        session_done(session, RUN_REFUSED, RUN_STATE_KEPT);
+    }
     session_pump(session);
 }
 

@@ -92,7 +92,11 @@ void proof_start(struct init *init, const struct wire_request *request);
 /* processes.c */
 void watch_add(struct init *init, const struct wire_request *request);
 void watch_signal(struct init *init, const struct wire_request *request);
+/* Answers when nobody is left, however long the kernel takes to end them: see watch_sweep(). */
 void watch_kill_tag(struct init *init, const struct wire_request *request);
+/* Goes on with the sweeps that are not done, to be called every INIT_SWEEP_MS. Returns whether there are any. */
+bool watch_sweep(struct init *init);
+enum { INIT_SWEEP_MS = 10 };
 /* Reaps what has ended and reports those that are watched. */
 void watch_reap(struct init *init);
 /* The entry of a watched process, or NULL. */

@@ -91,12 +91,17 @@ int lookout_main(int argc, char **argv)
     config.watch_memory_bytes = strtoull(argv[2], NULL, 10);
     (void)snprintf(tmp, sizeof tmp, "/proc/%d/root/tmp", (int)lookout.root);
     lookout.view.tmp = tmp;
+    bool sweeps = false;
     for (;;) {
         struct pollfd socket = {.fd = WIRE_INIT_FD, .events = POLLIN};
-        (void)poll(&socket, 1, config.watch_memory_bytes ? INIT_WATCH_MS : -1);
+        (void)poll(&socket, 1,
+                   sweeps                      ? INIT_SWEEP_MS
+                   : config.watch_memory_bytes ? INIT_WATCH_MS
+                                               : -1);
         if (socket.revents) {
             lookout_receive(&lookout);
         }
+        sweeps = watch_sweep(&lookout);
         if (config.watch_memory_bytes) {
             watch_memory(&lookout);
         }

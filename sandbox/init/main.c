@@ -206,6 +206,8 @@ static int init_main(void)
     sigset_t mask;
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
+    /* Ignored, which is inherited, it would take away how processes ended, sigaction(2). */
+    (void)sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     /* Set already, except where it would have cost the guardian an id (child.c). */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !settings_load(&state)) {
         return 1;
@@ -235,10 +237,11 @@ static int init_main(void)
         return 1;
     }
     state.blind = access("/proc/self", F_OK) < 0;
+    bool sweeps = false;
     for (;;) {
         struct pollfd fds[] = {{.fd = WIRE_INIT_FD, .events = POLLIN},
                                {.fd = state.signal_fd, .events = POLLIN}};
-        int timeout_ms = init_watch_ms();
+        int timeout_ms = sweeps ? INIT_SWEEP_MS : init_watch_ms();
         if (state.notify.fd >= 0) {
             notify_serve(&state.notify, timeout_ms);
             timeout_ms = 0;
@@ -260,6 +263,7 @@ static int init_main(void)
         if (fds[0].revents) {
             init_receive();
         }
+        sweeps = watch_sweep(&state);
     }
 }
 

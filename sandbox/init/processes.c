@@ -14,7 +14,9 @@
 #include "sandbox/init/tags.h"
 
 enum {
-    KILL_ROUNDS = 400, /* with a pause each: 400 ms, then the server gives up on the box */
+    STOP_ROUNDS = 400,
+    QUICK_ROUNDS = 20, /* with a pause each: 2 ms, in which most sessions are gone */
+    QUICK_NS = 100000,
 };
 
 struct watched *watch_find(struct init *init, pid_t pid)
@@ -228,27 +230,53 @@ static unsigned kill_sweep(const struct init *init, const struct wire_request *r
     return count;
 }
 
+/* Sweeps that wait for processes which the kernel takes its time to end. At most one for each session. */
+static struct wire_request sweeps[WIRE_TAGS];
+static unsigned sweep_count;
+
+static bool sweep_is_done(struct init *init, const struct wire_request *request)
+{
+    unsigned left = kill_sweep(init, request, SIGKILL);
+    watch_reap(init);
+    return left == 0;
+}
+
 /* Stops first, kills then: a stopped process forks no more, so a fork bomb runs dry. */
 void watch_kill_tag(struct init *init, const struct wire_request *request)
 {
+    const struct timespec pause = {.tv_nsec = QUICK_NS};
     unsigned before = 0;
-    for (unsigned round = 0; round < KILL_ROUNDS; round++) {
+    for (unsigned round = 0; round < STOP_ROUNDS; round++) {
         unsigned now = kill_sweep(init, request, SIGSTOP);
         if (now == before) {
             break;
         }
         before = now;
     }
-    int error = ETIMEDOUT;
-    for (unsigned round = 0; round < KILL_ROUNDS; round++) {
-        unsigned left = kill_sweep(init, request, SIGKILL);
-        watch_reap(init);
-        if (left == 0) {
-            error = 0;
-            break;
+    for (unsigned round = 0; round < QUICK_ROUNDS; round++) {
+        if (sweep_is_done(init, request)) {
+            init_answer(request->id, 0);
+            return;
         }
-        struct timespec pause = {.tv_nsec = round < 20 ? 100000 : 1000000};
         (void)nanosleep(&pause, NULL);
     }
-    init_answer(request->id, error);
+    if (sweep_count == WIRE_TAGS) {
+        init_answer(request->id, EAGAIN);
+        return;
+    }
+    sweeps[sweep_count++] = *request;
+}
+
+bool watch_sweep(struct init *init)
+{
+    for (unsigned i = 0; i < sweep_count;) {
+        (void)kill_sweep(init, &sweeps[i], SIGSTOP);
+        if (sweep_is_done(init, &sweeps[i])) {
+            init_answer(sweeps[i].id, 0);
+            sweeps[i] = sweeps[--sweep_count];
+        } else {
+            i++;
+        }
+    }
+    return sweep_count > 0;
 }

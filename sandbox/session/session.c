@@ -196,12 +196,18 @@ static void session_swept(void *arg, const struct wire_reply *reply, int[WIRE_FD
     }
 }
 
-static void session_stuck(void *arg)
+static void session_slow(void *arg)
 {
     struct box_session *session = arg;
-    struct fail fail = {};
-    (void)fail_set(&fail, 0, "a session did not end when it was killed");
-    box_broken(session->box, &fail);
+    struct box_end end = session->state == SESSION_WAKING ? session->end : session_outcome(session);
+    session_wait_slowly(session);
+    session->events->on_slow(session->arg, &end);
+}
+
+void session_wait_slowly(struct box_session *session)
+{
+    loop_timer_arm(session->box->loop, &session->timer,
+                   clock_now_ns() + SESSION_SLOW_MS * CLOCK_NS_PER_MS, session_slow, session);
 }
 
 static void session_sweep(struct box_session *session)
@@ -210,8 +216,7 @@ static void session_sweep(struct box_session *session)
         return;
     }
     session->state = SESSION_ENDING;
-    loop_timer_arm(session->box->loop, &session->timer,
-                   clock_now_ns() + SESSION_KILL_MS * CLOCK_NS_PER_MS, session_stuck, session);
+    session_wait_slowly(session);
     struct wire_request request = {
         .op = WIRE_KILL_TAG, .tag = session->tag, .last_tag = session->box->last_tag};
     for (const struct box_session *other = session->box->sessions;
@@ -221,8 +226,10 @@ static void session_sweep(struct box_session *session)
         }
     }
     int r = link_send(session->box, &request, session_swept, session);
-    if (r < 0) {
-        log_debug("sandbox", "sweep: %s", strerror(-r)); /* the timer ends it */
+    if (r < 0 && r != -ECONNRESET) {
+        struct fail fail = {};
+        (void)fail_set(&fail, -r, "the processes of a session cannot be ended");
+        box_broken(session->box, &fail);
     }
 }
 

@@ -9,8 +9,8 @@ enum {
     SESSION_READ = 65536,
     SESSION_WRITE = 1 << 20, /* bytes a turn of the loop */
     SESSION_PIPE_BYTES = 262144,
-    SESSION_KILL_MS = 5000,   /* then the whole box goes */
-    SESSION_WAKE_MS = 3000,   /* for a checkpoint to take over */
+    SESSION_SLOW_MS =
+        5000, /* for what was killed to be gone, or a checkpoint to wake: then on_slow tells */
     SESSION_OPEN_MS = 60000,  /* for the zygote to import what is preloaded, and to fork */
     SESSION_CHECKPOINTS = 16, /* more than tools/history.h keeps, and the newest */
     SESSION_CLOSED_MS = 200,  /* from the socket's end to the process's */
@@ -78,6 +78,9 @@ bool session_message_number(const struct box_message *message, const char *name,
                             uint64_t *ret_value);
 /* Sends a signal to a watched process; what became of it is not asked. */
 void session_signal_pid(struct box_session *session, pid_t pid, int signal);
+/* Tells on_slow in SESSION_SLOW_MS, and again, until the timer is set anew. The kernel may take any time to end a
+ * process, and a busy machine to wake one: that decides over no state. */
+void session_wait_slowly(struct box_session *session);
 /* Makes pid the session's process. fn may be NULL. 0 or -errno. */
 int session_watch(struct box_session *session, link_fn fn);
 /* The end, and no checkpoint takes over; all of them are killed. Frees the session. */
@@ -91,8 +94,8 @@ void session_checkpoint_resumed(struct box_session *session, const struct box_me
 /* Wakes the best that there is: the target, else the latest, else the newest that is kept. Without
  * any the session is gone. */
 void session_checkpoint_wake(struct box_session *session);
-/* The one that is being woken does not answer: the next one. */
-void session_checkpoint_wake_failed(void *arg);
+/* The one that is being woken has broken its channel: the next one. */
+void session_checkpoint_wake_failed(struct box_session *session);
 /* A process of the box has ended. Returns whether it was a checkpoint. */
 bool session_checkpoint_exited(struct box *box, pid_t pid);
 void session_checkpoints_kill(struct box_session *session);

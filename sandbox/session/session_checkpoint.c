@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <signal.h>
 
-#include "base/clock.h"
 #include "sandbox/session/session.h"
 
 static struct session_checkpoint *checkpoint_of_cell(struct box_session *session, unsigned cell)
@@ -183,15 +182,12 @@ void session_checkpoint_wake(struct box_session *session)
         session_gone(session);
         return;
     }
-    loop_timer_arm(session->box->loop, &session->timer,
-                   clock_now_ns() + SESSION_WAKE_MS * CLOCK_NS_PER_MS,
-                   session_checkpoint_wake_failed, session);
+    session_wait_slowly(session);
     session_signal_pid(session, best->pid, SIGUSR2);
 }
 
-void session_checkpoint_wake_failed(void *arg)
+void session_checkpoint_wake_failed(struct box_session *session)
 {
-    struct box_session *session = arg;
     checkpoint_kill(session, session->waking);
     session_checkpoint_wake(session);
 }

@@ -115,7 +115,7 @@ def difference(module, test):
 
 
 def folders(server):
-    """How /work, /tmp and /packages are called in this server's sandbox, where that is otherwise."""
+    """How /work, /tmp, /tmp/output and /packages are called in this server's sandbox, where that is otherwise."""
     if not CONTAINER:
         return {}
     # A fresh run: it is no cell of the session, and leaves nothing in it.
@@ -123,7 +123,8 @@ def folders(server):
     packages = package_folders(server.pid)
     if not packages and "--cache" in server.args:
         packages = package_folder_below(server.args[server.args.index("--cache") + 1], server.pid)
-    return dict(zip(("/work", "/tmp", "/packages"), [*said, *(f"{folder}/layers" for folder in packages)]))
+    names = {"/tmp/output": os.path.dirname(said[1]) + "/output", "/work": said[0], "/tmp": said[1]}
+    return {**names, **{"/packages": f"{folder}/layers" for folder in packages}}
 
 
 def where_it_is(text, names):
