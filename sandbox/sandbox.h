@@ -189,17 +189,13 @@ struct box_session_events {
     void (*on_output)(void *arg, enum box_stream stream, const char *bytes, size_t size);
     /* After each run the guest forks a copy that sleeps, the checkpoint of its state; cell: the
      * run's number. exists: it is there from now on; else there could be none, or it has ended
-     * against our will: for want of memory, or by the code's hand. One that ends while it is being
-     * woken is not told. */
+     * against our will. One that ends while it is being woken is not told. */
     void (*on_checkpoint)(void *arg, unsigned cell, bool exists);
     /* The process died, or box_session_restore ended it, and a checkpoint has taken over: the
      * session is as it was after the run with this cell number, and waits for messages. What the
-     * dead one had started is gone, its output has been delivered. threads: of Python, that were
-     * running when the checkpoint was made and that no copy has. */
+     * dead one had started is gone, its output has been delivered. threads: that no copy has. */
     void (*on_restored)(void *arg, const struct box_end *end, unsigned cell, unsigned threads);
-    /* The interpreter is killed or has ended as end says, and the kernel has not yet ended all that it had
-     * started, or not yet woken the checkpoint. on_restored or on_end follows, whenever; this may come again. */
-    void (*on_slow)(void *arg, const struct box_end *end);
+    void (*on_slow)(void *arg, const struct box_end *end); /* neither came yet */
     /* Last call: the process and all that it started are gone, its output has been delivered. */
     void (*on_end)(void *arg, const struct box_end *end);
 };

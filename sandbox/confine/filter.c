@@ -6,6 +6,7 @@
 #include <linux/sched.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -150,14 +151,18 @@ static const struct filter_sockets sockets[] = {
      .protocols = 1U << 0 | 1U << IPPROTO_TCP | 1U << IPPROTO_UDP},
 };
 
-int filter_build_arguments(struct plan_filter *ret_filter, struct fail *ret_fail)
+int filter_build_arguments(bool landlock, struct plan_filter *ret_filter, struct fail *ret_fail)
 {
+    /* It hides memory and descriptors from whoever counts them, and from init's checks. */
+    const struct filter_rule hiding = {EINVAL,        "prctl",        0, SCMP_CMP_MASKED_EQ,
+                                       FILTER_LOW_32, PR_SET_DUMPABLE};
     FILTER_CONTEXT context = NULL;
     int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context, ret_fail);
     if (r < 0) {
         return r;
     }
     r = filter_add_common(context);
+    r = r || !landlock ? r : filter_add_rules(context, &hiding, 1);
     r = r ? r : filter_add_sockets(context, &sockets[0]);
     r = r ? r : filter_add_sockets(context, &sockets[1]);
     if (r < 0) {

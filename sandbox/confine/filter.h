@@ -16,8 +16,9 @@ int filter_build_names(struct plan_filter *ret_filter, struct fail *ret_fail);
 /* For the guest, where Landlock has no scopes: signals, which pid 1 is asked about. */
 int filter_build_signals(struct plan_filter *ret_filter, struct fail *ret_fail);
 /* By argument, for the guest: what of an allowed call is refused all the same. Separate, because
- * libseccomp takes one comparison for an argument in a rule. */
-int filter_build_arguments(struct plan_filter *ret_filter, struct fail *ret_fail);
+ * libseccomp takes one comparison for an argument in a rule. landlock: it keeps the zygote's memory from code;
+ * else the zygote hides it itself, by PR_SET_DUMPABLE. */
+int filter_build_arguments(bool landlock, struct plan_filter *ret_filter, struct fail *ret_fail);
 /* For a guest whose memory no control group counts: what the watchdog could not see is refused. */
 int filter_build_uncounted(struct plan_filter *ret_filter, struct fail *ret_fail);
 /* For the egress broker: its calls by name, sockets of TCP and UDP only. All else is EPERM. */

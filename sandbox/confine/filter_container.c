@@ -36,6 +36,7 @@ static const char *const refused_attributes[] = {
 
 static const struct filter_rule rules[] = {
     /* the guest's orphans are the supervisor's */
+    {EINVAL, "prctl", 0, SCMP_CMP_MASKED_EQ, FILTER_LOW_32, PR_SET_DUMPABLE},
     FILTER_VALUE("prctl", 0, PR_SET_CHILD_SUBREAPER),
     /* a connected pair's datagrams can still be sent to any address; streams' cannot, unix(7) */
     {EPERM, "sendto", 4, SCMP_CMP_NE, 0, 0},

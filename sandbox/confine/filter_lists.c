@@ -22,7 +22,6 @@
 #include "sandbox/plan/plan.h"
 
 /* Not in the list, of those that programs do ask for:
- * PR_SET_DUMPABLE        hides memory and descriptors from who counts them, and from init's checks
  * PR_SET_SECCOMP         each filter is kernel memory that nobody counts; seccomp(2) is refused as well
  * PR_FUTEX_HASH          up to 256 MiB of tables a process, counted by nobody (Linux 6.16)
  * PR_SET_MEMORY_MERGE    merged pages tell others what is in them, and their bookkeeping is not counted
@@ -31,9 +30,10 @@
  * PR_SET_PTRACER, PR_SET_MM, PR_MCE_KILL, PR_SET_SPECULATION_CTRL: control of others, of what /proc says, of
  * the machine's faults, and of the processor's mitigations. */
 static const uint32_t process_options[] = {
-    PR_SET_PDEATHSIG,        /* a child that ends with its parent */
-    PR_GET_PDEATHSIG,        /* its value */
-    PR_GET_DUMPABLE,         /* a flag of one's own */
+    PR_SET_PDEATHSIG, /* a child that ends with its parent */
+    PR_GET_PDEATHSIG, /* its value */
+    PR_GET_DUMPABLE,  /* a flag of one's own */
+    PR_SET_DUMPABLE, /* without Landlock the zygote hides by it, else filter_build_arguments refuses it */
     PR_SET_NAME,             /* threads' names, in /proc and ps */
     PR_GET_NAME,             /* the same */
     PR_GET_SECCOMP,          /* is there a filter; our own self-test asks */

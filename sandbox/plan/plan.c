@@ -178,13 +178,10 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
         plan_add(plan, PLAN_SUBTREE, "/run/disk/work", "/work")->attributes = WRITABLE;
     }
     plan_add(plan, PLAN_SUBTREE, "/run/disk/tmp", "/tmp")->attributes = WRITABLE;
-    plan_add(plan, PLAN_SUBTREE, "/run/disk/shm", "/dev/shm")->attributes =
-        WRITABLE | MOUNT_ATTR_NOEXEC;
-    /* On the same disk. Code sees it read-only; init holds the one descriptor of the mount that can be written. */
+    plan_add(plan, PLAN_SUBTREE, "/run/disk/shm", "/dev/shm")->attributes = DATA;
     plan_add(plan, PLAN_SUBTREE, "/run/disk/output", box_view_full.output)->attributes =
-        READ_ONLY | MOUNT_ATTR_NOEXEC;
-    plan_add(plan, PLAN_HOLD_OUTPUT, NULL, "/run/disk/output");
-    plan_add(plan, PLAN_UNMOUNT, NULL, "/run/disk");
+        DATA | MOUNT_ATTR_RDONLY; /* but for init, which holds the mount that can be written */
+    plan_add(plan, PLAN_UNMOUNT, "/run/disk/output", "/run/disk");
     /* Behind the writable ones: an interpreter may lie below /tmp. */
     for (unsigned i = 0; i < trees->count; i++) {
         const struct tree *tree = &trees->entries[i];
@@ -305,8 +302,7 @@ void plan_set_arguments(struct plan *plan, const struct box_spec *spec, const st
         plan->argv[n++] = "-I";
         plan->argv[n++] = "-B";
     } else if (!python->user_base[0]) {
-        /* Else modules and .pth files below $HOME, where code writes, would run in a new zygote. */
-        plan->argv[n++] = "-s";
+        plan->argv[n++] = "-s"; /* code writes to $HOME, and a new zygote would import it */
     }
     plan->argv[n++] = plan_keep(plan, "%s/%s", spec->view.run, content->main);
     for (unsigned i = 0; i < PLAN_ARGUMENTS && content->arguments[i]; i++) {
@@ -386,10 +382,10 @@ static int compile_guest_filters(struct plan *plan, struct fail *ret_fail)
     if (plan->profile == BOX_CONTAINER) {
         return plan_build_container_filters(plan, ret_fail);
     }
-    int r = landlock_abi() < LANDLOCK_ABI_SCOPES
-                ? filter_build_signals(&plan->filter_notified, ret_fail)
-                : 0;
-    r = r ? r : filter_build_arguments(&plan->filter_arguments, ret_fail);
+    bool landlock = landlock_abi() >= LANDLOCK_ABI_LEAST;
+    bool scopes = landlock_abi() >= LANDLOCK_ABI_SCOPES;
+    int r = scopes ? 0 : filter_build_signals(&plan->filter_notified, ret_fail);
+    r = r ? r : filter_build_arguments(landlock, &plan->filter_arguments, ret_fail);
     return r ? r : filter_build_names(&plan->filter_names, ret_fail);
 }
 

@@ -32,9 +32,8 @@ enum plan_kind {
     PLAN_SUBTREE, /* folder source of the new root, moved to target */
     PLAN_BIND_FOLDER,
     PLAN_PROTECT, /* in target: names and hard links that code is not to write to */
-    PLAN_PROC,        /* target, data */
-    PLAN_HOLD_OUTPUT, /* target: init opens files there when the mount is gone */
-    PLAN_UNMOUNT,     /* target */
+    PLAN_PROC,    /* target, data */
+    PLAN_UNMOUNT, /* target; source: a directory of it that init opens files in from then on */
     PLAN_READ_ONLY_ROOT,
     PLAN_BIND_READ_ONLY_ROOT,
     PLAN_PIVOT,         /* the new root takes over, the host's goes */

@@ -489,16 +489,11 @@ static int step_proc(struct child *child, const struct plan_step *step)
     return child->without_proc ? 0 : r;
 }
 
-static int step_hold_output(struct child *child, const struct plan_step *step)
-{
-    child->output_fd = open(below_root(step->target), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return child->output_fd < 0 ? -1 : 0;
-}
-
 /* Who holds a file of the mount keeps it, without a name by which others could come to it, umount(2). */
-static int step_unmount(struct child *, const struct plan_step *step)
+static int step_unmount(struct child *child, const struct plan_step *step)
 {
-    return umount2(below_root(step->target), MNT_DETACH);
+    child->output_fd = open(below_root(step->source), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return child->output_fd < 0 ? -1 : umount2(below_root(step->target), MNT_DETACH);
 }
 
 static int step_protect(struct child *child, const struct plan_step *step)
@@ -529,7 +524,6 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_BIND_FOLDER] = step_bind_folder,
     [PLAN_PROTECT] = step_protect,
     [PLAN_PROC] = step_proc,
-    [PLAN_HOLD_OUTPUT] = step_hold_output,
     [PLAN_UNMOUNT] = step_unmount,
     [PLAN_READ_ONLY_ROOT] = step_read_only_root,
     [PLAN_BIND_READ_ONLY_ROOT] = step_bind_read_only_root,

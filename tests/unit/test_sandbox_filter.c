@@ -51,7 +51,8 @@ static struct plan_filter init;
 static int build_all(void **)
 {
     struct fail fail = {};
-    return filter_build_names(&names, &fail) || filter_build_arguments(&arguments, &fail) ||
+    return filter_build_names(&names, &fail) ||
+           filter_build_arguments(/* landlock= */ true, &arguments, &fail) ||
            filter_build_init(&init, &fail);
 }
 

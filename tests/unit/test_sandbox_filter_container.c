@@ -57,7 +57,7 @@ static int build_all(void **)
         uint32_t arch = architectures[i];
         full[i].names.arch = full[i].arguments.arch = arch;
         r = r ? r : filter_build_names(&full[i].names, &fail);
-        r = r ? r : filter_build_arguments(&full[i].arguments, &fail);
+        r = r ? r : filter_build_arguments(/* landlock= */ true, &full[i].arguments, &fail);
         for (unsigned k = 0; k < KINDS; k++) {
             struct filters *f = &all[i][k];
             f->notified.arch = f->arguments.arch = f->names.arch = arch;

@@ -52,7 +52,7 @@ static int build_all(void **)
         struct filters *f = &all[i];
         f->names.arch = f->arguments.arch = f->init.arch = f->arch;
         r = filter_build_names(&f->names, &fail);
-        r = r ? r : filter_build_arguments(&f->arguments, &fail);
+        r = r ? r : filter_build_arguments(/* landlock= */ true, &f->arguments, &fail);
         r = r ? r : filter_build_init(&f->init, &fail);
     }
     return r;
