@@ -511,11 +511,12 @@ OTHER_CALLS = [
     Attack("memory_by_options_that_nobody_has_checked",
            "import mmap\npage = mmap.mmap(-1, 4096)\nattempt(page.madvise, 12)\n"
            "attempt(lambda: check(LIBC.prctl(78, 1, 16, 0, 0))); attempt(lambda: check(LIBC.prctl(67, 1, 0, 0, 0)))\n"
-           "attempt(lambda: check(LIBC.prctl(ctypes.c_ulong(0x10000004e), 1, 16, 0, 0)))\n"
-           "attempt(lambda: check(LIBC.prctl(4, 0, 0, 0, 0)))", r"denied EINVAL",
+           "attempt(lambda: check(LIBC.prctl(ctypes.c_ulong(0x10000004e), 1, 16, 0, 0)))", r"denied EINVAL",
            control="import mmap\npage = mmap.mmap(-1, 4096)\nattempt(page.madvise, mmap.MADV_DONTNEED)\n"
                    "attempt(lambda: check(LIBC.prctl(15, b'own', 0, 0, 0)))\n"
                    "attempt(lambda: check(LIBC.prctl(29, 1000, 0, 0, 0)))"),
+    Attack("hide_memory_from_the_watchdog", "attempt(lambda: check(LIBC.prctl(4, 0, 0, 0, 0)))",  # PR_SET_DUMPABLE
+           r"denied EINVAL", control="attempt(lambda: check(LIBC.prctl(3, 0, 0, 0, 0)))", needs="landlock"),
     Attack("process_controls",
            "for option, value in ((35, 1), (22, 2), (0x59616d61, -1), (33, 0)):\n"
            "    attempt(lambda: check(LIBC.prctl(option, value, 0, 0, 0)))",
