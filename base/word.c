@@ -74,9 +74,22 @@ static bool is_inner_blank(const char *bytes, size_t size, size_t at)
     return at > 0 && at + 1 < size && !strchr(" +-~<>=#", bytes[at + 1]) && bytes[at - 1] != ':';
 }
 
+/* Whether each '[' has its ']' behind it. */
+static bool has_paired_brackets(const char *bytes, size_t size)
+{
+    int depth = 0;
+    for (size_t at = 0; at < size && depth >= 0; at++) {
+        depth += bytes[at] == '[' ? 1 : bytes[at] == ']' ? -1 : 0;
+    }
+    return depth == 0;
+}
+
 bool word_is_plain(const char *bytes, size_t size)
 {
     unsigned blanks = 0;
+    /* Paths such as app/[id]/page.tsx; with a blank it could read as a status line. */
+    const char *separators =
+        !memchr(bytes, ' ', size) && has_paired_brackets(bytes, size) ? "\"\\|(),;" : "\"\\|[](),;";
     if (size == 0 || size > WORD_BYTES || bytes[size - 1] == ':') {
         return false;
     }
@@ -88,7 +101,7 @@ bool word_is_plain(const char *bytes, size_t size)
                 return false;
             }
         } else if (length == 1) {
-            if (c < ' ' || c == 0x7F || strchr("\"\\|[](),;", c)) {
+            if (c < ' ' || c == 0x7F || strchr(separators, c)) {
                 return false;
             }
         } else {
@@ -106,8 +119,9 @@ bool word_is_plain(const char *bytes, size_t size)
 /* One character as in a string of Python's. byte: it is one that is no UTF-8. Returns the size. */
 static size_t escape(char out[WORD_ESCAPE_MOST + 1], uint32_t code, bool byte)
 {
-    char letter = code == '\n' ? 'n' : code == '\t' ? 't' : code == '\r' ? 'r' : '\0';
-    letter = code == '"' || code == '\\' ? (char)code : letter;
+    static const char letters[] = "\nn\tt\rr\"\"\\\\"; /* each before what stands for it */
+    const char *found = code > 0 && code < 0x80 ? strchr(letters, (int)code) : NULL;
+    char letter = found && (found - letters) % 2 == 0 ? found[1] : '\0';
     int size = 0;
     if (letter) {
         size = snprintf(out, WORD_ESCAPE_MOST + 1, "\\%c", letter);
@@ -124,9 +138,9 @@ static size_t escape(char out[WORD_ESCAPE_MOST + 1], uint32_t code, bool byte)
 
 /* Writes what has to be escaped so, and the rest as it is, as far as it fits into room bytes. special: ASCII
  * that is escaped too; with it also the quotes of print, which look like ours. Returns the size; *ret_cut: it
- * was not all. */
+ * was not all; *ret_escaped: something was escaped. */
 static size_t write_safe(const char *bytes, size_t size, const char *special, char *out,
-                         size_t room, bool *ret_cut)
+                         size_t room, bool *ret_cut, bool *ret_escaped)
 {
     size_t used = 0;
     size_t at = 0;
@@ -143,6 +157,7 @@ static size_t write_safe(const char *bytes, size_t size, const char *special, ch
             (code && code < 0x80 && strchr(special, (int)code))) {
             written = escape(text, code, length < 0);
             from = text;
+            *ret_escaped = true;
         }
         if (used + written > room) {
             break;
@@ -158,8 +173,12 @@ static size_t write_safe(const char *bytes, size_t size, const char *special, ch
 const char *word_quote(const char *bytes, size_t size, char *out, size_t room)
 {
     bool cut = false;
+    bool escaped = false;
     size_t frame = sizeof "\"\"..."; /* with the NUL */
-    size_t used = write_safe(bytes, size, "\"\\|[]", out + 1, room - frame, &cut);
+    size_t used = write_safe(bytes, size, "\"\\|", out + 1, room - frame, &cut, &escaped);
+    if (cut || escaped || !has_paired_brackets(bytes, size)) {
+        used = write_safe(bytes, size, "\"\\|[]", out + 1, room - frame, &cut, &escaped);
+    }
     out[0] = '"';
     (void)snprintf(out + 1 + used, room - 1 - used, "\"%s", cut ? "..." : "");
     return out;
@@ -178,7 +197,8 @@ const char *word_show(const char *bytes, size_t size, char *out, size_t room)
 const char *word_line(const char *text, char *out, size_t room)
 {
     bool cut = false;
-    out[write_safe(text, strlen(text), "", out, room - 1, &cut)] = '\0';
+    bool escaped = false;
+    out[write_safe(text, strlen(text), "", out, room - 1, &cut, &escaped)] = '\0';
     return out;
 }
 
@@ -186,6 +206,14 @@ int word_append(struct buf *buf, const char *bytes, size_t size)
 {
     char text[WORD_BYTES + 1];
     return buf_append_text(buf, word_show(bytes, size, text, sizeof text));
+}
+
+int word_append_next(struct buf *buf, const char *bytes, size_t size)
+{
+    char text[WORD_BYTES + 1];
+    bool begins_entry = size > 0 && strchr("+-~<>=#", bytes[0]);
+    return buf_append_text(buf, begins_entry ? word_quote(bytes, size, text, sizeof text)
+                                             : word_show(bytes, size, text, sizeof text));
 }
 
 int word_append_quoted(struct buf *buf, const char *bytes, size_t size)

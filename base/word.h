@@ -10,10 +10,10 @@ struct buf;
  * which it stands, or that reads as a sentence of the server's. Every such word goes through here.
  *
  * A plain word is shown as it is. Any other is shown between double quotes, and in it a character that nobody
- * can see, that moves or reorders text, or that has a meaning in a status line ('"', '\', '|', '[', ']') is
- * written as in a Python string: \n, \x7c, \u202e, \U000e0041, and \udcff for a byte that is no UTF-8, as
- * os.fsdecode() has it. So quotes always come in pairs, and the brackets and bars outside and inside of them
- * are the server's. */
+ * can see, that moves or reorders text, or that has a meaning in a status line ('"', '\', '|', and brackets,
+ * but for those of a word in which they are paired and nothing else needs it) is written as in a Python string: \n, \x7c, \u202e, \U000e0041, and \udcff for a byte
+ * that is no UTF-8, as os.fsdecode() has it. So quotes and brackets always come in pairs, and the bars are the
+ * server's. */
 
 enum {
     WORD_BYTES = 400,     /* the longest word that is shown whole, with its quotes */
@@ -22,7 +22,8 @@ enum {
 };
 
 /* Whether the code point is one that nobody sees or that does something to its surroundings: a control,
- * format, tag, surrogate, private or unassigned one, a variation selector, any space but U+0020. */
+ * format, tag, surrogate or private one, one of the planes that hold no characters, a variation selector, any space
+ * but U+0020. */
 bool word_is_unseen(uint32_t code);
 
 /* Whether the word is shown as it is: it has at most two blanks, and nothing that separates words, parts or
@@ -42,4 +43,6 @@ const char *word_line(const char *text, char *out, size_t room);
 
 /* Appends word_show() with WORD_BYTES, and word_quote() with WORD_PHRASE. 0 or -ENOMEM. */
 int word_append(struct buf *buf, const char *bytes, size_t size);
+/* The same for a word that stands behind a blank of the server's: quoted where it begins as an entry of a list. */
+int word_append_next(struct buf *buf, const char *bytes, size_t size);
 int word_append_quoted(struct buf *buf, const char *bytes, size_t size);

@@ -19,6 +19,7 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 #include "guest/guest.h"
 #include "rpc/code.h"
 #include "rpc/conn.h"
@@ -123,7 +124,7 @@ static int ask(struct asked *asked, const struct options *options)
     loop_free(asked->loop);
     box_room_close(room);
     if (fail.text[0]) {
-        (void)fprintf(stderr, "sandpiper: %s\n", fail.text);
+        terminal_say("%s", fail.text);
     }
     return r;
 }
@@ -144,7 +145,7 @@ static int print_answer(const struct options *options, const json_t *answer)
     }
     json_auto_t *values = bridge_result(options->format, options->tool, options->call_id, result);
     if (!values) {
-        (void)fprintf(stderr, "sandpiper: call: out of memory\n");
+        terminal_say("call: out of memory");
         return EXIT_TOOL_ERROR;
     }
     size_t i = 0;
@@ -172,14 +173,14 @@ static json_t *read_arguments(const struct options *options)
     int r =
         strcmp(given, "-") == 0 ? input_read(STDIN_FILENO, &text) : buf_append_text(&text, given);
     if (r < 0) {
-        (void)fprintf(stderr, "sandpiper: call: arguments: %s\n", strerror(-r));
+        terminal_say("call: arguments: %s", strerror(-r));
         return NULL;
     }
     json_t *arguments = json_loadb(buf_size(&text) ? buf_bytes(&text) : "", buf_size(&text),
                                    JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(arguments)) {
-        (void)fprintf(stderr, "sandpiper: call: the arguments must be one JSON object: %s\n",
-                      arguments ? "they are something else" : error.text);
+        terminal_say("call: the arguments must be one JSON object: %s",
+                     arguments ? "they are something else" : error.text);
         json_decref(arguments);
         return NULL;
     }
@@ -200,7 +201,7 @@ int command_call(const struct options *options)
     buf_done(&asked.request);
     buf_done(&asked.answer);
     if (!answer) {
-        (void)fprintf(stderr, "sandpiper: call: %s\n", strerror(r < 0 ? -r : EPROTO));
+        terminal_say("call: %s", strerror(r < 0 ? -r : EPROTO));
         return EXIT_TOOL_ERROR;
     }
     return print_answer(options, answer);

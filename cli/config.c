@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/replace.h"
+#include "cli/terminal.h"
 
 enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, NAME_MOST = 64 };
 
@@ -27,7 +28,7 @@ struct config {
 
 static int usage(const char *problem, const char *word)
 {
-    (void)fprintf(stderr, "sandpiper: config: %s%.200s\n", problem, word);
+    terminal_say("config: %s%.200s", problem, word);
     return EXIT_USAGE;
 }
 
@@ -244,8 +245,7 @@ int command_config(int argc, char **argv)
     if (r == 0 && install(&config, &options.spec, entry, buf_bytes(&path), &fail) == 0) {
         return 0;
     }
-    (void)fprintf(stderr, "sandpiper: config: %s\n",
-                  fail_describe(&fail, sentence, sizeof sentence));
+    terminal_say("config: %s", fail_describe(&fail, sentence, sizeof sentence));
     if (entry) {
         (void)fprintf(stderr, "The entry to put there by hand:\n");
         (void)print_entry(&config, entry);

@@ -10,6 +10,7 @@
 #include "base/word.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 #include "guest/guest.h"
 
 enum { WRAPPED_BYTES = 4096, WIDTH = 100, FIRST_COLUMN = 12, SECOND_COLUMN = 10 };
@@ -27,7 +28,7 @@ static int print_plan(const struct box_spec *spec)
     struct fail fail = {};
     if (box_plan_print(spec, &text, &fail) < 0) {
         char sentence[FAIL_TEXT + 128];
-        (void)fprintf(stderr, "sandpiper: %s\n", fail_describe(&fail, sentence, sizeof sentence));
+        terminal_say("%s", fail_describe(&fail, sentence, sizeof sentence));
         return 2;
     }
     return fwrite(buf_bytes(&text), 1, buf_size(&text), stdout) == buf_size(&text) ? 0 : 2;
@@ -153,7 +154,7 @@ int command_doctor(const struct options *options)
     struct box_room *room = NULL;
     struct fail fail = {};
     if (box_room_open(&spec, &room, &fail) < 0) {
-        (void)fprintf(stderr, "sandpiper: %s\n", fail.text);
+        terminal_say("%s", fail.text);
         return 2;
     }
     if (options->plan) {

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/first_process.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 
 /* Dispositions are inherited by execve(2), signal(7). A parent that ignores SIGCHLD would leave us, and
  * init, children without a status to wait for. Those that end us stay as they are: nohup(1) sets them. */
@@ -24,7 +25,7 @@ int main(int argc, char **argv)
     log_init();
     options_parse(argc, argv, &options);
     if (options.trouble[0]) {
-        (void)fprintf(stderr, "sandpiper: %s\n", options.trouble);
+        terminal_say("%s", options.trouble);
         if (options.command != COMMAND_SERVE) {
             return 2;
         }

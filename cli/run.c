@@ -76,7 +76,7 @@ static void say(struct once *once, const char *text)
 {
     (void)terminal_end(&once->out);
     (void)terminal_end(&once->err);
-    (void)fprintf(stderr, "sandpiper: %s\n", text);
+    terminal_say("%s", text);
 }
 
 static void tell_protection(struct once *once)
@@ -166,7 +166,7 @@ static int take_installs(struct once *once, struct workspace *workspace,
     if (r == 0) {
         sessions_set_installs(once->sessions, *ret_installs);
     } else {
-        (void)fprintf(stderr, "sandpiper: %s\n", fail.text);
+        terminal_say("%s", fail.text);
     }
     return r;
 }
@@ -187,8 +187,7 @@ int command_run(const struct options *options)
     with_guest.spec.separate_streams = true;
     int r = read_code(options, &code);
     if (r < 0) {
-        (void)fprintf(stderr, "sandpiper: %s: %s\n", options->file ? options->file : "-c",
-                      strerror(-r));
+        terminal_say("%s: %s", options->file ? options->file : "-c", strerror(-r));
         return 2;
     }
     r = options->hand_on_stdin ? input_read(STDIN_FILENO, &input) : 0;
@@ -220,7 +219,7 @@ int command_run(const struct options *options)
     (void)terminal_end(&once.out);
     (void)terminal_end(&once.err);
     if (fail.text[0]) {
-        (void)fprintf(stderr, "sandpiper: %s\n", fail.text);
+        terminal_say("%s", fail.text);
     }
     return r < 0 ? EXIT_NO_SANDBOX : r;
 }

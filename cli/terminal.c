@@ -1,6 +1,8 @@
 #include "cli/terminal.h"
 
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,6 +11,8 @@
 #include "base/own.h"
 #include "base/utf8.h"
 #include "base/word.h"
+
+enum { SAID_BYTES = 4096 };
 
 void terminal_init(struct terminal *terminal, int fd)
 {
@@ -106,4 +110,15 @@ int terminal_end(struct terminal *terminal)
         r = fd_write_all(terminal->fd, plain, sizeof plain - 1);
     }
     return r;
+}
+
+void terminal_say(const char *fmt, ...)
+{
+    char text[SAID_BYTES];
+    char line[SAID_BYTES + SAID_BYTES / 2];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    (void)fprintf(stderr, "sandpiper: %s\n", word_line(text, line, sizeof line));
 }

@@ -24,3 +24,7 @@ int terminal_write(struct terminal *terminal, const char *bytes, size_t size);
 
 /* Writes what is held, and takes colours back. 0 or -errno. */
 int terminal_end(struct terminal *terminal);
+
+/* Writes "sandpiper: " and a line of ours to stderr. Paths and other words of whoever called may be in it: what is unseen
+ * is shown as word_line() does. */
+__attribute__((format(printf, 1, 2))) void terminal_say(const char *fmt, ...);

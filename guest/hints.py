@@ -127,12 +127,20 @@ def operating_system(session, error):
         return "too many open files; close some"
     if code in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN):
         return no_network()
+    if code in (errno.EROFS, errno.EBUSY, errno.EACCES, errno.EXDEV) and is_below(error.filename, output_directory()):
+        return "the whole outputs are the server's own files: they can be read, and not changed"
     if code in (errno.EROFS, errno.EBUSY) and is_below(error.filename, session.root):
+        if is_below(error.filename, sys.prefix):
+            return "the session's interpreter lies there, so it is read-only; install_package brings in packages"
         return ("programs outside of the sandbox act on this name, or it has names outside (hard links), so it is "
                 "read-only in the workspace; the user can allow it with --allow-write")
     if code == errno.EROFS:
         return "this part of the file system is read-only; write below the working directory or " + load("streams").TMP
     return None
+
+
+def output_directory():
+    return load("streams").TMP + "/output"
 
 
 def is_below(path, folder):

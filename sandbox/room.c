@@ -195,6 +195,7 @@ static void choose_ids(struct box_room *room, const struct box_spec *spec)
 
 int box_room_open(struct box_spec *spec, struct box_room **ret_room, struct fail *ret_fail)
 {
+    spec->room = NULL;
     rehearsal_settle(spec);
     cgroup_fit_memory(spec);
     if (surrounding_expect(spec->isolation) != BOX_CONTAINER) {

@@ -175,7 +175,8 @@ json_t *describe_server(void *ctx)
         network, tools->config.spec->view.work,
         tools->config.spec->workspace
             ? " (a folder of the user's; settings in it that other programs act on, such as "
-              ".git/hooks and .vscode, are not to be changed)"
+              ".git/hooks and .vscode, are not to be changed, and git cannot replace them: after a "
+              "checkout or merge that should, look at git status before you commit)"
             : "",
         tools->config.spec->mount_count > 0 ? ", and the user's folders that follow" : "");
     (void)data_list(tools->config.spec, &text);

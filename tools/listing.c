@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static int append_entry(int dir_fd, const char *name, struct buf *text)
 {
     struct stat st;
     char size[16];
-    char target[256];
+    char target[PATH_MAX];
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         return 0; /* gone meanwhile */
     }
@@ -41,7 +42,7 @@ static int append_entry(int dir_fd, const char *name, struct buf *text)
     }
     if (S_ISLNK(st.st_mode)) {
         r = buf_append_text(text, " -> ");
-        r = r ? r : word_append(text, target, strlen(target));
+        r = r ? r : word_append_next(text, target, strlen(target));
         return r ? r : buf_append_text(text, "\n");
     }
     if (!S_ISREG(st.st_mode)) {

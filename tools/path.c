@@ -24,6 +24,19 @@ const char *path_take(const json_t *argument, char out[LIMIT_PATH_BYTES])
     return NULL;
 }
 
+static const char read_only_here[] =
+    "is read-only in the workspace: the interpreter lies there, or programs outside of the sandbox "
+    "act "
+    "on it, or it has names outside (hard links); the user can allow the last two with "
+    "--allow-write";
+
+/* Relative paths are the workspace's. */
+static bool is_in(const char *path, const char *dir)
+{
+    size_t size = strlen(dir);
+    return path[0] != '/' || (strncmp(path, dir, size) == 0 && path[size] == '/');
+}
+
 const char *path_error(const struct box_view *view, const char *path, int error, char *out,
                        size_t size)
 {
@@ -46,10 +59,7 @@ const char *path_error(const struct box_view *view, const char *path, int error,
         {EDQUOT, "does not fit: the disk quota is reached"},
         {EFBIG, "would be larger than a file of the sandbox may be (--disk)"},
         {EMEDIUMTYPE, "is not a regular file (a pipe, socket or device); it is not opened"},
-        {EBUSY,
-         "is read-only in the workspace: programs outside of the sandbox act on it, or it has "
-         "names "
-         "outside (hard links); the user can allow it with --allow-write"},
+        {EBUSY, read_only_here},
         {EMLINK,
          "has other names (hard links), which appending would change as well; use "
          "mode=\"overwrite\", which gives this name a file of its own"},
@@ -65,7 +75,9 @@ const char *path_error(const struct box_view *view, const char *path, int error,
     }
     char shown[WORD_BYTES + 1];
     (void)word_show(path, strlen(path), shown, sizeof shown);
-    if (error == EROFS) {
+    if (error == EROFS && is_in(path, view->work)) {
+        (void)snprintf(out, size, "%s %s.", shown, read_only_here);
+    } else if (error == EROFS) {
         (void)snprintf(out, size, "%s %s; write below %s or %s.", shown, text, view->work,
                        view->tmp);
     } else {

@@ -310,12 +310,21 @@ static int append_change(struct buf *text, const char *change)
     return r ? r : word_append(text, name, strlen(name));
 }
 
+/* A type's name, and at most the lengths of its sides: "DataFrame 1000x8". */
+static bool is_kind(const char *kind)
+{
+    const char *sides = strchr(kind, ' ');
+    return !sides || (sides > kind && sides[1 + strspn(sides + 1, "0123456789x")] == '\0');
+}
+
 int run_append_var(struct buf *text, const char *name, const char *kind)
 {
     int r = append_change(text, name);
     if (r == 0 && kind && kind[0]) {
         r = buf_append_text(text, " ");
-        r = r ? r : word_append(text, kind, strlen(kind));
+        r = r               ? r
+            : is_kind(kind) ? word_append_next(text, kind, strlen(kind))
+                            : word_append_quoted(text, kind, strlen(kind));
     }
     return r;
 }

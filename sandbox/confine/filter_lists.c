@@ -145,11 +145,11 @@ static const uint32_t levels[] = {SOL_SOCKET, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_
 
 #define LIST(name, argument, error, values)                                                        \
     {                                                                                              \
-        name, argument, error, values, sizeof values / sizeof *values, -1                          \
+        name, argument, error, values, sizeof(values) / sizeof *(values), -1                       \
     }
 #define OPTIONS(level, values)                                                                     \
     {                                                                                              \
-        "setsockopt", 2, ENOPROTOOPT, values, sizeof values / sizeof *values, level                \
+        "setsockopt", 2, ENOPROTOOPT, values, sizeof(values) / sizeof *(values), level             \
     }
 
 static const struct list {

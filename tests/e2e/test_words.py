@@ -111,6 +111,22 @@ class Words(Warm):
                                           f"{word!r}}})(), 2)\nx = type('T', (), {{'shape': Shaped.shape}})()", fresh=True)
                 self.assert_line(told.status.line, 3, 0)
 
+    def test_a_kind_is_no_entry_of_the_list(self):
+        for word in ("-total", "~keep", "+b", "and 12 more", "=x"):
+            with self.subTest(word=word):
+                told = self.server.python(f"obj = type({word!r}, (), {{}})()", fresh=True)
+                self.assertEqual(told.status.field("vars"), f'+obj "{word}"')
+        self.assertEqual(self.server.python("x = type('Frame', (), {'shape': (3, 4)})()", fresh=True).status.field("vars"),
+                         "+x Frame 3x4")
+
+    def test_paths_with_brackets_stay_usable(self):
+        self.fresh_folder()
+        told = self.server.python("import os\nos.makedirs('app/[id]')\nopen('app/[id]/page.tsx', 'w').close()")
+        self.assertEqual(told.status.field("files"), "+app/[id]/page.tsx (0 B)")
+        self.assertIn("\n[id]/\n", self.server.read("app").text + "\n")
+        told = self.server.python("import time\nx = [0] * 3; time.sleep(99)", timeout_s=1)
+        self.assertIn(':2 "x = [0] * 3; time.sleep(99)" |', told.status.line)
+
     def test_classes_of_exceptions(self):
         for word in HOSTILE:
             with self.subTest(word=word):
@@ -287,6 +303,15 @@ class Terminal(Case):
         done = run_cli("run", "-c", self.CODE)
         self.assertIn(b"\x1b]52;c;eA==\x07\xc2\x9b2J \x1b[1;31mred", done.stdout)
         self.assertIn(b"\x1b[6n\x1bPx\x1b\\\n", done.stderr)
+
+    def test_words_of_the_command_line(self):
+        for args in (["run", "/nowhere/\x1b]0;PWN\x07.py"], ["run", "--workspace", "/nowhere/\x9b2J", "-c", "1"], ["--\x1b[2J"],
+                     ["config", "--host", "\x1b]52;c;eA==\x07"]):
+            with self.subTest(args=args):
+                seen = self.through(*args)
+                self.assertIn("sandpiper: ", seen)
+                self.assertNotIn("\x1b", seen)
+                self.assertNotIn("\x9b", seen)
 
     def test_call(self):
         seen = self.through("call", "run_python", json.dumps({"code": r"print('\x9b2J\u202e')"}))

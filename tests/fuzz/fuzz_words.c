@@ -104,10 +104,13 @@ static void check_status(const struct run *run, const struct run *twin)
     const struct shape got = shape_of(buf_bytes(&text), buf_size(&text));
     const struct shape meant = shape_of(buf_bytes(&other), buf_size(&other));
     size_t colon = (size_t)(strchr(signs, ':') - signs);
-    for (size_t i = 0; i < SIGNS; i++) { /* a plain word may hold a colon: "a:b" */
-        require(i == colon || got.outside[i] == meant.outside[i]);
+    /* A plain word may hold a colon, "a:b", and brackets in pairs, "app/[id]". */
+    for (size_t i = 0; i < SIGNS; i++) {
+        bool free = i == colon || signs[i] == '[' || signs[i] == ']';
+        require(free || got.outside[i] == meant.outside[i]);
     }
-    require(got.bars == meant.bars && got.opened == 1 && got.closed == 1 &&
+    require(got.bars == meant.bars && got.opened == got.closed && buf_bytes(&text)[0] == '[' &&
+            buf_bytes(&text)[buf_size(&text) - 1] == ']' &&
             memchr(buf_bytes(&text), '\n', buf_size(&text)) == NULL);
     size_t behind = buf_size(&answer) - buf_size(&text) - 1;
     require(memcmp(buf_bytes(&answer) + behind, buf_bytes(&text), buf_size(&text)) == 0 &&
@@ -167,8 +170,8 @@ static void check_word(const char *word, size_t size)
     char shown[WORD_BYTES + 1];
     (void)word_show(word, size, shown, sizeof shown);
     size_t length = strlen(shown);
-    (void)shape_of(shown, length);
-    require(!strpbrk(shown, "|[]\n"));
+    const struct shape shape = shape_of(shown, length);
+    require(!strpbrk(shown, "|\n") && shape.opened == shape.closed);
     if (shown[0] != '"') {
         require(length == size && memcmp(shown, word, size) == 0);
         return;
@@ -203,8 +206,7 @@ static void check_install(const char *word, size_t size)
     };
     require(report.fetched && report.installed && install_text_compose(&report, &text) == 0);
     const struct shape shape = shape_of(buf_bytes(&text), buf_size(&text));
-    require(shape.bars == 0 && shape.opened == 0 && shape.closed == 0 &&
-            shape.outside[SIGNS - 1] == 5);
+    require(shape.bars == 0 && shape.opened == shape.closed && shape.outside[SIGNS - 1] == 5);
     json_decref(report.fetched);
     json_decref(report.installed);
     json_decref(name);
