@@ -6,6 +6,8 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 
+enum { WORD_CUT = 1, WORD_ESCAPED = 2 };
+
 enum { BLANKS_MOST = 2 /* with more a name begins to read as a sentence */ };
 
 struct range {
@@ -121,10 +123,9 @@ static size_t escape(char out[WORD_ESCAPE_MOST + 1], uint32_t code, bool byte)
 {
     static const char letters[] = "\nn\tt\rr\"\"\\\\"; /* each before what stands for it */
     const char *found = code > 0 && code < 0x80 ? strchr(letters, (int)code) : NULL;
-    char letter = found && (found - letters) % 2 == 0 ? found[1] : '\0';
     int size = 0;
-    if (letter) {
-        size = snprintf(out, WORD_ESCAPE_MOST + 1, "\\%c", letter);
+    if (found && (found - letters) % 2 == 0) {
+        size = snprintf(out, WORD_ESCAPE_MOST + 1, "\\%c", found[1]);
     } else if (byte) {
         size = snprintf(out, WORD_ESCAPE_MOST + 1, "\\udc%02x", (unsigned)code);
     } else if (code < 0x100) {
@@ -136,11 +137,21 @@ static size_t escape(char out[WORD_ESCAPE_MOST + 1], uint32_t code, bool byte)
     return size > 0 ? (size_t)size : 0;
 }
 
+/* special: as in write_safe(). */
+static bool must_escape(uint32_t code, bool first, const char *special)
+{
+    if (code < 0x80) {
+        return word_is_unseen(code) || strchr(special, (int)code);
+    }
+    return word_is_unseen(code) || (first && is_in(marks, LENGTH(marks), code)) ||
+           (code >= 0x201C && code <= 0x201F && *special);
+}
+
 /* Writes what has to be escaped so, and the rest as it is, as far as it fits into room bytes. special: ASCII
- * that is escaped too; with it also the quotes of print, which look like ours. Returns the size; *ret_cut: it
- * was not all; *ret_escaped: something was escaped. */
+ * that is escaped too; with it also the quotes of print, which look like ours. Returns the size; *ret_change:
+ * bits of what became of the word. */
 static size_t write_safe(const char *bytes, size_t size, const char *special, char *out,
-                         size_t room, bool *ret_cut, bool *ret_escaped)
+                         size_t room, unsigned *ret_change)
 {
     size_t used = 0;
     size_t at = 0;
@@ -151,13 +162,10 @@ static size_t write_safe(const char *bytes, size_t size, const char *special, ch
         uint32_t code = length > 0 ? utf8_code(from, length) : (unsigned char)*from;
         size_t piece = length > 0 ? (size_t)length : 1;
         size_t written = piece;
-        bool leads = used == 0 && code >= 0x300 && is_in(marks, LENGTH(marks), code);
-        if (length < 0 || leads || word_is_unseen(code) ||
-            (code >= 0x201C && code <= 0x201F && *special) ||
-            (code && code < 0x80 && strchr(special, (int)code))) {
+        if (length < 0 || must_escape(code, used == 0, special)) {
             written = escape(text, code, length < 0);
             from = text;
-            *ret_escaped = true;
+            *ret_change |= WORD_ESCAPED;
         }
         if (used + written > room) {
             break;
@@ -166,21 +174,20 @@ static size_t write_safe(const char *bytes, size_t size, const char *special, ch
         used += written;
         at += piece;
     }
-    *ret_cut = at < size;
+    *ret_change |= at < size ? WORD_CUT : 0;
     return used;
 }
 
 const char *word_quote(const char *bytes, size_t size, char *out, size_t room)
 {
-    bool cut = false;
-    bool escaped = false;
+    unsigned change = 0;
     size_t frame = sizeof "\"\"..."; /* with the NUL */
-    size_t used = write_safe(bytes, size, "\"\\|", out + 1, room - frame, &cut, &escaped);
-    if (cut || escaped || !has_paired_brackets(bytes, size)) {
-        used = write_safe(bytes, size, "\"\\|[]", out + 1, room - frame, &cut, &escaped);
+    size_t used = write_safe(bytes, size, "\"\\|", out + 1, room - frame, &change);
+    if (change || !has_paired_brackets(bytes, size)) {
+        used = write_safe(bytes, size, "\"\\|[]", out + 1, room - frame, &change);
     }
     out[0] = '"';
-    (void)snprintf(out + 1 + used, room - 1 - used, "\"%s", cut ? "..." : "");
+    (void)snprintf(out + 1 + used, room - 1 - used, "\"%s", change & WORD_CUT ? "..." : "");
     return out;
 }
 
@@ -196,9 +203,8 @@ const char *word_show(const char *bytes, size_t size, char *out, size_t room)
 
 const char *word_line(const char *text, char *out, size_t room)
 {
-    bool cut = false;
-    bool escaped = false;
-    out[write_safe(text, strlen(text), "", out, room - 1, &cut, &escaped)] = '\0';
+    unsigned change = 0;
+    out[write_safe(text, strlen(text), "", out, room - 1, &change)] = '\0';
     return out;
 }
 
