@@ -23,9 +23,9 @@ struct file_id {
 /* Folders of the host that the box must not show: what has these names inside is another one. */
 #define PROOF_FOLDERS                                                                              \
     {                                                                                              \
-        "/", "/etc", "/dev", "/proc", "/sys", "/run", "/tmp", "/var", "/home", "/root"             \
+        "/", "/etc", "/dev", "/proc", "/sys", "/run", "/tmp", "/var", "/home", "/root", "/.."      \
     }
-enum { PROOF_FOLDER_COUNT = 10 };
+enum { PROOF_FOLDER_COUNT = 11 };
 
 /* What the inside witness tries. Each must fail, and with the error of the layer that is asked. */
 enum proof_attempt {

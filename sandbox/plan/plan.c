@@ -538,19 +538,6 @@ static int build_full(struct plan *plan, const struct box_spec *spec, const stru
     return r;
 }
 
-/* Whether there was memory for all that cannot be done without. */
-static bool is_whole(const struct plan *plan)
-{
-    for (unsigned i = 0; i < plan->step_count; i++) {
-        const struct plan_step *step = &plan->steps[i];
-        bool needs_target = step->kind == PLAN_FOLDER || step->kind == PLAN_FILE;
-        if ((needs_target && !step->target) || (step->kind == PLAN_OPEN_TREE && !step->source)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 int plan_build(const struct box_spec *spec, const struct python *python,
                const struct plan_content *content, struct plan *plan, struct fail *ret_fail)
 {
@@ -563,7 +550,7 @@ int plan_build(const struct box_spec *spec, const struct python *python,
     if (r == 0) {
         plan_set_environment(plan, spec, python, content);
         plan_set_arguments(plan, spec, python, content);
-        r = is_whole(plan) ? 0 : fail_set(ret_fail, ENOMEM, "the sandbox's plan");
+        r = plan_judge(plan, ret_fail);
     }
     if (r < 0) {
         plan_done(plan);

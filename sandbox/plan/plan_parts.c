@@ -1,9 +1,11 @@
 #include "sandbox/plan/plan_parts.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *plan_keep(struct plan *plan, const char *fmt, ...)
 {
@@ -41,4 +43,48 @@ void plan_add_locks(struct plan *plan, bool trusted)
     plan_add(plan, PLAN_CAPABILITIES, NULL, NULL);
     /* After the ids and capabilities are final: changing them clears it, prctl(2). */
     plan_add(plan, PLAN_DEATH_SIGNAL, NULL, NULL);
+}
+
+/* Whether there was memory for all that cannot be done without. */
+static bool is_whole(const struct plan *plan)
+{
+    for (unsigned i = 0; i < plan->step_count; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        bool needs_target = step->kind == PLAN_FOLDER || step->kind == PLAN_FILE;
+        if ((needs_target && !step->target) || (step->kind == PLAN_OPEN_TREE && !step->source)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether a name of the path is "..", or it has none. */
+static bool is_odd(const char *path)
+{
+    bool any = false;
+    for (path += strspn(path, "/"); *path; path += strspn(path, "/")) {
+        size_t size = strcspn(path, "/");
+        if (size == 2 && strncmp(path, "..", 2) == 0) {
+            return true;
+        }
+        any = any || size > 1 || *path != '.';
+        path += size;
+    }
+    return !any;
+}
+
+int plan_judge(const struct plan *plan, struct fail *ret_fail)
+{
+    if (!is_whole(plan)) {
+        return fail_set(ret_fail, ENOMEM, "the sandbox's plan");
+    }
+    for (unsigned i = 0; i < plan->step_count; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        if ((step->kind == PLAN_MOVE || step->kind == PLAN_SUBTREE) && step->target &&
+            is_odd(step->target)) {
+            (void)fail_set(ret_fail, 0, "the sandbox's plan has a mount at %.300s", step->target);
+            return -EPERM;
+        }
+    }
+    return 0;
 }

@@ -16,6 +16,10 @@ struct plan_step *plan_add(struct plan *plan, enum plan_kind kind, const char *s
 /* Appends a Landlock rule: allowed, LANDLOCK_FS_*, below path. */
 void plan_allow(struct plan *plan, const char *path, uint64_t allowed);
 
+/* Refuses a plan for which there was too little memory, and a mount whose place is the new root, over which it
+ * would be found at "/..", or another one than its text says. 0, -ENOMEM or -EPERM with a sentence. */
+[[nodiscard]] int plan_judge(const struct plan *plan, struct fail *ret_fail);
+
 /* What takes away the means to make a box, once it is made. trusted: runs no code but ours, and goes on
  * where an engine has made /proc/sys read-only. */
 void plan_add_locks(struct plan *plan, bool trusted);

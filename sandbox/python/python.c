@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/python/known.h"
 #include "sandbox/python/shim.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/trust/trust.h"
@@ -86,7 +88,8 @@ static bool is_below(const char *path, const char *folder)
     return strncmp(path, folder, size) == 0 && (path[size] == '/' || path[size] == '\0');
 }
 
-static void add_folder(struct python *python, const char *folder)
+/* by_code: code could have chosen it, so judge_folder() asks for more. */
+static void add_folder(struct python *python, const char *folder, bool by_code)
 {
     static const char *const always[] = {"/usr", "/bin", "/lib", "/lib64", "/sbin"};
     for (unsigned i = 0; i < sizeof always / sizeof *always; i++) {
@@ -100,6 +103,7 @@ static void add_folder(struct python *python, const char *folder)
         }
     }
     if (python->folder_count < PYTHON_FOLDERS) {
+        python->by_code[python->folder_count] = by_code;
         (void)snprintf(python->folders[python->folder_count++], PATH_MAX, "%s", folder);
     }
 }
@@ -146,36 +150,6 @@ static bool has_library(const char *prefix, char *ret_version)
     return false;
 }
 
-/* Reads "home = …" of a virtual environment and adds the folder that it names. */
-static bool read_environment(struct python *python, const char *prefix)
-{
-    char path[PATH_MAX];
-    char text[8192];
-    if (!join(path, prefix, "pyvenv.cfg") ||
-        fd_read_text_at(AT_FDCWD, path, text, sizeof text) < 0) {
-        return false;
-    }
-    (void)snprintf(python->environment, sizeof python->environment, "%s", prefix);
-    add_folder(python, prefix);
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-        char *value = strchr(line, '=');
-        if (strncmp(line, "include-system-site-packages", 28) == 0 && value) {
-            python->system_packages = strncmp(value + 1 + strspn(value + 1, " \t"), "true", 4) == 0;
-        }
-        if (strncmp(line, "home", 4) == 0 && value) {
-            value += 1 + strspn(value + 1, " \t");
-            char home[PATH_MAX];
-            char base[PATH_MAX];
-            char version[16];
-            if (join(home, value, "python") && prefix_of(home, base) &&
-                has_library(base, version)) {
-                add_folder(python, base);
-            }
-        }
-    }
-    return true;
-}
-
 /* The same path as text without "." and "..", which is right unless a folder of it is a link. */
 static void fold_dots(const char *path, char *out)
 {
@@ -192,6 +166,9 @@ static void fold_dots(const char *path, char *out)
             size += length;
         }
         part += length;
+    }
+    if (size == 0) {
+        out[size++] = '/';
     }
     out[size] = '\0';
 }
@@ -213,12 +190,75 @@ static void resolve_dots(char *path)
         (void)snprintf(path, PATH_MAX, "%s", folded);
         return;
     }
+    if (strcmp(slash, "/..") == 0) {
+        if (realpath(path, real)) {
+            memcpy(path, real, strlen(real) + 1);
+        }
+        return;
+    }
     *slash = '\0';
     bool known = realpath(path, real) != NULL;
     *slash = '/';
     if (known && join(folded, real, slash + 1)) {
         (void)snprintf(path, PATH_MAX, "%s", folded);
     }
+}
+
+/* The folder of the standard library that "home = …" stands for; none when the interpreter finds none. */
+static void add_base(struct python *python, const char *home, bool by_code)
+{
+    char program[PATH_MAX];
+    char base[PATH_MAX];
+    char version[16];
+    if (join(program, home, "python") && program[0] == '/' && prefix_of(program, base) &&
+        has_library(base, version)) {
+        resolve_dots(base);
+        add_folder(python, base, by_code);
+    }
+}
+
+/* Without the white space around it. */
+static char *trim(char *text)
+{
+    static const char space[] = " \t\r\f\v";
+    text += strspn(text, space);
+    size_t size = strlen(text);
+    while (size > 0 && strchr(space, text[size - 1])) {
+        text[--size] = '\0';
+    }
+    return text;
+}
+
+/* Reads a virtual environment's settings and adds the folder of its base: by the keys that CPython 3.11 takes, the
+ * first "home" of Modules/getpath.py, the last "include-system-site-packages" of Lib/site.py. */
+static bool read_environment(struct python *python, const char *prefix, bool by_code)
+{
+    char path[PATH_MAX];
+    char text[8192];
+    char *state = NULL;
+    bool has_home = false;
+    if (!join(path, prefix, "pyvenv.cfg") ||
+        fd_read_text_at(AT_FDCWD, path, text, sizeof text) < 0) {
+        return false;
+    }
+    (void)snprintf(python->environment, sizeof python->environment, "%s", prefix);
+    add_folder(python, prefix, by_code);
+    for (char *line = strtok_r(text, "\n", &state); line; line = strtok_r(NULL, "\n", &state)) {
+        char *value = strchr(line, '=');
+        if (!value) {
+            continue;
+        }
+        *value++ = '\0';
+        const char *key = trim(line);
+        value = trim(value);
+        if (strcasecmp(key, "include-system-site-packages") == 0) {
+            python->system_packages = strcasecmp(value, "true") == 0;
+        } else if (strcasecmp(key, "home") == 0 && !has_home) {
+            has_home = true;
+            add_base(python, value, by_code);
+        }
+    }
+    return true;
 }
 
 /* Whether the plan makes folders of the interpreter in this place read-only. */
@@ -274,13 +314,18 @@ static int judge_modules(const char *folder, const struct trust_place *place, st
     return 0;
 }
 
-static int judge_folder(struct python *python, const char *folder, const struct box_spec *spec,
+static int judge_folder(struct python *python, unsigned index, const struct box_spec *spec,
                         struct fail *ret_fail)
 {
+    const char *folder = python->folders[index];
     struct trust_place places[TRUST_PLACES];
     char rest[PATH_MAX];
     bool kept = false;
     unsigned count = trust_places(spec, places);
+    int checked = known_check_size(folder, ret_fail);
+    if (checked < 0) {
+        return checked;
+    }
     for (unsigned i = 0; i < count; i++) {
         const struct trust_place *place = &places[i];
         enum overlap overlap = overlap_of(folder, place->path, rest);
@@ -300,6 +345,14 @@ static int judge_folder(struct python *python, const char *folder, const struct 
             return r;
         }
     }
+    if (!kept && python->by_code[index] && !known_is_prefix(spec, folder)) {
+        (void)fail_set(ret_fail, 0,
+                       "the interpreter's directory %.300s is named in a place that code writes "
+                       "to, so code could have chosen it: name an interpreter elsewhere with "
+                       "--python PATH",
+                       folder);
+        return -EPERM;
+    }
     return 0;
 }
 
@@ -307,7 +360,7 @@ static int judge_folders(struct python *python, const struct box_spec *spec, str
 {
     int r = 0;
     for (unsigned i = 0; r == 0 && i < python->folder_count; i++) {
-        r = judge_folder(python, python->folders[i], spec, ret_fail);
+        r = judge_folder(python, i, spec, ret_fail);
     }
     struct trust_place places[TRUST_PLACES];
     unsigned count = trust_places(spec, places);
@@ -315,6 +368,19 @@ static int judge_folders(struct python *python, const struct box_spec *spec, str
         r = judge_modules(python->prefix, &places[i], ret_fail);
     }
     return r;
+}
+
+/* Whether code could have made the name path, or what lies beside it. */
+static bool is_named_by_code(const struct box_spec *spec, const char *path)
+{
+    struct trust_place places[TRUST_PLACES];
+    char rest[PATH_MAX];
+    unsigned count = trust_places(spec, places);
+    bool found = false;
+    for (unsigned i = 0; i < count && !found; i++) {
+        found = overlap_of_parent(path, places[i].path, rest) != OVERLAP_NONE;
+    }
+    return found;
 }
 
 /* Follows path's links, adding the prefix at each hop. A hop that is in no prefix of Python (a link
@@ -325,10 +391,12 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
     char path[PATH_MAX];
     char prefix[PATH_MAX];
     bool found = false;
+    bool by_code = false; /* and then all that it leads to */
     (void)snprintf(path, sizeof path, "%s", python->path);
     resolve_dots(path);
     for (unsigned hop = 0; hop < PYTHON_LINKS; hop++) {
-        bool environment = prefix_of(path, prefix) && read_environment(python, prefix);
+        by_code = by_code || is_named_by_code(spec, path);
+        bool environment = prefix_of(path, prefix) && read_environment(python, prefix, by_code);
         bool library = !environment && *prefix && has_library(prefix, python->version);
         if (environment || library) {
             if (!found) {
@@ -337,7 +405,7 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
             found = true;
         }
         if (library) {
-            add_folder(python, prefix);
+            add_folder(python, prefix, by_code);
         }
         int r = judge_name(spec, path, environment || library, ret_fail);
         if (r < 0) {
@@ -370,7 +438,7 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
         return fail_set(ret_fail, ENOENT, "the standard library of %s (a CPython 3.9 or newer)%s",
                         python->path, remedy);
     }
-    add_folder(python, prefix);
+    add_folder(python, prefix, by_code);
     (void)snprintf(python->prefix, sizeof python->prefix, "%s", prefix);
     if (!found) {
         (void)snprintf(python->path, sizeof python->path, "%s", real);
@@ -390,7 +458,7 @@ static void add_user_packages(struct python *python)
         access(lib, X_OK) < 0 || !join(base, home, ".local")) {
         return;
     }
-    add_folder(python, lib);
+    add_folder(python, lib, /* by_code= */ false);
     (void)snprintf(python->user_base, sizeof python->user_base, "%s", base);
 }
 

@@ -15,6 +15,7 @@ struct python {
     char path[PATH_MAX];                    /* what the box executes */
     char folders[PYTHON_FOLDERS][PATH_MAX]; /* read-only, at the same place; none is below /usr */
     unsigned folder_count;
+    bool by_code[PYTHON_FOLDERS]; /* code could have named it */
     char inside[PYTHON_FOLDERS]
                [PATH_MAX]; /* those in the workspace, from there: they are to be read-only
                                               there too, for what the server reads of them is trusted */

@@ -187,6 +187,57 @@ class Interpreters(Planting):
         with Server("--workspace", self.at("out"), env=env) as server:  # the control
             self.assert_prints(server.python("print(1)"), "1")
 
+    def rewrite_environment(self, config, link=None):
+        """A session rewrites an environment in the workspace, which is then the interpreter of the next server."""
+        minor = subprocess.run([PYTHON, "-c", "import sys; print(sys.version_info[1])"], capture_output=True)
+        self.other = self.at("other")
+        self.program("other/bin/python3", "\x7fELF")
+        self.program(f"other/lib/python3.{int(minor.stdout)}/os.py", "")
+        self.program("other/secret", "SECRET")
+        if subprocess.run([PYTHON, "-m", "venv", "--without-pip", self.at("work/.venv")], capture_output=True).returncode:
+            self.skipTest("venv: the module is not installed")
+        for folder, _, _ in os.walk(self.at("work")):
+            give_away(folder)
+        give_away(self.at("work/.venv/pyvenv.cfg"))
+        granted, inside = self.granted("work")
+        with Server(*granted, env={**self.env, "VIRTUAL_ENV": self.at("work/.venv")}) as server:
+            result = server.python("import sys; print(sys.prefix != sys.base_prefix)")
+            if CONTAINER:
+                self.assertIn("where code could change it", result.text)
+            else:
+                self.assert_prints(result, "True")  # the control: one that is as the user made it
+        code = f"import os\nopen({inside + '/.venv/pyvenv.cfg'!r}, 'w').write({config!r})\n"
+        if link:
+            code += f"p = {inside + '/.venv/bin/python'!r}\nos.unlink(p)\nos.symlink({link!r}, p)\n"
+        with Server(*granted, env=self.env) as server:
+            self.assert_ok(server.python(code))
+        secret = self.at("other/secret")
+        with Server(*granted, env={**self.env, "VIRTUAL_ENV": self.at("work/.venv")}) as server:
+            result = server.python(f"import os\nprint(os.stat('/..').st_ino != os.stat('/').st_ino)\n"
+                                   f"for p in ({secret!r}, '/..' + {secret!r}):\n"
+                                   "    try: print(open(p).read())\n    except OSError: print('no')\n")
+        self.assertNotIn("SECRET", result.text)
+        return result
+
+    def test_an_environment_whose_other_keys_name_the_root(self):
+        result = self.rewrite_environment("home = /usr/bin\nhomework = //bin\n")
+        if not CONTAINER:
+            self.assert_prints(result, "False\nno\nno")
+
+    def test_an_environment_that_names_another_directory(self):
+        for link in (None, self.at("other/bin/python3")):
+            with self.subTest(link):
+                result = self.rewrite_environment(f"home = {self.at('other/bin')}\n", link)
+                self.assertTrue(result.is_error)
+                if not CONTAINER:
+                    self.assertIn("code could have chosen", result.text)
+                shutil.rmtree(self.at("work/.venv"))
+
+    def test_an_environment_that_names_the_root(self):
+        result = self.rewrite_environment("home = //bin\n")
+        if os.path.exists("/lib/python3") and not CONTAINER:
+            self.assertIn("all of this machine", result.text)
+
     def test_modules_beside_the_workspace(self):
         packages = self.at("home/.local/lib/python3.%d/site-packages/mine")
         minor = subprocess.run([PYTHON, "-c", "import sys; print(sys.version_info[1])"], capture_output=True)

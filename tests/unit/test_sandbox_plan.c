@@ -88,6 +88,21 @@ static bool has_environment(const char *entry)
     return false;
 }
 
+static void nothing_is_mounted_over_the_root(void **)
+{
+    static const char *const odd[] = {"/", "//", "/.", "/..", "/opt/../x", "/opt/py/.."};
+    zygote_content(&spec, NULL, &content);
+    for (unsigned i = 0; i < sizeof odd / sizeof *odd; i++) {
+        struct fail fail = {};
+        (void)snprintf(python.folders[0], PATH_MAX, "%s", odd[i]);
+        if (plan_build(&spec, &python, &content, &plan, &fail) != -EPERM) {
+            fail_msg("%s: %s", odd[i], fail.text);
+        }
+    }
+    (void)snprintf(python.folders[0], PATH_MAX, "/opt/..py");
+    build();
+}
+
 /* Each is there once, and comes before the next: capabilities go when all that needs them is done,
  * the filter last because it would refuse what stands above it. */
 static void confinement_is_whole_and_in_order(void **)
@@ -468,6 +483,7 @@ static void each_kind_has_a_name_of_its_own(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        PLAN_TEST(nothing_is_mounted_over_the_root),
         PLAN_TEST(confinement_is_whole_and_in_order),
         PLAN_TEST(each_tree_is_opened_first_and_moved_once),
         PLAN_TEST(nothing_of_the_host_is_writable_or_brings_set_ids),

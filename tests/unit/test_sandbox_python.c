@@ -415,6 +415,113 @@ static void what_code_could_replace_is_refused_and_never_run(void **)
     assert_int_equal(faccessat(temp.fd, "ran", F_OK, 0), -1);
 }
 
+/* pyvenv.cfg's lines are those that CPython's getpath.py reads: the key whole, in any case, the first one. */
+static void base_is_the_one_that_the_interpreter_takes(void **)
+{
+    char content[4096];
+    make_prefix("base", "lib/python3.11");
+    make_prefix("other", "lib/python3.11");
+    make_environment("env", "base");
+    (void)snprintf(
+        content, sizeof content,
+        "homework = %s/other/bin\nhome of = %s/other/bin\nhomeless\n HOME =  %s/base/./bin \n"
+        "home = %s/other/bin\nInclude-System-Site-Packages = True\n",
+        temp.path, temp.path, temp.path, temp.path);
+    temp_file(&temp, "env/pyvenv.cfg", content, 0644);
+    find(at("env/bin/python"));
+    assert_true(shows("base"));
+    assert_false(shows("other"));
+    assert_int_equal(python.folder_count, 2);
+    assert_true(python.system_packages);
+}
+
+static void expect_too_much(const char *base, const char *word)
+{
+    char content[1024];
+    failure = (struct fail){};
+    (void)snprintf(content, sizeof content, "home = %s/bin\n", base);
+    temp_file(&temp, "env/pyvenv.cfg", content, 0644);
+    if (find_in(at("env/bin/python"), NULL) != -EPERM || !strstr(failure.text, word)) {
+        fail_msg("%s: \"%s\"", base, failure.text);
+    }
+}
+
+/* Whoever has named it. */
+static void no_more_than_an_interpreter_is_shown(void **)
+{
+    char base[512];
+    make_environment("env", "py");
+    if (access("/lib/python3", F_OK) == 0) { /* Debian's; the standard library lies beside it */
+        expect_too_much("/", "all of this machine");
+        expect_too_much("/usr/..", "all of this machine");
+    }
+    make_prefix("home", "lib/python3.11");
+    (void)snprintf(base, sizeof base, "%s/home", temp.path);
+    expect_too_much(base, "your home directory");
+    temp_link(&temp, "../home", "py/home");
+    (void)snprintf(base, sizeof base, "%s/py/home", temp.path);
+    expect_too_much(base, "your home directory");
+    make_prefix(".", "lib/python3.11");
+    expect_too_much(temp.path, "your home directory");
+    failure = (struct fail){};
+    assert_int_equal(find_in(at("home/bin/python3"), NULL), -EPERM);
+}
+
+static void expect_base(const char *base, bool known)
+{
+    static unsigned count;
+    char root[PATH_MAX];
+    char folder[256];
+    failure = (struct fail){};
+    (void)snprintf(root, sizeof root, "%s", at("work"));
+    (void)snprintf(folder, sizeof folder, "work/.venv-%u", count++);
+    make_environment(folder, base);
+    (void)strcat(folder, "/bin/python");
+    int r = find_in(at(folder), root);
+    if (r != (known ? 0 : -EPERM) || (known && !shows(base)) ||
+        (!known && !strstr(failure.text, "code could have chosen"))) {
+        fail_msg("%s: %d \"%s\"", base, r, failure.text);
+    }
+}
+
+/* Code can rewrite an environment in the workspace while another interpreter runs: what it names elsewhere is
+ * shown only where it is known by other means. */
+static void environment_in_the_workspace_brings_a_known_base(void **)
+{
+    char root[PATH_MAX];
+    char content[1024];
+    make_prefix("home/.pyenv/versions/3.11.2", "lib/python3.11");
+    make_prefix("home/.local/share/uv/python/cpython-3.11-linux", "lib/python3.11");
+    make_prefix("home/conda", "lib/python3.11");
+    temp_file(&temp, "home/conda/conda-meta/history", "", 0644);
+    make_prefix("home/.local", "lib/python3.11");
+    make_prefix("home/.pyenv", "lib/python3.11");
+    make_prefix("home/x/versions/3.11.2", "lib/python3.11");
+    make_prefix("other", "lib/python3.11");
+    expect_base("py", true); /* of PATH */
+    expect_base("home/.pyenv/versions/3.11.2", true);
+    expect_base("home/.local/share/uv/python/cpython-3.11-linux", true);
+    expect_base("home/conda", true);
+    expect_base("home/.local", false);
+    expect_base("home/.pyenv", false);
+    expect_base("home/x/versions/3.11.2", false);
+    expect_base("other", false);
+    /* The one that is named, with the link to one that is known; and an entry of PATH that code can lead. */
+    (void)snprintf(root, sizeof root, "%s", at("work"));
+    make_environment("work/mixed", "py");
+    (void)snprintf(content, sizeof content, "home = %s/other/bin\n", temp.path);
+    temp_file(&temp, "work/mixed/pyvenv.cfg", content, 0644);
+    assert_int_equal(find_in(at("work/mixed/bin/python"), root), -EPERM);
+    temp_link(&temp, "../other/bin/python3", "work/led");
+    temp_link(&temp, "../work/led", "bin/python3");
+    set("PATH", at("bin"));
+    assert_int_equal(find_in(at("work/mixed/bin/python"), root), -EPERM);
+    /* The controls: by name, and where the environment is the user's. */
+    assert_int_equal(find_in(at("other/bin/python3"), root), 0);
+    make_environment("env", "other");
+    assert_int_equal(find_in(at("env/bin/python"), root), 0);
+}
+
 static void user_packages_are_shown_and_nothing_beside_them(void **)
 {
     temp_file(&temp, "home/.local/lib/python3.11/site-packages/mine.py", "", 0644);
@@ -469,6 +576,9 @@ int main(void)
         PYTHON_TEST(modules_are_not_where_code_writes),
         PYTHON_TEST(what_lies_in_the_workspace_is_told_from_there),
         PYTHON_TEST(what_code_could_replace_is_refused_and_never_run),
+        PYTHON_TEST(base_is_the_one_that_the_interpreter_takes),
+        PYTHON_TEST(no_more_than_an_interpreter_is_shown),
+        PYTHON_TEST(environment_in_the_workspace_brings_a_known_base),
         PYTHON_TEST(user_packages_are_shown_and_nothing_beside_them),
         PYTHON_TEST(user_packages_of_another_version_are_not_shown),
         PYTHON_TEST(environment_hides_user_packages),
