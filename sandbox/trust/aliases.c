@@ -60,8 +60,22 @@ static bool is_part_of(const struct row *row, const struct row *around, const ch
            (!*below_point || overlap_behind(below_root, below_point) != NULL);
 }
 
+static bool is_known(const struct box_spec *spec, const char *path)
+{
+    struct trust_place places[TRUST_PLACES];
+    unsigned count = trust_places(spec, places);
+    bool known = false;
+    for (unsigned i = 0; i < count && !known; i++) {
+        known = strcmp(places[i].path, path) == 0;
+    }
+    return known;
+}
+
 static int add(struct box_spec *spec, const char *path, struct fail *ret_fail)
 {
+    if (is_known(spec, path)) {
+        return 0;
+    }
     if (spec->aliases.count == BOX_ALIASES) {
         (void)fail_set(ret_fail, 0,
                        "more than %d directories are mounted in or from those that code may write "
@@ -99,6 +113,10 @@ static int add_aliases(struct box_spec *spec, const struct row *rows, size_t cou
         if (spec->mounts[i].writable) {
             r = add_aliases_of(spec, spec->mounts[i].path, rows, count, ret_fail);
         }
+    }
+    /* What is mounted there is a file system of its own, whose parts have aliases in turn. */
+    for (unsigned i = 0; r == 0 && i < spec->aliases.count; i++) {
+        r = add_aliases_of(spec, spec->aliases.at[i], rows, count, ret_fail);
     }
     return r;
 }

@@ -337,6 +337,23 @@ class Settings(Planting):
                 self.assertEqual((done.returncode, done.stdout), (2, b""), done.stderr)
                 self.assertIn(b"the configuration file", done.stderr)
 
+    def test_a_part_of_what_is_mounted_in_the_workspace_under_another_name(self):
+        for name in ("work/mnt", "home/.config"):
+            os.makedirs(self.at(name))
+        script = ('mount -t tmpfs none "$1/work/mnt"; mkdir "$1/work/mnt/t"; mount --bind "$1/work/mnt/$2" "$1/home/.config"; '
+                  'shift 2; exec "$@"')
+        for part, status in (("t", 2), ("../../out", 0)):  # the control: of something else
+            with self.subTest(part):
+                wrap = ["unshare", "-Urm", "sh", "-ec", script, "sh", self.temp, part]
+                tried = subprocess.run([*wrap, "true"], capture_output=True)
+                if tried.returncode:
+                    self.skipTest("mount: " + tried.stderr.decode(errors="replace").strip())
+                done = subprocess.run([*wrap, *COMMAND, "run", "--workspace", self.at("work"), "-c", "print('ran')"],
+                                      env=self.env, capture_output=True, timeout=60 * SLOW)
+                self.assertEqual(done.returncode, status, done.stderr)
+                if status:
+                    self.assertIn(b"the configuration file", done.stderr)
+
     def test_settings_elsewhere(self):
         """The control."""
         settings = pathlib.Path(self.at("home/settings"))

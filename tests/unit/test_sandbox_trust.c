@@ -250,6 +250,34 @@ static void program_of_the_system_is_not_looked_for_in_path(void **)
     assert_false(trust_find_system_program(&spec, "env", found));
 }
 
+/* A part of what is mounted in the workspace, mounted elsewhere, and what is mounted in or from that in turn. */
+static void other_mounts_of_what_is_mounted_in_it_count_too(void **)
+{
+    char text[] =
+        "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        "27 20 0:52 /deep /late rw - tmpfs none rw\n" /* in an order of no help */
+        "26 25 0:52 / /opt/t/in rw - tmpfs none rw\n"
+        "25 20 0:50 /t /opt/t rw - tmpfs none rw\n"
+        "28 20 0:53 / /elsewhere rw - tmpfs none rw\n"
+        "29 20 0:50 /u /srv/ws/mnt/u rw - tmpfs none rw\n"
+        "22 20 0:50 / /srv/ws/mnt rw - tmpfs none rw\n";
+    static const char *const expected[] = {"/srv/ws/mnt", "/srv/ws/mnt/u", "/opt/t", "/opt/t/in",
+                                           "/late"};
+    spec.workspace = "/srv/ws";
+    assert_int_equal(trust_read_aliases(&spec, text, &failure), 0);
+    for (unsigned i = 0; i < sizeof expected / sizeof *expected; i++) {
+        unsigned found = 0;
+        for (unsigned k = 0; k < spec.aliases.count; k++) {
+            found += strcmp(spec.aliases.at[k], expected[i]) == 0;
+        }
+        if (found != 1) {
+            fail_msg("%s: %u", expected[i], found);
+        }
+    }
+    assert_int_equal(spec.aliases.count, sizeof expected / sizeof *expected);
+    trust_forget_aliases(&spec);
+}
+
 static void expect_self(const char *variable, const char *value, bool refused)
 {
     failure = (struct fail){};
@@ -393,6 +421,7 @@ int main(void)
         TRUST_TEST(relative_path_begins_at_the_current_directory),
         TRUST_TEST(all_that_code_writes_counts),
         TRUST_TEST(other_mounts_of_the_same_count_too),
+        TRUST_TEST(other_mounts_of_what_is_mounted_in_it_count_too),
         TRUST_TEST(shared_memory_is_codes_own_without_namespaces),
         TRUST_TEST(refusal_says_what_where_and_what_to_do),
         TRUST_TEST(of_path_stays_what_code_cannot_write),
