@@ -153,6 +153,7 @@ int trust_check_self(const struct box_spec *spec, struct fail *ret_fail)
     struct libraries libraries = {spec, ret_fail};
     r = dl_iterate_phdr(check_library, &libraries);
     r = r ? r : check_list(spec, "LD_LIBRARY_PATH", ":;", /* directories= */ true, ret_fail);
+    r = r ? r : check_list(spec, "LD_AUDIT", ":", /* directories= */ false, ret_fail);
     return r ? r : check_list(spec, "LD_PRELOAD", ": ", /* directories= */ false, ret_fail);
 }
 

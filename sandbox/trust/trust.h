@@ -48,7 +48,7 @@ int trust_refuse(const char *what, const char *path, const struct trust_place *p
                  const char *fix, struct fail *ret_fail);
 
 /* What the server itself depends on: its program, the libraries that it was started with, and where the
- * dynamic loader would look for others at the next start (LD_LIBRARY_PATH, LD_PRELOAD; ld.so(8)).
+ * dynamic loader would look for others at the next start (LD_AUDIT, LD_LIBRARY_PATH, LD_PRELOAD; ld.so(8)).
  * 0 or -EPERM */
 [[nodiscard]] int trust_check_self(const struct box_spec *spec, struct fail *ret_fail);
 

@@ -433,6 +433,11 @@ class Own(Planting):
                                       capture_output=True, timeout=60 * SLOW)
                 self.assertEqual((done.returncode, done.stdout), (2, b""), done.stderr)
                 self.assertIn(b"LD_LIBRARY_PATH", done.stderr)
+        audit = {**self.env, "LD_AUDIT": f"/nonexistent.so:{self.at('work')}/audit.so"}
+        done = subprocess.run([*COMMAND, "run", *granted, "-c", "print('ran')"], env=audit, capture_output=True,
+                              timeout=60 * SLOW)
+        self.assertEqual((done.returncode, done.stdout), (2, b""), done.stderr)
+        self.assertIn(b"LD_AUDIT", done.stderr)
         env = {**self.env, "LD_LIBRARY_PATH": ":/usr/lib"}
         done = subprocess.run([*COMMAND, "run", *granted, "-c", "print('ran')"], env=env, cwd="/", capture_output=True,
                               timeout=60 * SLOW)

@@ -307,6 +307,8 @@ static void libraries_of_the_next_start_are_not_where_code_writes(void **)
         {"LD_PRELOAD", "libx.so", false}, /* looked for where libraries are */
         {"LD_PRELOAD", "@/safe/x.so:./x.so", true},
         {"LD_PRELOAD", "libx.so @/work/x.so", true},
+        {"LD_AUDIT", "@/safe/x.so", false},
+        {"LD_AUDIT", "@/safe/x.so:@/work/x.so", true},
     };
     char before[PATH_MAX];
     assert_non_null(getcwd(before, sizeof before));
