@@ -1,5 +1,6 @@
 #include "sandbox/python/shim.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -55,18 +56,83 @@ static int judge_script(const struct box_spec *spec, const char *path, struct fa
                : 0;
 }
 
-/* Files below the home directory by which the known ones choose a version. They may be symlinks to where a user
+static int judge_tree(const struct box_spec *spec, const char *path, struct fail *ret_fail)
+{
+    return trust_check_tree(spec, "what the script that stands for python runs,", path, remedy,
+                            ret_fail);
+}
+
+static int judge_entries(const struct box_spec *spec, const char *path, struct fail *ret_fail)
+{
+    DIR *dir = opendir(path);
+    const struct dirent *entry = NULL;
+    char name[PATH_MAX];
+    int r = 0;
+    while (r == 0 && dir && (entry = readdir(dir))) {
+        bool dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        if (!dots && snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < PATH_MAX) {
+            r = judge_tree(spec, name, ret_fail);
+        }
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    return r;
+}
+
+/* The directory of pyenv or asdf. They run what is in it: plugins with their hooks, and versions. Each may be a
+ * symlink to where a user keeps it. */
+static int judge_tool(const struct box_spec *spec, const char *root, struct fail *ret_fail)
+{
+    static const char *const parts[] = {"", "/plugins", "/versions", "/installs/python"};
+    char path[PATH_MAX];
+    int r = judge_tree(spec, root, ret_fail);
+    for (unsigned i = 0; r == 0 && i < sizeof parts / sizeof *parts; i++) {
+        if (snprintf(path, sizeof path, "%s%s", root, parts[i]) < PATH_MAX) {
+            r = judge_entries(spec, path, ret_fail);
+        }
+    }
+    return r;
+}
+
+/* That of ROOT/shims/python3, which has ROOT in its text. */
+static int judge_tool_around(const struct box_spec *spec, const char *script, struct fail *ret_fail)
+{
+    char root[PATH_MAX];
+    char plugins[PATH_MAX];
+    (void)snprintf(root, sizeof root, "%s", script);
+    char *name = strrchr(root, '/');
+    if (!name) {
+        return 0;
+    }
+    *name = '\0';
+    char *shims = strrchr(root, '/');
+    if (!shims || strcmp(shims, "/shims") != 0) {
+        return 0;
+    }
+    *shims = '\0';
+    bool is_tool = snprintf(plugins, sizeof plugins, "%s/plugins", root) < PATH_MAX &&
+                   access(plugins, F_OK) == 0;
+    return is_tool ? judge_tool(spec, root, ret_fail) : 0;
+}
+
+/* Below the home directory, by which the known ones choose a version. They may be symlinks to where a user
  * keeps them in a repository. */
 static int judge_settings(const struct box_spec *spec, const char *home, struct fail *ret_fail)
 {
-    static const char *const files[] = {"",       "/.tool-versions", "/.asdfrc",
-                                        "/.asdf", "/.pyenv/version", "/.pyenv/versions"};
+    static const char *const files[] = {"", "/.tool-versions", "/.asdfrc"};
+    static const char *const tools[] = {"/.asdf", "/.pyenv"};
     char path[PATH_MAX];
     int r = 0;
     for (unsigned i = 0; r == 0 && i < sizeof files / sizeof *files; i++) {
         if (snprintf(path, sizeof path, "%s%s", home, files[i]) < PATH_MAX) {
             r = trust_check(spec, "a setting of the script that stands for python,", path, remedy,
                             ret_fail);
+        }
+    }
+    for (unsigned i = 0; r == 0 && i < sizeof tools / sizeof *tools; i++) {
+        if (snprintf(path, sizeof path, "%s%s", home, tools[i]) < PATH_MAX) {
+            r = judge_tool(spec, path, ret_fail);
         }
     }
     return r;
@@ -109,7 +175,7 @@ static int fill_environment(const struct box_spec *spec, struct environment *env
     for (unsigned i = 0; i < sizeof directories / sizeof *directories; i++) {
         const char *value = getenv(directories[i]);
         if (value && value[0] == '/') {
-            int r = trust_check(spec, directories[i], value, remedy, ret_fail);
+            int r = judge_tool(spec, value, ret_fail);
             if (r < 0) {
                 return r;
             }
@@ -151,6 +217,7 @@ int shim_ask(const struct box_spec *spec, char *path, struct fail *ret_fail)
     pid_t pid = 0;
     defer_close int fd = -1;
     int r = judge_script(spec, path, ret_fail);
+    r = r ? r : judge_tool_around(spec, path, ret_fail);
     if (r < 0) {
         return r;
     }

@@ -142,6 +142,33 @@ class Shims(Planting):
             self.assertIn(".tool-versions lies in the workspace", server.python("1").text)
         self.assertFalse(os.path.exists(self.asked))
 
+    def test_a_plugin_of_the_tool_is_not_where_code_writes(self):
+        """As of pyenv, which runs the hooks of all plugins; a user develops one, there or by a symlink."""
+        plugins = self.at("home/.pyenv/plugins")
+        for linked in (False, True):
+            with self.subTest(linked=linked):
+                hook = f"for hook in {plugins}/*/etc/pyenv.d/exec/*.bash; do [ -f $hook ] && . $hook; done"
+                self.program("shims/python3", f"#!/bin/sh\n{hook}\nexec {PYTHON} \"$@\"\n")
+                plugin = self.at("out") if linked else f"{plugins}/mine"
+                os.makedirs(plugins if linked else plugin, exist_ok=True)
+                if linked:
+                    os.symlink(plugin, f"{plugins}/mine")
+                else:
+                    give_away(plugin)
+                granted = ("--workspace", plugin)
+                inside = plugin if CONTAINER else "/work"
+                code = PLANT + f"plant({inside + '/etc/pyenv.d/exec/x.bash'!r}, {': >>' + self.marker!r})"
+                with Server(*granted, "--python", PYTHON, env=self.env) as server:
+                    self.assert_ok(server.python(code))
+                with Server(*granted, env=self.env) as server:
+                    self.assertIn("code", server.python("print(1)").text)
+                self.assert_not_run("by the script")
+                subprocess.run([self.at("shims/python3"), "-c", ""], env=self.env, check=True)  # the control
+                self.assertTrue(os.path.exists(self.marker))
+                os.unlink(self.marker)
+                shutil.rmtree(f"{plugin}/etc")
+                (os.unlink if linked else os.rmdir)(f"{plugins}/mine")
+
     def test_its_variables_are_few(self):
         self.program("shims/python3", f"#!/bin/sh\n/usr/bin/env >{self.asked}\nexec {PYTHON} \"$@\"\n")
         env = {**self.env, "PATH": f":.:{self.at('work')}/bin:" + self.env["PATH"], "ASDF_PYTHON_VERSION": "path:evil",

@@ -333,6 +333,57 @@ static void script_by_which_code_could_choose_is_not_asked(void **)
     assert_false(is_there("ran"));
 }
 
+static void expect_asked(const char *workspace, bool asked)
+{
+    char root[PATH_MAX];
+    (void)unlinkat(temp.fd, "ran", 0);
+    failure = (struct fail){};
+    (void)snprintf(root, sizeof root, "%s", at(workspace));
+    int r = find_in(at("tool/shims/python3"), root);
+    if (r != (asked ? 0 : -EPERM) || is_there("ran") != asked) {
+        fail_msg("%s: %d \"%s\"", workspace, r, failure.text);
+    }
+}
+
+/* Plugins and versions of the tool are run too: none of its directories holds what code writes to. */
+static void script_whose_tool_runs_what_code_writes_is_not_asked(void **)
+{
+    static const char *const variables[] = {"ASDF_DIR", "ASDF_DATA_DIR", "PYENV_ROOT"};
+    static const char *const directories[] = {"home/.pyenv/plugins/mine",
+                                              "home/.asdf/plugins/mine/bin", "tool/plugins/mine",
+                                              "home/.pyenv/pyenv.d"};
+    static const char *const links[] = {"home/.pyenv/plugins/link", "home/.pyenv/versions/link",
+                                        "home/.asdf/installs/python/link", "home/.asdf/lib",
+                                        "tool/plugins/link"};
+    char script[2 * PATH_MAX + 64];
+    char target[PATH_MAX];
+    (void)snprintf(script, sizeof script,
+                   "#!/bin/sh\n: >'%s/ran'\nprintf %%s '%s/py/bin/python3'\n", temp.path,
+                   temp.path);
+    temp_file(&temp, "tool/shims/python3", script, 0755);
+    temp_folder(&temp, "work/deep");
+    temp_folder(&temp, "other/plugins");
+    (void)snprintf(target, sizeof target, "%s/work", temp.path);
+    for (unsigned i = 0; i < sizeof directories / sizeof *directories; i++) {
+        temp_folder(&temp, directories[i]);
+        expect_asked(directories[i], false);
+        expect_asked("work", true); /* the control */
+    }
+    for (unsigned i = 0; i < sizeof links / sizeof *links; i++) {
+        temp_link(&temp, target, links[i]);
+        expect_asked("work", false);
+        expect_asked("work/deep", false);
+        assert_int_equal(unlinkat(temp.fd, links[i], 0), 0);
+    }
+    temp_link(&temp, target, "other/plugins/link");
+    for (unsigned i = 0; i < sizeof variables / sizeof *variables; i++) {
+        expect_asked("work", true);
+        set(variables[i], at("other"));
+        expect_asked("work", false);
+        set(variables[i], NULL);
+    }
+}
+
 /* Where the directory of the modules is beside that of the interpreter. */
 static void modules_are_not_where_code_writes(void **)
 {
@@ -572,6 +623,7 @@ int main(void)
         PYTHON_TEST(script_is_asked_for_the_interpreter_behind_it),
         PYTHON_TEST(script_is_asked_once_from_the_root_with_few_variables),
         PYTHON_TEST(script_by_which_code_could_choose_is_not_asked),
+        PYTHON_TEST(script_whose_tool_runs_what_code_writes_is_not_asked),
         PYTHON_TEST(script_that_leads_nowhere_is_refused),
         PYTHON_TEST(modules_are_not_where_code_writes),
         PYTHON_TEST(what_lies_in_the_workspace_is_told_from_there),
