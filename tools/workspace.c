@@ -50,7 +50,7 @@ static void workspace_on_state(void *arg, enum box_state state, const struct fai
     struct workspace *workspace = arg;
     struct fail none = {};
     if (state == BOX_READY) {
-        box_protected_watch(workspace->spec, workspace->grade.protected_names.enforced,
+        box_protected_watch(workspace->spec, workspace->grade.protected_names.rows,
                             &workspace->watch);
         workspace_tell(workspace, workspace->box, NULL);
         return;

@@ -11,11 +11,28 @@ int child_protect(const struct child_setup *setup, const struct plan_step *step,
 {
     struct fail told = {};
     bool mounts = setup->plan->namespaces != 0;
-    /* While the new root is built it is the working directory. */
-    const char *path = mounts ? step->target + 1 : step->target;
+    struct protect_root roots[PROTECT_ROOTS] = {};
+    unsigned count = 0;
+    const uint64_t rows = found->rows;
+    for (unsigned i = 0; i < setup->plan->step_count && count < PROTECT_ROOTS; i++) {
+        const struct plan_step *other = &setup->plan->steps[i];
+        if (other->kind == PLAN_PROTECT) {
+            /* While the new root is built it is the working directory. */
+            roots[count++] = (struct protect_root){mounts ? other->target + 1 : other->target,
+                                                   mounts ? other->source : other->target};
+            if (other == step) {
+                struct protect_root first = roots[0];
+                roots[0] = roots[count - 1];
+                roots[count - 1] = first;
+            }
+        }
+    }
     enum protect_how how = !mounts ? PROTECT_LOOK : binds_needed() ? PROTECT_BIND : PROTECT_MOUNT;
-    if (protect_directory(path, setup->plan->allow_write, how, found) < 0) {
+    if (protect_directory(roots, count, setup->plan->allow_write, how, found) < 0) {
         return -1;
+    }
+    if (mounts && strcmp(step->target, "/work") != 0) {
+        found->rows = rows; /* of the workspace */
     }
     _Static_assert(sizeof *found <= sizeof told.text);
     memcpy(told.text, found, sizeof *found);

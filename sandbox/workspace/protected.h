@@ -18,6 +18,7 @@ struct box_protected {
     uint32_t names; /* that are there, */
     uint32_t links; /* files with names outside, or package directories with such files in them */
     uint32_t links_open; /* of these: left writable */
+    uint64_t rows;       /* of the workspace's top directory: bits of those that are read-only */
     bool enforced;       /* they are read-only; else changes are only reported */
     bool incomplete;     /* there are more entries than are looked at: PROTECTED_ENTRIES */
 };
@@ -51,19 +52,20 @@ struct box_protected_parent {
 /* The names in the top directory of the workspace, as the server sees them. */
 struct box_protected_watch {
     int dir_fd;                     /* -1: there is nothing to watch */
-    bool enforced;                  /* what was there at the start is read-only */
+    uint64_t read_only;             /* bits of the rows that the start has made so */
+    bool is_git;                    /* the directory was itself a git directory at the last look */
     uint64_t first[PROTECTED_ROWS]; /* identities at the start */
     struct box_protected_seen last[PROTECTED_ROWS];
     struct box_protected_parent parents[PROTECTED_PARENTS];
 };
 
-/* Begins to watch spec's workspace, if that is a directory of the user's, or goes on for another sandbox. dir_fd
- * is -1 before the first time. */
-void box_protected_watch(const struct box_spec *spec, bool enforced,
+/* Begins to watch spec's workspace, if that is a directory of the user's, or goes on for another sandbox. read_only:
+ * rows of struct box_protected. dir_fd is -1 before the first time. */
+void box_protected_watch(const struct box_spec *spec, uint64_t read_only,
                          struct box_protected_watch *watch);
 void box_protected_unwatch(struct box_protected_watch *watch);
 
 /* Writes "+.vscode ~.git/config -.envrc" into text: what appeared, changed and went since the last look,
- * whoever did it. Names are the table's. Returns whether there is anything. */
+ * whoever did it. Names are the table's; "+HEAD": git takes the top directory for a git directory. Returns whether there is anything. */
 bool box_protected_news(const struct box_spec *spec, struct box_protected_watch *watch, char *text,
                         size_t size);

@@ -75,7 +75,7 @@ static struct box_protected_seen look(const struct box_protected_watch *watch, u
     mode_t type = st.st_mode & S_IFMT;
     seen.identity = mix(mix(FNV_BASIS, &st.st_ino, sizeof st.st_ino), &type, sizeof type) | 1;
     /* What is mounted read-only is another object when somebody outside has replaced it: then it is not. */
-    bool read_only = watch->enforced && seen.identity == watch->first[row];
+    bool read_only = watch->read_only & 1ULL << row && seen.identity == watch->first[row];
     if (!read_only && strcmp(name, PROTECTED_GIT) != 0) { /* in .git itself git works */
         seen.content = mix_content(FNV_BASIS, &st);
         if (S_ISDIR(st.st_mode)) {
@@ -117,13 +117,29 @@ static bool has_changed(struct box_protected_watch *watch, unsigned parent)
     return changed;
 }
 
-void box_protected_watch(const struct box_spec *spec, bool enforced,
+/* Whether git, where .git is none, takes the directory itself for a git directory, with the configuration that lies
+ * there: is_git_directory() in git's setup.c. */
+static bool is_git(const struct box_protected_watch *watch)
+{
+    static const char *const names[] = {"HEAD", "objects", "refs"};
+    struct stat st;
+    unsigned seen = 0;
+    for (unsigned i = 0; watch->dir_fd >= 0 && i < 3; i++) {
+        seen += fstatat(watch->dir_fd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0;
+    }
+    return seen == 3 ||
+           (watch->dir_fd >= 0 && fstatat(watch->dir_fd, names[0], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            fstatat(watch->dir_fd, "commondir", &st, AT_SYMLINK_NOFOLLOW) == 0);
+}
+
+void box_protected_watch(const struct box_spec *spec, uint64_t read_only,
                          struct box_protected_watch *watch)
 {
     bool again = watch->dir_fd >= 0;
     box_protected_unwatch(watch);
-    watch->enforced = enforced;
+    watch->read_only = read_only;
     watch->dir_fd = spec->workspace ? open(spec->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    watch->is_git = again ? watch->is_git : is_git(watch);
     for (unsigned i = 0; watch->dir_fd >= 0 && box_protected_name(i); i++) {
         watch->first[i] = 0;
         watch->first[i] = look(watch, i).identity;
@@ -142,7 +158,7 @@ bool box_protected_news(const struct box_spec *spec, struct box_protected_watch 
                         size_t size)
 {
     size_t used = 0;
-    bool changed[PROTECTED_PARENTS];
+    bool changed[PROTECTED_PARENTS] = {};
     text[0] = '\0';
     for (unsigned i = 0; watch->dir_fd >= 0 && i < PROTECTED_PARENTS; i++) {
         changed[i] = has_changed(watch, i);
@@ -163,5 +179,11 @@ bool box_protected_news(const struct box_spec *spec, struct box_protected_watch 
             used += length > 0 ? (size_t)length : 0;
         }
     }
+    bool git = changed[0] ? is_git(watch) : watch->is_git;
+    if (git && !watch->is_git && used < size) {
+        int length = snprintf(text + used, size - used, "%s+HEAD", used ? " " : "");
+        used += length > 0 ? (size_t)length : 0;
+    }
+    watch->is_git = git;
     return used > 0;
 }

@@ -221,6 +221,121 @@ class Documented(unittest.TestCase):
         self.assertEqual(rows - set(re.findall(r"`([^`]+)`", threats)), set())
 
 
+class Leads(Workspace):
+    """What links and settings lead to, as programs outside find it."""
+
+    def attack(self, code, *stays, args=()):
+        """Runs code; what programs outside find at the paths of stays is as it was."""
+        self.hand_over()
+        with self.server(*args) as server:
+            result = server.python("import os\ndef put(path):\n    try:\n        os.makedirs(os.path.dirname(path) or '.', exist_ok=True)\n"
+                                   "        open(path, 'w').write('evil')\n    except OSError: pass\n"
+                                   "def move(a, b):\n    try: os.rename(a, b)\n    except OSError: pass\n" + code)
+            self.assert_ok(result)
+        for path in stays:
+            there = pathlib.Path(path)
+            self.assertEqual(there.exists() and "evil" in there.read_text(), False, path)
+        return result
+
+    def test_a_directory_of_hooks_below_another(self):
+        self.put(".git/config", "[core] hooksPath = \"scripts/git hooks\" # ours\n")
+        self.put("scripts/git hooks/pre-commit")
+        self.attack("move('scripts', 'old'); put('scripts/git hooks/pre-commit'); put('scripts/free')",
+                    self.work / "scripts/git hooks/pre-commit")
+        self.assertEqual((self.work / "scripts/free").read_text(), "evil")
+
+    def test_an_absolute_directory_of_hooks(self):
+        self.put("tools/x")
+        self.put(".git/config", f"[core]\n\thooksPath = {self.work}/tools\n")
+        self.attack("put('tools/pre-commit')", self.work / "tools/pre-commit")
+
+    def test_included_settings(self):
+        self.put(".git/config", "[include]\n\tpath = ../.gitconfig\n[includeIf \"gitdir:/\"]\n\tpath = ../conf/two\n")
+        self.put(".gitconfig", "[include]\n\tpath = three\n")
+        self.put("conf/two", "[core]\n\thooksPath = hooks\n")
+        self.put("three")
+        self.put("hooks/x")
+        self.attack("move('conf', 'old')\nfor name in ('.gitconfig', 'conf/two', 'three', 'hooks/pre-commit'): put(name)",
+                    *(self.work / name for name in (".gitconfig", "conf/two", "three", "hooks/pre-commit")))
+
+    def test_a_link_to_a_directory_below_another(self):
+        self.put("conf/editor/tasks.json")
+        (self.work / ".vscode").symlink_to("conf/editor")
+        self.attack("move('conf', 'old'); put('conf/editor/tasks.json')", self.work / ".vscode/tasks.json")
+
+    def test_links_to_links(self):
+        self.put("b/tasks.json")
+        (self.work / "a").symlink_to("b")
+        (self.work / ".vscode").symlink_to("a")
+        self.attack("try: os.unlink('a')\nexcept OSError: pass\nput('a/tasks.json')", self.work / ".vscode/tasks.json")
+
+    def test_an_absolute_link(self):
+        self.put("conf/tasks.json")
+        (self.work / ".vscode").symlink_to(self.work / "conf")
+        self.attack("put('conf/tasks.json')", self.work / ".vscode/tasks.json")
+
+    def test_a_link_into_a_mount(self):
+        other = self.temp / "other"
+        other.mkdir()
+        (other / "servers.json").write_text("as it was")
+        give_away(other)
+        (self.work / ".mcp.json").symlink_to("../other/servers.json")
+        self.attack("put('/data/other/servers.json'); put('/data/other/free')", self.work / ".mcp.json",
+                    args=("--mount", f"{other}:rw"))
+        self.assertEqual((other / "free").read_text(), "evil")
+
+    def test_a_git_directory_of_another_name(self):
+        self.put(".git", "gitdir: ./.bare\n")
+        self.put(".bare/HEAD")
+        self.put(".bare/config")
+        self.put(".bare/refs/heads/main")
+        self.put(".bare/hooks/x")
+        self.attack("put('.bare/config'); put('.bare/hooks/pre-commit'); put('.bare/refs/heads/side')",
+                    self.work / ".bare/config", self.work / ".bare/hooks/pre-commit")
+        self.assertEqual((self.work / ".bare/refs/heads/side").read_text(), "evil")
+
+    def test_a_submodule_called_like_a_part_of_git(self):
+        for name in ("info", "hooks", "logs", "refs"):
+            self.put(f".git/modules/{name}/HEAD")
+            self.put(f".git/modules/{name}/config")
+            self.put(f".git/modules/{name}/hooks/x")
+        self.attack("for name in ('info', 'hooks', 'logs', 'refs'): put(f'.git/modules/{name}/hooks/post-checkout')",
+                    *(self.work / f".git/modules/{name}/hooks/post-checkout" for name in ("info", "hooks", "logs", "refs")))
+
+
+class Floods(Workspace):
+    def test_many_files_beside_the_names_hide_none(self):
+        for name in (".git/config", ".git/hooks/x", ".vscode/tasks.json", ".mcp.json"):
+            self.put(name)
+        for number in range(6000):
+            (self.work / f"{number}.x").touch()
+        with self.server() as server:
+            result = server.python("for name in ('.git/config', '.git/hooks/new', '.vscode/tasks.json', '.mcp.json'):\n"
+                                   "    try: open(name, 'a').write('evil'); print('written')\n    except OSError: print('refused')")
+            if CONTAINER:
+                self.assertIn("~.vscode", result.status.field(NEWS) or "", result.text)
+            else:
+                self.assert_prints(result, "refused\nrefused\nrefused\nrefused")
+
+
+class Bare(Workspace):
+    def test_a_git_directory_at_the_top_is_told(self):
+        self.put(".git/HEAD")
+        with self.server() as server:
+            self.assertIsNone(server.python("open('HEAD', 'w').close()").status.field(NEWS))
+            result = server.python("import os\nos.unlink('.git/HEAD'); os.mkdir('objects'); os.mkdir('refs')")
+            self.assertIn("+HEAD", result.status.field(NEWS) or "", result.text)
+            self.assertIsNone(server.python("1").status.field(NEWS))
+
+    def test_what_it_has_is_protected(self):
+        for name in ("HEAD", "objects/x", "refs/x", "config", "hooks/x"):
+            self.put(name)
+        with self.server() as server:
+            result = server.python("for name in ('config', 'hooks/new', 'refs/new'):\n"
+                                   "    try: open(name, 'a').write('evil'); print(name)\n    except OSError: pass")
+            self.assert_prints(result, "config\nhooks/new\nrefs/new" if CONTAINER else "refs/new")
+
+
 class HooksPath(Workspace):
     def test_the_directory_that_git_is_told_to_take_hooks_from(self):
         self.put(".git/config", "[core]\n\thooksPath = tools/hooks\n")

@@ -94,7 +94,9 @@ static void a_path_is_found_by_its_components(void **)
 static struct box_protected look(uint64_t open)
 {
     struct box_protected found = {};
-    assert_int_equal(protect_directory(temp.path, open, PROTECT_LOOK, &found), 0);
+    assert_int_equal(protect_directory(&(struct protect_root){temp.path, temp.path}, 1, open,
+                                       PROTECT_LOOK, &found),
+                     0);
     return found;
 }
 
@@ -124,20 +126,21 @@ static void links_count_where_a_name_lies_outside_or_is_protected(void **)
     temp_folder(&temp, "work/node_modules/a");
     char path[PATH_MAX];
     struct box_protected found = {};
+    const struct protect_root root = {path, path};
     (void)temp_path(&temp, "work", path);
     link_to("work/built", "work/deps/built-1");
-    assert_int_equal(protect_directory(path, 0, PROTECT_LOOK, &found), 0);
+    assert_int_equal(protect_directory(&root, 1, 0, PROTECT_LOOK, &found), 0);
     assert_int_equal(found.links, 0);
     link_to("outside/store", "work/data");
     link_to("work/.envrc", "work/notes");
     link_to("outside/store", "work/node_modules/a/one");
     link_to("outside/store", "work/node_modules/a/two");
     found = (struct box_protected){};
-    assert_int_equal(protect_directory(path, 0, PROTECT_LOOK, &found), 0);
+    assert_int_equal(protect_directory(&root, 1, 0, PROTECT_LOOK, &found), 0);
     assert_int_equal(found.links, 3); /* data, notes, and node_modules as a whole */
     assert_int_equal(found.links_open, 3);
     found = (struct box_protected){};
-    assert_int_equal(protect_directory(path, find("hard-links"), PROTECT_LOOK, &found), 0);
+    assert_int_equal(protect_directory(&root, 1, find("hard-links"), PROTECT_LOOK, &found), 0);
     assert_int_equal(found.links, 0);
 }
 
@@ -147,7 +150,7 @@ static void news_are_told_once(void **)
     char text[64];
     temp_file(&temp, ".git/config", "", 0644);
     temp_file(&temp, ".claude/a", "1", 0644);
-    box_protected_watch(&spec, /* enforced= */ true, &watch);
+    box_protected_watch(&spec, UINT64_MAX, &watch);
     assert_false(box_protected_news(&spec, &watch, text, sizeof text));
     temp_file(&temp, "ordinary", "", 0644);
     temp_file(&temp, ".git/index", "", 0644);
@@ -173,7 +176,7 @@ static void without_mounts_the_content_is_looked_at(void **)
     char text[16];
     temp_file(&temp, ".claude/a", "1", 0644);
     temp_file(&temp, ".mcp.json", "1", 0644);
-    box_protected_watch(&spec, /* enforced= */ false, &watch);
+    box_protected_watch(&spec, 0, &watch);
     assert_false(box_protected_news(&spec, &watch, text, sizeof text));
     temp_file(&temp, ".claude/a", "22", 0644);
     temp_file(&temp, ".mcp.json", "22", 0644);

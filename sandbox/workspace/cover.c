@@ -1,0 +1,253 @@
+/* Covers names by mounts over themselves, and finds what links and settings lead to. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/plan/binds.h"
+#include "sandbox/workspace/state.h"
+
+enum { HOPS = 16 };
+
+const char *walk_keep(struct walk *walk, const char *directory, const char *name)
+{
+    char *path = walk->text + walk->text_used;
+    size_t left = sizeof walk->text - walk->text_used;
+    int size = snprintf(path, left, "%s%s%s", directory, *directory ? "/" : "", name);
+    if (size < 0 || (size_t)size >= left) {
+        walk->found->incomplete = true;
+        return NULL;
+    }
+    walk->text_used += (size_t)size + 1;
+    return path;
+}
+
+int walk_open(int root_fd, const char *path, int flags)
+{
+    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NOFOLLOW),
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    path = *path ? path : ".";
+    int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
+    return fd < 0 && (errno == ENOSYS || errno == EPERM)
+               ? openat(root_fd, path, flags | O_CLOEXEC | O_NOFOLLOW)
+               : fd;
+}
+
+static int mount_over(int fd, uint64_t attributes)
+{
+    struct mount_attr attr = {.attr_set = attributes};
+    defer_close int tree_fd = (int)syscall(
+        SYS_open_tree, fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
+    if (tree_fd < 0 || syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
+                               sizeof attr) < 0) {
+        return -1;
+    }
+    return (int)syscall(SYS_move_mount, tree_fd, "", fd, "",
+                        MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+static int bind_over(int fd, struct spot spot, uint64_t attributes)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    if (mount(name, name, NULL, MS_BIND | MS_REC, NULL) < 0) {
+        return -1;
+    }
+    defer_close int over_fd = walk_open(spot.root_fd, spot.path, O_PATH); /* the mount's own root */
+    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", over_fd);
+    return over_fd < 0 ? -1 : bind_restrict(name, attributes);
+}
+
+/* Whether the spot is covered as is wanted. Adds it if not. */
+static bool is_covered(struct walk *walk, struct spot spot)
+{
+    for (unsigned i = 0; i < walk->covered_count; i++) {
+        const struct spot *known = &walk->covered[i];
+        if (known->root_fd == spot.root_fd && known->writable <= spot.writable &&
+            strcmp(known->path, spot.path) == 0) {
+            return true;
+        }
+    }
+    if (walk->covered_count < COVERED) {
+        walk->covered[walk->covered_count++] = spot;
+    }
+    return false;
+}
+
+int walk_cover(struct walk *walk, struct spot spot)
+{
+    uint64_t attributes =
+        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (spot.writable ? 0 : MOUNT_ATTR_RDONLY);
+    defer_close int fd = walk_open(spot.root_fd, spot.path, O_PATH);
+    if (fd < 0) {
+        errno = ENOENT;
+        return -1;
+    }
+    return walk->how == PROTECT_LOOK    ? 0
+           : walk->how == PROTECT_MOUNT ? mount_over(fd, attributes)
+                                        : bind_over(fd, spot, attributes);
+}
+
+/* As walk_cover(), once; a failure is the walk's. Returns whether it was not covered yet. */
+static bool cover_once(struct walk *walk, struct spot spot)
+{
+    if (!*spot.path || is_covered(walk, spot)) {
+        return false;
+    }
+    if (walk_cover(walk, spot) < 0 && errno != ENOENT) {
+        walk->error = errno;
+    }
+    return true;
+}
+
+/* Where code reaches a host's path, which is absolute and straight; false: nowhere. */
+static bool find_spot(const struct walk *walk, const char *host_path, struct spot *ret_spot)
+{
+    for (unsigned i = 0; i < walk->root_count; i++) {
+        size_t size = strlen(walk->roots[i].host);
+        if (walk->root_fds[i] >= 0 && strncmp(host_path, walk->roots[i].host, size) == 0 &&
+            (host_path[size] == '/' || host_path[size] == '\0')) {
+            const char *path = host_path + size;
+            *ret_spot = (struct spot){walk->root_fds[i], path + (*path == '/'), true};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Takes the last component away. */
+static void go_up(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash) {
+        *slash = '\0';
+    }
+}
+
+/* at: as far as the path is known to hold no link; rest: what follows, changed where at is a link. */
+struct course {
+    char at[PATH_MAX];
+    char rest[PATH_MAX];
+    char link[PATH_MAX];
+    unsigned hops;
+};
+
+/* Takes one component over from rest to at. False: there is no such thing. */
+static bool step_over(struct walk *walk, struct course *course)
+{
+    struct spot spot;
+    char *rest = course->rest + strspn(course->rest, "/");
+    size_t size = strcspn(rest, "/");
+    size_t used = strlen(course->at);
+    bool last = rest[size + strspn(rest + size, "/")] == '\0';
+    bool up = size == 2 && memcmp(rest, "..", 2) == 0;
+    if (up) {
+        go_up(course->at);
+    }
+    if (up || size == 0 || (size == 1 && *rest == '.')) {
+        memmove(course->rest, rest + size, strlen(rest + size) + 1);
+        return true;
+    }
+    if (used + size + 2 > sizeof course->at) {
+        return false;
+    }
+    (void)snprintf(course->at + used, sizeof course->at - used, "/%.*s", (int)size, rest);
+    bool below = find_spot(walk, course->at, &spot) && *spot.path;
+    defer_close int fd = below ? walk_open(spot.root_fd, spot.path, O_PATH)
+                               : open(course->at, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return false;
+    }
+    ssize_t got =
+        S_ISLNK(st.st_mode) ? readlinkat(fd, "", course->link, sizeof course->link - 1) : 0;
+    if (below && (got > 0 || (!last && S_ISDIR(st.st_mode)))) {
+        spot.path = walk_keep(walk, "", spot.path);
+        spot.writable = got == 0;
+        if (!spot.path) {
+            return false;
+        }
+        (void)cover_once(walk, spot);
+    }
+    if (got <= 0) {
+        memmove(course->rest, rest + size, strlen(rest + size) + 1);
+        return got == 0;
+    }
+    size_t left = strlen(rest + size);
+    if (++course->hops > HOPS || (size_t)got + left + 2 > sizeof course->rest) {
+        return false;
+    }
+    memmove(course->rest + got, rest + size, left + 1);
+    memcpy(course->rest, course->link, (size_t)got);
+    go_up(course->at);
+    course->at[course->link[0] == '/' ? 0 : strlen(course->at)] = '\0';
+    return true;
+}
+
+bool walk_follow(struct walk *walk, const char *directory, const char *text, struct spot *ret_spot)
+{
+    static struct course course;
+    course.hops = 0;
+    int size = snprintf(course.at, sizeof course.at, "%s%s%s", walk->roots[0].host,
+                        *directory ? "/" : "", directory);
+    int rest_size = snprintf(course.rest, sizeof course.rest, "%s", text);
+    if (size < 0 || rest_size < 0 || (size_t)size >= sizeof course.at ||
+        (size_t)rest_size >= sizeof course.rest) {
+        return false;
+    }
+    course.at[*text == '/' ? 0 : size] = '\0';
+    while (course.rest[strspn(course.rest, "/")]) {
+        if (!step_over(walk, &course)) {
+            return false;
+        }
+    }
+    if (!find_spot(walk, course.at, ret_spot)) {
+        return false;
+    }
+    ret_spot->path = walk_keep(walk, "", ret_spot->path);
+    return ret_spot->path != NULL;
+}
+
+bool walk_protect_named(struct walk *walk, const char *directory, const char *text,
+                        struct spot *ret_spot)
+{
+    if (!walk_follow(walk, directory, text, ret_spot)) {
+        return false;
+    }
+    ret_spot->writable = false;
+    walk->found->names += cover_once(walk, *ret_spot);
+    return true;
+}
+
+bool walk_protect(struct walk *walk, const char *path, bool writable, bool want_directory)
+{
+    struct stat st;
+    struct spot spot;
+    defer_close int fd = walk_open(walk->root_fd, path, O_PATH);
+    if (fd < 0 || fstat(fd, &st) < 0 || S_ISDIR(st.st_mode) != want_directory) {
+        return false;
+    }
+    bool new = cover_once(walk, (struct spot){walk->root_fd, path, writable});
+    if (S_ISLNK(st.st_mode) && walk_follow(walk, "", path, &spot)) {
+        spot.writable = writable;
+        (void)cover_once(walk, spot);
+    }
+    walk->found->names += new && !writable;
+    return true;
+}
+
+void walk_protect_any(struct walk *walk, const char *path)
+{
+    if (!walk_protect(walk, path, /* writable= */ false, /* want_directory= */ true)) {
+        (void)walk_protect(walk, path, /* writable= */ false, /* want_directory= */ false);
+    }
+}
