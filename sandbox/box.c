@@ -61,6 +61,7 @@ static void box_close(struct box *box)
     scope_cancel(&box->scope);
     drop_fd(&box->go_fd);
     drop_fd(&box->config_fd);
+    box_protected_leave(&box->workspace_fd);
     buf_done(&box->guest_in);
 }
 
@@ -308,6 +309,8 @@ static int box_prepare(struct box *box, const struct plan_content *content, stru
             ? r
             : room_prepare(spec->room, box->plan.outside_uid, box->plan.outside_gid, ret_fail);
     if (r == 0) {
+        box->workspace_fd = box->errand ? -1 : box_protected_join(spec);
+        box->plan.workspace_shared = box_protected_is_shared(box->workspace_fd);
         box_adapt_plan(&box->plan);
         cgroup_find(&box->cgroup);
         reaper_start(box);
@@ -337,6 +340,7 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
         box->reaper_fd = -1;
         box->go_fd = -1;
         box->config_fd = -1;
+        box->workspace_fd = -1;
         box->egress_listen_fd = -1;
         box->last_tag = WIRE_TAG_ZYGOTE;
         box->pair[0] = -1;

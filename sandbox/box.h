@@ -79,8 +79,9 @@ struct box {
     struct plan plan;
     struct cgroup cgroup;
     struct scope scope;
-    int go_fd;     /* a byte: the ids are mapped; another: the group is joined */
-    int config_fd; /* for pid 1; written when the groups are known */
+    int go_fd;        /* a byte: the ids are mapped; another: the group is joined */
+    int workspace_fd; /* box_protected_join() */
+    int config_fd;    /* for pid 1; written when the groups are known */
     pid_t pid;
     bool born_in_group; /* by CLONE_INTO_CGROUP: it need not be moved */
     int pidfd;

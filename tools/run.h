@@ -129,7 +129,7 @@ struct run {
     char text[FAIL_TEXT + 64]; /* RUN_REFUSED: the sentence */
     char network[NETWORK_NOTE_BYTES]; /* hosts that were refused or allowed; empty: no news */
     char protected_news[256]; /* names of the workspace that were created or changed; empty: none */
-    char protected_note[400]; /* what of the workspace is not protected, once; empty: nothing */
+    char protected_note[600]; /* what of the workspace is not protected, once; empty: nothing */
     char weaker[96]; /* layers of the sandbox that hold less than was said so far; empty: none */
     struct run_text parts[RUN_PART_COUNT];
     struct output output;

@@ -209,6 +209,13 @@ void workspace_protection(struct workspace *workspace, char *text, size_t size)
                                  "%u hard-linked files or package directories are read-only",
                                  found->links);
     }
+    if (found->shared && used < size) {
+        used +=
+            (size_t)snprintf(text + used, size - used,
+                             "%sanother sandbox is at work in the workspace: what it moved about "
+                             "during the start may not be protected",
+                             used ? "; " : "");
+    }
     if (found->incomplete && used < size) {
         (void)snprintf(
             text + used, size - used,

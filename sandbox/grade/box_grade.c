@@ -81,6 +81,7 @@ void box_grade_of_verdict(struct box *box, const struct proof_verdict *verdict)
     };
     compute(&facts, box->grade);
     box->grade->protected_names = box->protected_names;
+    box->grade->protected_names.shared |= box_protected_is_shared(box->workspace_fd);
 }
 
 void box_grade_expect(const struct box_spec *spec, struct box_grade *grade)

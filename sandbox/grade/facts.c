@@ -134,7 +134,9 @@ static void add_protected(struct facts *facts, const struct box_spec *spec,
         "%u files and directories on which programs outside act (.git/hooks, .vscode, ...: "
         "--allow-write in the manual) are %s; the creation of others is reported%s",
         found->names, container ? "writable at this isolation level" : "read-only",
-        found->incomplete ? "; the workspace has too many entries to find all of them" : "");
+        found->shared       ? "; another sandbox is at work here: what it moves about may be missed"
+        : found->incomplete ? "; the workspace has too many entries to find all of them"
+                            : "");
     if (found->links > 0) {
         add(facts, "hard links", found->links_open > 0,
             "%u files or package directories have names outside of the workspace; %u of them are "

@@ -99,6 +99,7 @@ struct plan {
     unsigned data_count;
     uint32_t data_writable; /* bits 1 << i */
     uint64_t allow_write;   /* of protected names */
+    bool workspace_shared;  /* another sandbox is at work in it */
     bool workspace_idmap;   /* root's own folder: its files change hands by a mapping */
     const char *argv[8];    /* of the zygote, NULL-terminated; strings of the plan */
     const char *envp[40];

@@ -28,6 +28,7 @@ int child_protect(const struct child_setup *setup, const struct plan_step *step,
         }
     }
     enum protect_how how = !mounts ? PROTECT_LOOK : binds_needed() ? PROTECT_BIND : PROTECT_MOUNT;
+    found->shared = setup->plan->workspace_shared;
     if (protect_directory(roots, count, setup->plan->allow_write, how, found) < 0) {
         return -1;
     }

@@ -20,8 +20,17 @@ struct box_protected {
     uint32_t links_open; /* of these: left writable */
     uint64_t rows;       /* of the workspace's top directory: bits of those that are read-only */
     bool enforced;       /* they are read-only; else changes are only reported */
+    bool shared;         /* another sandbox was at work in the same workspace meanwhile */
     bool incomplete;     /* there are more entries than are looked at: PROTECTED_ENTRIES */
 };
+
+/* Says to other servers that a sandbox of this one works in spec's workspace: by a read lock on a byte that no file of a
+ * directory has, which hinders nobody, F_OFD_SETLK in fcntl(2). Returns a descriptor, or -1: there is none to tell. */
+int box_protected_join(const struct box_spec *spec);
+/* Whether another sandbox does. */
+bool box_protected_is_shared(int fd);
+/* Also while helpers hold copies of the descriptor. */
+void box_protected_leave(int *fd);
 
 enum { PROTECTED_ENTRIES = 5000 };
 

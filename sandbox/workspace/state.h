@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "sandbox/workspace/names.h"
 #include "sandbox/workspace/walk.h"
@@ -18,6 +19,7 @@ enum {
     TEXT_BYTES = 1 << 19,
     LIST_BYTES = 1 << 15,
     NO_PACKAGE = -1,
+    SETTLED_S = 2, /* file systems keep times in seconds, or in ticks of the kernel's */
 };
 
 enum place {
@@ -37,6 +39,9 @@ struct hard_link {
     const char *path;
     dev_t device;
     ino_t inode;
+    ino_t
+        parent; /* with the last component: which name it is, wherever the directory is moved to */
+    struct timespec changed; /* renaming and linking set it, and code cannot: inode(7) */
     nlink_t names;
     bool is_protected;
 };
@@ -58,6 +63,7 @@ struct walk {
     uint64_t open;
     struct box_protected *found;
     unsigned entries;
+    time_t started;
     int error;      /* errno of a name that could not be made read-only, or 0 */
     bool top_taken; /* the rows of the first directory, by name */
     unsigned covered_count;

@@ -33,9 +33,10 @@ static void visit_later(struct walk *walk, const char *path, enum place place, i
 }
 
 /* A file with more than one name. */
-static void note_link(struct walk *walk, const struct directory *in, const char *name,
+static void note_link(struct walk *walk, const struct directory *in, int dir_fd, const char *name,
                       const struct stat *st, bool is_protected)
 {
+    struct stat parent;
     if (protected_is_open(walk->open, PROTECTED_LINKS)) {
         return;
     }
@@ -55,7 +56,13 @@ static void note_link(struct walk *walk, const struct directory *in, const char 
         return;
     }
     walk->links[walk->link_count++] =
-        (struct hard_link){path, st->st_dev, st->st_ino, st->st_nlink, is_protected};
+        (struct hard_link){.path = path,
+                           .device = st->st_dev,
+                           .inode = st->st_ino,
+                           .parent = fstat(dir_fd, &parent) < 0 ? 0 : parent.st_ino,
+                           .changed = st->st_ctim,
+                           .names = st->st_nlink,
+                           .is_protected = is_protected};
 }
 
 static void enter_git(struct walk *walk, const struct directory *in, const char *path)
@@ -184,7 +191,7 @@ static void take_entry(struct walk *walk, unsigned number, int dir_fd, const cha
     if (is_directory && !is_row) {
         take_directory(walk, number, dir_fd, name);
     } else if (S_ISREG(st.st_mode) && st.st_nlink > 1) {
-        note_link(walk, in, name, &st, is_row || in->place == IN_PROTECTED);
+        note_link(walk, in, dir_fd, name, &st, is_row || in->place == IN_PROTECTED);
     }
 }
 
@@ -243,17 +250,44 @@ static void visit(struct walk *walk, unsigned number)
     }
 }
 
-/* Whether code that writes to this file may write to a name outside, or to a protected one. */
+static const char *last_component(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Whether an earlier entry is this name, seen before its directory was moved on. */
+static bool is_seen(const struct walk *walk, unsigned number)
+{
+    const struct hard_link *link = &walk->links[number];
+    for (unsigned i = 0; i < number; i++) {
+        const struct hard_link *other = &walk->links[i];
+        if (other->inode == link->inode && other->device == link->device &&
+            other->parent == link->parent &&
+            strcmp(last_component(other->path), last_component(link->path)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether code that writes to this file may write to a name outside, or to a protected one. Other code, which renames
+ * the file during the walk, changes its time: a change that is as young as the walk may hide another. */
 static bool leads_on(const struct walk *walk, const struct hard_link *link)
 {
     nlink_t seen = 0;
+    if (walk->found->shared && link->changed.tv_sec + SETTLED_S > walk->started) {
+        return true;
+    }
     for (unsigned i = 0; i < walk->link_count; i++) {
         const struct hard_link *other = &walk->links[i];
         bool same = other->inode == link->inode && other->device == link->device;
-        if (same && other->is_protected) {
+        bool moved = other->changed.tv_sec != link->changed.tv_sec ||
+                     other->changed.tv_nsec != link->changed.tv_nsec;
+        if (same && (other->is_protected || moved)) {
             return true;
         }
-        seen += same;
+        seen += same && !is_seen(walk, i);
     }
     return seen < link->names;
 }
@@ -286,6 +320,7 @@ int protect_directory(const struct protect_root *roots, unsigned root_count, uin
         errno_open = i == 0 ? errno : errno_open;
     }
     walk.root_fd = walk.root_fds[0];
+    walk.started = time(NULL);
     walk.top_taken = false;
     walk.covered_count = 0;
     found->rows = 0;

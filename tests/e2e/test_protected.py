@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from client import ROOT, Case, Server, give_away, is_denied, need_userns, run_cli
@@ -316,6 +317,37 @@ class Floods(Workspace):
                 self.assertIn("~.vscode", result.status.field(NEWS) or "", result.text)
             else:
                 self.assert_prints(result, "refused\nrefused\nrefused\nrefused")
+
+
+class Shared(Workspace):
+    def test_another_sandbox_is_told(self):
+        with self.server() as first:
+            self.assertNotIn("another sandbox", first.python("1").text)
+            with self.server() as second:
+                self.assertIn("another sandbox is at work in the workspace", second.python("1").status.field("workspace") or "")
+        with self.server() as alone:
+            self.assertNotIn("another sandbox", alone.python("1").text)
+
+    def test_a_file_that_may_have_moved_is_read_only(self):
+        """All names are seen, but the file changes as late as the walk: one may have been seen twice."""
+        os.link(self.put("one"), self.work / "two")
+        done = threading.Event()
+
+        def change():
+            while not done.wait(0.01):
+                os.utime(self.work / "one")
+
+        with self.server() as first:
+            self.assertNotIn("hard-linked", first.python("1").text)
+            changing = threading.Thread(target=change)
+            changing.start()
+            try:
+                with self.server() as second:
+                    told = second.python("1").status.field("workspace") or ""
+            finally:
+                done.set()
+                changing.join()
+            self.assertIn("hard-linked", told)
 
 
 class Bare(Workspace):

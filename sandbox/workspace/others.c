@@ -1,0 +1,38 @@
+/* Whether other sandboxes are at work in a workspace: what they move about while it is looked through may be missed. */
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "base/own.h"
+#include "sandbox/sandbox.h"
+
+/* Nobody can hold a write lock on a directory, which is never open for writing; but whether one could be had tells
+ * of the read locks of others. */
+static struct flock lock_of(short type)
+{
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = 0x73616e64, .l_len = 1};
+}
+
+int box_protected_join(const struct box_spec *spec)
+{
+    struct flock lock = lock_of(F_RDLCK);
+    int fd = spec->workspace ? open(spec->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        (void)fcntl(fd, F_OFD_SETLK, &lock); /* where it fails, others are not noticed */
+    }
+    return fd;
+}
+
+bool box_protected_is_shared(int fd)
+{
+    struct flock lock = lock_of(F_WRLCK);
+    return fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+void box_protected_leave(int *fd)
+{
+    struct flock lock = lock_of(F_UNLCK);
+    if (*fd >= 0) {
+        (void)fcntl(*fd, F_OFD_SETLK, &lock);
+    }
+    drop_fd(fd);
+}
