@@ -216,6 +216,12 @@ void workspace_protection(struct workspace *workspace, char *text, size_t size)
                              "during the start may not be protected",
                              used ? "; " : "");
     }
+    for (unsigned i = 0; box_protected_name(i); i++) {
+        if (workspace->watch.partial & 1ULL << i && used < size) {
+            used += (size_t)snprintf(text + used, size - used, "%snot all of %s is watched",
+                                     used ? "; " : "", box_protected_name(i));
+        }
+    }
     if (found->incomplete && used < size) {
         (void)snprintf(
             text + used, size - used,

@@ -11,7 +11,7 @@ struct box_spec;
 struct buf;
 
 /* What --allow-write opens: bit i is row i of the table, the last bit hard-linked files. */
-enum { PROTECTED_ROWS = 32, PROTECTED_LINKS = 63 };
+enum { PROTECTED_ROWS = 48, PROTECTED_LINKS = 63 };
 
 /* What the start of a sandbox found in the directories that code can write to. */
 struct box_protected {
@@ -52,7 +52,7 @@ struct box_protected_seen {
 };
 
 /* A directory that such names are in: as long as it has not changed, none has come or gone. */
-enum { PROTECTED_PARENTS = 4 };
+enum { PROTECTED_PARENTS = 7 };
 struct box_protected_parent {
     uint64_t state;
     bool settled; /* it was old enough for each later change to show */
@@ -62,6 +62,7 @@ struct box_protected_parent {
 struct box_protected_watch {
     int dir_fd;                     /* -1: there is nothing to watch */
     uint64_t read_only;             /* bits of the rows that the start has made so */
+    uint64_t partial;               /* bits of directories with more in them than is looked at */
     bool is_git;                    /* the directory was itself a git directory at the last look */
     uint64_t first[PROTECTED_ROWS]; /* identities at the start */
     struct box_protected_seen last[PROTECTED_ROWS];

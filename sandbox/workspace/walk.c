@@ -184,10 +184,8 @@ static void take_entry(struct walk *walk, unsigned number, int dir_fd, const cha
         }
     }
     bool is_directory = type == DT_DIR || S_ISDIR(st.st_mode);
-    bool is_row =
-        in->place == IN_TREE &&
-        (name[0] == '.' || name[0] == 'm' || name[0] == 'o' || name[0] == 'M' || name[0] == 'O') &&
-        take_row(walk, in, name, is_directory);
+    bool is_row = in->place == IN_TREE && strchr(".lLmMoO", name[0]) &&
+                  take_row(walk, in, name, is_directory);
     if (is_directory && !is_row) {
         take_directory(walk, number, dir_fd, name);
     } else if (S_ISREG(st.st_mode) && st.st_nlink > 1) {

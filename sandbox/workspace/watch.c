@@ -13,7 +13,7 @@
 #include "sandbox/sandbox.h"
 #include "sandbox/workspace/names.h"
 
-enum { DEPTH = 3, ENTRIES = 128 }; /* of one directory that are told apart */
+enum { DEPTH = 16, ENTRIES = 1024 }; /* of one directory that are told apart: at most 1 ms */
 
 #define FNV_BASIS 0xcbf29ce484222325ULL
 
@@ -35,6 +35,7 @@ static uint64_t mix_content(uint64_t sum, const struct stat *st)
     return mix(sum, &st->st_ctim, sizeof st->st_ctim);
 }
 
+/* left: entries that may still be looked at; 0 afterwards: not all were. */
 static uint64_t mix_directory(uint64_t sum, int at_fd, const char *name, unsigned depth,
                               unsigned *left)
 {
@@ -52,6 +53,8 @@ static uint64_t mix_directory(uint64_t sum, int at_fd, const char *name, unsigne
         sum = mix_content(sum, &st);
         if (S_ISDIR(st.st_mode) && depth > 1) {
             sum = mix_directory(sum, fd, entry->d_name, depth - 1, left);
+        } else if (S_ISDIR(st.st_mode)) {
+            *left = 0;
         }
     }
     if (dir) {
@@ -63,7 +66,7 @@ static uint64_t mix_directory(uint64_t sum, int at_fd, const char *name, unsigne
 }
 
 /* {0, 0}: there is nothing of this name. */
-static struct box_protected_seen look(const struct box_protected_watch *watch, unsigned row)
+static struct box_protected_seen look(struct box_protected_watch *watch, unsigned row)
 {
     struct stat st;
     const char *name = box_protected_name(row);
@@ -81,11 +84,13 @@ static struct box_protected_seen look(const struct box_protected_watch *watch, u
         if (S_ISDIR(st.st_mode)) {
             seen.content = mix_directory(seen.content, watch->dir_fd, name, DEPTH, &left);
         }
+        watch->partial |= left == 0 ? 1ULL << row : 0;
     }
     return seen;
 }
 
-static const char *const parents[PROTECTED_PARENTS] = {".", ".git", ".hg", ".github"};
+static const char *const parents[PROTECTED_PARENTS] = {".",       ".git",  ".hg", ".github",
+                                                       ".config", ".mise", "mise"};
 
 static unsigned parent_of(const char *name)
 {
@@ -138,6 +143,7 @@ void box_protected_watch(const struct box_spec *spec, uint64_t read_only,
     bool again = watch->dir_fd >= 0;
     box_protected_unwatch(watch);
     watch->read_only = read_only;
+    watch->partial = 0;
     watch->dir_fd = spec->workspace ? open(spec->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     watch->is_git = again ? watch->is_git : is_git(watch);
     for (unsigned i = 0; watch->dir_fd >= 0 && box_protected_name(i); i++) {
@@ -169,13 +175,15 @@ bool box_protected_news(const struct box_spec *spec, struct box_protected_watch 
         if (unseen || protected_is_open(spec->allow_write, i)) {
             continue;
         }
+        uint64_t partial = watch->partial;
         struct box_protected_seen now = look(watch, i);
         watch->last[i] = now;
         bool same = now.identity == last.identity && now.content == last.content;
         if (!same && used < size) {
             char sign = !now.identity ? '-' : last.identity ? '~' : '+';
-            int length = snprintf(text + used, size - used, "%s%c%s", used ? " " : "", sign,
-                                  box_protected_name(i));
+            int length = snprintf(text + used, size - used, "%s%c%s%s", used ? " " : "", sign,
+                                  box_protected_name(i),
+                                  watch->partial != partial ? " (not all of it is watched)" : "");
             used += length > 0 ? (size_t)length : 0;
         }
     }

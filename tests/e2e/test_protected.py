@@ -350,6 +350,25 @@ class Shared(Workspace):
             self.assertIn("hard-linked", told)
 
 
+class Large(Workspace):
+    def server(self, *args):
+        done = super().server(*args)
+        self.assert_ok(done.python("import os\nos.makedirs('.claude/a/b/c/d')\nfor n in range(300): open(f'.claude/{n}', 'w').close()\n"
+                                   "open('.claude/a/b/c/d/deep', 'w').close()"))
+        return done
+
+    def test_changes_deep_down_and_behind_many_files_are_told(self):
+        with self.server() as server:
+            for name in ("a/b/c/d/deep", *range(0, 300, 20)):
+                result = server.python(f"open('.claude/{name}', 'w').write('x')")
+                self.assertIn("~.claude", result.status.field(NEWS) or "", name)
+
+    def test_what_is_too_large_is_told(self):
+        with self.server() as server:
+            result = server.python("for n in range(2000): open(f'.claude/more-{n}', 'w').close()")
+            self.assertIn("not all of it is watched", result.status.field(NEWS) or "")
+
+
 class Bare(Workspace):
     def test_a_git_directory_at_the_top_is_told(self):
         self.put(".git/HEAD")
