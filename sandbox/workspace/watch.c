@@ -180,8 +180,8 @@ bool box_protected_news(const struct box_spec *spec, struct box_protected_watch 
         watch->last[i] = now;
         bool same = now.identity == last.identity && now.content == last.content;
         if (!same && used < size) {
-            char sign = !now.identity ? '-' : last.identity ? '~' : '+';
-            int length = snprintf(text + used, size - used, "%s%c%s%s", used ? " " : "", sign,
+            const char *sign = !now.identity ? "-" : last.identity ? "~" : "+";
+            int length = snprintf(text + used, size - used, "%s%s%s%s", used ? " " : "", sign,
                                   box_protected_name(i),
                                   watch->partial != partial ? " (not all of it is watched)" : "");
             used += length > 0 ? (size_t)length : 0;
