@@ -119,9 +119,13 @@ enum {
     INIT_STATUS_BYTES = 1 << 20
 }; /* of /proc/PID/status: NGROUPS_MAX groups are 720 kB of it, before the sizes */
 
-/* objects.c: what the kernel holds for each process. Looks anew; locks_only: a control group counts the rest. */
-void objects_look(struct init *init, bool locks_only);
-/* What the last look found for this process. */
+/* objects.c: what the kernel holds for each process. Looks anew, or goes on with the look that is under way, for a
+ * turn of some 50 ms, or until it has found more than limit, in bytes. locks_only: a control group counts the rest.
+ * Returns whether this look has come to its end. */
+bool objects_look(struct init *init, bool locks_only, uint64_t limit);
+/* Whether one is under way. */
+bool objects_looking(void);
+/* What the last look found for this process, or the one under way when it has come to it or found more. */
 uint64_t objects_bytes(pid_t pid);
 uint64_t objects_all_bytes(void);
 /* Processor time of all that runs or has run here, in ticks: where it stands still, so does what objects_look() finds. */

@@ -177,7 +177,7 @@ static int init_watch_ms(void)
         return INIT_WATCH_MS;
     }
     if (state.config->uncounted_bytes && !state.blind && !state.config->stage_bytes) {
-        return INIT_UNCOUNTED_MS;
+        return objects_looking() ? INIT_WATCH_MS : INIT_UNCOUNTED_MS;
     }
     return state.config->stage_bytes ? INIT_DISK_MS : -1;
 }
@@ -197,7 +197,8 @@ static void init_look(void)
     (counts ? watch_memory : watch_uncounted)(&state);
     uint64_t ended_ns = clock_now_ns();
     uint64_t took_ns = ended_ns - began_ns;
-    uint64_t least_ns = (counts ? INIT_WATCH_MS / 2 : INIT_UNCOUNTED_MS) * CLOCK_NS_PER_MS;
+    uint64_t least_ms = counts || objects_looking() ? INIT_WATCH_MS / 2 : INIT_UNCOUNTED_MS;
+    uint64_t least_ns = least_ms * CLOCK_NS_PER_MS;
     next_ns = ended_ns + (took_ns > least_ns ? took_ns : least_ns);
 }
 

@@ -294,20 +294,23 @@ static bool has_run(const struct init *init)
     return true;
 }
 
-/* Looks at objects when that is due, or now: then only where the last look was longer ago than it took. */
+/* Looks at objects when that is due, or now: then only where the last look was longer ago than it took. Goes on with
+ * a look that is under way. */
 static void look_at_objects(struct init *init, bool now)
 {
     static uint64_t next_ns;
     static uint64_t fresh_ns;
     uint64_t began_ns = clock_now_ns();
-    if (began_ns < (now ? fresh_ns : next_ns)) {
+    if (!objects_looking() && began_ns < (now ? fresh_ns : next_ns)) {
         return;
     }
-    if (!now && !has_run(init)) {
+    if (!now && !objects_looking() && !has_run(init)) {
         next_ns = began_ns + OBJECTS_NS;
         return;
     }
-    objects_look(init, /* locks_only= */ false);
+    if (!objects_look(init, /* locks_only= */ false, init->config->watch_memory_bytes)) {
+        return;
+    }
     uint64_t ended_ns = clock_now_ns();
     uint64_t rest_ns = (ended_ns - began_ns) * OBJECTS_REST;
     rest_ns = rest_ns < OBJECTS_REST_NS ? rest_ns : OBJECTS_REST_NS;
@@ -377,8 +380,8 @@ void watch_uncounted(struct init *init)
     uint64_t limit = init->config->uncounted_bytes;
     uint64_t inet_bytes = init->config->inet_bytes;
     static struct look look;
-    if (has_run(init)) {
-        objects_look(init, /* locks_only= */ true);
+    if (objects_looking() || has_run(init)) {
+        (void)objects_look(init, /* locks_only= */ true, limit);
     }
     look.unheld = inet_bytes > 0 ? objects_inet_sockets(init) * inet_bytes : 0;
     look.all = objects_all_bytes() + look.unheld;

@@ -9,7 +9,9 @@
  *                 message, and are refused (filter_lists.c)
  *   tasks         kernel stack and task_struct
  *
- * A look reads a line for each of them, so it is taken now and then, and what it found stands until the next. */
+ * A look reads a line for each of them, so it is taken now and then, and what it found stands until the next. Code can
+ * make one as long as it likes, with descriptors that are duplicates of few: a look is taken in turns, between which
+ * messages are answered. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "sandbox/init/init.h"
 
 enum {
@@ -32,6 +35,7 @@ enum {
     LOCKS_A_TICK = 10000,    /* of 10 ms, proc(5): no call takes less than a microsecond */
     UNSEEN_MAPPINGS = 65530, /* vm.max_map_count as Linux has it by default */
     PAGE = 4096,
+    TURN_NS = 50000000,
 };
 
 enum { WORD = 8, LOCKS = 0, ITEMS, WORDS }; /* that lines of fdinfo begin with */
@@ -42,8 +46,24 @@ struct entry {
     uint64_t bytes;
 };
 
-static struct entry entries[PROCESSES];
-static unsigned entry_count;
+struct list {
+    struct entry entries[PROCESSES]; /* by their number */
+    unsigned count;
+};
+
+static struct list lists[2];
+static struct list *whole = &lists[0]; /* what the last look that came to its end has found */
+static struct list *fresh = &lists[1]; /* of the one that goes on; else empty */
+
+/* The look that goes on. */
+static struct {
+    unsigned at;     /* which entry it is at */
+    long descriptor; /* that was the last, of this entry's; -1: none yet */
+    unsigned orphans;
+    uint64_t found; /* bytes, of those who live */
+    uint64_t limit;
+    uint64_t turn_ends_ns;
+} look;
 
 static int compare(const void *a, const void *b)
 {
@@ -52,23 +72,34 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static const struct entry *find(pid_t pid)
+static struct entry *find(struct list *list, pid_t pid)
 {
     const struct entry key = {.pid = pid};
-    return bsearch(&key, entries, entry_count, sizeof *entries, compare);
+    return bsearch(&key, list->entries, list->count, sizeof *list->entries, compare);
 }
 
+bool objects_looking(void)
+{
+    return fresh->count > 0;
+}
+
+/* Whom a look has not come to yet has what the last one found. */
 uint64_t objects_bytes(pid_t pid)
 {
-    const struct entry *entry = find(pid);
-    return entry ? entry->bytes : 0;
+    const struct entry *old = find(whole, pid);
+    const struct entry *new = find(fresh, pid);
+    uint64_t before = old ? old->bytes : 0;
+    uint64_t now = new ? new->bytes : 0;
+    bool done = new &&new < fresh->entries + look.at;
+    return done || now > before ? now : before;
 }
 
 void objects_forget(pid_t pid)
 {
-    for (unsigned i = 0; i < entry_count; i++) {
-        if (entries[i].pid == pid) {
-            entries[i].bytes = 0;
+    for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++) {
+        struct entry *entry = find(&lists[i], pid);
+        if (entry) {
+            entry->bytes = 0;
         }
     }
 }
@@ -76,20 +107,45 @@ void objects_forget(pid_t pid)
 uint64_t objects_all_bytes(void)
 {
     uint64_t sum = 0;
-    for (unsigned i = 0; i < entry_count; i++) {
-        sum += entries[i].bytes;
+    for (unsigned i = 0; i < fresh->count; i++) {
+        sum += objects_bytes(fresh->entries[i].pid);
+    }
+    for (unsigned i = 0; i < whole->count; i++) {
+        sum += find(fresh, whole->entries[i].pid) ? 0 : whole->entries[i].bytes;
     }
     return sum;
 }
 
-/* Lines of a file of /proc/PID that begin with each of these words; false: it cannot be read. */
-static bool count_lines(pid_t pid, const char *name, const char *const words[WORDS],
-                        uint64_t ret_counts[WORDS])
+struct lines {
+    const char *const *words;
+    uint64_t counts[WORDS];
+    char begin[WORD + 1]; /* of a line, which may have begun in the part before */
+    size_t length;
+};
+
+static void count_part(struct lines *lines, const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] != '\n') {
+            if (lines->length < WORD) {
+                lines->begin[lines->length++] = text[i];
+            }
+            continue;
+        }
+        lines->begin[lines->length] = '\0';
+        for (unsigned w = 0; w < WORDS; w++) {
+            const char *word = lines->words[w];
+            lines->counts[w] += strncmp(lines->begin, word, strlen(word)) == 0;
+        }
+        lines->length = 0;
+    }
+}
+
+/* Counts lines of a file of /proc/PID by the words they begin with; false: it cannot be read. */
+static bool count_lines(pid_t pid, const char *name, struct lines *lines)
 {
     static char text[PART];
     char path[64];
-    char begin[WORD + 1] = ""; /* of a line, which may have begun in the part before */
-    size_t length = 0;
     ssize_t size = 0;
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -97,19 +153,7 @@ static bool count_lines(pid_t pid, const char *name, const char *const words[WOR
         return false;
     }
     while ((size = read(fd, text, sizeof text)) > 0) {
-        for (ssize_t i = 0; i < size; i++) {
-            if (text[i] != '\n') {
-                if (length < WORD) {
-                    begin[length++] = text[i];
-                }
-                continue;
-            }
-            begin[length] = '\0';
-            for (unsigned w = 0; w < WORDS; w++) {
-                ret_counts[w] += strncmp(begin, words[w], strlen(words[w])) == 0;
-            }
-            length = 0;
-        }
+        count_part(lines, text, (size_t)size);
     }
     (void)close(fd);
     return true;
@@ -155,47 +199,80 @@ uint64_t objects_ticks(const struct init *init)
     return sum;
 }
 
+static bool begins(const char *text, const char *word)
+{
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
 /* locks_only: a control group counts the rest. */
-static uint64_t descriptors_of(pid_t pid, bool locks_only)
+static uint64_t descriptor_bytes(pid_t pid, const char *number, const char *target, bool locks_only)
 {
     static const char *const words[WORDS] = {[LOCKS] = "lock:", [ITEMS] = "tfd:"};
+    struct lines lines = {.words = words};
+    char info[32];
+    bool proc_file = begins(target, "/proc/");
+    /* Only what has a path can be locked: a deleted file has one as well. */
+    if (locks_only && (target[0] != '/' || proc_file)) {
+        return 0;
+    }
+    (void)snprintf(info, sizeof info, "fdinfo/%.16s", number);
+    (void)count_lines(pid, info, &lines);
+    uint64_t locks = lines.counts[LOCKS] * LOCK_BYTES;
+    if (locks_only) {
+        return locks;
+    }
+    return locks + lines.counts[ITEMS] * EPOLL_BYTES + (proc_file ? PROC_FILE_BYTES : FILE_BYTES);
+}
+
+static void add(struct entry *entry, uint64_t bytes)
+{
+    entry->bytes += bytes;
+    look.found += bytes;
+}
+
+/* What passes the limit is somebody's end: nothing more need be known before. */
+static bool turn_is_over(void)
+{
+    return look.found > look.limit || clock_now_ns() >= look.turn_ends_ns;
+}
+
+/* Goes on with an entry's descriptors. Returns false when the turn was over before the last of them. */
+static bool add_descriptors(struct entry *entry, pid_t pid, bool locks_only)
+{
     char path[48];
-    uint64_t sum = 0;
-    const struct dirent *entry = NULL;
+    const struct dirent *found = NULL;
+    bool over = false;
     (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
     DIR *dir = opendir(path);
     if (!dir) { /* hidden: nothing else bounds its locks */
-        return ticks_of(pid, SYSTEM, SYSTEM) * LOCKS_A_TICK * LOCK_BYTES;
+        add(entry, ticks_of(pid, SYSTEM, SYSTEM) * LOCKS_A_TICK * LOCK_BYTES);
+        return true;
     }
-    while ((entry = readdir(dir))) {
+    while (!over && (found = readdir(dir))) { /* in the order of their numbers */
         char target[32] = "";
-        char info[32];
-        ssize_t size = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
-        if (size <= 0) {
+        long number = strtol(found->d_name, NULL, 10);
+        if (found->d_name[0] == '.' || number <= look.descriptor) {
             continue;
         }
-        (void)snprintf(info, sizeof info, "fdinfo/%.16s", entry->d_name);
-        uint64_t counts[WORDS] = {};
-        (void)count_lines(pid, info, words, counts);
-        sum += counts[LOCKS] * LOCK_BYTES;
-        if (!locks_only) {
-            sum += counts[ITEMS] * EPOLL_BYTES +
-                   (strncmp(target, "/proc/", 6) == 0 ? PROC_FILE_BYTES : FILE_BYTES);
+        if (readlinkat(dirfd(dir), found->d_name, target, sizeof target - 1) > 0) {
+            add(entry, descriptor_bytes(pid, found->d_name, target, locks_only));
         }
+        look.descriptor = number;
+        over = turn_is_over();
     }
     (void)closedir(dir);
-    return sum;
+    return !over;
 }
 
 /* Processes that may have pages in common with this one: its ancestors. Between it and one of them somebody may have
  * ended; then those with nobody above them could be among them as well. */
-static unsigned ancestors_of(struct init *init, const struct entry *entry, unsigned orphans)
+static unsigned ancestors_of(struct init *init, const struct entry *entry)
 {
     unsigned above = 0;
-    for (const struct entry *at = entry; at && above < entry_count; at = find(at->parent)) {
+    for (const struct entry *at = entry; at && above < fresh->count; at = find(fresh, at->parent)) {
         above++;
-        if (!find(at->parent) && !watch_find(init, at->pid)) {
-            above += orphans;
+        if (!find(fresh, at->parent) && !watch_find(init, at->pid)) {
+            above += look.orphans;
         }
     }
     return above;
@@ -204,41 +281,84 @@ static unsigned ancestors_of(struct init *init, const struct entry *entry, unsig
 static uint64_t mappings_of(pid_t pid, const char *status, unsigned above)
 {
     static const char *const all[WORDS] = {"", ""};
-    uint64_t counts[WORDS] = {};
-    if (!count_lines(pid, "maps", all, counts) || counts[0] == 0) {
+    struct lines lines = {.words = all};
+    uint64_t count = count_lines(pid, "maps", &lines) ? lines.counts[0] : 0;
+    if (count == 0) {
         uint64_t most = number_behind(status, "\nVmSize:") * 1024 / PAGE;
-        counts[0] = most < UNSEEN_MAPPINGS ? most : UNSEEN_MAPPINGS;
+        count = most < UNSEEN_MAPPINGS ? most : UNSEEN_MAPPINGS;
     }
-    return counts[0] * (MAPPING_BYTES + (uint64_t)above * CHAIN_BYTES);
+    return count * (MAPPING_BYTES + (uint64_t)above * CHAIN_BYTES);
 }
 
-void objects_look(struct init *init, bool locks_only)
+static void begin_look(struct init *init)
 {
     static char status[INIT_STATUS_BYTES];
     const pid_t *pids = NULL;
-    unsigned orphans = 0;
     unsigned count = family_list(init->root, &pids);
-    entry_count = 0;
-    for (unsigned i = 0; i < count && entry_count < PROCESSES; i++) {
+    for (unsigned i = 0; i < count && fresh->count < PROCESSES; i++) {
         if (pids[i] == init->zygote || read_proc(pids[i], "status", status, sizeof status) == 0) {
             continue;
         }
         pid_t parent = (pid_t)number_behind(status, "\nPPid:\t");
-        entries[entry_count++] = (struct entry){.pid = pids[i], .parent = parent};
+        fresh->entries[fresh->count++] = (struct entry){.pid = pids[i], .parent = parent};
     }
-    qsort(entries, entry_count, sizeof *entries, compare);
-    for (unsigned i = 0; i < entry_count; i++) {
-        orphans += !find(entries[i].parent) && !watch_find(init, entries[i].pid);
+    qsort(fresh->entries, fresh->count, sizeof *fresh->entries, compare);
+    look.at = 0;
+    look.descriptor = -1;
+    look.orphans = 0;
+    for (unsigned i = 0; i < fresh->count; i++) {
+        const struct entry *entry = &fresh->entries[i];
+        look.orphans += !find(fresh, entry->parent) && !watch_find(init, entry->pid);
     }
-    for (unsigned i = 0; i < entry_count; i++) {
-        pid_t thread = proc_thread(entries[i].pid);
-        entries[i].bytes = descriptors_of(thread, locks_only);
+}
+
+/* Sets what this look has found of those who live: who has ended would make each further turn a short one. */
+static void begin_turn(const struct init *init, uint64_t limit)
+{
+    const pid_t *pids = NULL;
+    unsigned count = family_list(init->root, &pids);
+    look.found = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const struct entry *entry = find(fresh, pids[i]);
+        look.found += entry ? entry->bytes : 0;
+    }
+    look.limit = limit;
+    look.turn_ends_ns = clock_now_ns() + TURN_NS;
+}
+
+static void end_look(void)
+{
+    struct list *old = whole;
+    whole = fresh;
+    fresh = old;
+    fresh->count = 0;
+}
+
+bool objects_look(struct init *init, bool locks_only, uint64_t limit)
+{
+    static char status[INIT_STATUS_BYTES];
+    if (!objects_looking()) {
+        begin_look(init);
+    }
+    begin_turn(init, limit);
+    while (look.at < fresh->count) {
+        struct entry *entry = &fresh->entries[look.at];
+        pid_t thread = proc_thread(entry->pid);
+        if (!add_descriptors(entry, thread, locks_only)) {
+            return false;
+        }
         if (!locks_only && read_proc(thread, "status", status, sizeof status) > 0) {
-            entries[i].bytes +=
-                mappings_of(thread, status, ancestors_of(init, &entries[i], orphans)) +
-                number_behind(status, "\nThreads:\t") * TASK_BYTES;
+            add(entry, mappings_of(thread, status, ancestors_of(init, entry)) +
+                           number_behind(status, "\nThreads:\t") * TASK_BYTES);
+        }
+        look.at++;
+        look.descriptor = -1;
+        if (look.at < fresh->count && turn_is_over()) {
+            return false;
         }
     }
+    end_look();
+    return true;
 }
 
 /* --- sockets --- */

@@ -3,9 +3,11 @@ where only the watchdog does: each attack is ended, or finds its way shut, befor
 
 An attack leaves its workers asleep with what they hold, and looks who is left until few enough are, or time is up.
 """
+import os
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
@@ -16,11 +18,14 @@ LIMIT_MIB = 64
 MOST_MIB = 3 * LIMIT_MIB  # soft: what fits between two looks on a busy machine is there as well
 NO_GROUP = [*DENY, "cgroup", "--"]
 
-# worker() holds something and returns; held(n) says how many MiB n workers hold.
+# worker() holds something and returns; held(n) says how many MiB n workers hold, by a number or by what they noted.
 WORKERS = """
-import ctypes, fcntl, mmap, os, select, socket, struct, sys, time
+import ctypes, fcntl, mmap, os, select, shutil, socket, struct, sys, time
 r, w = os.pipe()
 pids = []
+noted = mmap.mmap(-1, 4096)
+def note(n, size): noted[n * 8:n * 8 + 8] = struct.pack('q', size)
+def share(n): return n * sum(struct.unpack('512q', noted)) / {workers} / (1 << 20)
 for n in range({workers}):
     pid = os.fork()
     if pid == 0:
@@ -74,6 +79,89 @@ def worker(n):
 def held(n): return n * 200 * {queues} * 192 / (1 << 20)
 """
 
+FIFOS = """
+def worker(n):
+    kept = []
+    size = 0
+    for f in range({files}):
+        path = f'/tmp/fifo{{n}}-{{f}}'; os.mkfifo(path)
+        fd = os.open(path, os.O_RDWR | os.O_NONBLOCK); os.unlink(path); kept.append(fd)
+        try:
+            while True: size += os.write(fd, bytes(4096))
+        except BlockingIOError: note(n, size)
+    return kept
+def held(n): return share(n)
+"""
+
+# Items that others hold the files of: as many of them as one likes, of few descriptors.
+ITEMS = """
+import os, select
+def instance(files, items):
+    queue = select.epoll()
+    for file in files:
+        copies = [os.dup(file) for _ in range(items // len(files))]
+        for copy in copies: queue.register(copy, 0)
+        for copy in copies: os.close(copy)
+    return queue
+"""
+
+FDINFO = ITEMS + """
+def worker(n):
+    files = [os.pipe()[0] for _ in range(40)]
+    queue = instance(files, {items})
+    kept = [files, queue]
+    for f in range({opened}):
+        try: kept.append(os.open(f'/proc/self/fdinfo/{{queue.fileno()}}', os.O_RDONLY))
+        except OSError: break
+        os.read(kept[-1], 1); note(n, (f + 1) * {items} * 70)
+    return kept
+def held(n): return share(n)
+"""
+
+SENT_EPOLL = ITEMS + """
+def worker(n):
+    files = [os.pipe()[0] for _ in range(40)]
+    a, b = socket.socketpair()
+    for q in range({queues}):
+        queue = instance(files, {items}); socket.send_fds(a, [b'x'], [queue.fileno()]); queue.close()
+        note(n, (q + 1) * {items} * 192)
+    return a, b
+def held(n): return share(n)
+"""
+
+# A program that cannot be read hides from whoever counts.
+HIDDEN_SHARED = """
+path = '/tmp/unreadable'
+if not os.path.exists(path): shutil.copy(os.path.realpath(sys.executable), path); os.chmod(path, 0o111)
+CODE = '''
+import mmap, os, sys, time
+try: open('/proc/self/maps'); hidden = False
+except OSError: hidden = True
+pages = mmap.mmap(-1, {size} << 20)
+for at in range(0, {size}, 4): pages[at << 20:(at + 4) << 20] = bytes(4 << 20); time.sleep(0.01)
+print('hidden' if hidden else 'seen', flush=True)
+os.write(int(sys.argv[1]), b'.')
+time.sleep(120)
+'''
+def worker(n):
+    os.set_inheritable(w, True)
+    os.execve(path, [path, '-c', CODE, str(w)], {{**os.environ, 'PYTHONHOME': sys.base_prefix}})
+def held(n): return n * {size}
+"""
+
+# Who looks at all of these descriptors reads a line for each item, again for each copy in each process.
+SLOW = ITEMS + """
+import time
+files = [os.pipe()[0] for _ in range(20)]
+queue = instance(files, 1000)
+kept = [os.dup(queue.fileno()) for _ in range({copies})]
+for n in range({processes}):
+    if os.fork() == 0:
+        end = time.monotonic() + 2
+        while n == 0 and time.monotonic() < end: pass
+        time.sleep(120); os._exit(0)
+"""
+
 # In the session itself: sockets that nobody accepts belong to nobody. What was sent is held at the least.
 UNACCEPTED = """
 import os, socket
@@ -112,6 +200,13 @@ HELD = {
     "file_locks": (workers(LOCKS, 5, files=450), workers(LOCKS, 1, files=20), "1 left"),
     "mappings": (workers(MAPPINGS, 14, pairs=32500), workers(MAPPINGS, 1, pairs=1000), "1 left"),
     "event_queues": (workers(EPOLL, 20, queues=300), workers(EPOLL, 1, queues=10), "1 left"),
+    "named_pipes": (workers(FIFOS, 60, files=480), workers(FIFOS, 1, files=20), "1 left"),
+    "texts_of_descriptors": (workers(FDINFO, 2, items=12000, opened=180), workers(FDINFO, 1, items=400, opened=8),
+                             "1 left"),
+    "event_queues_in_messages": (workers(SENT_EPOLL, 6, items=12000, queues=20),
+                                 workers(SENT_EPOLL, 1, items=1200, queues=4), "1 left"),
+    "shared_memory_of_a_hidden_program": (workers(HIDDEN_SHARED, 1, size=400), workers(HIDDEN_SHARED, 1, size=8),
+                                          "1 left"),
     "connections_that_nobody_accepts": (UNACCEPTED.format(listeners=16, connections=300, most=MOST_MIB, **UNIX),
                                         UNACCEPTED.format(listeners=2, connections=10, most=9, **UNIX), "through"),
     "tcp_connections_that_nobody_accepts": (UNACCEPTED.format(listeners=16, connections=300, most=MOST_MIB, **TCP),
@@ -137,10 +232,62 @@ class Objects(Case):
             result = server.python(server.here(control), timeout_s=90)
             self.assert_ok(result)
             self.assertIn(prints, result.text)
+            self.assertNotIn("seen\n", result.text)
             result = server.python(server.here(attack), _timeout=150, timeout_s=120)
             self.assertIn(result.status.kind, ("ok", "out of memory"), result.text)
             self.assertLess(self.hidden(server), MOST_MIB, result.text)
             self.assert_alive(server)
+
+    def longest_answer(self, server, seconds):
+        """Of small reads, which ask pid 1, one after the other for so long."""
+        end = time.monotonic() + seconds
+        longest = 0
+        while time.monotonic() < end:
+            began = time.monotonic()
+            server.call("read_file", 300, path=server.here("/tmp/small"))
+            longest = max(longest, time.monotonic() - began)
+        return longest
+
+    def look_of(self, copies, processes):
+        """How long it takes here to look at what SLOW has, from a part of it."""
+        names = {}
+        exec(ITEMS, names)  # noqa: S102
+        files = [os.pipe() for _ in range(20)]
+        queue = names["instance"]([file for file, _ in files], 1000)
+        began = time.monotonic()
+        for _ in range(100):
+            pathlib.Path(f"/proc/self/fdinfo/{queue.fileno()}").read_bytes()
+        look = (time.monotonic() - began) / 100 * copies * (processes + 1)
+        queue.close()
+        for file in files:
+            os.close(file[0])
+            os.close(file[1])
+        return look
+
+    def test_answers_while_descriptors_are_looked_at(self):
+        for copies, processes in ((2, 2), (300, 24)):  # the first is the control: nothing is slow
+            with self.subTest(copies), Server("--memory", f"{LIMIT_MIB}M", wrap=self.wrap) as server:
+                server.write(server.here("/tmp/small"), "x")
+                self.assert_ok(server.python(SLOW.format(copies=copies, processes=processes), timeout_s=60))
+                look = self.look_of(copies, processes)
+                longest = self.longest_answer(server, max(look, 4))
+                if copies > 2:
+                    self.assertLess(longest, look / 2)
+
+    def test_workers_that_share_a_table_of_descriptors(self):
+        """Whose locks are theirs who made them is not seen, once those have ended."""
+        with Server(wrap=self.wrap) as server:
+            result = server.python("import ctypes, errno, os, platform, signal, threading\n"
+                                   "libc = ctypes.CDLL(None, use_errno=True)\n"
+                                   "number = {'x86_64': 56, 'aarch64': 220}[platform.machine()]\n"
+                                   "def clone(flags):\n"
+                                   "    pid = libc.syscall(number, flags | signal.SIGCHLD, 0, 0, 0, 0)\n"
+                                   "    if pid == 0: os._exit(0)\n"
+                                   "    if pid < 0: return errno.errorcode[ctypes.get_errno()]\n"
+                                   "    os.waitpid(pid, 0); return 'made'\n"
+                                   "print(clone(0x400), clone(0))\n"
+                                   "thread = threading.Thread(target=print, args=('thread',)); thread.start(); thread.join()\n")
+            self.assert_prints(result, "EPERM made\nthread")
 
     def test_one_listener_holds_few_connections(self):
         with Server(wrap=self.wrap) as server:
