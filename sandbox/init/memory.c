@@ -33,6 +33,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 #include <time.h>
@@ -108,8 +109,33 @@ static bool is_new(struct look *look, uint64_t inode)
     return true;
 }
 
-static uint64_t queue_bytes(struct look *look, const char *target)
+static uint64_t pipe_bytes(struct look *look)
 {
+    return look->pipes++ < PIPES_WHOLE ? PIPE_BYTES : PIPE_LEAST_BYTES;
+}
+
+/* A FIFO's link is a path, fifo(7). AT_STATX_DONT_SYNC: no server of a file system is waited for, statx(2). */
+static uint64_t fifo_bytes(struct look *look, int dir_fd, const char *name)
+{
+    struct statx st;
+    if (statx(dir_fd, name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_INO, &st) <
+            0 ||
+        !S_ISFIFO(st.stx_mode)) {
+        return 0;
+    }
+    uint64_t device = (uint64_t)st.stx_dev_major << 20 | st.stx_dev_minor;
+    return is_new(look, st.stx_ino ^ device << 32) ? pipe_bytes(look) : 0;
+}
+
+static uint64_t queue_bytes(struct look *look, int dir_fd, const char *name)
+{
+    char target[32] = "";
+    if (readlinkat(dir_fd, name, target, sizeof target - 1) <= 0) {
+        return 0;
+    }
+    if (target[0] == '/' && strncmp(target, "/proc/", 6) != 0) {
+        return fifo_bytes(look, dir_fd, name);
+    }
     bool is_socket = strncmp(target, "socket:[", 8) == 0;
     bool is_pipe = strncmp(target, "pipe:[", 6) == 0;
     if ((!is_socket && !is_pipe) || !is_new(look, field(target, ":["))) {
@@ -119,7 +145,7 @@ static uint64_t queue_bytes(struct look *look, const char *target)
         look->sockets++;
         return SOCKET_BYTES;
     }
-    return look->pipes++ < PIPES_WHOLE ? PIPE_BYTES : PIPE_LEAST_BYTES;
+    return pipe_bytes(look);
 }
 
 /* What waits in the sockets and pipes that pid holds. One that hides its descriptors may hold as many
@@ -136,10 +162,7 @@ static uint64_t queues_of(struct look *look, pid_t pid, const char *status)
     }
     const struct dirent *entry = NULL;
     while ((entry = readdir(dir))) {
-        char target[32] = "";
-        if (readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1) > 0) {
-            sum += queue_bytes(look, target);
-        }
+        sum += queue_bytes(look, dirfd(dir), entry->d_name);
     }
     (void)closedir(dir);
     return sum;
