@@ -168,6 +168,7 @@ static uint64_t queues_of(struct look *look, pid_t pid, const char *status)
     return sum;
 }
 
+/* Who hides (an unreadable program, execve(2)) may have it. */
 static bool has_unnamed_memory(pid_t pid)
 {
     char path[48];
@@ -175,12 +176,13 @@ static bool has_unnamed_memory(pid_t pid)
     bool found = false;
     (void)snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     FILE *file = fopen(path, "re");
-    while (file && !found && fgets(line, sizeof line, file)) {
+    if (!file) {
+        return errno == EACCES || errno == EPERM;
+    }
+    while (!found && fgets(line, sizeof line, file)) {
         found = strstr(line, "/dev/zero") != NULL;
     }
-    if (file) {
-        (void)fclose(file);
-    }
+    (void)fclose(file);
     return found;
 }
 
