@@ -29,6 +29,7 @@ enum {
     CHAIN_BYTES = 64,
     FILE_BYTES = 512,
     PROC_FILE_BYTES = 8 << 10,
+    FDINFO_BYTES = 1 << 20, /* at the least: its descriptor may be gone, and the text stays */
     EPOLL_BYTES = 256,
     LOCK_BYTES = 192,
     TASK_BYTES = 24 << 10,
@@ -121,10 +122,12 @@ struct lines {
     uint64_t counts[WORDS];
     char begin[WORD + 1]; /* of a line, which may have begun in the part before */
     size_t length;
+    size_t size; /* of all parts */
 };
 
 static void count_part(struct lines *lines, const char *text, size_t size)
 {
+    lines->size += size;
     for (size_t i = 0; i < size; i++) {
         if (text[i] != '\n') {
             if (lines->length < WORD) {
@@ -140,6 +143,8 @@ static void count_part(struct lines *lines, const char *text, size_t size)
         lines->length = 0;
     }
 }
+
+static size_t largest_fdinfo; /* that any look has seen */
 
 /* Counts lines of a file of /proc/PID by the words they begin with; false: it cannot be read. */
 static bool count_lines(pid_t pid, const char *name, struct lines *lines)
@@ -204,6 +209,20 @@ static bool begins(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0;
 }
 
+/* Of a file of /proc: the buffer of its last read. fdinfo is one record, in a buffer that doubles until all of it
+ * fits (seq_read_iter(), fs/seq_file.c). */
+static uint64_t proc_file_bytes(const char *target)
+{
+    uint64_t bytes = FDINFO_BYTES;
+    if (!strstr(target, "/fdinfo/")) {
+        return PROC_FILE_BYTES;
+    }
+    while (bytes <= largest_fdinfo) {
+        bytes *= 2;
+    }
+    return bytes;
+}
+
 /* locks_only: a control group counts the rest. */
 static uint64_t descriptor_bytes(pid_t pid, const char *number, const char *target, bool locks_only)
 {
@@ -217,11 +236,13 @@ static uint64_t descriptor_bytes(pid_t pid, const char *number, const char *targ
     }
     (void)snprintf(info, sizeof info, "fdinfo/%.16s", number);
     (void)count_lines(pid, info, &lines);
+    largest_fdinfo = lines.size > largest_fdinfo ? lines.size : largest_fdinfo;
     uint64_t locks = lines.counts[LOCKS] * LOCK_BYTES;
     if (locks_only) {
         return locks;
     }
-    return locks + lines.counts[ITEMS] * EPOLL_BYTES + (proc_file ? PROC_FILE_BYTES : FILE_BYTES);
+    return locks + lines.counts[ITEMS] * EPOLL_BYTES +
+           (proc_file ? proc_file_bytes(target) : FILE_BYTES);
 }
 
 static void add(struct entry *entry, uint64_t bytes)
@@ -249,7 +270,7 @@ static bool add_descriptors(struct entry *entry, pid_t pid, bool locks_only)
         return true;
     }
     while (!over && (found = readdir(dir))) { /* in the order of their numbers */
-        char target[32] = "";
+        char target[64] = "";
         long number = strtol(found->d_name, NULL, 10);
         if (found->d_name[0] == '.' || number <= look.descriptor) {
             continue;
