@@ -66,6 +66,9 @@ static const struct filter_rule common[] = {
     FILTER_FLAG("clone", 0, CLONE_PTRACE),
     /* a thread with descriptors of its own: who counts what a process holds looks at one thread */
     FILTER_MASKED(EPERM, "clone", 0, CLONE_THREAD | CLONE_FILES, CLONE_THREAD),
+    /* and no process has another's: locks in it would stay when their maker, by whose time they are bounded where
+     * descriptors are hidden, has ended */
+    FILTER_MASKED(EPERM, "clone", 0, CLONE_THREAD | CLONE_FILES, CLONE_FILES),
     FILTER_MASKED(EINVAL, "close_range", 2, CLOSE_RANGE_UNSHARE, CLOSE_RANGE_UNSHARE),
     /* limits and priorities of others: pid 1 has the same id */
     {EPERM, "prlimit64", 0, SCMP_CMP_NE, 0, 0},
