@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "sandbox/init/init.h"
+#include "sandbox/init/usage.h"
 
 enum {
     PROCESSES = 4096,
@@ -144,7 +145,9 @@ static void count_part(struct lines *lines, const char *text, size_t size)
     }
 }
 
-static size_t largest_fdinfo; /* that any look has seen */
+/* What any look has seen: of what is gone, or on its way in a message, nothing else is known. */
+static size_t largest_fdinfo;
+static uint64_t most_items;
 
 /* Counts lines of a file of /proc/PID by the words they begin with; false: it cannot be read. */
 static bool count_lines(pid_t pid, const char *name, struct lines *lines)
@@ -234,9 +237,13 @@ static uint64_t descriptor_bytes(pid_t pid, const char *number, const char *targ
     if (locks_only && (target[0] != '/' || proc_file)) {
         return 0;
     }
+    if (begins(target, "socket:")) { /* what is on its way to it may be an epoll instance */
+        return FILE_BYTES + usage_flights(pid, number) * (FILE_BYTES + most_items * EPOLL_BYTES);
+    }
     (void)snprintf(info, sizeof info, "fdinfo/%.16s", number);
     (void)count_lines(pid, info, &lines);
     largest_fdinfo = lines.size > largest_fdinfo ? lines.size : largest_fdinfo;
+    most_items = lines.counts[ITEMS] > most_items ? lines.counts[ITEMS] : most_items;
     uint64_t locks = lines.counts[LOCKS] * LOCK_BYTES;
     if (locks_only) {
         return locks;

@@ -112,6 +112,16 @@ void usage_add_deleted(struct usage *usage, pid_t pid)
     }
 }
 
+uint64_t usage_flights(pid_t pid, const char *descriptor)
+{
+    static const char name[] = "scm_fds:"; /* unix_show_fdinfo(), net/unix/af_unix.c */
+    char path[32];
+    char text[1024];
+    (void)snprintf(path, sizeof path, "fdinfo/%.16s", descriptor);
+    const char *count = read_proc(pid, path, text, sizeof text) > 0 ? strstr(text, name) : NULL;
+    return count ? strtoul(count + strlen(name), NULL, 10) : 0;
+}
+
 /* Whether a socket of pid has descriptors on their way to it. */
 static bool has_flights(pid_t pid)
 {
@@ -120,16 +130,9 @@ static bool has_flights(pid_t pid)
     bool found = false;
     while (dir && !found && (entry = readdir(dir))) {
         char target[32] = "";
-        char name[32];
-        char text[1024];
-        if (readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1) <= 0 ||
-            strncmp(target, "socket:", strlen("socket:")) != 0) {
-            continue;
-        }
-        (void)snprintf(name, sizeof name, "fdinfo/%.16s", entry->d_name);
-        const char *count =
-            read_proc(pid, name, text, sizeof text) > 0 ? strstr(text, "scm_fds:") : NULL;
-        found = count && strtoul(count + strlen("scm_fds:"), NULL, 10) > 0;
+        found = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1) > 0 &&
+                strncmp(target, "socket:", strlen("socket:")) == 0 &&
+                usage_flights(pid, entry->d_name) > 0;
     }
     if (dir) {
         (void)closedir(dir);

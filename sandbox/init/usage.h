@@ -26,3 +26,6 @@ bool usage_hides(pid_t pid);
 
 /* Bytes that pid has written so far, as proc(5) has it of its io. */
 uint64_t usage_written(pid_t pid);
+
+/* How many descriptors are on their way to this socket of pid; 0 as well when the kernel does not say. */
+uint64_t usage_flights(pid_t pid, const char *descriptor);
