@@ -14,8 +14,6 @@
 #include "sandbox/trust/directory.h"
 #include "sandbox/trust/trust.h"
 
-enum { MOUNTINFO_BYTES = 1 << 20 };
-
 /* A sentence of our own, to which errno would add nothing. */
 static int refuse(struct fail *ret_fail, const char *dir, const char *why, const char *what)
 {
@@ -217,11 +215,9 @@ int box_mounts_judge_now(const struct box_spec *spec, struct fail *ret_fail)
     if (spec->mount_count == 0 && !spec->workspace) {
         return 0;
     }
-    defer_free char *text = malloc(MOUNTINFO_BYTES);
-    int r =
-        text ? fd_read_text_at(AT_FDCWD, "/proc/self/mountinfo", text, MOUNTINFO_BYTES) : -ENOMEM;
-    return r < 0 ? fail_set(ret_fail, -r, "what is mounted")
-                 : box_mounts_judge(spec, text, ret_fail);
+    defer_free char *text = NULL;
+    int r = trust_read_mounts(&text, ret_fail);
+    return text ? box_mounts_judge(spec, text, ret_fail) : r;
 }
 
 int box_workspace_settle(struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)

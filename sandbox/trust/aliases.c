@@ -143,17 +143,27 @@ int trust_read_aliases(struct box_spec *spec, char *mountinfo, struct fail *ret_
     return r;
 }
 
+int trust_read_mounts(char **ret_text, struct fail *ret_fail)
+{
+    defer_free char *text = malloc(MOUNTINFO_BYTES);
+    int r =
+        text ? fd_read_text_at(AT_FDCWD, "/proc/self/mountinfo", text, MOUNTINFO_BYTES) : -ENOMEM;
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "what is mounted");
+    }
+    *ret_text = take_ptr(text);
+    return 0;
+}
+
 int trust_find_aliases(struct box_spec *spec, struct fail *ret_fail)
 {
     struct trust_place places[TRUST_PLACES];
     if (trust_places(spec, places) == 0) {
         return 0;
     }
-    defer_free char *text = malloc(MOUNTINFO_BYTES);
-    int r =
-        text ? fd_read_text_at(AT_FDCWD, "/proc/self/mountinfo", text, MOUNTINFO_BYTES) : -ENOMEM;
-    return r < 0 ? fail_set(ret_fail, -r, "what is mounted")
-                 : trust_read_aliases(spec, text, ret_fail);
+    defer_free char *text = NULL;
+    int r = trust_read_mounts(&text, ret_fail);
+    return text ? trust_read_aliases(spec, text, ret_fail) : r;
 }
 
 void trust_forget_aliases(struct box_spec *spec)

@@ -60,3 +60,6 @@ void trust_path(const struct box_spec *spec, char *out, size_t size);
 /* Looks for an executable in the system's own directories, whatever PATH says; out: PATH_MAX bytes. Returns
  * false where there is none that can be trusted. */
 bool trust_find_system_program(const struct box_spec *spec, const char *name, char *out);
+
+/* The text of /proc/self/mountinfo, proc_pid_mountinfo(5), for free(3). 0 or -errno */
+[[nodiscard]] int trust_read_mounts(char **ret_text, struct fail *ret_fail);
