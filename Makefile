@@ -1,11 +1,11 @@
-# A thin face on meson and build-aux/: `make help` says what there is.
+# Runs meson and build-aux/: `make help` lists the targets.
 BUILD ?= build
 FUZZ_SECONDS ?= 900
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
 
-.PHONY: all help demo check check-quick check-asan check-lint check-hosts check-denied check-aarch64 check-cpython check-packaging \
-	soak fuzz stress bench dist deb image format install uninstall clean
+.PHONY: all help demo check check-all check-quick check-asan check-lint check-machines check-denied check-aarch64 check-cpython check-packaging \
+	check-fresh soak fuzz stress bench dist deb image format install uninstall clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -13,16 +13,19 @@ all: $(BUILD)/build.ninja
 help:
 	@echo 'make              build $(BUILD)/sandpiper (installs Debian packages that are missing)'
 	@echo 'make demo         play a session with the real server'
-	@echo 'make check        every test: as root, as a user, in a user namespace, with sanitizers'
-	@echo 'make check-quick  the tests of this build only;  check-asan, check-lint: those runs only'
-	@echo "make check-cpython  CPython's own tests, inside the sandbox and outside of it (half an hour)"
-	@echo 'make soak         a thousand servers, ended at random moments'
+	@echo 'make check        every test, and what depends on it again: as a user, with sanitizers, … (10 minutes)'
+	@echo 'make check-quick  the tests of this build, as you (3 minutes);  check-asan, check-lint: those runs only'
+	@echo 'make check-all    every suite: as root, as a user, in a user namespace, at level container, with sanitizers'
+	@echo '                  CASES="NAME..." runs only those tests of a check'
+	@echo "make check-cpython  CPython's own tests, inside the sandbox and outside of it (half an hour; CASES=test_re)"
+	@echo 'make check-fresh  every target on a Debian that has nothing, as root; takes more than an hour'
+	@echo 'make soak         a thousand servers, ended at random moments (LIVES=N)'
 	@echo 'make check-denied   the end-to-end tests without openat2, Landlock, cgroups, …; takes long'
 	@echo 'make check-aarch64  a cross build for 64-bit ARM (adds that architecture to apt)'
 	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (900)'
-	@echo 'make check-hosts  the same suites in virtual machines of other kinds (tests/hosts/README.md)'
+	@echo 'make check-machines  the same suites in virtual machines of other kinds (tests/machines/README.md)'
 	@echo 'make check-packaging  the .deb and what else is released, installed and started (CASES=deb; takes long)'
-	@echo 'make stress       5000 calls with random crashes against a model (CALLS=N, SEED=N)'
+	@echo 'make stress       5000 calls with random crashes against a model (CALLS=N, SEED=N; DEATHS=N SERVERS=N BUSY=N)'
 	@echo 'make bench        beside an exec loop, python3 -c, ipykernel and bubblewrap (BENCH_OPTIONS=--big)'
 	@echo 'make dist         the files of a release, in dist/ (REPOSITORY=owner/name on GitHub, IMAGE=container image)'
 	@echo 'make deb          the Debian package, in dist/'
@@ -37,20 +40,16 @@ $(BUILD)/build.ninja:
 demo: all
 	python3 build-aux/demo.py $(BUILD)/sandpiper
 
-check:
+check check-all check-quick check-asan check-lint check-denied:
 	build-aux/deps.sh build check
-	python3 build-aux/check.py
-
-check-quick check-asan check-lint check-denied:
-	build-aux/deps.sh build check
-	python3 build-aux/check.py $(@:check-%=%)
+	python3 build-aux/check.py $(@:check-%=%) $(CASES)
 
 check-cpython: all
 	build-aux/deps.sh build check cpython
-	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/cpython/run.py
+	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/cpython/run.py $(CASES)
 
 soak: all
-	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/soak/soak.py
+	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/soak/soak.py $(if $(LIVES),--lives $(LIVES))
 
 check-aarch64:
 	build-aux/deps.sh build check aarch64
@@ -61,35 +60,40 @@ fuzz:
 	python3 tests/fuzz/run.py $(FUZZ_SECONDS)
 
 stress: all
-	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/e2e/stress.py --calls $(or $(CALLS),5000) \
-		$(if $(SEED),--seed $(SEED))
+	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/e2e/stress.py $(foreach option,CALLS DEATHS SERVERS BUSY SEED,\
+		$(if $($(option)),--$(shell echo $(option) | tr A-Z a-z) $($(option))))
 
 bench: all
 	build-aux/deps.sh build bench
 	/usr/bin/python3 build-aux/bench/bench.py $(BUILD)/sandpiper --out $(BUILD)/bench $(BENCH_OPTIONS)
 
-check-hosts: all
-	python3 tests/hosts/check.py $(BUILD)/sandpiper $(HOSTS)
+check-machines: all
+	python3 tests/machines/check.py $(BUILD)/sandpiper $(MACHINES)
 
 check-packaging: all
-	build-aux/deps.sh build check packaging image aarch64
+	build-aux/deps.sh build check release image packaging aarch64
 	python3 build-aux/check.py packaging $(CASES)
 
+check-fresh: all
+	build-aux/deps.sh build release image
+	python3 build-aux/check.py packaging fresh
+
 dist:
-	build-aux/deps.sh build check
+	build-aux/deps.sh build release
 	python3 -B build-aux/dist/dist.py dist $(if $(REPOSITORY),--repository $(REPOSITORY)) \
 		$(if $(IMAGE),--image $(IMAGE))
 
 deb:
-	build-aux/deps.sh build check packaging
+	build-aux/deps.sh build release
 	python3 build-aux/deb.py dist
 
 image:
-	build-aux/deps.sh build image
+	build-aux/deps.sh build release image
 	python3 -B build-aux/dist/image.py dist $(if $(REPOSITORY),--repository $(REPOSITORY)) \
 		$(if $(IMAGE),--image $(IMAGE))
 
 format:
+	build-aux/deps.sh check
 	git ls-files '*.c' '*.h' | xargs clang-format -i
 
 install: all

@@ -24,12 +24,12 @@ static inline const char *buf_bytes(const struct buf *buf)
     return buf->start ? buf->data + buf->start : buf->data; /* no arithmetic on NULL */
 }
 
-/* Makes room for size more bytes and sets *ret_space to where they go; buf_commit() then counts
+/* Makes space for size more bytes and sets *ret_space to where they go; buf_commit() then counts
  * those that were written. *ret_space is never NULL, also for size 0. 0 or -ENOMEM. */
 int buf_reserve(struct buf *buf, size_t size, char **ret_space);
 void buf_commit(struct buf *buf, size_t size);
 
-/* All return 0 or -ENOMEM; on failure the content is as before. */
+/* All return 0 or -ENOMEM; on failure the content is unchanged. */
 int buf_append(struct buf *buf, const void *bytes, size_t size);
 int buf_append_text(struct buf *buf, const char *text);
 __attribute__((format(printf, 2, 3))) int buf_appendf(struct buf *buf, const char *fmt, ...);

@@ -7,15 +7,18 @@
  * under PIPE_BUF). text says what was tried and on what; it is never longer than FAIL_TEXT. */
 struct fail {
     int32_t code;  /* errno value, > 0; 0 = none */
-    uint32_t step; /* number of the plan's step that did not work, or 0 */
+    uint32_t step; /* number of the plan's step that failed, or 0 */
     char text[FAIL_TEXT];
 };
 
-/* Fills fail (which may be NULL) and returns -code, so that callers write
- * `return fail_set(ret_fail, errno, "mount %s", dst);`. Uses the heap nowhere; may be called between
+/* Fills fail (which may be NULL) and returns -code, so that callers write `return
+ * fail_set(ret_fail, errno, "mount %s", dst);`. Does not use the heap, so it may be called between
  * clone and execve. */
 __attribute__((format(printf, 3, 4))) int fail_set(struct fail *fail, int code, const char *fmt,
                                                    ...);
 
-/* "text: No such file or directory" into a static buffer of the caller. Returns out. */
+/* Writes "text: No such file or directory" to the caller's buffer. Returns out. */
 const char *fail_describe(const struct fail *fail, char *out, unsigned long size);
+
+/* The same in a buffer of its own, which lives as long as the enclosing block. */
+#define fail_text(fail) fail_describe((fail), (char[FAIL_TEXT + 128]){}, FAIL_TEXT + 128)

@@ -14,20 +14,7 @@
 
 #include "base/own.h"
 
-enum { FD_FIRST_HIGH = 10, FD_LAST_TRIED = 65535 };
-
-int fd_move_high(int fd)
-{
-    if (fd >= FD_FIRST_HIGH) {
-        return fd;
-    }
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, FD_FIRST_HIGH);
-    if (moved < 0) {
-        return -errno;
-    }
-    (void)close(fd);
-    return moved;
-}
+enum { FD_LAST_TRIED = 65535 };
 
 /* A descriptor's number as /proc/self/fd names it; false for "." and "..". */
 static bool parse_number(const char *name, unsigned *ret_number)
@@ -41,12 +28,12 @@ static bool parse_number(const char *name, unsigned *ret_number)
     return at != name && !*at;
 }
 
-/* Closes what /proc lists. The kernel walks the numbers upwards, so that closing some on the way
- * makes it pass over none. Returns whether there was a list. */
+/* Closes what /proc lists. The kernel lists the numbers upwards, so closing some on the way makes
+ * it skip none. Returns whether there was a list. */
 static bool close_listed(unsigned first, unsigned last)
 {
     _Alignas(struct dirent64) static char entries[4096];
-    int dir_fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    defer_close int dir_fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir_fd < 0) {
         return false;
     }
@@ -62,13 +49,12 @@ static bool close_listed(unsigned first, unsigned last)
             }
         }
     }
-    (void)close(dir_fd);
     return size == 0;
 }
 
 void fd_close_range(unsigned first, unsigned last)
 {
-    /* Since Linux 5.9; some filters of containers refuse it. */
+    /* Since Linux 5.9; some containers' filters refuse it. */
     if (syscall(SYS_close_range, first, last, 0) == 0 || close_listed(first, last)) {
         return;
     }
@@ -89,12 +75,17 @@ int fd_set_nonblock(int fd, bool on)
 
 int fd_socketpair(int type, int ret_fds[2])
 {
-    int fds[2] = {-1, -1};
-    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0) {
+    return socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ret_fds) < 0 ? -errno : 0;
+}
+
+int fd_pipe(int *ret_read_fd, int *ret_write_fd)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0) {
         return -errno;
     }
-    ret_fds[0] = fds[0];
-    ret_fds[1] = fds[1];
+    *ret_read_fd = fds[0];
+    *ret_write_fd = fds[1];
     return 0;
 }
 
@@ -176,6 +167,15 @@ bool fd_is_at(int fd, const char *path)
 {
     char real[PATH_MAX];
     return fd_path(fd, real) == 0 && strcmp(real, path) == 0;
+}
+
+DIR *fd_directory(int fd)
+{
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        own_close(&fd);
+    }
+    return dir;
 }
 
 int fd_write_text_at(int dir_fd, const char *path, const char *text)

@@ -9,17 +9,17 @@
 
 #include "base/word.h"
 
-enum { LOG_ROOMS = 8, LOG_LINE = 1024 };
+enum { LOG_MODULES = 8, LOG_LINE = 1024 };
 
 static const char *const level_names[LOG_LEVEL_COUNT] = {"error", "warn", "info", "debug", "trace"};
 
 static struct {
     enum log_level all;
     struct {
-        char room[16];
+        char module[16];
         enum log_level level;
-    } rooms[LOG_ROOMS];
-    unsigned room_count;
+    } modules[LOG_MODULES];
+    unsigned module_count;
     unsigned long dropped;
 } state = {.all = LOG_WARN};
 
@@ -40,17 +40,17 @@ static bool log_take_word(const char *word, size_t size)
     if (!equals) {
         return level_from_name(word, size, &state.all);
     }
-    size_t room_size = (size_t)(equals - word);
-    if (state.room_count == LOG_ROOMS || room_size >= sizeof state.rooms[0].room) {
+    size_t module_size = (size_t)(equals - word);
+    if (state.module_count == LOG_MODULES || module_size >= sizeof state.modules[0].module) {
         return false;
     }
     enum log_level level = LOG_WARN;
-    if (!level_from_name(equals + 1, size - room_size - 1, &level)) {
+    if (!level_from_name(equals + 1, size - module_size - 1, &level)) {
         return false;
     }
-    memcpy(state.rooms[state.room_count].room, word, room_size);
-    state.rooms[state.room_count].room[room_size] = '\0';
-    state.rooms[state.room_count++].level = level;
+    memcpy(state.modules[state.module_count].module, word, module_size);
+    state.modules[state.module_count].module[module_size] = '\0';
+    state.modules[state.module_count++].level = level;
     return true;
 }
 
@@ -67,23 +67,23 @@ void log_init(void)
     }
 }
 
-bool log_enabled(enum log_level level, const char *room)
+static bool log_enabled(enum log_level level, const char *module)
 {
-    for (unsigned i = 0; i < state.room_count; i++) {
-        if (strcmp(state.rooms[i].room, room) == 0) {
-            return level <= state.rooms[i].level;
+    for (unsigned i = 0; i < state.module_count; i++) {
+        if (strcmp(state.modules[i].module, module) == 0) {
+            return level <= state.modules[i].level;
         }
     }
     return level <= state.all;
 }
 
-void log_line(enum log_level level, const char *room, const char *fmt, ...)
+void log_line(enum log_level level, const char *module, const char *fmt, ...)
 {
-    if (!log_enabled(level, room)) {
+    if (!log_enabled(level, module)) {
         return;
     }
     char line[LOG_LINE];
-    int head = snprintf(line, sizeof line, "%s %s ", level_names[level], room);
+    int head = snprintf(line, sizeof line, "%s %s ", level_names[level], module);
     if (state.dropped > 0) {
         head += snprintf(line + head, sizeof line - (size_t)head, "(%lu lines dropped) ",
                          state.dropped);

@@ -18,6 +18,7 @@ struct loop {
     struct loop_timer *timers; /* by deadline, nearest first */
     struct loop_task *tasks;   /* in order of queuing */
     struct loop_task **tasks_end;
+    unsigned turn;
     struct epoll_event *round; /* events of the round being dispatched */
     int round_size;
 };
@@ -119,7 +120,7 @@ void loop_task_queue(struct loop *loop, struct loop_task *task, loop_fn fn, void
     if (task->loop) {
         return;
     }
-    *task = (struct loop_task){.loop = loop, .fn = fn, .arg = arg};
+    *task = (struct loop_task){.loop = loop, .turn = loop->turn, .fn = fn, .arg = arg};
     *loop->tasks_end = task;
     loop->tasks_end = &task->next;
 }
@@ -144,19 +145,11 @@ void loop_task_cancel(struct loop_task *task)
 static void loop_run_tasks(struct loop *loop)
 {
     /* A task that queues itself again waits for the next round, so that events are not starved. */
-    struct loop_task **last = loop->tasks_end;
-    while (loop->tasks) {
+    unsigned turn = ++loop->turn;
+    while (loop->tasks && loop->tasks->turn != turn) {
         struct loop_task *task = loop->tasks;
-        bool was_last = last == &task->next;
-        loop->tasks = task->next;
-        if (!loop->tasks) {
-            loop->tasks_end = &loop->tasks;
-        }
-        task->loop = NULL;
+        loop_task_cancel(task);
         task->fn(task->arg);
-        if (was_last) {
-            return;
-        }
     }
 }
 
@@ -213,7 +206,7 @@ int loop_step(struct loop *loop, int timeout_ms)
 
 int loop_run(struct loop *loop)
 {
-    /* Stopped before it ran is stopped: a callback may come while a caller still sets up. */
+    /* A callback may stop the loop while its caller still sets up: then it does not run at all. */
     while (!loop->stopped) {
         int r = loop_step(loop, -1);
         if (r < 0) {

@@ -3,8 +3,8 @@
 #include <stdint.h>
 
 /* One level-triggered epoll loop. No callback may block. Sources are embedded in their owners,
- * start zeroed, and must be removed before their owner goes; removing is idempotent and safe inside
- * any callback, also of a source whose event is already waiting in this round. */
+ * start zeroed, and must be removed before their owner is freed; removing is idempotent and safe
+ * inside any callback, also for a source whose event is pending in this round. */
 
 struct loop;
 
@@ -27,10 +27,11 @@ struct loop_timer {
     void *arg;
 };
 
-/* Runs once, after the events of the present round. */
+/* Runs once, after the events of the current round. */
 struct loop_task {
     struct loop *loop; /* NULL when not queued */
     struct loop_task *next;
+    unsigned turn; /* the turn of the loop in which it was queued */
     loop_fn fn;
     void *arg;
 };

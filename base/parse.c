@@ -22,6 +22,20 @@ int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest)
     return 0;
 }
 
+uint64_t parse_field(const char *text, const char *name, uint64_t missing)
+{
+    uint64_t value = missing;
+    const char *at = strstr(text, name);
+    while (at && at != text && at[-1] != '\n') {
+        at = strstr(at + 1, name);
+    }
+    if (at) {
+        at += strlen(name);
+        (void)parse_digits(at + strspn(at, " \t"), &value, &at);
+    }
+    return value;
+}
+
 int parse_u64(const char *text, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -66,8 +80,8 @@ int parse_size(const char *text, uint64_t *ret_bytes)
     return 0;
 }
 
-/* A number with up to three decimals, times 1000. *ret_rest is what follows it. */
-static int parse_thousandths(const char *text, uint64_t *ret_value, const char **ret_rest)
+/* Parses a number with up to three decimals, times 1000. unit may follow it. */
+static int parse_thousandths(const char *text, const char *unit, uint64_t *ret_value)
 {
     uint64_t value = 0;
     const char *rest = NULL;
@@ -93,39 +107,21 @@ static int parse_thousandths(const char *text, uint64_t *ret_value, const char *
             }
         }
     }
+    if (*rest && strcmp(rest, unit) != 0) {
+        return -EINVAL;
+    }
     *ret_value = value;
-    *ret_rest = rest;
     return 0;
 }
 
 int parse_seconds(const char *text, uint64_t *ret_ms)
 {
-    const char *rest = NULL;
-    uint64_t value = 0;
-    int r = parse_thousandths(text, &value, &rest);
-    if (r < 0) {
-        return r;
-    }
-    if (strcmp(rest, "") != 0 && strcmp(rest, "s") != 0) {
-        return -EINVAL;
-    }
-    *ret_ms = value;
-    return 0;
+    return parse_thousandths(text, "s", ret_ms);
 }
 
 int parse_milli(const char *text, uint64_t *ret_milli)
 {
-    const char *rest = NULL;
-    uint64_t value = 0;
-    int r = parse_thousandths(text, &value, &rest);
-    if (r < 0) {
-        return r;
-    }
-    if (*rest) {
-        return -EINVAL;
-    }
-    *ret_milli = value;
-    return 0;
+    return parse_thousandths(text, "", ret_milli);
 }
 
 int parse_hex_digit(char c)

@@ -2,7 +2,7 @@
 #include <stdint.h>
 
 /* Strict number parsing: the whole text must match, no sign, no white space, no overflow.
- * All but the last return 0 or -EINVAL / -ERANGE and write the output only on success. */
+ * All but the last two return 0 or -EINVAL / -ERANGE and write the output only on success. */
 
 /* The decimal digits at the front of text; *ret_rest is what follows them. */
 int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest);
@@ -13,7 +13,7 @@ int parse_u64(const char *text, uint64_t *ret_value);
 /* Decimal digits and an optional unit: K M G T, each also as KB, KiB, …; all are powers of 1024. */
 int parse_size(const char *text, uint64_t *ret_bytes);
 
-/* Seconds with up to three decimals ("1.5"), an optional "s" behind them. */
+/* Seconds with up to three decimals ("1.5") and an optional "s". */
 int parse_seconds(const char *text, uint64_t *ret_ms);
 
 /* A decimal fraction with up to three digits ("1.5"), in thousandths. */
@@ -21,3 +21,8 @@ int parse_milli(const char *text, uint64_t *ret_milli);
 
 /* The value of a hexadecimal digit of either case, or -1. */
 int parse_hex_digit(char c);
+
+/* The decimal number behind name at the beginning of a line of text, after blanks; missing where
+ * there is none. In the middle of a line, code may have written the name: a process chooses its own
+ * in /proc/PID/status, proc(5). */
+uint64_t parse_field(const char *text, const char *name, uint64_t missing);

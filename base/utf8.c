@@ -1,7 +1,5 @@
 #include "base/utf8.h"
 
-#include <stdbool.h>
-
 /* Smallest and largest second byte after a lead byte, Unicode 15 table 3-7. */
 static bool second_byte_fits(uint8_t lead, uint8_t second)
 {
@@ -35,4 +33,17 @@ uint32_t utf8_code(const char *text, int size)
         code = code << 6 | (p[i] & 0x3FU);
     }
     return code;
+}
+
+bool utf8_is_whole(const char *text, size_t size)
+{
+    size_t at = 0;
+    while (at < size) {
+        int n = (unsigned char)text[at] < 0x80 ? 1 : utf8_size(text + at, size - at);
+        if (n < 0) {
+            return false;
+        }
+        at += (size_t)n;
+    }
+    return true;
 }

@@ -1,10 +1,14 @@
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Size of the UTF-8 character at the front of text, which has left bytes, at least one; or minus the
- * number of bytes that belong to a broken one (Unicode 15, section 3.9, table 3-7). */
+/* Size of the UTF-8 character at the front of text, which has left bytes, at least one; or minus
+ * the number of bytes that belong to a broken one (Unicode 15, section 3.9, table 3-7). */
 int utf8_size(const char *text, size_t left);
 
 /* The code point of a whole character of that size. */
 uint32_t utf8_code(const char *text, int size);
+
+/* Whether the text is whole UTF-8 characters. */
+bool utf8_is_whole(const char *text, size_t size);

@@ -15,8 +15,9 @@ struct range {
     uint32_t last;
 };
 
-/* Unicode 15: general categories Cc, Cf, Cs, Co, Zl, Zp, Zs but U+0020, default-ignorable characters, those
- * that are blank in every font, noncharacters, and the planes that hold no characters. */
+/* Unicode 15: general categories Cc, Cf, Cs, Co, Zl, Zp, Zs but U+0020, default-ignorable
+ * characters, those that are blank in every font, noncharacters, and the planes that hold no
+ * characters. */
 static const struct range unseen[] = {
     {0x00, 0x1F},       {0x7F, 0xA0},       {0xAD, 0xAD},       {0x34F, 0x34F},
     {0x600, 0x605},     {0x61C, 0x61C},     {0x6DD, 0x6DD},     {0x70F, 0x70F},
@@ -29,7 +30,8 @@ static const struct range unseen[] = {
     {0x1D173, 0x1D17A}, {0x1FFFE, 0x1FFFF}, {0x2FFFE, 0x2FFFF}, {0x3FFFE, 0x10FFFF},
 };
 
-/* What looks like a quote, bar, bracket, parenthesis, colon, semicolon or comma of ours. */
+/* Characters that look like our quotes, bars, brackets, parentheses, colons, semicolons or
+ * commas. */
 static const struct range alike[] = {
     {0x1C0, 0x1C3},   {0x2B9, 0x2BA},   {0x2D0, 0x2D0},   {0x2EE, 0x2EE},   {0x37E, 0x37E},
     {0x589, 0x589},   {0x5C0, 0x5C0},   {0x5C3, 0x5C3},   {0x5F4, 0x5F4},   {0x60C, 0x60C},
@@ -42,7 +44,7 @@ static const struct range alike[] = {
     {0xFF3B, 0xFF3D}, {0xFF5B, 0xFF5D}, {0xFF5F, 0xFF64}, {0xFFE8, 0xFFE8},
 };
 
-/* Marks that are drawn over the character before them: at the front that would be one of ours. */
+/* Marks drawn over the character before them; at the front of a word that would be one of ours. */
 static const struct range marks[] = {{0x300, 0x36F},   {0x483, 0x489},   {0x1AB0, 0x1AFF},
                                      {0x1DC0, 0x1DFF}, {0x20D0, 0x20FF}, {0xFE20, 0xFE2F}};
 
@@ -69,14 +71,14 @@ bool word_is_unseen(uint32_t code)
     return code >= ' ' && code < 0x7F ? false : is_in(unseen, LENGTH(unseen), code);
 }
 
-/* Whether a blank at bytes[at] is one inside of a name: a sign, a bracket or a flag behind it begins the next
- * entry of a list. */
+/* Whether the blank at bytes[at] is inside of a name: a sign, a bracket or a flag after it begins
+ * the next entry of a list. */
 static bool is_inner_blank(const char *bytes, size_t size, size_t at)
 {
     return at > 0 && at + 1 < size && !strchr(" +-~<>=#", bytes[at + 1]) && bytes[at - 1] != ':';
 }
 
-/* Whether each '[' has its ']' behind it. */
+/* Whether each '[' has a ']' after it. */
 static bool has_paired_brackets(const char *bytes, size_t size)
 {
     int depth = 0;
@@ -89,7 +91,7 @@ static bool has_paired_brackets(const char *bytes, size_t size)
 bool word_is_plain(const char *bytes, size_t size)
 {
     unsigned blanks = 0;
-    /* Paths such as app/[id]/page.tsx; with a blank it could read as a status line. */
+    /* Paths such as app/[id]/page.tsx; with a blank, brackets could read as a status line. */
     const char *separators =
         !memchr(bytes, ' ', size) && has_paired_brackets(bytes, size) ? "\"\\|(),;" : "\"\\|[](),;";
     if (size == 0 || size > WORD_BYTES || bytes[size - 1] == ':') {
@@ -118,10 +120,10 @@ bool word_is_plain(const char *bytes, size_t size)
     return true;
 }
 
-/* One character as in a string of Python's. byte: it is one that is no UTF-8. Returns the size. */
+/* Writes one character as a Python string has it. byte: it is not UTF-8. Returns the size. */
 static size_t escape(char out[WORD_ESCAPE_MOST + 1], uint32_t code, bool byte)
 {
-    static const char letters[] = "\nn\tt\rr\"\"\\\\"; /* each before what stands for it */
+    static const char letters[] = "\nn\tt\rr\"\"\\\\"; /* each before its letter */
     const char *found = code > 0 && code < 0x80 ? strchr(letters, (int)code) : NULL;
     int size = 0;
     if (found && (found - letters) % 2 == 0) {
@@ -147,11 +149,11 @@ static bool must_escape(uint32_t code, bool first, const char *special)
            (code >= 0x201C && code <= 0x201F && *special);
 }
 
-/* Writes what has to be escaped so, and the rest as it is, as far as it fits into room bytes. special: ASCII
- * that is escaped too; with it also the quotes of print, which look like ours. Returns the size; *ret_change:
- * bits of what became of the word. */
+/* Escapes what must be escaped, and copies the rest, as far as it fits into space bytes. special:
+ * ASCII characters to escape too; also escapes the typographic quotes then, which look like ours.
+ * Returns the size; *ret_change: bits that say how the word changed. */
 static size_t write_safe(const char *bytes, size_t size, const char *special, char *out,
-                         size_t room, unsigned *ret_change)
+                         size_t space, unsigned *ret_change)
 {
     size_t used = 0;
     size_t at = 0;
@@ -167,7 +169,7 @@ static size_t write_safe(const char *bytes, size_t size, const char *special, ch
             from = text;
             *ret_change |= WORD_ESCAPED;
         }
-        if (used + written > room) {
+        if (used + written > space) {
             break;
         }
         memcpy(out + used, from, written);
@@ -178,33 +180,33 @@ static size_t write_safe(const char *bytes, size_t size, const char *special, ch
     return used;
 }
 
-const char *word_quote(const char *bytes, size_t size, char *out, size_t room)
+const char *word_quote(const char *bytes, size_t size, char *out, size_t space)
 {
     unsigned change = 0;
     size_t frame = sizeof "\"\"..."; /* with the NUL */
-    size_t used = write_safe(bytes, size, "\"\\|", out + 1, room - frame, &change);
+    size_t used = write_safe(bytes, size, "\"\\|", out + 1, space - frame, &change);
     if (change || !has_paired_brackets(bytes, size)) {
-        used = write_safe(bytes, size, "\"\\|[]", out + 1, room - frame, &change);
+        used = write_safe(bytes, size, "\"\\|[]", out + 1, space - frame, &change);
     }
     out[0] = '"';
-    (void)snprintf(out + 1 + used, room - 1 - used, "\"%s", change & WORD_CUT ? "..." : "");
+    (void)snprintf(out + 1 + used, space - 1 - used, "\"%s", change & WORD_CUT ? "..." : "");
     return out;
 }
 
-const char *word_show(const char *bytes, size_t size, char *out, size_t room)
+const char *word_show(const char *bytes, size_t size, char *out, size_t space)
 {
-    if (size >= room || !word_is_plain(bytes, size)) {
-        return word_quote(bytes, size, out, room);
+    if (size >= space || !word_is_plain(bytes, size)) {
+        return word_quote(bytes, size, out, space);
     }
     memcpy(out, bytes, size);
     out[size] = '\0';
     return out;
 }
 
-const char *word_line(const char *text, char *out, size_t room)
+const char *word_line(const char *text, char *out, size_t space)
 {
     unsigned change = 0;
-    out[write_safe(text, strlen(text), "", out, room - 1, &change)] = '\0';
+    out[write_safe(text, strlen(text), "", out, space - 1, &change)] = '\0';
     return out;
 }
 

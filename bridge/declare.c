@@ -1,6 +1,6 @@
-/* One transformer and a table: what each vendor calls the parts of a declaration, and which keywords
- * of JSON Schema it takes. A keyword that is left out is still enforced when the call comes, and the
- * properties' descriptions say in words what it demands. */
+/* One transformer and a table: what each vendor calls the parts of a declaration, and which
+ * keywords of JSON Schema it takes. A keyword that is left out is still enforced when the call
+ * comes, and the properties' descriptions say in words what it demands. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -32,9 +32,9 @@ struct dialect {
     const char *list;   /* the array lies in an object under this key; NULL: it stands alone */
     const char *inside; /* the declaration lies in an object under this key; NULL: it does not */
     bool typed;         /* "type": "function" */
-    bool whole;         /* all that tools/list has of a tool is kept */
+    bool whole;         /* everything that tools/list has of a tool is kept */
     enum mark mark;
-    size_t description_most; /* characters of a tool's description; 0: as many as there are */
+    size_t description_most; /* characters of a tool's description; 0: no limit */
     struct shape plain;
     struct shape strict;
 };
@@ -46,21 +46,21 @@ static const char *const openai_keywords[] = {
     STRUCTURE, "additionalProperties", "pattern", "minimum", "maximum", "minItems", "maxItems",
     NULL,
 };
-/* Structured outputs, "JSON Schema limitations" in Anthropic's guide: bounds of numbers and of
- * lengths are refused. */
+/* Structured outputs, "JSON Schema limitations" in Anthropic's guide: refuses bounds of numbers and
+ * of lengths. */
 static const char *const anthropic_keywords[] = {STRUCTURE, "title", "additionalProperties", NULL};
-/* GenerationConfig.responseJsonSchema in the reference of the Gemini API lists what is read. */
+/* GenerationConfig.responseJsonSchema in the reference of the Gemini API lists what it reads. */
 static const char *const gemini_keywords[] = {
     STRUCTURE, "title", "additionalProperties", "minimum", "maximum", "minItems", "maxItems", NULL,
 };
-/* The type Schema there, a selection from OpenAPI 3.0; its bounds of lengths are left out, which it
+/* The type Schema there, a selection from OpenAPI 3.0. Bounds of lengths are left out, which it
  * writes as strings. */
 static const char *const gemini_schema_keywords[] = {
     STRUCTURE, "title", "minimum", "maximum", "pattern", NULL,
 };
 
-/* The chat API of OpenAI and those made after it refuse longer descriptions of functions, not of
- * parameters (error "string_above_max_length"). */
+/* The chat API of OpenAI and those modelled on it refuse longer descriptions of functions, but not
+ * of parameters (error "string_above_max_length"). */
 enum { OPENAI_DESCRIPTION_MOST = 1024 };
 
 static const struct dialect dialects[BRIDGE_FORMAT_COUNT] = {
@@ -184,7 +184,7 @@ static json_t *all_names(const json_t *schema)
     return take_ptr(list);
 }
 
-/* New: what stands for one keyword of the schema. */
+/* New: one keyword of the schema, in the shape. */
 static json_t *shape_keyword(const struct shape *shape, const json_t *schema, const char *keyword,
                              const json_t *value)
 {
@@ -207,7 +207,7 @@ static json_t *shape_keyword(const struct shape *shape, const json_t *schema, co
 static json_t *shape_schema(const struct shape *shape, const json_t *schema)
 {
     json_auto_t *shaped = json_object();
-    json_t *object = (json_t *)(uintptr_t)schema; /* jansson's iterators want no const */
+    json_t *object = (json_t *)(uintptr_t)schema; /* jansson's iterators take no const */
     const char *keyword = NULL;
     json_t *value = NULL;
     json_object_foreach (object, keyword, value) {
@@ -225,8 +225,8 @@ static json_t *shape_schema(const struct shape *shape, const json_t *schema)
     return take_ptr(shaped);
 }
 
-/* Where text has to end so that it has no more than most characters: behind its last whole
- * paragraph, else word, else character. size when all of it fits. */
+/* Where to cut text so that it has no more than most characters: after its last whole paragraph,
+ * else word, else character. Returns size when all of it fits. */
 static size_t cut_at(const char *text, size_t size, size_t most)
 {
     size_t characters = 0;
@@ -245,9 +245,9 @@ static size_t cut_at(const char *text, size_t size, size_t most)
     return size;
 }
 
-/* What is too long for the description goes to the end of the first property's: nothing of it is
- * lost to the model. 0 or -1. */
-static int settle_description(const struct dialect *dialect, json_t *declaration, json_t *schema)
+/* Moves what is too long for the description to the end of the first property's, so that the model
+ * loses nothing. 0 or -1. */
+static int resolve_description(const struct dialect *dialect, json_t *declaration, json_t *schema)
 {
     const json_t *whole = json_object_get(declaration, "description");
     const char *text = json_string_value(whole);
@@ -283,7 +283,7 @@ static json_t *declare(const struct dialect *dialect, bool strict, const json_t 
         (dialect->typed && !dialect->inside &&
          json_object_set_new(declaration, "type", json_string("function")) < 0) ||
         json_object_update(declaration, bare) < 0 ||
-        settle_description(dialect, declaration, schema) < 0 ||
+        resolve_description(dialect, declaration, schema) < 0 ||
         json_object_set(declaration, shape->schema_key, schema) < 0) {
         return NULL;
     }

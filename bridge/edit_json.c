@@ -1,9 +1,8 @@
-/* Puts one member into a JSON file without touching the rest. A copy of the text, as long as the
- * text, has blanks where the comments and the commas before closing brackets are: jansson reads that
- * copy and so judges the whole file, and what is found in it is at the same place in the file. The
- * result is read again and compared with what was wanted before anybody gets it. */
+/* Puts one member into a JSON file and leaves the rest as it is. A copy of the text, with the same
+ * length, has blanks instead of comments and of commas before closing brackets: jansson parses that
+ * copy and so checks the whole file, and offsets in it are offsets in the file. Finally the result
+ * is parsed again and compared with the expected value. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -15,10 +14,10 @@ enum { INDENT_MOST = 16 };
 struct file {
     const char *text;
     size_t size;
-    struct buf texts[2]; /* what these two point to */
+    struct buf texts[2]; /* the buffers of the next two */
     char *bare;          /* without comments */
-    char *strict;        /* without commas before a closing bracket, too */
-    json_t *root;        /* what strict means */
+    char *strict;        /* without comments and commas before a closing bracket */
+    json_t *root;        /* strict as parsed */
     const char *line_end;
     char indent[INDENT_MOST + 1]; /* of one level */
 };
@@ -27,7 +26,7 @@ struct file {
 struct object {
     size_t open;
     size_t close;
-    size_t last_end; /* behind its last value; behind the opening brace when it is empty */
+    size_t last_end; /* after its last value; after the opening brace when it is empty */
     bool empty;
 };
 
@@ -51,7 +50,8 @@ static size_t skip_blanks(const char *text, size_t at)
     return at;
 }
 
-/* Behind the string that begins at at; the end of the text when it does not end. */
+/* Returns the offset after the string that begins at at; the end of the text when it does not
+ * end. */
 static size_t skip_string(const char *text, size_t at)
 {
     for (at++; text[at] && text[at] != '"'; at++) {
@@ -60,7 +60,7 @@ static size_t skip_string(const char *text, size_t at)
     return at + (text[at] == '"');
 }
 
-/* Blanks all but the ends of lines. */
+/* Writes blanks over all but the ends of lines. */
 static void blank(char *text, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
@@ -83,26 +83,29 @@ static void blank_comments(char *text)
         } else if (strncmp(text + at, "/*", 2) == 0) {
             const char *end = strstr(text + at + 2, "*/");
             at = end ? (size_t)(end + 2 - text) : strlen(text);
-            blank(text, from, end ? at : from); /* jansson complains of one that does not end */
+            blank(text, from, end ? at : from); /* jansson reports one that does not end */
         } else {
             at++;
         }
     }
 }
 
-/* A comma that closes nothing, as in "{,}", stays for jansson to complain of. */
+/* A comma without a value before it, as in "{,}", stays, so that jansson reports it. */
 static void blank_last_commas(char *text)
 {
     size_t at = 0;
-    char before = '\0'; /* the last that is no blank */
+    char before = '\0'; /* the last character that is not blank */
     while (text[at]) {
-        size_t next = skip_blanks(text, at + 1);
         if (text[at] == '"') {
             before = '"';
             at = skip_string(text, at);
             continue;
         }
-        if (text[at] == ',' && (text[next] == '}' || text[next] == ']') && !strchr("{[,", before)) {
+        char next = '\0'; /* what follows a comma */
+        if (text[at] == ',') {
+            next = text[skip_blanks(text, at + 1)];
+        }
+        if ((next == '}' || next == ']') && !strchr("{[,", before)) {
             text[at] = ' ';
         } else if (!is_blank(text[at])) {
             before = text[at];
@@ -119,14 +122,14 @@ static int file_read(struct file *file, const char *text, size_t size, struct fa
     file->size = size;
     file->line_end = memchr(text, '\r', size) ? "\r\n" : "\n";
     if (memchr(text, '\0', size)) {
-        (void)fail_set(ret_fail, EINVAL, "it has a NUL byte");
+        (void)fail_set(ret_fail, EINVAL, "it contains a NUL byte");
         return -EINVAL;
     }
     for (unsigned i = 0; i < 2; i++) {
         int r = buf_append(&file->texts[i], text, size);
         r = r ? r : buf_append(&file->texts[i], "", 1);
         if (r < 0) {
-            (void)fail_set(ret_fail, ENOMEM, "read it");
+            (void)fail_set(ret_fail, ENOMEM, "cannot read it");
             return r;
         }
     }
@@ -142,10 +145,10 @@ static int file_read(struct file *file, const char *text, size_t size, struct fa
     if (!file->root) {
         return fail_set(ret_fail, EINVAL, "line %d: %s", error.line, error.text);
     }
-    return json_is_object(file->root) ? 0 : fail_set(ret_fail, EINVAL, "it is no JSON object");
+    return json_is_object(file->root) ? 0 : fail_set(ret_fail, EINVAL, "it is not a JSON object");
 }
 
-/* Behind the value that begins at at, in text that is known to be right. */
+/* Returns the offset after the value that begins at at, in valid text. */
 static size_t skip_value(const char *text, size_t at)
 {
     size_t depth = 0;
@@ -167,7 +170,7 @@ static bool is_key(const char *text, size_t from, size_t to, const char *key)
     return string && strcmp(json_string_value(string), key) == 0;
 }
 
-/* Walks the object at open. Returns where the value of key begins; 0 when it has none. */
+/* Walks the object at open. Returns where the value of key begins; 0 when it has no such key. */
 static size_t find_member(const char *text, size_t open, const char *key, struct object *ret_object)
 {
     struct object object = {.open = open, .last_end = open + 1, .empty = true};
@@ -187,7 +190,7 @@ static size_t find_member(const char *text, size_t open, const char *key, struct
     return found;
 }
 
-/* The blanks between the start of a line and at; false when something else is there. */
+/* Copies the blanks between the start of a line and at; false when it has other characters. */
 static bool line_indent(const char *text, size_t at, char indent[INDENT_MOST + 1])
 {
     size_t from = at;
@@ -202,7 +205,7 @@ static bool line_indent(const char *text, size_t at, char indent[INDENT_MOST + 1
     return true;
 }
 
-/* Two blanks a level, unless the first member shows something else. */
+/* Two blanks a level, unless the first member has another indentation. */
 static void find_indent(struct file *file)
 {
     size_t open = skip_blanks(file->strict, 0);
@@ -221,7 +224,7 @@ static int append_indent(const struct file *file, struct buf *out, size_t levels
     return r;
 }
 
-/* Appends the value as it looks that many levels deep, in the indentation of the file. */
+/* Appends the value at this depth, in the indentation of the file. */
 static int append_value(const struct file *file, struct buf *out, const json_t *value,
                         size_t levels)
 {
@@ -242,12 +245,12 @@ static int append_value(const struct file *file, struct buf *out, const json_t *
     return r;
 }
 
-/* Appends the text with one more member at the object's end. levels: how deep the member lies. */
+/* Appends the text with one more member at the object's end. levels: the depth of the member. */
 static int append_with_member(const struct file *file, struct buf *out, const struct object *object,
                               const char *key, const json_t *value, size_t levels)
 {
     const char *text = file->text;
-    size_t end = object->close; /* of all that the object holds, comments too */
+    size_t end = object->close; /* after everything in the object, comments too */
     while (is_blank(text[end - 1])) {
         end--;
     }
@@ -269,7 +272,7 @@ static int append_with_member(const struct file *file, struct buf *out, const st
     return r ? r : buf_append(out, text + end, file->size - end);
 }
 
-/* Appends the text with another value at value. */
+/* Appends the text with the value at value_at replaced. */
 static int append_with_value(const struct file *file, struct buf *out, size_t value_at,
                              const json_t *value, size_t levels)
 {
@@ -295,7 +298,7 @@ static int append_edited(struct file *file, struct buf *out, const char *section
                  : append_with_member(file, out, &servers, server->name, server->entry, 2);
 }
 
-/* Whether out means what the file meant, with the entry in it. */
+/* Whether out has the values of the file and the entry. */
 static bool is_as_wanted(const struct file *file, const struct buf *out, const char *section,
                          const struct bridge_server *server)
 {
@@ -339,7 +342,7 @@ int edit_json(const char *section, const struct bridge_server *server, const cha
     const json_t *servers = json_object_get(file.root, section);
     const json_t *old = json_object_get(servers, server->name);
     if (servers && !json_is_object(servers)) {
-        return fail_set(ret_fail, EINVAL, "its \"%s\" is no object", section);
+        return fail_set(ret_fail, EINVAL, "its \"%s\" is not an object", section);
     }
     if (old && json_equal(old, server->entry)) {
         return BRIDGE_EDIT_SAME;
@@ -351,7 +354,7 @@ int edit_json(const char *section, const struct bridge_server *server, const cha
     }
     r = r ? r : buf_append(out, buf_bytes(&edited), buf_size(&edited));
     if (r < 0) {
-        return fail_set(ret_fail, -r, "edit it");
+        return fail_set(ret_fail, -r, "cannot edit it");
     }
     return old ? BRIDGE_EDIT_REPLACED : BRIDGE_EDIT_ADDED;
 }

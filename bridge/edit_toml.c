@@ -1,8 +1,7 @@
-/* Puts one table at the end of a TOML file (version 1.0.0 of its specification). The file is walked
- * only to see what it defines: values are passed over. What it defines of the wanted name in
- * whatever form, or what the walk does not understand, ends in a refusal. */
+/* Puts one table at the end of a TOML file (version 1.0.0 of its specification). Walks the file
+ * only to find what it defines, and skips values. Refuses a file that defines the wanted name in
+ * any form, or that the walk does not understand. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -24,9 +23,9 @@ struct walk {
     size_t at;
     const char *section;
     const char *name;
-    struct key table; /* the keys that follow belong to it */
-    bool present;     /* something of the wanted name is defined */
-    bool closed;      /* the section is no table that can be added to */
+    struct key table; /* the table of the keys that follow */
+    bool present;     /* the file defines the wanted name */
+    bool closed;      /* the section is not a table that can be extended */
 };
 
 static void skip_blanks(struct walk *walk)
@@ -34,7 +33,7 @@ static void skip_blanks(struct walk *walk)
     walk->at += strspn(walk->text + walk->at, " \t");
 }
 
-/* Behind the end of the line, past a comment. False when something else is left on it. */
+/* Skips the end of the line and a comment. False when something else is left on it. */
 static bool skip_line_end(struct walk *walk)
 {
     const char *text = walk->text;
@@ -50,7 +49,7 @@ static bool skip_line_end(struct walk *walk)
     return true;
 }
 
-/* Behind the string, of any of the four kinds, that begins here. */
+/* Skips the string, of any of the four kinds, that begins here. */
 static bool skip_string(struct walk *walk)
 {
     const char *text = walk->text + walk->at;
@@ -71,7 +70,7 @@ static bool skip_string(struct walk *walk)
         return false;
     }
     at += is_long ? 3 : 1;
-    /* One or two quotes may stand before the three that end it. */
+    /* One or two quotes may precede the three that end it. */
     for (unsigned i = 0; is_long && i < 2 && text[at] == quote; i++) {
         at++;
     }
@@ -79,7 +78,7 @@ static bool skip_string(struct walk *walk)
     return true;
 }
 
-/* Behind the list or inline table that begins here. */
+/* Skips the list or inline table that begins here. */
 static bool skip_brackets(struct walk *walk)
 {
     size_t depth = 0;
@@ -105,7 +104,7 @@ static bool skip_brackets(struct walk *walk)
     return true;
 }
 
-/* Behind the value that begins here. */
+/* Skips the value that begins here. */
 static bool skip_value(struct walk *walk)
 {
     char c = walk->text[walk->at];
@@ -115,13 +114,13 @@ static bool skip_value(struct walk *walk)
     if (c == '[' || c == '{') {
         return skip_brackets(walk);
     }
-    /* Numbers, true and false, and times, which may have a blank behind the date. */
+    /* Numbers, true and false, and times, which may have a blank after the date. */
     size_t size = strspn(walk->text + walk->at, BARE "+.: ");
     walk->at += size;
     return size > 0;
 }
 
-/* One part of a key into part, whose front is enough to tell it from the wanted names. */
+/* Reads one part of a key into part; its first bytes suffice to tell it from the wanted names. */
 static bool read_part(struct walk *walk, char part[PART_BYTES])
 {
     const char *from = walk->text + walk->at;
@@ -146,7 +145,7 @@ static bool read_part(struct walk *walk, char part[PART_BYTES])
     return true;
 }
 
-/* A dotted key, behind those parts that key has. */
+/* Reads a dotted key and appends its parts to key. */
 static bool read_key(struct walk *walk, struct key *key)
 {
     for (;;) {
@@ -167,8 +166,8 @@ static bool read_key(struct walk *walk, struct key *key)
     }
 }
 
-/* Notes what a key says of the section. A part with an escape in it could be any name. is_table: a
- * header in single brackets. */
+/* Notes whether a key defines the section or the name in it. A part with an escape could be any
+ * name. is_table: a header in single brackets. */
 static void note(struct walk *walk, const struct key *key, bool is_table)
 {
     if (key->count == 0) {
@@ -185,7 +184,7 @@ static void note(struct walk *walk, const struct key *key, bool is_table)
     }
 }
 
-/* "[a.b]" or "[[a.b]]". */
+/* Walks "[a.b]" or "[[a.b]]". */
 static bool walk_header(struct walk *walk)
 {
     bool is_array = walk->text[walk->at + 1] == '[';
@@ -200,7 +199,7 @@ static bool walk_header(struct walk *walk)
     return skip_line_end(walk);
 }
 
-/* "a.b = value". */
+/* Walks "a.b = value". */
 static bool walk_pair(struct walk *walk)
 {
     struct key key = walk->table;
@@ -213,7 +212,7 @@ static bool walk_pair(struct walk *walk)
     return skip_value(walk) && skip_line_end(walk);
 }
 
-/* 0 or the number of the line that is not understood. */
+/* Returns 0, or the number of the line that it does not understand. */
 static size_t walk_file(struct walk *walk)
 {
     while (walk->text[walk->at]) {
@@ -234,8 +233,8 @@ static size_t walk_file(struct walk *walk)
     return 0;
 }
 
-/* "[section.name]" and a line for each member. Strings and lists of strings look in TOML as they do
- * in JSON, but for DEL, which has to be escaped there. */
+/* Appends "[section.name]" and a line for each member. TOML writes strings and lists of strings as
+ * JSON does, but for DEL, which it escapes. */
 static int append_table(struct buf *out, const char *section, const struct bridge_server *server)
 {
     int r = buf_appendf(out, "[%s.%s]\n", section, server->name);
@@ -252,7 +251,7 @@ static int append_table(struct buf *out, const char *section, const struct bridg
     return r;
 }
 
-/* Whether lines stand in text, from the start of a line on. */
+/* Whether text has these lines, from the start of a line on. */
 static bool has_lines(const char *text, const char *lines)
 {
     const char *found = text;
@@ -272,29 +271,29 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
     r = r ? r : buf_append(&copy, text, size);
     r = r ? r : buf_append(&copy, "", 1);
     if (r < 0) {
-        return fail_set(ret_fail, ENOMEM, "edit it");
+        return fail_set(ret_fail, ENOMEM, "cannot edit it");
     }
     const char *old = buf_bytes(&copy);
     if (strlen(old) != size) {
-        return fail_set(ret_fail, EINVAL, "it has a NUL byte");
+        return fail_set(ret_fail, EINVAL, "it contains a NUL byte");
     }
     struct walk walk = {.text = old, .section = section, .name = server->name};
     walk.at = strncmp(old, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* a byte order mark */
     size_t line = walk_file(&walk);
     if (line) {
-        return fail_set(ret_fail, EINVAL, "line %zu is not understood", line);
+        return fail_set(ret_fail, EINVAL, "cannot parse line %zu", line);
     }
     if (walk.closed) {
-        return fail_set(ret_fail, EINVAL, "its %s is no table that can be added to", section);
+        return fail_set(ret_fail, EINVAL, "its %s is not a table that can be extended", section);
     }
     if (walk.present && has_lines(old, buf_bytes(&table))) {
         return BRIDGE_EDIT_SAME;
     }
     if (walk.present) {
-        return fail_set(ret_fail, EEXIST, "it has another %s.%s", section, server->name);
+        return fail_set(ret_fail, EEXIST, "it already has another %s.%s", section, server->name);
     }
     r = buf_append(out, old, size);
     r = r ? r : buf_append_text(out, size == 0 ? "" : old[size - 1] == '\n' ? "\n" : "\n\n");
     r = r ? r : buf_append(out, buf_bytes(&table), buf_size(&table) - 1);
-    return r < 0 ? fail_set(ret_fail, ENOMEM, "edit it") : BRIDGE_EDIT_ADDED;
+    return r < 0 ? fail_set(ret_fail, ENOMEM, "cannot edit it") : BRIDGE_EDIT_ADDED;
 }

@@ -4,7 +4,7 @@
 #include "base/own.h"
 #include "bridge/format.h"
 
-/* What a result says, apart: its text in one piece, and its images. */
+/* The parts of a result: its text in one piece, and its images. */
 struct parts {
     json_t *text;
     json_t *images; /* array of image blocks */
@@ -49,7 +49,7 @@ static json_t *data_url(const json_t *image)
                         json_string_value(json_object_get(image, "data")));
 }
 
-/* New: an array of what make() makes of each image, behind first (stolen, or NULL). */
+/* New: an array of first (stolen, or NULL) and what make() makes of each image. */
 static json_t *list_images(const json_t *images, json_t *first,
                            json_t *(*make)(const json_t *image))
 {
@@ -72,7 +72,7 @@ static json_t *chat_image(const json_t *image)
     return json_pack("{s:s, s:{s:o}}", "type", "image_url", "image_url", "url", data_url(image));
 }
 
-/* The message of a tool has text only: images follow as the user's. */
+/* A message of a tool has only text: images follow as the user's. */
 static json_t *result_chat(const char *tool, const char *id, const struct parts *parts)
 {
     json_auto_t *messages =
@@ -95,9 +95,8 @@ static json_t *responses_image(const json_t *image)
                      data_url(image));
 }
 
-static json_t *result_responses(const char *tool, const char *id, const struct parts *parts)
+static json_t *result_responses(const char *, const char *id, const struct parts *parts)
 {
-    (void)tool;
     json_t *output = json_incref(parts->text);
     if (json_array_size(parts->images) > 0) {
         json_t *first = json_pack("{s:s, s:o}", "type", "input_text", "text", output);
@@ -114,9 +113,8 @@ static json_t *anthropic_image(const json_t *image)
                      json_object_get(image, "data"));
 }
 
-static json_t *result_anthropic(const char *tool, const char *id, const struct parts *parts)
+static json_t *result_anthropic(const char *, const char *id, const struct parts *parts)
 {
-    (void)tool;
     json_t *first = json_string_length(parts->text) > 0
                         ? json_pack("{s:s, s:O}", "type", "text", "text", parts->text)
                         : NULL; /* the API refuses empty text blocks */
@@ -140,7 +138,7 @@ static json_t *result_gemini(const char *tool, const char *id, const struct part
                      images);
 }
 
-/* The result itself, without what belongs to one message of the protocol. */
+/* The result itself, without members that belong to one message of the protocol. */
 static json_t *result_mcp(const json_t *result)
 {
     return json_pack("[{s:O, s:O*, s:b}]", "content", json_object_get(result, "content"),

@@ -1,19 +1,30 @@
-"""Run every suite in every surrounding, add up what happened, and end with one plain line:
+"""Run the tests as several identities and builds, add up the results, and end with one plain line:
 
-    N passed, N failed, N skipped
+    N passed, N failed
 
-    check.py                everything (as root: also as an ordinary user)
-    check.py quick|asan|lint   one run only
-    check.py denied            the end-to-end and escape suites whole, once for each thing taken away
-    check.py packaging [TEST...]   what is released, built, installed and started; all of these tests, or some
-    check.py aarch64           a cross build, and under an emulator what needs no sandbox
+    check.py [RUN [TEST...]]   all tests of these runs, or some
 
-Skips are listed by name and reason. The exit status is 1 when anything failed. Surroundings:
+    check.py check          every promise once, and again what depends on the identity, level or compiler
+    check.py quick          this build only, as the caller: neither packages nor denied calls
+    check.py all            every suite in every run below
+    check.py asan|lint      one of these runs
+    check.py denied         the end-to-end and escape suites whole, once for each thing taken away
+    check.py packaging      what is released, built, installed and started
+    check.py aarch64        a cross build, and under an emulator what needs no sandbox
 
-    plain   this build, as whoever calls          user    a copy, built and run by an ordinary user
-    userns  that copy under `unshare -Ur`         asan    gcc with address and undefined sanitizers
-    clang   a clang build: clang-tidy and the unit tests
+Skips are listed by name and reason. The exit status is 1 when anything failed. CHECK_MINUTES=N: no run begins after
+that time, and those left out are named. The runs:
+
+    plain      this build, as the caller      user       a copy, built and run by an ordinary user
+    container  this build at that isolation level        userns     the copy under `unshare -Ur`
+    asan       gcc with address and undefined sanitizers
+    clang      a clang build: clang-tidy, and the unit tests
+
+Tests mostly wait, so several times as many run as there are processors, with generous time limits. Meanwhile a
+second thread builds what the next runs need and runs clang-tidy, with low priority.
 """
+import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import os
@@ -32,7 +43,16 @@ SANITIZERS = {
     "ASAN_OPTIONS": "strict_string_checks=1:detect_stack_use_after_return=1:quarantine_size_mb=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 }
-
+# Debian's interpreter first: it has the numeric packages that deps.sh installs.
+PLAIN = {"PATH": "/usr/bin:" + os.environ.get("PATH", "/bin"), "SANDPIPER_TEST_PYTHONS": "/usr/bin/python3"}
+# Everything that needs no installed package and nothing taken away.
+QUICK = ("unit", "guest", "fuzz", "golden", "lint", "e2e", "ends", "escape", "compat")
+PROCESSORS = len(os.sched_getaffinity(0))
+MINUTES = float(os.environ.get("CHECK_MINUTES", "inf"))
+BEGAN = time.monotonic()
+# No test may fail because the processors are busy. With sanitizers everything takes longer.
+SLOW = {"SANDPIPER_TEST_SLOW": "4"}
+SLOWER = {"SANDPIPER_TEST_SLOW": "8"}
 
 # Words of tests/helpers/deny.py.
 DENIALS = {
@@ -57,7 +77,7 @@ class Run:
     env: dict = dataclasses.field(default_factory=dict)
     wrap: tuple = ()
     source: pathlib.Path = ROOT
-    tests: tuple = ()
+    behind: bool = False  # only computes: runs behind the others
 
 
 @dataclasses.dataclass
@@ -74,9 +94,11 @@ class Sum:
 
 
 def read_tap(text):
-    """(passed, failed names, [(skipped name, reason)]) of TAP text."""
-    passed, failed, skipped = 0, [], []
+    """(passed, failed names with their errors, [(skipped name, reason)]) of TAP text."""
+    passed, failed, skipped, error = 0, [], [], ""
     for line in text.splitlines():
+        if re.match(r"# [\w.]*(Error|Exception)\b", line):
+            error = error or f": {line[2:300]}"
         found = re.match(r"(not )?ok\b\s*\d*\s*(?:- )?([^#]*)(?:#\s*(SKIP)\S*\s*(.*))?", line)
         if not found:
             continue
@@ -85,9 +107,10 @@ def read_tap(text):
             # cmocka says "not ok 3 # SKIP name"
             skipped.append((name.strip(), reason))
         elif bad:
-            failed.append(name.strip())
+            failed.append(name.strip() + error)
         else:
             passed += 1
+        error = ""
     return passed, failed, skipped
 
 
@@ -99,6 +122,8 @@ def read_log(path, run_name):
         out, result = test.get("stdout", ""), test["result"]
         if re.search(r"^1\.\.\d+", out, re.MULTILINE) or re.search(r"^(not )?ok \d", out, re.M):
             passed, failed, skipped = read_tap(out)
+            for why in re.findall(r"(?:^#.*\n)+^not ok.*", out, re.M):
+                print(f"{label}:\n{why}", flush=True)  # which --print-errorlogs leaves out
             total.passed += passed
             total.failed += [f"{label}: {name}" for name in failed]
             total.skipped += [(f"{label}: {name}", reason) for name, reason in skipped]
@@ -115,38 +140,46 @@ def read_log(path, run_name):
     return total
 
 
-def call(run, command, quiet=True):
-    env = {**os.environ, **run.env}
-    return subprocess.run([*run.wrap, *map(str, command)], cwd=run.source, env=env,
-                          stdout=subprocess.PIPE if quiet else None,
-                          stderr=subprocess.STDOUT if quiet else None)
+def call(run, command, behind=False, shown=False):
+    """Runs to the end; what it printed is in stdout, unless it is shown."""
+    nice = ("nice",) if behind else ()
+    return subprocess.run([*nice, *run.wrap, *map(str, command)], cwd=run.source,
+                          env={**SLOW, **os.environ, **run.env},
+                          stdout=None if shown else subprocess.PIPE,
+                          stderr=None if shown else subprocess.STDOUT, text=True, errors="replace")
 
 
-def build(run):
+def build(run, behind):
     """Configures and compiles; None, or what went wrong."""
     if not (run.build / "build.ninja").exists():
-        done = call(run, ["meson", "setup", run.build, *WERROR, *run.setup])
+        done = call(run, ["meson", "setup", run.build, *WERROR, *run.setup], behind)
         if done.returncode:
-            return done.stdout.decode(errors="replace")
-    done = call(run, ["ninja", "-C", run.build])
-    return done.stdout.decode(errors="replace") if done.returncode else None
+            return done.stdout
+    done = call(run, ["ninja", "-C", run.build], behind)
+    return done.stdout if done.returncode else None
 
 
-def perform(run):
+def perform(run, building):
+    if time.monotonic() - BEGAN > MINUTES * 60:
+        return Sum(skipped=[(run.name, f"the checks before it took CHECK_MINUTES={MINUTES:g}")])
+    error = building.result()
     began = time.monotonic()
-    print(f"== {run.name}: {' '.join(run.suites)}", flush=True)
-    trouble = build(run)
-    if trouble:
-        print(trouble[-8000:])
+    if not run.behind:
+        print(f"== {run.name}: {' '.join(run.suites)}", flush=True)
+    if error:
+        print(error[-8000:])
         return Sum(failed=[f"{run.name}: the build"])
     log = run.build / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
     suites = [word for suite in run.suites for word in ("--suite", suite)]
-    # Most of a test's time is waiting: one more than there are processors.
-    width = ("--num-processes", str(len(os.sched_getaffinity(0)) + 1))
-    done = call(run, ["meson", "test", "-C", run.build, "--print-errorlogs", *width, *suites, *run.tests],
-                quiet=False)
+    width = ("--num-processes", PROCESSORS if run.behind else 3 * PROCESSORS)
+    done = call(run, ["meson", "test", "-C", run.build, "--print-errorlogs", "--timeout-multiplier", 10,
+                      *width, *suites, *sys.argv[2:]], run.behind, shown=not run.behind)
+    if done.stdout:
+        print(done.stdout, end="")
     if not log.exists():
+        if sys.argv[2:] and not done.returncode:
+            return Sum()  # none of the named tests belongs to this run
         # No test at all has such a suite: that is a mistake here, not a success.
         return Sum(failed=[f"{run.name}: meson test ended with {done.returncode}"])
     total = read_log(log, run.name)
@@ -154,6 +187,22 @@ def perform(run):
         total.failed.append(f"{run.name}: meson test ended with {done.returncode}")
     print(f"== {run.name}: {total.passed} passed, {len(total.failed)} failed, "
           f"{len(total.skipped)} skipped in {time.monotonic() - began:.0f} s", flush=True)
+    return total
+
+
+def perform_all(runs):
+    """One run after the other; behind them the builds in the same order, and then what only computes."""
+    total, builds = Sum(), {}
+    with concurrent.futures.ThreadPoolExecutor(1) as behind:
+        for run in runs:
+            # Nothing else can go on during the first.
+            builds.setdefault(run.build, behind.submit(build, run, behind=bool(builds)))
+        computed = [behind.submit(perform, run, builds[run.build]) for run in runs if run.behind]
+        for run in runs:
+            if not run.behind:
+                total.add(perform(run, builds[run.build]))
+        for one in computed:
+            total.add(one.result())
     return total
 
 
@@ -178,31 +227,49 @@ def staged_copy(user):
     return stage
 
 
-def user_runs(stage, user):
+def user_runs(stage, user, suites, userns_suites):
     source = stage / "src"
-    path = ":".join(folder for folder in os.environ["PATH"].split(":")
-                    if not folder.startswith("/root"))
+    path = ":".join(directory for directory in os.environ["PATH"].split(":")
+                    if not directory.startswith("/root"))
     env = {"HOME": str(stage / "home"), "USER": user.pw_name, "LOGNAME": user.pw_name,
            "PATH": path, "TMPDIR": "/tmp"}
     become = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
-    suites = ("unit", "guest", "fuzz", "golden", "e2e", "escape", "compat", "packages")
     yield Run("user", suites, source / "build", env=env, wrap=become, source=source)
     if subprocess.run([*become, "unshare", "-Ur", "true"], capture_output=True).returncode == 0:
-        yield Run("userns", ("e2e", "escape"), source / "build", env=env,
+        yield Run("userns", userns_suites, source / "build", env=env,
                   wrap=(*become, "unshare", "-Ur"), source=source)
 
 
-def own_runs(wanted):
-    if wanted in ("all", "quick"):
-        suites = ["unit", "guest", "fuzz", "golden", "lint", "e2e", "escape", "denied", "compat", "packages", "sdk"]
-        # Debian's interpreter first: it has the numeric packages that deps.sh installs.
-        yield Run("plain", tuple(suites), ROOT / "build",
-                  env={"PATH": "/usr/bin:" + os.environ.get("PATH", "/bin"),
-                       "SANDPIPER_TEST_PYTHONS": "/usr/bin/python3"})
-    if wanted in ("all", "asan"):
-        yield Run("asan", ("unit", "fuzz", "golden", "e2e"), ROOT / "build-asan",
-                  setup=("-Db_sanitize=address,undefined", "-Db_lundef=false"),
-                  env={**SANITIZERS, "SANDPIPER_TEST_SLOW": "4"})
+def identity_runs(everything, stack):
+    """The suites whose result depends on who runs them and at which level."""
+    container = ("e2e", "escape", "compat") if everything else ("selection",)
+    userns = ("e2e", "escape") if everything else ("selection",)
+    if os.geteuid() == 0:
+        user = pwd.getpwnam(os.environ.get("SANDPIPER_CHECK_USER", "nobody"))
+        stage = staged_copy(user)
+        stack.callback(shutil.rmtree, stage, ignore_errors=True)
+        more = ("unit", "guest", "fuzz", "compat", "packages") if everything else ()
+        yield from user_runs(stage, user, ("golden", "e2e", "escape", *more), userns)
+    else:
+        yield Run("userns", userns, ROOT / "build", wrap=("unshare", "-Ur"))
+    yield Run("container", container, ROOT / "build", env={**PLAIN, "SANDPIPER_ISOLATION": "container"})
+
+
+def planned(wanted, stack):
+    everything = wanted == "all"
+    whole = wanted in ("check", "all")
+    if whole or wanted == "quick":
+        more = () if wanted == "quick" else ("packages", "denied")
+        yield Run("plain", (*QUICK, *more, *(("clients",) if everything else ())), ROOT / "build", env=PLAIN)
+    if whole:
+        yield from identity_runs(everything, stack)
+    if whole or wanted == "asan":
+        suites = ("selection",) if wanted == "check" else ("e2e",)
+        yield Run("asan", ("unit", "fuzz", "golden", "ends", *suites), ROOT / "build-asan",
+                  setup=("-Db_sanitize=address,undefined", "-Db_lundef=false"), env={**SANITIZERS, **SLOWER})
+    if whole or wanted == "lint":
+        suites = {"check": ("tidy",), "all": ("tidy", "unit"), "lint": ("lint", "tidy")}[wanted]
+        yield Run("clang", suites, ROOT / "build-clang", env={"CC": "clang"}, behind=whole)
     if wanted == "denied":
         for name, words in DENIALS.items():
             yield Run("without " + name, ("e2e", "escape"), ROOT / "build",
@@ -211,39 +278,21 @@ def own_runs(wanted):
         yield Run("aarch64", ("portable",), ROOT / "build-aarch64",
                   setup=("--cross-file", ROOT / "build-aux" / "aarch64-linux-gnu.ini"))
     if wanted == "packaging":
-        yield Run("packaging", ("packaging",), ROOT / "build", tests=tuple(sys.argv[2:]))
-    if wanted in ("all", "lint"):
-        yield Run("clang", ("lint", "unit"), ROOT / "build-clang", env={"CC": "clang"})
-
-
-def as_user(total):
-    user = pwd.getpwnam(os.environ.get("SANDPIPER_CHECK_USER", "nobody"))
-    stage = staged_copy(user)
-    try:
-        for run in user_runs(stage, user):
-            total.add(perform(run))
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
+        yield Run("packaging", ("packaging",), ROOT / "build")
 
 
 def main():
-    wanted = sys.argv[1] if len(sys.argv) > 1 else "all"
-    total = Sum()
-    for run in own_runs(wanted):
-        total.add(perform(run))
-    if wanted == "all" and os.geteuid() == 0:
-        as_user(total)
-    elif wanted == "all":
+    wanted = sys.argv[1] if len(sys.argv) > 1 else "check"
+    with contextlib.ExitStack() as stack:
+        total = perform_all(list(planned(wanted, stack)))
+    if wanted in ("check", "all") and os.geteuid():
         total.skipped.append(("root", "not called by root: the plain run was the ordinary user's"))
-        total.add(perform(Run("userns", ("e2e", "escape"), ROOT / "build",
-                              wrap=("unshare", "-Ur"))))
     print()
     for name, reason in total.skipped:
         print(f"skipped  {name}: {reason}")
     for name in total.failed:
         print(f"failed   {name}")
-    note = f", {len(total.skipped)} skipped" if total.skipped else ""
-    print(f"{total.passed} passed, {len(total.failed)} failed{note}")
+    print(f"{total.passed} passed, {len(total.failed)} failed")
     return 1 if total.failed or not total.passed else 0
 
 

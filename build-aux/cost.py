@@ -2,9 +2,9 @@
 
     python3 build-aux/cost.py [PYTHON]
 
-The guest runs without a sandbox. Each figure is processor time of the interpreter for one call, the mean of
-many, with the fork of its checkpoint; take differences from the first line. That is not the time until the
-answer, but does not depend on what else the machine does.
+The guest runs without a sandbox. Each figure is processor time of the interpreter for one call, the mean of many, with
+the fork of its checkpoint; take differences from the first line. It is not the time until the result, but does not
+depend on what else the machine does.
 """
 import pathlib
 import sys
@@ -15,7 +15,7 @@ import fake_server  # noqa: E402
 
 CALLS = 100
 
-# what, code before, code that is measured
+# name, code before, measured code
 ROWS = (
     ("empty call", "", ""),
     ("+ value 1", "", "1"),

@@ -2,9 +2,9 @@
 
     deb.py OUT
 
-Built in build-deb/, from the files that git knows or would add, with packaging/debian as their debian/. The version is
-meson.build's; the changelog has one entry, of the last commit's time (or SOURCE_DATE_EPOCH), which is also what makes the
-same source give the same package.
+Builds in build-deb/, from the files that git tracks or would add, with packaging/debian as their debian/. The version
+is meson.build's; the changelog has one entry, of the last commit's time (or SOURCE_DATE_EPOCH), which is also what
+makes the same source give the same package.
 """
 import email.utils
 import json

@@ -1,4 +1,4 @@
-"""Play a session with the real server over its stdin and stdout, as a host would, and show it.
+"""Run a session with the real server over its stdin and stdout, as a client would, and print it.
 
     demo.py PATH-TO-sandpiper
 """
@@ -13,7 +13,7 @@ import textwrap
 import time
 import zipfile
 
-DEBIAN_PYTHON = "/usr/bin/python3"  # whose packages include matplotlib where python3-matplotlib is installed
+DEBIAN_PYTHON = "/usr/bin/python3"  # its packages include matplotlib where python3-matplotlib is installed
 
 COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 HOST, MODEL, DIM, BAD, GOOD = "1;36", "1;34", "2", "31", "32"
@@ -29,7 +29,7 @@ def show(style, mark, text):
 
 
 def chart_options():
-    """--python for an interpreter that can draw, where the default one cannot."""
+    """--python for an interpreter that can draw, if the default one cannot."""
     for options, python in (([], "python3"), (["--python", DEBIAN_PYTHON], DEBIAN_PYTHON)):
         asked = subprocess.run([python, "-c", "import importlib.util as u; print(bool(u.find_spec('matplotlib')))"],
                                capture_output=True, text=True)
@@ -55,13 +55,13 @@ class Host:
         while True:
             line = self.server.stdout.readline()
             if not line:
-                sys.exit("demo: the server ended early; `sandpiper doctor` says what is missing")
+                sys.exit("demo: the server exited early; see `sandpiper doctor`")
             answer = json.loads(line)
             if answer.get("id") == self.last_id:
                 return answer["result"]
 
     def call(self, tool, **arguments):
-        """Shows one tool call with its answer; returns the answer's text."""
+        """Shows one tool call with its result; returns the result's text."""
         for name, value in arguments.items():
             if isinstance(value, str) and "\n" in value:
                 show(MODEL, "│", value)
@@ -90,7 +90,7 @@ def expect(condition, what):
 
 
 def analysis(host):
-    title("An analysis in four steps; variables stay between the calls")
+    title("An analysis in four steps; variables persist between calls")
     host.call("write_file", path="data/orders.csv", content=textwrap.dedent("""\
         day,city,amount
         mon,Lima,120.50
@@ -132,7 +132,7 @@ def analysis(host):
 def chart(host, can_draw):
     title("A chart: the model sees the image itself")
     if not can_draw:
-        show(DIM, "▌", "left out: no matplotlib here (Debian: apt install python3-matplotlib)\n")
+        show(DIM, "▌", "skipped: matplotlib is not installed (Debian: apt install python3-matplotlib)\n")
         return
     host.python("""
         import matplotlib.pyplot as plt
@@ -152,16 +152,16 @@ def chart(host, can_draw):
 
 
 def mistakes(host):
-    title("A mistake, told as CPython tells it, then corrected; nothing is lost")
+    title("An error, reported as CPython reports it, then corrected; nothing is lost")
     text = host.python('best = totals["Pune"]\nprint(best)\n')
     expect("KeyError" in text, "a KeyError")
     text = host.python('best = max(totals, key=totals.get)\nprint(best, totals[best])\n')
     expect("Lima 330.5" in text, "the corrected answer")
 
 
-def wheel(folder):
-    """A small package in a folder that stands for an index."""
-    with zipfile.ZipFile(pathlib.Path(folder, "exchange_rates-1.2-py3-none-any.whl"), "w") as archive:
+def wheel(directory):
+    """A small package in a directory that stands for an index."""
+    with zipfile.ZipFile(pathlib.Path(directory, "exchange_rates-1.2-py3-none-any.whl"), "w") as archive:
         info = "exchange_rates-1.2.dist-info/"
         archive.writestr("exchange_rates.py", "RATES = {'EUR': 1.0, 'USD': 1.08, 'NOK': 11.6}\n")
         archive.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: exchange-rates\nVersion: 1.2\n")
@@ -170,17 +170,20 @@ def wheel(folder):
 
 
 def packages(host):
-    title("A package that is missing: installed by a sandbox of its own, the code has no network")
+    title("A missing package: a separate sandbox installs it, the code has no network")
     text = host.python("import exchange_rates\n")
     expect("install_package" in text, "a hint that names the tool")
     text = host.call("install_package", packages=["exchange-rates>=1"])
+    if "no pip" in text:
+        show(DIM, "▌", "the rest is skipped: pip is not installed (Debian: apt install python3-pip)\n")
+        return
     expect("installed exchange-rates 1.2" in text, "an installed package")
     text = host.python("import exchange_rates\nround(totals['Oslo'] / exchange_rates.RATES['NOK'], 2)\n")
     expect("Out: 15.11" in text, "the package in the running interpreter")
 
 
 def dangers(host):
-    title("Code that would wreck the machine")
+    title("Code that would damage the machine")
     text = host.python(f"import os\nprint(os.path.exists({os.path.abspath(__file__)!r}))\n")
     expect(text.startswith("False"), "a sandbox that does not see this program")
     text = host.python("""
@@ -193,14 +196,14 @@ def dangers(host):
     expect(os.path.exists("/etc/passwd") and os.path.exists("/usr/bin/env"), "the host unharmed")
     show(GOOD, "✔", "the host is unharmed")
     print()
-    title("A loop without end, stopped after one second; the variables are still there")
+    title("An endless loop, stopped after one second; the variables are kept")
     text = host.python("while True:\n    pass\n", timeout_s=1)
     expect("[timeout" in text, "a timeout")
     text = host.python("print(totals)\n")
     expect("Lima" in text, "the variables after the timeout")
-    title("A segmentation fault; the variables are still there")
+    title("A segmentation fault; the variables are restored")
     text = host.python("import ctypes\nctypes.string_at(0)\n")
-    expect("SIGSEGV | state: restored" in text, "a crash that is told")
+    expect("SIGSEGV | state: restored" in text, "a reported crash")
     text = host.python("print(totals)\n")
     expect("Lima" in text, "the variables after the crash")
 
@@ -211,7 +214,7 @@ def main():
     began = time.monotonic()
     wheels = tempfile.TemporaryDirectory()
     wheel(wheels.name)
-    os.chmod(wheels.name, 0o755)  # for a server that root starts: the sandbox's user is another one
+    os.chmod(wheels.name, 0o755)  # for a server that root starts: the sandbox has another user
     host = Host(binary, [*(options or []), "--no-index", "--find-links", wheels.name])
     title("initialize")
     hello = host.request("initialize", {

@@ -1,6 +1,7 @@
 """Make a C file whose object holds a program's bytes: argv is the program, the output and the name.
 
-A generated file, not a define, so that the object is built anew whenever the program is."""
+A generated file, not a define, so that the object is rebuilt with the program.
+"""
 import pathlib
 import sys
 

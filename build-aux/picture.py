@@ -1,4 +1,4 @@
-"""Draw docs/session.svg, the README's picture: calls to the real server, and what it answered.
+"""Draw docs/session.svg, the README's picture: calls to the real server, and their results.
 
     picture.py PATH-TO-sandpiper > docs/session.svg
 """
@@ -25,7 +25,7 @@ BACK, CODE, TEXT, GOOD, BAD = "#16181d", "#7fb4ff", "#c9ced6", "#7bd88f", "#ff8f
 
 
 def rows(host):
-    """(colour of the mark, colour of the text, text) a line; None for a gap."""
+    """(colour of the mark, colour of the text, text) of each line; None for a gap."""
     for code in CALLS:
         result = host.request("tools/call", {"name": "run_python", "arguments": {"code": code + "\n"}})
         answer = "".join(block.get("text", "") for block in result["content"]).rstrip("\n").split("\n")

@@ -1,6 +1,6 @@
-/* sandpiper call: one tool call in a sandbox of its own. The tools are asked as a host asks them: by
- * one request over a socket, whose other end this process holds too, so that a call means here
- * exactly what it means to a host. */
+/* sandpiper call: one tool call in a sandbox of its own. This process sends the request over a
+ * socket whose other end it serves itself, so a call means here exactly what it means to a
+ * client. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -33,10 +33,10 @@ struct asked {
     struct loop_io io;
     int fd;
     struct buf request;
-    struct buf answer;
+    struct buf response;
 };
 
-/* Sends what is left of the request, then waits for the one line that answers it. */
+/* Sends the rest of the request, then waits for the response, which is one line. */
 static void on_socket(void *arg, uint32_t events)
 {
     struct asked *asked = arg;
@@ -49,7 +49,7 @@ static void on_socket(void *arg, uint32_t events)
     }
     if (events & (EPOLLIN | EPOLLHUP)) {
         char *space = NULL;
-        if (buf_reserve(&asked->answer, PIECE_BYTES, &space) < 0) {
+        if (buf_reserve(&asked->response, PIECE_BYTES, &space) < 0) {
             loop_stop(asked->loop, -ENOMEM);
             return;
         }
@@ -57,7 +57,7 @@ static void on_socket(void *arg, uint32_t events)
         if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
             loop_stop(asked->loop, -EPIPE);
         } else if (size > 0) {
-            buf_commit(&asked->answer, (size_t)size);
+            buf_commit(&asked->response, (size_t)size);
             if (space[size - 1] == '\n') {
                 loop_stop(asked->loop, 0);
             }
@@ -71,7 +71,7 @@ static void on_closed(void *arg)
     loop_stop(asked->loop, -EPIPE);
 }
 
-/* A request of 2026-07-28, whose messages need no handshake. 0 or -errno. */
+/* Writes a request of 2026-07-28, whose messages need no handshake. 0 or -errno. */
 static int write_request(const char *tool, json_t *arguments, struct buf *out)
 {
     json_auto_t *request =
@@ -84,7 +84,7 @@ static int write_request(const char *tool, json_t *arguments, struct buf *out)
     return r ? r : buf_append(out, "\n", 1);
 }
 
-/* Has tools carry the request out. 0 or -errno. */
+/* Carries out the request with tools of its own. 0 or -errno. */
 static int ask(struct asked *asked, const struct options *options)
 {
     static const struct rpc_config config = {.server_name = "sandpiper",
@@ -93,7 +93,7 @@ static int ask(struct asked *asked, const struct options *options)
     struct options with_guest = *options;
     struct tools *tools = NULL;
     struct rpc_conn *conn = NULL;
-    struct box_room *room = NULL;
+    struct box_scratch *scratch = NULL;
     struct fail fail = {};
     int ends[2] = {-1, -1};
     with_guest.spec.guest = guest_catalog;
@@ -108,7 +108,7 @@ static int ask(struct asked *asked, const struct options *options)
     defer_close int ours = ends[1];
     asked->fd = ours;
     r = r ? r : server_out < 0 ? -errno : fd_set_nonblock(ours, true);
-    r = r ? r : box_room_open(&with_guest.spec, &room, &fail);
+    r = r ? r : box_scratch_open(&with_guest.spec, &scratch, &fail);
     r = r ? r : loop_new(&asked->loop);
     r = r ? r : tools_new(asked->loop, &tools_config, &tools);
     if (r == 0) {
@@ -122,18 +122,18 @@ static int ask(struct asked *asked, const struct options *options)
     tools_free(tools);
     rpc_conn_free(conn);
     loop_free(asked->loop);
-    box_room_close(room);
+    box_scratch_close(scratch);
     if (fail.text[0]) {
         terminal_say("%s", fail.text);
     }
     return r;
 }
 
-/* Prints what the answer holds, one JSON value a line. Returns the exit code. */
-static int print_answer(const struct options *options, const json_t *answer)
+/* Prints the content of the response, one JSON value a line. Returns the exit code. */
+static int print_response(const struct options *options, const json_t *response)
 {
-    const json_t *error = json_object_get(answer, "error");
-    const json_t *result = json_object_get(answer, "result");
+    const json_t *error = json_object_get(response, "error");
+    const json_t *result = json_object_get(response, "result");
     if (error) {
         char shown[512];
         (void)fprintf(
@@ -151,7 +151,7 @@ static int print_answer(const struct options *options, const json_t *answer)
     size_t i = 0;
     const json_t *value = NULL;
     json_array_foreach (values, i, value) {
-        OWNED(buf_done) struct buf line = BUF_EMPTY; /* a terminal may be what reads it */
+        OWNED(buf_done) struct buf line = BUF_EMPTY; /* its reader may be a terminal */
         if (rpc_text_show(&line, value) < 0 || buf_append(&line, "\n", 1) < 0 ||
             fwrite(buf_bytes(&line), 1, buf_size(&line), stdout) != buf_size(&line)) {
             return EXIT_TOOL_ERROR;
@@ -163,8 +163,8 @@ static int print_answer(const struct options *options, const json_t *answer)
     return json_is_true(json_object_get(result, "isError")) ? EXIT_TOOL_ERROR : 0;
 }
 
-/* New: the tool's arguments, from the command line or, for "-", from stdin. NULL when they are no
- * JSON object, which has been said then. */
+/* New: the tool's arguments, from the command line or, for "-", from stdin. If they are not a JSON
+ * object, prints that and returns NULL. */
 static json_t *read_arguments(const struct options *options)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
@@ -179,8 +179,8 @@ static json_t *read_arguments(const struct options *options)
     json_t *arguments = json_loadb(buf_size(&text) ? buf_bytes(&text) : "", buf_size(&text),
                                    JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(arguments)) {
-        terminal_say("call: the arguments must be one JSON object: %s",
-                     arguments ? "they are something else" : error.text);
+        terminal_say("call: the arguments must be a JSON object: %s",
+                     arguments ? "they are another JSON value" : error.text);
         json_decref(arguments);
         return NULL;
     }
@@ -196,13 +196,13 @@ int command_call(const struct options *options)
     }
     int r = write_request(options->tool, arguments, &asked.request);
     r = r ? r : ask(&asked, options);
-    json_auto_t *answer =
-        r == 0 ? json_loadb(buf_bytes(&asked.answer), buf_size(&asked.answer), 0, NULL) : NULL;
+    json_auto_t *response =
+        r == 0 ? json_loadb(buf_bytes(&asked.response), buf_size(&asked.response), 0, NULL) : NULL;
     buf_done(&asked.request);
-    buf_done(&asked.answer);
-    if (!answer) {
+    buf_done(&asked.response);
+    if (!response) {
         terminal_say("call: %s", strerror(r < 0 ? -r : EPROTO));
         return EXIT_TOOL_ERROR;
     }
-    return print_answer(options, answer);
+    return print_response(options, response);
 }

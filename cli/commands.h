@@ -2,15 +2,15 @@
 
 struct options;
 
-/* Each is one command; returns the process's exit code. */
+/* Each carries out one command and returns the process's exit code. */
 int command_serve(const struct options *options);
 int command_run(const struct options *options);
 int command_doctor(const struct options *options);
 int command_schema(const struct options *options);
 int command_call(const struct options *options);
 
-/* Of doctor. */
+/* For doctor. */
 int print_effective(const struct options *options);
 
-/* Reads its own command line, whose first word is the command. */
+/* Parses its own command line, whose first word is the command. */
 int command_config(int argc, char **argv);

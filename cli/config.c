@@ -1,5 +1,6 @@
-/* sandpiper config: the entry that a host's configuration needs to start this very program; printed,
- * or put into the host's file. It has flags of its own, and hands those behind "--" to the server. */
+/* sandpiper config: prints the entry that a client's configuration needs to start this very
+ * program, or puts it into the client's file. It has flags of its own, and passes those after "--"
+ * to the server. */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
@@ -7,10 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/own.h"
-#include "bridge/hosts.h"
+#include "bridge/clients.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/replace.h"
@@ -19,11 +21,19 @@
 enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, NAME_MOST = 64 };
 
 struct config {
-    const struct bridge_host *host;
-    const char *file; /* --file, or NULL: the host's own */
+    const struct bridge_client *client;
+    const char *file; /* --file, or NULL: the client's own */
     const char *name;
     bool install;
-    char **flags; /* the server's, closed by NULL */
+    bool in_memory; /* --in-memory: --install adds no workspace */
+    bool help;
+    char **flags; /* the server's, with a NULL after the last */
+};
+
+/* The server's flags, "--workspace" and its directory before them, and a NULL. */
+struct with_workspace {
+    char *flags[_POSIX_ARG_MAX / sizeof(char *)];
+    char path[PATH_MAX];
 };
 
 static int usage(const char *problem, const char *word)
@@ -38,46 +48,59 @@ static bool is_name(const char *text)
     return size > 0 && size <= NAME_MOST && !text[size];
 }
 
-/* What the server would say of these flags, and how long its calls may take. 0 or an exit code. */
-static int check_flags(char **flags, struct options *ret_options)
+/* Reads these flags as the server would. */
+static void parse_flags(char **flags, struct options *ret_options)
 {
-    char *argv[_POSIX_ARG_MAX / sizeof(char *)];
+    static char program[] = "sandpiper";
+    static char *argv[_POSIX_ARG_MAX / sizeof(char *)]; /* the options point into it */
     int argc = 0;
-    argv[argc++] = (char[]){"sandpiper"};
-    for (; *flags; flags++) {
-        if ((size_t)argc + 1 >= sizeof argv / sizeof *argv) {
-            return usage("too many flags", "");
-        }
+    argv[argc++] = program;
+    for (; *flags && (size_t)argc + 1 < sizeof argv / sizeof *argv; flags++) {
         argv[argc++] = *flags;
     }
     argv[argc] = NULL;
     options_parse(argc, argv, ret_options);
-    if (ret_options->trouble[0]) {
-        return usage(ret_options->trouble, "");
+    if (*flags) {
+        (void)snprintf(ret_options->error, sizeof ret_options->error, "too many flags");
+    }
+}
+
+/* Reports a mistake in the server's flags. 0 or an exit code. */
+static int check_flags(char **flags, struct options *ret_options)
+{
+    parse_flags(flags, ret_options);
+    if (ret_options->error[0]) {
+        return usage(ret_options->error, "");
     }
     return ret_options->command == COMMAND_SERVE
                ? 0
-               : usage("behind -- belong flags of the server, not ", argv[1]);
+               : usage("only server flags may follow --, not ",
+                       ret_options->help ? ret_options->help : "a command");
 }
 
 static int parse(int argc, char **argv, struct config *config)
 {
     static const struct option long_options[] = {
-        {"host", required_argument, NULL, 'h'},
+        {"host", required_argument, NULL, 'c'},
         {"file", required_argument, NULL, 'f'},
         {"name", required_argument, NULL, 'n'},
         {"install", no_argument, NULL, 'i'},
+        {"help", no_argument, NULL, 'h'},
+        {"in-memory", no_argument, NULL, 'm'},
         {NULL, 0, NULL, 0},
     };
     config->name = "sandbox";
     opterr = 0;
-    optind = 0; /* getopt(3): begin anew */
+    optind = 0; /* getopt(3): start over */
     for (;;) {
-        int option = getopt_long(argc, argv, "+:", long_options, NULL);
+        int option = getopt_long(argc, argv, "+:h", long_options, NULL);
         if (option == 'h') {
-            config->host = bridge_host_find(optarg);
-            if (!config->host) {
-                return usage("--host takes " BRIDGE_HOST_NAMES ", not ", optarg);
+            config->help = true;
+            return 0;
+        } else if (option == 'c') {
+            config->client = bridge_client_find(optarg);
+            if (!config->client) {
+                return usage("--host takes " BRIDGE_CLIENT_NAMES ", not ", optarg);
             }
         } else if (option == 'f') {
             config->file = optarg;
@@ -85,42 +108,81 @@ static int parse(int argc, char **argv, struct config *config)
             config->name = optarg;
         } else if (option == 'i') {
             config->install = true;
+        } else if (option == 'm') {
+            config->in_memory = true;
         } else if (option == ':') {
-            return usage("a value is missing after ", argv[optind - 1]);
+            return usage("missing value after ", argv[optind - 1]);
         } else if (option == '?') {
-            return usage("flags of the server come behind \"--\"; unknown is ", argv[optind - 1]);
+            return usage("unknown option (server flags must follow \"--\"): ", argv[optind - 1]);
         } else {
             break;
         }
     }
     if (optind < argc && strcmp(argv[optind - 1], "--") != 0) {
-        return usage("flags of the server come behind \"--\"; unknown is ", argv[optind]);
+        return usage("unknown option (server flags must follow \"--\"): ", argv[optind]);
     }
     config->flags = argv + optind;
-    if (!config->host) {
-        return usage("--host is missing: " BRIDGE_HOST_NAMES, "");
+    if (!config->client) {
+        return usage("--host is missing; it takes " BRIDGE_CLIENT_NAMES, "");
     }
     return is_name(config->name)
                ? 0
                : usage("--name takes letters, digits, _ and -, not ", config->name);
 }
 
-/* Appends the folder of the host's file. 0 or -errno. */
-static int find_folder(const struct bridge_host *host, struct buf *out, struct fail *ret_fail)
+/* Adds a workspace to flags that name none, so that the user finds the files: ~/Sandpiper, which is
+ * made. Where that is impossible, says so, and the workspace stays in memory. */
+static void add_workspace(struct config *config, struct with_workspace *with,
+                          struct options *options)
 {
-    static const char config_folder[] = ".config/";
-    const char *own = host->folder_variable ? getenv(host->folder_variable) : NULL;
-    const char *xdg = getenv("XDG_CONFIG_HOME"); /* relative ones count as not set, XDG spec */
+    static char workspace[] = "--workspace";
     const char *home = getenv("HOME");
-    bool in_config = strncmp(host->folder, config_folder, strlen(config_folder)) == 0;
+    size_t count = 0;
+    if (config->in_memory || options->spec.workspace || !home || home[0] != '/') {
+        return;
+    }
+    int size = snprintf(with->path, sizeof with->path, "%s/Sandpiper", home);
+    const char *why = (size_t)size >= sizeof with->path                ? strerror(ENAMETOOLONG)
+                      : mkdir(with->path, 0700) < 0 && errno != EEXIST ? strerror(errno)
+                                                                       : NULL;
+    with->flags[count++] = workspace;
+    with->flags[count++] = with->path;
+    for (char **flag = config->flags; *flag && count + 2 < sizeof with->flags / sizeof(char *);
+         flag++) {
+        with->flags[count++] = *flag;
+    }
+    with->flags[count] = NULL;
+    if (!why) {
+        parse_flags(with->flags, options);
+        why = options->error[0] ? options->error : NULL;
+    }
+    if (why) {
+        terminal_say("config: files stay in memory, %s cannot be the workspace: %s", with->path,
+                     why);
+        parse_flags(config->flags, options);
+    } else {
+        config->flags = with->flags;
+        (void)printf("files are kept in %s (--in-memory keeps none)\n", with->path);
+    }
+}
+
+/* Appends the directory of the client's file. 0 or -errno. */
+static int find_directory(const struct bridge_client *client, struct buf *out,
+                          struct fail *ret_fail)
+{
+    static const char config_directory[] = ".config/";
+    const char *own = client->directory_variable ? getenv(client->directory_variable) : NULL;
+    const char *xdg = getenv("XDG_CONFIG_HOME"); /* a relative one counts as unset, XDG spec */
+    const char *home = getenv("HOME");
+    bool in_config = strncmp(client->directory, config_directory, strlen(config_directory)) == 0;
     if (own && own[0] == '/') {
         return buf_append_text(out, own);
     }
     if (in_config && xdg && xdg[0] == '/') {
-        return buf_appendf(out, "%s/%s", xdg, host->folder + strlen(config_folder));
+        return buf_appendf(out, "%s/%s", xdg, client->directory + strlen(config_directory));
     }
     if (home && home[0] == '/') {
-        return buf_appendf(out, "%s%s%s", home, host->folder[0] ? "/" : "", host->folder);
+        return buf_appendf(out, "%s%s%s", home, client->directory[0] ? "/" : "", client->directory);
     }
     (void)fail_set(ret_fail, 0, "HOME is not set: name the file with --file");
     return -ENOENT;
@@ -129,15 +191,15 @@ static int find_folder(const struct bridge_host *host, struct buf *out, struct f
 /* Appends the file's path and a NUL. 0 or -errno. */
 static int find_file(const struct config *config, struct buf *out, struct fail *ret_fail)
 {
-    const char *const names[] = {config->host->file, config->host->other_file};
+    const char *const names[] = {config->client->file, config->client->other_file};
     if (config->file) {
         return buf_append(out, config->file, strlen(config->file) + 1);
     }
-    OWNED(buf_done) struct buf folder = BUF_EMPTY;
-    int r = find_folder(config->host, &folder, ret_fail);
+    OWNED(buf_done) struct buf directory = BUF_EMPTY;
+    int r = find_directory(config->client, &directory, ret_fail);
     for (unsigned i = 0; r == 0 && i < 2 && names[i]; i++) {
         OWNED(buf_done) struct buf path = BUF_EMPTY;
-        r = buf_append(&path, buf_bytes(&folder), buf_size(&folder));
+        r = buf_append(&path, buf_bytes(&directory), buf_size(&directory));
         r = r ? r : buf_appendf(&path, "/%s", names[i]);
         r = r ? r : buf_append(&path, "", 1);
         bool exists = r == 0 && access(buf_bytes(&path), F_OK) == 0;
@@ -152,7 +214,7 @@ static int find_file(const struct config *config, struct buf *out, struct fail *
     return r;
 }
 
-/* New: the entry for this program with those flags. NULL with why in ret_fail. */
+/* New: the entry for this program with those flags. NULL with the reason in ret_fail. */
 static json_t *make_entry(const struct config *config, uint64_t call_ms, struct fail *ret_fail)
 {
     char program[PATH_MAX];
@@ -169,7 +231,7 @@ static json_t *make_entry(const struct config *config, uint64_t call_ms, struct 
             return NULL;
         }
     }
-    json_t *entry = bridge_host_entry(config->host, program, args, call_ms);
+    json_t *entry = bridge_client_entry(config->client, program, args, call_ms);
     if (!entry) {
         (void)fail_set(ret_fail, 0, "the path of this program, %.200s, is not UTF-8", program);
     }
@@ -180,22 +242,22 @@ static int print_entry(const struct config *config, const json_t *entry)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     struct bridge_server server = {config->name, entry};
-    int r = bridge_host_edit(config->host, &server, NULL, 0, &text, NULL);
+    int r = bridge_client_edit(config->client, &server, NULL, 0, &text, NULL);
     return r >= 0 && fwrite(buf_bytes(&text), 1, buf_size(&text), stdout) == buf_size(&text) &&
                    fflush(stdout) == 0
                ? 0
                : EXIT_REFUSED;
 }
 
-/* Puts the entry into the file at path and says what was done. spec: of the server in the entry, whose code must
- * not choose what the host starts. 0 or -errno. */
+/* Puts the entry into the file at path and prints what it did. spec: of the server in the entry;
+ * its code must not be able to choose what the client starts. 0 or -errno. */
 static int install(const struct config *config, struct box_spec *spec, const json_t *entry,
                    const char *path, struct fail *ret_fail)
 {
-    OWNED(replace_done) struct replace file = {};
+    OWNED(replace_done) struct replace file = REPLACE_NONE;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     struct fail why = {};
-    const struct box_trusted target = {"the host's configuration", path,
+    const struct box_trusted target = {"the client's configuration file", path,
                                        "name another file with --file", .is_tree = false};
     int r = box_trust_check(spec, &target, 1, ret_fail);
     r = r ? r : replace_read(&file, path, ret_fail);
@@ -203,14 +265,14 @@ static int install(const struct config *config, struct box_spec *spec, const jso
         return r;
     }
     struct bridge_server server = {config->name, entry};
-    int edit = bridge_host_edit(config->host, &server, buf_bytes(&file.text), buf_size(&file.text),
-                                &text, &why);
+    int edit = bridge_client_edit(config->client, &server, buf_bytes(&file.text),
+                                  buf_size(&file.text), &text, &why);
     if (edit < 0) {
-        (void)fail_set(ret_fail, 0, "%s is left as it is: %s", file.path, why.text);
+        (void)fail_set(ret_fail, 0, "%s is unchanged: %s", file.path, why.text);
         return edit;
     }
     if (edit == BRIDGE_EDIT_SAME) {
-        (void)printf("%s has this entry already\n", file.path);
+        (void)printf("%s already has this entry\n", file.path);
         return 0;
     }
     r = replace_write(&file, buf_bytes(&text), buf_size(&text), ret_fail);
@@ -218,7 +280,7 @@ static int install(const struct config *config, struct box_spec *spec, const jso
         (void)printf("%s \"%s\" in %s\n", edit == BRIDGE_EDIT_ADDED ? "added" : "replaced",
                      config->name, file.path);
         if (file.backup) {
-            (void)printf("the file as it was is %s\n", file.backup);
+            (void)printf("the original file is kept as %s\n", file.backup);
         }
     }
     return r;
@@ -227,27 +289,37 @@ static int install(const struct config *config, struct box_spec *spec, const jso
 int command_config(int argc, char **argv)
 {
     static struct options options;
+    static struct with_workspace with_workspace;
     struct config config = {};
     struct fail fail = {.text = "out of memory"};
-    char sentence[FAIL_TEXT + 128];
     int code = parse(argc, argv, &config);
+    if (code == 0 && config.help) {
+        return options_print_help("config");
+    }
     code = code ? code : check_flags(config.flags, &options);
     if (code) {
         return code;
+    }
+    if (config.install) {
+        add_workspace(&config, &with_workspace, &options);
     }
     json_auto_t *entry = make_entry(&config, options.max_timeout_ms, &fail);
     OWNED(buf_done) struct buf path = BUF_EMPTY;
     int r = entry ? find_file(&config, &path, &fail) : -EINVAL;
     if (entry && !config.install) {
-        (void)fprintf(stderr, "For %s:\n", r == 0 ? buf_bytes(&path) : config.host->file);
+        bool is_lost = !options.spec.workspace && !config.in_memory;
+        (void)fprintf(stderr, "For %s%s:\n", r == 0 ? buf_bytes(&path) : config.client->file,
+                      is_lost ? ", without a workspace (--install adds ~/Sandpiper; or append -- "
+                                "--workspace DIR)"
+                              : "");
         return print_entry(&config, entry);
     }
     if (r == 0 && install(&config, &options.spec, entry, buf_bytes(&path), &fail) == 0) {
         return 0;
     }
-    terminal_say("config: %s", fail_describe(&fail, sentence, sizeof sentence));
+    terminal_say("config: %s", fail_text(&fail));
     if (entry) {
-        (void)fprintf(stderr, "The entry to put there by hand:\n");
+        (void)fprintf(stderr, "The entry to add by hand:\n");
         (void)print_entry(&config, entry);
     }
     return EXIT_REFUSED;

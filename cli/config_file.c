@@ -16,20 +16,20 @@ enum { CONFIG_BYTES = 64 * 1024 };
 
 bool config_file_place(char *path, size_t size)
 {
-    const char *folder = getenv("XDG_CONFIG_HOME");
+    const char *directory = getenv("XDG_CONFIG_HOME");
     const char *home = getenv("HOME");
     int length = -1;
     /* A relative one counts as unset: XDG Base Directory Specification 0.8. */
-    if (folder && folder[0] == '/') {
-        length = snprintf(path, size, "%s/sandpiper/config", folder);
+    if (directory && directory[0] == '/') {
+        length = snprintf(path, size, "%s/sandpiper/config", directory);
     } else if (home && home[0] == '/') {
         length = snprintf(path, size, "%s/.config/sandpiper/config", home);
     }
     return length > 0 && (size_t)length < size;
 }
 
-/* The whole file, with a NUL behind it, in memory that stays: settings point into it. NULL: there is
- * none to be read. */
+/* Reads the whole file and adds a NUL. The memory is never freed: settings point into it. NULL:
+ * there is no file to read. */
 static char *load(struct options *options, const char *path, bool must_exist)
 {
     static char text[CONFIG_BYTES + 1];
@@ -37,33 +37,33 @@ static char *load(struct options *options, const char *path, bool must_exist)
     struct stat status;
     if (fd < 0 || fstat(fd, &status) < 0) {
         if (must_exist || (errno != ENOENT && errno != ENOTDIR)) {
-            options_trouble(options, "the configuration file %.200s cannot be opened: %s", path,
-                            strerror(errno));
+            options_error(options, "cannot open the configuration file %.200s: %s", path,
+                          strerror(errno));
         }
         return NULL;
     }
-    /* It says which folders of the host code may write: nobody else may say that. */
+    /* The file says which directories of the host code may write, so nobody else may write it. */
     if (S_ISCHR(status.st_mode)) {
-        text[0] = '\0'; /* /dev/null: no settings, whoever it belongs to */
+        text[0] = '\0'; /* /dev/null: no settings, whoever owns it */
         return text;
     }
     if (!S_ISREG(status.st_mode)) {
-        options_trouble(options, "the configuration file %.200s is not a regular file", path);
+        options_error(options, "the configuration file %.200s is not a regular file", path);
     } else if (status.st_mode & S_IWOTH) {
-        options_trouble(
-            options, "the configuration file %.200s can be written by everybody: chmod o-w", path);
+        options_error(
+            options, "the configuration file %.200s is writable by everybody: run chmod o-w", path);
     } else if (status.st_uid != 0 && status.st_uid != geteuid()) {
-        options_trouble(options, "the configuration file %.200s belongs to another user", path);
+        options_error(options, "the configuration file %.200s belongs to another user", path);
     } else if (status.st_size > CONFIG_BYTES) {
-        options_trouble(options, "the configuration file %.200s has more than %d bytes", path,
-                        CONFIG_BYTES);
+        options_error(options, "the configuration file %.200s has more than %d bytes", path,
+                      CONFIG_BYTES);
     } else {
         ssize_t size = fd_pread_all(fd, text, CONFIG_BYTES, 0);
         if (size < 0) {
-            options_trouble(options, "the configuration file %.200s cannot be read: %s", path,
-                            strerror((int)-size));
+            options_error(options, "cannot read the configuration file %.200s: %s", path,
+                          strerror((int)-size));
         } else if (memchr(text, '\0', (size_t)size)) {
-            options_trouble(options, "the configuration file %.200s is not text", path);
+            options_error(options, "the configuration file %.200s is not text", path);
         } else {
             text[size] = '\0';
             return text;
@@ -85,17 +85,17 @@ static char *trimmed(char *text)
 static void take_setting(struct options *options, const char *name, const char *value)
 {
     const struct flag *flag = flag_find(name);
-    if (!flag || flag->command_only) {
-        options_trouble(options,
-                        flag ? "%.64s is for one command, not for a configuration file"
-                             : "%.64s is no setting; sandpiper --help lists the flags",
-                        name);
+    if (!flag || flag->commands) {
+        options_error(options,
+                      flag ? "%.64s belongs to one command, not in a configuration file"
+                           : "%.64s is not a setting; sandpiper --help lists the flags",
+                      name);
     } else if (flag_setting(options, flag) && !flag->many) {
-        options_trouble(options, "%s is there twice", name);
+        options_error(options, "%s is set twice", name);
     } else if (flag->value && !*value) {
-        options_trouble(options, "%s needs a value: %s = %s", name, name, flag->value);
+        options_error(options, "%s needs a value: %s = %s", name, name, flag->value);
     } else if (!flag->value && strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
-        options_trouble(options, "%s takes yes or no, not \"%.64s\"", name, value);
+        options_error(options, "%s takes yes or no, not \"%.64s\"", name, value);
     } else if (flag->value || strcmp(value, "yes") == 0) {
         flag_take(options, flag, value);
     }
@@ -121,8 +121,8 @@ void config_file_read(struct options *options, const char *path)
             *value++ = '\0';
             take_setting(options, trimmed(line), trimmed(value));
         } else if (*line && *line != '#') {
-            options_trouble(options, "a line is \"name = value\" or begins with #, not \"%.64s\"",
-                            line);
+            options_error(options, "a line must be \"name = value\" or begin with #, not \"%.64s\"",
+                          line);
         }
     }
     options->config_line = 0;

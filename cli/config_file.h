@@ -5,9 +5,9 @@
 #include "cli/options.h"
 
 /* Takes the settings of a configuration file: lines of "name = value" with the names of the flags,
- * "yes" or "no" for flags without a value, comments behind "#" at the beginning of a line. What is wrong becomes
- * options' trouble, with file and line. path: NULL for the usual place, which may be empty:
- * $XDG_CONFIG_HOME/sandpiper/config, else $HOME/.config/sandpiper/config. */
+ * "yes" or "no" for flags without a value, comments after "#" at the beginning of a line. The first
+ * mistake becomes options' error, with file and line. path: NULL for the usual place, which may be
+ * empty: $XDG_CONFIG_HOME/sandpiper/config, else $HOME/.config/sandpiper/config. */
 void config_file_read(struct options *options, const char *path);
 
 /* That place. False: there is none. */

@@ -1,5 +1,5 @@
-/* sandpiper doctor: what holds on this host, found out by starting a sandbox. Exit code 0 when all
- * layers are on, 1 when something is degraded, 2 when tools would refuse. */
+/* sandpiper doctor: starts a sandbox and reports what protects it on this host. Exit code 0 when
+ * all protections are on, 1 when one is degraded, 2 when tools would refuse. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,10 +16,10 @@
 enum { WRAPPED_BYTES = 4096, WIDTH = 100, FIRST_COLUMN = 12, SECOND_COLUMN = 10 };
 
 static const char *const state_names[] = {
-    [BOX_LAYER_ON] = "on",
-    [BOX_LAYER_DEGRADED] = "degraded",
-    [BOX_LAYER_OFF] = "off",
-    [BOX_LAYER_UNKNOWN] = "unknown",
+    [BOX_PROTECTION_ON] = "on",
+    [BOX_PROTECTION_DEGRADED] = "degraded",
+    [BOX_PROTECTION_OFF] = "off",
+    [BOX_PROTECTION_UNKNOWN] = "unknown",
 };
 
 static int print_plan(const struct box_spec *spec)
@@ -27,15 +27,15 @@ static int print_plan(const struct box_spec *spec)
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     struct fail fail = {};
     if (box_plan_print(spec, &text, &fail) < 0) {
-        char sentence[FAIL_TEXT + 128];
-        terminal_say("%s", fail_describe(&fail, sentence, sizeof sentence));
+        terminal_say("%s", fail_text(&fail));
         return 2;
     }
-    return fwrite(buf_bytes(&text), 1, buf_size(&text), stdout) == buf_size(&text) ? 0 : 2;
+    (void)fwrite(buf_bytes(&text), 1, buf_size(&text), stdout);
+    return 0;
 }
 
-/* Words of text, broken so that no line is longer than WIDTH where a word allows it; the first line
- * begins where the cursor is, at column at. */
+/* Prints the words of text on lines no longer than WIDTH, unless a word is; the first line begins
+ * at the cursor, in column at. */
 static void print_wrapped(const char *words, unsigned at)
 {
     char shown[WRAPPED_BYTES];
@@ -60,18 +60,19 @@ static void print_row(const char *name, const char *state, const char *text)
     print_wrapped(text, FIRST_COLUMN + SECOND_COLUMN);
 }
 
-static void print_table(const struct box_grade *grade, const struct box_fact *facts, unsigned count)
+static void print_table(const struct box_report *report, const struct box_fact *facts,
+                        unsigned count)
 {
-    for (unsigned i = 0; i < BOX_LAYER_COUNT; i++) {
-        const struct box_layer_report *report = &grade->layers[i];
-        print_row(box_layer_name((enum box_layer)i),
-                  report->state == BOX_LAYER_OFF ? "OFF" : state_names[report->state],
-                  report->detail);
-        if (report->consequence[0]) {
-            print_row("", "  so:", report->consequence);
+    for (unsigned i = 0; i < BOX_PROTECTION_COUNT; i++) {
+        const struct box_protection_report *entry = &report->protections[i];
+        print_row(box_protection_name((enum box_protection)i),
+                  entry->state == BOX_PROTECTION_OFF ? "OFF" : state_names[entry->state],
+                  entry->detail);
+        if (entry->consequence[0]) {
+            print_row("", "  so:", entry->consequence);
         }
-        if (report->remedy[0]) {
-            print_row("", "  do:", report->remedy);
+        if (entry->remedy[0]) {
+            print_row("", "  do:", entry->remedy);
         }
     }
     (void)putchar('\n');
@@ -80,11 +81,11 @@ static void print_table(const struct box_grade *grade, const struct box_fact *fa
     }
 }
 
-static void print_not_promised(enum box_profile profile)
+static void print_not_promised(enum box_level level)
 {
-    const char *const *words = box_profile_not_promised(profile);
+    const char *const *words = box_level_not_promised(level);
     if (*words) {
-        (void)printf("\nNot promised in this grade:\n");
+        (void)printf("\nNot promised at this isolation level:\n");
     }
     for (; *words; words++) {
         (void)printf("  - ");
@@ -101,19 +102,19 @@ static json_t *words_json(const char *const *words)
     return list;
 }
 
-static json_t *layers_json(const struct box_grade *grade)
+static json_t *layers_json(const struct box_report *report)
 {
-    json_t *layers = json_array();
-    for (unsigned i = 0; i < BOX_LAYER_COUNT; i++) {
-        const struct box_layer_report *report = &grade->layers[i];
-        (void)json_array_append_new(layers, json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "layer",
-                                                      box_layer_name((enum box_layer)i), "state",
-                                                      state_names[report->state], "required",
-                                                      report->required, "detail", report->detail,
-                                                      "consequence", report->consequence, "remedy",
-                                                      report->remedy));
+    json_t *protections = json_array();
+    for (unsigned i = 0; i < BOX_PROTECTION_COUNT; i++) {
+        const struct box_protection_report *entry = &report->protections[i];
+        (void)json_array_append_new(
+            protections,
+            json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "layer",
+                      box_protection_name((enum box_protection)i), "state",
+                      state_names[entry->state], "required", entry->required, "detail",
+                      entry->detail, "consequence", entry->consequence, "remedy", entry->remedy));
     }
-    return layers;
+    return protections;
 }
 
 static json_t *facts_json(const struct box_fact *facts, unsigned count)
@@ -127,23 +128,23 @@ static json_t *facts_json(const struct box_fact *facts, unsigned count)
     return list;
 }
 
-static void print_json(const struct box_grade *grade, const struct box_fact *facts, unsigned count,
-                       const struct utsname *kernel)
+static void print_json(const struct box_report *report, const struct box_fact *facts,
+                       unsigned count, const struct utsname *kernel)
 {
-    json_auto_t *all =
-        json_pack("{s:s, s:s, s:s, s:s, s:o, s:b, s:b, s:s, s:o, s:o, s:s}", "version",
-                  SANDPIPER_VERSION, "kernel", kernel->release, "machine", kernel->machine,
-                  "isolation", box_profile_name(grade->profile), "not_promised",
-                  words_json(box_profile_not_promised(grade->profile)), "usable", grade->usable,
-                  "proven", grade->proven, "refusal", grade->refusal, "layers", layers_json(grade),
-                  "facts", facts_json(facts, count), "apparmor_lines", grade->apparmor);
+    json_auto_t *all = json_pack("{s:s, s:s, s:s, s:s, s:o, s:b, s:b, s:s, s:o, s:o, s:s}",
+                                 "version", SANDPIPER_VERSION, "kernel", kernel->release, "machine",
+                                 kernel->machine, "isolation", box_level_name(report->level),
+                                 "not_promised", words_json(box_level_not_promised(report->level)),
+                                 "usable", report->usable, "proven", report->tested, "refusal",
+                                 report->refusal, "layers", layers_json(report), "facts",
+                                 facts_json(facts, count), "apparmor_lines", report->apparmor);
     (void)json_dumpf(all, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
     (void)putchar('\n');
 }
 
 int command_doctor(const struct options *options)
 {
-    static struct box_grade grade;
+    static struct box_report report;
     struct box_fact facts[BOX_FACTS];
     struct box_spec spec = options->spec;
     struct utsname kernel = {};
@@ -151,44 +152,44 @@ int command_doctor(const struct options *options)
     if (options->effective) {
         return print_effective(options);
     }
-    struct box_room *room = NULL;
+    struct box_scratch *scratch = NULL;
     struct fail fail = {};
-    if (box_room_open(&spec, &room, &fail) < 0) {
+    if (box_scratch_open(&spec, &scratch, &fail) < 0) {
         terminal_say("%s", fail.text);
         return 2;
     }
     if (options->plan) {
         int code = print_plan(&spec);
-        box_room_close(room);
+        box_scratch_close(scratch);
         return code;
     }
     (void)uname(&kernel);
-    box_probe(&spec, &grade);
-    unsigned count = box_facts(&spec, &grade, facts);
-    box_room_close(room);
+    box_probe(&spec, &report);
+    unsigned count = box_facts(&spec, &report, facts);
+    box_scratch_close(scratch);
     if (options->json) {
-        print_json(&grade, facts, count, &kernel);
+        print_json(&report, facts, count, &kernel);
     } else {
         (void)printf("sandpiper %s on %s %s %s\n\n", SANDPIPER_VERSION, kernel.sysname,
                      kernel.release, kernel.machine);
-        print_table(&grade, facts, count);
+        print_table(&report, facts, count);
         (void)putchar('\n');
-        if (grade.usable) {
+        if (report.usable) {
             (void)printf(
-                "Tools run code in the sandbox. Grade: %s. Each layer that is on was seen at "
-                "work.\n",
-                box_profile_name(grade.profile));
-            print_not_promised(grade.profile);
+                "Tools run code in the sandbox. Isolation level: %s. All enabled protections "
+                "passed the self-test.\n",
+                box_level_name(report.level));
+            print_not_promised(report.level);
         } else {
             (void)printf("Tools refuse to run code.\n");
-            print_wrapped(grade.refusal, 0);
-            if (grade.apparmor[0]) {
-                (void)printf("\nTo let AppArmor allow it:\n\n%s", grade.apparmor);
+            print_wrapped(report.refusal, 0);
+            if (report.apparmor[0]) {
+                (void)printf("\nTo let AppArmor allow it:\n\n%s", report.apparmor);
             }
         }
     }
-    if (!grade.usable) {
+    if (!report.usable) {
         return 2;
     }
-    return box_grade_gaps(&grade) ? 1 : 0;
+    return box_report_degraded(&report) ? 1 : 0;
 }

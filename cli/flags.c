@@ -13,11 +13,6 @@ enum { IDLE_EXIT_MOST_MS = 7 * 24 * 3600 * 1000 };
 
 #define FIELD(member) offsetof(struct options, member)
 
-static void *field_of(struct options *options, const struct flag *flag)
-{
-    return (char *)options + flag->field;
-}
-
 static void take_text(struct options *options, const struct flag *flag, const char *value)
 {
     *(const char **)field_of(options, flag) = value;
@@ -32,13 +27,21 @@ static void take_size(struct options *options, const struct flag *flag, const ch
 {
     uint64_t bytes = 0;
     if (parse_size(value, &bytes) < 0) {
-        options_trouble(options, "--%s takes a size such as 512M or 2G, not \"%.64s\"", flag->name,
-                        value);
+        options_error(options, "--%s takes a size such as 512M or 2G, not \"%.64s\"", flag->name,
+                      value);
     } else if (bytes < flag->bound) {
-        options_trouble(options, "--%s must be at least %lluM, not \"%.64s\"", flag->name,
-                        (unsigned long long)(flag->bound >> 20), value);
+        options_error(options, "--%s must be at least %lluM, not \"%.64s\"", flag->name,
+                      (unsigned long long)(flag->bound >> 20), value);
     } else {
         *(uint64_t *)field_of(options, flag) = bytes;
+    }
+}
+
+static void take_memory(struct options *options, const struct flag *flag, const char *value)
+{
+    options->memory_given = strcmp(value, "auto") != 0;
+    if (options->memory_given) {
+        take_size(options, flag, value);
     }
 }
 
@@ -46,8 +49,8 @@ static void take_seconds(struct options *options, const struct flag *flag, const
 {
     uint64_t ms = 0;
     if (parse_seconds(value, &ms) < 0 || ms == 0 || ms > flag->bound) {
-        options_trouble(options, "--%s takes seconds between 0.001 and %llu, not \"%.64s\"",
-                        flag->name, (unsigned long long)(flag->bound / 1000), value);
+        options_error(options, "--%s takes seconds between 0.001 and %llu, not \"%.64s\"",
+                      flag->name, (unsigned long long)(flag->bound / 1000), value);
     } else {
         *(uint64_t *)field_of(options, flag) = ms;
     }
@@ -57,8 +60,8 @@ static void take_pids(struct options *options, const struct flag *flag, const ch
 {
     uint64_t pids = 0;
     if (parse_u64(value, &pids) < 0 || pids < LIMIT_PIDS_LEAST || pids > LIMIT_PIDS_MOST) {
-        options_trouble(options, "--%s takes a number between %u and %u, not \"%.64s\"", flag->name,
-                        LIMIT_PIDS_LEAST, LIMIT_PIDS_MOST, value);
+        options_error(options, "--%s takes a number between %u and %u, not \"%.64s\"", flag->name,
+                      LIMIT_PIDS_LEAST, LIMIT_PIDS_MOST, value);
     } else {
         options->spec.limits.pids = (uint32_t)pids;
     }
@@ -68,26 +71,27 @@ static void take_cpus(struct options *options, const struct flag *flag, const ch
 {
     uint64_t milli = 0;
     if (parse_milli(value, &milli) < 0 || milli < 10 || milli > 1024000) {
-        options_trouble(options, "--%s takes a number between 0.01 and 1024, not \"%.64s\"",
-                        flag->name, value);
+        options_error(options, "--%s takes a number between 0.01 and 1024, not \"%.64s\"",
+                      flag->name, value);
     } else {
         options->spec.limits.cpu_milli = (uint32_t)milli;
     }
 }
 
-/* Layers by name. The mandatory ones may be named with --require, where they change nothing. */
+/* Protections by name. The mandatory ones may be named with --require, where they change
+ * nothing. */
 static void take_layers(struct options *options, const struct flag *flag, const char *value)
 {
     static const char valid[] = "landlock, memory, pids, cpu and disk";
     while (*value) {
         size_t size = strcspn(value, ",");
-        enum box_layer layer = box_layer_find(value, size);
-        if (layer == BOX_LAYER_COUNT) {
-            options_trouble(options, "--%s takes layers of the sandbox (%s), not \"%.*s\"",
-                            flag->name, valid, size < 64 ? (int)size : 64, value);
-        } else if (box_layer_is_mandatory(layer) && flag->field != FIELD(spec.require)) {
-            options_trouble(options, "--%s: no code runs without %s; what can be allowed is %s",
-                            flag->name, box_layer_name(layer), valid);
+        enum box_protection layer = box_protection_find(value, size);
+        if (layer == BOX_PROTECTION_COUNT) {
+            options_error(options, "--%s takes protections (%s), not \"%.*s\"", flag->name, valid,
+                          size < 64 ? (int)size : 64, value);
+        } else if (box_protection_is_mandatory(layer) && flag->field != FIELD(spec.require)) {
+            options_error(options, "--%s: %s is mandatory; only %s can be allowed", flag->name,
+                          box_protection_name(layer), valid);
         } else {
             *(uint32_t *)field_of(options, flag) |= 1U << layer;
         }
@@ -96,17 +100,17 @@ static void take_layers(struct options *options, const struct flag *flag, const 
     }
 }
 
-/* Protected names of the workspace, by comma. */
+/* Protected names of the workspace, separated by commas. */
 static void take_protected(struct options *options, const struct flag *flag, const char *value)
 {
     while (*value) {
         size_t size = strcspn(value, ",");
         uint64_t bits = box_protected_find(value, size);
         if (!bits) {
-            options_trouble(options,
-                            "--%s takes protected names (.git/config, .vscode, ...), hard-links or "
-                            "all, not \"%.*s\"; the manual lists them",
-                            flag->name, size < 64 ? (int)size : 64, value);
+            options_error(options,
+                          "--%s takes protected names (.git/config, .vscode, ...), hard-links or "
+                          "all, not \"%.*s\"; the manual lists them",
+                          flag->name, size < 64 ? (int)size : 64, value);
         }
         options->spec.allow_write |= bits;
         value += size;
@@ -119,18 +123,18 @@ static void take_isolation(struct options *options, const struct flag *flag, con
     static const struct {
         const char *name;
         enum box_isolation isolation;
-    } wishes[] = {{"auto", BOX_ISOLATION_AUTO},
+    } levels[] = {{"auto", BOX_ISOLATION_AUTO},
                   {"full", BOX_ISOLATION_FULL},
                   {"container", BOX_ISOLATION_CONTAINER},
                   {"best", BOX_ISOLATION_BEST}};
-    for (unsigned i = 0; i < sizeof wishes / sizeof *wishes; i++) {
-        if (strcmp(value, wishes[i].name) == 0) {
-            options->spec.isolation = wishes[i].isolation;
+    for (unsigned i = 0; i < sizeof levels / sizeof *levels; i++) {
+        if (strcmp(value, levels[i].name) == 0) {
+            options->spec.isolation = levels[i].isolation;
             return;
         }
     }
-    options_trouble(options, "--%s takes auto, full, container or best, not \"%.64s\"", flag->name,
-                    value);
+    options_error(options, "--%s takes auto, full, container or best, not \"%.64s\"", flag->name,
+                  value);
 }
 
 static void take_host(struct options *options, const struct flag *, const char *value)
@@ -140,7 +144,7 @@ static void take_host(struct options *options, const struct flag *, const char *
     if (strcmp(value, "ask") == 0) {
         options->egress.ask = true;
     } else if (egress_policy_add(&options->egress, value, &fail) < 0) {
-        options_trouble(options, "%s", fail.text);
+        options_error(options, "%s", fail.text);
     }
 }
 
@@ -154,108 +158,112 @@ static void take_format(struct options *options, const struct flag *flag, const 
 {
     enum bridge_format format = bridge_format_find(value);
     if (format == BRIDGE_FORMAT_COUNT) {
-        options_trouble(options, "--%s takes " BRIDGE_FORMAT_NAMES ", not \"%.64s\"", flag->name,
-                        value);
+        options_error(options, "--%s takes " BRIDGE_FORMAT_NAMES ", not \"%.64s\"", flag->name,
+                      value);
     } else {
         options->format = format;
     }
 }
 
-/* --config is looked for before the others are taken. */
+/* find_config() reads --config before the others are taken. */
 static void take_nothing(struct options *, const struct flag *, const char *)
 {
 }
 
 const struct flag flags[] = {
-    {"memory", "SIZE", "memory of the sandbox", "1G", take_size, FIELD(spec.limits.memory_bytes),
-     LIMIT_MEMORY_LEAST_BYTES},
-    {"cpus", "N", "processors that it may use at once, such as 1.5", "all", take_cpus},
-    {"pids", "N", "processes and threads", "256", take_pids},
-    {"disk", "SIZE", "workspace and /tmp together", "1G", take_size, FIELD(spec.limits.disk_bytes),
-     LIMIT_DISK_LEAST_BYTES},
-    {"timeout", "S", "seconds a call may take that names no time", "30", take_seconds,
+    {"memory", "SIZE", "memory limit of the sandbox",
+     "auto: a quarter of the machine's,\nfrom 1G to 8G", take_memory,
+     FIELD(spec.limits.memory_bytes), LIMIT_MEMORY_LEAST_BYTES},
+    {"cpus", "N", "processor limit, such as 1.5", "all", take_cpus},
+    {"pids", "N", "maximum number of processes and threads", "256", take_pids},
+    {"disk", "SIZE",
+     "size of the workspace and /tmp together: files in memory,\nwhich count as memory too, so at "
+     "most three quarters of it",
+     "1G", take_size, FIELD(spec.limits.disk_bytes), LIMIT_DISK_LEAST_BYTES},
+    {"timeout", "S", "default time limit per call, in seconds", "30", take_seconds,
      FIELD(timeout_ms), LIMIT_TIMEOUT_MS},
-    {"max-timeout", "S", "seconds a call may ask for", "600", take_seconds, FIELD(max_timeout_ms),
-     LIMIT_TIMEOUT_MS},
-    {"idle-exit", "S", "end when the host has asked for nothing for so many seconds", "never",
-     take_seconds, FIELD(idle_exit_ms), IDLE_EXIT_MOST_MS},
-    {"workspace", "DIR", "host folder that becomes /work", "none: kept in memory", take_text,
+    {"max-timeout", "S", "longest time limit that a call may request, in seconds", "600",
+     take_seconds, FIELD(max_timeout_ms), LIMIT_TIMEOUT_MS},
+    {"idle-exit", "S", "exit after S idle seconds", "never", take_seconds, FIELD(idle_exit_ms),
+     IDLE_EXIT_MOST_MS},
+    {"workspace", "DIR", "host directory to use as /work", "none: in memory", take_text,
      FIELD(spec.workspace)},
     {"allow-write", "NAMES",
-     "let code write to these protected names of the workspace,\ncomma-separated: .git/config, "
+     "let code write to these protected names in the workspace,\ncomma-separated: .git/config, "
      ".vscode, ..., hard-links or all",
      "none", take_protected, .many = true},
     {"mount", "DIR[:NAME][:rw]",
-     "host folder that code may read at /data/NAME, or write\nto as well; repeatable", "none",
+     "host directory to show at /data/NAME, read-only unless\n:rw is given; repeatable", "none",
      mount_take, FIELD(mounts), .many = true},
     {"mount-home", NULL,
-     "let --mount name the home folder: its folders are shown,\nhidden ones not", NULL, take_switch,
-     FIELD(mounts.home)},
+     "allow --mount of the home directory; shows its\nsubdirectories, except hidden ones", NULL,
+     take_switch, FIELD(mounts.home)},
     {"python", "PATH", "interpreter, CPython 3.9 or newer",
      "active virtual\nenvironment, else python3", take_text, FIELD(spec.python)},
     {"allow-host", "NAME[:PORT]|ask",
-     "let code reach this host by HTTP and HTTPS, or ask the\nuser; repeatable", "none", take_host,
-     .many = true},
+     "let code reach this remote host by HTTP and HTTPS, or\nask the user; repeatable", "none",
+     take_host, .many = true},
     {"preload", "MODULES", "modules to import before the first call, comma-separated", NULL,
      take_text, FIELD(spec.preload)},
-    {"install", "MODE", "install_package: on, ask (the user, where the host can) or off", "on",
+    {"install", "MODE", "install_package: on, ask (for the user's approval) or off", "on",
      install_take_mode},
-    {"index-url", "URL", "where packages come from", "https://pypi.org/simple", install_take_url,
+    {"index-url", "URL", "package index", "https://pypi.org/simple", install_take_url,
      FIELD(install.index_url), .is_url = true},
-    {"extra-index-url", "URL", "one more", NULL, install_take_more_urls,
+    {"extra-index-url", "URL", "additional package index", NULL, install_take_more_urls,
      FIELD(install.extra_index_urls), .many = true, .is_url = true},
-    {"index-host", "NAME[:PORT]", "one more host that the index has its files on", NULL,
-     install_take_host, FIELD(install.index_hosts), .many = true},
+    {"index-host", "NAME[:PORT]", "extra file host of the index", NULL, install_take_host,
+     FIELD(install.index_hosts), .many = true},
     {"index-cert", "FILE", "certificates to trust for the index (PEM)", "the host's",
      install_take_file, FIELD(install.index_cert)},
-    {"find-links", "DIR", "folder of wheels to install from as well", NULL, install_take_file,
+    {"find-links", "DIR", "additional directory of wheels to install from", NULL, install_take_file,
      FIELD(install.find_links)},
     {"no-index", NULL, "install from --find-links only", NULL, take_switch,
      FIELD(install.no_index)},
-    {"allow-package", "PATTERNS", "install only these, comma-separated, such as numpy,scikit-*",
-     "all", install_take_words, FIELD(install.allow), .many = true},
-    {"deny-package", "PATTERNS", "never install these", NULL, install_take_words,
-     FIELD(install.deny), .many = true},
-    {"allow-sdist", NULL, "build what has no wheel from source, in a sandbox without network", NULL,
-     take_switch, FIELD(install.allow_sdist)},
-    {"constraint", "FILE", "versions to keep to, as pip reads them", NULL, install_take_file,
+    {"allow-package", "PATTERNS",
+     "install only these packages, comma-separated, such as\nnumpy,scikit-*", "all",
+     install_take_words, FIELD(install.allow), .many = true},
+    {"deny-package", "PATTERNS", "never install these packages, comma-separated", NULL,
+     install_take_words, FIELD(install.deny), .many = true},
+    {"allow-sdist", NULL,
+     "build packages without a wheel from source, in a sandbox\nwithout network", NULL, take_switch,
+     FIELD(install.allow_sdist)},
+    {"constraint", "FILE", "version constraints, in pip's format", NULL, install_take_file,
      FIELD(install.constraint)},
     {"preinstall", "REQUIREMENT", "package to install before the first call", NULL,
      install_take_requirement, FIELD(install.preinstall), .many = true},
-    {"auto-install", NULL, "install what a call's code imports and is missing", NULL, take_switch,
-     FIELD(install.auto_install)},
-    {"package-disk", "SIZE", "all installed packages together", "4G", take_size,
+    {"auto-install", NULL, "try to install what the import statements of a call lack", NULL,
+     take_switch, FIELD(install.auto_install)},
+    {"package-disk", "SIZE", "size of all installed packages together", "4G", take_size,
      FIELD(spec.packages_bytes), LIMIT_DISK_LEAST_BYTES},
-    {"cache", "DIR", "folder for downloads and installed packages", "~/.cache/sandpiper", take_text,
-     FIELD(spec.cache)},
-    {"resources", NULL, "let the host list and read the workspace's files by itself", NULL,
-     take_switch, FIELD(resources)},
-    {"structured", NULL, "answer with structuredContent, for hosts that read it", NULL,
+    {"cache", "DIR", "directory for downloads and installed packages", "~/.cache/sandpiper",
+     take_text, FIELD(spec.cache)},
+    {"resources", NULL, "offer workspace files as MCP resources", NULL, take_switch,
+     FIELD(resources)},
+    {"structured", NULL, "send structuredContent in results, for clients that read it", NULL,
      take_structured},
-    {"isolation", "GRADE",
-     "auto, full, container or best: how far the sandbox may step\ndown inside of a container",
-     "auto", take_isolation, .variable = "SANDPIPER_ISOLATION"},
-    {"require", "LAYERS",
-     "refuse to run code unless these are on, comma-separated:\n"
-     "landlock, memory, pids, cpu, disk",
+    {"isolation", "LEVEL", "isolation level: auto, full, container or best", "auto", take_isolation,
+     .variable = "SANDPIPER_ISOLATION"},
+    {"require", "PROTECTIONS",
+     "refuse to run code unless these protections are on,\ncomma-separated: landlock, memory, "
+     "pids, cpu, disk",
      NULL, take_layers, FIELD(spec.require), .many = true},
-    {"allow-degraded", "LAYERS", "run code though these are off that would be refused", NULL,
-     take_layers, FIELD(spec.allow_degraded), .many = true},
-    {"stdin", NULL, "run: hand on standard input to the code", NULL, take_switch,
-     FIELD(hand_on_stdin), .command_only = true},
-    {"format", "FORM", "schema, call: mcp, openai-chat, openai-responses,\nanthropic or gemini",
-     "mcp", take_format, .command_only = true},
-    {"strict", NULL, "schema: for the vendor's strict mode", NULL, take_switch, FIELD(strict),
-     .command_only = true},
-    {"id", "ID", "call: id of the model's call, for the result", NULL, take_text, FIELD(call_id),
-     .command_only = true},
-    {"plan", NULL, "doctor: print the steps to a sandbox", NULL, take_switch, FIELD(plan),
-     .command_only = true},
-    {"config", "FILE", "settings, one \"name = value\" a line, named like the flags",
-     "~/.config/sandpiper/config", take_nothing, .command_only = true},
-    {"effective", NULL, "doctor: print each setting and where it comes from", NULL, take_switch,
-     FIELD(effective), .command_only = true},
-    {"json", NULL, "doctor: print JSON", NULL, take_switch, FIELD(json), .command_only = true},
+    {"allow-degraded", "PROTECTIONS", "run code even without these protections", NULL, take_layers,
+     FIELD(spec.allow_degraded), .many = true},
+    {"stdin", NULL, "pass stdin to the code", NULL, take_switch, FIELD(hand_on_stdin),
+     .commands = "run"},
+    {"format", "FORM", "mcp, openai-chat, openai-responses,\nanthropic or gemini", "mcp",
+     take_format, .commands = "schema, call"},
+    {"strict", NULL, "print definitions for the vendor's strict mode", NULL, take_switch,
+     FIELD(strict), .commands = "schema"},
+    {"id", "ID", "id of the model's call, copied into the result", NULL, take_text, FIELD(call_id),
+     .commands = "call"},
+    {"plan", NULL, "print the steps that set up a sandbox", NULL, take_switch, FIELD(plan),
+     .commands = "doctor"},
+    {"config", "FILE", "configuration file: one \"name = value\" a line, named like\nthe flags",
+     "~/.config/sandpiper/config", take_nothing, .commands = ""},
+    {"effective", NULL, "print each setting and its source", NULL, take_switch, FIELD(effective),
+     .commands = "doctor"},
+    {"json", NULL, "print JSON", NULL, take_switch, FIELD(json), .commands = "doctor"},
 };
 const unsigned flag_count = sizeof flags / sizeof *flags;
 static_assert(sizeof flags / sizeof *flags <= OPTIONS_FLAGS);
@@ -283,7 +291,7 @@ const struct options_setting *flag_setting(const struct options *options, const 
 void flag_take(struct options *options, const struct flag *flag, const char *value)
 {
     if (options->setting_count == OPTIONS_SETTINGS) {
-        options_trouble(options, "there are more than %d settings", OPTIONS_SETTINGS);
+        options_error(options, "more than %d settings", OPTIONS_SETTINGS);
         return;
     }
     options->settings[options->setting_count++] = (struct options_setting){

@@ -1,17 +1,11 @@
 #include "cli/install_flags.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/fail.h"
-#include "tools/index_url.h"
-#include "tools/requirement.h"
-
-static void *field_of(struct options *options, const struct flag *flag)
-{
-    return (char *)options + flag->field;
-}
+#include "tools/install/index_url.h"
+#include "tools/install/requirement.h"
 
 void install_take_mode(struct options *options, const struct flag *flag, const char *value)
 {
@@ -23,14 +17,14 @@ void install_take_mode(struct options *options, const struct flag *flag, const c
             return;
         }
     }
-    options_trouble(options, "--%s takes on, ask or off, not \"%.64s\"", flag->name, value);
+    options_error(options, "--%s takes on, ask or off, not \"%.64s\"", flag->name, value);
 }
 
 void install_take_words(struct options *options, const struct flag *flag, const char *value)
 {
     struct install_words *words = field_of(options, flag);
     if (words->count == INSTALL_WORDS) {
-        options_trouble(options, "--%s can be given %d times at most", flag->name, INSTALL_WORDS);
+        options_error(options, "--%s can be given at most %d times", flag->name, INSTALL_WORDS);
     } else {
         words->at[words->count++] = value;
     }
@@ -41,7 +35,7 @@ static bool is_url(struct options *options, const struct flag *flag, const char 
     struct index_url url = {};
     const char *wrong = index_url_parse(value, &url);
     if (wrong) {
-        options_trouble(options, "the URL of --%s %s", flag->name, wrong);
+        options_error(options, "--%s: %s", flag->name, wrong);
     }
     return !wrong;
 }
@@ -65,7 +59,7 @@ void install_take_host(struct options *options, const struct flag *flag, const c
     struct egress_policy policy = {};
     struct fail fail = {};
     if (egress_policy_add(&policy, value, &fail) < 0) {
-        options_trouble(options, "--%s: %.300s", flag->name, fail.text);
+        options_error(options, "--%s: %.300s", flag->name, fail.text);
     } else {
         install_take_words(options, flag, value);
     }
@@ -74,7 +68,7 @@ void install_take_host(struct options *options, const struct flag *flag, const c
 void install_take_file(struct options *options, const struct flag *flag, const char *value)
 {
     if (access(value, R_OK) < 0) {
-        options_trouble(options, "--%s %.200s: %m", flag->name, value);
+        options_error(options, "--%s %.200s: %m", flag->name, value);
     } else {
         *(const char **)field_of(options, flag) = value;
     }
@@ -85,26 +79,27 @@ void install_take_requirement(struct options *options, const struct flag *flag, 
     char name[REQUIREMENT_NAME_BYTES];
     char why[REQUIREMENT_TEXT_BYTES];
     if (requirement_check(value, strlen(value), name, why)) {
-        options_trouble(options, "--%s: %s", flag->name, why);
+        options_error(options, "--%s: %s", flag->name, why);
     } else {
         install_take_words(options, flag, value);
     }
 }
 
-void install_flags_settle(struct options *options)
+void install_flags_resolve(struct options *options)
 {
     const struct install_config *config = &options->install;
     if (config->mode == INSTALL_OFF && (config->preinstall.count > 0 || config->auto_install)) {
-        options_trouble(options, "--%s does not go with --install off",
-                        config->auto_install ? "auto-install" : "preinstall");
+        options_error(options, "--%s cannot be combined with --install off",
+                      config->auto_install ? "auto-install" : "preinstall");
     }
     if (config->mode == INSTALL_ASK && config->auto_install) {
-        options_trouble(options,
-                        "--auto-install installs without asking: it does not go with "
-                        "--install ask");
+        options_error(
+            options,
+            "--auto-install installs without asking: it cannot be combined with --install ask");
     }
     if (config->no_index && (config->index_url || config->extra_index_urls.count > 0)) {
-        options_trouble(options, "--no-index does not go with --index-url or --extra-index-url");
+        options_error(options,
+                      "--no-index cannot be combined with --index-url or --extra-index-url");
     }
     options->spec.packages = config->mode != INSTALL_OFF;
 }

@@ -1,54 +1,109 @@
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "cli/commands.h"
-#include "cli/first_process.h"
+#include "cli/container_init.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
 
-/* Dispositions are inherited by execve(2), signal(7). A parent that ignores SIGCHLD would leave us, and
- * init, children without a status to wait for. Those that end us stay as they are: nohup(1) sets them. */
+/* Processes inherit dispositions through execve(2), signal(7). A parent that ignores SIGCHLD would
+ * leave the server, and init, children without a status to wait for. Those that would end the
+ * server stay as they are: nohup(1) sets them. */
 static void set_signals(void)
 {
     (void)signal(SIGCHLD, SIG_DFL);
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)signal(SIGXFSZ,
-                 SIG_IGN); /* a file beyond RLIMIT_FSIZE is an error to report, setrlimit(2) */
+    /* A file beyond RLIMIT_FSIZE is an error to report, setrlimit(2). */
+    (void)signal(SIGXFSZ, SIG_IGN);
+}
+
+/* The server must be able to use the directories that it makes. */
+static void set_umask(void)
+{
+    (void)umask(umask(0) & ~(mode_t)S_IRWXU);
+}
+
+/* A descriptor that the caller has closed would be the next file's, and get the output. */
+static void open_standard(void)
+{
+    int fd = 0;
+    while (fd >= 0 && fd <= STDERR_FILENO) {
+        fd = open("/dev/null", O_RDWR);
+    }
+    (void)close(fd);
+}
+
+/* Takes as many descriptors as the hard limit allows, up to what systems usually give: select(2)
+ * cannot use more, and programs close all below the limit before they start others. */
+static void raise_descriptors(struct options *options)
+{
+    enum { USUAL = 1024, LEAST = 128 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= USUAL) {
+        return;
+    }
+    limit.rlim_cur = limit.rlim_max < USUAL ? limit.rlim_max : USUAL;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < LEAST && !options->error[0]) {
+        (void)snprintf(options->error, sizeof options->error,
+                       "at most %llu files may be open at once, and Sandpiper needs %d; raise the "
+                       "limit (ulimit -Hn)",
+                       (unsigned long long)limit.rlim_cur, LEAST);
+    }
+}
+
+static int carry_out(const struct options *options)
+{
+    switch (options->command) {
+    case COMMAND_HELP:
+        return options_print_help(options->help);
+    case COMMAND_VERSION:
+        return printf("sandpiper %s\n", SANDPIPER_VERSION) < 0;
+    case COMMAND_RUN:
+        return command_run(options);
+    case COMMAND_DOCTOR:
+        return command_doctor(options);
+    case COMMAND_SCHEMA:
+        return command_schema(options);
+    case COMMAND_CALL:
+        return command_call(options);
+    case COMMAND_CONFIG:
+        return command_config(options->argc, options->argv);
+    case COMMAND_SERVE:
+    case COMMAND_UNKNOWN:
+    default:
+        return command_serve(options);
+    }
 }
 
 int main(int argc, char **argv)
 {
     static struct options options;
     set_signals();
-    first_process();
+    set_umask();
+    container_init();
     log_init();
     options_parse(argc, argv, &options);
-    if (options.trouble[0]) {
-        terminal_say("%s", options.trouble);
-        if (options.command != COMMAND_SERVE) {
+    raise_descriptors(&options);
+    if (options.error[0]) {
+        terminal_say("%s", options.error);
+        if (options.command != COMMAND_SERVE || isatty(STDIN_FILENO)) {
             return 2;
         }
-        /* A host shows its user what the tools answer: they tell it too. */
+        /* The tools report errors in the options, as a client shows its user the tools' results. */
     }
-    switch (options.command) {
-    case COMMAND_HELP:
-        return options_print_help();
-    case COMMAND_VERSION:
-        return printf("sandpiper %s\n", SANDPIPER_VERSION) < 0;
-    case COMMAND_RUN:
-        return command_run(&options);
-    case COMMAND_DOCTOR:
-        return command_doctor(&options);
-    case COMMAND_SCHEMA:
-        return command_schema(&options);
-    case COMMAND_CALL:
-        return command_call(&options);
-    case COMMAND_CONFIG:
-        return command_config(options.argc, options.argv);
-    case COMMAND_SERVE:
-    case COMMAND_UNKNOWN:
-    default:
-        return command_serve(&options);
+    if (options.command != COMMAND_SERVE) {
+        open_standard();
     }
+    int code = carry_out(&options);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        terminal_say("cannot write all output to stdout");
+        return code ? code : 1;
+    }
+    return code;
 }

@@ -8,17 +8,18 @@ void mount_take(struct options *options, const struct flag *flag, const char *va
 {
     struct box_mounts_wanted *mounts = &options->mounts;
     if (mounts->count == BOX_MOUNTS) {
-        options_trouble(options, "--%s can be given %d times at most", flag->name, BOX_MOUNTS);
+        options_error(options, "--%s can be given at most %d times", flag->name, BOX_MOUNTS);
     } else {
         mounts->at[mounts->count++] = value;
     }
 }
 
-/* What the server goes by, now and at the next start: code that it hands directories to cannot change it. */
+/* Checks that mounts leave out what the server obeys, now and at its next start: code must not be
+ * able to change it. */
 static int check_trusted(struct options *options, const char *place, const char *config,
                          struct fail *ret_fail)
 {
-    static const char move[] = "keep it outside of what code can write";
+    static const char move[] = "move it where code cannot write";
     const struct install_config *install = &options->install;
     const struct box_trusted files[] = {
         {"the configuration file", config, move, .is_tree = false},
@@ -30,22 +31,21 @@ static int check_trusted(struct options *options, const char *place, const char 
     return box_trust_check(&options->spec, files, sizeof files / sizeof *files, ret_fail);
 }
 
-void mount_flags_settle(struct options *options, const char *config)
+void mount_flags_resolve(struct options *options, const char *config)
 {
     static char workspace[PATH_MAX];
     char place[PATH_MAX];
     struct fail fail = {};
-    char text[FAIL_TEXT + 128];
-    if (options->trouble[0]) {
+    if (options->error[0]) {
         return;
     }
     options->mounts.config[0] = config_file_place(place, sizeof place) ? place : NULL;
     options->mounts.config[1] = config;
-    int r = box_workspace_settle(&options->spec, workspace, &fail);
-    r = r ? r : box_mounts_settle(&options->spec, &options->mounts, &fail);
+    int r = box_workspace_resolve(&options->spec, workspace, &fail);
+    r = r ? r : box_mounts_resolve(&options->spec, &options->mounts, &fail);
     r = r ? r : check_trusted(options, options->mounts.config[0], config, &fail);
     if (r < 0) {
-        options_trouble(options, "%.500s", fail_describe(&fail, text, sizeof text));
+        options_error(options, "%.500s", fail_text(&fail));
     }
-    options->mounts.config[0] = NULL; /* it was ours */
+    options->mounts.config[0] = NULL; /* it was this process's */
 }

@@ -12,32 +12,49 @@
 #include "cli/install_flags.h"
 #include "cli/mount_flags.h"
 
-enum { FLAG_NUMBER = 256, HELP_COLUMN = 22 };
+enum { FLAG_NUMBER = 256, HELP_COLUMN = 22, USAGE_COLUMN = 44 };
 
-static const char usage[] =
-    "Usage: sandpiper [OPTIONS]                 serve tools over stdin and stdout (MCP)\n"
-    "       sandpiper run [OPTIONS] FILE|-c CODE  run code once in a sandbox\n"
-    "       sandpiper doctor [OPTIONS]          show what the sandbox can enforce here\n"
-    "       sandpiper schema [OPTIONS]          print the tools as a host gets them\n"
-    "       sandpiper call [OPTIONS] TOOL [JSON]  one tool call in a sandbox of its own\n"
-    "       sandpiper config --host HOST [--name NAME] [--install] [--file FILE] [-- OPTIONS]\n"
-    "                                           the entry that starts this program in a host\n"
-    "\n"
-    "Options:\n";
+struct command_row {
+    const char *name;
+    enum command command;
+    const char *usage; /* its line of the usage; NULL: another name, or it needs no help */
+    const char *purpose;
+};
+
+static const struct command_row commands[] = {
+    {"serve", COMMAND_SERVE, "sandpiper [OPTIONS]", "serve tools over stdin and stdout (MCP)"},
+    {"run", COMMAND_RUN, "sandpiper run [OPTIONS] FILE|-c CODE [ARG...]",
+     "run a program once in a sandbox"},
+    {"doctor", COMMAND_DOCTOR, "sandpiper doctor [OPTIONS]",
+     "show what the sandbox can enforce here"},
+    {"schema", COMMAND_SCHEMA, "sandpiper schema [OPTIONS]", "print the tool definitions"},
+    {"call", COMMAND_CALL, "sandpiper call [OPTIONS] TOOL [JSON]",
+     "make one tool call in a separate sandbox"},
+    {"config", COMMAND_CONFIG, "sandpiper config --host CLIENT [OPTIONS] [-- SERVER OPTIONS]",
+     "print or install the entry for an MCP client"},
+    {"mcp", COMMAND_SERVE},
+    {"help", COMMAND_HELP},
+    {"version", COMMAND_VERSION},
+};
+
 static const char usage_end[] =
-    "  -h, --help          print this\n"
-    "  -V, --version       print the version\n"
+    "  -h, --help          show help, also of one command\n"
+    "  -V, --version       show the version\n";
+static const char usage_config[] =
     "\n"
-    "Options of config; behind -- stand those of the server:\n"
-    "  --host HOST         claude-code, claude-desktop, codex, copilot, cursor, gemini,\n"
+    "Options of config; server options follow --:\n"
+    "  --host CLIENT       claude-code, claude-desktop, codex, copilot, cursor, gemini,\n"
     "                      opencode, vscode or zed\n"
-    "  --name NAME         what the host calls it (sandbox)\n"
-    "  --install           put the entry into the host's file, instead of printing it\n"
-    "  --file FILE         into this file, instead of the user's own\n"
+    "  --name NAME         name of the server in the client (sandbox)\n"
+    "  --install           add the entry to the client's configuration file, with\n"
+    "                      --workspace ~/Sandpiper unless a workspace is named\n"
+    "  --in-memory         with --install: leave the workspace in memory\n"
+    "  --file FILE         configuration file to change, instead of the user's own\n";
+static const char usage_environment[] =
     "\n"
-    "Environment: SANDPIPER_LOG=LEVEL[,ROOM=LEVEL...] with error, warn, info, debug, trace.\n";
+    "Environment: SANDPIPER_LOG=LEVEL[,MODULE=LEVEL...] with error, warn, info, debug, trace.\n";
 
-/* "  --name VALUE" and the lines of help, all from the same column on. */
+/* Prints "  --name VALUE" and the lines of help, all from the same column on. */
 static void print_flag(const struct flag *flag)
 {
     int column =
@@ -45,8 +62,13 @@ static void print_flag(const struct flag *flag)
     if (column >= HELP_COLUMN) {
         column = printf("\n") - 1;
     }
-    const char *const texts[] = {flag->help, flag->fallback ? " (" : "",
-                                 flag->fallback ? flag->fallback : "", flag->fallback ? ")" : ""};
+    bool is_own = flag->commands && flag->commands[0];
+    const char *const texts[] = {is_own ? flag->commands : "",
+                                 is_own ? ": " : "",
+                                 flag->help,
+                                 flag->fallback ? " (" : "",
+                                 flag->fallback ? flag->fallback : "",
+                                 flag->fallback ? ")" : ""};
     (void)printf("%*s", HELP_COLUMN - column, "");
     for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
         for (const char *text = texts[i]; *text; text++) {
@@ -59,52 +81,60 @@ static void print_flag(const struct flag *flag)
     (void)putchar('\n');
 }
 
-int options_print_help(void)
+static void print_usage(const char *command)
 {
-    (void)fputs(usage, stdout);
-    for (unsigned i = 0; i < flag_count; i++) {
-        print_flag(&flags[i]);
+    const char *before = "Usage:";
+    for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++) {
+        const struct command_row *row = &commands[i];
+        if (row->usage && (!command || strcmp(command, row->name) == 0)) {
+            int column = printf("%s %s", before, row->usage);
+            if (column >= USAGE_COLUMN) {
+                column = printf("\n") - 1;
+            }
+            (void)printf("%*s%s\n", USAGE_COLUMN - column, "", row->purpose);
+            before = "      ";
+        }
     }
-    return fputs(usage_end, stdout) < 0;
 }
 
-void options_trouble(struct options *options, const char *fmt, ...)
+int options_print_help(const char *command)
 {
-    if (!options->trouble[0]) {
+    bool is_config = command && strcmp(command, "config") == 0;
+    print_usage(command);
+    if (is_config) {
+        (void)fputs(usage_config, stdout);
+    }
+    (void)printf("\n%s:\n", is_config ? "Server options" : "Options");
+    for (unsigned i = 0; i < flag_count; i++) {
+        const char *of = flags[i].commands;
+        if (!command || !of || !of[0] || strstr(of, command)) {
+            print_flag(&flags[i]);
+        }
+    }
+    (void)fputs(usage_end, stdout);
+    if (!command) {
+        (void)fputs(usage_config, stdout);
+    }
+    return fputs(usage_environment, stdout) < 0;
+}
+
+void options_error(struct options *options, const char *fmt, ...)
+{
+    if (!options->error[0]) {
         int at = 0;
         if (options->config_line) {
-            at = snprintf(options->trouble, sizeof options->trouble,
+            at = snprintf(options->error, sizeof options->error,
                           "%.200s:%u: ", options->config_file, options->config_line);
         }
         va_list args;
         va_start(args, fmt);
-        (void)vsnprintf(options->trouble + at, sizeof options->trouble - (size_t)at, fmt, args);
+        (void)vsnprintf(options->error + at, sizeof options->error - (size_t)at, fmt, args);
         va_end(args);
     }
 }
 
-static enum command take_command(int *argc, char ***argv)
-{
-    static const struct {
-        const char *name;
-        enum command command;
-    } commands[] = {
-        {"run", COMMAND_RUN},   {"doctor", COMMAND_DOCTOR}, {"schema", COMMAND_SCHEMA},
-        {"call", COMMAND_CALL}, {"config", COMMAND_CONFIG}, {"serve", COMMAND_SERVE},
-        {"mcp", COMMAND_SERVE}, {"help", COMMAND_HELP},     {"version", COMMAND_VERSION},
-    };
-    for (unsigned i = 0; *argc > 1 && i < sizeof commands / sizeof *commands; i++) {
-        if (strcmp((*argv)[1], commands[i].name) == 0) {
-            (*argc)--;
-            (*argv)++;
-            return commands[i].command;
-        }
-    }
-    return *argc > 1 && (*argv)[1][0] != '-' ? COMMAND_UNKNOWN : COMMAND_SERVE;
-}
-
-/* The one that was given bends the other's default. */
-static void settle_timeouts(struct options *options)
+/* If one was given, it bounds the other's default. */
+static void resolve_timeouts(struct options *options)
 {
     if (options->timeout_ms <= options->max_timeout_ms) {
         return;
@@ -114,22 +144,22 @@ static void settle_timeouts(struct options *options)
     } else if (options->max_timeout_ms == DEFAULT_MAX_TIMEOUT_MS) {
         options->max_timeout_ms = options->timeout_ms;
     } else {
-        options_trouble(options, "--timeout is larger than --max-timeout");
+        options_error(options, "--timeout exceeds --max-timeout");
     }
 }
 
-static void settle_layers(struct options *options)
+static void resolve_layers(struct options *options)
 {
     uint32_t both = options->spec.require & options->spec.allow_degraded;
-    for (unsigned i = 0; i < BOX_LAYER_COUNT; i++) {
+    for (unsigned i = 0; i < BOX_PROTECTION_COUNT; i++) {
         if (both & 1U << i) {
-            options_trouble(options, "%s is both in --require and in --allow-degraded",
-                            box_layer_name((enum box_layer)i));
+            options_error(options, "%s is both in --require and in --allow-degraded",
+                          box_protection_name((enum box_protection)i));
         }
     }
 }
 
-/* Set by an image or a pod, whose start line is somebody else's. An empty one counts as unset. */
+/* For images and pods, whose start line another party writes. An empty one counts as unset. */
 static void take_variables(struct options *options)
 {
     for (unsigned i = 0; i < flag_count; i++) {
@@ -152,8 +182,57 @@ static void describe_flags(struct option rows[])
     rows[flag_count + 1] = (struct option){"version", no_argument, NULL, 'V'};
 }
 
-/* The value of the last --config, or NULL. The line is read once more for everything else: flags have
- * the last word over the file. */
+static const struct command_row *find_command(const char *word)
+{
+    for (unsigned i = 0; word && i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(word, commands[i].name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+/* Takes the command, which options may precede, out of the line. Without one, the line is the
+ * server's. */
+static void take_command(struct options *options, int *argc, char **argv,
+                         const struct option rows[])
+{
+    int option = 0;
+    bool asks_help = false;
+    opterr = 0;
+    optind = 0; /* getopt(3): the GNU library starts over, its own state included */
+    while (option >= 0) {
+        option = getopt_long(*argc, argv, "+:hV", rows, NULL);
+        asks_help = asks_help || option == 'h';
+    }
+    int at = optind;
+    const struct command_row *row = at < *argc ? find_command(argv[at]) : NULL;
+    optind = 0;
+    options->command = row ? row->command : at == 1 && *argc > 1 ? COMMAND_UNKNOWN : COMMAND_SERVE;
+    if (!row) {
+        return;
+    }
+    options->help = row->usage ? row->name : NULL;
+    if (row->command == COMMAND_HELP) {
+        const struct command_row *of = find_command(argv[at + 1]);
+        options->help = of && of->usage ? of->name : NULL;
+    }
+    options->argc = *argc - at;
+    options->argv = argv + at;
+    if (row->command == COMMAND_CONFIG) {
+        if (asks_help) {
+            options->command = COMMAND_HELP;
+        } else if (at > 1) {
+            options_error(options, "config: server options follow --, after config's own");
+        }
+        return;
+    }
+    (*argc)--;
+    memmove(argv + at, argv + at + 1, (size_t)(*argc - at + 1) * sizeof *argv);
+}
+
+/* The value of the last --config, or NULL. The other flags are read from the line afterwards: they
+ * override the file. */
 static const char *find_config(int argc, char **argv, const char *shorts,
                                const struct option rows[])
 {
@@ -164,7 +243,7 @@ static const char *find_config(int argc, char **argv, const char *shorts,
             path = optarg;
         }
     }
-    optind = 0; /* getopt(3): the GNU library begins anew, its own state included */
+    optind = 0; /* getopt(3): the GNU library starts over, its own state included */
     return path;
 }
 
@@ -175,17 +254,14 @@ void options_parse(int argc, char **argv, struct options *ret_options)
                                 .max_timeout_ms = DEFAULT_MAX_TIMEOUT_MS};
     box_spec_init(&options->spec);
     options->egress.flag = "--allow-host";
-    options->command = take_command(&argc, &argv);
-    options->argc = argc;
-    options->argv = argv;
-    if (options->command == COMMAND_CONFIG) {
-        return; /* its flags mean other things */
-    }
     struct option rows[OPTIONS_FLAGS + 3] = {};
     describe_flags(rows);
-    opterr = 0;
-    optind = 0; /* getopt(3): begin anew, after the command line of config */
-    /* '+': what follows FILE belongs to it. ':': a missing value is told apart. */
+    take_command(options, &argc, argv, rows);
+    if (options->command == COMMAND_CONFIG || options->command == COMMAND_HELP ||
+        options->command == COMMAND_VERSION) {
+        return; /* the flags of config have other meanings */
+    }
+    /* '+': what follows FILE belongs to it. ':': getopt reports a missing value as ':'. */
     const char *shorts = options->command == COMMAND_RUN ? "+:c:hV" : ":hV";
     const char *config = find_config(argc, argv, shorts, rows);
     config_file_read(options, config);
@@ -196,40 +272,44 @@ void options_parse(int argc, char **argv, struct options *ret_options)
             break;
         }
         if (option == '?') {
-            options_trouble(options, "unknown option %.64s; sandpiper --help lists them",
-                            argv[optind - 1]);
+            options_error(options, "unknown option %.64s; sandpiper --help lists them",
+                          argv[optind - 1]);
         } else if (option == ':') {
-            options_trouble(options, "%.64s needs a value", argv[optind - 1]);
+            options_error(options, "%.64s needs a value", argv[optind - 1]);
         } else if (option >= FLAG_NUMBER) {
             flag_take(options, &flags[option - FLAG_NUMBER], optarg);
         } else if (option == 'c') {
             options->code = optarg;
         } else {
             options->command = option == 'h' ? COMMAND_HELP : COMMAND_VERSION;
+            options->error[0] = '\0'; /* help is for whoever has made a mistake */
+            return;
         }
     }
     if (options->command == COMMAND_RUN && !options->code && optind < argc) {
         options->file = argv[optind++];
+    }
+    if (options->command == COMMAND_RUN) {
+        options->argv = argv + optind;
+        options->argc = argc - optind;
+        optind = argc;
     }
     if (options->command == COMMAND_CALL) {
         options->tool = optind < argc ? argv[optind++] : NULL;
         options->arguments = optind < argc ? argv[optind++] : NULL;
     }
     if (optind < argc) {
-        options_trouble(
-            options,
-            "unknown argument \"%.64s\" (a command comes first); sandpiper --help shows the "
-            "usage",
-            argv[optind]);
+        options_error(options, "unknown argument \"%.64s\"; see sandpiper --help", argv[optind]);
     }
     if (options->command == COMMAND_RUN && !options->code && !options->file) {
-        options_trouble(options, "run needs a FILE or -c CODE");
+        options_error(options, "run needs a FILE or -c CODE");
     }
     if (options->command == COMMAND_CALL && !options->tool) {
-        options_trouble(options, "call needs the name of a TOOL and its arguments as JSON");
+        options_error(options, "call needs a TOOL and its arguments as JSON");
     }
-    settle_timeouts(options);
-    settle_layers(options);
-    install_flags_settle(options);
-    mount_flags_settle(options, config);
+    resolve_timeouts(options);
+    resolve_layers(options);
+    box_memory_fit(&options->spec, options->memory_given);
+    install_flags_resolve(options);
+    mount_flags_resolve(options, config);
 }

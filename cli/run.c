@@ -1,5 +1,7 @@
-/* sandpiper run: code once, in a sandbox of its own. Output goes where the code sent it, the exit
- * code is the code's; 124 after a timeout, 128 + N after signal N, 125 when there is no sandbox. */
+/* sandpiper run: runs a program once, in a sandbox of its own. Its output goes to stdout and
+ * stderr; while their readers take none, the sandbox's pipes fill and the program waits. Exit code:
+ * the program's; 124 after a timeout, 128 + N after signal N, 125 without a sandbox, 1 if output
+ * could not be written. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,28 +12,49 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fd.h"
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/own.h"
+#include "base/parse.h"
+#include "base/word.h"
 #include "cli/commands.h"
-#include "cli/endings.h"
 #include "cli/input.h"
 #include "cli/options.h"
+#include "cli/program.h"
+#include "cli/shutdown.h"
 #include "cli/terminal.h"
 #include "guest/guest.h"
-#include "tools/install.h"
-#include "tools/session.h"
+#include "tools/install/install.h"
+#include "tools/session/session.h"
 
-enum { EXIT_TIMEOUT = 124, EXIT_NO_SANDBOX = 125, EXIT_SIGNAL = 128 };
+enum {
+    EXIT_OUTPUT = 1,
+    EXIT_TIMEOUT = 124,
+    EXIT_NO_SANDBOX = 125,
+    EXIT_SIGNAL = 128,
+    STALLED_MS = 1000, /* for a reader to take something, after the time limit */
+    GONE_SHOWN = 5,
+};
+
+/* One of the two streams to the user. */
+struct stream {
+    struct terminal terminal;
+    struct loop_io io; /* while the reader takes nothing */
+};
 
 struct once {
     struct loop *loop;
     struct sessions *sessions;
-    struct workspace *workspace;
+    struct server_box *server_box;
     struct loop_io signal_io;
     int signal_fd;
-    struct terminal out;
-    struct terminal err;
+    struct loop_timer stalled;
+    struct stream streams[2]; /* stdout and stderr */
+    bool keeps_files;         /* the workspace is a directory of the user's */
+    bool stopped;             /* by a signal, or because output could not be written */
+    bool is_file;             /* it prints its own traceback */
+    bool ended;               /* the program: what is queued remains to be written */
+    int code;
 };
 
 static int exit_code(const struct run *run)
@@ -60,38 +83,168 @@ static int exit_code(const struct run *run)
     }
 }
 
+/* --- output --- */
+
+static void stop(struct once *once, int code)
+{
+    once->stopped = true;
+    loop_stop(once->loop, code);
+}
+
+/* Prints a line of the server's, or as much of it as the reader takes at once. */
+static void tell(struct once *once, const char *text)
+{
+    OWNED(buf_done) struct buf line = BUF_EMPTY;
+    char shown[2048];
+    terminal_end(&once->streams[0].terminal);
+    terminal_end(&once->streams[1].terminal);
+    if (buf_appendf(&line, "sandpiper: %s\n", word_line(text, shown, sizeof shown)) == 0) {
+        terminal_write(&once->streams[1].terminal, buf_bytes(&line), buf_size(&line));
+    }
+}
+
+/* Ends the command when all is written, or cannot be. */
+static void check_output(struct once *once)
+{
+    bool waiting = false;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct terminal *terminal = &once->streams[i].terminal;
+        if (terminal->error && !once->stopped) {
+            char text[100];
+            (void)snprintf(text, sizeof text, "%s: %s", i == 0 ? "stdout" : "stderr",
+                           strerror(terminal->error));
+            stop(once, once->ended && once->code ? once->code : EXIT_OUTPUT);
+            tell(once, text);
+        }
+        waiting = waiting || buf_size(&terminal->queue) > 0;
+    }
+    if (!waiting && once->ended && !once->stopped) {
+        loop_stop(once->loop, once->code);
+    }
+    sessions_hold_output(once->sessions, waiting);
+}
+
+/* The user's limit is over, and nothing reads any more. */
+static void on_stalled(void *arg)
+{
+    struct once *once = arg;
+    char text[100];
+    size_t left = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        left += buf_size(&once->streams[i].terminal.queue);
+    }
+    (void)snprintf(text, sizeof text, "%zu bytes of output are lost: nothing has read them", left);
+    stop(once, once->code);
+    tell(once, text);
+}
+
+static void watch_stalled(struct once *once)
+{
+    if (once->ended && once->code == EXIT_TIMEOUT) {
+        loop_timer_arm(once->loop, &once->stalled, clock_now_ns() + STALLED_MS * CLOCK_NS_PER_MS,
+                       on_stalled, once);
+    }
+}
+
+static void on_writable(void *arg, uint32_t)
+{
+    struct once *once = arg;
+    for (unsigned i = 0; i < 2; i++) {
+        struct stream *stream = &once->streams[i];
+        terminal_flush(&stream->terminal);
+        if (buf_size(&stream->terminal.queue) == 0) {
+            loop_io_remove(&stream->io);
+        }
+    }
+    watch_stalled(once);
+    check_output(once);
+}
+
+/* To be called after each write. */
+static void watch_stream(struct once *once, struct stream *stream)
+{
+    if (buf_size(&stream->terminal.queue) > 0 && !stream->io.loop) {
+        int r =
+            loop_io_add(once->loop, &stream->io, stream->terminal.fd, EPOLLOUT, on_writable, once);
+        stream->terminal.error = r < 0 ? -r : 0;
+    }
+    if (buf_size(&stream->terminal.queue) > 0 || stream->terminal.error) {
+        check_output(once);
+    }
+}
+
+static void print(struct once *once, unsigned stream, const char *bytes, size_t size)
+{
+    terminal_write(&once->streams[stream].terminal, bytes, size);
+    watch_stream(once, &once->streams[stream]);
+}
+
 static void print_traceback(struct once *once, const struct run *run)
 {
     const struct run_text *text = &run->parts[RUN_TRACEBACK];
     if (text->size > 0) {
-        (void)terminal_write(&once->err, text->data, text->size);
+        print(once, 1, text->data, text->size);
         if (text->data[text->size - 1] != '\n') {
-            (void)terminal_write(&once->err, "\n", 1);
+            print(once, 1, "\n", 1);
         }
     }
 }
 
-/* A line of ours. */
 static void say(struct once *once, const char *text)
 {
-    (void)terminal_end(&once->out);
-    (void)terminal_end(&once->err);
-    terminal_say("%s", text);
+    tell(once, text);
+    watch_stream(once, &once->streams[0]);
+    watch_stream(once, &once->streams[1]);
+}
+
+/* Names the files that the program has left in a workspace in memory. */
+static void tell_gone(struct once *once, const struct run *run)
+{
+    OWNED(buf_done) struct buf line = BUF_EMPTY;
+    const struct run_text *digits = &run->parts[RUN_FILES_MORE];
+    uint64_t more = 0;
+    unsigned count = 0;
+    for (const char *at = NULL; (at = run_next_item(run, RUN_FILES, at));) {
+        if (*at == '-') {
+            continue;
+        }
+        if (count++ < GONE_SHOWN) {
+            char name[WORD_BYTES + 1];
+            (void)buf_appendf(&line, "%s%s", count > 1 ? ", " : "files gone with the sandbox: ",
+                              word_show(at + 1, strlen(at + 1), name, sizeof name));
+        } else {
+            more++;
+        }
+    }
+    uint64_t others = 0;
+    if (digits->size > 0 && parse_u64(digits->data, &others) == 0) {
+        more += others;
+    }
+    if (count == 0 || once->keeps_files) {
+        return;
+    }
+    if (more > 0) {
+        (void)buf_appendf(&line, " and %llu more", (unsigned long long)more);
+    }
+    if (buf_append_text(&line, "; --workspace DIR keeps them") == 0 &&
+        buf_append(&line, "", 1) == 0) {
+        say(once, buf_bytes(&line));
+    }
 }
 
 static void tell_protection(struct once *once)
 {
     char text[400];
     char line[500];
-    workspace_protection(once->workspace, text, sizeof text);
+    server_box_protection(once->server_box, text, sizeof text);
     if (text[0]) {
         (void)snprintf(line, sizeof line, "workspace: %s", text);
         say(once, line);
     }
-    workspace_protected_news(once->workspace, text, sizeof text);
+    server_box_protected_news(once->server_box, text, sizeof text);
     if (text[0]) {
-        (void)snprintf(line, sizeof line, "changed settings, on which programs outside act: %s",
-                       text);
+        (void)snprintf(line, sizeof line,
+                       "changed settings on which programs outside the sandbox act: %s", text);
         say(once, line);
     }
 }
@@ -100,11 +253,17 @@ static void on_done(void *arg, struct run *run)
 {
     struct once *once = arg;
     OWNED(buf_done) struct buf status = BUF_EMPTY;
-    const char *trouble = sessions_preinstall_trouble(once->sessions);
-    if (trouble[0]) {
-        say(once, trouble);
+    if (once->stopped) {
+        run_free(run);
+        return;
     }
-    print_traceback(once, run);
+    const char *error = sessions_preinstall_error(once->sessions);
+    if (error[0]) {
+        say(once, error);
+    }
+    if (!once->is_file || run->outcome == RUN_ERROR) {
+        print_traceback(once, run);
+    }
     tell_protection(once);
     if (run->outcome == RUN_REFUSED) {
         say(once, run->text);
@@ -114,23 +273,32 @@ static void on_done(void *arg, struct run *run)
             say(once, buf_bytes(&status));
         }
     }
-    loop_stop(once->loop, exit_code(run));
+    tell_gone(once, run);
+    for (unsigned i = 0; i < 2; i++) {
+        terminal_end(&once->streams[i].terminal);
+        watch_stream(once, &once->streams[i]);
+    }
+    once->code = exit_code(run);
+    once->ended = true;
     run_free(run);
+    watch_stalled(once);
+    check_output(once);
 }
 
 static void on_output(void *arg, unsigned stream, const char *bytes, size_t size)
 {
     struct once *once = arg;
-    (void)terminal_write(stream == BOX_STDERR ? &once->err : &once->out, bytes, size);
+    if (!once->ended && !once->stopped) {
+        print(once, stream == BOX_STDERR, bytes, size);
+    }
 }
 
-static void on_signal(void *arg, uint32_t events)
+static void on_signal(void *arg, uint32_t)
 {
     struct once *once = arg;
     struct signalfd_siginfo info = {};
-    (void)events;
     (void)read(once->signal_fd, &info, sizeof info);
-    loop_stop(once->loop, EXIT_SIGNAL + (int)info.ssi_signo);
+    stop(once, EXIT_SIGNAL + (int)info.ssi_signo);
 }
 
 static int read_code(const struct options *options, struct buf *code)
@@ -147,42 +315,59 @@ static int read_code(const struct options *options, struct buf *code)
 
 static int take_signals(struct once *once)
 {
-    once->signal_fd = endings_signal_fd();
+    once->signal_fd = shutdown_signal_fd();
     return once->signal_fd < 0 ? once->signal_fd
                                : loop_io_add(once->loop, &once->signal_io, once->signal_fd, EPOLLIN,
                                              on_signal, once);
 }
 
-/* Packages that are to be there: --preinstall. */
-static int take_installs(struct once *once, struct workspace *workspace,
-                         const struct install_config *config, struct installs **ret_installs)
+/* Carries out the run. Returns the exit code, or -errno. */
+static int run_once(struct once *once, const struct options *options, struct run *run)
 {
-    struct fail fail = {};
-    if (config->preinstall.count == 0) {
-        return 0;
+    struct installs *installs = NULL;
+    int r = sessions_new(once->loop, once->server_box, &once->sessions);
+    if (r == 0 && options->install.preinstall.count > 0) {
+        r = sessions_new_installs(once->sessions, &options->install, &installs);
     }
-    int r = installs_new(once->loop, workspace, config, sessions_spills(once->sessions),
-                         ret_installs, &fail);
-    if (r == 0) {
-        sessions_set_installs(once->sessions, *ret_installs);
+    run->timeout_ms = options->timeout_ms;
+    run->on_done = on_done;
+    run->on_output = on_output;
+    run->arg = once;
+    r = r ? r : sessions_run(once->sessions, NULL, run);
+    if (r < 0) {
+        run_free(run);
     } else {
-        terminal_say("%s", fail.text);
+        r = loop_run(once->loop);
     }
+    installs_free(installs);
     return r;
+}
+
+static void once_done(struct once *once)
+{
+    server_box_free(once->server_box);
+    sessions_free(once->sessions);
+    loop_io_remove(&once->signal_io);
+    loop_timer_disarm(&once->stalled);
+    for (unsigned i = 0; i < 2; i++) {
+        loop_io_remove(&once->streams[i].io);
+        terminal_done(&once->streams[i].terminal);
+    }
+    loop_free(once->loop);
 }
 
 int command_run(const struct options *options)
 {
     OWNED(buf_done) struct buf code = BUF_EMPTY;
     OWNED(buf_done) struct buf input = BUF_EMPTY;
+    OWNED(program_done) struct program program = {};
     struct options with_guest = *options;
-    struct workspace *workspace = NULL;
-    struct installs *installs = NULL;
-    struct once once = {.signal_fd = -1};
-    struct box_room *room = NULL;
+    struct once once = {.signal_fd = -1, .keeps_files = options->spec.workspace != NULL};
+    struct box_scratch *scratch = NULL;
+    struct run *run = NULL;
     struct fail fail = {};
-    terminal_init(&once.out, STDOUT_FILENO);
-    terminal_init(&once.err, STDERR_FILENO);
+    terminal_init(&once.streams[0].terminal, STDOUT_FILENO);
+    terminal_init(&once.streams[1].terminal, STDERR_FILENO);
     with_guest.spec.guest = guest_catalog;
     with_guest.spec.separate_streams = true;
     int r = read_code(options, &code);
@@ -193,31 +378,21 @@ int command_run(const struct options *options)
     r = options->hand_on_stdin ? input_read(STDIN_FILENO, &input) : 0;
     r = r ? r : loop_new(&once.loop);
     r = r ? r : take_signals(&once);
-    r = r ? r : box_room_open(&with_guest.spec, &room, &fail);
-    r = r ? r : workspace_new(once.loop, &with_guest.spec, &workspace);
-    once.workspace = workspace;
-    r = r ? r : sessions_new(once.loop, workspace, &once.sessions);
-    r = r ? r : take_installs(&once, workspace, &options->install, &installs);
-    struct run *run = r == 0
-                          ? run_new(buf_bytes(&code), buf_size(&code),
-                                    buf_size(&input) ? buf_bytes(&input) : NULL, buf_size(&input))
-                          : NULL;
-    if (run) {
-        run->timeout_ms = options->timeout_ms;
-        run->on_done = on_done;
-        run->on_output = on_output;
-        run->arg = &once;
-        r = sessions_run(once.sessions, NULL, run);
-        r = r < 0 ? r : loop_run(once.loop);
+    r = r ? r : box_scratch_open(&with_guest.spec, &scratch, &fail);
+    r = r ? r : program_locate(&program, &with_guest);
+    r = r ? r : server_box_new(once.loop, &with_guest.spec, NULL, NULL, &once.server_box);
+    if (r == 0) {
+        run = run_new(buf_bytes(&code), buf_size(&code),
+                      buf_size(&input) ? buf_bytes(&input) : NULL, buf_size(&input));
+        r = run ? 0 : -ENOMEM;
     }
-    installs_free(installs);
-    workspace_free(workspace);
-    sessions_free(once.sessions);
-    box_room_close(room);
-    loop_io_remove(&once.signal_io);
-    loop_free(once.loop);
-    (void)terminal_end(&once.out);
-    (void)terminal_end(&once.err);
+    if (run) {
+        run->program = &program.run;
+        once.is_file = program.file[0] != '\0';
+        r = run_once(&once, options, run);
+    }
+    once_done(&once);
+    box_scratch_close(scratch);
     if (fail.text[0]) {
         terminal_say("%s", fail.text);
     }

@@ -2,13 +2,12 @@
 #include <stdio.h>
 
 #include "base/loop.h"
-#include "base/own.h"
 #include "bridge/format.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "tools/tools.h"
 
-/* The same list that a host gets, limits filled in, in the form of --format. */
+/* The list that a client gets, limits filled in, in the form of --format. */
 int command_schema(const struct options *options)
 {
     struct loop *loop = NULL;

@@ -1,27 +1,26 @@
-/* Wires the rooms together: the loop, the tools over one sandbox, the connection on stdin and
- * stdout. Ends, with exit code 0, when stdin does, when stdout breaks, or as endings.h says; the sandbox
- * is killed first in every case. */
+/* Wires the modules together: the loop, the tools over one sandbox, the connection on stdin and
+ * stdout. Ends with exit code 0 when stdin ends, when stdout breaks, or for a reason of shutdown.h.
+ * In every case it kills the sandbox first. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "cli/commands.h"
-#include "cli/endings.h"
 #include "cli/options.h"
+#include "cli/shutdown.h"
 #include "guest/guest.h"
 #include "rpc/conn.h"
 #include "tools/tools.h"
 
-enum { FLUSH_MS = 200 }; /* of the 500 ms that a host may give us */
+enum { FLUSH_MS = 200 }; /* of the 500 ms that a client may allow */
 
 struct server {
     struct loop *loop;
-    struct endings endings;
+    struct shutdown shutdown;
     int fd_in;
     int fd_out;
 };
@@ -32,15 +31,15 @@ static void on_closed(void *arg)
     loop_stop(server->loop, 0);
 }
 
-/* The protocol's descriptors become private, so that nothing we start and no library can write to
- * the wire; 0 and 1 stay open, or the next open(2) would get their numbers. */
+/* The protocol's descriptors become private, so that no child and no library can write to the
+ * client; 0 and 1 stay open, or the next open(2) would get their numbers. */
 static int take_wire(struct server *server)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0) {
         return -errno;
     }
-    /* A host that gave us no stderr would else see it as some other file of ours. */
+    /* For a client that passed no stderr, an open(2) of the server would get its number. */
     if (fcntl(STDERR_FILENO, F_GETFD) < 0) {
         (void)dup2(null, STDERR_FILENO);
     }
@@ -65,7 +64,7 @@ static int serve(struct server *server, struct options *options)
         .hosts = options->spec.egress ? &options->egress : NULL,
         .timeout_ms = options->timeout_ms,
         .max_timeout_ms = options->max_timeout_ms,
-        .trouble = options->trouble[0] ? options->trouble : NULL,
+        .error = options->error[0] ? options->error : NULL,
         .resources = options->resources,
         .install = &options->install,
         .structured = options->structured,
@@ -77,12 +76,12 @@ static int serve(struct server *server, struct options *options)
                          server, &conn);
     }
     if (r == 0 && options->idle_exit_ms) {
-        endings_watch_idle(&server->endings, conn, options->idle_exit_ms);
+        shutdown_watch_idle(&server->shutdown, conn, options->idle_exit_ms);
     }
     if (r == 0) {
         r = loop_run(server->loop);
     }
-    /* The sandbox first: whatever happens to the host's end, nothing of it runs any more. */
+    /* The sandbox first: whatever happens to the client's end, no code runs any more. */
     tools_free(tools);
     if (conn) {
         (void)rpc_conn_flush(conn, FLUSH_MS);
@@ -93,27 +92,27 @@ static int serve(struct server *server, struct options *options)
 
 int command_serve(const struct options *options)
 {
-    struct server server = {.endings = ENDINGS_NONE, .fd_in = -1, .fd_out = -1};
+    struct server server = {.shutdown = SHUTDOWN_NONE, .fd_in = -1, .fd_out = -1};
     struct options with_guest = *options;
     with_guest.spec.guest = guest_catalog;
     if (options->spec.egress) { /* the user may allow more hosts while the server runs */
         with_guest.spec.egress = &with_guest.egress;
     }
-    struct box_room *room = NULL;
+    struct box_scratch *scratch = NULL;
     struct fail fail = {};
-    char no_room[FAIL_TEXT + 128];
+    char scratch_error[FAIL_TEXT + 128];
     int r = take_wire(&server);
-    /* Without it the server is there all the same, and its tools tell why they cannot work. */
-    if (r == 0 && box_room_open(&with_guest.spec, &room, &fail) < 0) {
-        with_guest.spec.no_room = fail_describe(&fail, no_room, sizeof no_room);
-        log_error("cli", "%s", no_room);
+    /* Without it the server still serves, and its tools report why they cannot work. */
+    if (r == 0 && box_scratch_open(&with_guest.spec, &scratch, &fail) < 0) {
+        with_guest.spec.scratch_error = fail_describe(&fail, scratch_error, sizeof scratch_error);
+        log_error("cli", "%s", scratch_error);
     }
     r = r ? r : loop_new(&server.loop);
-    r = r ? r : endings_watch(&server.endings, server.loop, getppid());
+    r = r ? r : shutdown_watch(&server.shutdown, server.loop, getppid());
     r = r ? r : serve(&server, &with_guest);
-    endings_done(&server.endings);
+    shutdown_done(&server.shutdown);
     loop_free(server.loop);
-    box_room_close(room);
+    box_scratch_close(scratch);
     if (r < 0) {
         log_error("cli", "serve: %s", fail.text[0] ? fail.text : strerror(-r));
         return 1;

@@ -1,5 +1,8 @@
 #include "cli/terminal.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -7,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fd.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "base/word.h"
@@ -19,7 +21,7 @@ void terminal_init(struct terminal *terminal, int fd)
     *terminal = (struct terminal){.fd = fd, .filters = isatty(fd) == 1};
 }
 
-/* Controls (ECMA-48, 8-bit ones too), and what reorders a line. */
+/* Whether a terminal obeys it: controls (ECMA-48, 8-bit ones too), and what reorders a line. */
 static bool is_obeyed(uint32_t code)
 {
     return (code < ' ' && code != '\n' && code != '\t' && code != '\r') ||
@@ -27,8 +29,8 @@ static bool is_obeyed(uint32_t code)
            (code >= 0x2066 && code <= 0x2069);
 }
 
-/* Size of a sequence that sets colours, at an ESC (ECMA-48 8.3.117, SGR); 0: it is none; size + 1: it may become
- * one. */
+/* Size of a sequence that sets colours, at an ESC (ECMA-48 8.3.117, SGR); 0: it is none; size + 1:
+ * it may become one. */
 static size_t colour_size(const char *bytes, size_t size)
 {
     size_t at = 2;
@@ -44,7 +46,7 @@ static size_t colour_size(const char *bytes, size_t size)
     return at >= size ? size + 1 : bytes[at] == 'm' ? at + 1 : 0;
 }
 
-/* Whether bytes begin a character that is not all there. */
+/* Whether bytes begin an incomplete character. */
 static bool is_partial(const char *bytes, size_t size, int length)
 {
     unsigned char lead = (unsigned char)bytes[0];
@@ -52,7 +54,7 @@ static bool is_partial(const char *bytes, size_t size, int length)
     return length < 0 && (size_t)-length == size && size < whole;
 }
 
-/* Appends the first character or sequence. Returns its size; 0: not all of it is there. */
+/* Appends the first character or sequence. Returns its size; 0: it is incomplete. */
 static size_t filter_one(struct terminal *terminal, const char *bytes, size_t size, struct buf *out)
 {
     int length = utf8_size(bytes, size);
@@ -74,18 +76,51 @@ static size_t filter_one(struct terminal *terminal, const char *bytes, size_t si
     return piece;
 }
 
-int terminal_write(struct terminal *terminal, const char *bytes, size_t size)
+/* A pipe that poll(2) finds writable takes PIPE_BUF bytes at once, pipe(7). */
+void terminal_flush(struct terminal *terminal)
+{
+    while (terminal->error == 0 && buf_size(&terminal->queue) > 0) {
+        struct pollfd pollfd = {.fd = terminal->fd, .events = POLLOUT};
+        size_t size = buf_size(&terminal->queue);
+        if (poll(&pollfd, 1, 0) == 0) {
+            return;
+        }
+        ssize_t written =
+            write(terminal->fd, buf_bytes(&terminal->queue), size < PIPE_BUF ? size : PIPE_BUF);
+        if (written > 0) {
+            buf_consume(&terminal->queue, (size_t)written);
+        } else if (written < 0 && errno == EAGAIN) {
+            return;
+        } else if (written < 0 && errno != EINTR) {
+            terminal->error = errno;
+        }
+    }
+    if (terminal->error) {
+        buf_clear(&terminal->queue, 0);
+    }
+}
+
+/* r: of what was appended to the queue. */
+static void flush_after(struct terminal *terminal, int r)
+{
+    if (r < 0 && terminal->error == 0) {
+        terminal->error = -r;
+    }
+    terminal_flush(terminal);
+}
+
+void terminal_write(struct terminal *terminal, const char *bytes, size_t size)
 {
     OWNED(buf_done) struct buf in = BUF_EMPTY;
-    OWNED(buf_done) struct buf out = BUF_EMPTY;
     if (!terminal->filters) {
-        return fd_write_all(terminal->fd, bytes, size);
+        flush_after(terminal, buf_append(&terminal->queue, bytes, size));
+        return;
     }
     int r = buf_append(&in, terminal->held, terminal->held_size);
     r = r ? r : buf_append(&in, bytes, size);
     terminal->held_size = 0;
     while (r == 0 && buf_size(&in) > 0) {
-        size_t piece = filter_one(terminal, buf_bytes(&in), buf_size(&in), &out);
+        size_t piece = filter_one(terminal, buf_bytes(&in), buf_size(&in), &terminal->queue);
         if (piece == 0) {
             terminal->held_size = buf_size(&in);
             memcpy(terminal->held, buf_bytes(&in), buf_size(&in));
@@ -93,10 +128,10 @@ int terminal_write(struct terminal *terminal, const char *bytes, size_t size)
         }
         buf_consume(&in, piece);
     }
-    return r ? r : fd_write_all(terminal->fd, buf_bytes(&out), buf_size(&out));
+    flush_after(terminal, r);
 }
 
-int terminal_end(struct terminal *terminal)
+void terminal_end(struct terminal *terminal)
 {
     static const char plain[] = "\033[0m";
     char held[TERMINAL_HELD_BYTES + 1] = "";
@@ -104,12 +139,17 @@ int terminal_end(struct terminal *terminal)
     memcpy(held, terminal->held, terminal->held_size);
     terminal->held_size = 0;
     (void)word_line(held, shown, sizeof shown);
-    int r = fd_write_all(terminal->fd, shown, strlen(shown));
+    int r = buf_append_text(&terminal->queue, shown);
     if (r == 0 && terminal->coloured) {
         terminal->coloured = false;
-        r = fd_write_all(terminal->fd, plain, sizeof plain - 1);
+        r = buf_append_text(&terminal->queue, plain);
     }
-    return r;
+    flush_after(terminal, r);
+}
+
+void terminal_done(struct terminal *terminal)
+{
+    buf_done(&terminal->queue);
 }
 
 void terminal_say(const char *fmt, ...)

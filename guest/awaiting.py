@@ -1,10 +1,13 @@
-"""Top-level await: one event loop a session, so that tasks and connections live on between cells."""
-import asyncio
-import signal
+"""Top-level await: one event loop a session, so that tasks and connections live on between cells.
+
+The loop and its tasks are objects of the asyncio that code sees, imported at the first cell that needs it.
+"""
+import _signal
 import sys
-import threading
+from _thread import get_ident
 
 COROUTINE = load("language").COROUTINE
+imports = load("imports")
 STEP_S = 0.25  # well below the second after which an interrupted session is killed
 
 
@@ -18,7 +21,7 @@ async def whole(codes, namespace):
 
 
 def first_loop():
-    """Before 3.10, queues and locks bind to the default loop where they are made: that one is ours then."""
+    """Before 3.10, queues and locks bind to the default loop where they are made: makes the session's loop that one."""
     if sys.version_info < (3, 10):
         try:
             loop = asyncio.get_event_loop()
@@ -38,17 +41,17 @@ class Awaited:
         self.watch = None
 
     def takes_interrupt(self):
-        """Whether the cell is cancelled at the loop's next turn, so that nothing needs to be raised here and now.
+        """Whether the cell is cancelled at the loop's next turn, so that no exception is needed here.
 
-        KeyboardInterrupt in another task's step would end that task, and in the loop's own code lose a callback.
-        A step that does not come to its end within STEP_S is interrupted all the same.
+        KeyboardInterrupt in another task's step would end that task, and in the loop's own code lose a callback. A step
+        that takes longer than STEP_S is interrupted all the same.
         """
         if self.interrupted or asyncio.current_task(self.loop) is self.task:
             return False
         self.interrupted = True
-        self.session.where = ""  # that of the other task says nothing
+        self.session.where = ()  # the other task's position says nothing about the cell
         note_place(self.session, self.task.get_coro())
-        self.watch = threading.Timer(STEP_S, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+        self.watch = threading.Timer(STEP_S, _signal.pthread_kill, (get_ident(), _signal.SIGINT))
         self.watch.daemon = True
         self.watch.start()
         self.loop.call_soon_threadsafe(self.cancel)
@@ -65,6 +68,8 @@ class Awaited:
 
 
 def run(session, codes):
+    global asyncio, threading
+    asyncio, threading = imports.shared("asyncio"), imports.shared("threading")
     loop = session.loop
     if loop is None or loop.is_closed():
         loop = session.loop = first_loop()
@@ -90,7 +95,7 @@ def run(session, codes):
 
 
 def note_place(session, coroutine):
-    """An interrupt that hits the loop or another task: what it interrupts is where the coroutine waits."""
+    """Notes where the coroutine waits when an interrupt hits the loop or another task."""
     frame = None
     while coroutine is not None:
         own = getattr(coroutine, "cr_frame", None)

@@ -1,16 +1,15 @@
-"""What a cell changed: names of its namespace, files of the workspace. Bounded, then silent.
+"""What a cell changed: names of its namespace, files of the workspace. Bounded; beyond the bound, reports nothing.
 
-Names are compared by id with those at the end of the last cell: no reference is held, so the memory
-of a value that the cell drops is free at once. Files count as the cell's when their ctime, which code
-cannot set, is not older than its start; the snapshot tells new from changed and what is gone. Stamps
-are a few milliseconds coarse, so a small workspace is also looked at before the cell: what others
-wrote in the same tick, between the calls, is then not taken for the cell's.
+Compares names by id with those at the end of the last cell: holds no reference, so the memory of a value that the cell
+drops is free at once. Files count as the cell's when their ctime, which code cannot set, is not older than its start;
+the snapshot tells new from changed from gone. Stamps are a few milliseconds coarse, so a small workspace is also
+checked before the cell: this leaves out what other processes wrote in the same tick, between the calls.
 
-Of hidden directories it is told that there is a new one, and not what is in them: tools keep much there. Symbolic and
-hard links are told as such. What programs outside would act on is looked at by the server.
+Of hidden directories reports only that one is new, not what is in them: tools keep much there. Reports symlinks and
+hard links as such. The server checks files that programs outside would act on.
 
-In a workspace with more entries than can be looked at, the files are those that Python code itself
-opened for writing, renamed or removed, as audit events tell.
+In a workspace with more entries than a scan can take, the files are those that Python code itself opened for writing,
+renamed or removed, as audit events report.
 """
 import os
 import stat
@@ -19,19 +18,25 @@ from itertools import compress
 from os import scandir
 from _operator import ne
 
+try:
+    from _ctypes import _SimpleCData
+except ImportError:  # a trimmed Python
+    _SimpleCData = None
+
 NAMES_MAX = 20000
 REPORTED_MAX = 20
+LISTED_MAX = 8  # new files of one directory; more are summed up
 ENTRIES_MAX = 2000
-SKIPPED_SCANS = 32  # after a tree was too big, how many cells pass before it is looked at again
-NOT_LISTED = "more than %d entries in the workspace: from now on only files that Python code itself changes are listed"
+SKIPPED_SCANS = 32  # after a tree was too big, how many cells pass before the next scan
+NOT_LISTED = "the workspace has more than %d entries: only files that Python code changes are listed from here on"
 HIDDEN = ("__pycache__", "node_modules")
 SMALL = 40  # files
 LIGHT = 500  # names
 WRITES = os.O_WRONLY | os.O_RDWR
 TOUCHED_MAX = 1000
-WORD = 8  # bytes of a pointer, on the machines that we know
+WORD = 8  # bytes of a pointer, on the supported machines
 SYMLINK, LINKED, DIRECTORY = "symlink", "hard link", "directory"
-NO_FOLDER = -1  # as the descriptor that a path is relative to
+NO_DIRECTORY = -1  # the descriptor that marks a relative path as such
 state = {"names": [], "ids": [], "version": None, "files": None, "skip": 0, "touched": None, "noted": False}
 
 
@@ -52,7 +57,7 @@ def look(root):
 
 
 def is_light(session):
-    """Whether a report costs so little that a rehearsal can afford one."""
+    """Whether a report is so cheap that a warm-up can afford one."""
     files = state["files"]
     return len(session.namespace) <= LIGHT and files is not None and len(files) <= SMALL
 
@@ -66,11 +71,9 @@ def report(session, result, started):
 def version_field():
     """The type that reads the counter of changes in a dict (PEP 509), or None where Python has none.
 
-    It is a private field of CPython, gone in 3.13; so it is believed where it behaves as it should.
+    It is a private field of CPython, gone in 3.13; so it is used only where it behaves as it should.
     """
     try:
-        from _ctypes import _SimpleCData
-
         if sys.implementation.name != "cpython" or sys.version_info >= (3, 13) or dict.__basicsize__ != 6 * WORD:
             return None
         field, probe = type("field", (_SimpleCData,), {"_type_": "Q"}), {"a": 1}
@@ -79,19 +82,19 @@ def version_field():
             change()
             seen.append(version_of(probe, field))
         return field if seen[0] == seen[1] and len(set(seen)) == 4 else None
-    except (ImportError, AttributeError):
+    except (TypeError, AttributeError):
         return None
 
 
 def version_of(namespace, field):
-    """Behind the head of the object and the number of items."""
+    """Reads the field after the head of the object and the number of items."""
     return field.from_address(id(namespace) + 3 * WORD).value if field is not None else None
 
 
 def report_names(namespace, result):
     version = version_of(namespace, VERSION_FIELD)
     if version is not None and version == state["version"]:
-        return  # to look at ten thousand names takes milliseconds: each is a page written to, after a fork
+        return  # ten thousand names take milliseconds: each is a page written to, after a fork
     state["version"] = version
     if len(namespace) > NAMES_MAX:
         state["names"], state["ids"] = [], []
@@ -113,7 +116,7 @@ def report_names(namespace, result):
 
 
 def names_changed(names, ids):
-    """(sign, name) of each that is new, bound to something else, or gone."""
+    """(sign, name) of each name that is new, bound to another value, or gone."""
     known = len(state["names"])
     if names[:known] == state["names"]:  # names keep their places until one is removed
         rebound = compress(names, map(ne, ids, state["ids"]))
@@ -144,7 +147,7 @@ def kind_of(value):
 
 
 def facts_of(s, kind=""):
-    """(mtime_ns, size, inode, ctime_ns, kind) of what is no directory; kind: what a reader should know of it."""
+    """(mtime_ns, size, inode, ctime_ns, kind) of what is no directory; kind: what the result says of it."""
     if kind == "" and s.st_nlink > 1:
         kind = LINKED
     return s.st_mtime_ns, s.st_size, s.st_ino, s.st_ctime_ns, kind
@@ -152,11 +155,11 @@ def facts_of(s, kind=""):
 
 def scan(root):
     """{path: facts} of the visible files and links and of hidden directories, or None above the bound."""
-    found, folders, count = {}, [root], 0
+    found, directories, count = {}, [root], 0
     cut = len(root) + 1
-    while folders:
+    while directories:
         try:
-            with scandir(folders.pop()) as entries:
+            with scandir(directories.pop()) as entries:
                 for entry in entries:
                     count += 1
                     if count > ENTRIES_MAX:
@@ -167,7 +170,7 @@ def scan(root):
                             s = entry.stat(follow_symlinks=False)
                             found[entry.path[cut:] + "/"] = (0, 0, s.st_ino, s.st_ctime_ns, DIRECTORY)
                         elif name not in HIDDEN:
-                            folders.append(entry.path)
+                            directories.append(entry.path)
                     elif entry.is_file(follow_symlinks=False):
                         found[entry.path[cut:]] = facts_of(entry.stat(follow_symlinks=False))
                     elif entry.is_symlink():
@@ -178,7 +181,7 @@ def scan(root):
 
 
 def touch(path):
-    """Before the code does something to path: whether it was there."""
+    """Notes, before the code does something to path, whether it existed."""
     touched = state["touched"]
     if type(path) is bytes:
         path = os.fsdecode(path)
@@ -193,13 +196,13 @@ def on_audit(event, args):
         if event == "open":
             if type(args[2]) is int and args[2] & WRITES:
                 touch(args[0])
-        elif event == "os.remove" and args[1] == NO_FOLDER:
+        elif event == "os.remove" and args[1] == NO_DIRECTORY:
             touch(args[0])
-        elif event == "os.symlink" and args[2] == NO_FOLDER:
+        elif event == "os.symlink" and args[2] == NO_DIRECTORY:
             touch(args[1])
-        elif event == "os.link" and args[3] == NO_FOLDER:
+        elif event == "os.link" and args[3] == NO_DIRECTORY:
             touch(args[1])
-        elif event == "os.rename" and args[2] == args[3] == NO_FOLDER:
+        elif event == "os.rename" and args[2] == args[3] == NO_DIRECTORY:
             touch(args[0])
             touch(args[1])
     except Exception:
@@ -207,14 +210,14 @@ def on_audit(event, args):
 
 
 def watch_audit():
-    """From the first time on that the tree is too big; a hook cannot be taken away again."""
+    """Starts when the tree is too big for the first time; an audit hook cannot be removed."""
     if state["touched"] is None:
         state["touched"] = {}
         sys.addaudithook(on_audit)
 
 
 def touched_files(root):
-    """(before, after) as scan gives them, of the files that the code has touched."""
+    """(before, after) in the form of scan(), for the files that the code has touched."""
     before, after, cut = {}, {}, len(root) + 1
     for path, existed in state["touched"].items():
         if path.startswith(root + "/"):
@@ -255,14 +258,31 @@ def report_files(root, result, started):
                 continue  # something in it has changed
             changed.append(("~" if known else "+", path))
     changed.sort(key=lambda entry: entry[1])
-    for sign, path in changed[:REPORTED_MAX]:
-        facts = after.get(path) or (0, 0, 0, 0, "")
-        result += file_fields(sign + path, facts[1], facts[4])
-    if len(changed) > REPORTED_MAX:
-        result += ("files_more", str(len(changed) - REPORTED_MAX))
+    rows = summed_up(changed, after)
+    for change, size, kind, _ in rows[:REPORTED_MAX]:
+        result += file_fields(change, size, kind)
+    if len(rows) > REPORTED_MAX:
+        result += ("files_more", str(sum(row[3] for row in rows[REPORTED_MAX:])))
     return [root + "/" + path for sign, path in changed if sign != "-" and after[path][4] in ("", LINKED)]
 
 
+def summed_up(changed, after):
+    """(change, size, kind, number of files) of each row: one for a directory with many new files."""
+    rows, new = [], {}
+    for sign, path in changed:
+        if sign == "+" and after[path][4] == "":
+            new.setdefault(os.path.dirname(path), []).append(after[path][1])
+    for sign, path in changed:
+        facts, directory = after.get(path) or (0, 0, 0, 0, ""), os.path.dirname(path)
+        sizes = new.get(directory, ()) if sign == "+" and facts[4] == "" else ()
+        if len(sizes) <= LISTED_MAX:
+            rows.append((sign + path, facts[1], facts[4], 1))
+        elif sizes[0] is not None:
+            rows.append(("+%s/" % (directory or "."), sum(sizes), "%d files" % len(sizes), len(sizes)))
+            sizes[0] = None  # the directory has its row
+    return rows
+
+
 def file_fields(change, size, kind=""):
-    """What a result says of one file; kind is one of the words above, or empty for a plain file."""
+    """The fields of a result for one file; kind is one of the words above, "9 files", or empty for a plain file."""
     return "file", os.fsencode(change), "file_size", str(size), "file_kind", kind

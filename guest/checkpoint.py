@@ -1,14 +1,14 @@
 """Checkpoints: after each result the session forks a copy of itself that sleeps until it is needed.
 
-The copy shares the session's sockets and pipes, so nothing has to be set up when it takes over: init
-wakes it with SIGUSR2 once the session and all that it started are gone. Before it says that it is the
-session it forks again, so that the state it holds is never without a copy that sleeps. What a fork does
-not copy is lost in a take-over: other threads, and what went through a shared file description (offsets,
-sockets) since.
+The copy shares the session's sockets and pipes, so a failover sets up nothing: init wakes the copy with SIGUSR2 once
+the session and all that it started are gone. Before the copy reports that it is the session it forks again, so that its
+state is never without a suspended copy. A failover loses what a fork does not copy: other threads, child processes,
+and what went through a shared file description (offsets, sockets) since.
 """
 import os
-import sys
 import _signal
+from os import listdir, waitid
+from time import sleep as sleep_s
 
 try:
     from resource import RUSAGE_SELF, getpagesize, getrusage
@@ -18,37 +18,45 @@ except ImportError:  # a trimmed Python
 WAKE = _signal.SIGUSR2
 SI_USER = 0  # sent by kill(2); a process can claim this code only to itself, rt_sigqueueinfo(2)
 ALL_SIGNALS = _signal.valid_signals()
+SIGKILL = 9
+P_ALL, P_PID, PEEK = os.P_ALL, os.P_PID, os.WEXITED | os.WNOHANG | os.WNOWAIT
+theirs = IMPORTED["os"]  # the os that code sees
+lost = {}  # the wait status of children of processes that this one has replaced; None: of any of them
 orphan = load("orphan")
 
 
-def affordable(limit, result):
-    """Whether the memory suffices for a copy of this state, should the next cell replace all of it.
+def affordable(measure_from, most, result):
+    """Whether this state gets a checkpoint: not above `most` bytes, see tools/session/checkpoint_policy.h.
 
-    What the state takes goes into the result where it matters. The highest mark is had for nothing.
+    Measures a state when the process's peak reaches measure_from, and adds the size to the result. To read the peak
+    costs nothing. most: 0 if the limit is not known.
     """
-    if not limit or getrusage is None or getrusage(RUSAGE_SELF).ru_maxrss * 1024 < limit // 4:
+    if not most or getrusage is None or getrusage(RUSAGE_SELF).ru_maxrss * 1024 < measure_from:
         return True
     used = resident()
     if used is None:
         return True
     result += ("memory", str(used))
-    if used <= limit // 2:
+    if used <= most:
         return True
     result += ("unprotected", "1")
     return False
 
 
 def resident():
-    """How many bytes this process has for itself, or None."""
+    """How many bytes belong to this process alone, or None."""
     try:
         with open("/proc/self/statm", "rb", 0) as file:
             _, all_pages, shared = file.read(100).split()[:3]
         return (int(all_pages) - int(shared)) * getpagesize()
     except OSError:
         pass
-    reading, writing = os.pipe()
+    try:
+        reading, writing = os.pipe()
+    except OSError:
+        return None
 
-    def tell():  # the highest mark of a fork begins at what it has, getrusage(2)
+    def tell():  # a fork's peak starts at its current size, getrusage(2)
         os.write(writing, b"%d" % getrusage(RUSAGE_SELF).ru_maxrss)
         os._exit(0)
 
@@ -63,73 +71,157 @@ def resident():
         os.close(reading)
         if writing >= 0:
             os.close(writing)
-        orphan.settle()
+        orphan.wait()
 
 
 def make(session, control, cell):
-    """Forks the next checkpoint and tells its pid; returns in it as well, once it has taken over."""
-    threads = other_threads()
+    """Forks the next checkpoint and reports its pid; returns in it as well, after a failover.
+
+    Whatever the code has altered, the session goes on: without a checkpoint, if there is no other way.
+    """
+    threads, children = other_threads(), children_status()
     mask = _signal.pthread_sigmask(_signal.SIG_SETMASK, ALL_SIGNALS)
     copy, verb = fork() if session.protected else 0, "checkpoint"
     while copy is None:
         verb, session.pid = "resumed", os.getpid()
         drain(control)
         forget_helpers()
+        lose(children)
         copy = fork()
-    told = (verb, "pid", str(session.pid), "checkpoint", str(copy), "cell", cell)
-    session.send(control, told if verb == "checkpoint" else told + ("threads", str(threads)))
-    orphan.settle()
+    copy = copy if is_apart(session, copy) else 0
+    report = (verb, "pid", str(session.pid), "checkpoint", str(copy), "cell", cell)
+    session.send(control, report if verb == "checkpoint" else report + ("threads", str(threads)))
+    orphan.wait()
     _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
 
 
+def is_apart(session, copy):
+    """Waits until the copy has left the session's process group: code may kill that group. False: the copy has ended."""
+    looks = 0
+    try:
+        while copy and os.getpgid(copy) == session.pid:
+            looks += 1
+            if looks < 1000:
+                os.sched_yield()  # the timer of a sleep takes longer than the copy
+            else:
+                sleep_s(0.001)
+    except OSError:
+        return False
+    return True
+
+
 def forget_helpers():
-    """multiprocessing's own processes ended with the session, and it does not expect that.
+    """Resets multiprocessing, whose own processes ended with the session: it does not expect that.
 
     It would ask for its fork server for ever, with a ChildProcessError each time, and warn of its tracker.
     """
     for module, name, pid, channel in (("forkserver", "_forkserver", "_forkserver_pid", "_forkserver_alive_fd"),
                                        ("resource_tracker", "_resource_tracker", "_pid", "_fd")):
         try:
-            helper = getattr(sys.modules["multiprocessing." + module], name)
+            helper = getattr(IMPORTED["multiprocessing." + module], name)
             if getattr(helper, pid) is not None:
                 os.close(getattr(helper, channel))
                 setattr(helper, pid, None)
                 setattr(helper, channel, None)
-        except Exception:  # not imported, or bent
+        except BaseException:  # not imported, or altered by the code
             pass
+
+
+def children_status():
+    """The wait status of each child process: of one that runs, the status that it will have after a failover."""
+    try:
+        waitid(P_ALL, 0, PEEK)
+    except OSError:  # there is no child, which is usual
+        return {}
+    pids = []
+    try:
+        for task in listdir("/proc/self/task"):
+            with open("/proc/self/task/%s/children" % task, "rb") as file:
+                pids += map(int, file.read().split())
+    except BaseException:  # no /proc, or an audit hook of the code's
+        return {None: SIGKILL}
+    return {pid: status_of(pid) for pid in pids}
+
+
+def status_of(pid):
+    try:
+        ended = waitid(P_PID, pid, PEEK)
+    except OSError:
+        return SIGKILL
+    if ended is None:
+        return SIGKILL
+    return ended.si_status << 8 if ended.si_code == os.CLD_EXITED else ended.si_status
+
+
+def lose(children):
+    """Lets this process wait for what were children of the dead one.
+
+    The kernel has no status for it; subprocess takes that for exit status 0, and multiprocessing for a process that
+    runs for ever.
+    """
+    waited = getattr(theirs, "waitpid", None)
+    lost.update(children)
+    try:
+        for process in list(IMPORTED["multiprocessing.process"]._children):
+            process._parent_pid = os.getpid()
+    except BaseException:  # not imported, or altered by the code
+        pass
+    if not lost or getattr(waited, "__module__", None) == __name__:
+        return
+
+    def waitpid(pid, options):
+        try:
+            return waited(pid, options)
+        except ChildProcessError:
+            if pid > 0 and (pid in lost or None in lost):
+                return pid, lost.pop(pid, SIGKILL)
+            raise
+
+    theirs.waitpid = waitpid
+    try:
+        subprocess = IMPORTED["subprocess"]
+        if hasattr(subprocess, "_del_safe"):  # since Python 3.12
+            subprocess._del_safe.waitpid = waitpid
+        else:
+            poll = subprocess.Popen._internal_poll
+            poll.__defaults__ = tuple(waitpid if value is waited else value for value in poll.__defaults__)
+    except BaseException:  # not imported, or altered by the code
+        pass
 
 
 def other_threads():
     """How many of the code's threads no copy will have."""
     try:
-        return sys.modules["threading"].active_count() - 1
-    except Exception:  # not imported, or bent
+        return IMPORTED["threading"].active_count() - 1
+    except BaseException:  # not imported, or altered by the code
         return 0
 
 
 def fork():
-    """Returns the copy's pid, 0 where none could be made, and None in a copy that is awake."""
+    """Returns the copy's pid, 0 if there is none, and None in a copy that has woken."""
     try:
         return orphan.fork(sleep)
-    except OSError:
+    except BaseException:
         return 0
 
 
 def sleep():
-    """Until init says that the session is gone; its other processes may be the session's own code."""
-    load("session").tie()
+    """Sleeps until init signals that the session is gone; code of the session could send that signal too."""
     try:
         os.setsid()
     except OSError:
         pass
+    load("session").tie()
+    load("native").set_title("sp-checkpoint")
     while True:
         sender = _signal.sigwaitinfo((WAKE,))
         if sender.si_code == SI_USER and sender.si_pid == os.getppid():
+            load("native").set_title("sp-session " + load("session").SESSION.name)
             return
 
 
 def drain(control):
-    """Drops what the server sent to the dead session: it sends anew what is still wanted."""
+    """Drops what the server sent to the dead session: it sends again what is still needed."""
     control.setblocking(False)
     try:
         while control.recv(1 << 16):

@@ -1,14 +1,15 @@
-"""The text of a cell's value: plain repr where it is short, laid out and bounded where it is not."""
-import sys
+"""The text of a cell's value: plain repr if it is short, laid out and bounded if not."""
 from collections import deque
 
+enter = load("session").enter
 TEXT_MAX = 8000
 WIDTH = 100
 ITEMS_MAX = 60
 DEPTH_MAX = 6
 STRING_MAX = 4000
 INNER_STRING_MAX = 400
-BUDGET = 1500  # values visited before the rest of a structure is only counted
+ARGUMENT_MAX = 200
+BUDGET = 1500  # values visited; the rest of a structure is only counted
 SHARE_MIN = 30  # of these, for one of many siblings
 BRACKETS = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", dict: "{}", deque: "[]"}
 PLAIN = (int, float, bool, type(None), complex)
@@ -18,21 +19,39 @@ def cut(text, limit=TEXT_MAX):
     if len(text) <= limit:
         return text
     head, tail = limit * 3 // 4, limit // 4
-    return "%s\n[... %d characters left out ...]\n%s" % (text[:head], len(text) - head - tail, text[-tail:])
+    return "%s\n[... %d characters omitted ...]\n%s" % (text[:head], len(text) - head - tail, text[-tail:])
 
 
 def text_of(value, enter):
-    """The text for a value; what its repr raises is raised."""
+    """The text for a value; raises what its repr raises."""
     kind = type(value)
     if kind in (str, bytes, bytearray):
         return short_string(value, STRING_MAX)
     if kind in BRACKETS:
         return cut(enter(Layout().text, value, 0, 0))
+    if kind is getattr(IMPORTED.get("subprocess"), "CompletedProcess", None):
+        return enter(completed, value)
     return cut(enter(repr, value))
 
 
+def completed(value):
+    """As its own repr, with each part bounded: the arguments may be a whole program."""
+    args = value.args
+    if type(args) in (list, tuple):
+        args = "[%s]" % ", ".join(safe_repr(arg, enter) if type(arg) not in (str, bytes) else
+                                  short_string(arg, ARGUMENT_MAX) for arg in args[:ITEMS_MAX])
+    else:
+        args = short_string(args, ARGUMENT_MAX) if type(args) in (str, bytes) else cut(repr(args), ARGUMENT_MAX)
+    parts = ["args=" + args, "returncode=%r" % (value.returncode,)]
+    for name in ("stdout", "stderr"):
+        written = getattr(value, name)
+        if type(written) in (str, bytes):
+            parts.append("%s=%s" % (name, short_string(written, STRING_MAX)))
+    return cut("CompletedProcess(%s)" % ", ".join(parts))
+
+
 def present(session, value, enter):
-    """The text for a value, None where it shows itself; its images are added to those of the call."""
+    """The text for a value, None if it shows itself; adds its images to those of the call."""
     kind = type(value)
     if kind in PLAIN or kind in BRACKETS or kind in (str, bytes, bytearray):
         return text_of(value, enter)
@@ -52,18 +71,18 @@ def present(session, value, enter):
 
 
 def is_figure(value):
-    module = sys.modules.get("matplotlib.figure")
+    module = IMPORTED.get("matplotlib.figure")
     return module is not None and isinstance(value, module.Figure)
 
 
 def display(session, objects, raw, enter):
-    """As in a notebook: text goes to stdout where the call stands, images to the result."""
+    """As in a notebook: text goes to stdout at once, images to the result."""
     for value in objects:
         if raw and isinstance(value, dict):
             value = load("forms").Bundle(value)
         text = value if type(value) is str else present(session, value, enter)
         if text is not None:
-            sys.stdout.write(text + "\n")
+            SYS["stdout"].write(text + "\n")
 
 
 def safe_repr(value, enter):
@@ -81,11 +100,14 @@ def brief(error):
 
 
 def short_string(value, limit):
+    sample = repr(value[:limit])
+    if len(sample) > 2 * limit:  # escapes: bytes have four characters each
+        limit = max(limit * limit // len(sample), 1)
     if len(value) <= limit:
         return repr(value)
     head, tail = limit * 3 // 4, limit // 4
     unit = "characters" if type(value) is str else "bytes"
-    return "%r ... [%d %s in all] ... %r" % (value[:head], len(value), unit, value[-tail:])
+    return "%r ... [%d %s in total] ... %r" % (value[:head], len(value), unit, value[-tail:])
 
 
 class Layout:
@@ -103,7 +125,7 @@ class Layout:
         if kind in (str, bytes, bytearray):
             return short_string(value, INNER_STRING_MAX)
         if kind not in BRACKETS:
-            return cut(safe_repr(value, lambda function, *args: function(*args)), 2000)
+            return cut(safe_repr(value, enter), 2000)
         if id(value) in self.open:
             return "%s...%s" % tuple(BRACKETS[kind])
         if not value:
@@ -157,7 +179,7 @@ class Layout:
 
 
 def tune_libraries(modules, done):
-    """Once a library is there: wide tables unbroken, many columns shown. What the user set stays."""
+    """Once a library is imported: wide tables unbroken, many columns shown. The user's settings stay."""
     pandas, numpy = modules.get("pandas"), modules.get("numpy")
     try:
         if "pandas" not in done and hasattr(pandas, "set_option") and hasattr(pandas, "DataFrame"):

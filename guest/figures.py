@@ -1,11 +1,11 @@
 """matplotlib without a display: figures that are shown, or open at the end of a cell, become images.
 
-`adopt` runs right after the code has imported pyplot, before the importing line gets it. show() then
-takes the figures there and closes them, so that a loop of plot and show gives one image a round. A
-figure that the cell has itself saved to an image file is not returned a second time.
+`adopt` runs right after the code has imported pyplot, before the importing line gets it. show() then takes the open
+figures and closes them, so that a loop of plot and show gives one image a round. A figure that the cell itself has
+saved to an image file is not returned a second time.
 """
 import os
-import sys
+from io import BytesIO
 
 images = load("images")
 SHRINK = 0.7
@@ -15,7 +15,7 @@ state = {"session": None}
 
 def adopt(session, pyplot):
     state["session"] = session
-    figure_class = sys.modules["matplotlib.figure"].Figure
+    figure_class = IMPORTED["matplotlib.figure"].Figure
     save = figure_class.savefig
 
     def show(*args, **kwargs):
@@ -44,16 +44,16 @@ def adopt(session, pyplot):
 
 
 def managers():
-    helpers = sys.modules.get("matplotlib._pylab_helpers")
+    helpers = IMPORTED.get("matplotlib._pylab_helpers")
     return helpers.Gcf.get_all_fig_managers() if helpers is not None else []
 
 
 def close(figure):
-    sys.modules["matplotlib.pyplot"].close(figure)
+    IMPORTED["matplotlib.pyplot"].close(figure)
 
 
 def take_open(session):
-    """Every open figure becomes an image and is closed, also where drawing one of them raises."""
+    """Makes an image of every open figure and closes it, even if drawing one of them raises."""
     figures = [manager.canvas.figure for manager in managers()]
     try:
         for number, figure in enumerate(figures):
@@ -73,18 +73,19 @@ def take(session, figure, waiting=2):
         return
     shown = session.shown_images()
     if shown.full():
+        shown.undrawn += 1
         return
     data = draw(figure, shown.share(waiting))
     path = shown.write(data, ".png")
     if images.measure(data)[1] <= images.LONG_SIDE:
         shown.take(path, len(data))
+    else:
+        shown.missing.append(path)
     figure._shown_in_cell = session.cell
 
 
 def draw(figure, limit):
     """PNG bytes, drawn with fewer dots per inch until both bounds hold."""
-    from io import BytesIO
-
     save = type(figure).savefig
     save = getattr(save, "__wrapped__", save)
     inches = max(figure.get_size_inches())

@@ -1,19 +1,26 @@
-"""The forms that objects of the notebook world offer of themselves, and which of them a model is given.
+"""The forms that objects of the notebook world offer, and which of them a model gets.
 
-Images become images of the call. Text is Markdown where there is some, else the plain repr, else
-what remains of HTML without its tags.
+Images become images of the call. Text is Markdown if there is some, else the plain repr, else the rest of HTML without
+its tags.
 """
+import binascii
 import re
 
 METHODS = (
     ("image/png", "_repr_png_"), ("image/jpeg", "_repr_jpeg_"), ("image/svg+xml", "_repr_svg_"),
     ("text/markdown", "_repr_markdown_"), ("text/latex", "_repr_latex_"), ("application/json", "_repr_json_"),
 )
+ENTITIES = {
+    "amp": "&", "apos": "'", "bull": "•", "copy": "©", "deg": "°", "emsp": " ", "ensp": " ", "euro": "€", "ge": "≥", "gt": ">",
+    "hellip": "…", "larr": "←", "laquo": "«", "ldquo": "“", "le": "≤", "lsquo": "‘", "lt": "<", "mdash": "—", "micro": "µ",
+    "middot": "·", "minus": "−", "mu": "μ", "nbsp": " ", "ndash": "–", "ne": "≠", "plusmn": "±", "quot": '"', "raquo": "»",
+    "rarr": "→", "rdquo": "”", "rsquo": "’", "sigma": "σ", "sup2": "²", "thinsp": " ", "times": "×",
+}
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 class Bundle:
-    """Forms that were given as they are."""
+    """Forms that a caller gave as they are."""
 
     def __init__(self, forms):
         self.forms = forms
@@ -23,7 +30,7 @@ class Bundle:
 
 
 def shows_itself(value, enter):
-    """Calls what takes the place of all forms; one that raises is not there."""
+    """Calls the method that replaces all forms; ignores one that raises."""
     method = getattr(type(value), "_ipython_display_", None)
     if method is None:
         return False
@@ -37,7 +44,7 @@ def shows_itself(value, enter):
 
 
 def forms_of(value, enter):
-    """{media type: data}. A form that raises is not there; only an interrupt goes on."""
+    """{media type: data}. Leaves out a form that raises; only an interrupt passes."""
     kind, data = type(value), {}
     if getattr(kind, "_repr_mimebundle_", None) is not None:
         found = ask(value, "_repr_mimebundle_", enter)
@@ -70,8 +77,6 @@ def ask(value, method, enter):
 
 def as_bytes(data):
     if isinstance(data, str):
-        import binascii
-
         try:
             return binascii.a2b_base64(data)
         except ValueError:
@@ -80,8 +85,7 @@ def as_bytes(data):
 
 
 def add_images(session, data):
-    """Lines that name the files in which the images of a value lie. An SVG is one, but cannot be shown."""
-    paths = []
+    """Lines that name the files of a value's images. An SVG is one, but cannot be shown."""
     for media_type in IMAGES:
         if media_type in data:
             path = session.shown_images().add(as_bytes(data[media_type]))
@@ -89,8 +93,8 @@ def add_images(session, data):
                 return ["[image: %s]" % path]
     svg = data.get("image/svg+xml")
     if isinstance(svg, str) and svg and not session.shown_images().full():
-        paths.append("[svg: %s]" % session.shown_images().write(svg.encode("utf-8", "replace"), ".svg"))
-    return paths
+        return ["[svg: %s]" % session.shown_images().write(svg.encode("utf-8", "replace"), ".svg")]
+    return []
 
 
 def text_form(value, data):
@@ -107,24 +111,24 @@ def text_form(value, data):
     html, tree = data.get("text/html"), data.get("application/json")
     if isinstance(html, str) and html.strip():
         return without_tags(html) or None
-    return None if tree is None else dumps(tree)
+    return None if tree is None else load("display").text_of(tree, load("session").enter)
 
 
-def dumps(tree):
-    import json
-
+def character(match):
+    """For a reference to a character: html.unescape knows two thousand names, which take a millisecond to load."""
+    name = match[1]
     try:
-        return json.dumps(tree, indent=1, default=str)
-    except (TypeError, ValueError, RecursionError):
-        return None
+        if name[0] == "#":
+            return chr(int(name[2:], 16) if name[1] in "xX" else int(name[1:]))
+    except (ValueError, OverflowError):
+        return match[0]
+    return ENTITIES.get(name, match[0])
 
 
 def without_tags(html):
-    from html import unescape
-
     html = re.sub(r"(?is)<(style|script|head)\b.*?</\1\s*>|<!--.*?-->", "", html[:200000])
     html = re.sub(r"(?i)</t[dh]>\s*(?=<t[dh])", "\t", html)
     html = re.sub(r"(?i)\s*(<br\s*/?>|</(p|div|tr|li|h[1-6]|table|ul|ol|pre)>)\s*", "\n", html)
-    text = unescape(re.sub(r"(?s)<[^>]*>", "", html))
+    text = re.sub(r"&(#[0-9]+|#[xX][0-9a-fA-F]+|[a-z0-9]+);", character, re.sub(r"(?s)<[^>]*>", "", html))
     lines = [line.strip(" ") for line in text.splitlines()]
     return "\n".join(line for line in lines if line.strip())

@@ -3,8 +3,8 @@ import sys
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET
 
 FDS_MAX = 4
-# Statuses with which the driver ends a session by itself. The server concludes nothing from them: code can exit so too.
-FAILED, CUT_OFF = 96, 97
+EXIT_FAILED = 96  # exit statuses: the table is in guest.h
+EXIT_CUT_OFF = 97
 
 
 def pack(fields):
@@ -20,7 +20,7 @@ def pack(fields):
 
 
 def unpack(payload):
-    """(verb, {key: bytes}) of a payload; of a repeated key the last value counts."""
+    """(verb, {key: bytes}) of a payload; the last value of a repeated key counts."""
     fields, at, end = [], 0, len(payload)
     while at < end:
         size = int.from_bytes(payload[at : at + 4], "little")
@@ -31,7 +31,7 @@ def unpack(payload):
 
 
 def receive(control, size, fds):
-    """Exactly size bytes, or b"" at end of file; descriptors that come along are appended to fds."""
+    """Exactly size bytes, or b"" at end of file; appends descriptors that arrive with them to fds."""
     data = b""
     while len(data) < size:
         chunk, ancillary, _, _ = control.recvmsg(size - len(data), CMSG_SPACE(FDS_MAX * 4), MSG_CMSG_CLOEXEC)

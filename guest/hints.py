@@ -1,5 +1,16 @@
 """One sentence that saves a round, for the failures that a model meets most."""
+import errno
+import os
+import re
 import sys
+from difflib import get_close_matches
+from itertools import islice
+from os.path import basename, dirname, exists, isabs, isdir, join
+
+try:
+    from resource import RLIMIT_FSIZE, getrlimit
+except ImportError:  # a trimmed Python
+    getrlimit = None
 
 DISTRIBUTIONS = {}
 TABLE = """
@@ -59,6 +70,23 @@ for entry in TABLE.replace("\n", "|").split("|"):
         DISTRIBUTIONS[import_name] = distribution
 
 
+KNOWN = {*DISTRIBUTIONS.values(), *DISTRIBUTIONS}
+WINDOWS = ("tkinter", "_tkinter", "turtle")
+NO_DISPLAY = re.compile(r"no display name|\$DISPLAY|[Cc]annot load backend|interactive framework|No available video device"
+                        r"|could not locate runnable browser|cannot (open|connect to) (X server|display)|Qt binding modules")
+FOREIGN = re.compile(r"file:(?://[^/]*)?(?=/)|sandbox:(?://)?(?=/)|[A-Za-z][\w+.-]*:(?=[/\\])")
+DESKTOP = ("xdg-open", "open", "start", "gio", "display", "eog", "feh", "firefox", "google-chrome", "chromium")
+INSTALLERS = ("pip", "pip3", "uv", "conda", "mamba", "pipx", "poetry")
+SYSTEM_INSTALLERS = ("apt", "apt-get", "brew", "dnf", "yum", "apk", "sudo")
+OPTIONAL = re.compile(r"[Mm]issing optional dependency '([\w.-]+)'|(?:pip3?|conda) install (?:-\S+ +)*[`'\"]?([A-Za-z][\w.-]*(?:\[[\w,-]+\])?)")
+INSTALL = re.compile(r"[!%%]*\s*(?:\S*python[\d.]*|\{sys\.executable\})?\s*(?:-m\s+)?(?:%s)\s+(?:pip\s+)?(?:install|add)\b(.*)"
+                     % "|".join(INSTALLERS))
+WITH_VALUE = re.compile(r"(?<!\S)(?:-[riceft]|--(?:requirement|index-url|extra-index-url|constraint|find-links|target|"
+                        r"channel|platform|prefix|trusted-host|editable))(?:=|\s+)\S+")
+NAMES_SHOWN = 10
+TERMINALS = 32  # as the sandbox limits them; the directory has one more entry
+
+
 def distribution_for(module):
     """The name to install for an import, from the longest known prefix; else the top-level name itself."""
     parts = module.split(".")
@@ -69,56 +97,120 @@ def distribution_for(module):
     return parts[0]
 
 
+def no_display():
+    return ("there is no display: figures, and image files that the code saves, come with the result; select no back end "
+            "of matplotlib, and open no window or browser")
+
+
 def missing_module(session, error):
     module = error.name
     if not module:
         return None
     top = module.partition(".")[0]
+    if top in WINDOWS:
+        return no_display()
     if top in getattr(sys, "stdlib_module_names", ()):
-        return "`%s` is part of the standard library but absent from this Python %d.%d" % (
+        return "`%s` belongs to the standard library, but this Python %d.%d lacks it" % (
             module, sys.version_info[0], sys.version_info[1],
         )
-    if top in sys.modules:
-        return "`%s` is there, but has no module `%s`: check its version or the name" % (top, module)
+    if top in IMPORTED:
+        return "`%s` is installed, but has no module `%s`: check its version or the name" % (top, module)
+    place = in_workspace(session.root, top)
+    if place:
+        return "`%s` is in %s: sys.path.insert(0, %r)" % (top, place, place)
     distribution = distribution_for(module)
-    if "install" in session.options:
+    if "install" not in session.options:
+        if distribution == module:
+            return "`%s` is not installed" % module
+        return "`%s` comes with the distribution %s, which is not installed" % (module, distribution)
+    if distribution in KNOWN:
         return "install_package with packages=[\"%s\"] makes `import %s` work" % (distribution, module)
-    if distribution == module:
-        return "`%s` is not installed here" % module
-    return "`%s` comes with the distribution %s, which is not installed here" % (module, distribution)
+    return "`%s` is not installed; install_package with packages=[\"%s\"], but only if you know that package" % (
+        module, distribution)
 
 
-def syntax(session, error):
-    line = (error.text or "").strip()
-    if line.startswith(("!pip", "%pip", "pip install", "%conda", "!conda", "!uv")):
-        if "install" in session.options:
-            return "packages are installed by the tool install_package, not by code" + call_for(line)
-        return "code cannot install packages; `pip` lines belong to a shell, not to Python"
-    if line[:1] == "!":
-        return "`!command` is notebook syntax; use subprocess.run([...], check=True)"
-    if line[:1] == "%":
-        return "`%magic` is notebook syntax; this is plain Python"
+def in_workspace(root, top):
+    """The directory of the workspace that has this module but is not the current one."""
+    for directory in [root] + [join(root, name) for name in some_names(root) if name[:1] != "."]:
+        if exists(join(directory, top + ".py")) or exists(join(directory, top, "__init__.py")):
+            return directory if directory != os.getcwd() else None
     return None
 
 
-def call_for(line):
-    """The call that does what a line such as "!pip install -q pandas numpy==1.26" wants."""
-    words = line.partition("#")[0].partition(" install ")[2].split()
-    names = [word.strip("'\"") for word in words if word[:1] != "-"]
+def optional_dependency(session, message):
+    """Libraries name pip. They are believed as to what they need."""
+    found = OPTIONAL.search(message)
+    if not found:
+        return None
+    name = found[1] or found[2]
+    if "install" in session.options:
+        return "not with pip, but install_package with packages=[\"%s\"] installs what the error names" % name
+    return "%s is not installed, and code cannot install packages" % name
+
+
+MAGICS = {
+    "matplotlib": "leave it out, figures come with the result",
+    "time": "leave it out, the last line of the result has the time",
+    "autoreload": "leave it out, importlib.reload(module) loads an edited module",
+    "load_ext": "leave it out, there are no extensions; importlib.reload(module) loads an edited module",
+    "writefile": "use the tool write_file", "pwd": "os.getcwd()", "ls": "os.listdir()", "who": "list(globals())",
+}
+CALLS = {
+    "cd": "os.chdir(%r)", "timeit": "timeit.timeit(%r, globals=globals(), number=1000)",
+    "run": "runpy.run_path(%r)", "bash": "subprocess.run(%r, shell=True)", "sh": "subprocess.run(%r, shell=True)",
+    "sx": "subprocess.run(%r, shell=True)", "system": "subprocess.run(%r, shell=True)", "env": "os.environ; it was: %s",
+}
+
+
+def syntax(session, error):
+    line = (error.text or "").strip()[:500]
+    installing = INSTALL.match(line)
+    if installing:
+        return no_pip(session, installing[1])
+    found = re.match(r"(?:([\w.]+)\s*=\s*)?([!%]{1,2})\s*([\w-]*)(.*)", line)
+    if found:
+        target, mark, word, rest = found[1], found[2], found[3], found[4].strip()
+        if word in SYSTEM_INSTALLERS and mark[0] == "!":
+            return "no system packages can be installed in the sandbox"
+        if mark[0] == "%":
+            use = MAGICS.get(word) or (CALLS[word] % (rest or "...") if word in CALLS else None)
+            return "%s%s is notebook syntax: %s" % (mark, word, use or "this is plain Python")
+        command = (word + found[4]).strip()[:100]
+        if word == "cd":
+            return "!cd is notebook syntax: os.chdir(%r)" % rest
+        call = "%s = subprocess.getoutput(%r).splitlines()" % (target, command) if target else \
+            "subprocess.run(%r, shell=True)" % command
+        return "!command is notebook syntax: %s" % call
+    name = re.fullmatch(r"\?{0,2}([A-Za-z_]\S*?)\?{0,2}", line)
+    return "`?` is notebook syntax: help(%s)" % name[1] if name and "?" in (line[0], line[-1]) else None
+
+
+def no_pip(session, words):
+    if "install" not in session.options:
+        return "code cannot install packages, and pip has no network here"
+    return "install packages with the tool install_package, not with code" + call_for(words)
+
+
+def call_for(words):
+    """The call that does what words such as "-q pandas 'numpy==1.26'" after "pip install" mean."""
+    rest = WITH_VALUE.sub(" ", re.split(r"#|&&|\||;", words)[0])
+    names = [word.strip("'\"") for word in rest.split() if word[:1] not in "->" and "/" not in word]
     return ": packages=[%s]" % ", ".join('"%s"' % name for name in names) if names else ""
 
 
 def operating_system(session, error):
-    import errno
-
-    code = error.errno
-    hint = data(error.filename, code == errno.ENOENT) if code in (errno.ENOENT, errno.EACCES) else None
+    code, hint = error.errno, None
+    if code == errno.ENOENT:
+        hint = lost(session, error.filename)
+    elif code == errno.EACCES:
+        hint = data(error.filename, False)
     if hint is None and "container" in session.options:
         hint = container(session, error)
     if hint is not None:
         return hint
     if code in (errno.ENOSPC, errno.EDQUOT):
-        return full_disk(session)
+        in_use = code == errno.ENOSPC and error.filename is None and len(some_names("/dev/pts")) > TERMINALS
+        return terminals(session) if in_use else full_disk(session)
     if code == errno.EFBIG:
         return "no file may be larger than the disk%s; the user can raise --disk" % mib(file_limit())
     if code == errno.EAGAIN and isinstance(error, BlockingIOError):
@@ -128,12 +220,12 @@ def operating_system(session, error):
     if code in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN):
         return no_network()
     if code in (errno.EROFS, errno.EBUSY, errno.EACCES, errno.EXDEV) and is_below(error.filename, output_directory()):
-        return "the whole outputs are the server's own files: they can be read, and not changed"
+        return "overflow files belong to the server: code can read them, but not change them"
     if code in (errno.EROFS, errno.EBUSY) and is_below(error.filename, session.root):
         if is_below(error.filename, sys.prefix):
-            return "the session's interpreter lies there, so it is read-only; install_package brings in packages"
-        return ("programs outside of the sandbox act on this name, or it has names outside (hard links), so it is "
-                "read-only in the workspace; the user can allow it with --allow-write")
+            return "the session's interpreter is there, so it is read-only; use install_package to add packages"
+        return ("read-only in the workspace, because programs outside the sandbox act on this file or it has hard "
+                "links outside; the user can allow it with --allow-write")
     if code == errno.EROFS:
         return "this part of the file system is read-only; write below the working directory or " + load("streams").TMP
     return None
@@ -143,43 +235,94 @@ def output_directory():
     return load("streams").TMP + "/output"
 
 
-def is_below(path, folder):
-    from os.path import abspath
+def is_below(path, directory):
+    return isinstance(path, str) and os.path.abspath(path).startswith(directory + "/")
 
-    return isinstance(path, str) and abspath(path).startswith(folder + "/")
+
+def lost(session, path):
+    """What a path or program that does not exist may mean."""
+    if type(path) is not str or not path:
+        return None
+    if path in DESKTOP:
+        return no_display()
+    if path in INSTALLERS:
+        return no_pip(session, "")
+    if path in SYSTEM_INSTALLERS:
+        return "no system packages can be installed in the sandbox"
+    if os.path.islink(path):
+        return "%r is a symlink to %r, which does not exist here" % (path[:100], os.readlink(path)[:100])
+    if path[0] == "~":
+        return "Python does not expand `~`; files are in %s" % session.root
+    process = re.match(r"/proc/\d+(?=/|$)", path)
+    if process:
+        return None if exists(process[0]) else "no process of the sandbox has this number now"
+    if path.startswith(("/proc/", "/sys/")):
+        return ("the sandbox's /proc has processes only, and there is no /sys: os.cpu_count() counts processors, and the "
+                "memory limit%s counts for all that runs in the sandbox" % mib(session.memory_limit))
+    if exists(path):
+        return "the program that the first line of %r names does not exist" % path if os.access(path, os.X_OK) else None
+    return foreign(session.root, path) or elsewhere(session.root, path) or data(path, True) or nearby(session.root, path)
+
+
+def foreign(root, path):
+    """What a URI or a path of Windows may mean here."""
+    found = FOREIGN.match(path)
+    if not found:
+        return None
+    rest = path[found.end():].replace("\\", "/")
+    if exists(rest):
+        return "did you mean %r?" % rest
+    return elsewhere(root, rest) or "%r is no path here; files are in %s" % (path[:100], root)
+
+
+def elsewhere(root, path):
+    """A file of the workspace with the same name."""
+    here, name = os.getcwd(), basename(path.rstrip("/"))
+    for place in (join(root, path.lstrip("/")), join(here, name), join(root, name)):
+        if name and exists(place):
+            moved = " os.chdir has changed the current directory to %s" % here if here != root else ""
+            return "did you mean %r?%s" % (place, "" if isabs(path) else moved)
+    return None
+
+
+def nearby(root, path):
+    """Names spelled alike, the directory that is missing, or where the files are."""
+    full = join(os.getcwd(), path.rstrip("/"))
+    parent = dirname(full)
+    if isdir(parent):
+        near = get_close_matches(basename(full), some_names(parent), 1)
+        if near:
+            return "did you mean %r?" % (join(parent, near[0]) if isabs(path) else join(dirname(path), near[0]))
+        return None
+    if is_below(full, root):
+        return "there is no directory %r; os.makedirs makes it" % dirname(path)
+    return "%s does not exist here; files are in the working directory, %s" % (dirname(path), root)
 
 
 def data(path, is_missing):
-    """The user's folders below /data, where a path leads nowhere that they may be meant by."""
-    from os import R_OK, access
-    from os.path import isabs, isdir, join, split
-
+    """Names the user's directories below /data, if a path that does not exist may mean one of them."""
     if not isinstance(path, str) or not isabs(path) or path.startswith(("/work/", "/tmp/")) or not isdir("/data"):
         return None
     if not is_missing:
-        readable = path.startswith("/data/") and access(path, R_OK)
-        return "no program below /data is executed; copy it to the working directory" if readable else None
-    folder, name = split(path.rstrip("/"))
-    while not isdir(folder):
-        folder, name = split(folder)
-    if folder != "/data" and not folder.startswith("/data/"):
-        return "the user's folders are below /data: %s" % ", ".join(some_names("/data"))
-    from difflib import get_close_matches
-
-    names = some_names(folder)
+        readable = path.startswith("/data/") and os.access(path, os.R_OK)
+        return "programs below /data cannot run; copy the program to the working directory" if readable else None
+    directory, name = os.path.split(path.rstrip("/"))
+    while not isdir(directory):
+        directory, name = os.path.split(directory)
+    if directory != "/data" and not directory.startswith("/data/"):
+        return "the user's directories are below /data: %s" % ", ".join(some_names("/data"))
+    names = some_names(directory)
     near = get_close_matches(name, names, 1)
     if near:
-        return "did you mean %r?" % join(folder, near[0])
-    return "in %s there is: %s" % (folder, ", ".join(names[:10]) + (", …" if names[10:] else "") or "nothing")
+        return "did you mean %r?" % join(directory, near[0])
+    more = ", …" if len(names) > NAMES_SHOWN else ""
+    return "%s contains: %s" % (directory, ", ".join(names[:NAMES_SHOWN]) + more or "nothing")
 
 
-def some_names(folder):
-    """Sorted; a folder with very many would keep the answer waiting."""
-    from itertools import islice
-    from os import scandir
-
+def some_names(directory):
+    """Sorted; a directory with very many would delay the result."""
     try:
-        with scandir(folder) as entries:
+        with os.scandir(directory) as entries:
             return sorted(entry.name for entry in islice(entries, 1000))
     except OSError:
         return []
@@ -187,55 +330,60 @@ def some_names(folder):
 
 def container(session, error):
     """What is missing where the sandbox has no namespaces of its own."""
-    from errno import EACCES, EAFNOSUPPORT, ENOSYS
-
     tmp = load("streams").TMP
     path = error.filename if type(error.filename) is str else ""
-    if error.errno == EAFNOSUPPORT:
-        return no_network() + ("; nor is there a loopback: processes here talk by pipes, socket.socketpair() or Unix "
-                               "stream sockets below the working directory")
-    if error.errno == ENOSYS:
-        return "this call is not there in this grade of the sandbox; in place of memfd_create a file below %s does" % tmp
-    if error.errno != EACCES:
+    if error.errno == errno.EAFNOSUPPORT:
+        return no_network() + ("; it has no loopback either: connect processes with pipes, socket.socketpair() or "
+                               "Unix stream sockets below the working directory")
+    if error.errno == errno.ENOSYS:
+        return "this call is unavailable at this isolation level; instead of memfd_create use a file below %s" % tmp
+    if error.errno != errno.EACCES:
         return None
+    if raised_in(error) == "multiprocessing.synchronize":
+        return ("multiprocessing's pools, queues and locks need /dev/shm, which is unavailable here: use threads, "
+                "subprocess, or multiprocessing.Process with a Pipe")
     if path.startswith("/proc"):
-        return "there is no /proc in this grade of the sandbox"
+        return "/proc is unavailable at this isolation level"
     if path.startswith(("/tmp", "/var/tmp", "/dev/shm")):
-        return "%s is the container's; the folder for temporary files is %s, which tempfile uses" % (path[:100], tmp)
+        return "%s belongs to the container; tempfile uses the directory for temporary files, %s" % (path[:100], tmp)
     if path.startswith("/"):
-        return "code can write below %s and %s, and read beyond them only programs and libraries" % (session.root, tmp)
+        return "code can write only below %s and %s, and read only these, programs and libraries" % (session.root, tmp)
     return None
 
 
-def has_proxy():
-    from os import environ
+def raised_in(error):
+    """The module of the innermost frame."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return trace and trace.tb_frame.f_globals.get("__name__")
 
-    return "https_proxy" in environ
+
+def has_proxy():
+    return "https_proxy" in os.environ
 
 
 def no_network():
     if not has_proxy():
-        return "the sandbox has no network: nothing outside of it can be reached; write_file brings in data"
-    return ("the sandbox has no network but the HTTP proxy that https_proxy names, which reaches the hosts that the user "
-            "allowed: use a library that goes that way (urllib, requests, httpx), without looking names up itself")
+        return "the sandbox has no network access; use write_file to bring in data"
+    return ("the sandbox has no network except the HTTP proxy in https_proxy, which reaches the hosts that the user "
+            "allowed: use a library that uses this proxy (urllib, requests, httpx) and leave name resolution to it")
 
 
 def mib(size):
-    """As the flags count; nothing where it is not known."""
+    """As the flags count; empty if it is not known."""
     return " of %d MiB" % (size >> 20) if size else ""
 
 
 def full_disk(session):
-    """TMPDIR is on the sandbox's own disk; the working directory may be a folder of the user's."""
-    from os import stat, statvfs
-
+    """TMPDIR is on the sandbox's own disk; the working directory may be a directory of the user's."""
     tmp = load("streams").TMP
-    own = statvfs(tmp)
+    own = os.statvfs(tmp)
     if own.f_ffree and own.f_bavail * own.f_frsize > own.f_blocks * own.f_frsize // 100:
-        where = "/data" if stat(".").st_dev == stat(tmp).st_dev else "the working directory"
-        return "the user's own disk below %s is full; remove files, or write below %s" % (where, tmp)
+        where = "/data" if os.stat(".").st_dev == os.stat(tmp).st_dev else "the working directory"
+        return "the disk of the user's directory %s is full; remove files, or write below %s" % (where, tmp)
     if own.f_ffree == 0:
-        return "the disk holds no more than %d files; remove some" % own.f_files
+        return "the disk holds at most %d files; remove some" % own.f_files
     size = own.f_blocks * own.f_frsize
     part_of_memory = session.memory_limit and size >= session.memory_limit * 3 // 4
     flag = "--memory, of which it has three quarters" if part_of_memory else "--disk"
@@ -243,21 +391,19 @@ def full_disk(session):
 
 
 def file_limit():
-    from resource import RLIMIT_FSIZE, getrlimit
-
-    return max(getrlimit(RLIMIT_FSIZE)[0], 0)
+    return max(getrlimit(RLIMIT_FSIZE)[0], 0) if getrlimit else 0
 
 
 def processes(session):
     number = " of %d" % session.process_limit if session.process_limit else ""
-    return "the limit%s processes and threads is reached; end some, or the user can raise --pids" % number
+    return "the limit%s processes and threads is reached; stop some, or the user can raise --pids" % number
 
 
 def network(error):
-    """A refused connection is often wrapped several times by the library that met it."""
+    """Libraries often wrap a refused connection several times."""
     seen = 0
     if "the user can allow" in str(error) and has_proxy():
-        return "this is the user's policy, not a fault of the code: do without this host, or ask the user to allow it"
+        return "this is the user's policy, not an error: continue without this host, or ask the user to allow it"
     while error is not None and seen < 10:
         name = type(error).__name__
         if name in ("gaierror", "NameResolutionError", "NewConnectionError", "ConnectError", "ClientConnectorError"):
@@ -268,20 +414,31 @@ def network(error):
     return None
 
 
+def terminals(session):
+    if "container" in session.options:
+        return "pseudo-terminals are unavailable at this isolation level: use pipes (subprocess, pexpect.popen_spawn)"
+    return "all 32 pseudo-terminals are in use: close some" if exists("/dev/ptmx") else "this sandbox has no pseudo-terminals"
+
+
 def hint_for(session, error, name, message):
     if isinstance(error, ModuleNotFoundError):
-        return missing_module(session, error)
+        return missing_module(session, error) or optional_dependency(session, message)
     if isinstance(error, SyntaxError):
         return syntax(session, error)
     if isinstance(error, MemoryError):
-        return ("the memory limit%s is reached, or one value is too big for it; work in pieces, delete what is not "
-                "needed, or the user can raise --memory") % mib(session.memory_limit)
+        return ("the memory limit%s is reached, or one value exceeds it; work in pieces, delete unused variables, "
+                "or the user can raise --memory") % mib(session.memory_limit)
     if isinstance(error, RecursionError):
-        return "recursion deeper than sys.getrecursionlimit() = %d" % sys.getrecursionlimit()
+        limit = session.settings[2] if session.settings else sys.getrecursionlimit()
+        return "recursion deeper than sys.getrecursionlimit() = %d" % limit
     if name == "RuntimeError" and "can't start new thread" in message:
         return processes(session)
+    if NO_DISPLAY.search(message) or name == "KeyError" and message == "'DISPLAY'":
+        return no_display()
     if isinstance(error, OSError):
+        if "out of pty devices" in message:
+            return terminals(session)
         return operating_system(session, error) or network(error)
-    if name == "EOFError" and "container" in session.options and "multiprocessing.managers" in sys.modules:
-        return "a manager of multiprocessing has no TCP address here: leave the address out, and it is a Unix socket"
-    return network(error)
+    if name == "EOFError" and "container" in session.options and "multiprocessing.managers" in IMPORTED:
+        return "a multiprocessing manager has no TCP address here: omit the address, so that it uses a Unix socket"
+    return optional_dependency(session, message) or network(error)

@@ -1,21 +1,28 @@
-"""The images that go back with one result: counted, measured, and made smaller where something here can.
+"""The images of one result: counted, measured, and scaled down if a library for that is installed.
 
-What is drawn or displayed is written to a folder outside of the workspace, so that it is a file that
-read_file can read and no file that the cell seems to have made. An image that is too big is made
-smaller by Pillow, in a process of its own, so that nothing is imported here for it; where the
-interpreter has no Pillow it is only named.
+Writes what is drawn or displayed to a directory outside of the workspace: read_file can read it, and it is no file that
+the cell seems to have made. Pillow scales down an image that is too big, in a process of its own, so that it need not
+be imported here; without Pillow the result only names the file.
 """
 import os
 import stat
 import sys
+from _signal import SIGKILL
+from time import monotonic
+
+try:
+    from select import POLLIN, poll
+except ImportError:  # a trimmed Python
+    poll = None
 
 LONG_SIDE = 1568  # pixels
 COUNT_MAX = 4
 WRITTEN_MAX = 20
+NAMED_MAX = 6  # of the images that are not shown
 BYTES_MAX = 600000  # of all images of a call; base64 makes 800 kB of it
 SHARE_MIN = 100000
 READ_MAX = 50000000
-SMALLER_S = 5  # for all that makes an image smaller
+SMALLER_S = 5  # for all the steps that scale down an image
 EXECUTABLE = sys.executable
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
@@ -24,12 +31,15 @@ class Images:
     def __init__(self, session):
         self.session = session
         self.paths = []
-        self.written = []  # (path, size) of what this file put into its folder
+        self.checked = set()  # files that the cell has made: one that it saved is also among its changes
+        self.missing = []  # files of images that found no space
+        self.undrawn = 0
+        self.written = []  # (path, size) of what this class wrote to its directory
         self.left = BYTES_MAX
         self.notes = []
 
     def share(self, waiting=2):
-        """How many bytes the next image may have, so that others find room too."""
+        """How many bytes the next image may have, so that others have space too."""
         places = max(1, min(waiting, COUNT_MAX - len(self.paths)))
         return max(self.left // places, min(SHARE_MIN, self.left))
 
@@ -37,11 +47,11 @@ class Images:
         return len(self.written) >= WRITTEN_MAX
 
     def write(self, data, suffix):
-        """A new file with these bytes. Its name is free: sessions and restarts share the folder."""
-        folder = load("streams").TMP + "/figures"
-        os.makedirs(folder, 0o755, True)
+        """Writes these bytes to a new file. Its name is unused: sessions and restarts share the directory."""
+        directory = load("streams").TMP + "/figures"
+        os.makedirs(directory, 0o755, True)
         name = self.session.name if self.session.name != "default" else ""
-        stem = "%s/figure%s-%s" % (folder, name and "-" + safe(name), self.session.cell)
+        stem = "%s/figure%s-%s" % (directory, name and "-" + safe(name), self.session.cell)
         for number in range(len(self.written) + 1, 1000):
             path = "%s-%d%s" % (stem, number, suffix)
             try:
@@ -52,16 +62,18 @@ class Images:
                 file.write(data)
             self.written.append((path, len(data)))
             return path
-        raise OSError("no free name for an image in " + folder)
+        raise OSError("no free name for an image in " + directory)
 
     def take(self, path, size):
-        """The image goes back, if there is room."""
-        if len(self.paths) < COUNT_MAX and size <= self.left and path not in self.paths:
+        """Adds the image to the result if it has space."""
+        if len(self.paths) < COUNT_MAX and size <= self.left:
             self.paths.append(path)
             self.left -= size
+        else:
+            self.missing.append(path)
 
     def add(self, data):
-        """Bytes of an image that was displayed. The path of the file that holds it, None when it is none."""
+        """Adds the bytes of a displayed image. Returns the path of its file, None if it is no image."""
         found = measure(data)
         if found is None or self.full():
             return None
@@ -70,8 +82,13 @@ class Images:
         return path
 
     def add_file(self, path):
-        """An image file that the cell has made."""
-        if len(self.paths) >= COUNT_MAX or path in self.paths:
+        """Adds an image file that the cell has made."""
+        real = os.path.realpath(path)
+        if real in self.checked:
+            return
+        self.checked.add(real)
+        if len(self.paths) >= COUNT_MAX:
+            self.missing.append(path)
             return
         data = read(path)
         found = data and measure(data)
@@ -81,11 +98,35 @@ class Images:
         if found[1] <= LONG_SIDE and len(data) <= limit:
             self.take(path, len(data))
             return
-        data = smaller(path, limit)
+        try:
+            data = smaller(path, limit, self.session.layers)
+        except TimeoutError:  # read_file has more time
+            self.missing.append(path)
+            return
         if data:
             self.take(self.write(data, measure(data)[0]), len(data))
         else:
-            self.notes.append("%s is too large to be shown, and could not be made smaller" % path)
+            self.notes.append("%s is too large to show, and could not be scaled down" % path)
+
+    def all_notes(self):
+        """Also names the images that are not in the result."""
+        if self.missing:
+            names = [short(path, self.session.root) for path in self.missing[:NAMED_MAX]]
+            rest = len(self.missing) - len(names)
+            yield "%d more image%s not shown; read_file shows %s%s" % (
+                len(self.missing), " is" if len(self.missing) == 1 else "s are", ", ".join(names),
+                " and %d more" % rest if rest else "",
+            )
+        if self.undrawn:
+            yield "%d more figure%s not drawn: a call draws at most %d" % (
+                self.undrawn, " was" if self.undrawn == 1 else "s were", WRITTEN_MAX,
+            )
+        yield from self.notes
+
+
+def short(path, root):
+    """A file of the workspace as code names it."""
+    return path[len(root) + 1 :] if path.startswith(root + "/") else path
 
 
 def safe(name):
@@ -144,17 +185,59 @@ def side_of_webp(data):
     return 0
 
 
-def smaller(path, limit):
-    """The image of a file within both bounds, or None: made by a process that does not outlast its time."""
-    import subprocess
-
+def smaller(path, limit, layers):
+    """The image of a file within both bounds, or None. Raises TimeoutError if that takes too long."""
     try:
-        done = subprocess.run(
-            [EXECUTABLE, "-I", FOLDER + "/thumbnail.py", str(limit)], input=os.fsencode(path),
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=SMALLER_S,
-        )
-    except (OSError, ValueError, subprocess.SubprocessError):
+        data = output_of([EXECUTABLE, "-I", DIRECTORY + "/thumbnail.py", str(limit)], os.fsencode(path), limit, layers)
+    except TimeoutError:
+        raise
+    except (OSError, ValueError):
         return None
-    data = done.stdout
-    found = measure(data) if done.returncode == 0 and len(data) <= limit else None
-    return data if found and found[1] <= LONG_SIDE else None
+    found = measure(data)
+    return data if found and len(data) <= limit and found[1] <= LONG_SIDE else None
+
+
+def output_of(command, written, limit, layers):
+    """What a program that reads `written`, less than a pipe holds, prints; b"" if it fails or prints more than `limit`.
+
+    Kills it after SMALLER_S, and raises TimeoutError.
+
+    Uses nothing of subprocess, which belongs to the code.
+    """
+    environment = dict(os.environ, SANDPIPER_PACKAGES=":".join(layers))
+    if poll is None:
+        return b""
+    null, fds = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC), []
+    pid, data, end = 0, b"", monotonic() + SMALLER_S
+    try:
+        fds += os.pipe()
+        fds += os.pipe()
+        os.write(fds[1], written)
+        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((fds[0], fds[3], null))]
+        pid = os.posix_spawn(command[0], command, environment, file_actions=actions)
+        os.close(fds.pop(1))
+        os.close(fds.pop())
+        waiting = poll()
+        waiting.register(fds[1], POLLIN)
+        while len(data) <= limit and waiting.poll(max(0, end - monotonic()) * 1000):
+            part = os.read(fds[1], 1 << 16)
+            if not part:
+                pid, done = 0, pid
+                return data if has_succeeded(done) else b""
+            data += part
+        if len(data) <= limit:
+            raise TimeoutError
+        return b""
+    finally:
+        for fd in fds + [null]:
+            os.close(fd)
+        if pid:
+            os.kill(pid, SIGKILL)
+            has_succeeded(pid)
+
+
+def has_succeeded(pid):
+    try:
+        return os.waitpid(pid, 0)[1] == 0
+    except OSError:
+        return True  # not known: the code ignores SIGCHLD, or waits for all of its children

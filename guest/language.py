@@ -1,6 +1,12 @@
 """From the text of a cell to code objects: fences, the last expression, top-level await."""
 import _ast
 
+try:
+    import unicodedata
+except ImportError:  # a trimmed Python
+    unicodedata = None
+
+imports = load("imports")
 ONLY_AST = 0x400
 TOP_LEVEL_AWAIT = 0x2000
 FUTURES = 0x1FE0000  # all CO_FUTURE_ bits; the same numbers in CPython 3.9 to 3.14
@@ -8,11 +14,14 @@ COROUTINE = 0x80
 TAGS = (("<execute_python>", "</execute_python>"), ("<python>", "</python>"), ("<code>", "</code>"))
 LOOP_USERS = frozenset(("create_task", "ensure_future", "get_running_loop"))
 LOOP_OWNERS = frozenset(("run", "run_until_complete", "run_forever", "Runner"))
+BYTE_ORDER_MARK = "\ufeff"
 FENCE_NAMES = ("", "python", "py", "python3", "ipython", "pycon", "tool_code")
 
 
 def strip_wrapping(text):
-    """Without a code fence or tag that wraps the whole text; line numbers stay as they were sent."""
+    """The text without a byte order mark, and without a code fence or tag that wraps all of it; line numbers stay as
+    they were sent."""
+    text = text[text[:1] == BYTE_ORDER_MARK :]
     for _ in range(2):
         bare = text.strip()
         if bare[:1] == "`":
@@ -32,14 +41,14 @@ def strip_fence(text, bare):
         return text
     body = body[: -len(mark)]
     if body.endswith("`") or body.rpartition("\n")[2].strip() and not parses(body):
-        return text  # the mark belongs to the code
+        return text  # the mark is part of the code
     blank_lines = text[: len(text) - len(text.lstrip())].count("\n")
     return "\n" * (blank_lines + 1) + body
 
 
 def parses(text):
     try:
-        compile(text, "<fenced>", "exec", ONLY_AST | TOP_LEVEL_AWAIT, True)
+        tree_of(text, "<fenced>", 0)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
     return True
@@ -63,22 +72,33 @@ def without_indent(text):
     return "".join(line[len(indent) :] if line.strip() else line for line in lines)
 
 
+def prepare_compiler(source):
+    """It imports a module to normalize names, and then looks for it in sys.modules."""
+    if not source.isascii() and unicodedata is not None:
+        imports.shared("unicodedata")
+
+
+def tree_of(text, name, flags):
+    prepare_compiler(text)
+    return compile(text, name, "exec", flags | ONLY_AST | TOP_LEVEL_AWAIT, True)
+
+
 def parse(text, name, flags):
     try:
-        return compile(text, name, "exec", flags | ONLY_AST | TOP_LEVEL_AWAIT, True)
+        return tree_of(text, name, flags)
     except IndentationError:
         moved = without_indent(text)
         if moved is None:
             raise
-        return compile(moved, name, "exec", flags | ONLY_AST | TOP_LEVEL_AWAIT, True)
+        return tree_of(moved, name, flags)
 
 
 def compile_cell(text, name, flags):
-    """(code objects to evaluate in order, future flags from now on). The last value is the cell's."""
+    """(code objects to evaluate in order, future flags from then on, whether the last one has the cell's value)."""
     tree = parse(text, name, flags)
     body = tree.body
     if not body:
-        return (), flags
+        return (), flags, False
     last = body.pop() if type(body[-1]) is _ast.Expr else None
     codes = []
     if body:
@@ -88,10 +108,10 @@ def compile_cell(text, name, flags):
     if last is not None:
         expression = _ast.Expression(last.value)
         codes.append(compile(expression, name, "eval", flags | TOP_LEVEL_AWAIT, True))
-    return codes, flags
+    return codes, flags, last is not None
 
 
 def wants_loop(code):
-    """Whether a cell without an await starts tasks on the loop of the session, and runs none of its own."""
+    """Whether a cell without an await starts tasks on the loop of the session, and runs no loop itself."""
     names = code.co_names
     return not LOOP_USERS.isdisjoint(names) and LOOP_OWNERS.isdisjoint(names)

@@ -1,94 +1,79 @@
-"""The C side of an interpreter: its stdout is written line by line too, and flushed after each call.
+"""The C side of an interpreter: makes its stdout line-buffered too, and flushes it after each call.
 
-The C half of ctypes alone loads in a fraction of a millisecond; ctypes itself would cost several.
+The C half of ctypes alone loads in a fraction of a millisecond; ctypes itself would take several.
 """
 import os
-import time
+from os import _exit, getppid
+from time import sleep
+
+try:
+    from _ctypes import _SimpleCData, call_function, dlopen, dlsym
+
+    library = dlopen(None, 0)
+except (ImportError, OSError):
+    library = None  # a trimmed Python
 
 BY_LINES = 1  # _IOLBF
+SET_PDEATHSIG, SET_DUMPABLE, SIGKILL, SET_NAME = 1, 4, 9, 15
+RESTRICT_SELF = 446  # the same on all architectures
+LOG_SAME_EXEC_OFF = 1  # a flag
 
 
-def find_flush():
-    """A function that calls fflush(NULL), or None where this Python has no ctypes."""
-    try:
-        from _ctypes import _SimpleCData, call_function, dlopen, dlsym
+def call(name, *arguments):
+    """Calls a function of the C library; does nothing in a Python without ctypes."""
+    return call_function(dlsym(library, name), arguments) if library else None
 
-        program = dlopen(None, 0)
-        fflush, setvbuf, stdout = (dlsym(program, name) for name in ("fflush", "setvbuf", "stdout"))
+
+def write_by_lines():
+    if library:
         pointer = type("pointer", (_SimpleCData,), {"_type_": "P"})
         size = type("size", (_SimpleCData,), {"_type_": "L"})
-        file = pointer.from_address(stdout)
-    except (ImportError, OSError):
-        return None
-    call_function(setvbuf, (file, None, BY_LINES, size(0)))
-    return lambda: call_function(fflush, (None,))
+        call("setvbuf", pointer.from_address(dlsym(library, "stdout")), None, BY_LINES, size(0))
 
 
-def find_confine():
-    """A function that gives this process a Landlock domain of its own, or None without ctypes.
+def flush():
+    call("fflush", None)
 
-    From then on its code can neither signal the zygote and other sessions nor open their memory and
-    descriptors in /proc (landlock(7): a domain reaches only itself and what is nested in it). Where the
-    kernel has no Landlock, nothing changes. The ruleset is init's: code cannot make any. The function returns the
-    call that was refused, or None.
+
+def confine(ruleset_fd):
+    """Gives this process a Landlock domain of its own.
+
+    From then on its code can neither signal the zygote and other sessions nor open their memory and descriptors in
+    /proc (landlock(7): a domain reaches only itself and what is nested in it). The ruleset is init's: code cannot make
+    any, and there is none where the kernel has no Landlock. Returns the call that failed, or None.
     """
-    try:
-        from _ctypes import call_function, dlopen, dlsym
-
-        syscall = dlsym(dlopen(None, 0), "syscall")
-    except (ImportError, OSError):
+    if ruleset_fd is None or not library:
         return None
-
-    def call(*arguments):
-        return call_function(syscall, arguments)
-
-    def confine(ruleset_fd):
-        # The flag is refused before version 7, and is the only one.
-        restricted = call(RESTRICT_SELF, ruleset_fd, LOG_SAME_EXEC_OFF)
-        if restricted < 0:
-            restricted = call(RESTRICT_SELF, ruleset_fd, 0)
-        os.close(ruleset_fd)
-        return "landlock_restrict_self" if restricted < 0 else None
-
-    return confine
+    # Kernels before version 7 refuse the flag, and it is the only one.
+    restricted = call("syscall", RESTRICT_SELF, ruleset_fd, LOG_SAME_EXEC_OFF)
+    if restricted < 0:
+        restricted = call("syscall", RESTRICT_SELF, ruleset_fd, 0)
+    os.close(ruleset_fd)
+    return "landlock_restrict_self" if restricted < 0 else None
 
 
-def find_prctl():
-    """prctl(2), or None without ctypes."""
-    try:
-        from _ctypes import call_function, dlopen, dlsym
+def tie(parent, intermediate):
+    """Makes this process end when its parent, pid 1 of the sandbox, does.
 
-        function = dlsym(dlopen(None, 0), "prctl")
-    except (ImportError, OSError):
-        return None
-    return lambda option, value: call_function(function, (option, value, 0, 0, 0))
-
-
-def tie(parent):
-    """Makes this process end when its parent does, pid 1 of the sandbox.
-
-    With a pid namespace the kernel does that for all. A fork is not tied (prctl(2)): it asks again, once a
-    process in between has left it to its new parent.
+    With a pid namespace the kernel does that for all. The setting does not pass to a fork (prctl(2)): a fork calls this
+    again. intermediate: the process that has forked this one and exits, or 0. The parent may have exited before the
+    setting: then this process has another one, and ends by itself.
     """
-    for _ in range(TIE_LOOKS):
-        if prctl is None:
-            return
-        if os.getppid() == parent:
-            prctl(SET_PDEATHSIG, SIGKILL)
-            return
-        time.sleep(0.001)
+    while getppid() == intermediate:
+        sleep(0.001)
+    call("prctl", SET_PDEATHSIG, SIGKILL, 0, 0, 0)
+    if getppid() != parent:
+        _exit(0)
 
 
 def set_dumpable(dumpable):
-    """Whether others of its user may open what /proc shows of this process; forks inherit that, prctl(2)."""
-    if prctl is not None:
-        prctl(SET_DUMPABLE, int(dumpable))
+    """Whether other processes of its user may open its files in /proc; forks inherit that, prctl(2)."""
+    call("prctl", SET_DUMPABLE, int(dumpable), 0, 0, 0)
 
 
-TIE_LOOKS = 1000
-SET_PDEATHSIG, SET_DUMPABLE, SIGKILL = 1, 4, 9
-RESTRICT_SELF = 446  # the same on all architectures
-LOG_SAME_EXEC_OFF = 1  # a flag
-flush = find_flush()
-confine = find_confine()
-prctl = find_prctl()
+def set_title(title):
+    """The name in ps, which the kernel truncates to 15 bytes; forks inherit it, prctl(2)."""
+    call("prctl", SET_NAME, title.encode(), 0, 0, 0)
+
+
+write_by_lines()

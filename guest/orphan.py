@@ -1,22 +1,22 @@
-"""Forks a process that is no child of ours but of our parent: code can neither wait for it nor meet it.
+"""Forks a process that is a child not of this one but of its parent: code can neither wait for it nor meet it.
 
-With one thread that is one clone(2) with CLONE_PARENT. The C library's fork would cost a process in
-between and its atfork handlers; but one thread leaves no lock that another holds, and what Python has to
-put in order in the child can wait until the child is needed. With more threads, or in a Python without
-ctypes, a process in between forks the child and ends.
+With one thread that is one clone(2) with CLONE_PARENT. The C library's fork would cost an intermediate process and its
+atfork handlers; but one thread leaves no lock that another holds, and what Python must reset in the child can wait
+until the child is needed. With more threads, or in a Python without ctypes, an intermediate process forks the child and
+exits.
 """
 import os
 import sys
 
 CLONE = {"x86_64": 56, "aarch64": 220}
 CLONE_PARENT, CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, SIGCHLD = 0x8000, 0x200000, 0x1000000, 17
-PR_GET_TID_ADDRESS = 40  # where the C library keeps the number of its main thread, prctl(2)
-CDECL, WITH_THE_LOCK = 1, 4  # flags of a ctypes function; the second: the interpreter's lock stays ours
+PR_GET_TID_ADDRESS = 40  # where the C library keeps the id of its main thread, prctl(2)
+CDECL, WITH_THE_LOCK = 1, 4  # flags of a ctypes function; the second keeps the interpreter's lock
 ONE_THREAD = 3  # links of /proc/self/task: its name, ".", and one thread's ".."
 
 
 def find_clone():
-    """(before, clone, after_in_parent, after_in_child), or None where the short way is closed."""
+    """(before, clone, after_in_parent, after_in_child), or None where clone(2) cannot be used directly."""
     try:
         from _ctypes import CFuncPtr, _SimpleCData, byref, dlopen, dlsym
 
@@ -38,7 +38,8 @@ def find_clone():
 
 
 native = find_clone()
-ended = []  # pids of processes in between
+ended = []  # pids of intermediate processes
+intermediate = 0  # the one that has forked this process; 0: none
 
 
 def has_one_thread():
@@ -49,9 +50,9 @@ def has_one_thread():
 
 
 def fork(sleep=None):
-    """Returns the new process's pid, and in there None, when sleep() has returned. Then settle().
+    """Returns the new process's pid, and None in that process once sleep() has returned. Call wait() afterwards.
 
-    CPython reseeds `random` in a fork: after a sleep it is as it was. OSError: no process could be made.
+    CPython reseeds `random` in a fork: after a sleep it has its old state. OSError: cannot create a process.
     """
     if native is None or not has_one_thread():
         return fork_twice(sleep)
@@ -61,20 +62,22 @@ def fork(sleep=None):
     if pid:
         after_in_parent()
         if pid < 0:
-            raise OSError("no process could be made")
+            raise OSError("cannot create a process")
         return pid
+    global intermediate
+    intermediate = 0
     if sleep is None:
         after_in_child()
         return None
     sleep()
     random, seeds = random_state()
     after_in_child()
-    if random is not None:
-        random.setstate(seeds)
+    restore(random, seeds)
     return None
 
 
 def fork_twice(sleep):
+    global intermediate
     random, seeds = random_state() if sleep is not None else (None, None)
     reading, writing = os.pipe()
     try:
@@ -83,16 +86,18 @@ def fork_twice(sleep):
             ended.append(pid)
             os.close(writing)
             writing = -1
-            told = os.read(reading, 4)  # not its end: to give back a big state takes it long
-            if not told:
-                raise OSError("no process could be made")
-            return int.from_bytes(told, sys.byteorder)
+            pid_bytes = os.read(reading, 4)  # not its exit, which takes long with a large state
+            pid = int.from_bytes(pid_bytes, sys.byteorder, signed=True)
+            if pid <= 0:  # said, because a child of another thread may hold the pipe open
+                raise OSError("cannot create a process")
+            return pid
+        intermediate = os.getpid()
         try:
             pid = os.fork()
-        except OSError:
-            os._exit(1)
+        except BaseException:  # also of an audit hook of the code's
+            pid = -1
         if pid:
-            os.write(writing, pid.to_bytes(4, sys.byteorder))
+            os.write(writing, pid.to_bytes(4, sys.byteorder, signed=True))
             os._exit(0)
     finally:
         os.close(reading)
@@ -101,13 +106,12 @@ def fork_twice(sleep):
     if sleep is not None:
         sleep()
     del ended[:]
-    if random is not None:
-        random.setstate(seeds)
+    restore(random, seeds)
     return None
 
 
-def settle():
-    """Waits for the processes in between: no code may meet them."""
+def wait():
+    """Reaps the intermediate processes, so that no code meets them."""
     while ended:
         try:
             os.waitpid(ended.pop(), 0)
@@ -116,8 +120,15 @@ def settle():
 
 
 def random_state():
-    random = sys.modules.get("random")
+    random = IMPORTED.get("random")
     try:
         return random, random.getstate()
-    except Exception:  # there is none, or the code has put something else in its place
+    except BaseException:  # not imported, or replaced by the code
         return None, None
+
+
+def restore(random, seeds):
+    try:
+        random.setstate(seeds)
+    except BaseException:  # as above
+        pass

@@ -1,7 +1,8 @@
-"""What an exception that ended a cell becomes in the result."""
-import sys
+"""The result of an exception that ended a cell."""
 
 MESSAGE_MAX = 2000
+COMMAND_MAX = 300  # of a message that repeats a program's arguments
+TAIL_MAX = 1000  # of what a failed program wrote
 NO_STDIN = "EOF when reading a line: this call has no standard input; pass the lines as the argument `stdin`"
 trace = load("trace")
 enter = load("session").enter
@@ -11,14 +12,31 @@ def cut(text, limit=MESSAGE_MAX):
     if len(text) <= limit:
         return text
     half = limit // 2
-    return "%s ... [%d characters left out] ... %s" % (text[:half], len(text) - 2 * half, text[-half:])
+    return "%s ... [%d characters omitted] ... %s" % (text[:half], len(text) - 2 * half, text[-half:])
 
 
 def message_of(error):
     try:
-        return cut(enter(str, error))
+        return str.__str__(enter(str, error))  # of a subclass it makes a plain copy
     except BaseException:
         return "<exception str() failed>"
+
+
+def of_process(error):
+    """(command, what the process wrote last) of an exception of subprocess; empty texts for any other."""
+    kind = getattr(IMPORTED.get("subprocess"), "SubprocessError", None)
+    if type(kind) is not type or not isinstance(error, kind):
+        return "", ""
+    command = getattr(error, "cmd", "")
+    for name in ("stderr", "output"):
+        text = getattr(error, name, None)
+        if type(text) is bytes:
+            text = text[-4 * TAIL_MAX :].decode("utf-8", "replace")
+        if type(text) is str and text.strip():
+            lines = text.rstrip()[-TAIL_MAX:]
+            dots = "... " if len(lines) < len(text.rstrip()) else ""
+            return str.__str__(str(command)), "%s of the process:\n%s%s\n" % ("stdout" if name == "output" else name, dots, lines)
+    return str.__str__(str(command)), ""
 
 
 def describe(session, result, error, no_stdin):
@@ -26,6 +44,7 @@ def describe(session, result, error, no_stdin):
     if isinstance(error, SystemExit):
         result[2] = "exit"
         result += ("exit_code", str(exit_code(error)))
+        session.add_where(result)
         return
     if no_stdin and type(error) is EOFError and error.args == ("EOF when reading a line",):
         error.args = (NO_STDIN,)
@@ -33,19 +52,23 @@ def describe(session, result, error, no_stdin):
         result[2] = "interrupted"
     else:
         result[2] = "error"
-    name, message = type(error).__qualname__, message_of(error)
+    name, whole = type(error).__qualname__, message_of(error)
+    try:
+        command, written = enter(of_process, error)
+    except BaseException:
+        command = written = ""
+    message = cut(whole.replace(command, cut(command, COMMAND_MAX)) if len(command) > COMMAND_MAX else whole)
     result += ("error_type", name, "error_message", message)
     cell, line = trace.position(session, error)
     session.error_line = line or 1
     if cell:
         result += ("error_cell", cell, "error_line", str(line))
-    if session.where is not None:
-        result += ("where", session.where)
+    session.add_where(result)
     try:
-        text = enter(trace.text_of, session, error)
+        text = enter(trace.text_of, session, error, whole, message)
     except BaseException as second:
         text = "%s: %s\n[the traceback could not be printed: %s]\n" % (name, message, type(second).__name__)
-    result += ("traceback", text)
+    result += ("traceback", text + written)
     try:
         hint = load("hints").hint_for(session, error, name, message)
     except BaseException:
@@ -55,7 +78,7 @@ def describe(session, result, error, no_stdin):
 
 
 def exit_code(error):
-    """As CPython ends: None is 0, a number is itself, anything else is printed and means 1."""
+    """As CPython exits: None is 0, a number is itself, anything else is printed and means 1."""
     code = error.code
     if code is None:
         return 0

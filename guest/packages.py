@@ -1,14 +1,16 @@
-"""Packages that install_package has added: layers, folders that are never changed once they are there.
+"""Packages that install_package has added: layers, which are directories that never change.
 
-The server says with each run which there are, newest first; a copy of an older state that takes over is told
-again. They stand behind the standard library and before the interpreter's own packages, here and in the
-Pythons that code starts (children/sitecustomize.py); what `.pth` files in them ask for is not done.
+With each run the server sends the list of layers, newest first; it sends the list again to a checkpoint of an older
+state after a failover. They come after the standard library and before the interpreter's own packages, here and in the
+Pythons that code starts (children/sitecustomize.py); `.pth` files in them have no effect.
 """
+import _ast
 import os
 import sys
 
 SITES = load("imports").SITES
-CHILDREN = FOLDER + "/children"
+environ = IMPORTED["os"].environ  # which child processes get
+CHILDREN = DIRECTORY + "/children"
 METADATA = (".dist-info", ".data", "__pycache__")
 NOTES_MAX = 4
 IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
@@ -16,40 +18,45 @@ MISSING_MAX = 20
 
 
 def use(session, text):
-    """Makes the layers of text (paths, a colon between them) the ones that imports find."""
+    """Makes the layers of text (paths with a colon between them) the ones that imports use."""
     layers = text.split(":") if text else []
     old, session.layers = session.layers, layers
-    path = [entry for entry in sys.path if entry not in old]
+    path = [entry for entry in SYS["path"] if entry not in old]
     at = next((i for i, entry in enumerate(path) if os.path.basename(entry) in SITES), len(path))
     path[at:at] = layers
-    sys.path[:] = path
-    os.environ["SANDPIPER_PACKAGES"] = ":".join(layers)
-    extend("PYTHONPATH", [CHILDREN], [CHILDREN] if layers else [])
+    SYS["path"][:] = path
+    environ["SANDPIPER_PACKAGES"] = ":".join(layers)
+    extend("PYTHONPATH", [CHILDREN], [CHILDREN])
     extend("PATH", [layer + "/bin" for layer in old], [layer + "/bin" for layer in layers])
-    import importlib
-
-    importlib.invalidate_caches()
+    look_again()
     seen = set()
     for layer in layers:
         if layer not in old:
-            tell_replaced(session, layer, path[path.index(layer) :], seen)
+            report_replaced(session, layer, path[path.index(layer) :], seen)
+
+
+def look_again():
+    """As importlib.invalidate_caches, which is the code's."""
+    for finder in SYS["path_importer_cache"].values():
+        if hasattr(finder, "invalidate_caches"):
+            finder.invalidate_caches()
 
 
 def extend(name, old, new):
-    """For child processes, whatever the code has made of the variable."""
-    rest = [part for part in os.environ.get(name, "").split(":") if part and part not in old]
-    os.environ[name] = ":".join(new + rest)
+    """Sets PYTHONPATH for child processes, whatever the code has done to the variable."""
+    rest = [part for part in environ.get(name, "").split(":") if part and part not in old]
+    environ[name] = ":".join(new + rest)
 
 
-def tell_replaced(session, layer, path, seen):
-    """Modules that were imported before from behind the layer (path), which has another version of them."""
+def report_replaced(session, layer, path, seen):
+    """Reports modules that were imported from elsewhere before, and of which the layer (path) has another version."""
     names = os.listdir(layer)
     for name in names:
         module = name.partition(".")[0]
         if name.endswith(METADATA) or name == "bin" or module in seen:
             continue
         seen.add(module)
-        file = getattr(sys.modules.get(module), "__file__", None)
+        file = getattr(IMPORTED.get(module), "__file__", None)
         place = file[: file.rfind("/" + module)] if isinstance(file, str) else layer
         if place != layer and place in path and len(seen) <= NOTES_MAX:
             what = version_of(module, names)
@@ -58,7 +65,7 @@ def tell_replaced(session, layer, path, seen):
 
 
 def version_of(module, names):
-    """" numpy 2.0.0" where the module's own distribution is in the layer."""
+    """" numpy 2.0.0" if the module's own distribution is in the layer."""
     for name in names:
         distribution, _, version = name[: -len(".dist-info")].partition("-")
         if name.endswith(".dist-info") and distribution.lower() == module.lower():
@@ -67,7 +74,7 @@ def version_of(module, names):
 
 
 def missing(session, text):
-    """Distributions for the imports in a cell that would find nothing."""
+    """Distributions for those imports in a cell that would find nothing."""
     try:
         tree = load("language").parse(text, "<imports>", session.flags)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -83,20 +90,16 @@ def missing(session, text):
 
 
 def is_there(top):
-    from importlib.util import find_spec
-
-    if top in sys.modules or top in getattr(sys, "stdlib_module_names", ()):
+    if top in IMPORTED or top in getattr(sys, "stdlib_module_names", ()):
         return True
     try:
-        return find_spec(top) is not None
-    except (ImportError, ValueError):
+        return any(finder.find_spec(top, None) is not None for finder in SYS["meta_path"])
+    except (AttributeError, ImportError, ValueError):
         return True
 
 
 def imports_of(tree):
     """Absolute imports, without those that the code itself expects to fail."""
-    import ast
-
     found, nodes = [], [tree]
     while nodes:
         node = nodes.pop(0)
@@ -105,15 +108,23 @@ def imports_of(tree):
             nodes += [part for handler in handlers for part in handler.body]
             nodes += node.orelse + node.finalbody
             continue
-        if isinstance(node, ast.Import):
+        if isinstance(node, _ast.Import):
             found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        elif isinstance(node, _ast.ImportFrom) and node.level == 0 and node.module:
             found.append(node.module)
-        nodes += ast.iter_child_nodes(node)
+        nodes += children_of(node)
     return found
 
 
+def children_of(node):
+    for field in node._fields:
+        child = getattr(node, field, None)
+        for item in child if isinstance(child, list) else (child,):
+            if isinstance(item, _ast.AST):
+                yield item
+
+
 def catches_import(kind):
-    """Of an except clause: whether it is for a missing module, among others."""
+    """Whether an except clause is for a missing module, among others."""
     kinds = getattr(kind, "elts", None) or [kind]
     return any(kind is None or getattr(kind, "id", None) in IMPORT_ERRORS for kind in kinds)

@@ -1,16 +1,16 @@
 """One session: a fork of the zygote that runs cells in one namespace and reports what they did.
 
-User code runs beneath `enter`, and nowhere else. An interrupt (SIGINT from init) raises
-KeyboardInterrupt only when `enter` is on the stack, so it can never hit the bookkeeping; one that
-arrives outside is late and is dropped. Whatever user code does to builtins, to modules or to
-descriptors 0 to 2, this file uses what it bound before the first cell.
+User code runs beneath `enter`, and nowhere else. An interrupt (SIGINT from init) raises KeyboardInterrupt only when
+`enter` is on the stack, so it can never hit the bookkeeping; one that arrives outside is late and is dropped. Whatever
+user code does to builtins, to modules or to descriptors 0 to 2, this file uses what was loaded before the first cell.
 """
-import builtins
+import linecache
 import os
 import sys
 import _signal
 import _socket
 from os import getpid
+from sys import getprofile, getrecursionlimit, gettrace, setprofile, setrecursionlimit, settrace
 from time import clock_gettime_ns, process_time_ns
 
 try:
@@ -18,39 +18,55 @@ try:
     import resource
 except ImportError:  # parts that a trimmed Python may lack
     faulthandler = resource = None
+set_limit, get_limit = getattr(resource, "setrlimit", None), getattr(resource, "getrlimit", None)
 
 CONTROL_FD = 64
-TRACE_FD = 69  # behind the numbers of streams.py
-TRACE_SIGNAL = 62  # while memory runs out: SIGUSR1 may by then be the code's own
+TRACE_FD = 69  # after the numbers of streams.py
+TRACE_SIGNAL = _signal.SIGURG  # while memory runs out: the code itself may use SIGUSR1
 ALL_SIGNALS = _signal.valid_signals()
 UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalizers
-REHEARSAL = "<rehearsal>"
-# Compiles what cells are made of and names nothing that the code could have replaced; its value is None.
-REHEARSED = b"""\
+WARM_UP = "<warm_up>"
+# Compiles the parts of typical cells and uses no name that the code could have replaced; its value is None.
+WARM_UP_CODE = b"""\
 if 0:
     for a in b.c(0, d=[a, {0: "1"}]): e, f = -a + 0, b[a]
 (lambda: [a * a for a in (1, 2)])() and None
 """
-RLIMIT_LOCKS, TAG_SUM = 10, 65536  # a limit without effect since Linux 2.4: it carries the tag's counterpart
+RLIMIT_LOCKS, TAG_SUM = 10, 1 << 40  # a limit without effect since Linux 2.4: holds the tag's counterpart and the cell
+REQUEST_S = 0.001
+DEPTH = 1000  # the least recursion limit that the driver itself works under
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 
+BUILTINS = IMPORTED["builtins"].__dict__  # those that code sees
+show_plainly = SYS["__displayhook__"]
 frames = load("frames")
-idle = load("zygote").idle
-imports = load("imports")
 language = load("language")
 streams = load("streams")
 
 
 def enter(function, *args):
-    """The door to user code. Its caller must catch BaseException."""
+    """The entry to user code. Its caller must catch BaseException."""
     return function(*args)
 
 
 ENTER = enter.__code__
+# Modules in C import with the builtins of the innermost Python frame, which may be this one.
+enter = type(enter)(ENTER, {"__builtins__": BUILTINS})
+
+
+def give_back(settings):
+    """Sets what the code has set for the whole interpreter; the driver works without it, and with a depth of its own."""
+    trace, profile, recursion_limit = settings
+    try:
+        setrecursionlimit(recursion_limit)
+    except RecursionError:
+        pass  # the code set it in deeper frames
+    settrace(trace)
+    setprofile(profile)
 
 
 def lines_of(text):
-    """As linecache holds them: carets are misplaced on a last line without its end."""
+    """As linecache has them: carets are misplaced on a last line without a line end."""
     lines = text.splitlines(True)
     if lines and lines[-1][-1:] != "\n":
         lines[-1] += "\n"
@@ -62,62 +78,10 @@ class Main(type(sys)):
 
     @property
     def __file__(self):
-        path = load("spawn").main_file(sys._getframe(1), SESSION.sources)
+        path = self.__dict__.get("__file__") or load("spawn").main_file(sys._getframe(1), SESSION.sources)
         if path is None:
             raise AttributeError("module '__main__' has no attribute '__file__'")
         return path
-
-
-def adopt_pyplot():
-    load("figures").adopt(SESSION, sys.modules["matplotlib.pyplot"])
-
-
-def tune():
-    load("display").tune_libraries(sys.modules, SESSION.tuned)
-
-
-def adopt_traceback():
-    load("stack").adopt_traceback(sys.modules["traceback"])
-
-
-def adopt_inspect():
-    load("stack").adopt_inspect(sys.modules["inspect"])
-
-
-def adopt_ipython():
-    """IPython's display without IPython's shell would only print."""
-    sys.modules["IPython.core.display_functions"].display = display
-
-
-class Watch:
-    """In sys.meta_path: what some libraries need, as soon as the code has imported them and not sooner.
-
-    The driver's own imports pass by the workspace here.
-    """
-
-    names = {
-        "matplotlib.pyplot": adopt_pyplot, "numpy": tune, "pandas": tune, "traceback": adopt_traceback,
-        "inspect": adopt_inspect, "IPython.core.display_functions": adopt_ipython,
-    }
-
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        own = imports.find(name) if path is None and imports.is_of_driver(sys._getframe(1)) else None
-        then = cls.names.get(name)
-        if then is None:
-            return own
-        for finder in sys.meta_path:
-            spec = own or (finder.find_spec(name, path, target) if finder is not cls else None)
-            if spec is not None and spec.loader is not None:
-                execute = spec.loader.exec_module
-
-                def exec_module(module):
-                    execute(module)
-                    then()
-
-                spec.loader.exec_module = exec_module
-                return spec
-        return None
 
 
 def display(*objects, raw=False, **_):
@@ -131,21 +95,25 @@ def display(*objects, raw=False, **_):
 class Session:
     name = "default"
     cell = "0"
+    began = False  # whether the cell's code did
 
     def __init__(self, options):
         self.options = options
-        self.tied_to = None  # pid 1, where it is in no pid namespace: then our processes end with it
+        self.tied_to = None  # pid 1, if it is in no pid namespace: then processes of the session end with it
         self.pid = getpid()
         self.main = Main("__main__")
         self.namespace = self.main.__dict__
-        self.namespace["__builtins__"] = builtins
+        self.namespace["__builtins__"] = IMPORTED["builtins"]
         self.flags = 0
         self.sources = {}
-        self.line_cache = None
-        self.where = None
+        self.line_caches = [linecache.cache]  # the driver's, and that of the code once it has imported linecache
+        self.where = None  # of an interrupt: (cell, line, source) as text, or () if no code of a cell ran
         self.trace_fd = -1
+        self.control = None
         self.inode = 0
         self.user_sigint = None
+        self.may_handle_signals = False
+        self.settings = None  # the code's trace, profile and recursion limit, while the driver works without them
         self.loop = None
         self.awaited = None  # the cell that runs in the loop
         self.root = os.getcwd()
@@ -156,6 +124,7 @@ class Session:
         self.error_line = 1
         self.memory_limit = 0  # bytes; 0: not known
         self.process_limit = 0
+        self.measure_from = self.checkpoint_most = 0  # bytes of the state, see checkpoint.py
         self.protected = True
         self.layers = []  # of installed packages, newest first
         self.package_notes = []
@@ -170,9 +139,9 @@ class Session:
             return
         while inner is not None and inner.f_code.co_filename not in self.sources:
             inner = inner.f_back
-        self.where = self.place(inner) if inner is not None else ""
+        self.where = self.place(inner) if inner is not None else ()
         if self.trace_fd >= 0:
-            os.write(self.trace_fd, b"interrupted\n")  # code that goes on all the same is not stuck
+            os.write(self.trace_fd, b"interrupted\n")  # if the code goes on, it does not hang
         if self.awaited is not None and self.awaited.takes_interrupt():
             return
         raise KeyboardInterrupt
@@ -181,24 +150,36 @@ class Session:
         name, line = frame.f_code.co_filename, frame.f_lineno
         lines = self.sources[name].splitlines()
         source = lines[line - 1].strip() if line and line <= len(lines) else ""
-        return "%s:%s %s" % (name, line, source[:200])
+        return name[len("<cell ") : -1], str(line), source[:200]
+
+    def add_where(self, result):
+        if self.where:
+            cell, line, source = self.where
+            result += ("where_cell", cell, "where_line", line, "where_source", source)
 
     def remember(self, name, text):
-        """Keep the source for tracebacks, inspect.getsource and spawned processes."""
+        """Keeps the source for tracebacks, inspect.getsource and spawned processes."""
         self.sources[name] = text
-        if self.line_cache is None:
-            if "linecache" not in sys.modules and "import" not in text:
-                return
-            import linecache
+        for cache in self.line_caches:
+            cache[name] = (len(text), None, lines_of(text), name)
 
-            self.line_cache = linecache.cache
-            for old, source in self.sources.items():
-                self.line_cache[old] = (len(source), None, lines_of(source), old)
-        self.line_cache[name] = (len(text), None, lines_of(text), name)
+    def share_sources(self, module):
+        """Gives them to the linecache that the code has imported; it may be a module of the code's own."""
+        cache = getattr(module, "cache", None)
+        if type(cache) is dict:
+            self.line_caches[1:] = [cache]
+            for name in self.sources:
+                cache[name] = self.line_caches[0][name]
 
-    def execute(self, text, name):
-        codes, self.flags = language.compile_cell(text, name, self.flags)
+    def note_signals(self):
+        self.may_handle_signals = True
+
+
+    def execute(self, text, name, settings):
+        codes, self.flags, self.has_value = language.compile_cell(text, name, self.flags)
         value = None
+        if settings:
+            give_back(settings)
         for code in codes:
             if code.co_flags & language.COROUTINE or language.wants_loop(code):
                 return load("awaiting").run(self, codes)
@@ -210,48 +191,88 @@ class Session:
         self.cell = fields.get("cell", b"0").decode()
         name = "<cell %s>" % self.cell
         text = language.strip_wrapping(fields.get("code", b"").decode("utf-8", "surrogateescape"))
-        rehearsal = "rehearsal" in fields
-        self.prepare(REHEARSAL if rehearsal else name, text, fields.get("stdin"))
+        warm_up = "warm_up" in fields
+        program = load("program") if "argv" in fields else None
+        if program is not None:
+            program.begin(fields)
+        self.prepare(WARM_UP if warm_up else name, text, fields.get("stdin"))
         started, cpu = clock_gettime_ns(CLOCK_REALTIME_COARSE), process_time_ns()
-        result, error = ["result", "status", "ok"], None
-        if not rehearsal:
+        result, value, error = ["result", "status", "ok"], None, None
+        if not warm_up:
             self.take_packages(fields)
             result += self.package_notes
             self.package_notes = []
-        if self.held and not rehearsal:
+            send(self.control, self.inode, frames.pack(("begun", "cell", self.cell)))
+        if self.held and not warm_up:
             self.release_signals()
+        self.has_value, self.began = False, True
+        settings, self.settings = (None, self.settings) if warm_up else (self.settings, None)
         try:
-            self.show(result, enter(self.execute, text, name))
+            if program is None:
+                value = enter(self.execute, text, name, settings)
+            else:
+                enter(program.run, self, text, name, fields)
         except BaseException as caught:
             error = caught
-        self.hold_signals()
+        while True:  # in this frame: in one of its own, a trace function of the code's could raise
+            try:
+                if gettrace() is not None or getprofile() is not None or getrecursionlimit() < DEPTH:
+                    self.settings = gettrace(), getprofile(), getrecursionlimit()
+                    settrace(None)
+                    setprofile(None)
+                    setrecursionlimit(max(DEPTH, self.settings[2]))
+                break
+            except BaseException:
+                continue
+        if error is None and program is None and not warm_up:
+            try:
+                self.show(result, value)
+            except BaseException as caught:
+                error = caught
+            value = None
+        while True:
+            try:
+                self.hold_signals()
+                break
+            except BaseException:  # of a handler of the user's as the call began: the cell has ended
+                continue
         if getpid() != self.pid:
             self.end_of_fork(error)
         cpu = process_time_ns() - cpu
-        if error is not None:
+        if error is None:
+            self.add_where(result)
+        else:
             load("outcome").describe(self, result, error, fields.get("stdin") is None)
-        elif self.where is not None:
-            result += ("where", self.where)
-        if error is not None:
-            box, error = [error], None
-            self.guard(result, "what the exception held", enter, load("stack").free, self, box, self.error_line)
-        if "matplotlib.pyplot" in sys.modules:
+            box, error = self.keep_last(error), None
+            self.guard(result, "the exception's variables", enter, load("stack").free, self, box, self.error_line)
+        if "matplotlib.pyplot" in IMPORTED:
             self.guard(result, "the open figures", enter, load("figures").take_open, self)
-        self.settle(fields.get("stdin") is not None)
+        self.clean_up(fields.get("stdin") is not None)
         changed = None
-        if not rehearsal or load("changes").is_light(self):
-            changed = self.guard(result, "what changed", load("changes").report, self, result, started)
+        if not warm_up or load("changes").is_light(self):
+            changed = self.guard(result, "the changes", load("changes").report, self, result, started)
+        if not warm_up:
+            self.guard(result, "edited modules", load("edited").report, self, result)
         if self.images is not None or self.saved_images or changed:
             self.guard(result, "the images", enter, self.report_images, result, changed or ())
         result += ("cell", self.cell, "cpu_ms", str(cpu // 1000000))
         if resource is not None:
             result += ("peak_bytes", str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
-        if not rehearsal:
-            self.protected = load("checkpoint").affordable(self.memory_limit, result)
+        if not warm_up:
+            self.protected = load("checkpoint").affordable(self.measure_from, self.checkpoint_most, result)
         return frames.pack(result)
 
+    def keep_last(self, error):
+        """Sets sys.last_value and the like as CPython does; returns what was in them, as the only reference to it."""
+        if isinstance(error, SystemExit):
+            return [error]
+        kept = load("trace").last(error)
+        old = [SYS.pop(name, None) for name in kept]
+        SYS.update(kept)
+        return old
+
     def guard(self, result, what, function, *args):
-        """An object that the code has bent may make a report fail, never the result."""
+        """Calls function. An object that the code has altered may make a report fail, never the result."""
         try:
             return function(*args)
         except BaseException as caught:
@@ -272,41 +293,45 @@ class Session:
                 result += ("image", os.fsencode(path))
             for path, size in self.images.written:
                 result += load("changes").file_fields("+" + path, size)
-            for note in self.images.notes:
+            for note in self.images.all_notes():
                 result += ("note", note)
 
     def take_packages(self, fields):
-        """The packages that are there by now; what is to be told of them goes with the next result."""
+        """Takes over the server's current list of packages; the next result has notes about them."""
         layers = fields.get("packages", b"").decode()
         if layers != ":".join(self.layers):
             self.guard(self.package_notes, "installed packages", enter, load("packages").use, self, layers)
 
     def lacking(self, fields):
-        """The distributions for imports of the code that comes next, of those that are not there."""
+        """The distributions that the next code's imports lack."""
         self.take_packages(fields)
         text = language.strip_wrapping(fields.get("code", b"").decode("utf-8", "surrogateescape"))
         return self.guard([], "missing imports", enter, load("packages").missing, self, text) or ()
 
     def prepare(self, name, text, stdin):
         self.where = self.images = None
-        if self.saved_images:
-            self.saved_images = []
-        sys.modules["__main__"] = self.main
+        self.began = False
+        self.saved_images = self.saved_images and []
+        IMPORTED["__main__"] = self.main
         self.namespace.pop("__warningregistry__", None)  # "once" means once a cell, not once a line number
         self.remember(name, text)
         streams.renew()
         if stdin is not None:
             streams.give_stdin(stdin)
-        if self.user_sigint is not None and name is not REHEARSAL:
+        if self.user_sigint is not None and name is not WARM_UP:
             _signal.signal(_signal.SIGINT, self.user_sigint)
             self.user_sigint = None
-        load("changes").begin(self)
+        self.guard([], "the changes", load("changes").begin, self)
 
     def show(self, result, value):
+        hook = SYS.get("displayhook", show_plainly)
+        if hook is not show_plainly and self.has_value:
+            enter(hook, value)
+            return
         if value is None:
             return
-        last = [builtins.__dict__.get("_")]
-        builtins.__dict__["_"] = value
+        last = [BUILTINS.get("_")]
+        BUILTINS["_"] = value
         if type(last[0]) not in UNWATCHED:
             enter(load("stack").free, self, last)
         if type(value) is int and -(10**18) < value < 10**18 or type(value) is bool:
@@ -319,8 +344,8 @@ class Session:
             text = "\n" + text  # the columns of a table stay below each other
         result += ("value", text)
 
-    def settle(self, had_stdin):
-        """All that the cell wrote is in the pipes, and what it bent is straight, before the result leaves."""
+    def clean_up(self, had_stdin):
+        """Before the result is sent: moves all that the cell wrote into the pipes, and resets what it altered."""
         if _signal.getsignal(_signal.SIGINT) != self.on_interrupt:
             self.user_sigint = _signal.getsignal(_signal.SIGINT)
             _signal.signal(_signal.SIGINT, self.on_interrupt)
@@ -331,32 +356,23 @@ class Session:
         if had_stdin:
             streams.clear_stdin()
         streams.restore()
-        modules = sys.modules
-        if type(modules) is dict and len(modules) != idle.modules:
-            self.settle_libraries(modules)
-
-    def settle_libraries(self, modules):
-        """What only a cell that imported something can have made necessary."""
-        flush = load("native").flush
-        if flush is not None:
-            flush()
+        if len(IMPORTED) != load("zygote").modules:
+            load("native").flush()  # only a cell that imported something can need this
 
     def release_signals(self):
-        """Handlers of signals that came since the last cell run now; what they raise has no cell to end."""
+        """Runs handlers of signals that came since the last cell, before this cell: what they raise ends no cell."""
         held, self.held = self.held, ()
-        try:
-            enter(_signal.pthread_sigmask, _signal.SIG_UNBLOCK, held)
-        except BaseException:
-            pass
+        self.guard([], "signals", enter, _signal.pthread_sigmask, _signal.SIG_UNBLOCK, held)
 
     def hold_signals(self):
-        """A handler of the user's that raises must do so in a cell, not while we report, read or send."""
+        """Blocks signals: a handler of the user's that raises must do so in a cell, not while this file reports or
+        reads."""
         before = None
-        while "signal" in sys.modules:
+        while self.may_handle_signals:
             try:
                 if before is None:
                     before = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())
-                # All of them at once: while we look, none can raise again.
+                # All of them at once: none can raise during the loop.
                 _signal.pthread_sigmask(_signal.SIG_BLOCK, ALL_SIGNALS)
                 self.held = [
                     number for number in range(1, _signal.NSIG)
@@ -368,7 +384,7 @@ class Session:
                 continue
 
     def end_of_fork(self, error):
-        """A child that the cell made with os.fork ran off the end of the cell: it ends here."""
+        """Exits from a child that the cell made with os.fork and that reached the end of the cell."""
         code = 0
         try:
             if isinstance(error, SystemExit):
@@ -381,13 +397,11 @@ class Session:
             os._exit(code & 0xFF)
 
     def serve(self, control, inode):
-        """Answer frames until the other end closes. A late signal handler of the user may still raise in here."""
-        data = bytearray()  # which grows without being copied: a frame may have 80 MiB
+        """Handles frames until the other end closes. A late signal handler of the user may still raise in here."""
+        data = bytearray()  # grows without being copied: a frame may have 80 MiB
         while True:
             try:
                 if len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
-                    if idle.warm:
-                        idle.warm_up(control)
                     control.recv(1, _socket.MSG_PEEK)  # the wait; losing this byte to a raise is harmless
                     chunk = control.recv(1 << 16)
                     if not chunk:
@@ -409,17 +423,19 @@ class Session:
     def answer(self, control, inode, frame):
         verb, fields = frames.unpack(frame)
         if verb == "run":
+            mark_cell(int(fields.get("cell", b"0")))
             try:
                 try:
                     reply = self.run(fields)
                 except BaseException as caught:
                     reply = self.broken(caught)
-            except BaseException as caught:  # another handler of the user's, before broken() held them
+            except BaseException as caught:  # of another handler of the user's, before broken() held them
                 reply = self.broken(caught)
+            mark_cell(0)
             send(control, inode, reply)
             if "once" not in fields:
                 load("checkpoint").make(self, control, fields.get("cell", b"0"))
-            self.rehearse(control)
+            self.warm_up(control)
         elif verb == "imports":
             reply = ["needs", "cell", fields.get("cell", b"0")]
             try:
@@ -428,49 +444,41 @@ class Session:
             except BaseException:
                 pass
             send(control, inode, frames.pack(reply))
-        elif verb == "exit":
-            self.leave()
 
-    def rehearse(self, control):
-        """Runs a cell that changes nothing while nobody waits.
+    def warm_up(self, control):
+        """Runs a cell that changes nothing while no request waits.
 
-        After a fork the first write to each page copies it; this cell writes to most of those that the next
-        one will, so that the copying does not delay its answer.
+        After a fork the first write to each page copies it; this cell writes to most of the pages that the next one
+        will, so that copying does not delay its result. The server sends a request that waits as soon as it knows of
+        the checkpoint.
         """
         try:
-            if control.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT):
+            control.settimeout(REQUEST_S)
+            if control.recv(1, _socket.MSG_PEEK):
                 return
         except OSError:
             pass
+        finally:
+            control.setblocking(True)
         try:
             frames.unpack(frames.pack(("run", "cell", self.cell, "code", "")))
-            self.run({"cell": self.cell.encode(), "code": REHEARSED, "rehearsal": b""})
+            self.run({"cell": self.cell.encode(), "code": WARM_UP_CODE, "warm_up": b""})
         except BaseException:
             pass
 
     def broken(self, caught):
-        """The bookkeeping itself failed (no memory, no descriptors, a hostile object): still one answer."""
+        """Makes a result when the bookkeeping itself failed (no memory, no descriptors, a hostile object)."""
         self.hold_signals()
         try:
             streams.flush()
         except BaseException:
             pass
         name = type(caught).__name__
-        text = "%s while the outcome of the cell was collected" % name
+        text = name + (" while the outcome of the cell was collected" if self.began else ": the code did not run")
+        if isinstance(caught, OSError):
+            text += ", because of %s" % os.strerror(caught.errno or 0)
         return frames.pack(("result", "cell", self.cell, "status", "error", "error_type", name, "error_message", text,
                             "traceback", text + "\n"))
-
-    def leave(self):
-        import atexit
-
-        try:
-            enter(atexit._run_exitfuncs)
-        except BaseException:
-            pass
-        try:
-            streams.flush()
-        finally:
-            os._exit(0)
 
 
 def send(control, inode, reply):
@@ -485,25 +493,15 @@ def send(control, inode, reply):
 
 
 def cut_off():
-    """Code has closed our socket: the server learns only that the session ended, and with which status."""
+    """Exits because code has closed the socket: the server learns only the exit status."""
     try:
-        os.write(2, b"The interpreter cannot answer any more: the code has closed descriptor %d.\n" % CONTROL_FD)
+        os.write(2, b"The interpreter cannot send results: the code has closed descriptor %d.\n" % CONTROL_FD)
     finally:
-        os._exit(frames.CUT_OFF)
-
-
-def be_first_victim():
-    """Of the kernel, when memory runs out: the zygote and init must live on."""
-    try:
-        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-        os.write(fd, b"1000")
-        os.close(fd)
-    except OSError:
-        pass
+        os._exit(frames.EXIT_CUT_OFF)
 
 
 def leave_for(directory):
-    """The zygote's own directory is one that code cannot write to."""
+    """Leaves the zygote's own directory, which code cannot write to."""
     try:
         if directory:
             os.chdir(directory)
@@ -512,47 +510,53 @@ def leave_for(directory):
 
 
 def mark(tag):
-    """The name by which init knows the processes of this session."""
+    """Sets the tag by which init knows the processes of this session."""
     try:
-        resource.setrlimit(resource.RLIMIT_MSGQUEUE, (tag, tag))
-        resource.setrlimit(RLIMIT_LOCKS, (TAG_SUM - tag, TAG_SUM - tag))
-    except (AttributeError, OSError, ValueError):
+        set_limit(resource.RLIMIT_MSGQUEUE, (tag, tag))
+        set_limit(RLIMIT_LOCKS, (0, TAG_SUM - tag))
+    except (AttributeError, OSError, TypeError, ValueError):
+        pass
+
+
+def mark_cell(cell):
+    """Sets the number by which init knows what a cell has started; 0: between cells. Processes inherit it."""
+    try:
+        set_limit(RLIMIT_LOCKS, (cell, get_limit(RLIMIT_LOCKS)[1]))
+    except (OSError, TypeError, ValueError):
         pass
 
 
 def reseed():
     """Forks of one zygote must not share numpy's global random state; CPython reseeds its own."""
-    numpy_random = sys.modules.get("numpy.random")
+    numpy_random = IMPORTED.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
 
 
 def tie():
     if SESSION.tied_to:
-        load("native").tie(SESSION.tied_to)
+        load("native").tie(SESSION.tied_to, load("orphan").intermediate)
 
 
 def prepare(options):
     global SESSION
     streams.prepare()
     os.setsid()
-    load("native").set_dumpable(True)  # init counts what a session holds
-    be_first_victim()
+    load("native").set_title("sp-spare")
+    load("native").set_dumpable(True)  # init counts the session's memory and descriptors
     leave_for(load("zygote").directory)
+    environ = IMPORTED["os"].environ
+    environ["PYTHONPATH"] = DIRECTORY + "/children"
+    if "install" in options:
+        environ["SANDPIPER_INSTALL"] = "1"
     SESSION = Session(options)
-    SESSION.driver_module = sys.modules["__main__"]
-    sys.modules["__main__"] = SESSION.main
-    sys.argv[:] = [""]
-    sys.path.insert(0, "")
-    builtins.display = display
-    sys.meta_path.insert(0, Watch)
-    for name, then in Watch.names.items():
-        if name in sys.modules:  # by --preload
-            then()
+    IMPORTED["__main__"] = SESSION.main
+    SYS["argv"][:] = [""]
+    SYS["path"].insert(0, "")
+    BUILTINS["display"] = display
+    load("watch").begin()
     reseed()
-    confine = load("native").confine
-    ruleset_fd = load("zygote").ruleset_fd
-    refused = confine(ruleset_fd) if confine is not None and ruleset_fd is not None else None
+    refused = load("native").confine(load("zygote").ruleset_fd)
     if "landlock-optional" in options:
         refused = None
     if "container" in options:
@@ -563,7 +567,7 @@ def prepare(options):
 
 
 def main(spare, options):
-    """spare: where the frame with our descriptors comes from, possibly much later."""
+    """spare: the socket whose frame has the session's descriptors, possibly much later."""
     refused = prepare(options)
     verb, fields, fds = frames.receive_frame(spare)
     if verb is None:
@@ -581,12 +585,16 @@ def main(spare, options):
     mark(int(fields.get("tag", b"0")))
     SESSION.memory_limit = int(fields.get("memory", b"0"))
     SESSION.process_limit = int(fields.get("processes", b"0"))
+    SESSION.measure_from = int(fields.get("measure_from", b"0"))
+    SESSION.checkpoint_most = int(fields.get("checkpoint_most", b"0"))
     SESSION.name = fields.get("name", b"").decode("utf-8", "replace")
+    load("native").set_title("sp-session " + SESSION.name)
     control = _socket.socket(fileno=CONTROL_FD)
     control.setblocking(True)
+    SESSION.control = control
     inode = SESSION.inode = os.fstat(CONTROL_FD).st_ino
     hello = ("hello", "pid", str(SESSION.pid))
     send(control, inode, frames.pack(hello + ("refused", refused) if refused else hello))
     if refused:
-        os._exit(frames.FAILED)
+        os._exit(frames.EXIT_FAILED)
     SESSION.serve(control, inode)

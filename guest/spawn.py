@@ -1,8 +1,8 @@
 """`__main__.__file__` for the two callers that need one: multiprocessing and inspect.
 
-A spawned process imports the parent's main file to find its functions. Ours is written when asked for:
-the imports, definitions and constants of all cells, not their other statements, so that a child neither
-repeats the work nor starts children of its own. inspect asks with a class in hand and is told its cell.
+A spawned process imports the parent's main file to find its functions. This module writes that file on demand: the
+imports, definitions and constants of all cells, not their other statements, so that a child neither repeats the work
+nor starts children of its own. inspect asks with a class and gets the name of its cell.
 """
 import _ast
 import os
@@ -18,7 +18,7 @@ PREAMBLE = """def _define(source, name, line, flags):
         pass
 
 """
-CELLS_FD = 70  # behind the number of session.py
+CELLS_FD = 70  # after the number of session.py
 written = {"count": -1}
 
 
@@ -40,7 +40,7 @@ def cell_of_class(subject, sources):
 
 
 def plain(node):
-    """Whether evaluating the expression again in a child is cheap and has no effect."""
+    """Whether a child can evaluate the expression again at low cost and without effects."""
     stack = [node]
     while stack:
         node = stack.pop()
@@ -54,11 +54,7 @@ def plain(node):
             name = getattr(function, "id", None) or getattr(function, "attr", None)
             if name not in DEFINERS:
                 return False
-        for field in node._fields:
-            child = getattr(node, field, None)
-            for item in child if isinstance(child, list) else (child,):
-                if isinstance(item, _ast.AST):
-                    stack.append(item)
+        stack += load("packages").children_of(node)
     return True
 
 
@@ -84,7 +80,7 @@ def statement(node, lines):
 
 
 def definitions(sources):
-    """One call a statement, each by itself: what fails alone in a child must not stop the others."""
+    """One call a statement, each on its own: one that fails alone in a child must not stop the others."""
     yield PREAMBLE
     flags = 0
     for name, text in sources.items():
@@ -100,9 +96,9 @@ def definitions(sources):
 
 
 def definitions_file(sources):
-    """A file without a name, so that nothing is left behind; children reach it through this process.
+    """A file without a name, so that it leaves nothing behind; children open it through this process.
 
-    Where they see no /proc it has a name below the folder for temporary files.
+    Where they have no /proc it has a name below the directory for temporary files.
     """
     if written["count"] != len(sources):
         text = "\n".join(definitions(sources)) + "\n"
@@ -119,7 +115,7 @@ def path_of(fd, text):
     path = "/proc/%d/fd/%d" % (os.getpid(), fd)
     if os.access(path, os.R_OK):
         return path
-    path = "%s/.cells-%d.py" % (os.environ.get("TMPDIR", "/tmp"), os.getpid())
+    path = "%s/.cells-%d.py" % (load("streams").TMP, os.getpid())
     with open(path, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
     return path

@@ -1,10 +1,10 @@
-"""What code sees of the stack beneath it: its own frames, and none of this folder's.
+"""What code sees of the stack beneath it: its own frames, and none of this directory's.
 
-Frames cannot be unlinked, so the functions of the library that list them leave ours out. The values
-that a cell leaves behind are freed in a frame that looks like the cell's: what their finalizers warn
-of, or print, is then said of the cell.
+Frames cannot be unlinked, so the functions of the library that list them leave the driver's out. The values that a cell
+leaves behind are freed in a frame that looks like the cell's, so that warnings and output of their finalizers name the
+cell.
 """
-OWN = FOLDER + "/"
+OWN = DIRECTORY + "/"
 
 
 def is_own(frame):
@@ -12,7 +12,7 @@ def is_own(frame):
 
 
 def adopt_traceback(traceback):
-    """print_stack, format_stack and extract_stack, and logging with stack_info, all come by walk_stack."""
+    """print_stack, format_stack and extract_stack, and logging with stack_info, all call walk_stack."""
     walk = traceback.walk_stack
 
     def walk_stack(f):
@@ -43,7 +43,12 @@ def _free(box):
 
 
 def free(session, box, line=1):
-    """Drops the only references to what is in box, in a frame of the present cell at line."""
+    """Drops the only references to the values in box, in a frame of the current cell at line."""
     name = "<cell %s>" % session.cell
-    code = _free.__code__.replace(co_filename=name, co_name="<module>", co_firstlineno=line - 1)
-    type(_free)(code, session.namespace)(box)
+    function = _free
+    try:
+        code = _free.__code__.replace(co_filename=name, co_name="<module>", co_firstlineno=line - 1)
+        function = type(_free)(code, session.namespace)
+    except BaseException:  # of an audit hook of the code's
+        pass
+    function(box)

@@ -1,28 +1,33 @@
 """Descriptors 0, 1 and 2 of a session and the sys.std* objects on them.
 
-stdout is written line by line, as on a terminal, so that its order with what C code and children
-write is right and a call that is killed has shown all it printed. A flood of lines goes over to
-blocks. stdout is also flushed before stderr is written and before a child process starts.
+stdout is line-buffered, as on a terminal, so that its order with the output of C code and children is right and a call
+that is killed has shown all it printed. A flood of lines is written in blocks. stdout is also flushed before each write
+to stderr and before a child process starts.
 
-Descriptors 1 and 2 usually lead to one pipe: what Python, C code and children write to it has the
-order in which they wrote. What goes through sys.stderr is framed in there, so that the server can tell
-it from the rest; a frame is one atomic write. A server that wants the streams apart gives two pipes,
-which carry no common order: where Python code changes from one to the other, it waits until the server
-has read what is in the first, but not in a call in which the server once was not quick enough.
+Descriptors 1 and 2 usually lead to one pipe, which has the output of Python, C code and children in the order in which
+they wrote. Output through sys.stderr is framed, so that the server can tell it from the rest; a frame is one atomic
+write. A server that needs separate streams passes two pipes, which have no common order: when Python code changes from
+one to the other, it waits until the server has read the first, but no more in a call in which the server once was not
+quick enough.
 """
 import os
 import sys
 from _io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from time import monotonic, sleep
 
-SPARE = 65  # our own duplicates of the pipes, from which a closed 1 or 2 is made again
+try:
+    from fcntl import ioctl
+except ImportError:  # a trimmed Python
+    ioctl = None
+
+SPARE = 65  # duplicates of the pipes, from which a closed 1 or 2 is restored
 NULL_FD = 68
 TMP = os.environ.get("TMPDIR", "/tmp")  # before code can change it
-LINES_MAX = 1000  # of one call, that are written one by one
-BLOCK_S = 0.02  # after that, the longest that a line waits for the next one
+LINES_MAX = 1000  # of one call that are written one by one
+BLOCK_S = 0.02  # then: the longest that a line waits for the next one
 SWITCH_S = 0.005  # the longest that a change of stream waits for the server
 FIONREAD, NOTHING = 0x541B, bytes(4)
-ERROR_HEAD = b"\0\x1berr\0"  # then u16, the size of what follows
+ERROR_HEAD = b"\0\x1berr\0"  # followed by u16, the size of the rest
 ERROR_MAX = 4096 - len(ERROR_HEAD) - 2  # PIPE_BUF, pipe(7): a write that is not longer is never torn
 inodes = {}
 stdin_stale = False
@@ -34,23 +39,21 @@ def turn_to(target):
     other, order["last"] = order["last"], target
     if target == 1:
         flush_quietly(err)  # the beginning of a line
-    if order["one_pipe"] or not order["wait"]:
+    if order["one_pipe"] or not order["wait"] or ioctl is None:
         return
     try:
-        from fcntl import ioctl
-
         end = monotonic() + SWITCH_S
         while ioctl(other, FIONREAD, NOTHING) != NOTHING:
             sleep(0.00001)
             if monotonic() > end:
                 order["wait"] = False
                 break
-    except (ImportError, OSError):
+    except OSError:
         order["wait"] = False
 
 
 class Lines(BufferedWriter):
-    """TextIOWrapper flushes its buffer after each line; a flush that someone asked for comes by Out.flush."""
+    """TextIOWrapper flushes its buffer after each line; an explicit flush calls Out.flush."""
 
     left = LINES_MAX
     flushed = 0.0
@@ -87,7 +90,7 @@ class Bare(FileIO):
 
 
 class Framed(FileIO):
-    """Descriptor 2 where it leads to the pipe of descriptor 1; a file that code put there gets bare bytes."""
+    """Descriptor 2 if it leads to the pipe of descriptor 1; a file that code put there gets bare bytes."""
 
     def write(self, data):
         if not order["one_pipe"] or os.fstat(2).st_ino != inodes[2]:
@@ -100,7 +103,7 @@ class Framed(FileIO):
 
 
 class Errors(BufferedWriter):
-    """What was printed before stands before; a text stream that writes through comes by here each time."""
+    """Flushes stdout before each write; a text stream with write_through calls this each time."""
 
     def write(self, data):
         flush_quietly(out)
@@ -119,26 +122,26 @@ def make_writer(text, buffer, name):
 
 def make_out():
     global out
-    out = sys.stdout = sys.__stdout__ = make_writer(Out, Lines(Bare(1, "w", closefd=False)), "<stdout>")
+    out = SYS["stdout"] = SYS["__stdout__"] = make_writer(Out, Lines(Bare(1, "w", closefd=False)), "<stdout>")
 
 
 def make_err():
     global err
     err = make_writer(TextIOWrapper, Errors(Framed(2, "w", closefd=False)), "<stderr>")
-    sys.stderr = sys.__stderr__ = err
+    SYS["stderr"] = SYS["__stderr__"] = err
 
 
 def make_stdin():
     global stdin
     raw = FileIO(0, "r", closefd=False)
     raw.name = "<stdin>"
-    stdin = sys.stdin = sys.__stdin__ = TextIOWrapper(
+    stdin = SYS["stdin"] = SYS["__stdin__"] = TextIOWrapper(
         BufferedReader(raw), encoding="utf-8", errors="surrogateescape"
     )
 
 
 def prepare():
-    """All that can be made before the pipes are there; a pipe stands in for them, as objects remember its kind."""
+    """Makes all that needs no real pipes; one pipe stands in for them, as objects remember its kind."""
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, NULL_FD, False)
     os.dup2(null, 0)
@@ -163,11 +166,10 @@ def connect(stdout_fd, stderr_fd):
 
 
 def wrap_starts():
-    """A child's output must come after what was printed before it was started."""
+    """A child's output must come after what was printed before it started."""
     os.register_at_fork(before=flush_both)
-    import _posixsubprocess
-
-    fork_exec, system, spawn = _posixsubprocess.fork_exec, os.system, os.posix_spawn
+    _posixsubprocess, shown_os = load("imports").shared("_posixsubprocess"), IMPORTED["os"]
+    fork_exec, system, spawn = _posixsubprocess.fork_exec, shown_os.system, shown_os.posix_spawn
 
     def flushing(function):
         def call(*args, **kwargs):
@@ -178,8 +180,8 @@ def wrap_starts():
         return call
 
     _posixsubprocess.fork_exec = flushing(fork_exec)
-    os.system, os.posix_spawn = flushing(system), flushing(spawn)
-    held = sys.modules.get("subprocess")
+    shown_os.system, shown_os.posix_spawn = flushing(system), flushing(spawn)
+    held = IMPORTED.get("subprocess")
     if hasattr(held, "_fork_exec"):  # a preloaded subprocess bound the function before us
         held._fork_exec = _posixsubprocess.fork_exec
 
@@ -197,9 +199,9 @@ def flush_both():
 
 
 def flush():
-    """Everything written so far reaches the pipes, also through objects that the user put in place."""
+    """Moves everything written so far into the pipes, also through objects that the user put in place."""
     flush_both()
-    for stream, own in ((sys.__dict__.get("stdout"), out), (sys.__dict__.get("stderr"), err)):
+    for stream, own in ((SYS.get("stdout"), out), (SYS.get("stderr"), err)):
         if stream is not own and stream is not None:
             try:
                 stream.flush()
@@ -209,21 +211,20 @@ def flush():
 
 
 def renew():
-    """Streams that an earlier cell closed or deleted are made again; replaced ones are the user's wish."""
-    names = sys.__dict__
-    if out.closed or "stdout" not in names:
+    """Restores streams that an earlier cell closed or deleted; keeps those that it replaced."""
+    if out.closed or "stdout" not in SYS:
         make_out()
     elif out.buffer.left != LINES_MAX:
         out.buffer.left = LINES_MAX
         order.update(last=1, wait=True)
-    if err.closed or "stderr" not in names:
+    if err.closed or "stderr" not in SYS:
         make_err()
-    if stdin_stale or stdin.closed or "stdin" not in names:
+    if stdin_stale or stdin.closed or "stdin" not in SYS:
         clear_stdin()
 
 
 def restore():
-    """Descriptors 1 and 2 lead to the pipes again if the cell closed or redirected them for good."""
+    """Points descriptors 1 and 2 to the pipes again if the cell closed or redirected them for good."""
     for target, inode in inodes.items():
         try:
             if os.fstat(target).st_ino == inode:
@@ -235,7 +236,7 @@ def restore():
 
 
 def nameless_file():
-    """A descriptor for a file that nobody finds by name. Memory files are refused where nobody counts them."""
+    """A descriptor for a file without a name. Memory files are refused where no cgroup counts them."""
     try:
         return os.memfd_create("sandpiper")
     except OSError:
@@ -263,7 +264,7 @@ def clear_stdin():
 
 
 def say_error(text):
-    """On descriptor 2, whatever the code has made of sys.stderr."""
+    """Writes to descriptor 2, whatever the code has done to sys.stderr."""
     flush_both()
     data = text.encode("utf-8", "backslashreplace")
     while data:

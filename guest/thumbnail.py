@@ -1,9 +1,9 @@
-"""One image, made small enough for an answer, in an interpreter of its own: as a cell by read_file, as a
-program by images.py, which gives the most bytes that it may have.
+"""Scales one image down to fit into a result, in an interpreter of its own: read_file runs it as a cell, images.py as a
+program with the most bytes as its argument.
 
-The path comes on stdin; a PNG or JPEG goes to stdout, or a reason to stderr. It takes Pillow, if the
-user's interpreter or an installed package has it. It runs in the server's name, so it imports nothing
-from where code writes.
+The path comes on stdin; a PNG or JPEG goes to stdout, or a reason to stderr. It needs Pillow from the user's
+interpreter or from an installed package. It runs on the server's behalf, so it imports nothing from directories that
+code can write to.
 """
 import io
 import os
@@ -13,16 +13,16 @@ LONG_SIDE = 1568  # pixels
 BYTES_MAX = 640000
 PIXELS_MAX = 60000000  # decoded at once: 240 MB of four-byte pixels
 SIDES = (LONG_SIDE, 1100, 768, 512)
-NO_PILLOW = 3  # exit status
+EXIT_NO_PILLOW = 3
 SITES = ("site-packages", "dist-packages")
 
 
 def import_only_what_is_installed():
-    """Imports find the interpreter's packages, and behind them the layers of install_package.
+    """Makes imports find the interpreter's packages, and after them the layers of install_package.
 
-    What .pth files add, directories and finders, is left out: an editable install may lie in the workspace.
-    Layers hold code of strangers, which must not take the place of the interpreter's own packages, but no
-    code that runs here can write to them.
+    Leaves out directories and finders that .pth files add: an editable install may be in the workspace. Layers hold
+    code of other authors, which must not replace the interpreter's own packages, but no code that runs here can write
+    to them.
     """
     own = [sys.prefix, sys.base_prefix, os.environ.get("PYTHONUSERBASE") or sys.prefix]
     layers = [layer for layer in os.environ.get("SANDPIPER_PACKAGES", "").split(":") if layer]
@@ -46,7 +46,7 @@ def is_below(path, places):
 def shrink(path, most):
     from PIL import Image, ImageOps
 
-    Image.MAX_IMAGE_PIXELS = None  # our own bound is below
+    Image.MAX_IMAGE_PIXELS = None  # own bound: PIXELS_MAX
     with Image.open(path) as image:
         image.draft(None, (LONG_SIDE, LONG_SIDE))  # a JPEG is decoded at a fraction of its size
         if image.width * image.height > PIXELS_MAX:
@@ -63,7 +63,7 @@ def shrink(path, most):
             (image.convert("RGB") if kind == "JPEG" else image).save(file, kind)
             if file.tell() <= most:
                 return file.getvalue()
-    raise ValueError("it does not become small enough")
+    raise ValueError("it cannot be scaled down enough")
 
 
 def main():
@@ -71,11 +71,11 @@ def main():
     try:
         data = memoryview(shrink(sys.stdin.read(), int(sys.argv[1]) if len(sys.argv) > 1 else BYTES_MAX))
     except ImportError:
-        sys.exit(NO_PILLOW)
+        sys.exit(EXIT_NO_PILLOW)
     except MemoryError:
-        reason = "there is not enough memory to make it smaller"
+        reason = "there is not enough memory to scale it down"
     except Exception as error:
-        reason = "it is no image that can be shown: %s" % error
+        reason = "it is not a displayable image: %s" % error
     else:
         while data:
             data = data[os.write(1, data) :]

@@ -1,16 +1,27 @@
-"""Tracebacks as CPython prints them, without the frames of this folder."""
+"""Tracebacks as CPython prints them, without the frames of this directory and with those of libraries counted."""
+import os
 import sys
 import traceback
 from io import StringIO
 
 TEXT_MAX = 12000
 HEAD = 4000
+LINE_MAX = 300  # of source
 CYCLE_MAX = 8  # frames of a recursion through several functions
-SHOWN = 3  # rounds of it, as CPython shows of a line that repeats itself
-OWN = FOLDER + "/"
+SHOWN = 3  # rounds of it, as CPython shows of a line that repeats
+FOLDED = 2  # frames of libraries in a row, from which on they are only counted
+OWN = DIRECTORY + "/"
+LIBRARY = os.path.dirname(IMPORTED["os"].__file__) + "/"
+INSTALLED = ("/site-packages/", "/dist-packages/")
+COMPILED = (".pyx", ".pxd", ".pxi")  # Cython names its sources, which are not installed
 HEADER = "Traceback (most recent call last):\n"
 TracebackException = traceback.TracebackException
 hook = sys.__excepthook__
+for late in ("ast", "tokenize", "unicodedata", "_suggestions"):  # what traceback and linecache import in functions
+    try:
+        __import__(late)
+    except ImportError:
+        pass  # another version has another place for it
 
 
 def is_cell(name):
@@ -31,57 +42,102 @@ def position(session, error):
     return found
 
 
+def last(error):
+    """What CPython keeps of an exception that nothing has caught, for pdb.pm() and the like: {name in sys: value}.
+
+    Unlike CPython, frees the variables of the frames after a MemoryError: the next cell would not have the memory.
+    """
+    tb = error.__traceback__
+    while tb is not None and not is_cell(tb.tb_frame.f_code.co_filename):
+        tb = tb.tb_next
+    BaseException.with_traceback(error, tb)
+    kept = {"last_type": type(error), "last_value": error, "last_traceback": tb}
+    if sys.version_info >= (3, 12):
+        kept["last_exc"] = error
+    while tb is not None and isinstance(error, MemoryError):
+        try:
+            tb.tb_frame.clear()
+        except RuntimeError:
+            pass  # a generator that still runs
+        tb = tb.tb_next
+    return kept
+
+
 def number(name):
     return name[len("<cell ") : -1]
 
 
-def trim(report, seen):
-    """Drops our frames, and all above the first cell: asyncio's own, when a cell awaits."""
+def trim(stack):
+    """Drops the driver's frames, and all above the first cell: asyncio's own, when a cell awaits."""
+    own = [i for i, frame in enumerate(stack) if frame.filename.startswith(OWN)]
+    if own:
+        first = next((i for i, frame in enumerate(stack) if is_cell(frame.filename)), len(stack))
+        stack[:] = [f for i, f in enumerate(stack) if i >= first and i not in own]
+
+
+def package_of(filename, layers):
+    """The package or module of the standard library or of an installed package that has this file, or None: it is the
+    user's."""
+    for place in (LIBRARY, *(layer + "/" for layer in layers)):
+        if filename.startswith(place) and not any(part in filename[len(place) - 1 :] for part in INSTALLED):
+            return filename[len(place) :].partition("/")[0].partition(".")[0]
+    for part in INSTALLED:
+        if part in filename:
+            return filename.rpartition(part)[2].partition("/")[0].partition(".")[0]
+    if filename.startswith("<frozen "):
+        return filename[len("<frozen ") : -1].partition(".")[0]
+    return filename.partition("/")[0].partition(".")[0] if filename.endswith(COMPILED) else None
+
+
+def tidy(report, layers, seen):
+    """Trims the stacks of a report and of those it leads to. They count what is long and tells little: the frames of
+    libraries, except the one that raised the exception, and rounds of several frames (CPython detects rounds of one
+    only)."""
     if report is None or id(report) in seen:
         return
     seen.add(id(report))
     stack = report.stack
     if stack:
-        own = [i for i, frame in enumerate(stack) if frame.filename.startswith(OWN)]
-        if own:
-            first = next((i for i, frame in enumerate(stack) if is_cell(frame.filename)), len(stack))
-            stack[:] = [f for i, f in enumerate(stack) if i >= first and i not in own]
-    for other in (report.__cause__, report.__context__):
-        trim(other, seen)
-    for other in getattr(report, "exceptions", None) or ():
-        trim(other, seen)
+        trim(stack)
+    if len(stack) > CYCLE_MAX or sum(package_of(frame.filename, layers) is not None for frame in stack) > FOLDED:
+        stack.format = lambda **options: format_rounds(stack, layers, options)
+    for other in (report.__cause__, report.__context__, *(getattr(report, "exceptions", None) or ())):
+        tidy(other, layers, seen)
 
 
-def collapse(report, seen):
-    """Makes a stack say how often a round of several frames repeats: CPython knows rounds of one only."""
-    if report is None or id(report) in seen:
-        return
-    seen.add(id(report))
-    stack = report.stack
-    if len(stack) > CYCLE_MAX:
-        stack.format = lambda **options: format_rounds(stack, options)
-    for other in (report.__cause__, report.__context__):
-        collapse(other, seen)
-    for other in getattr(report, "exceptions", None) or ():
-        collapse(other, seen)
-
-
-def format_rounds(stack, options):
+def format_rounds(stack, layers, options):
     text, at, begun = [], 0, 0
     places = [(frame.filename, frame.lineno, frame.name) for frame in stack]
+    packages = [package_of(frame.filename, layers) for frame in stack]
     while at < len(places):
         size, rounds = round_at(places, at)
         if rounds <= SHOWN:
             at += 1
             continue
-        text += type(stack).from_list(stack[begun : at + size * SHOWN]).format(**options)
+        text += format_folded(stack[begun : at + size * SHOWN], packages[begun : at + size * SHOWN], type(stack), options)
         text.append("  [Previous %d frames repeated %d more times]\n" % (size, rounds - SHOWN))
         at = begun = at + size * rounds
-    return text + type(stack).from_list(stack[begun:]).format(**options)
+    return text + format_folded(stack[begun:], packages[begun:], type(stack), options)
+
+
+def format_folded(frames, packages, kind, options):
+    """Formats frames, with a count in place of those in libraries; the last one stays."""
+    text, at, begun = [], 0, 0
+    while at < len(frames):
+        end = at
+        while end < len(frames) - 1 and packages[end] is not None:
+            end += 1
+        if end - at >= FOLDED:
+            text += kind.from_list(frames[begun:at]).format(**options)
+            names = ", ".join(dict.fromkeys(packages[at:end]))
+            text.append("  [%d frames in %s]\n" % (end - at, names if len(names) <= 60 else "libraries"))
+            begun = end
+        at = max(end, at + 1)
+    return text + kind.from_list(frames[begun:]).format(**options)
 
 
 def round_at(places, at):
-    """(frames of the shortest round that repeats itself here, how many rounds there are)"""
+    """(frames of the shortest round that repeats here, how many rounds there are)"""
     if places[at : at + 1] == places[at + 1 : at + 2]:
         return 1, 0
     for size in range(2, CYCLE_MAX + 1):
@@ -94,26 +150,23 @@ def round_at(places, at):
 
 
 def suggestion(error, line):
-    """The last line with its "Did you mean", which in 3.10 and 3.11 only the C printer knows."""
-    saved, sys.stderr = sys.stderr, StringIO()
+    """The last line with its "Did you mean", which in 3.10 and 3.11 only the C printer has."""
+    saved, SYS["stderr"] = SYS.get("stderr"), StringIO()
     try:
         hook(type(error), error, error.__traceback__)
-        printed = sys.stderr.getvalue().splitlines()
+        printed = SYS["stderr"].getvalue().splitlines()
     finally:
-        sys.stderr = saved
+        SYS["stderr"] = saved
     for candidate in reversed(printed):
         if candidate.startswith(line + ". Did you mean"):
             return candidate
     return line
 
 
-def text_of(session, error):
-    if session.line_cache is None:
-        session.remember("<cell import>", "import")
-        del session.sources["<cell import>"]
+def text_of(session, error, whole=None, message=None):
+    """whole: the text of the exception, which appears as message."""
     report = TracebackException(type(error), error, error.__traceback__)
-    trim(report, set())
-    collapse(report, set())
+    tidy(report, session.layers, set())
     text = "".join(report.format())
     if not report.stack and text.count(HEADER) == 1 and text.startswith(HEADER):
         text = text[len(HEADER) :]  # as CPython: no header above a SyntaxError of the cell itself
@@ -123,8 +176,13 @@ def text_of(session, error):
         if better != line:
             head, _, tail = text.rpartition(line)
             text = head + better + tail
+    if message != whole:
+        text = text.replace(whole, message)
+    if len(text) > LINE_MAX:
+        text = "\n".join(line if len(line) <= LINE_MAX or line[:4] != "    " else line[:LINE_MAX] + " ..."
+                         for line in text.split("\n"))
     if len(text) > TEXT_MAX:
         tail = TEXT_MAX - HEAD
         left_out = len(text) - TEXT_MAX
-        text = "%s\n  [... %d characters left out ...]\n%s" % (text[:HEAD], left_out, text[-tail:])
+        text = "%s\n  [... %d characters omitted ...]\n%s" % (text[:HEAD], left_out, text[-tail:])
     return text

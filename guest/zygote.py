@@ -1,13 +1,13 @@
 """The zygote: the one process of the guest that the sandbox's init starts. It never runs user code.
 
-Nor does it read what user code can write: its directory is not the workspace, and the server tells it what
-to preload only before there is any session. Another that takes its place preloads nothing, because modules
-read settings and caches below $HOME and $TMPDIR.
+Nor does it read what user code can write: its directory is not the workspace, and the server sends it what to preload
+only before there is any session. A zygote that replaces a dead one preloads nothing, because modules read settings and
+caches below $HOME and $TMPDIR.
 
-It says `ready` before it has done anything else and hands each `session` request to a spare: a child
-of pid 1 that has prepared all that needs no descriptor of the session, and waits. A fork of a
-process with many pages costs milliseconds, so the next spare is made when no request waits, after
-the modules that sessions may need are loaded: what is loaded before a fork costs the sessions nothing.
+It sends `ready` before it loads all that sessions need: no code runs before that is complete, and nothing is loaded
+later (imports.py). It passes each `session` request to a spare: a child of pid 1 that has prepared all that needs no
+descriptor of the session, and waits. A fork of a process with many pages takes milliseconds, so the zygote makes the
+next spare when no request waits.
 """
 import gc
 import os
@@ -19,50 +19,19 @@ from errno import ETOOMANYREFS
 
 CONTROL_FD = 3
 RULESET_FD = 5  # of the Landlock domain that each session makes for itself; absent where there is no Landlock
-IDLE_S = 0.02  # the first call of the first session should not have to share the processor with us
-AT_ONCE_S = 1e-6
-# A dead session's descriptors that were on their way count on for a moment, unix(7): the kernel ends
-# them behind its back.
+IDLE_S = 0.02  # a call should have the processor to itself
+# The kernel closes a dead session's descriptors that were in flight a moment later, unix(7), and
+# counts them until then.
 FLIGHT_PAUSES_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-WARM = (  # in the order of likely need
-    "changes", "checkpoint", "native", "display", "outcome", "trace", "hints", "forms", "images", "figures", "spawn",
+ALL = (
+    "session", "changes", "checkpoint", "native", "orphan", "display", "stack", "outcome", "trace", "hints", "forms",
+    "images", "figures", "packages", "spawn", "watch", "awaiting", "edited", "warned", "program",
 )
 frames = load("frames")
-
-
-class Idle:
-    """What is left to do while nobody waits; a fork inherits the rest of it."""
-
-    warm = list(WARM)
-    modules = 0  # how many the interpreter had before anything of the user's was imported
-
-    def wait(self, control, seconds):
-        """True when a request came within that time."""
-        control.settimeout(seconds)
-        try:
-            control.recv(1, _socket.MSG_PEEK)
-        except _socket.timeout:
-            return False
-        except OSError:
-            return True
-        finally:
-            control.settimeout(None)
-        return True
-
-    def warm_up(self, control):
-        """Load what will be needed, as long as no request waits. True when all of it is there."""
-        if self.wait(control, IDLE_S):
-            return False
-        while self.warm:
-            load(self.warm.pop(0))
-            if self.wait(control, AT_ONCE_S):
-                return False
-        return True
-
-
-idle = Idle()
+imports = load("imports")
+environ = IMPORTED["os"].environ
 parent = os.getppid()  # pid 1 of the sandbox
-directory = os.environ.pop("SANDPIPER_DIRECTORY", None)  # of the sessions
+directory = environ.pop("SANDPIPER_DIRECTORY", None)  # of the sessions
 try:
     os.set_inheritable(RULESET_FD, False)
     ruleset_fd = RULESET_FD
@@ -70,15 +39,34 @@ except OSError:
     ruleset_fd = None
 
 
-def preload(control, names):
-    for name in names.split(","):
-        if not name:
-            continue
+def waits(control):
+    """Whether a request came within IDLE_S."""
+    control.settimeout(IDLE_S)
+    try:
+        control.recv(1, _socket.MSG_PEEK)
+    except _socket.timeout:
+        return False
+    except OSError:
+        return True
+    finally:
+        control.settimeout(None)
+    return True
+
+
+def load_all():
+    global modules
+    for name in ALL:
+        load(name)
+    imports.seal()
+    modules = len(IMPORTED)  # before the first import for the user
+
+
+def preload(names):
+    for name in filter(None, names.split(",")):
         try:
-            __import__(name)
-        except BaseException as error:
-            text = "--preload %s: %s: %s" % (name, type(error).__name__, error)
-            control.sendall(frames.pack(("warning", "text", text)))
+            imports.real_import(name)
+        except BaseException:
+            pass  # the code that imports it gets the error
 
 
 class Spare:
@@ -102,9 +90,9 @@ class Spare:
                     os.close(fd)
                 load("session").main(theirs, options)
             finally:
-                os._exit(frames.FAILED)
+                os._exit(frames.EXIT_FAILED)
         theirs.close()
-        load("orphan").settle()
+        load("orphan").wait()
 
     def take(self, fields, fds):
         """False when the spare has died: code of a session may have killed it."""
@@ -131,38 +119,32 @@ def start_session(control, spare, options, fields, fds):
     if spare is not None and spare.take(fields, fds):
         return
     try:
-        if not Spare(control, options, fds).take(fields, fds):
-            raise OSError("the new session died")
-    except OSError as error:
-        text = "fork: %s" % error
-        control.sendall(frames.pack(("failed", "name", fields.get("name", b""), "text", text)))
+        Spare(control, options, fds).take(fields, fds)
+    except OSError:
+        pass  # no more processes are possible: the server waits for the session, and then gives it up
 
 
 def main(options):
     control = _socket.socket(fileno=CONTROL_FD)
     os.set_inheritable(CONTROL_FD, False)
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
-    os.environ.setdefault("MPLBACKEND", "Agg")  # there is no display to draw on
-    if sys.path[:1] == [FOLDER]:
-        del sys.path[0]
-    version = "%d.%d.%d" % sys.version_info[:3]
-    ready = ("ready", "python", version, "executable", sys.executable or "", "prefix", sys.prefix)
-    control.sendall(frames.pack(ready))
-    load("session")
-    idle.modules = len(sys.modules)
-    load("native").set_dumpable(False)  # nobody opens its memory and descriptors in /proc, PR_SET_DUMPABLE
+    environ.setdefault("MPLBACKEND", "Agg")  # there is no display to draw on
+    control.sendall(frames.pack(("ready", "python", "%d.%d.%d" % sys.version_info[:3])))
+    load_all()
+    load("native").set_title("sp-zygote")
+    load("native").set_dumpable(False)  # no process may open its memory and descriptors in /proc, PR_SET_DUMPABLE
     spare = None
     while True:
-        if spare is None and idle.warm_up(control):
+        if spare is None and not waits(control):
             try:
                 spare = Spare(control, options)
             except OSError:
-                pass  # no more processes may be made; the request that needs one will say so
+                pass  # no more processes are possible
         verb, fields, fds = frames.receive_frame(control)
         if verb is None:
             os._exit(0)
         if verb == "preload":
-            preload(control, fields.get("names", b"").decode())
+            preload(fields.get("names", b"").decode())
         if verb == "session":
             start_session(control, spare, options, fields, fds)
             spare = None

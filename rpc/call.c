@@ -1,14 +1,15 @@
 #include "rpc/call.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/own.h"
-#include "rpc/ask.h"
 #include "rpc/call_table.h"
+#include "rpc/elicitation.h"
 #include "rpc/text.h"
 
 struct rpc_call *call_new(struct rpc_peer *peer, struct rpc_request *request)
@@ -22,6 +23,7 @@ struct rpc_call *call_new(struct rpc_peer *peer, struct rpc_request *request)
     call->request.method = NULL;
     call->request.params = NULL;
     call->progress = -1;
+    call->since_ns = clock_now_ns();
     call->next = peer->calls;
     if (call->next) {
         call->next->prev = call;
@@ -32,9 +34,10 @@ struct rpc_call *call_new(struct rpc_peer *peer, struct rpc_request *request)
     return call;
 }
 
-static void call_end_of(struct rpc_peer *peer, struct rpc_call *call,
-                        struct rpc_request *ret_request)
+bool call_end(struct rpc_call *call, struct rpc_request *ret_request)
 {
+    struct rpc_peer *peer = call->peer;
+    bool cancelled = call->cancelled;
     assert(!call->ended); /* each call is ended exactly once */
     call->ended = true;
     if (peer) {
@@ -48,46 +51,41 @@ static void call_end_of(struct rpc_peer *peer, struct rpc_call *call,
         }
         peer->call_count--;
     }
-    ask_drop(peer, call);
+    elicitation_drop(peer, call);
+    if (call->on_end) {
+        call->on_end(call->on_end_arg);
+    }
     *ret_request = call->request;
     free(call);
+    return !cancelled;
 }
 
-void call_end(struct rpc_call *call, struct rpc_request *ret_request)
-{
-    call_end_of(call->peer, call, ret_request);
-}
-
-struct rpc_call *call_find(const struct rpc_peer *peer, const struct rpc_id *id)
+struct rpc_call *call_find(const struct rpc_peer *peer, const json_t *id)
 {
     for (struct rpc_call *call = peer->calls; call; call = call->next) {
-        if (!call->cancelled && rpc_id_equal(&call->request.id, id)) {
+        if (!call->cancelled && json_equal(call->request.id, id)) {
             return call;
         }
     }
     return NULL;
 }
 
-static void call_cancel_of(struct rpc_peer *peer, struct rpc_call *call)
+void call_cancel(struct rpc_call *call)
 {
+    struct rpc_peer *peer = call->peer;
     assert(!call->cancelled);
     call->cancelled = true;
     if (call->subscription) {
         struct rpc_request request = {};
-        call_end_of(peer, call, &request);
+        (void)call_end(call, &request);
         peer_drop(peer, &request);
         return;
     }
     /* A batch must not wait for a tool that is still stopping. */
     peer_drop(peer, &call->request);
-    if (!ask_give_up(peer, call)) {
+    if (!elicitation_give_up(peer, call)) {
         peer->tools.cancel(peer->tools.ctx, call);
     }
-}
-
-void call_cancel(struct rpc_call *call)
-{
-    call_cancel_of(call->peer, call);
 }
 
 static struct rpc_call *call_first_live(const struct rpc_peer *peer)
@@ -102,22 +100,19 @@ static struct rpc_call *call_first_live(const struct rpc_peer *peer)
 void call_cancel_all(struct rpc_peer *peer)
 {
     struct rpc_call *call = NULL;
-    /* From the start each time: a tool may end any of its calls when it is told of one. */
+    /* Starts over each time: a tool that is notified of one cancelled call may end any of its
+     * calls. */
     while ((call = call_first_live(peer))) {
-        call_cancel_of(peer, call);
+        call_cancel(call);
     }
 }
 
 void call_forget_all(struct rpc_peer *peer)
 {
-    struct rpc_call *call = take_ptr(peer->calls);
-    while (call) {
-        struct rpc_call *next = call->next;
+    for (struct rpc_call *call = peer->calls; call; call = call->next) {
         call->peer = NULL;
-        call->prev = NULL;
-        call->next = NULL;
-        call = next;
     }
+    peer->calls = NULL;
     peer->call_count = 0;
 }
 
@@ -126,10 +121,12 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
     struct rpc_peer *peer = call->peer;
     json_auto_t *owned_content = content;
     json_auto_t *owned_structured = structured;
-    bool cancelled = call->cancelled;
     struct rpc_request request = {};
-    call_end(call, &request);
-    if (cancelled) {
+    if (call->note[0]) { /* the result goes without it when there is no memory */
+        (void)json_array_append_new(owned_content,
+                                    json_pack("{s:s, s:s}", "type", "text", "text", call->note));
+    }
+    if (!call_end(call, &request)) {
         return;
     }
     json_t *result = owned_content ? json_pack("{s:O}", "content", owned_content) : NULL;
@@ -143,40 +140,34 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
     if (!made) {
         json_decref(take_ptr(result));
     }
-    peer_answer_work(peer, &request, result);
+    peer_respond_work(peer, &request, result);
 }
 
 void rpc_call_fail(struct rpc_call *call, int code, const char *message)
 {
     struct rpc_peer *peer = call->peer;
-    bool cancelled = call->cancelled;
     struct rpc_request request = {};
-    call_end(call, &request);
-    if (!cancelled) {
+    if (call_end(call, &request)) {
         peer_refuse(peer, &request, code, message, NULL);
     }
 }
 
-void rpc_call_answer(struct rpc_call *call, json_t *result)
+void rpc_call_respond(struct rpc_call *call, json_t *result)
 {
     struct rpc_peer *peer = call->peer;
-    bool cancelled = call->cancelled;
     struct rpc_request request = {};
-    call_end(call, &request);
-    if (cancelled) {
-        json_decref(result);
+    if (call_end(call, &request)) {
+        peer_respond(peer, &request, result, MCP_KEEP_NOT);
     } else {
-        peer_answer(peer, &request, result, MCP_KEEP_NOT);
+        json_decref(result);
     }
 }
 
 void rpc_call_not_found(struct rpc_call *call, const char *uri)
 {
     struct rpc_peer *peer = call->peer;
-    bool cancelled = call->cancelled;
     struct rpc_request request = {};
-    call_end(call, &request);
-    if (!cancelled) {
+    if (call_end(call, &request)) {
         json_auto_t *data = json_pack("{s:o}", "uri", rpc_text(uri, strlen(uri)));
         peer_refuse(peer, &request, request.context.era->not_found, "Resource not found", data);
     }
@@ -188,9 +179,16 @@ bool rpc_call_wants_structured(const struct rpc_call *call)
            call->request.context.era->has_structured_content(call->peer);
 }
 
+/* Version 2025-06-18 added both structured content and resource links. */
+bool rpc_call_wants_links(const struct rpc_call *call)
+{
+    return !call->cancelled && call->peer && call->peer->tools.resources &&
+           call->request.context.era->has_structured_content(call->peer);
+}
+
 bool rpc_call_wants_progress(const struct rpc_call *call)
 {
-    return !call->cancelled && call->request.context.progress_token.token;
+    return !call->cancelled && call->request.context.progress_token;
 }
 
 void rpc_call_progress(struct rpc_call *call, double progress, const char *message)
@@ -204,11 +202,11 @@ void rpc_call_progress(struct rpc_call *call, double progress, const char *messa
         return;
     }
     size_t before = buf_size(&peer->out);
-    if (message_write_progress(&peer->out, &call->request.context.progress_token, progress,
+    if (message_write_progress(&peer->out, call->request.context.progress_token, progress,
                                message) < 0 ||
         buf_append(&peer->out, "\n", 1) < 0) {
         peer->out.end = peer->out.start + before;
-        return; /* progress may be lost, an answer may not */
+        return; /* progress may be lost, a response may not */
     }
     call->progress = progress;
     call->progress_ns = now_ns;
@@ -218,6 +216,22 @@ void rpc_call_progress(struct rpc_call *call, double progress, const char *messa
 bool rpc_call_cancelled(const struct rpc_call *call)
 {
     return call->cancelled;
+}
+
+uint64_t rpc_call_since_ns(const struct rpc_call *call)
+{
+    return call->since_ns;
+}
+
+void rpc_call_on_end(struct rpc_call *call, void (*fn)(void *arg), void *arg)
+{
+    call->on_end = fn;
+    call->on_end_arg = arg;
+}
+
+void rpc_call_set_note(struct rpc_call *call, const char *text)
+{
+    (void)snprintf(call->note, sizeof call->note, "%s", text);
 }
 
 void rpc_call_set_data(struct rpc_call *call, void *data)

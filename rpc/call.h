@@ -1,63 +1,81 @@
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
-/* One request for a tool or a resource that has no answer yet. */
+/* A request for a tool or a resource that is still without a response. */
 struct rpc_call;
 
 /* Both end the call: it must not be used afterwards. They send nothing when the call was cancelled.
- * content: stolen, the array of content blocks; NULL (no memory to build it) answers -32603.
- * structured: stolen, or NULL. */
+ * content: stolen, the array of content blocks; NULL (out of memory) sends -32603. structured:
+ * stolen, or NULL. */
 void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured, bool is_error);
 /* code: of enum rpc_code. message: one short sentence. */
 void rpc_call_fail(struct rpc_call *call, int code, const char *message);
 
-/* The same for a request about resources. result: stolen, as above. uri: what was asked for. */
-void rpc_call_answer(struct rpc_call *call, json_t *result);
+/* The same for a request about resources. result: stolen, as above. uri: of the resource that is
+ * missing. */
+void rpc_call_respond(struct rpc_call *call, json_t *result);
 void rpc_call_not_found(struct rpc_call *call, const char *uri);
 
 /* Whether the result is to have structured content. */
 bool rpc_call_wants_structured(const struct rpc_call *call);
 
-/* Whether the host gave a progress token. Progress that does not increase, or that comes sooner
- * than LIMIT_PROGRESS_GAP_MS after the last, is dropped. message: any bytes, or NULL. */
+/* Whether a result may name resources, in blocks of type resource_link: there are resources, and
+ * the client's version knows the blocks. */
+bool rpc_call_wants_links(const struct rpc_call *call);
+
+/* Whether the client sent a progress token. Drops progress that does not increase, or that comes
+ * sooner than LIMIT_PROGRESS_GAP_MS after the last. message: any bytes, or NULL. */
 bool rpc_call_wants_progress(const struct rpc_call *call);
 void rpc_call_progress(struct rpc_call *call, double progress, const char *message);
 
-/* A question to the user, who answers through the host. All borrowed for the call of rpc_call_ask().
- * key: names exactly what is asked, so that no answer is taken for another's. schema: JSON Schema of
- * the form, an object whose properties are of primitive types. */
-struct rpc_question {
+/* An elicitation: the client asks its user. All members are borrowed during rpc_call_elicit(). key:
+ * identifies exactly what is asked, so that no response is taken for that of another elicitation.
+ * schema: JSON Schema of the form, an object whose properties are of primitive types. */
+struct rpc_elicitation {
     const char *key;
     const char *message;
     const json_t *schema;
 };
 
-enum rpc_answer {
-    RPC_ANSWER_ACCEPTED,
-    RPC_ANSWER_DECLINED,
-    RPC_ANSWER_DISMISSED, /* the user closed the question without a choice */
-    RPC_ANSWER_NONE,  /* the host cannot ask, did not understand, was silent for too long, or has
+enum rpc_elicitation_outcome {
+    RPC_ELICITATION_ACCEPTED,
+    RPC_ELICITATION_DECLINED,
+    RPC_ELICITATION_DISMISSED, /* the user closed the dialogue without a choice */
+    RPC_ELICITATION_NONE, /* the client cannot ask, sent something else, was silent for too long, or
                              cancelled the call */
-    RPC_ANSWER_LATER, /* the call has ended: the host asks and makes the same call again */
-    RPC_ANSWER_COUNT,
+    RPC_ELICITATION_LATER, /* the call has ended: the client asks and makes the same call again */
+    RPC_ELICITATION_COUNT,
 };
 
-/* content: of an accepted form, borrowed, or NULL. It is the host's word: its form is not checked. */
-typedef void (*rpc_answer_fn)(void *arg, enum rpc_answer answer, const json_t *content);
+/* content: of an accepted form, borrowed, or NULL. Nothing has checked that it fits the schema. */
+typedef void (*rpc_elicitation_fn)(void *arg, enum rpc_elicitation_outcome answer,
+                                   const json_t *content);
 
-/* Whether the host has said that it can ask its user on behalf of this call. */
-bool rpc_call_can_ask(const struct rpc_call *call);
+/* Whether the client can ask its user on behalf of this call. */
+bool rpc_call_can_elicit(const struct rpc_call *call);
 
-/* Asks. fn: once, maybe before this returns; not when the tool ends the call meanwhile. Of a call that
- * waits here the tool hears through fn that it was cancelled, not through cancel(). One question of a
- * call at a time.
- * Source: MCP 2025-11-25 client/elicitation; MCP 2026-07-28 basic/patterns/mrtr. Of the latter's
- * requestState nothing is sent: a host that forges an answer could as well forge the user's. */
-void rpc_call_ask(struct rpc_call *call, const struct rpc_question *question, rpc_answer_fn fn,
-                  void *arg);
+/* Asks the user. Calls fn once, maybe before this returns, but not when the tool ends the call
+ * meanwhile. A tool whose call waits here learns of a cancellation through fn, not through
+ * cancel(). A call has at most one open elicitation.
+ * Source: MCP 2025-11-25 client/elicitation; MCP 2026-07-28 basic/patterns/mrtr. The latter's
+ * requestState is not sent: a client that forges a response could as well forge the user's. */
+void rpc_call_elicit(struct rpc_call *call, const struct rpc_elicitation *elicitation,
+                     rpc_elicitation_fn fn, void *arg);
 
 bool rpc_call_cancelled(const struct rpc_call *call);
+
+/* When the request was dispatched, CLOCK_MONOTONIC. */
+uint64_t rpc_call_since_ns(const struct rpc_call *call);
+
+/* fn is called when the call has been ended, before its response is sent, also after the connection
+ * is gone. */
+void rpc_call_on_end(struct rpc_call *call, void (*fn)(void *arg), void *arg);
+
+/* One more text block at the end of the result's content: at most RPC_NOTE_BYTES are kept. */
+enum { RPC_NOTE_BYTES = 96 };
+void rpc_call_set_note(struct rpc_call *call, const char *text);
 
 /* For the tool, NULL at first. */
 void rpc_call_set_data(struct rpc_call *call, void *data);

@@ -6,13 +6,13 @@
 #include "rpc/call.h"
 #include "rpc/peer.h"
 
-/* The requests of one peer that are not yet answered. Private to rpc. */
+/* The requests of one peer that are still without a response. Private to rpc. */
 
-/* A question that waits for its answer. Zeroed: none. */
-struct call_ask {
-    struct rpc_id id; /* of our request to the host */
+/* An open elicitation. Zeroed: none. */
+struct call_elicitation {
+    json_t *id; /* owned: of our request to the client */
     struct loop_timer timer;
-    rpc_answer_fn fn;
+    rpc_elicitation_fn fn;
     void *arg;
 };
 
@@ -24,23 +24,28 @@ struct rpc_call {
     bool subscription;          /* a listen request: held open, no tool has it */
     bool cancelled;
     bool ended;
-    double progress; /* the last that was sent, below zero at first */
+    uint64_t since_ns;
+    void (*on_end)(void *arg); /* may be NULL */
+    void *on_end_arg;
+    char note[RPC_NOTE_BYTES]; /* empty: none */
+    double progress;           /* the last that was sent; below zero before the first */
     uint64_t progress_ns;
-    struct call_ask ask;
+    struct call_elicitation elicitation;
     void *data;
 };
 
-/* Takes over the request's id, token and batch. NULL when there is no memory; the request is as
- * before then. */
+/* Takes over the request's id, token and batch. Returns NULL when out of memory, and leaves the
+ * request unchanged. */
 struct rpc_call *call_new(struct rpc_peer *peer, struct rpc_request *request);
 
-/* Takes the call off its peer and frees it. *ret_request gets the request back. */
-void call_end(struct rpc_call *call, struct rpc_request *ret_request);
+/* Takes the call off its peer and frees it. *ret_request gets the request back. Returns false if
+ * the call was cancelled: its request gets no response. */
+bool call_end(struct rpc_call *call, struct rpc_request *ret_request);
 
-/* The call that waits for an answer under this id, or NULL. */
-struct rpc_call *call_find(const struct rpc_peer *peer, const struct rpc_id *id);
+/* The call whose request has this id, or NULL. */
+struct rpc_call *call_find(const struct rpc_peer *peer, const json_t *id);
 
-/* No answer will be sent. The call may be gone afterwards. */
+/* No response will be sent. The call may be gone afterwards. */
 void call_cancel(struct rpc_call *call);
 void call_cancel_all(struct rpc_peer *peer);
 void call_forget_all(struct rpc_peer *peer);

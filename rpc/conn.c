@@ -1,11 +1,11 @@
 /* A connection is a state machine that conn_step() moves on by one small step: dispatch a line that
- * was read, write answers, read more. Steps follow each other until neither descriptor has anything
- * for us. One writer: answers of tools that end later go through conn_written(), which tries to
- * write at once; the loop watches stdout for EPOLLOUT only after EAGAIN.
+ * was read, write responses, read more. Steps follow each other until neither descriptor is ready.
+ * There is one writer: responses of tools that end later go through conn_written(), which tries to
+ * write at once. The loop watches stdout for EPOLLOUT only after EAGAIN.
  *
- *   OPEN ──(the host does not read its answers)──► STALLED ──(it reads again)──► OPEN
+ *   OPEN ──(the client does not read)──► STALLED ──(it reads again)──► OPEN
  *     └─(stdin ended)──► ENDING ─┐
- *   any ─(stdout broke)─► BROKEN ┴─(the owner was told, from the loop)──► CLOSED
+ *   any ─(stdout broke)─► BROKEN ┴─(on_closed() has run, from the loop)──► CLOSED
  */
 #include "rpc/conn.h"
 
@@ -23,7 +23,6 @@
 #include "base/loop.h"
 #include "base/own.h"
 #include "rpc/call_table.h"
-#include "rpc/cut.h"
 #include "rpc/dispatch.h"
 #include "rpc/frame.h"
 #include "rpc/mcp.h"
@@ -33,9 +32,9 @@ enum { CONN_READ_BYTES = 64 << 10, CONN_KEEP_BYTES = 1 << 20 };
 
 enum conn_state {
     CONN_OPEN,
-    CONN_STALLED, /* too many unread answers: nothing is read or dispatched */
-    CONN_ENDING,  /* stdin ended: answers are still written */
-    CONN_BROKEN,  /* stdout is gone: answers are dropped */
+    CONN_STALLED, /* too many unread responses: nothing is read or dispatched */
+    CONN_ENDING,  /* stdin ended: responses are still written */
+    CONN_BROKEN,  /* stdout is gone: responses are dropped */
     CONN_CLOSED,
     CONN_STATE_COUNT,
 };
@@ -52,7 +51,7 @@ struct rpc_conn {
     struct loop_io io_in;
     struct loop_io io_out;
     struct loop_task again;  /* for a stdin that epoll refuses: it is always ready */
-    struct loop_task closed; /* on_closed runs from the loop, never inside a tool's call */
+    struct loop_task closed; /* the end comes from the loop, never inside a tool's call */
     enum conn_state state;
     bool stepping;
     bool in_polled; /* epoll takes fd_in */
@@ -60,10 +59,9 @@ struct rpc_conn {
     bool in_ended;
     bool out_ready;
     bool out_broken;
-    uint64_t moved_ns; /* when bytes last went either way */
+    uint64_t moved_ns; /* when bytes last went in either direction */
     bool greeted;
     struct frame frame;
-    struct cut cut; /* of a long line that is coming in */
     struct rpc_peer peer;
     void (*on_closed)(void *arg);
     void *arg;
@@ -71,9 +69,10 @@ struct rpc_conn {
 
 static void conn_run(struct rpc_conn *conn);
 
-static void conn_tell_owner(void *arg)
+static void conn_close(void *arg)
 {
     struct rpc_conn *conn = arg;
+    call_cancel_all(&conn->peer);
     conn->state = CONN_CLOSED;
     conn->on_closed(conn->arg); /* may free conn */
 }
@@ -88,24 +87,23 @@ static void conn_set_state(struct rpc_conn *conn, enum conn_state state)
     if (state == CONN_ENDING || state == CONN_BROKEN) {
         loop_io_remove(&conn->io_in);
         loop_task_cancel(&conn->again);
-        loop_task_queue(conn->loop, &conn->closed, conn_tell_owner, conn);
+        loop_task_queue(conn->loop, &conn->closed, conn_close, conn);
     }
 }
 
 static void conn_break(struct rpc_conn *conn, int code)
 {
-    log_debug("rpc", "stdout broke: errno=%d", code);
+    log_debug("rpc", "cannot write to stdout: errno=%d", code);
     conn->out_broken = true;
     conn->out_ready = false;
     loop_io_remove(&conn->io_out);
     buf_done(&conn->peer.out);
     if (conn->state == CONN_OPEN || conn->state == CONN_STALLED) {
         conn_set_state(conn, CONN_BROKEN);
-        call_cancel_all(&conn->peer);
     }
 }
 
-/* Writes what it can of the answers. */
+/* Writes as much of the responses as stdout takes. */
 static void conn_write(struct rpc_conn *conn)
 {
     struct buf *out = &conn->peer.out;
@@ -129,9 +127,9 @@ static void conn_write(struct rpc_conn *conn)
 static void conn_read(struct rpc_conn *conn)
 {
     char *space = NULL;
-    conn->in_ready = false; /* level-triggered: the loop says so when there is more */
+    conn->in_ready = false; /* level-triggered: the loop reports when there is more */
     if (frame_reserve(&conn->frame, CONN_READ_BYTES, &space) < 0) {
-        log_error("rpc", "no memory to read a request of %zu bytes and more",
+        log_error("rpc", "out of memory for a request of %zu bytes or more",
                   buf_size(&conn->frame.in));
         conn->in_ended = true;
         return;
@@ -145,31 +143,18 @@ static void conn_read(struct rpc_conn *conn)
     }
 }
 
-/* Dispatches one line, or works on a long one that is coming in. CONN_IDLE when there is none. */
+/* Dispatches one line. CONN_IDLE when there is none. */
 static enum conn_progress conn_dispatch(struct rpc_conn *conn)
 {
     struct span line = {};
     switch (frame_next(&conn->frame, LIMIT_LINE_BYTES, conn->in_ended, &line)) {
-    case FRAME_LINE: {
-        bool cut =
-            line.size >= CUT_LINE_BYTES && cut_line(&conn->cut, line, /* whole= */ true) == 0;
-        dispatch_line(&conn->peer, line, cut ? &conn->cut : NULL);
-        cut_done(&conn->cut);
+    case FRAME_LINE:
+        dispatch_line(&conn->peer, line);
         return CONN_PROGRESS;
-    }
     case FRAME_TOO_LONG:
         dispatch_too_long(&conn->peer);
-        cut_done(&conn->cut);
         return CONN_PROGRESS;
     case FRAME_NONE:
-        line = frame_begun(&conn->frame);
-        if (line.size >= CUT_LINE_BYTES) {
-            (void)cut_line(&conn->cut, line, /* whole= */ false); /* dispatch_line() says why not */
-        } else {
-            cut_done(&conn->cut);
-        }
-        break;
-    case FRAME_RESULT_COUNT:
         break;
     }
     return CONN_IDLE;
@@ -180,7 +165,6 @@ static void conn_end(struct rpc_conn *conn)
 {
     conn_set_state(conn, CONN_ENDING);
     mcp_discover_finish(&conn->peer);
-    call_cancel_all(&conn->peer);
 }
 
 static enum conn_progress conn_step(struct rpc_conn *conn)
@@ -239,7 +223,7 @@ static void conn_on_again(void *arg)
 static void conn_on_out(void *arg, uint32_t events)
 {
     struct rpc_conn *conn = arg;
-    if (events & (EPOLLERR | EPOLLHUP)) { /* the reader is gone: EPIPE without having to write */
+    if (events & (EPOLLERR | EPOLLHUP)) { /* the reader is gone, as EPIPE would report */
         conn_break(conn, EPIPE);
         return;
     }
@@ -251,7 +235,7 @@ static void conn_on_out(void *arg, uint32_t events)
     conn_run(conn);
 }
 
-/* stdin is watched only while it is read: a hang-up cannot be masked, and would spin otherwise. */
+/* Watches stdin only while it is read: epoll cannot mask a hang-up, so the loop would spin. */
 static void conn_watch(struct rpc_conn *conn)
 {
     if (conn->state != CONN_OPEN) {
@@ -270,7 +254,7 @@ static void conn_watch(struct rpc_conn *conn)
 static void conn_run(struct rpc_conn *conn)
 {
     if (conn->stepping) {
-        return; /* the loop below will see what has changed */
+        return; /* the loop below checks what has changed */
     }
     conn->stepping = true;
     while (conn_step(conn) == CONN_PROGRESS) {
@@ -289,16 +273,14 @@ static void conn_written(void *arg)
     conn_run(conn);
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the eight are each of another owner */
+/* NOLINTNEXTLINE(readability-function-size): each of the eight has another owner */
 int rpc_conn_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_config *config,
                  const struct rpc_tools *tools, void (*on_closed)(void *arg), void *arg,
                  struct rpc_conn **ret_conn)
 {
     assert(fd_in != fd_out); /* epoll knows a descriptor by its number */
     int r = fd_set_nonblock(fd_in, true);
-    if (r == 0) {
-        r = fd_set_nonblock(fd_out, true);
-    }
+    r = r ? r : fd_set_nonblock(fd_out, true);
     if (r < 0) {
         return r;
     }
@@ -312,7 +294,6 @@ int rpc_conn_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_conf
         .fd_out = fd_out,
         .in_polled = true,
         .out_ready = true,
-        .cut = CUT_EMPTY,
         .moved_ns = clock_now_ns(),
         .on_closed = on_closed,
         .arg = arg,
@@ -322,7 +303,7 @@ int rpc_conn_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_conf
                  .written = conn_written,
                  .arg = conn},
     };
-    /* No events: errors and hang-ups are reported all the same, epoll_ctl(2). */
+    /* No events: epoll reports errors and hang-ups all the same, epoll_ctl(2). */
     r = loop_io_add(loop, &conn->io_out, fd_out, 0, conn_on_out, conn);
     if (r < 0 && r != -EPERM) {
         free(conn);
@@ -339,14 +320,13 @@ void rpc_conn_free(struct rpc_conn *conn)
         return;
     }
     assert(!conn->stepping);
-    conn->stepping = true; /* what the tools end now is not written */
+    conn->stepping = true; /* responses to what the tools end here are not written */
     rpc_peer_done(&conn->peer);
     loop_io_remove(&conn->io_in);
     loop_io_remove(&conn->io_out);
     loop_task_cancel(&conn->again);
     loop_task_cancel(&conn->closed);
     frame_done(&conn->frame);
-    cut_done(&conn->cut);
     free(conn);
 }
 
@@ -364,7 +344,7 @@ int rpc_conn_flush(struct rpc_conn *conn, int timeout_ms)
         }
         struct pollfd ready = {.fd = conn->fd_out, .events = POLLOUT};
         (void)poll(&ready, 1, (int)((deadline_ns - now_ns) / CLOCK_NS_PER_MS) + 1);
-        conn->out_ready = true; /* write(2) will say what it was */
+        conn->out_ready = true; /* write(2) will return the error */
     }
     return conn->out_broken ? -EPIPE : 0;
 }

@@ -7,27 +7,28 @@ struct loop;
 struct rpc_call;
 struct rpc_conn;
 
-/* Files that a host may list and read by itself. ctx is that of the tools. list and read end the
- * call with rpc_call_answer(), rpc_call_not_found() or rpc_call_fail(), maybe before they return. */
+/* Files that a client may list and read by itself. ctx is that of the tools. list and read end
+ * the call with rpc_call_respond(), rpc_call_not_found() or rpc_call_fail(), maybe before they
+ * return. */
 struct rpc_resources {
-    /* cursor: what an earlier page gave as nextCursor, or NULL; borrowed until this returns. */
+    /* cursor: the nextCursor of an earlier page, or NULL; borrowed until this returns. */
     void (*list)(void *ctx, struct rpc_call *call, const char *cursor);
-    /* New: the array of templates, or NULL when there is no memory. */
+    /* New: the array of templates, or NULL when out of memory. */
     json_t *(*templates)(void *ctx);
     void (*read)(void *ctx, struct rpc_call *call, const char *uri);
 };
 
-/* What rpc asks of the room that has the tools. ctx is passed back to each function. */
+/* What rpc needs from the module that has the tools. ctx is passed back to each function. */
 struct rpc_tools {
     void *ctx;
 
-    /* Whether results have structuredContent, for hosts whose version knows it. */
+    /* Whether results have structuredContent, for clients whose version has it. */
     bool structured;
 
-    /* New: the JSON array that tools/list sends, or NULL when there is no memory. */
+    /* New: the JSON array that tools/list sends, or NULL when out of memory. */
     json_t *(*list)(void *ctx);
 
-    /* New: a JSON string for the first answer of a host, or NULL for none. */
+    /* New: a JSON string for the first response to a client, or NULL for none. */
     json_t *(*instructions)(void *ctx);
 
     /* Starts a tool call. Returns false, having done nothing, when there is no such tool. Otherwise
@@ -35,42 +36,42 @@ struct rpc_tools {
      * this returns. arguments: an object, borrowed until this returns. */
     bool (*start)(void *ctx, struct rpc_call *call, const char *name, json_t *arguments);
 
-    /* The host cancelled the call, or the connection ends. The tool stops its work and must still
+    /* The client cancelled the call, or the connection ends. The tool stops its work and must still
      * end the call, maybe before this returns; nothing is sent then. */
     void (*cancel)(void *ctx, struct rpc_call *call);
 
-    /* Borrowed for the life of the connection; NULL: there are none. */
+    /* Borrowed as long as the connection exists; NULL: there are none. */
     const struct rpc_resources *resources;
 
-    /* May be NULL. Once, after the answer to the first initialize or discover was written: a chance
-     * to warm up. */
+    /* May be NULL. Called once, after the response to the first initialize or discover was written:
+     * a chance to warm up. */
     void (*greeted)(void *ctx);
 };
 
-/* All borrowed for the life of the connection. */
+/* All borrowed as long as the connection exists. */
 struct rpc_config {
     const char *server_name;
     const char *server_title;
     const char *server_version;
 };
 
-/* Speaks MCP on two descriptors, which are borrowed, made non-blocking, and must have different
- * numbers. SIGPIPE must be ignored. Any kind of file will do: those that epoll(7) refuses (regular
- * files, /dev/null) count as always ready. config and tools are copied.
- * on_closed: once, from the loop, when stdin has ended or stdout broke. What was read has been
- * dispatched and the calls in flight have been cancelled by then; it may free the connection.
+/* Speaks MCP on two descriptors. They are borrowed, become non-blocking, and must have different
+ * numbers. SIGPIPE must be ignored. Any kind of file is accepted: those that epoll(7) refuses
+ * (regular files, /dev/null) count as always ready. config and tools are copied.
+ * on_closed: called once, from the loop, when stdin has ended or stdout broke. By then every line
+ * read has been dispatched and the calls in flight have been cancelled; it may free the connection.
  * 0 or -errno. */
 int rpc_conn_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_config *config,
                  const struct rpc_tools *tools, void (*on_closed)(void *arg), void *arg,
                  struct rpc_conn **ret_conn);
 
-/* Not from inside a function of struct rpc_tools. Does not flush. Calls still in flight are cancelled; those that do not end at once stay valid
- * until they are ended, and then send nothing. */
+/* Must not be called from a function of struct rpc_tools. Does not flush. Cancels the calls in
+ * flight; those that do not end at once stay valid until they end, and then send nothing. */
 void rpc_conn_free(struct rpc_conn *conn);
 
-/* Waits until all answers are written, for at most timeout_ms. 0, -ETIMEDOUT, or -EPIPE when stdout
- * is broken. */
+/* Waits until all responses are written, for at most timeout_ms. 0, -ETIMEDOUT, or -EPIPE when
+ * stdout is broken. */
 int rpc_conn_flush(struct rpc_conn *conn, int timeout_ms);
 
-/* Milliseconds since the host last sent or read anything; 0 while a call is in flight. */
+/* Milliseconds since the client last sent or read anything; 0 while a call is in flight. */
 uint64_t rpc_conn_quiet_ms(const struct rpc_conn *conn);

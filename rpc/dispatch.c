@@ -4,52 +4,24 @@
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "rpc/ask.h"
 #include "rpc/call_table.h"
-#include "rpc/cut.h"
+#include "rpc/elicitation.h"
 #include "rpc/mcp.h"
-#include "rpc/scan.h"
 
-/* The raw text of params._meta.progressToken or params.requestId: needed for integers that jansson
- * could not keep. Empty when it is not there. */
-static struct span raw_in_params(struct span raw, const char *key, bool in_meta)
+static void dispatch_notification(struct rpc_peer *peer, const struct message *message)
 {
-    struct span at = {};
-    if (!scan_member(raw, "params", &at) || (in_meta && !scan_member(at, "_meta", &at)) ||
-        !scan_member(at, key, &at)) {
-        return (struct span){};
-    }
-    return at;
-}
-
-static int read_in_params(const json_t *value, struct span raw, const char *key, bool in_meta,
-                          struct rpc_id *ret_id)
-{
-    struct span text = json_is_real(value) ? raw_in_params(raw, key, in_meta) : (struct span){};
-    return rpc_id_read(value, text, ret_id);
-}
-
-static void dispatch_notification(struct rpc_peer *peer, const struct message *message,
-                                  struct span raw)
-{
-    struct rpc_id id = {};
     if (strcmp(message->method, "notifications/cancelled") != 0) {
         return;
     }
-    const json_t *value = json_object_get(message->params, "requestId");
-    if (read_in_params(value, raw, "requestId", /* in_meta= */ false, &id) < 0) {
-        return;
-    }
-    struct rpc_call *call = call_find(peer, &id);
-    if (call) { /* else it has ended already, or never was: the specification wants silence */
+    struct rpc_call *call = call_find(peer, json_object_get(message->params, "requestId"));
+    if (call) { /* else it has ended or never existed: the specification requires silence */
         call_cancel(call);
     }
-    rpc_id_done(&id);
 }
 
-static void dispatch_request(struct rpc_peer *peer, struct rpc_request *request, struct span raw)
+static void dispatch_request(struct rpc_peer *peer, struct rpc_request *request)
 {
-    if (call_find(peer, &request->id)) {
+    if (call_find(peer, request->id)) {
         peer_refuse(peer, request, RPC_INVALID_REQUEST,
                     "Invalid request: a request with this id is in flight", NULL);
         return;
@@ -59,11 +31,8 @@ static void dispatch_request(struct rpc_peer *peer, struct rpc_request *request,
         return;
     }
     const json_t *meta = json_object_get(request->params, "_meta");
-    const json_t *token = json_object_get(meta, "progressToken");
-    if (token) { /* of another type: no progress is sent, the request itself is good */
-        (void)read_in_params(token, raw, "progressToken", /* in_meta= */ true,
-                             &request->context.progress_token);
-    }
+    /* A token of another type: sends no progress, the request itself is valid. */
+    request->context.progress_token = json_incref(rpc_id(json_object_get(meta, "progressToken")));
     bool admitted = json_object_get(meta, MCP_META_VERSION)
                         ? mcp_discover_admit(peer, request, meta)
                         : mcp_handshake_admit(peer, request, meta);
@@ -81,15 +50,13 @@ static void dispatch_request(struct rpc_peer *peer, struct rpc_request *request,
     method->fn(peer, request);
 }
 
-static void dispatch_message(struct rpc_peer *peer, json_t *value, struct span raw,
-                             struct rpc_batch *batch)
+static void dispatch_message(struct rpc_peer *peer, json_t *value, struct rpc_batch *batch)
 {
     struct message message;
-    message_classify(value, raw, &message);
+    message_classify(value, &message);
     if (message.kind == MESSAGE_REQUEST || message.kind == MESSAGE_INVALID) {
         struct rpc_request request = {
-            .id = message.id, .method = message.method, .params = message.params};
-        message.id = (struct rpc_id){};
+            .id = json_incref(message.id), .method = message.method, .params = message.params};
         if (batch) {
             rpc_batch_join(batch, &request);
         }
@@ -97,17 +64,16 @@ static void dispatch_message(struct rpc_peer *peer, json_t *value, struct span r
             peer_refuse(peer, &request, RPC_INVALID_REQUEST, message.problem, NULL);
         } else {
             log_trace("rpc", "request method=%s", message.method);
-            dispatch_request(peer, &request, raw);
+            dispatch_request(peer, &request);
         }
     } else if (message.kind == MESSAGE_NOTIFICATION) {
-        dispatch_notification(peer, &message, raw);
+        dispatch_notification(peer, &message);
     } else if (message.kind == MESSAGE_RESPONSE) {
-        ask_answered(peer, &message.id, json_object_get(value, "result"));
+        elicitation_receive(peer, message.id, json_object_get(value, "result"));
     }
-    message_done(&message);
 }
 
-static void dispatch_batch(struct rpc_peer *peer, json_t *array, struct span raw)
+static void dispatch_batch(struct rpc_peer *peer, json_t *array)
 {
     struct rpc_request whole = {};
     size_t size = json_array_size(array);
@@ -127,33 +93,30 @@ static void dispatch_batch(struct rpc_peer *peer, json_t *array, struct span raw
         peer_refuse(peer, &whole, RPC_INTERNAL_ERROR, "Out of memory", NULL);
         return;
     }
-    const char *at = NULL;
     for (size_t i = 0; i < size; i++) {
-        struct span element = {};
-        (void)scan_next(raw, &at, &element);
-        dispatch_message(peer, json_array_get(array, i), element, batch);
+        dispatch_message(peer, json_array_get(array, i), batch);
     }
     rpc_batch_close(peer, batch);
 }
 
-void dispatch_line(struct rpc_peer *peer, struct span line, const struct cut *cut)
+void dispatch_line(struct rpc_peer *peer, struct span line)
 {
     struct rpc_request whole = {};
     enum rpc_code code = RPC_PARSE_ERROR;
     const char *problem = NULL;
-    json_auto_t *value = message_parse(line, cut, &code, &problem, &whole.id);
-    struct span raw = cut ? cut_rest(cut) : line; /* the same, but for long strings */
+    json_auto_t *value = message_parse(line, &code, &problem, &whole.id);
     if (!value) {
         peer_refuse(peer, &whole, (int)code, problem, NULL);
     } else if (json_is_array(value)) {
-        dispatch_batch(peer, value, raw);
+        dispatch_batch(peer, value);
     } else {
-        dispatch_message(peer, value, raw, NULL);
+        dispatch_message(peer, value, NULL);
     }
 }
 
 void dispatch_too_long(struct rpc_peer *peer)
 {
     struct rpc_request whole = {};
-    peer_refuse(peer, &whole, RPC_INVALID_REQUEST, "Invalid request: the line is too long", NULL);
+    peer_refuse(peer, &whole, RPC_INVALID_REQUEST,
+                "Invalid request: the line is longer than 16 MiB", NULL);
 }

@@ -40,20 +40,14 @@ void frame_commit(struct frame *frame, size_t size)
 
 static const char mark[] = "\xEF\xBB\xBF";
 
-static struct span frame_trim_mark(const struct frame *frame, struct span line)
+/* Removes what is not part of the message: the byte order mark and the CR. */
+static struct span frame_trim(struct frame *frame, struct span line)
 {
     size_t size = sizeof mark - 1;
     if (!frame->started && line.size >= size && memcmp(line.bytes, mark, size) == 0) {
         line.bytes += size;
         line.size -= size;
     }
-    return line;
-}
-
-/* Takes off what is not part of the message: the byte order mark, the CR. */
-static struct span frame_trim(struct frame *frame, struct span line)
-{
-    line = frame_trim_mark(frame, line);
     frame->started = true;
     if (line.size > 0 && line.bytes[line.size - 1] == '\r') {
         line.size--;
@@ -71,7 +65,7 @@ static bool frame_blank(struct span line)
     return true;
 }
 
-/* Finds the end of the first line. Returns its size with the LF, or 0 when it is not there yet. */
+/* Finds the end of the first line. Returns its size with the LF, or 0 without an LF. */
 static size_t frame_find(struct frame *frame, bool at_end)
 {
     size_t size = buf_size(&frame->in);
@@ -87,11 +81,6 @@ static size_t frame_find(struct frame *frame, bool at_end)
     return at_end ? size : 0;
 }
 
-struct span frame_begun(const struct frame *frame)
-{
-    return frame_trim_mark(frame, (struct span){buf_bytes(&frame->in), buf_size(&frame->in)});
-}
-
 enum frame_result frame_next(struct frame *frame, size_t max, bool at_end, struct span *ret_line)
 {
     frame_drop_taken(frame);
@@ -99,7 +88,7 @@ enum frame_result frame_next(struct frame *frame, size_t max, bool at_end, struc
         size_t take = frame_find(frame, at_end);
         if (take == 0) {
             bool ended = at_end && frame->skipping;
-            /* What frame_trim may take off, so that a line passes however it was cut. */
+            /* What frame_trim may remove, so that a line passes however it was cut. */
             size_t most = max + 1 + (frame->started ? 0 : sizeof mark - 1);
             if (frame->skipping || buf_size(&frame->in) > most) {
                 frame_drop(frame, buf_size(&frame->in));

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 
-/* A run of bytes that somebody else owns. */
+/* A run of bytes that has another owner. */
 struct span {
     const char *bytes;
     size_t size;
@@ -14,8 +14,8 @@ struct span {
 struct frame {
     struct buf in;
     size_t scanned; /* leading bytes known to hold no LF: a long line is searched only once */
-    size_t taken;   /* leading bytes that the last line handed out occupies */
-    bool started;   /* past the place where a byte order mark may stand */
+    size_t taken;   /* leading bytes of the last line handed out */
+    bool started;   /* past the place where a byte order mark may be */
     bool skipping;  /* inside a line that is too long, its start already dropped */
 };
 
@@ -23,18 +23,14 @@ enum frame_result {
     FRAME_NONE,     /* more bytes are needed */
     FRAME_LINE,     /* *ret_line is set */
     FRAME_TOO_LONG, /* a line of more than max bytes was dropped */
-    FRAME_RESULT_COUNT,
 };
 
 void frame_done(struct frame *frame);
 
-/* Where the next bytes go: room for at least size. 0 or -ENOMEM. Ends the life of a line. */
+/* Where the next bytes go: space for at least size. 0 or -ENOMEM. Invalidates the last line. */
 int frame_reserve(struct frame *frame, size_t size, char **ret_space);
 void frame_commit(struct frame *frame, size_t size);
 
-/* What is there of a line that is not yet complete, when frame_next() had none; borrowed likewise. */
-struct span frame_begun(const struct frame *frame);
-
 /* The next line that is not blank, without its LF or CRLF, borrowed until the next frame_ call.
- * at_end: no more bytes will come, so that a last line without LF counts. */
+ * at_end: no more bytes will come, so a last line without LF counts. */
 enum frame_result frame_next(struct frame *frame, size_t max, bool at_end, struct span *ret_line);

@@ -2,7 +2,7 @@
 #include "rpc/peer.h"
 
 /* The lifecycle of the two generations of MCP, and what both share. Private to rpc.
- * A message whose params._meta has MCP_META_VERSION belongs to 2026-07-28 and is judged alone; all
+ * A message whose params._meta has MCP_META_VERSION belongs to 2026-07-28 and is checked alone; all
  * others belong to the generation that starts with initialize. */
 
 #define MCP_META_PREFIX "io.modelcontextprotocol/"
@@ -11,22 +11,22 @@
 #define MCP_META_SERVER MCP_META_PREFIX "serverInfo"
 #define MCP_META_SUBSCRIPTION MCP_META_PREFIX "subscriptionId"
 
-/* Each sets the request's era and returns whether the request may go on; else it was refused. */
+/* Each sets the request's era and returns whether the request may go on; if not, has refused it. */
 bool mcp_handshake_admit(struct rpc_peer *peer, struct rpc_request *request, const json_t *meta);
 bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, const json_t *meta);
 
-/* Answers the listen requests that are open, as the connection ends. */
+/* Responds to the open listen requests as the connection ends. */
 void mcp_discover_finish(struct rpc_peer *peer);
 
-/* New: {"name", "title", "version"}, or NULL when there is no memory. */
+/* New: {"name", "title", "version"}, or NULL when out of memory. */
 json_t *mcp_server_info(const struct rpc_peer *peer);
-/* New: the first answer of a host, with capabilities and instructions. */
+/* New: the first response to a client, with capabilities and instructions. */
 json_t *mcp_greeting(const struct rpc_peer *peer);
 
-/* Whether one more request may stay open; else it was refused. */
+/* Whether one more request may stay open; if not, has refused it. */
 bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request);
 
-/* Unknown methods where tools has no resources. */
+/* Methods that do not exist where tools has no resources. */
 void mcp_resources_list(struct rpc_peer *peer, struct rpc_request *request);
 void mcp_resources_templates(struct rpc_peer *peer, struct rpc_request *request);
 void mcp_resources_read(struct rpc_peer *peer, struct rpc_request *request);

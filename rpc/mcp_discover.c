@@ -1,14 +1,15 @@
-/* The revision 2026-07-28: no initialize; each request says its version and is judged alone. */
+/* The revision 2026-07-28 has no initialize: each request names its version and is checked
+ * alone. */
 #include <string.h>
 
-#include "rpc/ask.h"
 #include "rpc/call_table.h"
+#include "rpc/elicitation.h"
 #include "rpc/mcp.h"
 #include "rpc/text.h"
 
 #define DISCOVER_VERSION "2026-07-28"
 
-enum { DISCOVER_TTL_MS = 3600 * 1000 }; /* neither tools nor instructions change in a process */
+enum { DISCOVER_TTL_MS = 3600 * 1000 }; /* tools and instructions stay as long as the process */
 
 static void discover(struct rpc_peer *peer, struct rpc_request *request)
 {
@@ -19,11 +20,11 @@ static void discover(struct rpc_peer *peer, struct rpc_request *request)
         result = NULL;
     }
     peer->greeted = peer->greeted || result;
-    peer_answer(peer, request, result, MCP_KEEP_LONG);
+    peer_respond(peer, request, result, MCP_KEEP_LONG);
 }
 
-/* The request stays open until it is cancelled or the connection ends. Nothing that can be
- * subscribed to ever changes, so that the honoured subset is empty. */
+/* The request stays open until it is cancelled or the connection ends. Nothing that a client can
+ * subscribe to ever changes, so the honoured subset is empty. */
 static void listen_open(struct rpc_peer *peer, struct rpc_request *request)
 {
     static const char head[] =
@@ -38,17 +39,13 @@ static void listen_open(struct rpc_peer *peer, struct rpc_request *request)
     if (!mcp_may_hold(peer, request)) {
         return;
     }
-    if (buf_append_text(&peer->out, head) < 0 ||
-        buf_append(&peer->out, request->id.token, request->id.size) < 0 ||
-        buf_append_text(&peer->out, "}}}\n") < 0) {
-        peer->out.end = peer->out.start + before;
-        peer_answer(peer, request, NULL, MCP_KEEP_UNSAID);
-        return;
-    }
-    struct rpc_call *call = call_new(peer, request);
+    bool written = buf_append_text(&peer->out, head) == 0 &&
+                   rpc_text_dump(&peer->out, request->id) == 0 &&
+                   buf_append_text(&peer->out, "}}}\n") == 0;
+    struct rpc_call *call = written ? call_new(peer, request) : NULL;
     if (!call) {
         peer->out.end = peer->out.start + before;
-        peer_answer(peer, request, NULL, MCP_KEEP_UNSAID);
+        peer_respond(peer, request, NULL, MCP_KEEP_UNSAID);
         return;
     }
     call->subscription = true;
@@ -64,11 +61,9 @@ void mcp_discover_finish(struct rpc_peer *peer)
             continue;
         }
         struct rpc_request request = {};
-        call_end(call, &request);
-        json_t *id = json_loadb(request.id.token, request.id.size, JSON_DECODE_ANY, NULL);
-        json_t *result = json_pack("{s:{s:o}}", "_meta", MCP_META_SUBSCRIPTION,
-                                   id ? id : json_stringn(request.id.token, request.id.size));
-        peer_answer(peer, &request, result, MCP_KEEP_UNSAID);
+        (void)call_end(call, &request);
+        json_t *result = json_pack("{s:{s:O}}", "_meta", MCP_META_SUBSCRIPTION, request.id);
+        peer_respond(peer, &request, result, MCP_KEEP_UNSAID);
     }
 }
 
@@ -97,25 +92,24 @@ static bool discover_has_structured_content(const struct rpc_peer *)
     return true;
 }
 
-/* The call ends with the question; the host's user answers it, and the same call comes again with
- * what was said. */
-static void discover_ask(struct rpc_call *call, const struct rpc_question *question,
-                         rpc_answer_fn fn, void *arg)
+/* Ends the call with the elicitation. The client repeats the call with its user's response. */
+static void discover_elicit(struct rpc_call *call, const struct rpc_elicitation *elicitation,
+                            rpc_elicitation_fn fn, void *arg)
 {
-    const json_t *said = json_object_get(call->request.context.answers, question->key);
+    const json_t *said = json_object_get(call->request.context.input_responses, elicitation->key);
     if (said) {
-        ask_tell(said, fn, arg);
+        elicitation_report(said, fn, arg);
         return;
     }
     struct rpc_peer *peer = call->peer;
-    json_t *asked = ask_request(question);
-    json_t *result = asked ? json_pack("{s:s, s:{s:o}}", "resultType", "input_required",
-                                       "inputRequests", question->key, asked)
-                           : NULL;
+    json_t *input_request = elicitation_request(elicitation);
+    json_t *result = input_request ? json_pack("{s:s, s:{s:o}}", "resultType", "input_required",
+                                               "inputRequests", elicitation->key, input_request)
+                                   : NULL;
     struct rpc_request request = {};
-    call_end(call, &request);
-    peer_answer(peer, &request, result, MCP_KEEP_UNSAID);
-    fn(arg, RPC_ANSWER_LATER, NULL);
+    (void)call_end(call, &request);
+    peer_respond(peer, &request, result, MCP_KEEP_UNSAID);
+    fn(arg, RPC_ELICITATION_LATER, NULL);
 }
 
 static const struct rpc_method methods[] = {
@@ -130,7 +124,7 @@ static const struct mcp_era era = {
     .not_found = RPC_INVALID_PARAMS,
     .complete = discover_complete,
     .has_structured_content = discover_has_structured_content,
-    .ask = discover_ask,
+    .elicit = discover_elicit,
 };
 
 bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, const json_t *meta)
@@ -151,13 +145,14 @@ bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, cons
         peer_refuse(peer, request, RPC_UNSUPPORTED_VERSION, "Unsupported protocol version", data);
         return false;
     }
-    json_t *answers = json_object_get(request->params, "inputResponses");
-    if (answers && !json_is_object(answers)) {
+    json_t *responses = json_object_get(request->params, "inputResponses");
+    if (responses && !json_is_object(responses)) {
         peer_refuse(peer, request, RPC_INVALID_PARAMS,
                     "Invalid params: inputResponses must be an object", NULL);
         return false;
     }
-    request->context.answers = json_incref(answers);
-    request->context.can_ask = ask_is_declared(json_object_get(meta, MCP_META_CAPABILITIES));
+    request->context.input_responses = json_incref(responses);
+    request->context.can_elicit =
+        elicitation_is_declared(json_object_get(meta, MCP_META_CAPABILITIES));
     return true;
 }

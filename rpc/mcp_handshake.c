@@ -1,12 +1,14 @@
-/* The revisions 2024-11-05 to 2025-11-25: one initialize for the process, then requests that rely on
- * it. notifications/initialized is never required, and a second initialize replaces the first. */
+/* The revisions 2024-11-05 to 2025-11-25: one initialize for the process, then requests that
+ * rely on it. notifications/initialized is never required, and a second initialize replaces the
+ * first. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "rpc/ask.h"
+#include "base/own.h"
+#include "rpc/elicitation.h"
 #include "rpc/mcp.h"
 #include "rpc/text.h"
 
@@ -39,16 +41,17 @@ static void initialize(struct rpc_peer *peer, struct rpc_request *request)
     }
     if (result) {
         peer->version = version;
-        peer->can_ask = version >= MCP_VERSION_2025_06_18 &&
-                        ask_is_declared(json_object_get(request->params, "capabilities"));
+        peer->can_elicit =
+            version >= MCP_VERSION_2025_06_18 &&
+            elicitation_is_declared(json_object_get(request->params, "capabilities"));
         peer->greeted = true;
     }
-    peer_answer(peer, request, result, MCP_KEEP_UNSAID);
+    peer_respond(peer, request, result, MCP_KEEP_UNSAID);
 }
 
 static void ping(struct rpc_peer *peer, struct rpc_request *request)
 {
-    peer_answer(peer, request, json_object(), MCP_KEEP_UNSAID);
+    peer_respond(peer, request, json_object(), MCP_KEEP_UNSAID);
 }
 
 static int handshake_complete(const struct rpc_peer *, json_t *, enum mcp_keep)
@@ -61,35 +64,35 @@ static bool handshake_has_structured_content(const struct rpc_peer *peer)
     return peer->version >= MCP_VERSION_2025_06_18;
 }
 
-static void handshake_ask_expired(void *arg)
+static void handshake_elicitation_expired(void *arg)
 {
     struct rpc_call *call = arg;
-    (void)ask_give_up(call->peer, call);
+    (void)elicitation_give_up(call->peer, call);
 }
 
-/* A request of ours to the host, while the call waits. */
-static void handshake_ask(struct rpc_call *call, const struct rpc_question *question,
-                          rpc_answer_fn fn, void *arg)
+/* Sends a request of ours to the client, while the call waits. */
+static void handshake_elicit(struct rpc_call *call, const struct rpc_elicitation *elicitation,
+                             rpc_elicitation_fn fn, void *arg)
 {
     struct rpc_peer *peer = call->peer;
     size_t before = buf_size(&peer->out);
     char id[32];
-    (void)snprintf(id, sizeof id, "ask-%u", ++peer->questions);
-    json_auto_t *number = json_string(id);
-    json_auto_t *request = ask_request(question);
-    if (!number || !request || json_object_set(request, "id", number) < 0 ||
+    (void)snprintf(id, sizeof id, "ask-%u", ++peer->elicitations);
+    json_auto_t *name = json_string(id);
+    json_auto_t *request = elicitation_request(elicitation);
+    if (!name || !request || json_object_set(request, "id", name) < 0 ||
         json_object_set_new(request, "jsonrpc", json_string("2.0")) < 0 ||
-        rpc_id_read(number, (struct span){}, &call->ask.id) < 0 ||
         rpc_text_dump(&peer->out, request) < 0 || buf_append(&peer->out, "\n", 1) < 0) {
         peer->out.end = peer->out.start + before;
-        rpc_id_done(&call->ask.id);
-        fn(arg, RPC_ANSWER_NONE, NULL);
+        fn(arg, RPC_ELICITATION_NONE, NULL);
         return;
     }
-    call->ask.fn = fn;
-    call->ask.arg = arg;
-    loop_timer_arm(peer->loop, &call->ask.timer, clock_now_ns() + LIMIT_ASK_MS * CLOCK_NS_PER_MS,
-                   handshake_ask_expired, call);
+    call->elicitation.id = take_ptr(name);
+    call->elicitation.fn = fn;
+    call->elicitation.arg = arg;
+    loop_timer_arm(peer->loop, &call->elicitation.timer,
+                   clock_now_ns() + LIMIT_ELICITATION_MS * CLOCK_NS_PER_MS,
+                   handshake_elicitation_expired, call);
     peer->written(peer->arg);
 }
 
@@ -109,14 +112,14 @@ static const struct mcp_era era = {
     .not_found = RPC_RESOURCE_NOT_FOUND,
     .complete = handshake_complete,
     .has_structured_content = handshake_has_structured_content,
-    .ask = handshake_ask,
+    .elicit = handshake_elicit,
 };
 
 /* Whether meta has a key of the later generation: its sender forgot the version. */
 static bool has_client_key(const json_t *meta)
 {
     static const char prefix[] = MCP_META_PREFIX "client";
-    json_t *object = (json_t *)(uintptr_t)meta; /* jansson's iterators want no const */
+    json_t *object = (json_t *)(uintptr_t)meta; /* jansson's iterators take no const */
     const char *key = NULL;
     json_t *value = NULL;
     json_object_foreach (object, key, value) {
@@ -130,7 +133,7 @@ static bool has_client_key(const json_t *meta)
 bool mcp_handshake_admit(struct rpc_peer *peer, struct rpc_request *request, const json_t *meta)
 {
     request->context.era = &era;
-    request->context.can_ask = peer->can_ask;
+    request->context.can_elicit = peer->can_elicit;
     if (has_client_key(meta)) {
         peer_refuse(peer, request, RPC_INVALID_PARAMS,
                     "Invalid _meta: " MCP_META_VERSION " is required", NULL);
@@ -139,8 +142,8 @@ bool mcp_handshake_admit(struct rpc_peer *peer, struct rpc_request *request, con
     if (peer->version == MCP_VERSION_NONE && strcmp(request->method, "initialize") != 0 &&
         strcmp(request->method, "ping") != 0) {
         peer_refuse(peer, request, RPC_INVALID_PARAMS,
-                    "Request lacks _meta (2026-07-28) and no initialize was received "
-                    "(2025-11-25 and before)",
+                    "Request lacks _meta (2026-07-28) and no initialize was received (2025-11-25 "
+                    "and earlier)",
                     NULL);
         return false;
     }

@@ -1,4 +1,3 @@
-#include <string.h>
 
 #include "rpc/call_table.h"
 #include "rpc/mcp.h"
@@ -21,7 +20,7 @@ static struct rpc_call *hold(struct rpc_peer *peer, struct rpc_request *request)
     }
     struct rpc_call *call = call_new(peer, request);
     if (!call) {
-        peer_answer(peer, request, NULL, MCP_KEEP_NOT);
+        peer_respond(peer, request, NULL, MCP_KEEP_NOT);
     }
     return call;
 }
@@ -48,14 +47,14 @@ void mcp_resources_templates(struct rpc_peer *peer, struct rpc_request *request)
         return;
     }
     const json_t *cursor = json_object_get(request->params, "cursor");
-    if (cursor && !json_is_null(cursor)) { /* there is one page, and so no cursor of ours */
+    if (cursor && !json_is_null(cursor)) { /* there is one page, so no cursor is ours */
         peer_refuse(peer, request, RPC_INVALID_PARAMS, "Unknown cursor", NULL);
         return;
     }
     json_t *templates = peer->tools.resources->templates(peer->tools.ctx);
-    peer_answer(peer, request,
-                templates ? json_pack("{s:o}", "resourceTemplates", templates) : NULL,
-                MCP_KEEP_LONG);
+    peer_respond(peer, request,
+                 templates ? json_pack("{s:o}", "resourceTemplates", templates) : NULL,
+                 MCP_KEEP_LONG);
 }
 
 void mcp_resources_read(struct rpc_peer *peer, struct rpc_request *request)

@@ -1,6 +1,6 @@
-#include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/word.h"
@@ -24,13 +24,13 @@ json_t *mcp_greeting(const struct rpc_peer *peer)
 void mcp_tools_list(struct rpc_peer *peer, struct rpc_request *request)
 {
     const json_t *cursor = json_object_get(request->params, "cursor");
-    if (cursor && !json_is_null(cursor)) { /* there is one page, and so no cursor of ours */
+    if (cursor && !json_is_null(cursor)) { /* there is one page, so no cursor is ours */
         peer_refuse(peer, request, RPC_INVALID_PARAMS, "Unknown cursor", NULL);
         return;
     }
     json_t *tools = peer->tools.list(peer->tools.ctx);
     json_t *result = tools ? json_pack("{s:o}", "tools", tools) : NULL;
-    peer_answer(peer, request, result, MCP_KEEP_LONG);
+    peer_respond(peer, request, result, MCP_KEEP_LONG);
 }
 
 bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request)
@@ -39,17 +39,27 @@ bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request)
         return true;
     }
     peer_refuse(peer, request, RPC_INTERNAL_ERROR,
-                "Too many calls in flight; wait until one has ended", NULL);
+                "Too many calls in flight; wait until one has finished", NULL);
     return false;
 }
 
+/* "Unknown tool: nope. Tools: run_python, write_file" */
 static void refuse_unknown(struct rpc_call *call, const char *name)
 {
-    char text[160];
     char shown[120];
-    (void)snprintf(text, sizeof text, "Unknown tool: %s",
-                   word_show(name, strlen(name), shown, sizeof shown));
-    rpc_call_fail(call, RPC_INVALID_PARAMS, text);
+    size_t index = 0;
+    const json_t *tool = NULL;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    json_auto_t *tools = call->peer->tools.list(call->peer->tools.ctx);
+    int r =
+        buf_appendf(&text, "Unknown tool: %s", word_show(name, strlen(name), shown, sizeof shown));
+    json_array_foreach (tools, index, tool) {
+        r = r ? r
+              : buf_appendf(&text, "%s%s", index ? ", " : ". Tools: ",
+                            json_string_value(json_object_get(tool, "name")));
+    }
+    r = r ? r : buf_append(&text, "", 1);
+    rpc_call_fail(call, RPC_INVALID_PARAMS, r < 0 ? "Unknown tool" : buf_bytes(&text));
 }
 
 void mcp_tools_call(struct rpc_peer *peer, struct rpc_request *request)
@@ -72,7 +82,7 @@ void mcp_tools_call(struct rpc_peer *peer, struct rpc_request *request)
     json_auto_t *arguments = json_is_object(sent) ? json_incref(sent) : json_object();
     struct rpc_call *call = arguments ? call_new(peer, request) : NULL;
     if (!call) {
-        peer_answer(peer, request, NULL, MCP_KEEP_UNSAID);
+        peer_respond(peer, request, NULL, MCP_KEEP_UNSAID);
         return;
     }
     const char *text = rpc_text_plain(name);

@@ -9,9 +9,15 @@
 #include "base/own.h"
 #include "rpc/call_table.h"
 
+/* Large results may fill a batch's line up to here; all others of it fit behind. */
+enum {
+    BATCH_SMALL_BYTES = 1024,
+    BATCH_LARGE_BYTES = LIMIT_LINE_OUT_BYTES - (size_t)LIMIT_BATCH_MESSAGES * BATCH_SMALL_BYTES - 2
+};
+
 struct rpc_batch {
-    struct buf answers; /* separated by commas */
-    size_t pending;     /* requests without an end, and one until the batch is closed */
+    struct buf responses; /* separated by commas */
+    size_t pending;       /* requests that have not ended, and one until the batch is closed */
 };
 
 struct rpc_batch *rpc_batch_new(void)
@@ -35,19 +41,19 @@ void rpc_batch_close(struct rpc_peer *peer, struct rpc_batch *batch)
     if (--batch->pending > 0) {
         return;
     }
-    size_t size = buf_size(&batch->answers);
-    if (size > 0) { /* only notifications: nothing is sent, JSON-RPC 2.0 section 6 */
+    size_t size = buf_size(&batch->responses);
+    if (size > 0) { /* a batch of notifications sends nothing, JSON-RPC 2.0 section 6 */
         char *space = NULL;
         if (buf_reserve(&peer->out, size + 3, &space) < 0) {
-            log_error("rpc", "no memory for the answers to a batch");
+            log_error("rpc", "out of memory for the responses to a batch");
         } else {
             (void)buf_append(&peer->out, "[", 1);
-            (void)buf_append(&peer->out, buf_bytes(&batch->answers), size);
+            (void)buf_append(&peer->out, buf_bytes(&batch->responses), size);
             (void)buf_append(&peer->out, "]\n", 2);
             peer->written(peer->arg);
         }
     }
-    buf_done(&batch->answers);
+    buf_done(&batch->responses);
     free(batch);
 }
 
@@ -58,28 +64,31 @@ void rpc_peer_done(struct rpc_peer *peer)
     buf_done(&peer->out);
 }
 
-/* Frees what the request owns; the batch goes on when this was its last. */
-static void request_end(struct rpc_peer *peer, struct rpc_request *request)
+void peer_drop(struct rpc_peer *peer, struct rpc_request *request)
 {
     struct rpc_batch *batch = take_ptr(request->batch);
-    rpc_id_done(&request->id);
-    rpc_id_done(&request->context.progress_token);
-    json_decref(take_ptr(request->context.answers));
+    json_decref(take_ptr(request->id));
+    json_decref(take_ptr(request->context.progress_token));
+    json_decref(take_ptr(request->context.input_responses));
     if (batch) {
         rpc_batch_close(peer, batch);
     }
 }
 
-/* Appends the answer to out: the result, or the error when result is NULL. */
-static int answer_write(struct buf *out, const struct rpc_id *id, const json_t *result,
-                        const char *separator)
+/* Appends the response to out: the result, or the error when result is NULL. */
+static int response_write(struct buf *out, const json_t *id, const json_t *result,
+                          const char *separator)
 {
     size_t before = buf_size(out);
     if (before > 0 && separator[0] == ',' && buf_append(out, ",", 1) < 0) {
         return -ENOMEM;
     }
     int r = message_write_result(out, id, result);
-    if (r == 0 && buf_size(out) - before > LIMIT_LINE_OUT_BYTES) {
+    size_t size = buf_size(out) - before;
+    bool is_too_long = separator[0] == ','
+                           ? size > BATCH_SMALL_BYTES && buf_size(out) > BATCH_LARGE_BYTES
+                           : size > LIMIT_LINE_OUT_BYTES;
+    if (r == 0 && is_too_long) {
         r = -EMSGSIZE;
     }
     if (r == 0 && separator[0] == '\n') {
@@ -94,71 +103,69 @@ static int answer_write(struct buf *out, const struct rpc_id *id, const json_t *
 void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, const char *text,
                  const json_t *data)
 {
-    struct buf *out = request->batch ? &request->batch->answers : &peer->out;
+    struct buf *out = request->batch ? &request->batch->responses : &peer->out;
     size_t before = buf_size(out);
     bool comma = request->batch && before > 0;
     log_debug("rpc", "refused code=%d %s", code, text);
     if ((comma && buf_append(out, ",", 1) < 0) ||
-        message_write_error(out, &request->id, code, text, data) < 0 ||
+        message_write_error(out, request->id, code, text, data) < 0 ||
         (!request->batch && buf_append(out, "\n", 1) < 0)) {
         out->end = out->start + before;
-        log_error("rpc", "no memory to answer a request");
+        log_error("rpc", "out of memory for the response to a request");
     } else if (!request->batch) {
         peer->written(peer->arg);
     }
-    request_end(peer, request);
+    peer_drop(peer, request);
 }
 
-/* Ends the request if its result could be written; else it is as before. */
-static int answer_try(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
-                      enum mcp_keep keep)
+/* Ends the request if its result could be written; else leaves it unchanged. */
+static int response_try(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
+                        enum mcp_keep keep)
 {
-    struct buf *out = request->batch ? &request->batch->answers : &peer->out;
+    struct buf *out = request->batch ? &request->batch->responses : &peer->out;
     int r = -ENOMEM;
     if (result && request->context.era->complete(peer, result, keep) == 0) {
-        r = answer_write(out, &request->id, result, request->batch ? "," : "\n");
+        r = response_write(out, request->id, result, request->batch ? "," : "\n");
     }
     if (r < 0) {
-        log_error("rpc", "an answer could not be made: %s",
+        log_error("rpc", "cannot send a response: %s",
                   r == -EMSGSIZE ? "it is too large" : "out of memory");
         return r;
     }
     if (!request->batch) {
         peer->written(peer->arg);
     }
-    request_end(peer, request);
+    peer_drop(peer, request);
     return 0;
 }
 
-void peer_answer(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
-                 enum mcp_keep keep)
+void peer_respond(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
+                  enum mcp_keep keep)
 {
     json_auto_t *owned = result;
-    int r = answer_try(peer, request, owned, keep);
+    int r = response_try(peer, request, owned, keep);
     if (r < 0) {
         peer_refuse(peer, request, RPC_INTERNAL_ERROR,
-                    r == -EMSGSIZE ? "The answer is too large" : "Out of memory", NULL);
+                    r == -EMSGSIZE ? "The response is too large" : "Out of memory", NULL);
     }
 }
 
-static json_t *too_long(void)
+static json_t *too_long(bool in_batch)
 {
     return json_pack("{s:[{s:s, s:s}], s:b}", "content", "type", "text", "text",
-                     "The call has been carried out, but its result is longer than 10 MiB and was "
-                     "not sent.",
+                     in_batch ? "The call was carried out, but the results of the batch exceed 10 "
+                                "MiB: this one was not sent."
+                              : "The call was carried out, but its result exceeds 10 MiB and was "
+                                "not sent.",
                      "isError", true);
 }
 
-void peer_answer_work(struct rpc_peer *peer, struct rpc_request *request, json_t *result)
+void peer_respond_work(struct rpc_peer *peer, struct rpc_request *request, json_t *result)
 {
     json_auto_t *owned = result;
-    int r = answer_try(peer, request, owned, MCP_KEEP_UNSAID);
+    int r = response_try(peer, request, owned, MCP_KEEP_UNSAID);
     if (r < 0) {
-        peer_answer(peer, request, r == -EMSGSIZE ? too_long() : NULL, MCP_KEEP_UNSAID);
+        peer_respond(peer, request, r == -EMSGSIZE ? too_long(request->batch) : NULL,
+                     MCP_KEEP_UNSAID);
     }
-}
-
-void peer_drop(struct rpc_peer *peer, struct rpc_request *request)
-{
-    request_end(peer, request);
 }

@@ -55,8 +55,8 @@ struct dump {
     bool shown; /* to people or to a model, not only to a parser */
 };
 
-/* Whether a whole character must be escaped although JSON allows it: other hosts' line readers split at
- * these, and terminals obey some. */
+/* Whether a whole character must be escaped although JSON allows it: line readers of other clients
+ * split at these, and terminals obey some. */
 static bool is_unsafe(const struct dump *dump, uint32_t code)
 {
     return (code >= 0x7F && code <= 0x9F) || code == 0x2028 || code == 0x2029 ||

@@ -4,22 +4,24 @@
 
 struct buf;
 
-/* New: a JSON string of any bytes. What is not UTF-8 becomes U+FFFD, one for each maximal part of a
- * character (Unicode 15, section 3.9, table 3-8). NULL when there is no memory. */
+/* New: a JSON string of any bytes. Replaces what is not UTF-8 by U+FFFD, one for each maximal part
+ * of a character (Unicode 15, section 3.9, table 3-8). Returns NULL when out of memory. */
 json_t *rpc_text(const char *bytes, size_t size);
 
-/* The string's text, borrowed; NULL when value is no string, or holds a NUL, which would cut it short. */
+/* The string's text, borrowed; NULL when value is no string, or holds a NUL, which would cut it
+ * short. */
 const char *rpc_text_plain(const json_t *value);
 
-/* How many of the bytes are sent as no more than *characters, whole characters only; *characters is lowered
- * by what they take: six for each escape by number that a dump may write, as \u0001, else one. */
+/* How many of the bytes are sent as no more than *characters, whole characters only. Lowers
+ * *characters by what they take: six for each escape by number that a dump may write, as \u0001,
+ * else one. */
 size_t rpc_text_fitting(const char *bytes, size_t size, size_t *characters);
 
-/* Appends value as compact JSON that holds no byte a line reader could split at: besides the C0
- * controls, also DEL, U+0080 to U+009F, U+2028 and U+2029 are escaped. 0 or -ENOMEM; on failure
- * buf is as before. */
+/* Appends value as compact JSON without any byte at which a line reader could split: besides the C0
+ * controls, also DEL, U+0080 to U+009F, U+2028 and U+2029 are escaped. 0 or -ENOMEM; on failure buf
+ * is unchanged. */
 int rpc_text_dump(struct buf *buf, const json_t *value);
 
-/* The same for JSON that is itself read, as text or on a terminal: every character that nobody sees is escaped
- * (base/word.h). */
+/* The same for JSON that is itself read, as text or on a terminal: escapes every invisible
+ * character (base/word.h). */
 int rpc_text_show(struct buf *buf, const json_t *value);

@@ -1,13 +1,14 @@
-/* The life of a box, as the server sees it.
+/* The server's view of a sandbox.
  *
- *   box_start: find the interpreter, build the plan, make the cgroup, clone; map the ids, join the
- *   group, say go. The child carries the plan out and executes pid 1, which starts the zygote; its
- *   "ready" makes the box BOX_READY. Each stage can fail, and the first that does is the reason
- *   that on_state(BOX_DEAD) tells: the child's own sentence, the zygote's exit code, or an end
- *   without a word.
+ * - box_start() finds the interpreter, builds the plan, makes the cgroup and clones the child. It
+ *   then maps the ids, puts the child into the cgroup and lets it continue.
+ * - The child executes the plan's steps and then init, which starts the zygote. The zygote's
+ *   "ready" makes the sandbox BOX_READY.
+ * - Each step can fail. The first failure is the reason that on_state(BOX_DEAD) reports: the
+ *   child's own report, the zygote's exit code, or an exit without a report.
  *
- * Killing is one signal: pid 1 is the init of a pid namespace, and the kernel kills the rest. */
-#include "sandbox/box.h"
+ * Killing takes one signal: init is pid 1 of a pid namespace, so the kernel kills the rest. At
+ * level `container` the supervisor kills each process (unprivileged/supervisor_client.c). */
 
 #include <errno.h>
 #include <poll.h>
@@ -20,35 +21,33 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "base/own.h"
-#include "sandbox/plan/binds.h"
-#include "sandbox/room_inside.h"
+#include "sandbox/box.h"
+#include "sandbox/box_open.h"
+#include "sandbox/egress/box_egress.h"
+#include "sandbox/host/host_facts.h"
+#include "sandbox/host/mounts.h"
+#include "sandbox/interpreter/interpreter.h"
+#include "sandbox/launch/launch.h"
+#include "sandbox/packages/store.h"
+#include "sandbox/report/box_report.h"
+#include "sandbox/report/isolation.h"
+#include "sandbox/spec/spec.h"
 #include "sandbox/trust/trust.h"
-#include "sandbox/wire/channel.h"
-#include "sandbox/wire/packet.h"
+#include "sandbox/unprivileged/unprivileged.h"
 
 enum {
     REAP_MS = 250,
-    SCOPE_MS = 5000, /* for systemd to answer; it takes 10 where nothing is wrong */
+    SCOPE_MS = 5000, /* for systemd to reply; it takes 10 ms on a healthy machine */
 };
 
-void box_spec_init(struct box_spec *spec)
+static void box_release(struct box *box, bool gone)
 {
-    *spec = (struct box_spec){.limits = {.memory_bytes = DEFAULT_MEMORY_BYTES,
-                                         .disk_bytes = DEFAULT_DISK_BYTES,
-                                         .disk_inodes = DEFAULT_DISK_INODES,
-                                         .pids = DEFAULT_PIDS},
-                              .view = box_view_full,
-                              .packages = true,
-                              .packages_bytes = DEFAULT_PACKAGES_BYTES};
-}
-
-static void box_close(struct box *box)
-{
-    prove_stop(box);
+    box_egress_end(box);
+    monitor_stop(box);
+    box_init_close(box);
+    selftest_stop(box);
     loop_io_remove(&box->pidfd_io);
     loop_io_remove(&box->error_io);
     loop_io_remove(&box->guest_io);
@@ -63,20 +62,22 @@ static void box_close(struct box *box)
     drop_fd(&box->config_fd);
     box_protected_leave(&box->workspace_fd);
     buf_done(&box->guest_in);
+    cleanup_remove(&box->cleanup, /* wait= */ gone);
+    cgroup_remove(&box->cgroup);
 }
 
-/* Kills all processes and waits until they are gone; from here on nothing of the box runs. Where
- * there are many the kernel needs its time: then the folders are left to the reaper, because a host
- * gives us half a second to end. */
+/* Kills all processes and waits until they are gone: nothing of the sandbox runs after this. Many
+ * processes take the kernel some time. Then the cleanup helper removes the directories, because a
+ * client gives the server only half a second to exit. */
 static bool box_reap(struct box *box)
 {
     if (box->pid <= 0) {
         return true;
     }
-    if (box->plan.profile == BOX_CONTAINER) {
-        return guardian_reap(box);
+    if (box->plan.level == BOX_CONTAINER) {
+        return supervisor_reap(box);
     }
-    /* First of all, before anything is said or logged: pid 1 takes the rest with it. */
+    /* Before anything is reported or logged: the kernel kills the other processes with init. */
     (void)kill(box->pid, SIGKILL);
     struct pollfd ended = {.fd = box->pidfd, .events = POLLIN};
     bool gone = box->pidfd < 0 || poll(&ended, 1, REAP_MS) == 1;
@@ -84,21 +85,6 @@ static bool box_reap(struct box *box)
     }
     box->pid = 0;
     return gone;
-}
-
-static void box_release(struct box *box, bool gone)
-{
-    box_egress_end(box);
-    lookout_stop(box);
-    link_end(box);
-    box_close(box);
-    if (gone) {
-        cgroup_remove(&box->cgroup);
-        reaper_stop(box);
-    } else {
-        cgroup_leave(&box->cgroup);
-        drop_fd(&box->reaper_fd); /* which tells it */
-    }
 }
 
 static void box_end(struct box *box, const struct fail *why)
@@ -113,14 +99,14 @@ static void box_end(struct box *box, const struct fail *why)
     box->on_state(box->arg, BOX_DEAD, why);
 }
 
-/* A box that never became ready tells its reason as the grade does, with a remedy. */
-void box_broken(struct box *box, const struct fail *why)
+/* A sandbox that never became ready reports the reason as the isolation report does, with a fix. */
+static void on_broken(struct box *box, const struct fail *why)
 {
-    struct fail told = *why;
+    struct fail reported = *why;
     if (box->state == BOX_STARTING) {
-        box_grade_of_failure(box, why, &told);
+        box_report_failure(box, why, &reported);
     }
-    box_end(box, &told);
+    box_end(box, &reported);
 }
 
 void box_kill(struct box *box)
@@ -128,8 +114,8 @@ void box_kill(struct box *box)
     box_end(box, NULL);
 }
 
-/* Whether the child has left a report of a step that did not work. Takes what it has found, and forgets
- * its end when that has come. Does not wait. */
+/* Whether the child has reported a failed step. Reads what the child has found as well, and stops
+ * watching the pipe at its end of file. Does not block. */
 static bool box_child_reported(struct box *box, struct fail *ret_fail)
 {
     struct pollfd said = {.fd = box->error_fd, .events = POLLIN};
@@ -149,7 +135,7 @@ static bool box_child_reported(struct box *box, struct fail *ret_fail)
     return false;
 }
 
-/* The child's report: a failed step, or the end of file that comes with execve. */
+/* The child reported a failed step, or execve(2) closed the pipe. */
 static void box_on_error_fd(void *arg, uint32_t events)
 {
     struct box *box = arg;
@@ -161,52 +147,57 @@ static void box_on_error_fd(void *arg, uint32_t events)
     }
 }
 
+/* Init has exited, or the child that becomes it: the interpreter is not at fault. */
+static void init_died(struct box *box, bool exited, int status, struct fail *ret_fail)
+{
+    if (cgroup_oom_happened(&box->cgroup)) {
+        box->building = BOX_PROTECTION_MEMORY;
+        (void)fail_set(ret_fail, ENOMEM, "the whole sandbox ran out of memory (--memory)");
+        return;
+    }
+    box->building = BOX_PROTECTION_PRIVILEGES;
+    (void)fail_set(ret_fail, 0,
+                   exited ? "the sandbox's init exited with status %d"
+                          : "the sandbox's init was killed by signal %d",
+                   status);
+}
+
 static void box_on_pidfd(void *arg, uint32_t events)
 {
     struct box *box = arg;
     struct fail fail = {};
     (void)events;
-    if (box->error_io.loop) { /* its report may lie in the pipe behind this event */
+    if (box->error_io.loop) { /* the child's report may still be in the pipe */
         box_on_error_fd(box, EPOLLIN);
         if (box->state == BOX_DEAD) {
             return;
         }
     }
     siginfo_t ended = {};
-    bool exited = waitid(P_PIDFD, (id_t)box->pidfd, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-                  ended.si_code == CLD_EXITED;
+    bool known = waitid(P_PIDFD, (id_t)box->pidfd, &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
+    bool exited = known && ended.si_code == CLD_EXITED;
     if (!exited || !box_confinement_failed(box, W_EXITCODE(ended.si_status, 0), &fail)) {
-        bool oom = cgroup_oom_happened(&box->cgroup);
-        (void)fail_set(&fail, 0,
-                       oom ? "the sandbox ran out of memory (--memory) as a whole"
-                           : "the sandbox's first process ended");
+        init_died(box, exited, ended.si_status, &fail);
     }
     box_broken(box, &fail);
 }
 
-void box_guest_ready(struct box *box, pid_t pid)
+/* Code may run when the interpreter is ready and the self-test has passed. Each interpreter is
+ * checked, also one that replaces another in a running sandbox. */
+static void on_selftest_done(struct box *box)
 {
-    box->interpreter = pid;
-    prove_wait(box);
-    box_settle(box);
-}
-
-/* Usable when the interpreter waits and the proof holds. Each interpreter is looked at, also the one
- * that replaces another in a box that is in use. */
-void box_settle(struct box *box)
-{
-    struct proof_verdict verdict;
-    if (!box->interpreter || !box->prove.heard || box->state == BOX_DEAD ||
-        prove_judge(box, box->interpreter, &verdict) < 0) {
-        return; /* pid 1 tells when the interpreter has ended */
+    struct selftest_verdict verdict;
+    if (!box->interpreter || !box->selftest.received || box->state == BOX_DEAD ||
+        selftest_check(box, box->interpreter, &verdict) < 0) {
+        return; /* init reports an interpreter's exit */
     }
-    box_grade_of_verdict(box, &verdict);
+    box_report_verdict(box, &verdict);
     struct fail fail = {};
-    if (box->grade->usable && box->grade->profile == BOX_FULL_WITHOUT_PROC &&
-        lookout_start(box, &fail) < 0) {
+    if (box->report->usable && box->report->level == BOX_FULL_WITHOUT_PROC &&
+        monitor_start(box, &fail) < 0) {
         box_broken(box, &fail);
-    } else if (!box->grade->usable) {
-        (void)fail_set(&fail, 0, "%s", box->grade->refusal);
+    } else if (!box->report->usable) {
+        (void)fail_set(&fail, 0, "%s", box->report->refusal);
         box_end(box, &fail);
     } else if (box->state == BOX_STARTING) {
         box->state = BOX_READY;
@@ -214,24 +205,38 @@ void box_settle(struct box *box)
     }
 }
 
-static void box_on_scope(void *arg, const char *trouble)
+static void on_guest_ready(struct box *box, pid_t pid)
+{
+    box->interpreter = pid;
+    selftest_wait(box);
+    on_selftest_done(box);
+}
+
+static const struct box_handlers handlers = {
+    .broken = on_broken,
+    .guest_ready = on_guest_ready,
+    .selftest_done = on_selftest_done,
+    .give_up = box_kill,
+};
+
+static void box_on_scope(void *arg, const char *error)
 {
     struct box *box = arg;
     struct fail fail = {};
-    if (!trouble && cgroup_take_scope(&box->cgroup, box->pid, &box->spec->limits) < 0) {
-        trouble = "the scope cannot be opened";
+    if (!error && cgroup_take_scope(&box->cgroup, box->pid, &box->spec->limits) < 0) {
+        error = "cannot open the scope's control group";
     }
-    if (trouble) {
-        log_info("sandbox", "%s", trouble);
-        cgroup_refuse_scope(&box->cgroup, trouble);
+    if (error) {
+        log_info("sandbox", "%s", error);
+        cgroup_refuse_scope(&box->cgroup, error);
     }
     if (launch_confine(box, &fail) < 0) {
-        (void)box_child_reported(box, &fail); /* its own word, if it has left one, is better */
+        (void)box_child_reported(box, &fail); /* the child's own report is better */
         box_broken(box, &fail);
     }
 }
 
-/* Whether systemd is asked to make the group; box_on_scope() goes on then. */
+/* Asks systemd to make the cgroup, where it can. Then box_on_scope() continues. */
 static bool box_ask_scope(struct box *box)
 {
     char program[PATH_MAX];
@@ -244,15 +249,19 @@ static bool box_ask_scope(struct box *box)
                 ? scope_ask(&box->scope, box->loop, &request, box_on_scope, box)
                 : -ENOENT;
     if (r < 0) {
-        cgroup_refuse_scope(&box->cgroup, r == -ENOENT  ? "systemd is here, but not busctl"
-                                          : r == -EXDEV ? "systemd is in another pid namespace"
-                                                        : "busctl cannot be started");
+        cgroup_refuse_scope(&box->cgroup, r == -ENOENT
+                                              ? "systemd is running, but busctl is not installed"
+                                          : r == -EXDEV ? "systemd runs in another pid namespace"
+                                                        : "cannot start busctl");
     }
     return r == 0;
 }
 
 static int box_launch(struct box *box, struct fail *ret_fail)
 {
+    if (box->plan.level == BOX_CONTAINER) {
+        supervisor_prepare();
+    }
     int r = launch_child(box, ret_fail);
     if (r < 0) {
         return r;
@@ -262,13 +271,13 @@ static int box_launch(struct box *box, struct fail *ret_fail)
     if (r < 0) {
         return fail_set(ret_fail, -r, "the sandbox's descriptors");
     }
-    /* Joining a group can take the kernel 15 ms (a grace period of RCU), and systemd longer; the guest's
-     * filters take some too. The child builds its root meanwhile, and waits for them before anything
-     * of the guest runs. */
+    /* The kernel can take 15 ms to move a process to a cgroup (a grace period of RCU), and systemd
+     * longer; building the guest's filters takes time too. The child builds its root meanwhile, and
+     * waits for both before any guest code runs. */
     bool asked = box->cgroup.wants_scope && box_ask_scope(box);
-    enum box_layer building = box->building;
-    box->building = BOX_LAYER_SECCOMP;
-    r = plan_build_guest_filters(&box->plan, ret_fail);
+    enum box_protection building = box->building;
+    box->building = BOX_PROTECTION_SECCOMP;
+    r = plan_build_guest_filters(&box->plan, level_filters(&box->plan), ret_fail);
     if (r < 0) {
         return r;
     }
@@ -276,50 +285,59 @@ static int box_launch(struct box *box, struct fail *ret_fail)
     return asked ? 0 : launch_confine(box, ret_fail);
 }
 
-/* To what this kernel has. */
-void box_adapt_plan(struct plan *plan)
+/* The sandbox works without the cleanup helper too. */
+static void box_announce_groups(struct box *box)
 {
-    if (binds_needed()) {
-        plan_use_binds(plan);
+    box->cleanup = (struct cleanup){.kind = CLEANUP_GROUPS,
+                                    .name = box->cgroup.name,
+                                    .parents = box->cgroup.parent_fds,
+                                    .parent_count = box->cgroup.directory_count};
+    _Static_assert((int)CGROUP_DIRECTORIES <= (int)CLEANUP_PARENTS, "one request names them all");
+    if (box->cgroup.directory_count > 0 && cleanup_add(&box->cleanup) < 0) {
+        log_warn("sandbox", "no cleanup helper: a killed server would leave its control group");
     }
 }
 
-static int box_prepare(struct box *box, const struct plan_content *content, struct fail *ret_fail)
+static int box_prepare(struct box *box, struct plan_content *content, struct fail *ret_fail)
 {
     const struct box_spec *spec = box->spec;
-    if (spec->no_room) {
-        box->building = BOX_LAYER_PRIVILEGES;
-        (void)fail_set(ret_fail, 0, "%s", spec->no_room);
+    if (spec->scratch_error) {
+        box->building = BOX_PROTECTION_PRIVILEGES;
+        (void)fail_set(ret_fail, 0, "%s", spec->scratch_error);
         return -ENOENT;
     }
-    box->building = BOX_LAYER_PYTHON;
+    box->building = BOX_PROTECTION_PYTHON;
     int r = python_find(spec, &box->python, ret_fail);
     if (r < 0) {
         return r;
     }
-    box->building = BOX_LAYER_MOUNTS;
-    r = box_mounts_judge_now(spec, ret_fail);
-    r = r ? r : plan_build(box->spec, &box->python, content, &box->plan, ret_fail);
+    content->python = &box->python;
+    box->building = BOX_PROTECTION_MOUNTS;
+    struct host_facts facts;
+    host_facts_read(spec, &facts);
+    r = box_mounts_check_now(spec, ret_fail);
+    r = r ? r : plan_build(level_plan(spec), spec, &facts, content, &box->plan, ret_fail);
     if (r == 0) {
-        box->building = BOX_LAYER_SECCOMP;
+        box->building = BOX_PROTECTION_SECCOMP;
         r = plan_build_init_filter(&box->plan, ret_fail);
     }
     r = r ? r : box_egress_listen(box, ret_fail);
-    r = r || !spec->room || box->errand
+    r = r || !spec->scratch || box->installer
             ? r
-            : room_prepare(spec->room, box->plan.outside_uid, box->plan.outside_gid, ret_fail);
+            : scratch_prepare(spec->scratch, box->plan.outside_uid, box->plan.outside_gid,
+                              ret_fail);
     if (r == 0) {
-        box->workspace_fd = box->errand ? -1 : box_protected_join(spec);
+        box->workspace_fd = box->installer ? -1 : box_protected_join(spec);
         box->plan.workspace_shared = box_protected_is_shared(box->workspace_fd);
-        box_adapt_plan(&box->plan);
+        launch_adapt_plan(&box->plan);
         cgroup_find(&box->cgroup);
-        reaper_start(box);
+        box_announce_groups(box);
         cgroup_make(&box->cgroup, &box->spec->limits);
     }
     return r;
 }
 
-/* Without anything of it: all descriptors are none. */
+/* All descriptors are -1. */
 static struct box *box_new(struct loop *loop, const struct box_spec *spec,
                            const struct box_owner *owner)
 {
@@ -327,17 +345,16 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
     if (box) {
         box->loop = loop;
         box->spec = spec;
+        box->handlers = &handlers;
         box->on_state = owner->on_state;
         box->arg = owner->arg;
-        box->grade = owner->grade;
+        box->report = owner->report;
         box->on_egress = owner->on_egress;
-        box->prove.fd = -1;
+        box->selftest.fd = -1;
         box->pidfd = -1;
         box->error_fd = -1;
-        box->link.fd = -1;
-        box->lookout.fd = -1;
+        box_init_prepare(box);
         box->guest_fd = -1;
-        box->reaper_fd = -1;
         box->go_fd = -1;
         box->config_fd = -1;
         box->workspace_fd = -1;
@@ -358,16 +375,16 @@ int box_open(struct loop *loop, const struct box_spec *spec, const struct box_ow
         return fail_set(ret_fail, ENOMEM, "the sandbox");
     }
     box->role = setup->role;
-    box->errand = setup->errand;
+    box->installer = setup->installer;
     int r = box_prepare(box, setup->content, &fail);
     r = r ? r : box_launch(box, &fail);
     r = r ? r : box_egress_start(box, &fail);
     r = r ? r : box->role->start(box, &fail);
-    r = r ? r : prove_start(box, &fail);
+    r = r ? r : selftest_start(box, &fail);
     if (r < 0) {
         (void)box_child_reported(box, &fail);
-        box->state = BOX_DEAD; /* no on_state: the caller gets the reason here */
-        box_grade_of_failure(box, &fail, ret_fail);
+        box->state = BOX_DEAD; /* without on_state: the caller receives the reason here */
+        box_report_failure(box, &fail, ret_fail);
         box_release(box, box_reap(box));
         plan_done(&box->plan);
         free(box);
@@ -375,6 +392,17 @@ int box_open(struct loop *loop, const struct box_spec *spec, const struct box_ow
     }
     *ret_box = box;
     return 0;
+}
+
+int box_start(struct loop *loop, const struct box_spec *spec, struct box_packages *packages,
+              const struct box_owner *owner, struct box **ret_box, struct fail *ret_fail)
+{
+    struct plan_content content;
+    struct box_setup setup = {.role = &zygote_role, .content = &content};
+    /* The sandbox works without a package directory too; an installer reports why there is none. */
+    bool have = packages && packages_open(packages) == 0;
+    zygote_content(spec, have ? packages : NULL, &content);
+    return box_open(loop, spec, owner, &setup, ret_box, ret_fail);
 }
 
 void box_free(struct box *box)
@@ -391,16 +419,6 @@ enum box_state box_state(const struct box *box)
     return box->state;
 }
 
-const char *box_python_version(const struct box *box)
-{
-    return box->version;
-}
-
-const char *box_python_path(const struct box *box)
-{
-    return box->python.path;
-}
-
 bool box_memory_killed(struct box *box)
 {
     bool killed = cgroup_oom_happened(&box->cgroup) || box->memory_killed;
@@ -408,7 +426,12 @@ bool box_memory_killed(struct box *box)
     return killed;
 }
 
-uint64_t box_memory_used(const struct box *box, uint64_t matters_bytes)
+uint64_t box_memory_used(struct box *box, uint64_t matters_bytes)
 {
     return cgroup_memory_used(&box->cgroup, matters_bytes);
+}
+
+void box_memory_slow(struct box *box, uint64_t from_bytes)
+{
+    cgroup_memory_slow(&box->cgroup, from_bytes);
 }

@@ -1,4 +1,4 @@
-/* What doctor says beside the layers. */
+/* What doctor prints besides the protections. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -12,10 +12,15 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/box.h"
-#include "sandbox/grade/surrounding.h"
-#include "sandbox/packages/packages.h"
+#include "sandbox/box/box.h"
+#include "sandbox/host/host_facts.h"
+#include "sandbox/host/python.h"
+#include "sandbox/interpreter/interpreter.h"
+#include "sandbox/packages/store.h"
+#include "sandbox/plan/level.h"
 #include "sandbox/plan/plan.h"
-#include "sandbox/python/python.h"
+#include "sandbox/report/isolation.h"
+#include "sandbox/unprivileged/unprivileged.h"
 
 struct facts {
     struct box_fact *entries;
@@ -34,8 +39,8 @@ __attribute__((format(printf, 4, 5))) static void add(struct facts *facts, const
 }
 
 /* Bugs by which an unprivileged process wrote to the page cache, which read-only mounts share with
- * the host, and the first fixed release of branches of kernel.org. Distributions bring fixes back to
- * others without changing these numbers. */
+ * the host, and the first fixed release of each branch at kernel.org. Distributions backport fixes
+ * without changing these numbers. */
 #define COPY_FAIL "CVE-2026-31431 (Copy Fail)"
 #define DIRTY_PIPE "CVE-2022-0847 (Dirty Pipe)"
 static const struct {
@@ -71,76 +76,78 @@ static void add_kernel(struct facts *facts)
     if (bug) {
         add(facts, "kernel", true,
             "%s is older than the release that fixes %s: update it, unless your distribution has "
-            "brought the fix back; the filters refuse the calls that are known to reach it",
+            "backported the fix; the filters refuse the calls that are known to reach the bug",
             kernel.release, bug);
     } else if (fixed) {
-        add(facts, "kernel", false, "%s has the fixes of the known page cache bugs",
+        add(facts, "kernel", false, "%s has the fixes for the known page cache bugs",
             kernel.release);
     } else {
         add(facts, "kernel", false,
             "%s: ask your distribution whether " COPY_FAIL
-            " is fixed in it; the filters refuse the "
-            "calls that are known to reach it",
+            " is fixed in it; the filters refuse the calls that are known to reach the bug",
             kernel.release);
     }
 }
 
 static void add_identity(struct facts *facts, const struct plan *plan)
 {
-    if (plan->profile == BOX_CONTAINER) {
+    if (plan->level == BOX_CONTAINER) {
         bool own = plan->outside_uid != geteuid();
         add(facts, "identity", false,
-            own ? "code uses uid %u" : "code shares the container's uid %u", plan->outside_uid);
+            own ? "code runs with a separate uid, %u" : "code shares the container's uid %u",
+            plan->outside_uid);
     } else if (plan->outside_uid != geteuid()) {
-        add(facts, "identity", false, "code runs as uid %u, gid %u outside, which owns nothing%s",
+        add(facts, "identity", false,
+            "outside the sandbox, code has uid %u and gid %u, which own no files%s",
             plan->outside_uid, plan->outside_gid,
-            plan->workspace_idmap ? "; the workspace changes hands by a mapping" : "");
+            plan->workspace_idmap ? "; the workspace's ids are mapped" : "");
     } else if (geteuid() == 0) {
-        add(facts, "identity", false, "code runs as root outside: no other id can be given here");
+        add(facts, "identity", false,
+            "outside the sandbox, code has root's uid: no other uid is available");
     } else {
         add(facts, "identity", false,
-            "code runs with your uid %u outside, and none of your files%s", plan->outside_uid,
-            plan->data_count > 0 ? " but those that you show it" : "");
+            "outside the sandbox, code has your uid %u; it sees none of your files%s",
+            plan->outside_uid, plan->data_count > 0 ? " except --mount directories" : "");
     }
 }
 
 static void add_workspace(struct facts *facts, const struct box_spec *spec)
 {
     struct statvfs fs;
-    if (!spec->workspace && spec->room) {
-        add(facts, "workspace", false, "%.200s, gone with the server", spec->view.work);
+    if (!spec->workspace && spec->scratch) {
+        add(facts, "workspace", false, "%.200s, removed when the server exits", spec->paths.work);
     } else if (!spec->workspace) {
-        add(facts, "workspace", false, "in memory, gone with the server");
+        add(facts, "workspace", false, "in memory, until the server exits");
     } else if (statvfs(spec->workspace, &fs) < 0) {
         add(facts, "workspace", true, "%.300s: %s", spec->workspace, strerror(errno));
     } else {
         add(facts, "workspace", false,
-            "%.200s: code can fill the %llu MiB that are free in its file system%s",
+            "%.200s: code can fill the %llu MiB that are free on its file system%s",
             spec->workspace,
             (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_frsize >> 20,
-            fs.f_flag & ST_NOSUID ? "" : "; set-id files cannot be made in it");
+            fs.f_flag & ST_NOSUID ? "" : "; code cannot create set-id files in it");
     }
 }
 
-/* What code is not to write to in a workspace of the user's. */
+/* The names in the user's workspace that code may not write to. */
 static void add_protected(struct facts *facts, const struct box_spec *spec,
                           const struct box_protected *found)
 {
-    bool container = surrounding_expect(spec->isolation) == BOX_CONTAINER;
+    bool container = level_expected(spec->isolation) == BOX_CONTAINER;
     if (!spec->workspace) {
         return;
     }
     add(facts, "settings", container,
-        "%u files and directories on which programs outside act (.git/hooks, .vscode, ...: "
-        "--allow-write in the manual) are %s; the creation of others is reported%s",
+        "%u settings files and directories of programs outside the sandbox (.git/hooks, .vscode, "
+        "...: see --allow-write in the manual) are %s; new ones are reported%s",
         found->names, container ? "writable at this isolation level" : "read-only",
-        found->shared       ? "; another sandbox is at work here: what it moves about may be missed"
-        : found->incomplete ? "; the workspace has too many entries to find all of them"
+        found->shared ? "; another sandbox uses this workspace: files that it moves may be missed"
+        : found->incomplete ? "; the workspace has too many entries to check all of them"
                             : "");
     if (found->links > 0) {
         add(facts, "hard links", found->links_open > 0,
-            "%u files or package directories have names outside of the workspace; %u of them are "
-            "writable, and what is written to them changes it there",
+            "%u files or package directories have hard links outside the workspace; %u of them are "
+            "writable, and writing to them changes the file outside too",
             found->links, found->links_open);
     }
 }
@@ -148,7 +155,7 @@ static void add_protected(struct facts *facts, const struct box_spec *spec,
 static void add_data(struct facts *facts, const struct box_spec *spec)
 {
     if (spec->mount_count == 0) {
-        add(facts, "data", false, "no folders of yours; --mount DIR shows one below /data");
+        add(facts, "data", false, "none of your directories; --mount DIR shows one below /data");
     }
     for (unsigned i = 0; i < spec->mount_count; i++) {
         const struct box_mount *mount = &spec->mounts[i];
@@ -160,8 +167,7 @@ static void add_data(struct facts *facts, const struct box_spec *spec)
             add(facts, "data", false, "/data/%.64s is %.200s, read-only", mount->name, mount->path);
         } else {
             add(facts, "data", false,
-                "/data/%.64s is %.200s: code can change all of it, and fill the %llu MiB that are "
-                "free there",
+                "/data/%.64s is %.200s, writable: code can fill the %llu MiB that are free there",
                 mount->name, mount->path,
                 (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_frsize >> 20);
         }
@@ -170,15 +176,15 @@ static void add_data(struct facts *facts, const struct box_spec *spec)
 
 static void add_python(struct facts *facts, const struct python *python)
 {
-    char folders[256] = "";
+    char directories[256] = "";
     size_t used = 0;
-    for (unsigned i = 0; i < python->folder_count && used < sizeof folders; i++) {
-        int size = snprintf(folders + used, sizeof folders - used, "%s%s", i ? ", " : "",
-                            python->folders[i]);
+    for (unsigned i = 0; i < python->directory_count && used < sizeof directories; i++) {
+        int size = snprintf(directories + used, sizeof directories - used, "%s%s", i ? ", " : "",
+                            python->directories[i]);
         used += size > 0 ? (size_t)size : 0;
     }
-    add(facts, "view", false, "code can read %.300s, and the system's programs and libraries",
-        folders[0] ? folders : "/usr");
+    add(facts, "paths", false, "code can read %.300s, and the system's programs and libraries",
+        directories[0] ? directories : "/usr");
 }
 
 static void add_network(struct facts *facts, const struct box_spec *spec)
@@ -196,9 +202,9 @@ static void add_network(struct facts *facts, const struct box_spec *spec)
         }
     }
     add(facts, "network", false, "%s%s",
-        hosts[0]     ? "none, but a proxy that reaches "
-        : spec->room ? "none, and no loopback"
-                     : "none but a loopback of its own",
+        hosts[0]        ? "none, except a proxy that reaches "
+        : spec->scratch ? "none, and no loopback"
+                        : "private loopback only",
         hosts);
 }
 
@@ -210,16 +216,15 @@ static void add_leftovers(struct facts *facts)
     cgroup_leave(&cgroup);
     if (count > 0) {
         add(facts, "leftovers", true,
-            "%u control groups of servers that are gone; the next server's end removes them",
-            count);
+            "%u control groups of earlier servers; the next server removes them", count);
     } else {
-        add(facts, "leftovers", false, "none of earlier servers");
+        add(facts, "leftovers", false, "none from earlier servers");
     }
 }
 
-/* The folder that packages go to, or why there is none. */
-static int look_at_place(const struct box_spec *spec, char path[PATH_MAX], uint64_t *ret_free,
-                         struct fail *ret_fail)
+/* The package directory, or why there is none. */
+static int check_place(const struct box_spec *spec, char path[PATH_MAX], uint64_t *ret_free,
+                       struct fail *ret_fail)
 {
     struct statvfs fs = {};
     defer_close int fd = packages_place(spec, /* make= */ true, path, ret_fail);
@@ -227,7 +232,7 @@ static int look_at_place(const struct box_spec *spec, char path[PATH_MAX], uint6
         return fd;
     }
     if (faccessat(fd, ".", W_OK, AT_EACCESS) < 0 || fstatvfs(fd, &fs) < 0) {
-        return fail_set(ret_fail, errno, "write to %s", path);
+        return fail_set(ret_fail, errno, "cannot write to %s", path);
     }
     *ret_free = (uint64_t)fs.f_bavail * fs.f_frsize;
     return 0;
@@ -240,9 +245,10 @@ static void add_packages(struct facts *facts, const struct box_spec *spec)
     struct fail fail = {};
     uint64_t free_bytes = 0;
     if (!spec->packages) {
-        add(facts, "packages", false, "%s", "install_package is switched off");
-    } else if (look_at_place(spec, path, &free_bytes, &fail) < 0) {
-        add(facts, "packages", true, "have no place: %s; name a folder of yours with --cache DIR",
+        add(facts, "packages", false, "%s", "install_package is off (--install off)");
+    } else if (check_place(spec, path, &free_bytes, &fail) < 0) {
+        add(facts, "packages", true,
+            "no package directory: %s; name a directory of yours with --cache DIR",
             fail_describe(&fail, text, sizeof text));
     } else {
         add(facts, "packages", false,
@@ -251,7 +257,7 @@ static void add_packages(struct facts *facts, const struct box_spec *spec)
     }
 }
 
-unsigned box_facts(const struct box_spec *spec, const struct box_grade *grade,
+unsigned box_facts(const struct box_spec *spec, const struct box_report *report,
                    struct box_fact facts[BOX_FACTS])
 {
     struct facts all = {.entries = facts};
@@ -259,16 +265,19 @@ unsigned box_facts(const struct box_spec *spec, const struct box_grade *grade,
     struct python *python = calloc(1, sizeof *python);
     struct plan *plan = calloc(1, sizeof *plan);
     struct plan_content content;
+    struct host_facts host;
+    host_facts_read(spec, &host);
     zygote_content(spec, NULL, &content);
+    content.python = python;
     add_kernel(&all);
     if (python && plan && python_find(spec, python, &fail) == 0 &&
-        plan_build(spec, python, &content, plan, &fail) == 0) {
+        plan_build(level_plan(spec), spec, &host, &content, plan, &fail) == 0) {
         add_identity(&all, plan);
         add_python(&all, python);
         plan_done(plan);
     }
     add_workspace(&all, spec);
-    add_protected(&all, spec, &grade->protected_names);
+    add_protected(&all, spec, &report->protected_names);
     add_data(&all, spec);
     add_network(&all, spec);
     add_leftovers(&all);

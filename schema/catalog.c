@@ -10,7 +10,7 @@
 
 enum { CATALOG_MAX = 16 };
 
-/* Parsed on the first use of each and kept: the process has one set of tools. */
+/* Each parsed on first use and kept: the process has one set of tools. */
 static json_t *parsed[CATALOG_MAX];
 
 static const json_t *catalog_tool(size_t index)
@@ -34,7 +34,7 @@ const char *schema_name(size_t index)
     return json_string_value(json_object_get(catalog_tool(index), "name"));
 }
 
-/* Whether file is that of a tool: its name and suffix. */
+/* Whether file is the tool's: its name and suffix. */
 static bool is_of(const char *file, const char *name, const char *suffix)
 {
     size_t size = strlen(name);

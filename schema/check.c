@@ -25,8 +25,8 @@ size_t check_enter(struct check *check, const char *token)
 {
     size_t old = strlen(check->pointer);
     size_t at = old;
-    size_t room = sizeof check->pointer - 1;
-    if (at < room) {
+    size_t space = sizeof check->pointer - 1;
+    if (at < space) {
         check->pointer[at++] = '/';
     }
     while (*token) {
@@ -36,7 +36,7 @@ size_t check_enter(struct check *check, const char *token)
             size++;
         }
         size_t need = escape ? 2 : size;
-        if (at + need > room) {
+        if (at + need > space) {
             break;
         }
         memcpy(check->pointer + at, escape ? escape : token, need);

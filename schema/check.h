@@ -5,17 +5,18 @@
 
 #include "schema/schema.h"
 
-/* The state of one validation, and how it tells what it found. Private to schema. */
+/* The state of one validation, and how it reports violations. Private to schema. */
 
-/* Where the check stands: the value at pointer is being looked at. */
+/* Where the validation is: it checks the value at pointer. */
 struct check {
     struct schema_violation *violations;
     size_t max;
     size_t count;
+    bool listed; /* the known arguments, in an earlier violation */
     char pointer[sizeof((struct schema_violation *)0)->pointer];
 };
 
-/* One violation at the present pointer. */
+/* Adds one violation at the current pointer. */
 __attribute__((format(printf, 2, 3))) void check_fail(struct check *check, const char *fmt, ...);
 
 /* Appends "/token" to the pointer with RFC 6901 escapes, whole characters only. Returns what
@@ -23,5 +24,5 @@ __attribute__((format(printf, 2, 3))) void check_fail(struct check *check, const
 size_t check_enter(struct check *check, const char *token);
 void check_leave(struct check *check, size_t old);
 
-/* What was sent, short: 'string "abc"', "number 3", "null". Returns out. */
+/* What the client sent, short: 'string "abc"', "number 3", "null". Returns out. */
 const char *check_preview(const json_t *value, char *out, size_t size);

@@ -1,5 +1,6 @@
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/own.h"
 #include "schema/keyword.h"
@@ -8,14 +9,52 @@
 /* Doubles at and beyond this have no exact 64-bit integer; 2^63. */
 #define COERCE_REAL_MAX 9223372036854775808.0
 
-/* New: one property's value. NULL when there is no memory. */
+enum { SCALAR_BYTES = 32 }; /* of a string that stands for a number */
+
+/* New: the largest integers stand for those beyond them. */
+static json_t *integer_of(const json_t *value)
+{
+    double real = json_real_value(value);
+    return json_integer(real >= COERCE_REAL_MAX   ? INT64_MAX
+                        : real < -COERCE_REAL_MAX ? INT64_MIN
+                                                  : (json_int_t)real);
+}
+
+/* New: the number or truth value that a string holds as text, as "60" or "True"; else the string
+ * itself. NULL when out of memory. */
+static json_t *scalar_of(enum keyword_type type, json_t *value)
+{
+    const char *text = json_string_value(value);
+    size_t size = json_string_length(value);
+    if (type == KEYWORD_TYPE_BOOLEAN) {
+        return strcasecmp(text, "true") == 0    ? json_true()
+               : strcasecmp(text, "false") == 0 ? json_false()
+                                                : json_incref(value);
+    }
+    json_t *number = size <= SCALAR_BYTES ? json_loadb(text, size, JSON_DECODE_ANY, NULL) : NULL;
+    if (!json_is_number(number)) {
+        json_decref(number);
+        return json_incref(value);
+    }
+    return number;
+}
+
+/* New: one property's value. NULL when out of memory. */
 static json_t *coerce_value(const json_t *schema, json_t *value)
 {
     enum keyword_type type = keyword_type(schema);
+    bool is_number = type == KEYWORD_TYPE_INTEGER || type == KEYWORD_TYPE_NUMBER;
+    if (json_is_string(value) && (is_number || type == KEYWORD_TYPE_BOOLEAN)) {
+        json_t *scalar = scalar_of(type, value);
+        if (!scalar || scalar == value) {
+            return scalar;
+        }
+        json_t *coerced = coerce_value(schema, scalar);
+        json_decref(scalar);
+        return coerced;
+    }
     if (type == KEYWORD_TYPE_INTEGER && json_is_real(value) && keyword_type_matches(type, value)) {
-        double real = json_real_value(value);
-        return real >= -COERCE_REAL_MAX && real < COERCE_REAL_MAX ? json_integer((json_int_t)real)
-                                                                  : json_incref(value);
+        return integer_of(value);
     }
     if (type == KEYWORD_TYPE_ARRAY && !json_is_array(value)) {
         const json_t *items = json_object_get(schema, "items");
@@ -41,6 +80,16 @@ static int coerce_replace(json_t **copy, json_t *value, const char *key, json_t 
     return replacement ? json_object_set(*copy, key, replacement) : json_object_del(*copy, key);
 }
 
+/* Clients that have to send every property send null or "" for none. */
+static bool is_none(const json_t *property, const json_t *value)
+{
+    enum keyword_type type = keyword_type(property);
+    bool is_text = (type == KEYWORD_TYPE_STRING || type == KEYWORD_TYPE_ANY) &&
+                   !json_object_get(property, "enum") && !json_object_get(property, "pattern");
+    return json_is_null(value) ||
+           (!is_text && json_is_string(value) && json_string_length(value) == 0);
+}
+
 json_t *schema_coerce(const json_t *schema, json_t *value)
 {
     json_auto_t *copy = NULL;
@@ -55,7 +104,7 @@ json_t *schema_coerce(const json_t *schema, json_t *value)
         if (!property) {
             continue;
         }
-        bool drop = json_is_null(old) && !keyword_requires(schema, key);
+        bool drop = is_none(property, old) && !keyword_requires(schema, key);
         json_auto_t *coerced = drop ? NULL : coerce_value(property, old);
         if ((!drop && !coerced) ||
             (coerced != old && coerce_replace(&copy, value, key, coerced) < 0)) {

@@ -3,7 +3,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <strings.h>
 
 enum { NEAR_WORD = 32, NEAR_DISTANCE = 2, NEAR_PART = 3 };
 
@@ -29,7 +28,7 @@ static unsigned near_distance(const char *a, const char *b)
     return row[b_size];
 }
 
-/* One word inside the other, as in "file_path" for "path". */
+/* Whether one word contains the other, as "file_path" and "path". */
 static bool near_part(const char *a, const char *b)
 {
     return strlen(a) >= NEAR_PART && strlen(b) >= NEAR_PART &&

@@ -1,5 +1,5 @@
 #pragma once
 #include <jansson.h>
 
-/* The key of object that word most probably stands for, or NULL. Borrowed from object. */
+/* The key of object that word most probably means, or NULL. Borrowed from object. */
 const char *near_key(const json_t *object, const char *word);

@@ -9,25 +9,29 @@
 #include "schema/near.h"
 #include "schema/schema.h"
 
-enum { SENTENCE_BYTES = 120 };
+/* Appends one of "a, b, c" if it fits whole. */
+static void add_name(const char *quote, const char *name, char *out, size_t size)
+{
+    size_t used = strlen(out);
+    int n = snprintf(out + used, size - used, "%s%s%s%s", used ? ", " : "", quote, name, quote);
+    if (n < 0 || (size_t)n >= size - used) {
+        out[used] = '\0';
+    }
+}
 
 /* "a, b, c" of an array's strings or an object's keys. Returns out. */
 static const char *name_list(const json_t *names, char *out, size_t size)
 {
-    json_t *object = (json_t *)(uintptr_t)names; /* jansson's iterators want no const */
-    size_t used = 0;
+    json_t *object = (json_t *)(uintptr_t)names; /* jansson's iterators take no const */
     const char *key = NULL;
     json_t *item = NULL;
     size_t i = 0;
     out[0] = '\0';
     json_array_foreach (names, i, item) {
-        int n = snprintf(out + used, size - used, "%s\"%s\"", used ? ", " : "",
-                         json_string_value(item));
-        used += n > 0 && (size_t)n < size - used ? (size_t)n : 0;
+        add_name("\"", json_string_value(item), out, size);
     }
     json_object_foreach (object, key, item) {
-        int n = snprintf(out + used, size - used, "%s%s", used ? ", " : "", key);
-        used += n > 0 && (size_t)n < size - used ? (size_t)n : 0;
+        add_name("", key, out, size);
     }
     return out;
 }
@@ -66,21 +70,28 @@ static bool enum_has(const json_t *options, const json_t *value)
     return false;
 }
 
+/* what is counted: "character", "item". */
+static void check_size(struct check *check, const json_t *min, const json_t *max, size_t size,
+                       const char *what)
+{
+    if (min && size < (size_t)json_integer_value(min)) {
+        check_fail(check, "must have at least %lld %s%s, got %zu",
+                   (long long)json_integer_value(min), what,
+                   json_integer_value(min) == 1 ? "" : "s", size);
+    }
+    if (max && size > (size_t)json_integer_value(max)) {
+        check_fail(check, "must have at most %lld %ss, got %zu", (long long)json_integer_value(max),
+                   what, size);
+    }
+}
+
 static void check_string(struct check *check, const json_t *schema, const json_t *value)
 {
     char got[320];
     const json_t *min = json_object_get(schema, "minLength");
     const json_t *max = json_object_get(schema, "maxLength");
     const char *pattern = json_string_value(json_object_get(schema, "pattern"));
-    size_t size = min || max ? code_points(value) : 0;
-    if (min && size < (size_t)json_integer_value(min)) {
-        check_fail(check, "must have at least %lld characters, got %zu",
-                   (long long)json_integer_value(min), size);
-    }
-    if (max && size > (size_t)json_integer_value(max)) {
-        check_fail(check, "must have at most %lld characters, got %zu",
-                   (long long)json_integer_value(max), size);
-    }
+    check_size(check, min, max, min || max ? code_points(value) : 0, "character");
     if (pattern && !pattern_matches(pattern, value)) {
         check_fail(check, "must match %s, got %s", pattern, check_preview(value, got, sizeof got));
     }
@@ -105,18 +116,10 @@ static void check_value(struct check *check, const json_t *schema, const json_t 
 
 static void check_array(struct check *check, const json_t *schema, const json_t *value)
 {
-    const json_t *min = json_object_get(schema, "minItems");
-    const json_t *max = json_object_get(schema, "maxItems");
     const json_t *items = json_object_get(schema, "items");
     size_t size = json_array_size(value);
-    if (min && size < (size_t)json_integer_value(min)) {
-        check_fail(check, "must have at least %lld items, got %zu",
-                   (long long)json_integer_value(min), size);
-    }
-    if (max && size > (size_t)json_integer_value(max)) {
-        check_fail(check, "must have at most %lld items, got %zu",
-                   (long long)json_integer_value(max), size);
-    }
+    check_size(check, json_object_get(schema, "minItems"), json_object_get(schema, "maxItems"),
+               size, "item");
     for (size_t i = 0; items && i < size; i++) {
         char token[24];
         (void)snprintf(token, sizeof token, "%zu", i);
@@ -140,11 +143,11 @@ static void check_missing(struct check *check, const json_t *schema, const json_
         const json_t *property = json_object_get(properties, key);
         const char *about = json_string_value(json_object_get(property, "description"));
         const char *stop = about ? strstr(about, ". ") : NULL;
-        size_t size = stop ? (size_t)(stop - about) : about ? strlen(about) : 0;
+        int size = about ? (int)(stop ? (size_t)(stop - about) : strlen(about)) : 0;
         size_t old = check_enter(check, key);
         check_fail(check, "is required%s; send %s%s%.*s", sent ? ", got null" : " but missing",
-                   keyword_type_article(keyword_type(property)), about ? ": " : "",
-                   size < SENTENCE_BYTES ? (int)size : SENTENCE_BYTES, about ? about : "");
+                   keyword_type_article(keyword_type(property)), about ? ": " : "", size,
+                   about ? about : "");
         check_leave(check, old);
     }
 }
@@ -152,20 +155,25 @@ static void check_missing(struct check *check, const json_t *schema, const json_
 static void check_unknown(struct check *check, const json_t *properties, const char *key)
 {
     char known[160];
-    const char *close = near_key(properties, key);
-    (void)name_list(properties, known, sizeof known);
-    if (close) {
-        check_fail(check, "unknown argument, did you mean \"%s\"? Known arguments: %s", close,
-                   known);
-    } else {
-        check_fail(check, "unknown argument. Known arguments: %s", known);
+    if (check->count >= check->max) { /* only counted: there may be very many */
+        check->count++;
+        return;
     }
+    const char *close = near_key(properties, key);
+    const char *list = check->listed ? "" : name_list(properties, known, sizeof known);
+    check_fail(check, "unknown argument%s%s%s%s%s", close ? ", did you mean \"" : "",
+               close ? close : "",
+               close           ? "\"?"
+               : check->listed ? ""
+                               : ".",
+               check->listed ? "" : " Known arguments: ", list);
+    check->listed = true;
 }
 
 static void check_object(struct check *check, const json_t *schema, const json_t *value)
 {
     const json_t *properties = json_object_get(schema, "properties");
-    json_t *object = (json_t *)(uintptr_t)value; /* jansson's iterators want no const */
+    json_t *object = (json_t *)(uintptr_t)value; /* jansson's iterators take no const */
     const char *key = NULL;
     json_t *member = NULL;
     check_missing(check, schema, value);

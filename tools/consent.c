@@ -8,17 +8,17 @@
 #include "base/own.h"
 #include "rpc/call.h"
 
-enum { GIVEN_MOST = 1000 /* keys: more are asked each time */ };
+enum { GIVEN_MOST = 1000 /* keys; with more, the user is asked again each time */ };
 
 struct consent_wait {
     struct consents *consents;
     struct consent_wait *next;
     char *key; /* "install numpy" */
-    char *kind;
+    const char *kind;
     const char *flag;
     struct rpc_call *call;
     bool may_always;
-    bool can_ask;
+    bool can_elicit;
     consent_fn fn;
     void *arg;
 };
@@ -26,11 +26,10 @@ struct consent_wait {
 static void wait_free(struct consent_wait *wait)
 {
     free(wait->key);
-    free(wait->kind);
     free(wait);
 }
 
-/* Takes it off the list too. */
+/* Frees it and takes it off the list. */
 static void wait_end(struct consent_wait *wait)
 {
     struct consent_wait **at = &wait->consents->waiting;
@@ -47,29 +46,29 @@ static void remember(struct consents *consents, const char *key)
         consents->given = json_object();
     }
     if (json_object_size(consents->given) < GIVEN_MOST) {
-        (void)json_object_set_new(consents->given, key, json_true()); /* else it is asked again */
+        (void)json_object_set_new(consents->given, key, json_true()); /* else asks again */
     }
 }
 
-static const char *refusal(const struct consent_wait *wait, enum rpc_answer answer, char *out,
-                           size_t size)
+static const char *refusal(const struct consent_wait *wait, enum rpc_elicitation_outcome response,
+                           char *out, size_t size)
 {
-    if (answer == RPC_ANSWER_DECLINED) {
-        return "The user was asked and declined. Go on without it; ask for it again only if the "
-               "user "
-               "wants that.";
+    if (response == RPC_ELICITATION_DECLINED) {
+        return "The user declined.";
     }
-    if (answer == RPC_ANSWER_DISMISSED) {
-        return "The user was asked and closed the question without a choice.";
+    if (response == RPC_ELICITATION_DISMISSED) {
+        return "The user closed the request without deciding.";
     }
-    (void)snprintf(out, size, "%s %s on the server's command line allows it without asking.",
-                   wait->can_ask ? "The user was asked and did not answer."
-                                 : "The user must be asked for this, and this host cannot ask.",
-                   wait->flag);
+    (void)snprintf(
+        out, size,
+        "%s To allow it without approval, the user can add %s to the server's command line.",
+        wait->can_elicit ? "The user did not respond."
+                         : "This needs the user's approval, and this client cannot ask for it.",
+        wait->flag);
     return out;
 }
 
-static void wait_answered(void *arg, enum rpc_answer answer, const json_t *content)
+static void wait_responded(void *arg, enum rpc_elicitation_outcome response, const json_t *content)
 {
     struct consent_wait *wait = arg;
     consent_fn fn = wait->fn;
@@ -77,21 +76,21 @@ static void wait_answered(void *arg, enum rpc_answer answer, const json_t *conte
     char text[256];
     const char *why = NULL;
     enum consent_outcome outcome = CONSENT_LATER;
-    if (answer == RPC_ANSWER_ACCEPTED) {
+    if (response == RPC_ELICITATION_ACCEPTED) {
         bool always = wait->may_always && json_is_true(json_object_get(content, "always"));
         remember(wait->consents, always ? wait->kind : wait->key);
         outcome = CONSENT_GIVEN;
-    } else if (answer == RPC_ANSWER_NONE && rpc_call_cancelled(wait->call)) {
+    } else if (response == RPC_ELICITATION_NONE && rpc_call_cancelled(wait->call)) {
         outcome = CONSENT_GONE;
-    } else if (answer != RPC_ANSWER_LATER) {
-        why = refusal(wait, answer, text, sizeof text);
+    } else if (response != RPC_ELICITATION_LATER) {
+        why = refusal(wait, response, text, sizeof text);
         outcome = CONSENT_REFUSED;
     }
     wait_end(wait);
     fn(fn_arg, outcome, why);
 }
 
-/* New: the form: nothing to fill in, or one choice that may be left alone. */
+/* New: the form: empty, or with one optional choice. */
 static json_t *form(const struct consent *consent)
 {
     json_t *always = consent->always ? json_pack("{s:s, s:s, s:b}", "type", "boolean", "title",
@@ -103,20 +102,14 @@ static json_t *form(const struct consent *consent)
 static struct consent_wait *wait_new(struct consents *consents, const struct consent *consent)
 {
     struct consent_wait *wait = calloc(1, sizeof *wait);
-    size_t size = strlen(consent->kind) + strlen(consent->subject) + 2;
-    if (!wait) {
+    if (!wait || asprintf(&wait->key, "%s %s", consent->kind, consent->subject) < 0) {
+        free(wait);
         return NULL;
     }
     wait->consents = consents;
+    wait->kind = consent->kind;
     wait->flag = consent->flag;
     wait->may_always = consent->always != NULL;
-    wait->kind = strdup(consent->kind);
-    wait->key = malloc(size);
-    if (!wait->kind || !wait->key) {
-        wait_free(wait);
-        return NULL;
-    }
-    (void)snprintf(wait->key, size, "%s %s", consent->kind, consent->subject);
     wait->next = consents->waiting;
     consents->waiting = wait;
     return wait;
@@ -128,10 +121,10 @@ void consents_ask(struct consents *consents, struct rpc_call *call, const struct
     json_auto_t *schema = form(consent);
     struct consent_wait *wait = schema ? wait_new(consents, consent) : NULL;
     if (!wait) {
-        fn(arg, CONSENT_REFUSED, "There is no memory to ask the user.");
+        fn(arg, CONSENT_REFUSED, "out of memory; user not asked");
         return;
     }
-    wait->can_ask = rpc_call_can_ask(call);
+    wait->can_elicit = rpc_call_can_elicit(call);
     wait->call = call;
     wait->fn = fn;
     wait->arg = arg;
@@ -141,18 +134,19 @@ void consents_ask(struct consents *consents, struct rpc_call *call, const struct
         fn(arg, CONSENT_GIVEN, NULL);
         return;
     }
-    const struct rpc_question question = {wait->key, consent->message, schema};
-    rpc_call_ask(call, &question, wait_answered, wait);
+    const struct rpc_elicitation elicitation = {wait->key, consent->message, schema};
+    rpc_call_elicit(call, &elicitation, wait_responded, wait);
 }
 
 void consents_done(struct consents *consents)
 {
-    struct consent_wait *wait = take_ptr(consents->waiting);
-    while (wait) {
-        struct consent_wait *next = wait->next;
-        wait->fn(wait->arg, CONSENT_GONE, NULL);
+    while (consents->waiting) { /* a callback may end others */
+        struct consent_wait *wait = consents->waiting;
+        consent_fn fn = wait->fn;
+        void *arg = wait->arg;
+        consents->waiting = wait->next;
         wait_free(wait);
-        wait = next;
+        fn(arg, CONSENT_GONE, NULL);
     }
     json_decref(take_ptr(consents->given));
 }

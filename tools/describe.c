@@ -1,17 +1,18 @@
-/* What a host is told before it calls: the tools with the limits in force, and the instructions. Both
- * stay the same as long as the process lives, since hosts keep them. */
+/* What a client gets before it calls: the tools with the limits in force, and the instructions.
+ * Both stay the same as long as the process lives, since clients cache them. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "schema/schema.h"
-#include "tools/data.h"
-#include "tools/install.h"
-#include "tools/install_policy.h"
+#include "tools/files/mounts.h"
+#include "tools/install/install.h"
+#include "tools/install/install_policy.h"
 #include "tools/tool.h"
 
-/* The room that a tool's description has for what the flags decide: it may have 1,024 characters. */
+/* Space in a tool's description for what the flags decide: the whole may have 1,024 characters. */
 enum { HOSTS_SHOWN = 4, NETWORK_BYTES = 400, NETWORK_BRIEF_BYTES = 80, DATA_BYTES = 84 };
 
 static const struct box_python *python_of(struct tools *tools)
@@ -42,11 +43,11 @@ static void describe_host(const struct egress_row *row, char out[80])
     (void)snprintf(out, 80, "%.1s%.60s%s%s", quote, row->host, *quote ? quote + 1 : "", port);
 }
 
-/* "no network", or what can be reached: "network: only api.example.org, b.example.org:8080", as many of
- * them as have room in size, which is at least 64. */
+/* Writes "no network", or what can be reached: "network: only api.example.org, b.example.org:8080",
+ * as many hosts as fit into size, which is at least 64. */
 static void describe_network(const struct egress_policy *policy, char *out, size_t size)
 {
-    static const char asked[] = " and what the user allows when asked";
+    static const char asked[] = " and hosts that the user approves";
     unsigned shown = 0;
     if (!policy) {
         (void)snprintf(out, size, "no network");
@@ -69,15 +70,6 @@ static void describe_network(const struct egress_policy *policy, char *out, size
                        policy->count - shown);
     } else if (policy->ask) {
         (void)snprintf(out + used, size - used, "%s%s", policy->count ? " and" : " but", asked + 4);
-    }
-}
-
-/* Of all tools run_python alone leads out. */
-static void hint_network(json_t *tool, const char *name, const struct egress_policy *policy)
-{
-    if (policy && strcmp(name, "run_python") == 0) {
-        (void)json_object_set_new(json_object_get(tool, "annotations"), "openWorldHint",
-                                  json_true());
     }
 }
 
@@ -120,7 +112,7 @@ json_t *describe_tools(void *ctx)
         {"timeout_s", timeout},
         {"max_timeout_s", max_timeout},
         {"index", index},
-        {"work", spec->view.work},
+        {"work", spec->paths.work},
         {"policy", buf_size(&policy) > 0 ? buf_bytes(&policy) : ""},
         {NULL, NULL},
     };
@@ -130,7 +122,10 @@ json_t *describe_tools(void *ctx)
             continue;
         }
         json_t *tool = schema_describe(schema_name(i), values);
-        hint_network(tool, schema_name(i), spec->egress);
+        if (spec->egress && strcmp(schema_name(i), "run_python") == 0) { /* no other has network */
+            (void)json_object_set_new(json_object_get(tool, "annotations"), "openWorldHint",
+                                      json_true());
+        }
         if ((tools->config.structured &&
              json_object_set_new(tool, "outputSchema", schema_output(schema_name(i))) < 0) ||
             json_array_append_new(list, tool) < 0) {
@@ -146,49 +141,74 @@ static int describe_python(struct tools *tools, struct buf *out)
 {
     const struct box_python *python = python_of(tools);
     if (!python->version[0]) {
-        return buf_append_text(out, "Python: CPython 3; sys.version says which.\n");
+        return buf_append_text(out, "Python: CPython 3; see sys.version.\n");
     }
-    return python->packages[0] ? buf_appendf(out, "Python: CPython %s with %s.\n", python->version,
-                                             python->packages)
-                               : buf_appendf(out,
-                                             "Python: CPython %s, its standard library, and none "
-                                             "of the well-known packages.\n",
-                                             python->version);
+    static const char none[] = ", its standard library, and none of the well-known packages";
+    return buf_appendf(out, "Python: CPython %s%s%s.\n", python->version,
+                       python->packages[0] ? " with " : none, python->packages);
+}
+
+/* Appends what kind of directory the workspace is: whether the user finds the files in it. */
+static int describe_workspace(const struct tools *tools, struct buf *out)
+{
+    const struct box_spec *spec = tools->config.spec;
+    bool has_writable = false;
+    for (unsigned i = 0; i < spec->mount_count; i++) {
+        has_writable = has_writable || spec->mounts[i].writable;
+    }
+    if (spec->workspace) {
+        char path[300];
+        return buf_appendf(
+            out,
+            " (the user's directory %s, where the user finds the files; do not change settings of "
+            "other programs in it, such as .git/hooks and .vscode; git cannot replace them either: "
+            "after a checkout or merge, check git status before you commit)",
+            word_show(spec->workspace, strlen(spec->workspace), path, sizeof path));
+    }
+    int r = buf_appendf(out, " (%s, gone when this server exits; ",
+                        spec->scratch ? "temporary" : "in memory");
+    return r ? r
+             : buf_append_text(
+                   out, tools->config.resources ? "the user gets its files as resources)"
+                        : has_writable
+                            ? "the user cannot open its files: write those for the user to a "
+                              "writable directory of the user's)"
+                            : "the user cannot open its files: put what they need into your "
+                              "answer, or tell them that --workspace DIR keeps files)");
 }
 
 json_t *describe_server(void *ctx)
 {
     struct tools *tools = ctx;
-    const struct box_grade *grade = workspace_grade(tools->workspace);
+    const struct box_report *report = server_box_report(tools->server_box);
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     char network[NETWORK_BYTES];
     describe_network(tools->config.spec->egress, network, sizeof network);
-    if (tools->config.trouble) {
-        (void)buf_appendf(&text, "Sandpiper is not configured well: %s\n", tools->config.trouble);
+    if (tools->config.error) {
+        (void)buf_appendf(&text, "Invalid configuration: %s\n", tools->config.error);
     }
     (void)buf_appendf(
         &text,
-        "Runs Python in a sandbox on this machine: %s; no host files but the workspace "
-        "%s, which is the current directory%s%s. Variables, imports and files persist between "
-        "calls of the same session. Work in small steps and look at each result; the last line of "
-        "an answer says how the call ended and what became of the state.\n",
-        network, tools->config.spec->view.work,
-        tools->config.spec->workspace
-            ? " (a folder of the user's; settings in it that other programs act on, such as "
-              ".git/hooks and .vscode, are not to be changed, and git cannot replace them: after a "
-              "checkout or merge that should, look at git status before you commit)"
-            : "",
-        tools->config.spec->mount_count > 0 ? ", and the user's folders that follow" : "");
+        "Runs Python in a sandbox on this machine: %s; no files of the host except the workspace "
+        "%s, which is the current directory",
+        network, tools->config.spec->paths.work);
+    (void)describe_workspace(tools, &text);
+    (void)buf_appendf(
+        &text,
+        "%s. Variables, imports and files persist between calls of the same session. Work in small "
+        "steps and check each result; its last line gives the outcome of the call and the state of "
+        "the session.\n",
+        tools->config.spec->mount_count > 0 ? ", and the user's directories listed below" : "");
     (void)data_list(tools->config.spec, &text);
     (void)describe_python(tools, &text);
     if (tools->installs) {
         char source[300];
         (void)buf_appendf(&text, "Packages: install_package adds others from %s%s.\n",
                           installs_source(tools->installs, source, sizeof source),
-                          tools->config.install->mode == INSTALL_ASK ? ", when the user agrees"
+                          tools->config.install->mode == INSTALL_ASK ? ", with the user's approval"
                                                                      : "");
     }
-    (void)box_grade_describe(grade, tools->config.spec, &text);
-    tools->gaps_told |= box_grade_gaps(grade);
+    (void)box_report_describe(report, tools->config.spec, &text);
+    tools->degraded_reported |= box_report_degraded(report);
     return json_stringn(buf_bytes(&text), buf_size(&text));
 }

@@ -1,4 +1,4 @@
-#include "tools/host_consent.h"
+#include "tools/egress_consent.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ struct held_run {
     host_begin_fn begin;
 };
 
-/* "a.example.org:443, b.example.org:80": the first count that are wanted. */
-static void list_wanted(const struct host_consent *hosts, unsigned count, char *out, size_t size)
+/* Lists the first count wanted hosts: "a.example.org:443, b.example.org:80". */
+static void list_wanted(const struct egress_consent *hosts, unsigned count, char *out, size_t size)
 {
     out[0] = '\0';
     for (unsigned i = 0; i < count; i++) {
@@ -27,7 +27,7 @@ static void list_wanted(const struct host_consent *hosts, unsigned count, char *
     }
 }
 
-static bool is_wanted(const struct host_consent *hosts, const char *word)
+static bool is_wanted(const struct egress_consent *hosts, const char *word)
 {
     for (unsigned i = 0; i < hosts->wanted_count; i++) {
         if (strcmp(hosts->wanted[i], word) == 0) {
@@ -37,16 +37,16 @@ static bool is_wanted(const struct host_consent *hosts, const char *word)
     return false;
 }
 
-static void host_refused(void *arg, const struct egress_event *event)
+void egress_consent_refused(void *arg, const struct egress_event *event)
 {
     struct tools *tools = arg;
-    struct host_consent *hosts = &tools->hosts;
+    struct egress_consent *hosts = &tools->hosts;
     char word[HOST_WORD_BYTES];
     bool brackets = strchr(event->host, ':') != NULL;
     if (event->kind != EGRESS_REFUSED_HOST || !event->host[0] ||
         event->host[strspn(event->host, "abcdefghijklmnopqrstuvwxyz0123456789.-_:")] ||
         hosts->wanted_count == HOSTS_WANTED) {
-        return; /* a user must be able to read what is asked */
+        return; /* the user must be able to read the name */
     }
     (void)snprintf(word, sizeof word, "%s%s%s:%u", brackets ? "[" : "", event->host,
                    brackets ? "]" : "", event->port);
@@ -55,40 +55,23 @@ static void host_refused(void *arg, const struct egress_event *event)
     }
 }
 
-void host_consent_init(struct tools *tools)
-{
-    if (tools->config.hosts && tools->config.hosts->ask) {
-        workspace_watch_network(tools->workspace, host_refused, tools);
-    }
-}
-
-/* Ends its call, or begins it. */
+/* Begins its call, or ends it. */
 static void held_end(struct tools *tools, struct held_run *held, bool begin)
 {
     if (begin && !rpc_call_cancelled(held->call)) {
         held->begin(tools, held->call, held->arguments);
     } else {
-        rpc_call_fail(held->call, RPC_INTERNAL_ERROR, "the call did not begin");
+        rpc_call_fail(held->call, RPC_INTERNAL_ERROR, "the call did not start");
     }
     json_decref(held->arguments);
     free(held);
 }
 
-void host_consent_end(struct tools *tools)
-{
-    tools->hosts.ending = true;
-}
-
-void host_consent_done(struct tools *tools)
-{
-    json_decref(take_ptr(tools->hosts.declined));
-}
-
-/* The user allows what was asked. What cannot be added is told by the next refusal. */
+/* Allows what the user was asked about. The next refusal reports what could not be added. */
 static void allow(struct tools *tools)
 {
-    struct host_consent *hosts = &tools->hosts;
-    struct box *box = workspace_box(tools->workspace);
+    struct egress_consent *hosts = &tools->hosts;
+    struct box *box = server_box_get(tools->server_box);
     for (unsigned i = 0; i < hosts->asked_count; i++) {
         struct fail fail = {};
         int r = egress_policy_add(tools->config.hosts, hosts->wanted[i], &fail);
@@ -101,7 +84,7 @@ static void allow(struct tools *tools)
     }
 }
 
-static void decline(struct host_consent *hosts)
+static void decline(struct egress_consent *hosts)
 {
     if (!hosts->declined) {
         hosts->declined = json_object();
@@ -111,17 +94,17 @@ static void decline(struct host_consent *hosts)
     }
 }
 
-static void forget_asked(struct host_consent *hosts)
+static void forget_asked(struct egress_consent *hosts)
 {
     hosts->wanted_count -= hosts->asked_count;
     memmove(hosts->wanted[0], hosts->wanted[hosts->asked_count],
             hosts->wanted_count * sizeof hosts->wanted[0]);
 }
 
-static void host_answered(void *arg, enum consent_outcome outcome, const char *)
+static void client_responded(void *arg, enum consent_outcome outcome, const char *)
 {
     struct tools *tools = arg;
-    struct host_consent *hosts = &tools->hosts;
+    struct egress_consent *hosts = &tools->hosts;
     struct held_run *held = take_ptr(hosts->held);
     char list[NETWORK_NOTE_BYTES - 40];
     list_wanted(hosts, hosts->asked_count, list, sizeof list);
@@ -135,7 +118,7 @@ static void host_answered(void *arg, enum consent_outcome outcome, const char *)
             decline(hosts);
         }
         forget_asked(hosts);
-    } else { /* the one that asked is over: it is asked with the next, or with the same once more */
+    } else { /* the call that asked has ended: the next call asks, or the same one again */
         struct held_run *asker = held;
         held = held->next;
         if (outcome == CONSENT_GONE) {
@@ -155,29 +138,28 @@ static void host_answered(void *arg, enum consent_outcome outcome, const char *)
 
 static void ask(struct tools *tools, struct rpc_call *call)
 {
-    struct host_consent *hosts = &tools->hosts;
+    struct egress_consent *hosts = &tools->hosts;
     char list[HOSTS_WANTED * (HOST_WORD_BYTES + 2)];
     char message[sizeof list + 200];
     hosts->asked_count = hosts->wanted_count;
     list_wanted(hosts, hosts->asked_count, list, sizeof list);
-    (void)snprintf(
-        message, sizeof message,
-        "Python code in the sandbox wants to reach %s. May it? Whatever the code knows can "
-        "be sent there, until this server ends.",
-        list);
+    (void)snprintf(message, sizeof message,
+                   "Python code in the sandbox requests access to %s. Allow it? Until this server "
+                   "exits, the code can send there any data that it has.",
+                   list);
     consents_ask(
         &tools->consents, call,
         &(struct consent){
             .kind = "allow-host", .subject = list, .message = message, .flag = "--allow-host"},
-        host_answered, tools);
+        client_responded, tools);
 }
 
-bool host_consent_hold(struct tools *tools, struct rpc_call *call, const json_t *arguments,
-                       host_begin_fn begin)
+bool egress_consent_hold(struct tools *tools, struct rpc_call *call, const json_t *arguments,
+                         host_begin_fn begin)
 {
-    struct host_consent *hosts = &tools->hosts;
+    struct egress_consent *hosts = &tools->hosts;
     bool open = hosts->asked_count > 0;
-    if (!open && (hosts->wanted_count == 0 || !rpc_call_can_ask(call))) {
+    if (!open && (hosts->wanted_count == 0 || !rpc_call_can_elicit(call))) {
         return false;
     }
     struct held_run *held = calloc(1, sizeof *held);
@@ -196,21 +178,21 @@ bool host_consent_hold(struct tools *tools, struct rpc_call *call, const json_t 
     return true;
 }
 
-void host_consent_note(struct tools *tools, const struct rpc_call *call, struct run *run)
+void egress_consent_note(struct tools *tools, const struct rpc_call *call, struct run *run)
 {
-    struct host_consent *hosts = &tools->hosts;
-    struct box *box = workspace_box(tools->workspace);
+    struct egress_consent *hosts = &tools->hosts;
+    struct box *box = server_box_get(tools->server_box);
     char list[NETWORK_NOTE_BYTES - 80];
     if (!tools->config.hosts || !tools->config.hosts->ask) {
         return;
     }
     if (box) {
-        box_hear_refusals(box);
+        box_receive_refusals(box);
     }
-    if (hosts->wanted_count > 0 && hosts->asked_count == 0 && rpc_call_can_ask(call)) {
+    if (hosts->wanted_count > 0 && hosts->asked_count == 0 && rpc_call_can_elicit(call)) {
         list_wanted(hosts, hosts->wanted_count, list, sizeof list);
         (void)snprintf(run->network, sizeof run->network,
-                       "the next run_python call asks the user for %s", list);
+                       "the next run_python call asks the user to allow %s", list);
     } else {
         (void)snprintf(run->network, sizeof run->network, "%s", hosts->news);
     }

@@ -1,15 +1,18 @@
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "schema/schema.h"
-#include "tools/content.h"
-#include "tools/install.h"
+#include "tools/files/content.h"
+#include "tools/install/install.h"
+#include "tools/tolerance.h"
 #include "tools/tool.h"
 
 enum { VIOLATIONS_SHOWN = 16 };
@@ -17,12 +20,13 @@ enum { VIOLATIONS_SHOWN = 16 };
 /* One row a tool; the order of tools/list is the schema catalogue's. */
 static const struct {
     const char *name;
-    void (*call)(struct tools *tools, struct rpc_call *call, const json_t *arguments);
+    enum order_kind kind;
+    order_fn begin;
 } registry[] = {
-    {"run_python", run_python_call},
-    {"write_file", write_file_call},
-    {"read_file", read_file_call},
-    {"install_package", install_package_call},
+    {"run_python", ORDER_RUN, run_python_call},
+    {"write_file", ORDER_WRITE, write_file_call},
+    {"read_file", ORDER_READ, read_file_call},
+    {"install_package", ORDER_INSTALL, install_package_call},
 };
 
 static unsigned registry_find(const char *name)
@@ -39,15 +43,15 @@ bool tools_offers(const struct tools *tools, const char *name)
     return tools->installs || strcmp(name, "install_package") != 0;
 }
 
-/* All at once, so that a model corrects the call in one go. */
-static void answer_violations(struct rpc_call *call, const char *name,
+/* Reports all at once, so that a model corrects the call in one go. */
+static void refuse_violations(struct rpc_call *call, const char *name,
                               const struct schema_violation *violations, size_t count)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     size_t shown = count < VIOLATIONS_SHOWN ? count : VIOLATIONS_SHOWN;
     (void)buf_appendf(&text, "The arguments of %s are not valid:\n", name);
     for (size_t i = 0; i < shown; i++) {
-        const char *pointer = violations[i].pointer; /* may name what the client made up */
+        const char *pointer = violations[i].pointer; /* may have a name that the client made up */
         (void)buf_append_text(&text, "- ");
         if (pointer[0]) {
             (void)word_append(&text, pointer, strlen(pointer));
@@ -57,7 +61,7 @@ static void answer_violations(struct rpc_call *call, const char *name,
     if (count > shown) {
         (void)buf_appendf(&text, "- and %zu more\n", count - shown);
     }
-    content_answer(call, buf_bytes(&text), buf_size(&text), true);
+    content_result(call, buf_bytes(&text), buf_size(&text), true);
 }
 
 static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json_t *arguments)
@@ -68,29 +72,37 @@ static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json
     if (row == sizeof registry / sizeof *registry || !schema || !tools_offers(tools, name)) {
         return false;
     }
-    if (tools->config.trouble) {
-        content_refuse(call, "Sandpiper is not configured well: %s", tools->config.trouble);
+    if (tools->config.error) {
+        content_refuse(call, "Invalid configuration: %s", tools->config.error);
         return true;
     }
     struct schema_violation violations[VIOLATIONS_SHOWN];
-    json_auto_t *checked = schema_coerce(schema, arguments);
-    if (!checked) {
+    json_auto_t *coerced = schema_coerce(schema, arguments);
+    json_auto_t *checked = coerced ? json_copy(coerced) : NULL;
+    int r = checked ? tolerance_apply(name, checked) : -ENOMEM;
+    if (r == -EFBIG) {
+        content_refuse(call, "/content: would be larger than %lu MiB as JSON text",
+                       LIMIT_FILE_BYTES >> 20);
+        return true;
+    }
+    if (r < 0) {
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return true;
     }
     size_t count = schema_validate(schema, checked, violations, VIOLATIONS_SHOWN);
     if (count > 0) {
-        answer_violations(call, name, violations, count);
+        refuse_violations(call, name, violations, count);
         return true;
     }
-    registry[row].call(tools, call, checked);
+    bool fresh = json_is_true(json_object_get(checked, "fresh"));
+    orders_add(&tools->orders, call, fresh ? ORDER_FRESH_RUN : registry[row].kind, checked,
+               registry[row].begin);
     return true;
 }
 
-static void tools_cancel(void *ctx, struct rpc_call *call)
+static void tools_cancel(void *, struct rpc_call *call)
 {
     struct tool_work *work = rpc_call_data(call);
-    (void)ctx;
     if (work) {
         work->cancel(work);
     }
@@ -99,26 +111,10 @@ static void tools_cancel(void *ctx, struct rpc_call *call)
 static void tools_greeted(void *ctx)
 {
     struct tools *tools = ctx;
-    if (!tools->config.trouble) {
+    if (!tools->config.error) {
         sessions_warm_up(tools->sessions);
         sessions_preinstall(tools->sessions);
     }
-}
-
-/* Where the flags are wrong the configuration's trouble says so, and no call gets this far. */
-static int tools_new_installs(struct tools *tools)
-{
-    const struct install_config *config = tools->config.install;
-    struct fail fail = {};
-    if (!config || config->mode == INSTALL_OFF) {
-        return 0;
-    }
-    int r = installs_new(tools->loop, tools->workspace, config, sessions_spills(tools->sessions),
-                         &tools->installs, &fail);
-    if (r == 0) {
-        sessions_set_installs(tools->sessions, tools->installs);
-    }
-    return r == -EINVAL ? 0 : r;
 }
 
 int tools_new(struct loop *loop, const struct tools_config *config, struct tools **ret_tools)
@@ -129,14 +125,18 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
     }
     tools->loop = loop;
     tools->config = *config;
-    int r = workspace_new(loop, config->spec, &tools->workspace);
-    r = r ? r : sessions_new(loop, tools->workspace, &tools->sessions);
-    r = r ? r : tools_new_installs(tools);
+    orders_init(&tools->orders, tools);
+    bool asks = config->hosts && config->hosts->ask;
+    int r = server_box_new(loop, config->spec, asks ? egress_consent_refused : NULL, tools,
+                           &tools->server_box);
+    r = r ? r : sessions_new(loop, tools->server_box, &tools->sessions);
+    if (r == 0 && config->install && config->install->mode != INSTALL_OFF) {
+        r = sessions_new_installs(tools->sessions, config->install, &tools->installs);
+    }
     if (r < 0) {
         tools_free(tools);
         return r;
     }
-    host_consent_init(tools);
     *ret_tools = tools;
     return 0;
 }
@@ -144,12 +144,14 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
 void tools_free(struct tools *tools)
 {
     if (tools) {
-        host_consent_end(tools);
+        orders_end(&tools->orders);
+        tools->hosts.ending = true;
         consents_done(&tools->consents);
-        host_consent_done(tools);
+        json_decref(tools->hosts.declined);
         installs_free(tools->installs);
-        workspace_free(tools->workspace);
+        server_box_free(tools->server_box);
         sessions_free(tools->sessions);
+        assert(!tools->orders.list); /* each call has ended */
         free(tools);
     }
 }

@@ -1,11 +1,11 @@
-"""Measure what Sandpiper costs beside what a user would take instead, in one run on this machine:
+"""Measure what Sandpiper and its alternatives cost, in one run on this machine:
 
     bench.py PATH-TO-sandpiper [--python /usr/bin/python3] [--out DIR] [--only NAME,...] [--scale 1] [--big]
 
-Writes DIR/bench.json (every sample), DIR/bench.txt (the table, printed too) and DIR/bench.png. --only takes
-start, warm, fresh, sizes, memory, output, overhead, and density, which is not measured otherwise: a hundred servers
-at once. --scale multiplies the number of samples, and of servers; --big measures states of 1 and 2 GB too and needs
-12 GB of memory. Contestants that are not installed are left out by name.
+Writes DIR/bench.json (every sample), DIR/bench.txt (the table, printed too) and DIR/bench.png. --only takes start,
+warm, fresh, sizes, memory, output, overhead, and density, which is not measured otherwise: a hundred servers at once.
+--scale multiplies the number of samples, and of servers; --big measures states of 1 and 2 GB too and needs 12 GB of
+memory. Contestants that are not installed are left out by name.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ from report import plot, summary, table
 MEASURES = ("start", "warm", "fresh", "sizes", "memory", "output", "overhead")
 
 
-def surroundings(binary, python):
+def machine_facts(binary, python):
     with open("/proc/cpuinfo") as file:
         model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown")
     return {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "processor": model, "processors": os.cpu_count(),
@@ -42,7 +42,7 @@ def main():
     binary = os.path.abspath(options.binary)
     absent = missing(options.python, binary)
     bench = Bench(binary, options.python, absent, options.scale)
-    facts, samples = {**surroundings(binary, options.python), "left out": absent}, []
+    facts, samples = {**machine_facts(binary, options.python), "left out": absent}, []
     for name in options.only.split(","):
         began = time.monotonic()
         sizes = (1, 10, 50, 200, 1000, 2000) if options.big else (1, 10, 50, 200)

@@ -1,7 +1,7 @@
-"""What is measured: Sandpiper, and what a user would take instead. All are driven from outside.
+"""The contestants: Sandpiper and its alternatives. All are driven from outside.
 
-Each contestant is started by its constructor, runs code with run(code) until the code has ended, says
-which process it is by pid, and ends with close().
+Each contestant starts in its constructor, runs code with run(code) until the code has ended, has its process in pid,
+and ends with close().
 """
 import json
 import os
@@ -24,7 +24,7 @@ INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
 
 
 class Failed(Exception):
-    """A contestant did not do what was asked."""
+    """A contestant failed."""
 
 
 class Sandpiper:
@@ -60,9 +60,9 @@ class Sandpiper:
         return result
 
     def crash(self, session="default"):
-        """Kills the interpreter; the answer comes when its checkpoint has taken over."""
+        """Kills the interpreter; returns after the failover to its checkpoint."""
         text = self.call("import os; os.kill(os.getpid(), 9)", session=session)["content"][0]["text"]
-        if "state: restored to before this call" not in text:
+        if "state: restored to the state before this call" not in text:
             raise Failed(text)
 
     def close(self):
@@ -72,7 +72,7 @@ class Sandpiper:
 
 
 class ExecLoop:
-    """The floor: exec() at the other end of two pipes. No sandbox (but wrap), no capture, no limits."""
+    """The minimum: exec() at the other end of two pipes. No sandbox (but wrap), no capture, no limits."""
 
     def __init__(self, python, wrap=()):
         self.process = subprocess.Popen([*wrap, python, "-c", EXEC_LOOP], stdin=subprocess.PIPE,
@@ -133,7 +133,7 @@ def missing(python, binary):
     """{contestant: why it cannot take part here}"""
     found = {}
     if subprocess.run([binary, "doctor", "--isolation", "container", "--python", python], capture_output=True).returncode > 1:
-        found["container grade"] = "it cannot be had here, sandpiper doctor --isolation=container says why"
+        found["container level"] = "unavailable here, see sandpiper doctor --isolation=container"
     if not shutil.which("bwrap"):
         found["bubblewrap"] = "bwrap is not installed"
     elif subprocess.run([*BWRAP, python, "-c", "pass"], capture_output=True).returncode:
@@ -153,7 +153,7 @@ def modules_of(python, names):
 
 
 def pss_kib(pid):
-    """Proportional memory of a process and all its descendants; None where the kernel does not tell."""
+    """Proportional memory of a process and all its descendants; None if the kernel does not report it."""
     children = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -173,7 +173,7 @@ def pss_kib(pid):
         except PermissionError:
             return None
         except (OSError, StopIteration):
-            continue  # it has ended since, or is a zombie
+            continue  # it has exited since, or is a zombie
     return total
 
 

@@ -1,12 +1,11 @@
-"""The measures. Each yields (group, contestant, seconds or KiB) and interleaves what it compares: one sample
-of each contestant in turn, so that a noisy moment of the machine meets all of them.
-"""
+"""The measures. Each yields (group, contestant, seconds or KiB) and interleaves what it compares: one sample of each
+contestant in turn, so that other load on the machine affects all of them."""
 import contextlib
 import time
 
 from contestants import BWRAP, ExecLoop, IPykernel, Sandpiper, available_kib, command, modules_of, pss_kib
 
-PAUSE_S = 0.02  # between spaced calls: the checkpoint is made while nobody waits
+PAUSE_S = 0.02  # between spaced calls: time to make the checkpoint
 NO_CHECKPOINT = "import resource; resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))"  # no fork, so no copy
 ARRAYS = "state = [bytearray(b'x') * (1 << 20) for _ in range({mb})]"
 OBJECTS = "state = [{{'id': i, 'name': str(i)}} for i in range({mb} * 3400)]"  # about 300 bytes each
@@ -19,7 +18,7 @@ if not pid: os._exit(0)
 print(time.perf_counter() - began)
 os.waitpid(pid, 0)
 """
-PROGRAMS = {  # run inside and outside by the same interpreter, timed within
+PROGRAMS = {  # run inside and outside by the same interpreter, which measures the time itself
     "loop": "n = 0\nfor i in range(1_500_000): n += i * i % 7",
     "bodies": "p = [(i * .1, i * .2, i * .3) for i in range(1, 6)]\nv = [[0., 0., 0.] for _ in p]\n"
               "for _ in range(6000):\n    for i, (x, y, z) in enumerate(p):\n        for a, b, c in p[i + 1:]:\n"
@@ -77,8 +76,8 @@ class Bench:
                 yield group, "sandpiper: initialize", time.perf_counter() - began
                 server.run("pass")
                 yield group, "sandpiper: first result", time.perf_counter() - began
-            if "container grade" not in self.absent:
-                yield group, "container grade: first result", self.first_result(
+            if "container level" not in self.absent:
+                yield group, "container level: first result", self.first_result(
                     Sandpiper, self.binary, self.python, *CONTAINER)
             yield group, "python3 -c", timed(command, self.python, "-c", "pass")
             yield group, "python3 -I -S -c", timed(command, self.python, "-I", "-S", "-c", "pass")
@@ -94,7 +93,7 @@ class Bench:
             one.run("pass")
             return time.perf_counter() - began
 
-    # --- a call in a session that lives ---
+    # --- a call in a running session ---
 
     def warm(self):
         code = "x = 1"
@@ -108,9 +107,9 @@ class Bench:
             actions = {"sandpiper": lambda: ours.run(code),
                        "sandpiper, no checkpoints": lambda: ours.run(code, session="bare"),
                        **{name: lambda one=one: one.run(code) for name, one in others.items()}}
-            if "container grade" not in self.absent:
+            if "container level" not in self.absent:
                 contained = enter(Sandpiper(self.binary, self.python, *CONTAINER))
-                actions["container grade"] = lambda: contained.run(code)
+                actions["container level"] = lambda: contained.run(code)
             if "ipykernel" not in self.absent:
                 kernel = enter(IPykernel(self.python))
                 actions["ipykernel"] = lambda: kernel.run(code)
@@ -149,7 +148,7 @@ class Bench:
                     for name, seconds in self.both_ways(**actions):
                         yield group, name, seconds
 
-    # --- what the size of the state costs ---
+    # --- the cost of a large state ---
 
     def sizes(self, megabytes):
         for kind, code in (("arrays", ARRAYS), ("objects", OBJECTS)):
@@ -199,7 +198,7 @@ class Bench:
     # --- many servers on one machine ---
 
     def density(self):
-        """Servers with a session each, all idle but the one that is measured."""
+        """Servers with a session each, all idle except the measured one."""
         others = self.times(100)
         start, warm, memory = "start to first result, many servers", "warm call, many servers", "memory, many servers"
         for _ in range(self.times(10)):

@@ -1,4 +1,4 @@
-"""Archives whose bytes follow from their contents: no clock, no user, no order of a folder.
+"""Archives whose bytes follow from their contents: no clock, no user, no order of a directory.
 
 Contents are {name: (bytes, mode)}.
 """
@@ -17,7 +17,7 @@ def as_json(value):
 
 
 def tarball(path, top, files, now):
-    """A compressed tar file in which everything lies below the folder top."""
+    """A compressed tar file with everything below the directory top."""
     with open(path, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=now) as packed, \
             tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, (data, mode) in sorted(files.items()):

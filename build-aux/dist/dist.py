@@ -2,19 +2,19 @@
 
     dist.py OUT [--repository OWNER/NAME] [--image NAME] [--binary ARCH=PROGRAM]...
 
-Without --binary the programs are built in build-dist/: for this machine's architecture, and for 64-bit ARM where
-its cross compiler and libraries are installed (deps.sh aarch64). There are
+Without --binary, builds the programs in build-dist/: for this machine's architecture, and for 64-bit ARM if its cross
+compiler and libraries are installed (deps.sh aarch64). There are
 
     sandpiper-VERSION-linux-ARCH.tar.gz   the program, its manual page, the licences of what is linked into it
-    sandpiper-VERSION-linux-ARCH.mcpb     an MCP bundle: a host installs it and shows a form for its settings
+    sandpiper-VERSION-linux-ARCH.mcpb     an MCP bundle: a client installs it and shows a form for its settings
     sandpiper_mcp-VERSION-...whl          a wheel: pip, uvx, pipx
     sandpiper-mcp-VERSION.tgz             an npm package with the programs for all architectures
     server.json                           the entry of the MCP registry, which lists all these
     SHA256SUMS
 
-Links point to the release of --repository on GitHub, and the registry's name of the server is made of it. With
---image, the name of a container image without its tag, the entry lists that too. The same source gives the same
-bytes: times are those of SOURCE_DATE_EPOCH, else of the last commit.
+URLs point to the release of --repository on GitHub, from which the server's name in the registry derives. With --image,
+the name of a container image without its tag, the entry lists that too. The same source gives the same bytes: times are
+those of SOURCE_DATE_EPOCH, else of the last commit.
 """
 import argparse
 import pathlib

@@ -14,13 +14,14 @@ from programs import ROOT, run
 
 PACKAGE = "sandpiper-mcp"  # its name on npm and for pip; the command is sandpiper
 SUMMARY = "Runs a model's Python in a Linux sandbox that keeps variables, imports and files between calls."
-# A static file runs with every libc: tags of the oldest that installers still know.
+# A static file runs with every libc: tags of the oldest one that current installers accept.
 PLATFORMS = {"x64": ("manylinux_2_17_x86_64", "musllinux_1_1_x86_64"),
              "arm64": ("manylinux_2_17_aarch64", "musllinux_1_1_aarch64")}
-# What a bundle's user is asked: name: (flag, what the form says, default).
+# The settings in a bundle's form: name: (flag, what the form says, default).
 SETTINGS = {
-    "memory": ("memory", "Memory", "Memory of the sandbox, such as 512M or 2G.", "1G"),
-    "timeout": ("timeout", "Seconds a call may take", "Where the model asks for no other time.", "30"),
+    "memory": ("memory", "Memory", "Memory limit of the sandbox, such as 512M or 2G; auto is a quarter of the machine's.",
+               "auto"),
+    "timeout": ("timeout", "Time limit per call", "Default time limit per call, in seconds.", "30"),
 }
 
 
@@ -36,7 +37,7 @@ class Release:
 
     @property
     def server_name(self):
-        """In the MCP registry. Its packages say it too, by which their owner is known."""
+        """In the MCP registry. The packages name it too, which tells the registry their owner."""
         return f"io.github.{self.repository}"
 
     @property
@@ -49,7 +50,7 @@ def source(path):
 
 
 def texts(*programs):
-    """Ours, and the licences of what is linked into the programs."""
+    """Sandpiper's own licence, and those of what is linked into the programs."""
     found = {"LICENSE": (source("LICENSE"), PLAIN)}
     for program in programs:
         found |= {f"licences/{name}": (text, PLAIN) for name, text in program.licences.items()}
@@ -68,7 +69,7 @@ def archive(release, arch):
 
 
 def npm(release):
-    """One package for all processors: a program is smaller than what it takes to choose between packages."""
+    """One package for all processors: a program is smaller than the code that would choose between packages."""
     programs = release.programs
     pages = page(next(iter(programs.values())), "sandpiper.1")
     described = {
@@ -86,7 +87,7 @@ def npm(release):
 
 
 def wheel(release, arch):
-    """The binary distribution format 1.0: what lies in .data/scripts goes to the environment's bin."""
+    """The binary distribution format 1.0: installers copy .data/scripts to the environment's bin."""
     program, stem = release.programs[arch], f"{PACKAGE.replace('-', '_')}-{release.version}"
     info, scripts = f"{stem}.dist-info", f"{stem}.data/scripts"
     described = [
@@ -107,7 +108,7 @@ def wheel(release, arch):
 
 
 def record(files, own_name):
-    """The list that a wheel holds of its files; of itself it knows no digest."""
+    """The list of a wheel's files; it has no digest of itself."""
     lines = []
     for name, (data, _) in sorted(files.items()):
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
@@ -116,7 +117,7 @@ def record(files, own_name):
 
 
 def bundle(release, arch, tools):
-    """An MCP bundle: a host installs it and shows a form for its settings."""
+    """An MCP bundle: a client installs it and shows a form for its settings."""
     program = release.programs[arch]
     settings = {name: {"type": "string", "title": title, "description": text, "default": default, "required": False}
                 for name, (_, title, text, default) in SETTINGS.items()}
@@ -137,6 +138,6 @@ def bundle(release, arch, tools):
 
 
 def tools_of(program):
-    """The tools as the program tells them, each with its first paragraph."""
+    """The tools in the program's definitions, each with its first paragraph."""
     listed = json.loads(run(program.path, "schema", stdout=subprocess.PIPE).stdout)
     return [{"name": tool["name"], "description": tool["description"].split("\n\n")[0]} for tool in listed]

@@ -23,17 +23,17 @@ import oci
 from forms import SUMMARY, Release, texts
 from programs import ARCHES, ROOT, Program, build, run, source_time, version
 
-sys.path.append(str(ROOT / "tests" / "hosts"))
-import images  # noqa: E402 - knows from where this machine gets its Debian packages
+sys.path.append(str(ROOT / "tests" / "machines"))
+import images  # noqa: E402 - has this machine's source of Debian packages
 
 SUITE = "trixie"
 OCI_ARCHES = {"x64": "amd64", "arm64": "arm64"}
 PACKAGES = "python3,python3-numpy,python3-pandas,python3-matplotlib,python3-pip-whl,ca-certificates,tini,tzdata"
 PYTHON = "/usr/lib/python3/dist-packages"
-# Not installed: documentation but for the licences.
+# Not installed: documentation except the licences.
 NO_FILES = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "locale", "info", "doc", "lintian")]
 NO_FILES.append("--dpkgopt=path-include=/usr/share/doc/*/copyright")
-# Removed, half of what is left: tests, and what packages depend on for a corner that they work without: fontTools
+# Removed, half of the rest: tests, and what packages need only for features that are optional: fontTools
 # (scipy, sympy, lxml, unicode-data), matplotlib's windows (tk, blt). A user's install_package brings them whole.
 REMOVED = (
     *(f"{PYTHON}/{name}" for name in ("scipy*", "*sympy*", "mpmath*", "lxml*", "*/tests", "*/*/tests", "*/*/*/tests")),
@@ -45,11 +45,11 @@ GATEWAY = ROOT / "packaging" / "image"
 GATEWAY_AT = "opt/gateway"
 NODE = f"/{GATEWAY_AT}/node_modules"
 LABEL = "org.opencontainers.image."
-SERVER_NAME = "io.modelcontextprotocol.server.name"  # by which the MCP registry knows the image's owner
+SERVER_NAME = "io.modelcontextprotocol.server.name"  # tells the MCP registry the image's owner
 
 
 def base(now):
-    """The layer of Debian packages, with the user whom the server runs as."""
+    """The layer of Debian packages, with the user that the server runs as."""
     hook = "; ".join([
         f'echo {USER}:x:{UID}:{UID}::{HOME}:/usr/sbin/nologin >> "$1/etc/passwd"',
         f'echo {USER}:x:{UID}: >> "$1/etc/group"',
@@ -96,7 +96,7 @@ def gateway(now):
 
 
 def settings(release):
-    """Its container holds nothing but the server, so the image's maker asks for the best grade that can be had in it."""
+    """Its container has nothing but the server, so the image asks for the best isolation level that works in it."""
     return {
         "User": f"{UID}:{UID}", "WorkingDir": HOME, "StopSignal": "SIGTERM", "Entrypoint": ["/usr/bin/sandpiper"],
         "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", f"HOME={HOME}", "LANG=C.UTF-8", "SANDPIPER_ISOLATION=best"],
@@ -106,7 +106,7 @@ def settings(release):
 
 
 def http_settings(plain):
-    """The first process is tini: a gateway does not reap. The registry's entry is the image that speaks stdio."""
+    """Pid 1 is tini: a gateway does not reap. The registry's entry is the image that speaks stdio."""
     labels = {name: text for name, text in plain["Labels"].items() if name != SERVER_NAME}
     return {**plain, "Labels": {**labels, LABEL + "title": "Sandpiper over HTTP"}, "ExposedPorts": {"8000/tcp": {}},
             "Entrypoint": ["/usr/bin/tini", "--", f"{NODE}/.bin/node", f"{NODE}/supergateway/dist/index.js"],

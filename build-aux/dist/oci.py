@@ -17,7 +17,7 @@ COMPRESSION = 6  # of zlib; 9 takes twice the time for one per cent
 
 @dataclasses.dataclass
 class Layer:
-    """data: compressed. diff_id: the digest of what it unpacks to, by which an engine knows the layer."""
+    """data: compressed. diff_id: the digest of the uncompressed data, by which an engine identifies the layer."""
 
     data: bytes
     diff_id: str

@@ -16,7 +16,7 @@ COMMON = pathlib.Path("/usr/share/common-licenses")
 
 @dataclasses.dataclass
 class Program:
-    """path: the program. page: its manual page, None where it was not built here. licences: {name: text}."""
+    """path: the program. page: its manual page, None if it was not built here. licences: {name: text}."""
 
     path: pathlib.Path
     page: pathlib.Path = None
@@ -42,7 +42,7 @@ def source_time():
 
 
 def linked_files(trace):
-    """The system's objects and archives that the linker took something from, as ld(1) --trace names them."""
+    """The system's objects and archives that the linker used, as ld(1) --trace names them."""
     found = {os.path.realpath(name) for name in re.findall(r"(/[^\s()]+\.[ao])\b", trace)}
     return sorted(name for name in found if name.startswith("/usr/") and not name.startswith(str(ROOT)))
 
@@ -61,17 +61,17 @@ def licences(trace):
 
 
 def build(arch):
-    folder = ROOT / "build-dist" / arch
+    directory = ROOT / "build-dist" / arch
     cross = ["--cross-file", CROSS[arch]] if arch != ARCHES[platform.machine()] else []
-    shutil.rmtree(folder, ignore_errors=True)
-    run("meson", "setup", folder, ROOT, *cross, "-Dstatic=true", "-Dtests=disabled", "-Dman=enabled",
+    shutil.rmtree(directory, ignore_errors=True)
+    run("meson", "setup", directory, ROOT, *cross, "-Dstatic=true", "-Dtests=disabled", "-Dman=enabled",
         "--buildtype=release", f"-Dc_args=-ffile-prefix-map={ROOT}=.", "-Dc_link_args=-Wl,--trace",
         stdout=subprocess.DEVNULL)
-    trace = run("ninja", "-C", folder, stdout=subprocess.PIPE).stdout
-    run("meson", "install", "-C", folder, "--no-rebuild", "--strip", "--destdir", folder / "stage",
+    trace = run("ninja", "-C", directory, stdout=subprocess.PIPE).stdout
+    run("meson", "install", "-C", directory, "--no-rebuild", "--strip", "--destdir", directory / "stage",
         stdout=subprocess.DEVNULL)
-    return Program(next((folder / "stage").rglob("bin/sandpiper")),
-                   next((folder / "stage").rglob("sandpiper.1")), licences(trace))
+    return Program(next((directory / "stage").rglob("bin/sandpiper")),
+                   next((directory / "stage").rglob("sandpiper.1")), licences(trace))
 
 
 def can_cross(arch):

@@ -1,9 +1,9 @@
-"""server.json, the entry of the MCP registry, and the judgement of a release as a whole.
+"""server.json, the entry of the MCP registry, and the check of a release as a whole.
 
-    registry.py FOLDER     says what does not fit together in a release; exit status 1 if anything
+    registry.py DIRECTORY     prints the inconsistencies of a release; exit status 1 if there are any
 
-The rules are those of the schema that the entry names and of the registry beside it: it knows the owner of a
-package by the server's name in it. Stricter than the schema, a field that is not in ENTRY and PACKAGES is refused.
+The rules are those of the schema that the entry names, and of the registry: it learns the owner of a package from the
+server's name in it. Stricter than the schema, a field that is not in ENTRY and PACKAGES is refused.
 """
 import base64
 import csv
@@ -47,13 +47,13 @@ def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def complaints(folder):
-    """Sentences; none for a release in which everything fits."""
-    said = json.loads((folder / "server.json").read_text())
+def complaints(directory):
+    """Sentences; none for a consistent release."""
+    said = json.loads((directory / "server.json").read_text())
     if said.keys() != ENTRY:
         return [f"server.json: these fields are missing or unknown: {sorted(said.keys() ^ ENTRY)}"]
-    return [*of_entry(said), *of_sums(folder), *of_npm(folder, said), *of_wheels(folder, said),
-            *of_bundles(folder, said), *of_packages(folder, said)]
+    return [*of_entry(said), *of_sums(directory), *of_npm(directory, said), *of_wheels(directory, said),
+            *of_bundles(directory, said), *of_packages(directory, said)]
 
 
 def of_entry(said):
@@ -69,7 +69,7 @@ def of_entry(said):
             yield f"server.json: {field} has {len(said[field])} characters, not 1 to 100"
 
 
-def of_packages(folder, said):
+def of_packages(directory, said):
     kinds = [package.get("registryType") for package in said["packages"]]
     if [kind for kind in kinds if kind not in ("oci", "mcpb")] != ["npm", "pypi"] or "mcpb" not in kinds:
         yield f"server.json: its packages are {kinds}"
@@ -84,29 +84,29 @@ def of_packages(folder, said):
         elif kind == "oci" and not re.fullmatch(rf"[a-z0-9./_-]+:{re.escape(said['version'])}", name):
             yield f"server.json: {name} is not an image with the version as its tag"
         elif kind == "mcpb":
-            yield from of_link(folder, said, package)
+            yield from of_link(directory, said, package)
 
 
-def of_link(folder, said, package):
+def of_link(directory, said, package):
     place, _, name = package["identifier"].rpartition("/")
     if place != f"{said['repository']['url']}/releases/download/v{said['version']}":
         yield f"server.json: {package['identifier']} is no file of this release"
-    elif not (folder / name).is_file() or sha256(folder / name) != package["fileSha256"]:
+    elif not (directory / name).is_file() or sha256(directory / name) != package["fileSha256"]:
         yield f"server.json: {name} is not the file with this sum"
 
 
-def of_sums(folder):
-    listed = [line.split("  ") for line in (folder / "SHA256SUMS").read_text().splitlines()]
+def of_sums(directory):
+    listed = [line.split("  ") for line in (directory / "SHA256SUMS").read_text().splitlines()]
     for digest, name in listed:
-        if not (folder / name).is_file() or sha256(folder / name) != digest:
+        if not (directory / name).is_file() or sha256(directory / name) != digest:
             yield f"SHA256SUMS: {name} is not the file with this sum"
-    kinds = {"server.json", *(path.name for kind in ("*.tar.gz", "*.tgz", "*.whl", "*.mcpb") for path in folder.glob(kind))}
+    kinds = {"server.json", *(path.name for kind in ("*.tar.gz", "*.tgz", "*.whl", "*.mcpb") for path in directory.glob(kind))}
     if kinds != {name for _, name in listed}:
         yield f"SHA256SUMS: missing or too many: {sorted(kinds ^ {name for _, name in listed})}"
 
 
-def of_npm(folder, said):
-    paths = list(folder.glob("*.tgz"))
+def of_npm(directory, said):
+    paths = list(directory.glob("*.tgz"))
     if [path.name for path in paths] != [f"{PACKAGE}-{said['version']}.tgz"]:
         yield f"npm: {[path.name for path in paths]}"
         return
@@ -123,8 +123,8 @@ def of_npm(folder, said):
         yield f"npm: not all of {programs} are programs"
 
 
-def of_wheels(folder, said):
-    for path in folder.glob("*.whl"):
+def of_wheels(directory, said):
+    for path in directory.glob("*.whl"):
         with zipfile.ZipFile(path) as archive:
             files = {name: archive.read(name) for name in archive.namelist()}
         if path.name.split("-")[:2] != [PACKAGE.replace("-", "_"), said["version"]]:
@@ -142,8 +142,8 @@ def of_wheels(folder, said):
                 yield f"{path.name}: RECORD is wrong about {name}"
 
 
-def of_bundles(folder, said):
-    for path in folder.glob("*.mcpb"):
+def of_bundles(directory, said):
+    for path in directory.glob("*.mcpb"):
         with zipfile.ZipFile(path) as archive:
             manifest = json.loads(archive.read("manifest.json"))
             mode = archive.getinfo(manifest["server"]["entry_point"]).external_attr >> 16 & 0o777

@@ -18,11 +18,11 @@ import sys
 import urllib.request
 
 PROGRAM = os.environ.get("SANDPIPER", "sandpiper")
-TURNS = 20  # of the model, before we stop asking
+TURNS = 20  # most turns of the model
 
 
 class Sandbox:
-    """A running server. Each line that goes in or comes out is one JSON-RPC message."""
+    """A running server. Each line of its input and output is one JSON-RPC message."""
 
     def __init__(self, *flags):
         self.process = subprocess.Popen([PROGRAM, *flags], stdin=subprocess.PIPE,
@@ -38,7 +38,7 @@ class Sandbox:
         return self
 
     def __exit__(self, *_):
-        """The end of its input ends the server, and everything in the sandbox with it."""
+        """Closes the server's input, which ends it and everything in the sandbox."""
         self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
@@ -49,17 +49,17 @@ class Sandbox:
         self.process.stdin.flush()
 
     def request(self, method, params):
-        """The response; one call at a time, so whatever else comes meanwhile is a notification."""
+        """Returns the response; there is one call at a time, so any other message meanwhile is a notification."""
         number = next(self.ids)
         self.send({"id": number, "method": method, "params": params})
         for line in self.process.stdout:
             message = json.loads(line)
             if message.get("id") == number:
                 return message
-        raise RuntimeError("the sandbox has ended")
+        raise RuntimeError("the sandbox has exited")
 
     def call(self, tool, arguments):
-        """(text, images, failed). A call that is wrong is an answer too: the model corrects it."""
+        """Returns (text, images, failed). The model gets the error of a wrong call too, and corrects it."""
         response = self.request("tools/call", {"name": tool, "arguments": arguments})
         if "error" in response:
             return response["error"]["message"], [], True
@@ -71,7 +71,7 @@ class Sandbox:
 
 
 def declarations(vendor, *flags):
-    """The tools as this vendor's requests name them, with the limits of these flags in their descriptions."""
+    """The tools in the form of this vendor's requests, with the limits of these flags in their descriptions."""
     return json.loads(subprocess.run([PROGRAM, "schema", "--format", vendor, *flags], check=True,
                                      stdout=subprocess.PIPE).stdout)
 
@@ -80,8 +80,8 @@ def data_url(image):
     return f"data:{image[0]};base64,{image[1]}"
 
 
-# Each class is the history of a conversation in one vendor's form: request() is what to send, read() takes the
-# answer in and returns (text, [(id, tool, arguments)]), add() takes the result of a call in.
+# Each class is the history of a conversation in one vendor's form: request() makes the next request, read() adds the
+# response and returns (text, [(id, tool, arguments)]), add() adds the result of a call.
 
 
 class OpenAIChat:
@@ -211,7 +211,7 @@ def post(url, headers, body):
 
 
 def run(history, sandbox, base_url, key):
-    """Asks, calls what the model wants called, asks again. Returns the model's last words."""
+    """Asks the model and carries out its calls until it makes none. Returns its last text."""
     for _ in range(TURNS):
         path, headers, body = history.request(key)
         text, calls = history.read(post(base_url + path, headers, body))
@@ -220,7 +220,7 @@ def run(history, sandbox, base_url, key):
         for number, tool, arguments in calls:
             print(f"[{tool}]", file=sys.stderr)
             history.add(number, tool, *sandbox.call(tool, arguments))
-    raise RuntimeError(f"no end after {TURNS} turns")
+    raise RuntimeError(f"no result after {TURNS} turns")
 
 
 def main():

@@ -9,7 +9,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { CallToolResultSchema, type CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 
-const TURNS = 20; // of the model, before we stop asking
+const TURNS = 20; // most turns of the model
 const CALL_MS = 660_000; // longer than the longest call that the server allows
 
 type ResultContent = Exclude<Anthropic.ToolResultBlockParam['content'], string | undefined>[number];
@@ -30,7 +30,7 @@ async function call(sandbox: Client, use: Anthropic.ToolUseBlock): Promise<Anthr
   try {
     const result = await sandbox.callTool(params, CallToolResultSchema, { timeout: CALL_MS }) as CallToolResult;
     return { type: 'tool_result', tool_use_id: use.id, content: toBlocks(result), is_error: result.isError ?? false };
-  } catch (error) { // a call that is wrong is an answer too: the model corrects it
+  } catch (error) { // the model gets the error and corrects the call
     return { type: 'tool_result', tool_use_id: use.id, content: String(error), is_error: true };
   }
 }

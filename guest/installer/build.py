@@ -1,4 +1,4 @@
-"""The step that runs foreign code: source archives become wheels. The box around it has no way out."""
+"""The step that runs foreign code: source archives become wheels. Its sandbox has no network."""
 import collections
 import logging
 import os
@@ -12,7 +12,7 @@ LAST_LINES = 12
 
 
 class Tail(logging.Handler):
-    """The last lines of what a build writes."""
+    """The last lines of a build's output."""
 
     def __init__(self):
         super().__init__()
@@ -40,6 +40,6 @@ def run(request, place):
         finally:
             writer.removeHandler(tail)
         if status:
-            raise Failure("build_failed", "%s %s could not be built without a network: %s" % (
-                row["name"], row["version"], "\n".join(tail.lines) or "pip's log tells why"), names=[row["name"]])
+            raise Failure("build_failed", "%s %s could not be built without network access: %s" % (
+                row["name"], row["version"], "\n".join(tail.lines) or "see pip's log"))
     return {"ok": True}

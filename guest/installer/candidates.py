@@ -1,14 +1,16 @@
-"""Why the resolver found nothing: judged by the files that the index offers for each name."""
+"""Finds out why the resolver found nothing, from the files that the index offers for each name."""
 import sys
 
 from failures import Failure
-from names import canonical, near
+from names import near
+from pip._vendor.packaging.utils import canonicalize_name
 
 SHOWN = 8
+WHEELS_SHOWN = 20
 
 
 class File:
-    """One file of a project: its version, and what stands against it here."""
+    """One file of a project: its version, and what prevents its use here."""
 
     def __init__(self, link, version, wheel):
         from pip._vendor.packaging import specifiers, tags
@@ -28,7 +30,7 @@ class File:
 
 
 def files(name, links):
-    """Those of the links that are wheels or source archives of the project, newest first."""
+    """The files of the index that are wheels or source archives of the project, newest first."""
     from pip._internal.exceptions import InvalidWheelFilename
     from pip._internal.models.wheel import Wheel
     from pip._vendor.packaging import version
@@ -38,7 +40,7 @@ def files(name, links):
         try:
             if link.filename.endswith(".whl"):
                 wheel = Wheel(link.filename)
-                if canonical(wheel.name) == canonical(name):
+                if canonicalize_name(wheel.name) == canonicalize_name(name):
                     found[link.filename] = File(link, version.parse(str(wheel.version)), wheel)
             elif source_version(link.filename, name):
                 found[link.filename] = File(link, version.parse(source_version(link.filename, name)), None)
@@ -53,20 +55,20 @@ def source_version(filename, name):
         if filename.endswith(ending):
             stem = filename[:-len(ending)]
             for at, letter in enumerate(stem):
-                if letter == "-" and canonical(stem[:at]) == canonical(name):
+                if letter == "-" and canonicalize_name(stem[:at]) == canonicalize_name(name):
                     return stem[at + 1:]
     return None
 
 
 class Unresolved(Exception):
-    """A failure, and the source archive that would mend it where there is one."""
+    """A failure, and the source archive that would fix it, if there is one."""
 
     def __init__(self, failure, source=None):
         super().__init__(failure.message)
         self.failure, self.source = failure, source
 
 
-def judge(error, offered, session, constrained):
+def check(error, offered, session, constrained):
     """The Unresolved for an exception of the resolver; None when the exception is not about candidates.
 
     offered: canonical name -> links. session: what happened to its requests. constrained: there is a constraint file.
@@ -83,9 +85,9 @@ def judge(error, offered, session, constrained):
         if ireq is None:
             if parent is not None and need.name == "<Python from Requires-Python>":
                 return Unresolved(Failure("no_wheel", "%s %s does not run on this Python %d.%d" % (
-                    parent.name, parent.version, *sys.version_info[:2]), names=[parent.name]))
+                    parent.name, parent.version, *sys.version_info[:2])))
             continue
-        name = canonical(ireq.name)
+        name = canonicalize_name(ireq.name)
         there = files(name, offered.get(name, ()))
         if not any(file.installable and fits(file, ireq.specifier) for file in there):
             return missing(name, ireq.specifier, there, parent, session)
@@ -93,49 +95,55 @@ def judge(error, offered, session, constrained):
 
 
 def fits(file, specifier):
-    """Pre-releases count: whether one may be taken is pip's choice, and told in its own sentence."""
+    """Pre-releases count: pip decides whether to take one, and reports that in its own sentence."""
     return specifier.contains(file.version, prereleases=True)
 
 
 def missing(name, specifier, there, parent, session):
-    """Nothing that the index has of this name can be installed."""
+    """The Unresolved for a name of which the index has nothing that can be installed."""
     wanted = "%s%s" % (name, specifier)
-    by = ", which %s %s needs," % (parent.name, parent.version) if parent is not None else ""
+    needed = ", which %s %s needs" % (parent.name, parent.version) if parent is not None else ""
+    by = needed and needed + ","
     if not there:
-        trouble = session.trouble(name)
-        if trouble is not None:
-            return Unresolved(trouble)
-        return Unresolved(Failure("not_found", "there is no package %s%s on the index" % (name, by), names=[name],
-                                  near=near(name)))
+        failure = session.page_failure(name)
+        if failure is not None:
+            return Unresolved(failure)
+        return Unresolved(Failure("not_found", "%s %s%s%s" % (
+            session.sources, name, needed, shown(session.wheels)), near=near(name, session.wheels, session.no_index)))
     here = list(dict.fromkeys(str(file.version) for file in there if file.installable))[:SHOWN]
-    more = {"names": [name], "available": here}
     matching = [file for file in there if fits(file, specifier)]
     if not matching:
-        versions = here or list(dict.fromkeys(str(file.version) for file in there))[:SHOWN]
-        return Unresolved(Failure("not_found", "no version of %s%s fits %s; there are: %s" % (
-            name, by, specifier, ", ".join(versions)), **more))
+        others = list(dict.fromkeys(str(file.version) for file in there))[:SHOWN]
+        return Unresolved(Failure("not_found", "no version of %s%s matches %s%s" % (
+            name, by, specifier, "" if here else "; the index has only source archives or other files of " + ", ".join(others)),
+            available=here))
     best, only = matching[0], "%s%s has no wheel" % (wanted, by)
     if not any(file.python_fits for file in matching):
-        return Unresolved(Failure("no_wheel", "%s %s needs Python %s, and this is %d.%d" % (
-            name, best.version, best.link.requires_python, *sys.version_info[:2]), **more))
+        return Unresolved(Failure("no_wheel", "%s %s needs Python %s, but this is %d.%d" % (
+            name, best.version, best.link.requires_python, *sys.version_info[:2]), available=here))
     source = next((file for file in matching if file.source and file.python_fits), None)
     if source is not None:
         return Unresolved(Failure("no_wheel", only + " for this platform, only a source archive; the user can allow "
-                                  "builds with --allow-sdist", **more), (name, source))
+                                  "builds with --allow-sdist", available=here), (name, source))
     platforms = sorted({str(tag) for file in matching if file.wheel for tag in file.wheel.file_tags})[:SHOWN]
-    return Unresolved(Failure("no_wheel", "%s for this platform and Python %d.%d; there is: %s" % (
-        only, *sys.version_info[:2], ", ".join(platforms)), **more))
+    return Unresolved(Failure("no_wheel", "%s for this platform and Python %d.%d; available: %s" % (
+        only, *sys.version_info[:2], ", ".join(platforms)), available=here))
+
+
+def shown(names):
+    """What a directory of wheels has, as the end of a sentence."""
+    more = " and %d more" % (len(names) - WHEELS_SHOWN) if len(names) > WHEELS_SHOWN else ""
+    return "; the directory has %s%s" % (", ".join(names[:WHEELS_SHOWN]), more) if names else ""
 
 
 def conflict(causes, constrained):
-    """Each name can be had, but not all of them together."""
-    told, names = [], []
+    """The Failure for requirements that can each be met, but not together."""
+    wanted = {}  # by whom: what
     for need, parent in causes:
-        who = "%s %s needs" % (parent.name, parent.version) if parent is not None else "you ask for"
-        told.append("%s %s" % (who, need.format_for_error()))
-        names.append(canonical(need.project_name))
-    told = list(dict.fromkeys(told))[:SHOWN]
-    text = "these do not go together: %s" % "; ".join(told) if told else "the packages contradict each other"
-    if len(told) < 2 and constrained:
-        text = "%s, and the user's constraint file rules that out" % (told or ["this"])[0]
-    return Failure("conflict", text, names=list(dict.fromkeys(names)))
+        who = "%s %s needs" % (parent.name, parent.version) if parent is not None else "you request"
+        wanted.setdefault(who, {})[need.format_for_error()] = None
+    needs = ["%s %s" % (who, " and ".join(list(of)[:SHOWN])) for who, of in wanted.items()][:SHOWN]
+    text = "incompatible requirements: %s" % "; ".join(needs) if needs else "the packages have incompatible requirements"
+    if sum(map(len, wanted.values())) < 2 and constrained:
+        text = "%s, which the user's constraint file excludes" % (needs or ["this"])[0]
+    return Failure("conflict", text)

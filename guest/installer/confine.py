@@ -1,4 +1,5 @@
-"""Where things lie, and what this process must not do: import what was installed, or run what was downloaded."""
+"""The directories of an installer, and what its process must not do: import what was installed, or run what was
+downloaded."""
 import glob
 import importlib
 import importlib.machinery
@@ -12,7 +13,7 @@ from failures import Failure
 
 OLDEST = (22, 0)
 KEPT = ("PATH", "LANG", "LC_ALL", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
-# For every pip: it asks nobody, and does not look for a newer self.
+# For every pip: no prompts, and no search for a newer pip.
 QUIET = ("--no-input", "--no-color", "--progress-bar", "off", "--disable-pip-version-check")
 # Where distributions keep the certificates that the host trusts.
 BUNDLES = ("etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt", "etc/ssl/ca-bundle.pem",
@@ -20,7 +21,7 @@ BUNDLES = ("etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt
 
 
 class Place:
-    """The folders of one errand, as its box shows them. `own` is new with each errand, and gone with it."""
+    """The directories of one installer, as its sandbox has them. `own` exists only for this installer."""
 
     def __init__(self, request):
         self.stage, self.cache, self.find_links, self.constraint, certificate = (
@@ -31,7 +32,7 @@ class Place:
         self.layers = list(request.get("layers", ()))
         self.certificate = certificate if request.get("cert") else next(
             (path for path in map(self.of_host, BUNDLES) if os.path.exists(path)), None)
-        # A name that nobody could guess: a build of an earlier errand may have left files in the stage.
+        # An unguessable name: a build of an earlier installer may have left files in the staging directory.
         self.own = tempfile.mkdtemp(prefix="own-", dir=self.stage)
         os.environ.update({"HOME": self.own, "TMPDIR": self.own, "PIP_CONFIG_FILE": os.devnull})
         tempfile.tempdir = self.own
@@ -44,8 +45,8 @@ class Place:
         return os.path.join("/", name)
 
 
-def step(folder, name, place):
-    """The module of the step, loaded with its surroundings in order."""
+def step(directory, name, place):
+    """Imports the module of the step, once its process is confined."""
     for variable in list(os.environ):
         if variable not in KEPT and variable not in ("HOME", "TMPDIR", "PIP_CONFIG_FILE"):
             del os.environ[variable]
@@ -54,24 +55,24 @@ def step(folder, name, place):
     if name == "fetch":
         forbid_programs()
     take_pip()
-    sys.path.insert(0, folder)
+    sys.path.insert(0, directory)
     try:
         return importlib.import_module({"fetch": "fetch", "build": "build", "install": "unpack"}[name])
     finally:
-        sys.path.remove(folder)
+        sys.path.remove(directory)
 
 
 class Sealed(importlib.machinery.FileFinder):
-    """Finds no module in a layer. Metadata is found there: importlib.metadata reads the folders of sys.path by
-    itself, and pkg_resources asks for the type of the finder only."""
+    """Finds no module in a layer. Metadata is still found: importlib.metadata reads the directories of sys.path by
+    itself, and pkg_resources needs only the type of the finder."""
 
     def find_spec(self, fullname, target=None):
         return None
 
 
 def seal(layers):
-    """Puts the layers on sys.path before site-packages, for pip to see what is installed, and keeps it from
-    importing any of it: pip tries names such as keyring, which anyone may have put there."""
+    """Puts the layers on sys.path before site-packages, so that pip sees what is installed, and keeps pip from
+    importing any of it: pip tries names such as keyring, which a layer may have."""
     def hook(path):
         if path not in layers:
             raise ImportError
@@ -84,12 +85,12 @@ def seal(layers):
 
 
 def forbid_programs():
-    """No step with a way out starts a program, whatever pip thinks it needs (a build, git, a version of rustc)."""
+    """No step with network access starts a program, whatever pip thinks it needs (a build, git, a version of rustc)."""
     starts = {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "os.forkpty"}
 
     def hook(event, arguments):
         if event in starts:
-            raise PermissionError("nothing is run while packages are fetched: %s" % event)
+            raise PermissionError("no program may run while packages are fetched: %s" % event)
 
     sys.addaudithook(hook)
 
@@ -100,21 +101,21 @@ def take_pip():
     try:
         import pip
 
-        found = getattr(pip, "__version__", "")  # without one: an empty folder of that name
+        found = getattr(pip, "__version__", "")  # no version: an empty directory of that name
         if version(found) >= OLDEST:
             return
         for name in [name for name in sys.modules if name == "pip" or name.startswith("pip.")]:
             del sys.modules[name]
     except ImportError:
         pass
-    folders = [sysconfig.get_path("stdlib") + "/ensurepip/_bundled", sysconfig.get_config_var("WHEEL_PKG_DIR"),
+    directories = [sysconfig.get_path("stdlib") + "/ensurepip/_bundled", sysconfig.get_config_var("WHEEL_PKG_DIR"),
                "/usr/share/python-wheels"]
-    wheels = [path for folder in folders if folder for path in glob.glob(folder + "/pip-*.whl")]
+    wheels = [path for directory in directories if directory for path in glob.glob(directory + "/pip-*.whl")]
     wheels = [path for path in wheels if version(os.path.basename(path).split("-")[1]) >= OLDEST]
     if wheels:
         sys.path.insert(0, max(wheels, key=lambda path: version(os.path.basename(path).split("-")[1])))
         return
-    have = "its pip %s is older than %d.%d" % (found, *OLDEST) if found else "it has no pip, and ensurepip brings none"
+    have = "its pip %s is older than %d.%d" % (found, *OLDEST) if found else "it has no pip, and no ensurepip"
     raise Failure("no_installer", "this Python cannot install packages: %s; the user can install pip there, as with "
                   "the package python3-pip or `python3 -m ensurepip`" % have)
 
@@ -124,7 +125,7 @@ def version(text):
 
 
 def clear(path):
-    """An empty folder, whatever was there."""
+    """Makes an empty directory, whatever was there."""
     if os.path.islink(path) or os.path.isfile(path):
         os.unlink(path)
     elif os.path.isdir(path):

@@ -1,6 +1,6 @@
-"""From pip's exceptions and the index's answers to one class and one sentence.
+"""Turns pip's exceptions and the index's responses into one class and one sentence.
 
-Types and attributes are judged, never pip's messages: those change from release to release.
+Checks types and attributes, never pip's messages: those change from release to release.
 """
 import errno
 import urllib.parse
@@ -8,7 +8,7 @@ import zipfile
 
 
 class Failure(Exception):
-    """kind: the class in the reply. more: its further keys (names, near, available)."""
+    """kind: the class in the reply. more: its further keys (near, available)."""
 
     def __init__(self, kind, message, **more):
         super().__init__(message)
@@ -19,7 +19,7 @@ class Failure(Exception):
 
 
 def of(error):
-    """What any exception comes to. Those of the resolver are judged in candidates.py, which knows the links."""
+    """The Failure for any exception. candidates.py, which knows what the index offers, checks those of the resolver."""
     if isinstance(error, Failure):
         return error
     for one in chain(error):
@@ -40,18 +40,18 @@ def of_hash(error):
 
 
 def wrong_hash(name):
-    return Failure("bad_hash", "the file that was downloaded for %s is not the one that the index describes (wrong "
-                   "hash): it was not installed" % (name or "a package"), names=[name] if name else [])
+    return Failure("bad_hash", "the file downloaded for %s does not match the hash in the index; it was not "
+                   "installed" % (name or "a package"))
 
 
 def of_disk(error):
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Failure("disk", "the disk for packages is full; the user can raise --package-disk")
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return Failure("disk", "the package disk is full; the user can raise --package-disk")
     return None
 
 
 def of_network(error, url=None):
-    """None when the error is not of the network."""
+    """The Failure for an error of the network, None for any other."""
     from pip._vendor import requests
     from pip._internal.exceptions import NetworkConnectionError
 
@@ -63,18 +63,18 @@ def of_network(error, url=None):
     request = next((one.request for one in errors if getattr(one, "request", None) is not None), None)
     host = host_of(url or getattr(request, "url", None))
     for one in errors:
-        # http.client tells a proxy's answer to CONNECT in words only.
+        # http.client reports a proxy's response to CONNECT only as text.
         if type(one) is OSError and str(one).startswith("Tunnel connection failed: "):
             code, _, reason = str(one).partition(": ")[2].partition(" ")
             return of_proxy(host, code, reason)
     if any(isinstance(one, requests.exceptions.SSLError) for one in errors):
-        return Failure("unreachable", "the certificate of %s was not accepted; the user can name the right one with "
+        return Failure("unreachable", "the certificate of %s was not accepted; the user can provide the right one with "
                        "--index-cert" % host)
     if any(isinstance(one, requests.exceptions.Timeout) or type(one).__name__.endswith("TimeoutError")
            for one in errors):
-        return Failure("timeout", "%s did not answer in time" % host)
+        return Failure("timeout", "%s did not respond in time" % host)
     if any(type(one).__name__ == "IncompleteDownloadError" for one in errors):
-        return Failure("unreachable", "a download stopped in the middle; the same call may work")
+        return Failure("unreachable", "a download was interrupted; repeat the call")
     if any(isinstance(one, (requests.exceptions.RequestException, NetworkConnectionError)) for one in errors) or \
             type(error).__module__.startswith("pip._vendor.urllib3"):
         return Failure("unreachable", "%s could not be reached" % host)
@@ -86,22 +86,22 @@ def of_status(response):
     if response.headers.get("Proxy-Status", "").startswith("sandpiper"):
         return of_proxy(host, str(code), response.reason)
     if code in (401, 403, 407):
-        return Failure("auth", "%s does not let us in (status %d); the user can give credentials in --index-url"
+        return Failure("auth", "%s requires credentials (status %d); the user can add them to --index-url"
                        % (host, code))
     if code in (408, 504):
-        return Failure("timeout", "%s did not answer in time (status %d)" % (host, code))
-    return Failure("unreachable", "%s answered with status %d" % (host, code))
+        return Failure("timeout", "%s did not respond in time (status %d)" % (host, code))
+    return Failure("unreachable", "%s responded with status %d" % (host, code))
 
 
 def of_proxy(host, code, reason):
-    """The broker's refusal: 403 and a sentence; 502 and 504 where there was no connection to be had."""
+    """The egress proxy's refusal: 403 and a sentence; 502 and 504 if it could not connect."""
     if code == "403":
         return Failure("blocked", reason or "%s is not allowed" % host)
     return Failure("timeout" if code == "504" else "unreachable", reason or "%s could not be reached" % host)
 
 
 def chain(error):
-    """The error, and what it came from: libraries of HTTP wrap it several times."""
+    """The error and its causes: HTTP libraries wrap it several times."""
     found, waiting = [], [error]
     while waiting and len(found) < 20:
         one = waiting.pop(0)

@@ -1,7 +1,8 @@
-"""The step that meets the network: pip's resolver, and the downloads that it settles on."""
+"""The step with network access: pip's resolver, and the downloads that it chooses."""
 import os
 import re
 import shutil
+import sys
 import urllib.parse
 import zipfile
 
@@ -10,7 +11,6 @@ import confine
 import failures
 import sources
 from failures import Failure
-from names import canonical
 from pip._internal.cli import cmdoptions
 from pip._internal.cli.status_codes import SUCCESS
 from pip._internal.commands.install import InstallCommand
@@ -18,25 +18,39 @@ from pip._internal.exceptions import HashError, InvalidWheel, UnsupportedWheel
 from pip._internal.metadata import FilesystemWheel, get_default_environment, get_wheel_distribution
 from pip._internal.operations.check import check_install_conflicts
 from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
-from reply import megabytes, progress, told
+from pip._vendor.packaging.utils import canonicalize_name
+from reply import megabytes, progress, with_progress
 
 WHEEL_NAME = re.compile(r"[A-Za-z0-9._+!-]+\.whl")
 
 
 class Resolved(Exception):
-    """Leaves pip's install command where it would go on to install."""
+    """Leaves pip's install command before it would install."""
 
 
 def described(req):
     """The metadata inside the wheel itself, which is what will be installed."""
-    return get_wheel_distribution(FilesystemWheel(req.local_file_path), canonical(req.name))
+    return get_wheel_distribution(FilesystemWheel(req.local_file_path), canonicalize_name(req.name))
+
+
+def names_of(directory):
+    """The distributions of which a directory has a wheel."""
+    try:
+        files = os.listdir(directory)
+    except OSError:
+        return []
+    return sorted({canonicalize_name(name.partition("-")[0]) for name in files if WHEEL_NAME.fullmatch(name)})
 
 
 class Session:
-    """What happened to the requests of one pip session."""
+    """What happened to the requests of one pip session, and what the directory of wheels has."""
 
-    def __init__(self, request):
+    def __init__(self, request, find_links):
         self.limit, self.asked, self.cached = request.get("max_bytes", 0), [], set()
+        self.no_index, self.wheels = bool(request.get("no_index")), names_of(find_links) if request.get("find_links") else []
+        self.sources = "the directory of wheels has no package" if self.no_index and request.get("find_links") else \
+            "neither the index nor the directory of wheels has a package" if request.get("find_links") else \
+            "the index has no package"
 
     def watch(self, session):
         send = session.request
@@ -65,24 +79,24 @@ class Session:
         size = str(response.headers.get("Content-Length", ""))
         size = int(size) if size.isdigit() else 0
         if self.limit and size > self.limit:
-            raise Failure("disk", "%s alone is %s, more than --package-disk allows" % (name, megabytes(size)))
+            raise Failure("disk", "%s alone is %s, which exceeds --package-disk" % (name, megabytes(size)))
         if not hasattr(response.raw, "stream"):
-            return  # a file of a folder
+            return  # a file of a directory
         progress("downloading %s%s" % (name, " (%s)" % megabytes(size) if size else ""))
         stream = response.raw.stream
-        response.raw.stream = lambda *arguments, **options: told(stream(*arguments, **options), name, size)
+        response.raw.stream = lambda *arguments, **options: with_progress(stream(*arguments, **options), name, size)
 
-    def trouble(self, name):
-        """The failure that hid a project's page, None where the index just does not have it."""
-        return next((failure for asked, failure in self.asked if canonical(asked) == name and failure), None)
+    def page_failure(self, name):
+        """The failure that hid a project's page, None if the index just does not have it."""
+        return next((failure for asked, failure in self.asked if canonicalize_name(asked) == name and failure), None)
 
 
 class Resolve(InstallCommand):
-    """pip install, up to the point where it knows what to install; the wheels are put into `folder`."""
+    """pip install, up to the point where it knows what to install; puts the wheels into `directory`."""
 
-    def __init__(self, request, folder):
+    def __init__(self, request, directory, find_links):
         super().__init__("install", "installs", isolated=True)
-        self.request, self.folder, self.session, self.offered = request, folder, Session(request), {}
+        self.request, self.directory, self.session, self.offered = request, directory, Session(request, find_links), {}
         self.pip_session = self.rows = self.error = None
         self.replaces, self.notes = [], []
 
@@ -92,7 +106,7 @@ class Resolve(InstallCommand):
             self.pip_session = session
             self.session.watch(session)
             for known in self.request.get("credentials", ()):
-                # With its port: another one of that host may be somebody else's.
+                # With its port: another port of that host may have another owner.
                 session.auth.passwords[urllib.parse.urlsplit(known["url"]).netloc] = known["login"], known["password"]
         return session
 
@@ -102,13 +116,13 @@ class Resolve(InstallCommand):
 
         def evaluate_links(link_evaluator, links):
             links = list(links)
-            self.offered.setdefault(canonical(link_evaluator.project_name), []).extend(links)
+            self.offered.setdefault(canonicalize_name(link_evaluator.project_name), []).extend(links)
             return evaluate(link_evaluator, links)
 
         def prepare_wheel(req, *arguments, **more):
             if getattr(req.req, "url", None) or not req.link.is_wheel:
-                raise Failure("blocked", "%s is to come from an address of its own (at %s) and not from the index: "
-                              "that is refused" % (req.name, failures.host_of(req.link.url)), names=[req.name])
+                raise Failure("blocked", "refused: %s would come from a URL (at %s) instead of the index" % (
+                    req.name, failures.host_of(req.link.url)))
             return prepare(req, *arguments, **more)
 
         def resolve_only(*arguments, **more):
@@ -119,7 +133,7 @@ class Resolve(InstallCommand):
                 self.compare(found)
                 self.rows = [self.take(req) for req in found]
             except Exception as error:
-                # pip makes a line of log of some of them.
+                # pip prints some of them on several lines of its log.
                 self.error = error
                 raise
             raise Resolved
@@ -138,10 +152,10 @@ class Resolve(InstallCommand):
             raise
 
     def compare(self, found):
-        """What the new versions take the place of, and whom that disturbs."""
+        """The versions that the new ones replace, and the installed packages whose requirements they then miss."""
         there = get_default_environment()
         for req in found:
-            old, new = there.get_distribution(canonical(req.name)), described(req)
+            old, new = there.get_distribution(canonicalize_name(req.name)), described(req)
             if old is not None and old.version != new.version:
                 self.replaces.append({"name": new.raw_name, "from": str(old.version), "to": str(new.version)})
             if req.link.is_yanked:
@@ -149,15 +163,15 @@ class Resolve(InstallCommand):
                     new.raw_name, new.version, req.link.yanked_reason and ": " + req.link.yanked_reason))
         if self.replaces:
             _, (_, conflicting) = check_install_conflicts(found)
-            changed = {canonical(row["name"]) for row in self.replaces}
+            changed = {canonicalize_name(row["name"]) for row in self.replaces}
             for name, wants in conflicting.items():
                 for needed, version, need in wants:
-                    if canonical(needed) in changed:
-                        self.notes.append("%s needs %s, and gets %s %s" % (name, need, needed, version))
+                    if canonicalize_name(needed) in changed:
+                        self.notes.append("%s needs %s, but gets %s %s" % (name, need, needed, version))
 
     def forget(self):
-        """Takes the files of this command out of the cache, where a bad one would stay for ever. Whether there were
-        any."""
+        """Removes the files of this command from the cache, where a bad one would stay for ever. Returns whether there
+        were any."""
         for url in self.session.cached:
             adapter = self.pip_session.get_adapter(url)
             adapter.cache.delete(adapter.controller.cache_url(url))
@@ -166,22 +180,21 @@ class Resolve(InstallCommand):
     def take(self, req):
         name = os.path.basename(req.link.filename)
         if not WHEEL_NAME.fullmatch(name):
-            raise Failure("other", "%s is offered in a file with the name %s" % (req.name, ascii(name)))
-        target, dist = os.path.join(self.folder, name), described(req)
+            raise Failure("other", "the index offers %s in a file with the invalid name %s" % (req.name, ascii(name)))
+        target, dist = os.path.join(self.directory, name), described(req)
         sources.check_hash(req.name, req.link, req.local_file_path)
-        # Files of find-links are used in place, and not ours to move.
+        # Files of find-links are used in place, and belong to the user.
         (shutil.copyfile if req.link.is_file else shutil.move)(req.local_file_path, target)
-        return {"name": dist.raw_name, "version": str(dist.version), "file": name, "size": os.path.getsize(target),
-                "hash": "sha256:" + sources.digest(target, "sha256"), "is_sdist": False}
+        return {"name": dist.raw_name, "version": str(dist.version), "file": name}
 
 
 def options_of(request, place):
-    """pip's arguments that all calls share. Credentials are not among them."""
+    """pip's arguments that all calls share, without credentials."""
     words = [*confine.QUIET, "--retries", "2", "--timeout", "15", "--only-binary", ":all:", "--prefix", place.new]
     words += ["--cache-dir", place.cache] if os.path.isdir(place.cache) else ["--no-cache-dir"]
     if place.certificate:
         words += ["--cert", place.certificate]
-        # pip 24.2 asks the system's store too, and then cannot judge an index that is named by its address.
+        # pip 24.2 uses the system's store too, and then cannot verify an index whose URL has an address.
         if "legacy-certs" in cmdoptions.use_deprecated_feature.keywords["choices"]:
             words += ["--use-deprecated", "legacy-certs"]
     words += ["--constraint", place.constraint] if request.get("constraint") else []
@@ -192,7 +205,7 @@ def options_of(request, place):
     for option, url in zip(["--index-url"] + ["--extra-index-url"] * len(urls), urls):
         parts = urllib.parse.urlsplit(url)
         words += [option, url]
-        # The user has named it so: pip would pass over an index without TLS in silence.
+        # The user has configured this host: otherwise pip silently skips an index without TLS.
         words += ["--trusted-host", parts.netloc] if parts.scheme == "http" else []
     return words
 
@@ -202,9 +215,9 @@ def damaged(error):
         isinstance(error, Failure) and error.kind == "bad_hash"
 
 
-def resolve(request, folder, words, place, constrained=False):
-    """The finished command, or an exception: Unresolved or Failure."""
-    command = Resolve(request, folder)
+def resolve(request, directory, words, place, constrained=False):
+    """Returns the finished command, or raises Unresolved or Failure."""
+    command = Resolve(request, directory, place.find_links)
     try:
         status = command.main(words)
     except SystemExit as end:
@@ -212,9 +225,9 @@ def resolve(request, folder, words, place, constrained=False):
     if command.rows is not None:
         return command
     if damaged(command.error) and command.forget():
-        return resolve(request, folder, words, place, constrained)
-    error = command.error or Failure("other", "pip ended with status %s; its log tells why" % status)
-    unresolved = candidates.judge(error, command.offered, command.session, constrained)
+        return resolve(request, directory, words, place, constrained)
+    error = command.error or Failure("other", "pip exited with status %s; see its log" % status)
+    unresolved = candidates.check(error, command.offered, command.session, constrained)
     if unresolved is None:
         raise failures.of(error) from error
     unresolved.command = command
@@ -222,26 +235,33 @@ def resolve(request, folder, words, place, constrained=False):
 
 
 def requirements(texts):
-    """Checked once more, by pip's own parser: what pip is given is a name with versions, extras and a marker."""
+    """Parses them as pip does: the server has checked the names, but not markers or the order of versions."""
     wanted, skipped = [], []
     for text in texts:
         try:
             need = Requirement(text)
         except InvalidRequirement:
-            raise Failure("other", "%s is not a requirement" % ascii(text), names=[text]) from None
-        if need.url or text.lstrip().startswith(("-", ".", "/")):
-            raise Failure("blocked", "%s is not a name on the index" % ascii(text), names=[text])
+            raise Failure("other", "%s is not a requirement" % ascii(text)) from None
         (wanted if need.marker is None or need.marker.evaluate({"extra": ""}) else skipped).append(need)
     return wanted, [str(need) for need in skipped]
 
 
+def of_standard_library(need):
+    """Whether to install it would change nothing: the standard library comes before installed packages."""
+    return need.name.lower() in getattr(sys, "stdlib_module_names", ()) and not need.extras  # Python 3.10
+
+
 def run(request, place):
-    for folder in (place.wheels, place.sources, place.needs):
-        confine.clear(folder)
+    for directory in (place.wheels, place.sources, place.needs):
+        confine.clear(directory)
     wanted, skipped = requirements(request["packages"])
+    standard = [need.name for need in wanted if of_standard_library(need)]
+    wanted = [need for need in wanted if not of_standard_library(need)]
+    notes = ["%s belongs to Python's standard library and needs no installation" % name for name in standard]
+    nothing = {"ok": True, "to_install": [], "to_build": [], "already": [], "replaces": [], "skipped": skipped,
+               "notes": notes}
     if not wanted:
-        return {"ok": True, "to_install": [], "to_build": [], "already": [], "replaces": [], "skipped": skipped,
-                "notes": []}
+        return nothing
     words = options_of(request, place) + sources.built_words(request, place)
     words += ["--upgrade"] if request.get("upgrade") else []
     try:
@@ -250,14 +270,13 @@ def run(request, place):
     except candidates.Unresolved as unresolved:
         if unresolved.source is None or request.get("only_binary", True):
             raise unresolved.failure from unresolved
-        return {"ok": True, "to_install": [], "to_build": [sources.take(unresolved, request, place)],
-                "already": [], "replaces": [], "skipped": skipped, "notes": []}
-    asked = {canonical(need.name) for need in wanted}
+        return {**nothing, "to_build": [sources.take(unresolved, request, place)]}
+    asked = {canonicalize_name(need.name) for need in wanted}
     for row in command.rows:
-        row["requested"] = canonical(row["name"]) in asked
-    taken = {canonical(row["name"]) for row in command.rows}
+        row["requested"] = canonicalize_name(row["name"]) in asked
+    taken = {canonicalize_name(row["name"]) for row in command.rows}
     there = get_default_environment()
     found = [there.get_distribution(name) for name in sorted(asked - taken)]
     already = [{"name": dist.raw_name, "version": str(dist.version)} for dist in found if dist is not None]
-    return {"ok": True, "to_install": command.rows, "to_build": [], "already": already,
-            "replaces": command.replaces, "skipped": skipped, "notes": command.notes}
+    return {**nothing, "to_install": command.rows, "already": already, "replaces": command.replaces,
+            "notes": notes + command.notes}

@@ -1,40 +1,40 @@
-"""What an errand of install_package runs: one step of an installation, in a box of its own.
+"""The program of an installer of install_package: runs one step of an installation, in a sandbox of its own.
 
     python3 -I -B installer.py
 
-The request is one JSON object on stdin, the reply the last line on descriptor 3; {"ready": true} and lines
-{"progress": "..."} come before it. stdout and stderr are pip's log. SANDPIPER_STAGE and its like say where the
-folders are that are called /stage, /cache ... here. docs/PACKAGES.md has the fields.
+The request is one JSON object on stdin, the reply the last line on descriptor 3; {"ready": true} and lines {"progress":
+"..."} come before it. stdout and stderr are pip's log. SANDPIPER_STAGE and similar variables name the directories that
+are called /stage, /cache ... here. docs/INSTALLER.md has the fields.
 
-fetch    resolve and download into /stage/wheels. Has the way out and the shared cache, and therefore runs nothing
-         that it downloads: wheels only, no subprocess, nothing imported from /packages. Source archives are
-         fetched unopened into /stage/sources, with the wheels that their build asks for.
+fetch    resolve and download into /stage/wheels. Has network access and the shared cache, and therefore runs nothing
+         that it downloads: wheels only, no subprocess, nothing imported from /packages. Downloads source archives
+         unopened into /stage/sources, with the wheels that their build requires.
 build    make wheels of /stage/sources in /stage/built. Runs foreign code; has neither network nor cache.
 install  unpack /stage/wheels to /stage/new. Runs none of it, has no network.
 
-A build can write whatever it likes to the stage: no other step believes a file there that the request does not name.
+A build can write anything to the staging directory: no other step uses a file there that the request does not name.
 """
 import os
 import sys
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
+DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 
 
 def main():
     if not sys.flags.isolated:
         os.execv(sys.executable, [sys.executable, "-I", "-B", *sys.argv])
-    sys.path.insert(0, FOLDER)
+    sys.path.insert(0, DIRECTORY)
     import confine
     import failures
     import reply
 
-    sys.path.remove(FOLDER)
+    sys.path.remove(DIRECTORY)
     os.umask(0o022)
     reply.send({"ready": True})
     request = reply.read_request()
     try:
         place = confine.Place(request)
-        step = confine.step(FOLDER, request["step"], place)
+        step = confine.step(DIRECTORY, request["step"], place)
         answer = step.run(request, place)
     except Exception as error:
         failure = failures.of(error)

@@ -1,10 +1,10 @@
-"""Names near to one that does not exist. The index is never listed: that is tens of megabytes."""
+"""Names near to one that does not exist. Never lists the index: that is tens of megabytes."""
 import difflib
-import re
 
 from hints import DISTRIBUTIONS
+from pip._vendor.packaging.utils import canonicalize_name
 
-# Distributions that many ask for and whose import has the same name.
+# Popular distributions whose import has the same name.
 COMMON = """
 aiofiles aiohttp alembic altair anthropic anyio arrow asyncpg attrs authlib babel bcrypt beartype black bleach bokeh boto3 botocore
 bottle cachetools cartopy catboost certifi cffi chromadb click cloudpickle colorama cryptography cvxpy cycler cymem dash dask datasets
@@ -22,15 +22,14 @@ urllib3 uvicorn uvloop virtualenv wandb watchdog wcwidth websockets wheel wrapt 
 """
 
 
-def canonical(name):
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def near(name):
-    """At most three names: that of the distribution with this import, then those spelled alike."""
-    wanted = canonical(name)
-    known = {canonical(word): word for word in [*DISTRIBUTIONS.values(), *COMMON.split()]}
-    by_import = [found for module, found in DISTRIBUTIONS.items() if canonical(module) == wanted]
+def near(name, wheels, only_wheels):
+    """At most three names: that of the distribution with this import, then those spelled alike. wheels: the names in a
+    directory of wheels; only_wheels: no other can be installed."""
+    wanted = canonicalize_name(name)
+    known = {canonicalize_name(word): word for word in [*DISTRIBUTIONS.values(), *COMMON.split()]}
+    known = {**({} if only_wheels else known), **{word: known.get(word, word) for word in wheels}}
+    by_import = [found for module, found in DISTRIBUTIONS.items()
+                 if canonicalize_name(module) == wanted and canonicalize_name(found) in known]
     alike = [known[found] for found in difflib.get_close_matches(wanted, known, n=3, cutoff=0.75)]
-    found = dict.fromkeys(word for word in by_import + alike if canonical(word) != wanted)
+    found = dict.fromkeys(word for word in by_import + alike if canonicalize_name(word) != wanted)
     return list(found)[:3]

@@ -1,4 +1,4 @@
-"""The two ends of an errand: the request on stdin, progress and the reply on descriptor 3."""
+"""The input and output of an installer: the request on stdin, progress and the reply on descriptor 3."""
 import json
 import os
 import sys
@@ -8,7 +8,7 @@ CHANNEL = 3
 
 
 def read_request():
-    # So that no child of pip's gets them: what a build writes is not a reply.
+    # So that no child of pip inherits them: the output of a build is not a reply.
     os.set_inheritable(CHANNEL, False)
     request = json.loads(sys.stdin.buffer.read())
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -33,8 +33,8 @@ def megabytes(size):
     return "%.1f MB" % (size / 1e6) if size >= 1e5 else "%d kB" % -(-size // 1000)
 
 
-def told(chunks, what, total):
-    """Passes the chunks on, and tells every second how far they are."""
+def with_progress(chunks, what, total):
+    """Passes the chunks on, and reports the progress every second."""
     done, last = 0, time.monotonic()
     for chunk in chunks:
         done += len(chunk)

@@ -1,4 +1,4 @@
-"""The step that makes the new layer out of wheels, after a look at what they would write."""
+"""The step that makes the new layer out of wheels, after it has checked what they would write."""
 import compileall
 import os
 import re
@@ -13,10 +13,10 @@ from pip._internal.metadata import FilesystemWheel, get_wheel_distribution
 from pip._internal.models.scheme import Scheme
 from pip._internal.models.wheel import Wheel
 from pip._internal.operations.install.wheel import install_wheel
-from names import canonical
+from pip._vendor.packaging.utils import canonicalize_name
 from reply import progress
 
-# Python runs these by itself when their folder is a site; no package may do so in every interpreter.
+# Python runs these by itself in a site directory; no package may do so in every interpreter.
 STARTUP = re.compile(r".*\.pth|(?:site|user)customize(?:\.[^/]+)?", re.S)
 LIBRARY = getattr(sys, "stdlib_module_names", ())  # Python 3.10
 NAME_MAX, SHOWN = 255, 10
@@ -24,7 +24,7 @@ MODULE = re.compile(r"([^\W\d]\w*)(?:\.py|(?:\.[\w-]+)*\.so)")
 
 
 class Members:
-    """What a wheel holds, from the directory at its end. zipfile unpacks no more of a member than is said there."""
+    """The members of a wheel, from the directory at its end. zipfile unpacks no more of a member than that says."""
 
     def __init__(self, path):
         self.file = os.path.basename(path)
@@ -32,7 +32,7 @@ class Members:
             with zipfile.ZipFile(path) as archive:
                 self.infos = [info for info in archive.infolist() if not info.is_dir()]
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            raise Failure("other", "%s is no wheel: %s" % (self.file, error)) from None
+            raise Failure("other", "%s is not a wheel: %s" % (self.file, error)) from None
         for info in self.infos:
             self.check(info)
         self.bytes = sum(info.file_size for info in self.infos)
@@ -46,11 +46,11 @@ class Members:
                or any(len(part.encode("utf-8", "surrogateescape")) > NAME_MAX for part in parts))
         kind = stat.S_IFMT(info.external_attr >> 16)
         if odd or kind not in (0, stat.S_IFREG):
-            what = "a file with the name" if odd else "a link or device,"
-            raise Failure("other", "%s holds %s %s: it was not installed" % (self.file, what, ascii(name)[:200]))
+            what = "a file with the invalid name" if odd else "a symlink or device,"
+            raise Failure("other", "%s contains %s %s: it was not installed" % (self.file, what, ascii(name)[:200]))
 
     def modules(self):
-        """The paths that end up where imports look, without metadata."""
+        """The paths that imports will find, without metadata."""
         for info in self.infos:
             parts = info.filename.split("/")
             if parts[0].endswith(".data") and parts[1:2] in (["purelib"], ["platlib"]):
@@ -76,7 +76,7 @@ def imports(paths):
              and name.partition(".")[0] not in LIBRARY}
     public = {name for name in found if not any(part.startswith("_") for part in name.split("."))} or found
     tops = {name for name in public if "." not in name}
-    # A folder of scripts without __init__.py counts as one name.
+    # A directory of scripts without __init__.py counts as one name.
     loose = sorted(public - tops)
     if len(loose) > SHOWN:
         loose = sorted({name.partition(".")[0] for name in loose})
@@ -98,45 +98,46 @@ def unpack(request, place):
     for have, limit, what in ((size, request.get("max_bytes"), "%.0f MB" % (size / 1e6)),
                               (files, request.get("max_files"), "%d files" % files)):
         if limit and have > limit:
-            raise Failure("disk", "unpacked that is %s, more than is left for packages; the user can raise "
+            raise Failure("disk", "unpacked, this takes %s, more than the package disk has left; the user can raise "
                           "--package-disk" % what)
-    # A build may have been there before.
+    # A build may have written there.
     confine.clear(place.new)
     installed = []
     for path, wheel, held in wheels:
-        name = get_wheel_distribution(FilesystemWheel(path), canonical(wheel.name)).raw_name
+        name = get_wheel_distribution(FilesystemWheel(path), canonicalize_name(wheel.name)).raw_name
         progress("unpacking %s %s" % (name, wheel.version))
         scheme = Scheme(platlib=place.new, purelib=place.new, data=place.new,
                         scripts=os.path.join(place.new, "bin"), headers=os.path.join(place.new, "include", name))
         install_wheel(name, path, scheme, name, pycompile=False, warn_script_location=False)
         installed.append({"name": name, "version": str(wheel.version), "imports": imports(list(held.modules())),
-                          "bytes": held.bytes, "files": len(held.infos)})
-    notes = drop_startup(place.new) + tell_hidden(wheels)
+                          "bytes": held.bytes})
+    notes = drop_startup(place.new) + report_hidden(wheels)
     progress("compiling")
     compileall.compile_dir(place.new, maxlevels=64, quiet=2, workers=workers(files))
     return {"ok": True, "installed": installed, "notes": notes}
 
 
-def tell_hidden(wheels):
-    """Backports, and worse: what nobody imports from the layer, as it stands behind the standard library."""
+def report_hidden(wheels):
+    """Reports modules that no import finds in the layer, as the standard library comes first: backports, and worse."""
     found = {parts[0].partition(".")[0] for _, _, held in wheels for parts in held.modules()}
     hidden = sorted(found.intersection(LIBRARY))
-    return ["the standard library comes first for %s" % ", ".join(hidden[:SHOWN])] if hidden else []
+    return ["the standard library takes precedence over %s" % ", ".join(hidden[:SHOWN])] if hidden else []
 
 
-def drop_startup(folder):
-    """Layers are no site folders, so nothing reads a .pth there; but children import these two by their names."""
-    dropped = sorted(name for name in os.listdir(folder) if STARTUP.fullmatch(name))
+def drop_startup(directory):
+    """Removes these two. No layer is a site directory, so .pth files have no effect; but children import these two by
+    name."""
+    dropped = sorted(name for name in os.listdir(directory) if STARTUP.fullmatch(name))
     for name in dropped:
-        path = os.path.join(folder, name)
+        path = os.path.join(directory, name)
         shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
     if not dropped:
         return []
-    return ["left out, as it would run at the start of every Python: %s" % ", ".join(map(ascii, dropped[:SHOWN]))]
+    return ["omitted, because it would run at the start of every Python: %s" % ", ".join(map(ascii, dropped[:SHOWN]))]
 
 
 def workers(files):
-    """Processes pay off from some hundred files on; where the box has no semaphores, one does it."""
+    """Processes save time from some hundred files on; one process does it where the sandbox has no semaphores."""
     if files < 400:
         return 1
     try:

@@ -1,10 +1,10 @@
-"""Completions for bash, zsh and fish, made from what the program says of itself, so that none goes stale.
+"""Completions for bash, zsh and fish, made from the program's own help, so that none becomes stale.
 
-    completions.py HELP SCHEMA FOLDER
+    completions.py HELP SCHEMA DIRECTORY
 
-HELP is the output of `sandpiper --help`, SCHEMA that of `sandpiper schema`. Into FOLDER go sandpiper (bash), _sandpiper
-(zsh) and sandpiper.fish. What a flag takes is known by the name of its value in the help (DIR, FILE, PATH: files), or by
-the words that its help lists: "mcp, openai-chat or gemini".
+HELP is the output of `sandpiper --help`, SCHEMA that of `sandpiper schema`. Writes sandpiper (bash), _sandpiper (zsh)
+and sandpiper.fish to DIRECTORY. The values of a flag follow from the name of its value in the help (DIR, FILE, PATH:
+files), or from the words that its help lists: "mcp, openai-chat or gemini".
 """
 import dataclasses
 import json
@@ -12,15 +12,15 @@ import pathlib
 import re
 import sys
 
-SERVE = "serve"  # the command that need not be said
+SERVE = "serve"  # the default command
 FILES = {"FILE", "PATH"}
-FOLDERS = {"DIR"}
+DIRECTORIES = {"DIR"}
 
 
 @dataclasses.dataclass
 class Flag:
     name: str
-    value: str  # its name in the help; "" where it takes none
+    value: str  # its name in the help; "" for none
     text: str
     commands: tuple  # () for all but config
     words: tuple = ()
@@ -29,11 +29,11 @@ class Flag:
     @property
     def kind(self):
         names = set(re.split(r"\W+", self.value))
-        return "words" if self.words else "files" if names & FILES else "folders" if names & FOLDERS else "none"
+        return "words" if self.words else "files" if names & FILES else "directories" if names & DIRECTORIES else "none"
 
 
 def listed_words(text):
-    """The words of "schema, call: mcp, openai-chat or gemini (mcp)", where there is nothing but a list."""
+    """The words of "schema, call: mcp, openai-chat or gemini (mcp)", if there is nothing but a list."""
     plain = re.sub(r"\s*\([^)]*\)", "", text).rpartition(":")[2].strip()
     words = re.split(r", | or ", plain)
     return tuple(words) if len(words) > 1 and all(re.fullmatch(r"[a-z][a-z0-9_-]*", word) for word in words) else ()
@@ -104,7 +104,7 @@ complete -F _sandpiper sandpiper
 """
 BASH_VALUES = {
     "files": "compopt -o filenames && COMPREPLY=($(compgen -f -- \"$cur\"))",
-    "folders": "compopt -o filenames && COMPREPLY=($(compgen -d -- \"$cur\"))",
+    "directories": "compopt -o filenames && COMPREPLY=($(compgen -d -- \"$cur\"))",
     "none": "COMPREPLY=()",
 }
 
@@ -123,7 +123,7 @@ def bash(commands, flags, tools):
     values = []
     for flag in (flag for flag in flags if flag.value):
         scope = [f"{command}:--{flag.name}" for command in flag.commands] or [f"*:--{flag.name}"]
-        # What is for one command stands before what is for all: --install of config takes no value.
+        # A command's own flags come before the common ones: --install of config takes no value.
         values.insert(0 if flag.commands else len(values), f"    {'|'.join(scope)}) {bash_value(flag)}; return ;;")
     for flag in (flag for flag in flags if not flag.value and flag.commands):
         clash = any(other.name == flag.name and other.value for other in flags)
@@ -166,7 +166,7 @@ def zsh_flag(flag):
     text = re.sub(r"([\[\]:\\])", r"\\\1", flag.text).replace("'", "'\\''")
     if not flag.value:
         return f"'*--{flag.name}[{text}]'"
-    action = {"files": "_files", "folders": "_files -/", "none": " "}.get(flag.kind) or f"({' '.join(flag.words)})"
+    action = {"files": "_files", "directories": "_files -/", "none": " "}.get(flag.kind) or f"({' '.join(flag.words)})"
     if flag.many and flag.words:
         action = f"_values -s , word {' '.join(flag.words)}"
     value = re.sub(r"\W+", " ", flag.value)
@@ -195,7 +195,7 @@ def fish_flag(flag, commands):
     else:
         when = "not __fish_seen_subcommand_from config"
     value = {"words": f" -x -a {fish_quoted(' '.join(flag.words))}", "files": " -r -F",
-             "folders": " -x -a '(__fish_complete_directories)'", "none": " -x"}[flag.kind] if flag.value else ""
+             "directories": " -x -a '(__fish_complete_directories)'", "none": " -x"}[flag.kind] if flag.value else ""
     return f"complete -c sandpiper -n {fish_quoted(when)} -l {flag.name}{value} -d {fish_quoted(flag.text)}"
 
 
@@ -208,11 +208,11 @@ def fish(commands, flags, tools):
 
 
 def main():
-    help_text, schema, folder = (pathlib.Path(path) for path in sys.argv[1:])
+    help_text, schema, directory = (pathlib.Path(path) for path in sys.argv[1:])
     commands, flags = read_help(help_text.read_text())
     tools = [tool["name"] for tool in json.loads(schema.read_text())]
     for name, make in {"sandpiper": bash, "_sandpiper": zsh, "sandpiper.fish": fish}.items():
-        (folder / name).write_text(make(commands, flags, tools))
+        (directory / name).write_text(make(commands, flags, tools))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Makes sandpiper.json, a seccomp profile for containers, of calls.txt, whose head says how that is written.
+"""Makes sandpiper.json, a seccomp profile for containers, of calls.txt, whose first lines describe its form.
 
     make.py            writes it beside this file
-    make.py --check    says whether the one that is there is that
+    make.py --check    checks whether the existing file is the same
 
 The profile keeps to what Docker's form and the OCI runtime's have in common, so the same file serves `docker run`,
 `podman run` and a kubelet's Localhost profiles. It names no architecture: a runtime then takes the machine's own, and
-programs of other ones (32-bit ones on x86-64) are killed. Names that a runtime's libseccomp does not know it skips.
+kills programs of other ones (32-bit ones on x86-64). It skips names that its libseccomp does not know.
 """
 import json
 import pathlib
@@ -20,7 +20,7 @@ REFUSAL = re.compile(r"(\w+) = (\d+)")
 
 
 def rule(line):
-    """The profile's form of one line of calls.txt."""
+    """One line of calls.txt in the profile's form."""
     if found := TEST.fullmatch(line):
         name, index, operation, value = found.groups()
         test = {"index": int(index), "value": int(value, 0), "op": f"SCMP_CMP_{operation}"}

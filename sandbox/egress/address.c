@@ -1,7 +1,6 @@
 #include "sandbox/egress/address.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { LABEL_MOST = 63, PORT_DIGITS = 5, PORT_MOST = 65535 };
@@ -74,16 +73,16 @@ static const char a_loopback[] = "a loopback address";
 static const char a_link_local[] = "a link-local address";
 static const char a_metadata[] = "the address of a metadata service";
 static const char a_multicast[] = "a multicast address";
-static const char a_reserved[] = "an address that is reserved";
+static const char a_reserved[] = "a reserved address";
 
-/* IANA's registry of special-purpose IPv4 addresses, and what clouds answer on. */
+/* IANA's registry of special-purpose IPv4 addresses, and addresses of cloud metadata services. */
 static const struct range ranges_v4[] = {
     {{169, 254, 169, 254}, 32, a_metadata},
     {{100, 100, 100, 200}, 32, a_metadata}, /* Alibaba */
-    {{168, 63, 129, 16}, 32, a_metadata},   /* Azure: public by its number, local by its route */
-    {{0}, 8, a_reserved},                   /* "this host": Linux connects to itself */
+    {{168, 63, 129, 16}, 32, a_metadata}, /* Azure: public by its number, link-local by its route */
+    {{0}, 8, a_reserved},                 /* "this host": Linux connects to itself */
     {{10}, 8, a_private},
-    {{100, 64}, 10, "an address of a provider's inner network"},
+    {{100, 64}, 10, "an address of a provider's internal network"},
     {{127}, 8, a_loopback},
     {{169, 254}, 16, a_link_local},
     {{172, 16}, 12, a_private},
@@ -113,16 +112,11 @@ static const struct range ranges_v6[] = {
 static const struct range global_v6 = {{0x20}, 3, NULL};
 static const struct range nat64 = {{0x00, 0x64, 0xff, 0x9b}, 96, NULL}; /* RFC 6052 */
 
-static const char *trouble_v4(const uint8_t *bytes)
-{
-    return find_range(bytes, ranges_v4, sizeof ranges_v4 / sizeof *ranges_v4);
-}
-
-const char *address_trouble(const struct egress_address *address)
+const char *address_error(const struct egress_address *address)
 {
     const uint8_t *bytes = address->bytes;
     if (address_is_v4(address) || in_range(bytes, &nat64)) {
-        return trouble_v4(bytes + 12);
+        return find_range(bytes + 12, ranges_v4, sizeof ranges_v4 / sizeof *ranges_v4);
     }
     const char *what = find_range(bytes, ranges_v6, sizeof ranges_v6 / sizeof *ranges_v6);
     return what || in_range(bytes, &global_v6) ? what : a_reserved;
@@ -133,7 +127,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Lowered, or NUL for what stands in no name. */
+/* The character in lower case, or NUL if no name may contain it. */
 static char name_char(char c)
 {
     if (c >= 'A' && c <= 'Z') {
@@ -146,8 +140,8 @@ static char name_char(char c)
     return c;
 }
 
-/* Labels of the right length. One that begins with a digit at the end would be a number to some
- * program: "127.1", "0x7f000001", RFC 3696 knows no such top level. */
+/* Checks the labels' lengths. A last label that begins with a digit would be a number to some
+ * programs ("127.1", "0x7f000001"); RFC 3696 knows no such top-level domain. */
 static bool labels_are_valid(const char *host)
 {
     const char *label = host;
@@ -163,8 +157,10 @@ static bool labels_are_valid(const char *host)
     }
 }
 
-bool host_read(const char *text, size_t size, char ret_host[EGRESS_HOST_BYTES], bool *ret_literal,
-               struct egress_address *ret_address)
+/* Reads a host from a request or flag, without brackets, into its canonical form. Returns false for
+ * anything but an address or a name by RFC 1123 (underscores allowed). */
+static bool host_read(const char *text, size_t size, char ret_host[EGRESS_HOST_BYTES],
+                      bool *ret_literal, struct egress_address *ret_address)
 {
     char host[EGRESS_HOST_BYTES] = "";
     if (size == 0 || size >= sizeof host || memchr(text, '\0', size)) {

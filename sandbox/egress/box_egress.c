@@ -1,4 +1,5 @@
-/* A box's way out: pid 1 makes the one listening socket of its network, the broker gets it. */
+/* A sandbox's egress: init makes the only listening socket of its network, and the egress proxy
+ * gets it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,25 +8,19 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/box.h"
-#include "sandbox/broker/broker.h"
-#include "sandbox/room_inside.h"
-
-static void box_on_egress(void *arg, const struct egress_event *event)
-{
-    struct box *box = arg;
-    if (box->on_egress) {
-        box->on_egress(box->arg, event);
-    }
-}
+#include "sandbox/box/box.h"
+#include "sandbox/egress/box_egress.h"
+#include "sandbox/egress/egress_proxy.h"
+#include "sandbox/unprivileged/unprivileged.h"
 
 static int box_egress_with(struct box *box, int listen_fd, struct fail *ret_fail)
 {
-    const struct egress_owner owner = {box_on_egress, box};
     const struct egress_setup setup = {.policy = box->spec->egress,
-                                       .ids = box->spec->room ? &box->spec->room->ids : NULL,
-                                       .listen_fd = listen_fd};
-    return egress_start(box->loop, &setup, &owner, &box->egress, ret_fail);
+                                       .scratch = box->spec->scratch,
+                                       .listen_fd = listen_fd,
+                                       .on_event = box->on_egress,
+                                       .arg = box->arg};
+    return egress_proxy_start(box->loop, &setup, &box->egress, ret_fail);
 }
 
 static void box_listening(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
@@ -33,36 +28,37 @@ static void box_listening(void *arg, const struct wire_reply *reply, int fds[WIR
     struct box *box = arg;
     struct fail fail = {};
     if (reply->error == ECONNRESET) {
-        return; /* the box ends */
+        return; /* the sandbox is shutting down */
     }
     int r = reply->error || fds[0] < 0
-                ? fail_set(&fail, reply->error, "a listening socket for --allow-host")
+                ? fail_set(&fail, reply->error, "cannot create a listening socket for --allow-host")
                 : box_egress_with(box, take_fd(&fds[0]), &fail);
     if (r < 0) {
         box_broken(box, &fail);
     }
 }
 
-/* Without a network of the box's own there is none that pid 1 could listen in: the socket has a name, which
- * the box's code cannot connect to, and its guardian does for it. */
+/* Where the sandbox has no network namespace, init has none to listen in. The socket then has a
+ * path. The sandbox's code cannot connect to it; its supervisor does so for the code. */
 int box_egress_listen(struct box *box, struct fail *ret_fail)
 {
     enum { WAITING = 128 };
     static unsigned made;
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    if (!box->spec->egress || box->plan.profile != BOX_CONTAINER) {
+    if (!box->spec->egress || box->plan.level != BOX_CONTAINER) {
         return 0;
     }
     int size =
-        snprintf(name.sun_path, sizeof name.sun_path, "%s/egress-%u", box->spec->view.run, ++made);
+        snprintf(name.sun_path, sizeof name.sun_path, "%s/egress-%u", box->spec->paths.run, ++made);
     if (size < 0 || (size_t)size >= sizeof name.sun_path) {
-        return fail_set(ret_fail, ENAMETOOLONG, "a listening socket for --allow-host");
+        return fail_set(ret_fail, ENAMETOOLONG,
+                        "cannot create a listening socket for --allow-host");
     }
     defer_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (const struct sockaddr *)&name, sizeof name) < 0 ||
         chown(name.sun_path, box->plan.outside_uid, box->plan.outside_gid) < 0 ||
         listen(fd, WAITING) < 0) {
-        return fail_set(ret_fail, errno, "a listening socket for --allow-host");
+        return fail_set(ret_fail, errno, "cannot create a listening socket for --allow-host");
     }
     memcpy(box->egress_path, name.sun_path, (size_t)size + 1);
     box->egress_listen_fd = take_fd(&fd);
@@ -78,13 +74,13 @@ int box_egress_start(struct box *box, struct fail *ret_fail)
         return box_egress_with(box, take_fd(&box->egress_listen_fd), ret_fail);
     }
     struct wire_request request = {.op = WIRE_LISTEN};
-    int r = link_send(box, &request, box_listening, box);
-    return r < 0 ? fail_set(ret_fail, -r, "the box's way out") : 0;
+    int r = box_ask(box, &request, box_listening, box);
+    return r < 0 ? fail_set(ret_fail, -r, "the sandbox's egress proxy") : 0;
 }
 
 void box_egress_end(struct box *box)
 {
-    egress_stop(take_ptr(box->egress));
+    egress_proxy_stop(take_ptr(box->egress));
     drop_fd(&box->egress_listen_fd);
     if (box->egress_path[0]) {
         (void)unlink(box->egress_path);
@@ -92,15 +88,15 @@ void box_egress_end(struct box *box)
     }
 }
 
-void box_hear_refusals(struct box *box)
+void box_receive_refusals(struct box *box)
 {
     if (box->egress) {
-        egress_hear(box->egress);
+        egress_proxy_receive(box->egress);
     }
 }
 
 int box_allow_host(struct box *box, const char *word, struct fail *ret_fail)
 {
-    return box->egress ? egress_allow(box->egress, word, ret_fail)
-                       : fail_set(ret_fail, ENOTCONN, "the sandbox has no way out");
+    return box->egress ? egress_proxy_allow(box->egress, word, ret_fail)
+                       : fail_set(ret_fail, ENOTCONN, "egress proxy unavailable");
 }

@@ -45,7 +45,7 @@ size_t dns_write_query(const char *name, uint16_t type, uint16_t id, uint8_t out
 struct reader {
     const uint8_t *bytes;
     size_t size;
-    size_t at; /* beyond size: what was read is not there */
+    size_t at; /* beyond size: the reader ran past the end */
 };
 
 static unsigned get_u16(struct reader *reader)
@@ -68,8 +68,8 @@ static char lowered(uint8_t c)
     return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
-/* A name with its pointers followed, as text. What host_read() would not take (blanks, dots within a
- * label) fails: no name that is asked for has it. */
+/* Reads a name as text and follows its pointers. Names that host_read() would refuse (blanks, dots
+ * within a label) fail, because no query contains one. */
 static bool get_name(struct reader *reader, char name[EGRESS_HOST_BYTES])
 {
     size_t at = reader->at;
@@ -116,7 +116,7 @@ struct record {
     char owner[EGRESS_HOST_BYTES];
     unsigned type;
     uint32_t ttl_s;
-    size_t data; /* where it lies */
+    size_t data; /* offset of the data */
     size_t size;
 };
 
@@ -152,7 +152,8 @@ static void take_address(const struct reader *reader, const struct record *recor
     }
 }
 
-/* One pass through the records for one name. Returns whether there is an alias, which is in name then. */
+/* Searches the records once for name. Returns whether there is an alias, and then writes that to
+ * name. */
 static bool walk_records(struct reader reader, unsigned records, uint16_t type,
                          char name[EGRESS_HOST_BYTES], struct dns_answer *answer)
 {

@@ -1,8 +1,8 @@
-/* The egress broker as the server sees it: a child that builds itself an empty root by a plan, as pid 1 of
- * a box does, and executes the program of sandbox/egress from a memfd. It gets the listening socket and
- * what it must know; it tells what it refuses. Should it die, another one takes its place at the same
+/* The server's side of the egress proxy: a child that builds itself an empty root by a plan, like a
+ * sandbox's init, and executes programs/proxy from a memfd. The proxy gets the listening socket and
+ * its settings, and reports what it refuses. If it dies, the server starts another on the same
  * socket, where connections wait meanwhile. */
-#include "sandbox/broker/broker.h"
+#include "sandbox/egress/egress_proxy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,34 +23,37 @@
 #include "base/loop.h"
 #include "base/own.h"
 #include "base/word.h"
-#include "sandbox/box.h"
-#include "sandbox/broker/egress_host.h"
-#include "sandbox/confine/filter.h"
-#include "sandbox/start/child.h"
-#include "sandbox/start/program.h"
-#include "sandbox/wire/packet.h"
+#include "sandbox/box/box.h"
+#include "sandbox/egress/box_egress.h"
+#include "sandbox/egress/policy.h"
+#include "sandbox/egress/resolvers.h"
+#include "sandbox/host/host_facts.h"
+#include "sandbox/launch/child.h"
+#include "sandbox/launch/launch.h"
+#include "sandbox/policy/filter.h"
+#include "sandbox/programs/program.h"
+#include "sandbox/protocol/packet.h"
+#include "sandbox/unprivileged/unprivileged.h"
 
-enum { BROKER_DEATHS = 8, NOTICES_A_TURN = 16 };
+enum { PROXY_DEATHS = 8, NOTICES_A_TURN = 16 };
 
 extern const unsigned char egress_image_start[];
 extern const unsigned char egress_image_end[];
 
-struct egress {
+struct egress_proxy {
     struct loop *loop;
     struct egress_policy policy;
-    struct egress_owner owner;
-    const struct ids *ids; /* NULL: it is in namespaces */
-    int listen_fd;
+    struct egress_setup setup;
     int control_fd;
     struct loop_io control_io;
-    int error_fd; /* a step of the child's that did not work */
+    int error_fd; /* where the child reports a failed step */
     pid_t pid;
     int pidfd;
     struct loop_io pidfd_io;
     unsigned deaths;
 };
 
-/* What a child starts with. */
+/* Descriptors that a child starts with. */
 struct egress_ends {
     int control_fd;
     int config_fd;
@@ -77,12 +80,12 @@ static int egress_program_fd(struct fail *ret_fail)
     return fd;
 }
 
-static int write_config(const struct egress *egress, int fd, struct fail *ret_fail)
+static int write_config(const struct egress_proxy *egress, int fd, struct fail *ret_fail)
 {
     static struct egress_config config;
-    struct plan_filter filter = {};
+    struct filter_program filter = {};
     const struct egress_policy *policy = &egress->policy;
-    int r = filter_build_broker(&filter, ret_fail);
+    int r = filter_build_proxy(&filter, ret_fail);
     if (r < 0) {
         return r;
     }
@@ -96,32 +99,28 @@ static int write_config(const struct egress *egress, int fd, struct fail *ret_fa
     r = fd_write_all(fd, &config, sizeof config);
     r = r ? r : fd_write_all(fd, filter.program, filter.count * sizeof *filter.program);
     free(filter.program);
-    return r < 0 ? fail_set(ret_fail, -r, "the settings of the egress broker") : 0;
+    return r < 0 ? fail_set(ret_fail, -r, "the egress proxy's settings") : 0;
 }
 
-static int make_ends(struct egress *egress, struct egress_ends *ends, struct fail *ret_fail)
+static int make_ends(struct egress_proxy *egress, struct egress_ends *ends, struct fail *ret_fail)
 {
     int pair[2];
-    int error[2];
     int r = fd_socketpair(SOCK_SEQPACKET, pair);
     if (r == 0) {
         egress->control_fd = pair[0];
         ends->control_fd = pair[1];
-        r = pipe2(error, O_CLOEXEC | O_NONBLOCK) < 0 ? -errno : 0;
+        r = fd_pipe(&egress->error_fd, &ends->error_fd);
     }
-    if (r == 0) {
-        egress->error_fd = error[0];
-        ends->error_fd = error[1];
-        r = pipe2(ends->go_fds, O_CLOEXEC) < 0 ? -errno : 0;
-    }
+    r = r ? r : fd_pipe(&ends->go_fds[0], &ends->go_fds[1]);
+    r = r ? r : fd_set_nonblock(egress->error_fd, true);
     if (r == 0) {
         ends->config_fd = memfd_create("sandpiper-egress-config", MFD_CLOEXEC);
         r = ends->config_fd < 0 ? -errno : 0;
     }
-    return r < 0 ? fail_set(ret_fail, -r, "the egress broker's descriptors") : 0;
+    return r < 0 ? fail_set(ret_fail, -r, "the egress proxy's descriptors") : 0;
 }
 
-static int clone_child(struct egress *egress, const struct plan *plan,
+static int clone_child(struct egress_proxy *egress, const struct plan *plan,
                        const struct egress_ends *ends, struct fail *ret_fail)
 {
     const unsigned long flags = plan->namespaces | CLONE_PIDFD;
@@ -145,18 +144,18 @@ static int clone_child(struct egress *egress, const struct plan *plan,
     int error = errno;
     (void)cap_free(none);
     if (pid < 0) {
-        return fail_set(ret_fail, error, "new namespaces for the egress broker");
+        return fail_set(ret_fail, error, "cannot create namespaces for the egress proxy");
     }
     egress->pid = pid;
     int r = plan->namespaces ? launch_map_ids(pid, plan, ret_fail) : 0;
     if (r == 0 && write(ends->go_fds[1], &go, 1) != 1) {
-        r = fail_set(ret_fail, EPIPE, "the egress broker's child");
+        r = fail_set(ret_fail, EPIPE, "the egress proxy's child");
     }
     return r;
 }
 
-/* Ends the process, whatever it does, and forgets it. */
-static void egress_reap(struct egress *egress)
+/* Kills the process, whatever it is doing, and forgets it. */
+static void egress_reap(struct egress_proxy *egress)
 {
     loop_io_remove(&egress->control_io);
     loop_io_remove(&egress->pidfd_io);
@@ -174,18 +173,18 @@ static void egress_reap(struct egress *egress)
 static void egress_on_pidfd(void *arg, uint32_t events);
 static void egress_on_control(void *arg, uint32_t events);
 
-static int launch_with(struct egress *egress, struct plan *plan, struct egress_ends *ends,
-                       struct fail *ret_fail)
+static int launch_with(struct egress_proxy *egress, struct plan *plan, struct fail *ret_fail)
 {
     const uint32_t hello = 0;
-    int r = make_ends(egress, ends, ret_fail);
-    r = r ? r : write_config(egress, ends->config_fd, ret_fail);
-    r = r ? r : clone_child(egress, plan, ends, ret_fail);
+    OWNED(ends_done) struct egress_ends ends = {-1, -1, -1, {-1, -1}};
+    int r = make_ends(egress, &ends, ret_fail);
+    r = r ? r : write_config(egress, ends.config_fd, ret_fail);
+    r = r ? r : clone_child(egress, plan, &ends, ret_fail);
     if (r < 0) {
         return r;
     }
-    ssize_t sent =
-        packet_send(egress->control_fd, &hello, sizeof hello, &egress->listen_fd, 1, MSG_DONTWAIT);
+    ssize_t sent = packet_send(egress->control_fd, &hello, sizeof hello, &egress->setup.listen_fd,
+                               1, MSG_DONTWAIT);
     r = sent < 0 ? (int)sent : 0;
     r = r ? r
           : loop_io_add(egress->loop, &egress->pidfd_io, egress->pidfd, EPOLLIN, egress_on_pidfd,
@@ -193,30 +192,30 @@ static int launch_with(struct egress *egress, struct plan *plan, struct egress_e
     r = r ? r
           : loop_io_add(egress->loop, &egress->control_io, egress->control_fd, EPOLLIN,
                         egress_on_control, egress);
-    return r < 0 ? fail_set(ret_fail, -r, "the egress broker") : 0;
+    return r < 0 ? fail_set(ret_fail, -r, "the egress proxy") : 0;
 }
 
-static int egress_launch(struct egress *egress, struct fail *ret_fail)
+static int egress_launch(struct egress_proxy *egress, struct fail *ret_fail)
 {
-    struct egress_ends ends = {-1, -1, -1, {-1, -1}};
-    struct plan *plan = calloc(1, sizeof *plan);
+    defer_free struct plan *plan = calloc(1, sizeof *plan);
     if (!plan) {
-        return fail_set(ret_fail, ENOMEM, "the egress broker");
+        return fail_set(ret_fail, ENOMEM, "the egress proxy");
     }
-    plan_build_egress(plan, egress->ids);
-    box_adapt_plan(plan);
-    int r = launch_with(egress, plan, &ends, ret_fail);
-    ends_done(&ends);
+    struct host_facts facts;
+    host_facts_read(NULL, &facts);
+    level_plan_proxy(egress->setup.scratch, &facts, plan);
+    launch_adapt_plan(plan);
+    int r = launch_with(egress, plan, ret_fail);
     plan_done(plan);
-    free(plan);
     if (r < 0) {
         egress_reap(egress);
     }
     return r;
 }
 
-/* The broker reads what hostile peers send: its words are checked as theirs. */
-static void egress_tell(const struct egress *egress, struct egress_event *event)
+/* The egress proxy parses hostile input, so its messages are checked as if a hostile peer had sent
+ * them. */
+static void egress_tell(const struct egress_proxy *egress, struct egress_event *event)
 {
     event->host[sizeof event->host - 1] = '\0';
     event->text[sizeof event->text - 1] = '\0';
@@ -227,12 +226,12 @@ static void egress_tell(const struct egress *egress, struct egress_event *event)
         return;
     }
     log_warn("egress", "%s", event->text);
-    if (egress->owner.fn) {
-        egress->owner.fn(egress->owner.arg, event);
+    if (egress->setup.on_event) {
+        egress->setup.on_event(egress->setup.arg, event);
     }
 }
 
-static void egress_renew_resolvers(const struct egress *egress)
+static void egress_renew_resolvers(const struct egress_proxy *egress)
 {
     static struct egress_order order;
     order = (struct egress_order){.kind = EGRESS_ORDER_RESOLVERS};
@@ -240,19 +239,19 @@ static void egress_renew_resolvers(const struct egress *egress)
     (void)packet_send(egress->control_fd, &order, sizeof order, NULL, 0, MSG_DONTWAIT);
 }
 
-void egress_hear(struct egress *egress)
+void egress_proxy_receive(struct egress_proxy *egress)
 {
     struct egress_notice notice;
     for (unsigned i = 0; i < NOTICES_A_TURN && egress->control_io.loop; i++) {
         ssize_t size = packet_receive(egress->control_fd, &notice, sizeof notice, NULL, 0);
         if (size != sizeof notice) {
             if (size == 0) {
-                loop_io_remove(&egress->control_io); /* its end is noticed at the pidfd */
+                loop_io_remove(&egress->control_io); /* the pidfd reports its exit */
             }
             return;
         }
         if (notice.missed) {
-            log_warn("egress", "%u more events were not told", notice.missed);
+            log_warn("egress", "%u more events were not reported", notice.missed);
         }
         if (notice.kind == EGRESS_NOTICE_NO_RESOLVER) {
             egress_renew_resolvers(egress);
@@ -264,66 +263,63 @@ void egress_hear(struct egress *egress)
 
 static void egress_on_control(void *arg, uint32_t)
 {
-    egress_hear(arg);
+    egress_proxy_receive(arg);
 }
 
 static void egress_on_pidfd(void *arg, uint32_t events)
 {
-    struct egress *egress = arg;
+    struct egress_proxy *egress = arg;
     struct fail fail = {};
     struct egress_event event = {.kind = EGRESS_UNREACHABLE};
     (void)events;
     bool reported = read(egress->error_fd, &fail, sizeof fail) == (ssize_t)sizeof fail;
     fail.text[sizeof fail.text - 1] = '\0';
     egress_reap(egress);
-    if (!reported && egress->deaths++ < BROKER_DEATHS && egress_launch(egress, &fail) == 0) {
-        log_warn("egress", "the broker ended; another one is started");
+    if (!reported && egress->deaths++ < PROXY_DEATHS && egress_launch(egress, &fail) == 0) {
+        log_warn("egress", "the egress proxy exited and is being restarted");
         return;
     }
     (void)snprintf(event.text, sizeof event.text,
-                   "No host can be reached: the egress broker cannot be had (%.200s%s%s)",
-                   fail.text[0] ? fail.text : "it ended too often", fail.code ? ": " : "",
+                   "No remote host can be reached: egress proxy unavailable (%.200s%s%s)",
+                   fail.text[0] ? fail.text : "it exited too often", fail.code ? ": " : "",
                    fail.code ? strerror(fail.code) : "");
-    drop_fd(&egress->listen_fd); /* refused at once, rather than never answered */
+    drop_fd(&egress->setup.listen_fd); /* clients are refused at once instead of waiting forever */
     egress_tell(egress, &event);
 }
 
-int egress_start(struct loop *loop, const struct egress_setup *setup,
-                 const struct egress_owner *owner, struct egress **ret_egress,
-                 struct fail *ret_fail)
+int egress_proxy_start(struct loop *loop, const struct egress_setup *setup,
+                       struct egress_proxy **ret_egress, struct fail *ret_fail)
 {
-    struct egress *egress = calloc(1, sizeof *egress);
+    struct egress_proxy *egress = calloc(1, sizeof *egress);
     if (!egress) {
         (void)close(setup->listen_fd);
-        return fail_set(ret_fail, ENOMEM, "the egress broker");
+        return fail_set(ret_fail, ENOMEM, "the egress proxy");
     }
-    *egress = (struct egress){.loop = loop,
-                              .policy = *setup->policy,
-                              .owner = *owner,
-                              .ids = setup->ids,
-                              .listen_fd = setup->listen_fd,
-                              .control_fd = -1,
-                              .error_fd = -1,
-                              .pidfd = -1};
+    *egress = (struct egress_proxy){.loop = loop,
+                                    .policy = *setup->policy,
+                                    .setup = *setup,
+                                    .control_fd = -1,
+                                    .error_fd = -1,
+                                    .pidfd = -1};
     int r = egress_launch(egress, ret_fail);
     if (r < 0) {
-        egress_stop(egress);
+        egress_proxy_stop(egress);
         return r;
     }
     *ret_egress = egress;
     return 0;
 }
 
-void egress_stop(struct egress *egress)
+void egress_proxy_stop(struct egress_proxy *egress)
 {
     if (egress) {
         egress_reap(egress);
-        drop_fd(&egress->listen_fd);
+        drop_fd(&egress->setup.listen_fd);
         free(egress);
     }
 }
 
-int egress_allow(struct egress *egress, const char *word, struct fail *ret_fail)
+int egress_proxy_allow(struct egress_proxy *egress, const char *word, struct fail *ret_fail)
 {
     static struct egress_order order;
     unsigned before = egress->policy.count;
@@ -334,5 +330,5 @@ int egress_allow(struct egress *egress, const char *word, struct fail *ret_fail)
     order = (struct egress_order){.kind = EGRESS_ORDER_ROW, .row = egress->policy.rows[before]};
     known_read(order.row.host, &order.known);
     ssize_t sent = packet_send(egress->control_fd, &order, sizeof order, NULL, 0, MSG_DONTWAIT);
-    return sent < 0 ? fail_set(ret_fail, (int)-sent, "tell the egress broker") : 0;
+    return sent < 0 ? fail_set(ret_fail, (int)-sent, "cannot send to the egress proxy") : 0;
 }

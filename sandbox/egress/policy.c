@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS_TOLD = 4 };
+enum { ROWS_REPORTED = 4 };
 
 static const uint16_t default_ports[EGRESS_PORTS] = {443, 80};
 
@@ -34,7 +34,7 @@ int egress_policy_add(struct egress_policy *policy, const char *word, struct fai
     if (!target_read(word, strlen(word), &target)) {
         return fail_set(ret_fail, EINVAL,
                         "%s takes NAME, NAME:PORT or an address such as 192.0.2.1:80 or [::1]:80, "
-                        "not \"%.100s\" (a name in other letters is written in its xn-- form)",
+                        "not \"%.100s\" (write an internationalised name in its xn-- form)",
                         flag, word);
     }
     struct egress_row row = {
@@ -54,7 +54,8 @@ int egress_policy_add(struct egress_policy *policy, const char *word, struct fai
     return 0;
 }
 
-const char *target_print(const struct target *target, char text[EGRESS_HOST_BYTES + 10])
+/* "host:port", with brackets where it needs them. */
+static const char *target_print(const struct target *target, char text[EGRESS_HOST_BYTES + 10])
 {
     bool brackets = strchr(target->host, ':') != NULL;
     (void)snprintf(text, EGRESS_HOST_BYTES + 10, "%s%s%s:%u", brackets ? "[" : "", target->host,
@@ -81,7 +82,7 @@ void event_set(struct egress_event *event, enum egress_event_kind kind, const st
 static void list_hosts(const struct egress_policy *policy, char *text, size_t size)
 {
     size_t used = 0;
-    for (unsigned i = 0; i < policy->count && i < ROWS_TOLD && used < size; i++) {
+    for (unsigned i = 0; i < policy->count && i < ROWS_REPORTED && used < size; i++) {
         const struct egress_row *row = &policy->rows[i];
         int n = row->ports[1]
                     ? snprintf(text + used, size - used, "%s%.60s", i ? ", " : "", row->host)
@@ -89,8 +90,8 @@ static void list_hosts(const struct egress_policy *policy, char *text, size_t si
                                row->ports[0]);
         used += (size_t)n;
     }
-    if (policy->count > ROWS_TOLD && used < size) {
-        (void)snprintf(text + used, size - used, " and %u more", policy->count - ROWS_TOLD);
+    if (policy->count > ROWS_REPORTED && used < size) {
+        (void)snprintf(text + used, size - used, " and %u more", policy->count - ROWS_REPORTED);
     }
 }
 
@@ -106,8 +107,8 @@ int policy_find(const struct egress_policy *policy, const struct target *target,
     }
     list_hosts(policy, hosts, sizeof hosts);
     event_set(ret_event, EGRESS_REFUSED_HOST, target,
-              "is not among the hosts that may be reached (%s); the user can allow it: %s %.100s",
-              hosts, policy->flag, target_print(target, name));
+              "is not an allowed host (%s); the user can allow it: %s %.100s", hosts, policy->flag,
+              target_print(target, name));
     return -1;
 }
 
@@ -117,18 +118,17 @@ bool policy_allows_addresses(const struct egress_policy *policy, const struct ta
 {
     static const char loopback[] = "a loopback address";
     for (size_t i = 0; i < count; i++) {
-        const char *trouble = address_trouble(&addresses[i]);
+        const char *error = address_error(&addresses[i]);
         const struct target named = {.literal = true, .address = addresses[i]};
-        bool own =
-            trouble && strcmp(trouble, loopback) == 0 && strcmp(target->host, "localhost") == 0;
-        if (trouble && !own && !has(policy, &named, target->port)) {
+        bool own = error && strcmp(error, loopback) == 0 && strcmp(target->host, "localhost") == 0;
+        if (error && !own && !has(policy, &named, target->port)) {
             char text[ADDRESS_TEXT_BYTES];
             struct target at = {.port = target->port};
             char name[EGRESS_HOST_BYTES + 10];
             (void)snprintf(at.host, sizeof at.host, "%s", address_print(&addresses[i], text));
             event_set(ret_event, EGRESS_REFUSED_ADDRESS, target,
-                      "leads to %s, %s; the user can allow that address by its number: %s %s", text,
-                      trouble, policy->flag, target_print(&at, name));
+                      "resolves to %s, %s; the user can allow that address: %s %s", text, error,
+                      policy->flag, target_print(&at, name));
             return false;
         }
     }

@@ -1,18 +1,18 @@
 #pragma once
-#include "sandbox/egress.h"
+#include "sandbox/types.h"
 
-/* What server and broker say to each other over a SOCK_SEQPACKET pair. From the server: one struct
- * egress_setup with the listening socket, then a row whenever the user allows one more, or name
- * servers when they are asked for. From the broker: struct egress_notice. */
+/* Messages between server and egress proxy, over a SOCK_SEQPACKET pair. The server sends one struct
+ * egress_setup with the listening socket, then a row for each host that the user allows later, and
+ * name servers when the proxy requests them. The egress proxy sends struct egress_notice. */
 
-enum { EGRESS_RESOLVERS = 3, EGRESS_KNOWN = 4, EGRESS_FILTER_MOST = 512 };
+enum { EGRESS_RESOLVERS = 3, EGRESS_KNOWN = 4 };
 
 struct egress_resolvers {
     unsigned count;
     struct egress_address servers[EGRESS_RESOLVERS]; /* at port 53 */
 };
 
-/* What the host's own table says of a row's name, hosts(5). */
+/* The addresses that the host's own table, hosts(5), has for a row's name. */
 struct egress_known {
     unsigned count;
     struct egress_address addresses[EGRESS_KNOWN];
@@ -38,11 +38,11 @@ struct egress_order {
 
 enum egress_notice_kind {
     EGRESS_NOTICE_EVENT,
-    EGRESS_NOTICE_NO_RESOLVER, /* none answers: the host may be in another network by now */
+    EGRESS_NOTICE_NO_RESOLVER, /* no server responds: the host may have moved to another network */
 };
 
 struct egress_notice {
     uint32_t kind;   /* enum egress_notice_kind */
-    uint32_t missed; /* events that could not be sent before this one */
+    uint32_t missed; /* number of events that could not be sent before this one */
     struct egress_event event;
 };

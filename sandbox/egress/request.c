@@ -1,6 +1,5 @@
 #include "sandbox/egress/request.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -16,7 +15,7 @@ static bool span_is(struct span span, const char *text)
     return span.size == strlen(text) && strncasecmp(span.at, text, span.size) == 0;
 }
 
-/* What lies before the first end; *rest goes behind it. */
+/* Returns what lies before the first end; *rest continues behind it. */
 static bool span_cut(struct span *rest, const char *end, struct span *ret_part)
 {
     size_t size = strlen(end);
@@ -72,7 +71,7 @@ struct head {
     struct span fields; /* lines, each with its CRLF */
 };
 
-/* No control character but the tabs of values and CRLF at the ends of lines. */
+/* Whether the head has no control characters but tabs in values and CRLF at the ends of lines. */
 static bool head_is_clean(struct span head)
 {
     for (size_t i = 0; i < head.size; i++) {
@@ -95,7 +94,7 @@ static bool head_split(struct span whole, struct head *head)
            is_token(head->method) && head->method.size <= METHOD_MOST && is_visible(head->uri);
 }
 
-/* The next field line. Returns false at the end, or with *ret_bad on one that is malformed. */
+/* Reads the next field line. Returns false at the end, or with *ret_bad at a malformed line. */
 static bool next_field(struct span *lines, struct span *ret_name, struct span *ret_value,
                        bool *ret_bad)
 {
@@ -108,7 +107,7 @@ static bool next_field(struct span *lines, struct span *ret_name, struct span *r
     return !*ret_bad;
 }
 
-/* "scheme://authority/path" → authority, path from its '/' or '?' on. */
+/* Splits "scheme://authority/path" into authority and path, which begins at its '/' or '?'. */
 static bool split_uri(struct span uri, struct span *ret_authority, struct span *ret_path)
 {
     static const char scheme[] = "http://";
@@ -142,7 +141,7 @@ static bool read_length(struct span value, uint64_t *ret_bytes)
     return true;
 }
 
-/* Lengths and hosts. Returns what is wrong, or NULL. */
+/* Reads lengths and hosts. Returns what is wrong, or NULL. */
 static const char *read_fields(const struct head *head, struct request *request,
                                unsigned *ret_status)
 {
@@ -162,17 +161,17 @@ static const char *read_fields(const struct head *head, struct request *request,
         }
         if (span_is(name, "transfer-encoding")) {
             *ret_status = 411;
-            return "a request body needs a Content-Length here; transfer codings are not taken";
+            return "a request body needs a Content-Length; transfer codings are not supported";
         }
         if (span_is(name, "content-length") &&
             (++lengths > 1 || !read_length(value, &request->body_bytes))) {
-            return "not one readable Content-Length";
+            return "the Content-Length is missing or ambiguous";
         }
     }
     if (bad || hosts > 1) {
         return bad ? "a malformed header field" : "more than one Host";
     }
-    return request->tunnel && lengths ? "CONNECT has no body" : NULL;
+    return request->tunnel && lengths ? "CONNECT must not have a body" : NULL;
 }
 
 static const char *read_target(const struct head *head, struct request *request)
@@ -183,7 +182,7 @@ static const char *read_target(const struct head *head, struct request *request)
         return "not a request to a proxy: CONNECT host:port or METHOD http://host/path";
     }
     if (!target_read(authority.at, authority.size, &request->target)) {
-        return "neither a host name nor an address in plain spelling";
+        return "neither a host name nor an address in its usual form";
     }
     if (request->target.port == 0) {
         request->target.port = HTTP_PORT;
@@ -202,7 +201,7 @@ enum request_result request_read(const char *bytes, size_t size, struct request 
     *ret_status = 400;
     if (!found) {
         *ret_status = 431;
-        *ret_why = "the request's head is too long";
+        *ret_why = "the request header is too long";
         return size < REQUEST_HEAD_MOST ? REQUEST_MORE : REQUEST_BAD;
     }
     struct span whole = {bytes, (size_t)(found - bytes) + sizeof end - 1};
@@ -214,7 +213,7 @@ enum request_result request_read(const char *bytes, size_t size, struct request 
     if (strncmp(head.version.at, "HTTP/1.", VERSION_BYTES - 1) != 0 ||
         (head.version.at[7] != '0' && head.version.at[7] != '1')) {
         *ret_status = 505;
-        *ret_why = "HTTP/1.1 and HTTP/1.0 are understood";
+        *ret_why = "only HTTP/1.1 and HTTP/1.0 are supported";
         return REQUEST_BAD;
     }
     request.tunnel = head.method.size == strlen("CONNECT") &&
@@ -228,8 +227,8 @@ enum request_result request_read(const char *bytes, size_t size, struct request 
     return REQUEST_WHOLE;
 }
 
-/* Whether a Connection field names this one: then it ends here, RFC 9110 7.6.1. The length stays, or
- * the body's end would be elsewhere for the origin. */
+/* Whether a Connection field names this field, so that it is not forwarded, RFC 9110 7.6.1. The
+ * length always is, else the origin would find the body's end elsewhere. */
 static bool is_named_by_connection(const struct head *head, struct span name)
 {
     struct span lines = head->fields;

@@ -1,4 +1,4 @@
-#include "sandbox/broker/egress_host.h"
+#include "sandbox/egress/resolvers.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -6,15 +6,15 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/own.h"
 #include "sandbox/egress/address.h"
 
-enum {
-    FILE_BYTES = 262144
-}; /* of a hosts file that blocks advertisements, what lies at its start */
+/* Of a hosts file; one that blocks advertisements is longer, and only its start counts. */
+enum { FILE_BYTES = 262144 };
 
 static const char blanks[] = " \t\r";
 
-/* What is left of a line up to a comment. */
+/* The rest of a line, up to a comment. */
 struct words {
     const char *at;
     size_t left; /* in this line */
@@ -31,7 +31,7 @@ static bool next_line(const char **text, struct words *ret_words)
     return true;
 }
 
-/* Returns false at the line's end, and for a word that does not fit. */
+/* Returns false at the end of the line, and for a word that does not fit. */
 static bool next_word(struct words *words, char word[EGRESS_HOST_BYTES])
 {
     while (words->left && strchr(blanks, *words->at)) {
@@ -91,11 +91,8 @@ void known_of_text(const char *text, const char *name, struct egress_known *ret_
 static const char *read_file(const char *path)
 {
     static char text[FILE_BYTES + 1];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    defer_close int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t size = fd < 0 ? 0 : fd_pread_all(fd, text, FILE_BYTES, 0);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
     text[size > 0 ? size : 0] = '\0';
     return text;
 }

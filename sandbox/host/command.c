@@ -1,4 +1,4 @@
-#include "sandbox/start/helper.h"
+#include "sandbox/host/command.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,7 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* In the child. */
+#include "base/fd.h"
+#include "base/own.h"
+
+/* Runs in the child. */
 static _Noreturn void become(const char *path, char *const argv[], char *const envp[], int stream,
                              int pipe_fd)
 {
@@ -18,7 +21,7 @@ static _Noreturn void become(const char *path, char *const argv[], char *const e
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         ready = ready && dup2(fd == stream ? pipe_fd : null, fd) == fd;
     }
-    (void)signal(SIGPIPE, SIG_DFL); /* ignored by the server; execve(2) would hand that on */
+    (void)signal(SIGPIPE, SIG_DFL); /* the server ignores it, and execve(2) would pass that on */
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (ready) {
         (void)execve(path, argv, envp);
@@ -26,35 +29,34 @@ static _Noreturn void become(const char *path, char *const argv[], char *const e
     _exit(127);
 }
 
-/* fork(2) and not posix_spawn(3), whose clone3 some containers refuse by EPERM: the library then takes no other
- * call in its place. */
+/* Uses fork(2): some containers refuse the clone3 of posix_spawn(3) with EPERM, and then the
+ * library tries no other call. */
 int helper_start(const char *path, char *const argv[], char *const envp[], int stream,
                  pid_t *ret_pid, int *ret_fd)
 {
-    int said[2];
-    if (access(path, X_OK) < 0 || pipe2(said, O_CLOEXEC) < 0) {
-        return -errno;
+    defer_close int said_fd = -1;
+    defer_close int program_fd = -1;
+    int r = access(path, X_OK) < 0 ? -errno : fd_pipe(&said_fd, &program_fd);
+    r = r ? r : fd_set_nonblock(said_fd, true);
+    if (r < 0) {
+        return r;
     }
     pid_t pid = fork();
     if (pid == 0) {
-        become(path, argv, envp, stream, said[1]);
+        become(path, argv, envp, stream, program_fd);
     }
-    int error = errno;
-    (void)close(said[1]);
-    if (pid < 0 || fcntl(said[0], F_SETFL, O_NONBLOCK) < 0) {
-        (void)close(said[0]);
-        helper_end(pid);
-        return -error;
+    if (pid < 0) {
+        return -errno;
     }
     *ret_pid = pid;
-    *ret_fd = said[0];
+    *ret_fd = take_fd(&said_fd);
     return 0;
 }
 
 void helper_end(pid_t pid)
 {
     if (pid > 0) {
-        (void)kill(pid, SIGKILL); /* it may not have made its session yet */
+        (void)kill(pid, SIGKILL); /* the child may not have called setsid(2) yet */
         (void)kill(-pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
     }

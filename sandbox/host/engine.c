@@ -1,4 +1,4 @@
-#include "sandbox/grade/host.h"
+#include "sandbox/host/engine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "sandbox/confine/landlock.h"
+#include "base/own.h"
+#include "sandbox/policy/landlock.h"
 
-/* Whether a file of /proc or /sys holds just this word. */
+/* Whether a file of /proc or /sys holds exactly this word. */
 static bool file_says(const char *path, const char *word)
 {
     char text[64];
@@ -27,7 +28,7 @@ static enum host_container find_container(void)
 {
     const char *mark = getenv("container"); /* systemd's Container Interface; lxc, nspawn, … */
     if (mark && strcmp(mark, "firejail") == 0) {
-        return HOST_FIREJAIL; /* of what is around it, it shows the marks */
+        return HOST_FIREJAIL; /* it shows the marks of the container that it runs in */
     }
     if (getenv("KUBERNETES_SERVICE_HOST")) {
         return HOST_KUBERNETES;
@@ -41,20 +42,16 @@ static enum host_container find_container(void)
     return mark && *mark ? HOST_CONTAINER : HOST_BARE;
 }
 
-/* Whether something lies on a path below /proc that engines hide: then the kernel refuses a new proc
- * to user namespaces, mount_too_revealing() in fs/namespace.c. */
+/* Whether something is mounted on a path below /proc that engines hide: then the kernel refuses a
+ * new proc to user namespaces, mount_too_revealing() in fs/namespace.c. */
 static bool proc_is_masked(void)
 {
-    FILE *file = fopen("/proc/self/mountinfo", "re");
-    char *line = NULL;
+    defer_fclose FILE *file = fopen("/proc/self/mountinfo", "re");
+    defer_free char *line = NULL;
     size_t capacity = 0;
     bool masked = false;
     while (file && !masked && getline(&line, &capacity, file) > 0) {
         masked = strstr(line, " /proc/") && !strstr(line, " /proc/sys/fs/binfmt_misc ");
-    }
-    free(line);
-    if (file) {
-        (void)fclose(file);
     }
     return masked;
 }
@@ -70,7 +67,7 @@ static void find_apparmor(char *label, size_t size)
     *(end ? end : label) = '\0';
 }
 
-/* The first one maps all numbers onto themselves, user_namespaces(7). */
+/* The first user namespace maps all numbers onto themselves, user_namespaces(7). */
 static bool is_inside_userns(void)
 {
     char text[128];
@@ -78,7 +75,7 @@ static bool is_inside_userns(void)
            !strstr(text, " 4294967295\n");
 }
 
-/* Pid 1 has another root in the same mount namespace. */
+/* Pid 1 has another root directory in the same mount namespace. */
 static bool is_chrooted(void)
 {
     struct stat own;
@@ -101,6 +98,7 @@ void host_look(struct host *ret_host)
             file_says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
         .userns_clone_off = file_says("/proc/sys/kernel/unprivileged_userns_clone", "0"),
         .userns_none = file_says("/proc/sys/user/max_user_namespaces", "0"),
+        .memfd_noexec = file_says("/proc/sys/vm/memfd_noexec", "2"),
         .inside_userns = is_inside_userns(),
         .chrooted = is_chrooted(),
         .proc_masked = proc_is_masked(),

@@ -1,4 +1,4 @@
-#include "sandbox/plan/idmap.h"
+#include "sandbox/host/idmap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,14 +58,14 @@ bool idmap_may_give(void)
     return idmap_has_capabilities(needed, sizeof needed / sizeof *needed);
 }
 
-/* The kernel takes the mapping from a user namespace, and a namespace needs a process to be made:
- * one that waits until its map is written and its namespace opened. */
+/* The kernel takes the mapping from a user namespace. Making one takes a process, which waits until
+ * its map is written and its namespace opened. */
 static int map_namespace(const struct idmap *idmap)
 {
     pid_t server = getpid();
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid == 0) {
-        /* Not to outlive a server that is killed now, nor one that already was. */
+        /* Must not outlive the server, which may already be dead. */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != server) {
             _exit(1);
         }

@@ -1,4 +1,4 @@
-/* Which folders --mount may show, looked at on this host: see mount.h. */
+/* Checks which host directories --mount may show: see mounts.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,22 +10,23 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/packages/packages.h"
+#include "sandbox/host/cache_path.h"
+#include "sandbox/host/mounts.h"
 #include "sandbox/trust/directory.h"
 #include "sandbox/trust/trust.h"
 
-/* A sentence of our own, to which errno would add nothing. */
+/* A message to which errno would add nothing. */
 static int refuse(struct fail *ret_fail, const char *dir, const char *why, const char *what)
 {
     (void)fail_set(ret_fail, 0, "--mount %s: %s%s", dir, why, what);
     return -EPERM;
 }
 
-/* What the server keeps, or goes by when it is started again. */
+/* What the server writes, or reads at its next start. */
 struct own_place {
     const char *path; /* empty: nowhere */
-    const char *name; /* in a sentence */
-    bool around;      /* nor may a directory in it be shown */
+    const char *name; /* for messages */
+    bool around;      /* its subdirectories may not be shown either */
 };
 
 enum { OWN_PLACES = 4 };
@@ -41,74 +42,75 @@ static void find_own_places(const struct box_spec *spec, const struct box_mounts
     struct own_places *places = ret_places;
     *places = (struct own_places){
         .at = {{places->texts[0], "the workspace", .around = true},
-               {places->texts[1], "the folder of installed packages", .around = true},
+               {places->texts[1], "the directory of installed packages", .around = true},
                {wanted->config[0] ? wanted->config[0] : "", "the configuration file"},
                {wanted->config[1] ? wanted->config[1] : "", "the configuration file"}}};
     if (!spec->workspace || !realpath(spec->workspace, places->texts[0])) {
         places->texts[0][0] = '\0';
     }
-    if (packages_path(spec, places->texts[1], NULL) < 0) {
+    if (cache_path(spec, places->texts[1], NULL) < 0) {
         places->texts[1][0] = '\0';
     }
     directory_find_homes(&places->homes);
 }
 
-static bool meet(const char *path, const char *folder, bool around)
+static bool meet(const char *path, const char *directory, bool around)
 {
     char rest[PATH_MAX];
-    return overlap_of(path, folder, rest) != OVERLAP_NONE ||
-           (around && overlap_of(folder, path, rest) != OVERLAP_NONE);
+    return overlap_of(path, directory, rest) != OVERLAP_NONE ||
+           (around && overlap_of(directory, path, rest) != OVERLAP_NONE);
 }
 
-/* Of the ordinary user whom the server runs for; root can read all. */
-static int judge_access(const struct box_mount *mount, struct fail *ret_fail)
+/* With the rights of the ordinary user for whom the server runs; root can read everything. */
+static int check_access(const struct box_mount *mount, struct fail *ret_fail)
 {
     int mode = R_OK | X_OK | (mount->writable ? W_OK : 0);
     return faccessat(AT_FDCWD, mount->path, mode, AT_EACCESS) == 0
                ? 0
-               : fail_set(ret_fail, errno, "--mount %s: it cannot be %s", mount->path,
+               : fail_set(ret_fail, errno, "--mount %s: cannot be %s", mount->path,
                           mount->writable ? "written to" : "read");
 }
 
-static int judge(const struct box_spec *spec, const struct box_mount *mount,
+static int check(const struct box_spec *spec, const struct box_mount *mount,
                  const struct own_places *places, struct fail *ret_fail)
 {
     for (unsigned i = 0; i < OWN_PLACES; i++) {
         const struct own_place *place = &places->at[i];
         if (place->path[0] && meet(place->path, mount->path, place->around)) {
-            return refuse(ret_fail, mount->path,
-                          place->around ? "it holds or lies in " : "it holds ", place->name);
+            return refuse(ret_fail, mount->path, place->around ? "it overlaps " : "it contains ",
+                          place->name);
         }
     }
     for (unsigned i = 0; i < spec->mount_count; i++) {
         const struct box_mount *other = &spec->mounts[i];
         if (strcmp(other->name, mount->name) == 0) {
             return refuse(ret_fail, mount->path,
-                          "another folder has this name already; say DIR:NAME instead of ",
+                          "another directory already has this name; use DIR:NAME instead of ",
                           mount->name);
         }
-        /* Code could put a link in the place of the inner one, for the next sandbox to follow. */
+        /* Code could replace the inner directory by a symlink, which the next sandbox would
+         * follow. */
         if ((other->writable || mount->writable) && meet(other->path, mount->path, true)) {
-            return refuse(ret_fail, mount->path, "one that code may write to overlaps with ",
-                          other->path);
+            return refuse(ret_fail, mount->path, "a writable directory overlaps ", other->path);
         }
     }
     if (!box_mount_is_text(mount->path) || !box_mount_is_text(mount->name)) {
-        return refuse(ret_fail, mount->path, "what is no plain text cannot be told to a model", "");
+        return refuse(ret_fail, mount->path, "path is not printable text", "");
     }
-    return judge_access(mount, ret_fail);
+    return check_access(mount, ret_fail);
 }
 
-/* Takes a copy. */
+/* Adds a copy. */
 static int add(struct box_spec *spec, const struct box_mount *mount,
                const struct own_places *places, struct fail *ret_fail)
 {
-    int r = judge(spec, mount, places, ret_fail);
+    int r = check(spec, mount, places, ret_fail);
     if (r < 0) {
         return r;
     }
     if (spec->mount_count == BOX_MOUNTS) {
-        (void)fail_set(ret_fail, 0, "--mount shows at most %d folders; name the ones that matter",
+        (void)fail_set(ret_fail, 0,
+                       "--mount accepts at most %d directories; name only those that you need",
                        BOX_MOUNTS);
         return -E2BIG;
     }
@@ -129,8 +131,8 @@ static int is_shown(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* The home folder's own folders, each by itself: so no hidden one is in the view, also none that comes
- * later, where keys and passwords are kept. What cannot be shown is left out. */
+/* The directories of the home directory, one by one: so no hidden one is shown, where keys and
+ * passwords are kept, not even one that is made later. Leaves out what cannot be shown. */
 static int add_home(struct box_spec *spec, const struct box_mount *home,
                     const struct own_places *places, struct fail *ret_fail)
 {
@@ -154,7 +156,7 @@ static int add_home(struct box_spec *spec, const struct box_mount *home,
     return r;
 }
 
-/* The last part of what the user wrote, or of where that leads. */
+/* The last component of the user's text, or of the real path. */
 static const char *default_name(char *dir, const char *path)
 {
     size_t size = strlen(dir);
@@ -167,14 +169,14 @@ static const char *default_name(char *dir, const char *path)
     return plain ? name : strrchr(path, '/') + 1;
 }
 
-/* The home directory with --mount-home is shown read-only. */
-static int judge_directory(const char *path, bool writable, bool may_home,
+/* --mount-home shows the home directory read-only. */
+static int check_directory(const char *path, bool writable, bool may_home,
                            const struct directory_homes *homes, struct fail *ret_fail)
 {
     if (directory_is_home(path, homes) && !writable && !may_home) {
         return refuse(ret_fail, path,
-                      "that is your home folder, with all keys and passwords in it; name a folder "
-                      "in it, or say --mount-home as well",
+                      "it is your home directory, with your keys and passwords; name a directory "
+                      "in it, or add --mount-home",
                       "");
     }
     return directory_check("--mount", path, writable, homes, ret_fail);
@@ -198,7 +200,7 @@ static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
         return r;
     }
     r = directory_find("--mount", dir, homes, path, &st, ret_fail);
-    r = r ? r : judge_directory(path, mount.writable, may_home, homes, ret_fail);
+    r = r ? r : check_directory(path, mount.writable, may_home, homes, ret_fail);
     if (r < 0) {
         return r;
     }
@@ -210,17 +212,17 @@ static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
                                           : add(spec, &mount, places, ret_fail);
 }
 
-int box_mounts_judge_now(const struct box_spec *spec, struct fail *ret_fail)
+int box_mounts_check_now(const struct box_spec *spec, struct fail *ret_fail)
 {
     if (spec->mount_count == 0 && !spec->workspace) {
         return 0;
     }
     defer_free char *text = NULL;
     int r = trust_read_mounts(&text, ret_fail);
-    return text ? box_mounts_judge(spec, text, ret_fail) : r;
+    return text ? box_mounts_check(spec, text, ret_fail) : r;
 }
 
-int box_workspace_settle(struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
+int box_workspace_resolve(struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
 {
     struct directory_homes homes;
     struct stat st;
@@ -236,8 +238,8 @@ int box_workspace_settle(struct box_spec *spec, char path[PATH_MAX], struct fail
     return r;
 }
 
-int box_mounts_settle(struct box_spec *spec, const struct box_mounts_wanted *wanted,
-                      struct fail *ret_fail)
+int box_mounts_resolve(struct box_spec *spec, const struct box_mounts_wanted *wanted,
+                       struct fail *ret_fail)
 {
     if (wanted->count == 0) {
         return 0;
@@ -252,7 +254,7 @@ int box_mounts_settle(struct box_spec *spec, const struct box_mounts_wanted *wan
     for (unsigned i = 0; r == 0 && i < wanted->count; i++) {
         r = add_wanted(spec, wanted->at[i], wanted->home, places, ret_fail);
     }
-    r = r ? r : box_mounts_judge_now(spec, ret_fail);
+    r = r ? r : box_mounts_check_now(spec, ret_fail);
     if (r < 0) {
         box_mounts_done(spec);
     }

@@ -1,15 +1,16 @@
-#include "sandbox/plan/mount.h"
+#include "sandbox/host/mounts.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sandbox/plan/binds.h"
-#include "sandbox/sandbox.h"
+#include "base/utf8.h"
+#include "sandbox/mount/binds.h"
 #include "sandbox/trust/overlap.h"
+#include "sandbox/types.h"
 
-/* Takes ":word" from the end of text. */
+/* Removes ":word" from the end of text, if it is there. */
 static bool take_word(char *text, const char *word)
 {
     size_t size = strlen(text);
@@ -22,32 +23,15 @@ static bool take_word(char *text, const char *word)
     return found;
 }
 
-/* The bytes that follow the first one of a character, by the Unicode Standard's table 3-7: how many,
- * and what the second one may be. */
-static unsigned follow(unsigned char first, unsigned char *ret_least, unsigned char *ret_most)
-{
-    *ret_least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    *ret_most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    return first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-}
-
 bool box_mount_is_text(const char *text)
 {
-    const unsigned char *at = (const unsigned char *)text;
-    while (*at) {
-        unsigned char least = 0;
-        unsigned char most = 0;
-        unsigned more = follow(*at, &least, &most);
-        if (*at < ' ' || *at == 0x7f || (*at >= 0x80 && *at < 0xc2) || *at > 0xf4) {
+    const char *end = text + strlen(text);
+    while (text < end) {
+        int size = utf8_size(text, (size_t)(end - text));
+        if (size < 0 || (unsigned char)*text < ' ' || *text == 0x7f) {
             return false;
         }
-        for (at++; more > 0; more--, at++) {
-            if (*at < least || *at > most) {
-                return false;
-            }
-            least = 0x80;
-            most = 0xbf;
-        }
+        text += size;
     }
     return true;
 }
@@ -57,10 +41,10 @@ int box_mount_split(char *text, const char **ret_dir, const char **ret_name, boo
 {
     *ret_writable = take_word(text, "rw");
     if (!*ret_writable) {
-        (void)take_word(text, "ro"); /* as it is anyway; so that a folder can be called rw */
+        (void)take_word(text, "ro"); /* the default; with it a directory can have the name rw */
     }
     char *colon = strrchr(text, ':');
-    /* With a slash behind it, it belongs to the folder's own path. */
+    /* A colon before a slash belongs to the directory's path. */
     *ret_name = colon && !strchr(colon, '/') ? colon + 1 : NULL;
     if (*ret_name) {
         *colon = '\0';
@@ -69,11 +53,11 @@ int box_mount_split(char *text, const char **ret_dir, const char **ret_name, boo
     const char *name = *ret_name;
     const char *why = NULL;
     if (!*text) {
-        why = "no folder is named";
+        why = "the directory is missing";
     } else if (name && (strspn(name, ".") == strlen(name) || strlen(name) > NAME_MAX)) {
-        why = "that is no name";
+        why = "NAME is invalid";
     } else if (!box_mount_is_text(text) || (name && !box_mount_is_text(name))) {
-        why = "what is no plain text cannot be told to a model";
+        why = "path is not printable text";
     }
     if (why) {
         (void)fail_set(ret_fail, 0, "--mount takes DIR[:NAME][:rw]: %s", why);
@@ -81,9 +65,9 @@ int box_mount_split(char *text, const char **ret_dir, const char **ret_name, boo
     return why ? -EINVAL : 0;
 }
 
-/* --- what is mounted below --- */
+/* --- kernel file systems below --- */
 
-/* File systems that show the kernel and its processes, or hand out descriptors of them. */
+/* File systems that show the kernel and its processes, or give access to their descriptors. */
 static const char *const kernel_types[] = {
     "proc",      "sysfs",       "cgroup",  "cgroup2", "devtmpfs", "devpts",     "securityfs",
     "selinuxfs", "smackfs",     "debugfs", "tracefs", "bpf",      "configfs",   "efivarfs",
@@ -100,7 +84,7 @@ static bool is_kernel_type(const char *type)
     return false;
 }
 
-/* Where a line's mount lies and of what type it is, or NULL; see proc_pid_mountinfo(5). */
+/* The mount point and type in a line, or NULL; see proc_pid_mountinfo(5). */
 static char *mount_point(char *line, const char **ret_type)
 {
     enum { FIELD_POINT = 4 };
@@ -118,8 +102,8 @@ static char *mount_point(char *line, const char **ret_type)
 struct shown {
     const char *flag;
     const char *path;
-    const char *around; /* type of the file system that it is in */
-    size_t deepest;     /* length of that one's mount point */
+    const char *around; /* type of the file system that holds it */
+    size_t deepest;     /* length of that file system's mount point */
 };
 
 static int refuse(struct fail *ret_fail, const struct shown *shown, const char *type,
@@ -141,8 +125,8 @@ static unsigned list_shown(const struct box_spec *spec, struct shown shown[BOX_M
     return count;
 }
 
-/* Of all mounts that reach to a folder the last one is what is seen there. text is changed. */
-static int judge_lines(const struct box_spec *spec, char *text, struct fail *ret_fail)
+/* The last of the mounts above a directory is the one that holds it. Changes text. */
+static int check_lines(const struct box_spec *spec, char *text, struct fail *ret_fail)
 {
     struct shown shown[BOX_MOUNTS + 1];
     unsigned count = list_shown(spec, shown);
@@ -161,24 +145,22 @@ static int judge_lines(const struct box_spec *spec, char *text, struct fail *ret
                 shown[i].deepest = size;
                 shown[i].around = type;
             } else if (overlap_behind(point, shown[i].path) && is_kernel_type(type)) {
-                return refuse(ret_fail, &shown[i], type,
-                              "a file system of the kernel is mounted in it: ");
+                return refuse(ret_fail, &shown[i], type, "it contains a kernel file system: ");
             }
         }
     }
     for (unsigned i = 0; i < count; i++) {
         if (shown[i].around && is_kernel_type(shown[i].around)) {
-            return refuse(ret_fail, &shown[i], shown[i].around,
-                          "that is a file system of the kernel: ");
+            return refuse(ret_fail, &shown[i], shown[i].around, "it is a kernel file system: ");
         }
     }
     return 0;
 }
 
-int box_mounts_judge(const struct box_spec *spec, const char *mountinfo, struct fail *ret_fail)
+int box_mounts_check(const struct box_spec *spec, const char *mountinfo, struct fail *ret_fail)
 {
     char *text = strdup(mountinfo);
-    int r = text ? judge_lines(spec, text, ret_fail) : fail_set(ret_fail, ENOMEM, "--mount");
+    int r = text ? check_lines(spec, text, ret_fail) : fail_set(ret_fail, ENOMEM, "--mount");
     free(text);
     return r;
 }

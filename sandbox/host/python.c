@@ -1,4 +1,4 @@
-#include "sandbox/python/python.h"
+#include "sandbox/host/python.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,14 +12,12 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/python/known.h"
-#include "sandbox/python/shim.h"
-#include "sandbox/sandbox.h"
+#include "base/parse.h"
+#include "sandbox/host/python_internal.h"
 #include "sandbox/trust/trust.h"
+#include "sandbox/types.h"
 
 enum { PYTHON_LINKS = 16 };
-
-static const char remedy[] = "; name an interpreter with --python PATH";
 
 static bool is_executable(const char *path)
 {
@@ -34,7 +32,7 @@ static bool join(char *out, const char *dir, const char *name)
     return size > 0 && size < PATH_MAX;
 }
 
-/* The first of PATH, or of the usual places when the client has passed no PATH on. */
+/* The first match in PATH, or in the usual directories when the client has passed no PATH on. */
 static bool search_path(const char *name, char *out)
 {
     const char *path = getenv("PATH");
@@ -65,10 +63,10 @@ static int choose(const char *chosen, char *out, struct fail *ret_fail)
         if (chosen[0] == '/') {
             (void)snprintf(out, PATH_MAX, "%s", chosen);
         } else if (!getcwd(cwd, sizeof cwd) || !join(out, cwd, chosen)) {
-            return fail_set(ret_fail, EINVAL, "the interpreter's path %s%s", chosen, remedy);
+            return fail_set(ret_fail, EINVAL, "the interpreter's path %s", chosen);
         }
         if (!is_executable(out)) {
-            return fail_set(ret_fail, ENOENT, "the interpreter %s%s", chosen, remedy);
+            return fail_set(ret_fail, ENOENT, "the interpreter %s", chosen);
         }
         return 0;
     }
@@ -77,38 +75,32 @@ static int choose(const char *chosen, char *out, struct fail *ret_fail)
         return 0;
     }
     if (!search_path(chosen ? chosen : "python3", out)) {
-        return fail_set(ret_fail, ENOENT, "%s in PATH%s", chosen ? chosen : "python3", remedy);
+        return fail_set(ret_fail, ENOENT, "%s in PATH", chosen ? chosen : "python3");
     }
     return 0;
 }
 
-static bool is_below(const char *path, const char *folder)
-{
-    size_t size = strlen(folder);
-    return strncmp(path, folder, size) == 0 && (path[size] == '/' || path[size] == '\0');
-}
-
-/* by_code: code could have chosen it, so judge_folder() asks for more. */
-static void add_folder(struct python *python, const char *folder, bool by_code)
+/* by_code: code could have chosen it, so check_directory() requires more. */
+static void add_directory(struct python *python, const char *directory, bool by_code)
 {
     static const char *const always[] = {"/usr", "/bin", "/lib", "/lib64", "/sbin"};
     for (unsigned i = 0; i < sizeof always / sizeof *always; i++) {
-        if (is_below(folder, always[i])) {
+        if (overlap_behind(directory, always[i])) {
             return;
         }
     }
-    for (unsigned i = 0; i < python->folder_count; i++) {
-        if (is_below(folder, python->folders[i])) {
+    for (unsigned i = 0; i < python->directory_count; i++) {
+        if (overlap_behind(directory, python->directories[i])) {
             return;
         }
     }
-    if (python->folder_count < PYTHON_FOLDERS) {
-        python->by_code[python->folder_count] = by_code;
-        (void)snprintf(python->folders[python->folder_count++], PATH_MAX, "%s", folder);
+    if (python->directory_count < PYTHON_DIRECTORIES) {
+        python->by_code[python->directory_count] = by_code;
+        (void)snprintf(python->directories[python->directory_count++], PATH_MAX, "%s", directory);
     }
 }
 
-/* The folder two levels up: the prefix of a path of the form PREFIX/bin/python3. */
+/* The directory two levels up: the prefix of a path of the form PREFIX/bin/python3. */
 static bool prefix_of(const char *path, char *out)
 {
     (void)snprintf(out, PATH_MAX, "%s", path);
@@ -132,25 +124,21 @@ static bool has_library(const char *prefix, char *ret_version)
         if (!join(lib, prefix, libs[i])) {
             continue;
         }
-        DIR *dir = opendir(lib);
+        defer_closedir DIR *dir = opendir(lib);
         const struct dirent *entry = NULL;
         while (dir && (entry = readdir(dir))) {
             int size = snprintf(file, sizeof file, "%s/%s/os.py", lib, entry->d_name);
             if (strncmp(entry->d_name, "python3.", 8) == 0 && strlen(entry->d_name) < 14 &&
                 size < PATH_MAX && access(file, R_OK) == 0) {
                 (void)snprintf(ret_version, 16, "%s", entry->d_name);
-                (void)closedir(dir);
                 return true;
             }
-        }
-        if (dir) {
-            (void)closedir(dir);
         }
     }
     return false;
 }
 
-/* The same path as text without "." and "..", which is right unless a folder of it is a link. */
+/* The same path as text without "." and "..". Right unless a directory of the path is a symlink. */
 static void fold_dots(const char *path, char *out)
 {
     size_t size = 0;
@@ -173,8 +161,9 @@ static void fold_dots(const char *path, char *out)
     out[size] = '\0';
 }
 
-/* Folders of the result become places in the box, where ".." would lead through folders that are not
- * there. A folder that is a link keeps its name where that can be: other links lead through it. */
+/* Paths of the result exist in the sandbox too, where ".." would pass through directories that are
+ * missing. A directory that is a symlink keeps its name where possible: other symlinks may lead
+ * through it. */
 static void resolve_dots(char *path)
 {
     char folded[PATH_MAX];
@@ -204,7 +193,8 @@ static void resolve_dots(char *path)
     }
 }
 
-/* The folder of the standard library that "home = …" stands for; none when the interpreter finds none. */
+/* The directory of the standard library that "home = …" names; none where the interpreter finds
+ * none. */
 static void add_base(struct python *python, const char *home, bool by_code)
 {
     char program[PATH_MAX];
@@ -213,11 +203,11 @@ static void add_base(struct python *python, const char *home, bool by_code)
     if (join(program, home, "python") && program[0] == '/' && prefix_of(program, base) &&
         has_library(base, version)) {
         resolve_dots(base);
-        add_folder(python, base, by_code);
+        add_directory(python, base, by_code);
     }
 }
 
-/* Without the white space around it. */
+/* Strips white space at both ends. */
 static char *trim(char *text)
 {
     static const char space[] = " \t\r\f\v";
@@ -229,8 +219,9 @@ static char *trim(char *text)
     return text;
 }
 
-/* Reads a virtual environment's settings and adds the folder of its base: by the keys that CPython 3.11 takes, the
- * first "home" of Modules/getpath.py, the last "include-system-site-packages" of Lib/site.py. */
+/* Reads a virtual environment's settings and adds the directory of its base. Takes the keys that
+ * CPython 3.11 takes: the first "home" (Modules/getpath.py) and the last
+ * "include-system-site-packages" (Lib/site.py). */
 static bool read_environment(struct python *python, const char *prefix, bool by_code)
 {
     char path[PATH_MAX];
@@ -242,7 +233,7 @@ static bool read_environment(struct python *python, const char *prefix, bool by_
         return false;
     }
     (void)snprintf(python->environment, sizeof python->environment, "%s", prefix);
-    add_folder(python, prefix, by_code);
+    add_directory(python, prefix, by_code);
     for (char *line = strtok_r(text, "\n", &state); line; line = strtok_r(NULL, "\n", &state)) {
         char *value = strchr(line, '=');
         if (!value) {
@@ -261,24 +252,25 @@ static bool read_environment(struct python *python, const char *prefix, bool by_
     return true;
 }
 
-/* Whether the plan makes folders of the interpreter in this place read-only. */
+/* Whether the plan makes the interpreter's directories in this place read-only. */
 static bool is_kept(const struct box_spec *spec, const struct trust_place *place)
 {
-    return place->workspace && !spec->room;
+    return place->workspace && !spec->scratch;
 }
 
 static int refuse(const char *path, const struct trust_place *place, struct fail *ret_fail)
 {
     return trust_refuse("the interpreter", path, place,
-                        place->workspace ? "name another with --python PATH"
-                                         : "mount that read-only, name it with --workspace, or "
-                                           "name another interpreter with --python PATH",
+                        place->workspace
+                            ? "name another with --python PATH"
+                            : "mount that directory read-only, name it with --workspace, or name "
+                              "another interpreter with --python PATH",
                         ret_fail);
 }
 
-/* Whether a name of the interpreter stays what it is: it is nowhere where code writes, or in a folder there
- * that is made read-only. */
-static int judge_name(const struct box_spec *spec, const char *path, bool in_folder,
+/* Refuses a name of the interpreter that code could change. Names in a directory that the plan
+ * makes read-only are safe. */
+static int check_name(const struct box_spec *spec, const char *path, bool in_directory,
                       struct fail *ret_fail)
 {
     struct trust_place places[TRUST_PLACES];
@@ -287,7 +279,7 @@ static int judge_name(const struct box_spec *spec, const char *path, bool in_fol
     unsigned count = trust_places(spec, places);
     for (unsigned i = 0; i < count; i++) {
         enum overlap overlap = overlap_of_parent(path, places[i].path, rest);
-        if (overlap == OVERLAP_INSIDE && in_folder && is_kept(spec, &places[i])) {
+        if (overlap == OVERLAP_INSIDE && in_directory && is_kept(spec, &places[i])) {
             kept = true;
         } else if (overlap != OVERLAP_NONE && !(kept && places[i].alias)) {
             return refuse(path, &places[i], ret_fail);
@@ -296,76 +288,78 @@ static int judge_name(const struct box_spec *spec, const char *path, bool in_fol
     return 0;
 }
 
-/* Nor may code write where the interpreter's modules and programs are, from a folder around the place. Of the
- * user's own packages all is a module. */
-static int judge_modules(const char *folder, const struct trust_place *place, struct fail *ret_fail)
+/* Refuses a place from which code could write to the interpreter's modules and programs. In a
+ * directory of packages, everything is a module. */
+static int check_modules(const char *directory, const struct trust_place *place,
+                         struct fail *ret_fail)
 {
     static const char *const of_prefix[] = {"bin", "lib", "lib64", NULL};
     static const char *const of_packages[] = {".", NULL};
-    const char *name = strrchr(folder, '/');
+    const char *name = strrchr(directory, '/');
     bool packages = name && strcmp(name, "/site-packages") == 0;
     char path[PATH_MAX];
     char rest[PATH_MAX];
     for (const char *const *part = packages ? of_packages : of_prefix; *part; part++) {
-        if (join(path, folder, *part) && overlap_of(place->path, path, rest) != OVERLAP_NONE) {
-            return refuse(folder, place, ret_fail);
+        if (join(path, directory, *part) && overlap_of(place->path, path, rest) != OVERLAP_NONE) {
+            return refuse(directory, place, ret_fail);
         }
     }
     return 0;
 }
 
-static int judge_folder(struct python *python, unsigned index, const struct box_spec *spec,
-                        struct fail *ret_fail)
+static int check_directory(struct python *python, unsigned index, const struct box_spec *spec,
+                           struct fail *ret_fail)
 {
-    const char *folder = python->folders[index];
+    const char *directory = python->directories[index];
     struct trust_place places[TRUST_PLACES];
     char rest[PATH_MAX];
     bool kept = false;
     unsigned count = trust_places(spec, places);
-    int checked = known_check_size(folder, ret_fail);
+    int checked = known_check_size(directory, ret_fail);
     if (checked < 0) {
         return checked;
     }
     for (unsigned i = 0; i < count; i++) {
         const struct trust_place *place = &places[i];
-        enum overlap overlap = overlap_of(folder, place->path, rest);
+        enum overlap overlap = overlap_of(directory, place->path, rest);
         int r = 0;
         if (kept && place->alias) {
             continue;
         }
         if (overlap == OVERLAP_NONE) {
-            r = judge_modules(folder, place, ret_fail);
+            r = check_modules(directory, place, ret_fail);
         } else if (overlap == OVERLAP_INSIDE && rest[0] && is_kept(spec, place)) {
             (void)snprintf(python->inside[python->inside_count++], PATH_MAX, "%s", rest);
             kept = true;
         } else {
-            r = refuse(folder, place, ret_fail);
+            r = refuse(directory, place, ret_fail);
         }
         if (r < 0) {
             return r;
         }
     }
-    if (!kept && python->by_code[index] && !known_is_prefix(spec, folder)) {
+    if (!kept && python->by_code[index] && !known_is_prefix(spec, directory)) {
         (void)fail_set(ret_fail, 0,
-                       "the interpreter's directory %.300s is named in a place that code writes "
-                       "to, so code could have chosen it: name an interpreter elsewhere with "
-                       "--python PATH",
-                       folder);
+                       "code can write to the file that names the interpreter's directory %.300s: "
+                       "name another interpreter with --python PATH",
+                       directory);
         return -EPERM;
     }
     return 0;
 }
 
-static int judge_folders(struct python *python, const struct box_spec *spec, struct fail *ret_fail)
+static int check_directories(struct python *python, const struct box_spec *spec,
+                             struct fail *ret_fail)
 {
     int r = 0;
-    for (unsigned i = 0; r == 0 && i < python->folder_count; i++) {
-        r = judge_folder(python, i, spec, ret_fail);
+    for (unsigned i = 0; r == 0 && i < python->directory_count; i++) {
+        r = check_directory(python, i, spec, ret_fail);
     }
     struct trust_place places[TRUST_PLACES];
     unsigned count = trust_places(spec, places);
-    for (unsigned i = 0; r == 0 && i < count; i++) { /* the system's own is no folder of the list */
-        r = judge_modules(python->prefix, &places[i], ret_fail);
+    /* The system's own interpreter is not in the list. */
+    for (unsigned i = 0; r == 0 && i < count; i++) {
+        r = check_modules(python->prefix, &places[i], ret_fail);
     }
     return r;
 }
@@ -383,15 +377,15 @@ static bool is_named_by_code(const struct box_spec *spec, const char *path)
     return found;
 }
 
-/* Follows path's links, adding the prefix at each hop. A hop that is in no prefix of Python (a link
- * in a folder of the user's) is passed over: what is executed starts behind it, so that no more of
- * the host is shown than needed. */
+/* Follows path's symlinks and adds the prefix at each hop. Skips a hop that is in no prefix of
+ * Python, such as a symlink in a user's directory: execution starts after it, so no more of the
+ * host is shown than needed. */
 static int follow(struct python *python, const struct box_spec *spec, struct fail *ret_fail)
 {
     char path[PATH_MAX];
     char prefix[PATH_MAX];
     bool found = false;
-    bool by_code = false; /* and then all that it leads to */
+    bool by_code = false; /* then code chooses everything after it as well */
     (void)snprintf(path, sizeof path, "%s", python->path);
     resolve_dots(path);
     for (unsigned hop = 0; hop < PYTHON_LINKS; hop++) {
@@ -405,9 +399,9 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
             found = true;
         }
         if (library) {
-            add_folder(python, prefix, by_code);
+            add_directory(python, prefix, by_code);
         }
-        int r = judge_name(spec, path, environment || library, ret_fail);
+        int r = check_name(spec, path, environment || library, ret_fail);
         if (r < 0) {
             return r;
         }
@@ -435,10 +429,10 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
     char real[PATH_MAX];
     if (!realpath(path, real) || !prefix_of(real, prefix) ||
         !has_library(prefix, python->version)) {
-        return fail_set(ret_fail, ENOENT, "the standard library of %s (a CPython 3.9 or newer)%s",
-                        python->path, remedy);
+        return fail_set(ret_fail, ENOENT, "the standard library of %s (a CPython 3.9 or newer)",
+                        python->path);
     }
-    add_folder(python, prefix, by_code);
+    add_directory(python, prefix, by_code);
     (void)snprintf(python->prefix, sizeof python->prefix, "%s", prefix);
     if (!found) {
         (void)snprintf(python->path, sizeof python->path, "%s", real);
@@ -446,7 +440,7 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
     return 0;
 }
 
-/* The packages that the user has installed for himself, unless a virtual environment hides them. */
+/* The packages that the user has installed with --user, unless a virtual environment hides them. */
 static void add_user_packages(struct python *python)
 {
     const char *home = getenv("HOME");
@@ -458,12 +452,12 @@ static void add_user_packages(struct python *python)
         access(lib, X_OK) < 0 || !join(base, home, ".local")) {
         return;
     }
-    add_folder(python, lib, /* by_code= */ false);
+    add_directory(python, lib, /* by_code= */ false);
     (void)snprintf(python->user_base, sizeof python->user_base, "%s", base);
 }
 
-/* The path that was chosen in this process, so that nothing which code does later chooses another, and no
- * script is run once there is code. */
+/* The path chosen by this process. It stays, so that code cannot cause another choice and no script
+ * runs after code has run. */
 static struct {
     bool known;
     char chosen[PATH_MAX]; /* --python, or empty */
@@ -494,14 +488,32 @@ static int choose_once(const struct box_spec *spec, bool ask, char *path, struct
     return r;
 }
 
+/* CPython takes the same values, and does not start with others, python(1). */
+static int take_hash_seed(struct python *python, struct fail *ret_fail)
+{
+    const char *seed = getenv("PYTHONHASHSEED");
+    uint64_t value = 0;
+    if (!seed || !seed[0]) {
+        return 0;
+    }
+    if (strcmp(seed, "random") != 0 && (strlen(seed) >= sizeof python->hash_seed ||
+                                        parse_u64(seed, &value) < 0 || value > UINT32_MAX)) {
+        return fail_set(ret_fail, EINVAL,
+                        "PYTHONHASHSEED must be \"random\" or an integer from 0 to 4294967295");
+    }
+    (void)snprintf(python->hash_seed, sizeof python->hash_seed, "%s", seed);
+    return 0;
+}
+
 static int find(const struct box_spec *spec, bool ask, struct python *python, struct fail *ret_fail)
 {
     *python = (struct python){};
-    int r = choose_once(spec, ask, python->path, ret_fail);
+    int r = take_hash_seed(python, ret_fail);
+    r = r ? r : choose_once(spec, ask, python->path, ret_fail);
     r = r ? r : follow(python, spec, ret_fail);
     if (r == 0) {
         add_user_packages(python);
-        r = judge_folders(python, spec, ret_fail);
+        r = check_directories(python, spec, ret_fail);
     }
     return r;
 }

@@ -1,5 +1,3 @@
-#include "sandbox/python/known.h"
-
 #include <errno.h>
 #include <linux/limits.h>
 #include <stdio.h>
@@ -7,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sandbox/python/shim.h"
+#include "sandbox/host/python_internal.h"
 #include "sandbox/trust/directory.h"
 #include "sandbox/trust/trust.h"
 
@@ -21,16 +19,16 @@ int known_check_size(const char *directory, struct fail *ret_fail)
         return 0;
     }
     (void)fail_set(ret_fail, 0,
-                   "the interpreter's directory %.300s holds more than an interpreter, it is %s: "
-                   "name another interpreter with --python PATH",
+                   "the interpreter's directory %.300s is %s, so code could read too much: name "
+                   "another interpreter with --python PATH",
                    directory,
-                   is_home                           ? "your home directory"
-                   : strstr(why.text, "all of this") ? "all of this machine"
-                                                     : "around your home directory");
+                   is_home                                 ? "your home directory"
+                   : strstr(why.text, "whole file system") ? "the whole file system"
+                                                           : "a parent of your home directory");
     return -EPERM;
 }
 
-/* Where the packages of a system put whole interpreters. Not ordinary users. */
+/* Where a system's packages install whole interpreters. Ordinary users cannot write there. */
 static bool is_of_system(const char *real)
 {
     static const char *const directories[] = {"/usr", "/opt", "/nix/store", "/gnu/store", "/snap"};
@@ -42,7 +40,8 @@ static bool is_of_system(const char *real)
     return found;
 }
 
-/* Whether the link or program at path, on whose whole way code cannot write, is the interpreter of real. */
+/* Whether the symlink or program at path resolves to real's interpreter, and code can write nowhere
+ * on the way. */
 static bool leads_to(const struct box_spec *spec, const char *path, const char *real)
 {
     char end[PATH_MAX];
@@ -73,7 +72,7 @@ static bool is_of_path(const struct box_spec *spec, const char *real)
     return false;
 }
 
-/* Tools that keep each version in a directory of its own, in one that a variable moves. */
+/* Tools that keep each version in its own directory. A variable can move their root. */
 static bool is_of_tool(const struct box_spec *spec, const char *real)
 {
     static const struct {
@@ -105,7 +104,7 @@ static bool is_of_tool(const struct box_spec *spec, const char *real)
     return false;
 }
 
-/* conda's own list of what it has put there. */
+/* conda's own list of the environments that it has made. */
 static bool is_of_conda(const char *real)
 {
     char path[PATH_MAX];

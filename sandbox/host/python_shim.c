@@ -1,5 +1,3 @@
-#include "sandbox/python/shim.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +10,15 @@
 
 #include "base/clock.h"
 #include "base/own.h"
-#include "sandbox/start/helper.h"
+#include "sandbox/host/command.h"
+#include "sandbox/host/python_internal.h"
 #include "sandbox/trust/trust.h"
 
 enum { SHIM_MS = 10000, HEAD_BYTES = 256 };
 
 static const char remedy[] = "name an interpreter with --python PATH";
 
-/* The first line, without "#!", or an empty one. Returns whether it is a script. */
+/* Reads the first line without "#!", else an empty text. Returns whether the file is a script. */
 static bool read_head(const char *path, char head[HEAD_BYTES])
 {
     defer_close int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -40,9 +39,9 @@ bool shim_is_script(const char *path)
     return read_head(path, head);
 }
 
-/* The program that the kernel starts for a script, execve(2): what env(1) looks for is found by the trusted
- * part of PATH. */
-static int judge_script(const struct box_spec *spec, const char *path, struct fail *ret_fail)
+/* The program that the kernel starts for a script, execve(2). For env(1), the trusted part of PATH
+ * is searched. */
+static int check_script(const struct box_spec *spec, const char *path, struct fail *ret_fail)
 {
     char head[HEAD_BYTES];
     int r = trust_check(spec, "the script", path, remedy, ret_fail);
@@ -51,52 +50,48 @@ static int judge_script(const struct box_spec *spec, const char *path, struct fa
     }
     char *program = head + strspn(head, " \t");
     program[strcspn(program, " \t")] = '\0';
-    return *program
-               ? trust_check(spec, "the program that runs the script", program, remedy, ret_fail)
-               : 0;
+    return *program ? trust_check(spec, "the script's interpreter", program, remedy, ret_fail) : 0;
 }
 
-static int judge_tree(const struct box_spec *spec, const char *path, struct fail *ret_fail)
+static int check_tree(const struct box_spec *spec, const char *path, struct fail *ret_fail)
 {
-    return trust_check_tree(spec, "what the script that stands for python runs,", path, remedy,
+    return trust_check_tree(spec, "the program that the python script runs,", path, remedy,
                             ret_fail);
 }
 
-static int judge_entries(const struct box_spec *spec, const char *path, struct fail *ret_fail)
+static int check_entries(const struct box_spec *spec, const char *path, struct fail *ret_fail)
 {
-    DIR *dir = opendir(path);
+    defer_closedir DIR *dir = opendir(path);
     const struct dirent *entry = NULL;
     char name[PATH_MAX];
     int r = 0;
     while (r == 0 && dir && (entry = readdir(dir))) {
         bool dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
         if (!dots && snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < PATH_MAX) {
-            r = judge_tree(spec, name, ret_fail);
+            r = check_tree(spec, name, ret_fail);
         }
-    }
-    if (dir) {
-        (void)closedir(dir);
     }
     return r;
 }
 
-/* The directory of pyenv or asdf. They run what is in it: plugins with their hooks, and versions. Each may be a
- * symlink to where a user keeps it. */
-static int judge_tool(const struct box_spec *spec, const char *root, struct fail *ret_fail)
+/* The root directory of pyenv or asdf. They run what is in it: plugins with their hooks, and
+ * versions. Each may be a symlink to where a user keeps it. */
+static int check_tool(const struct box_spec *spec, const char *root, struct fail *ret_fail)
 {
     static const char *const parts[] = {"", "/plugins", "/versions", "/installs/python"};
     char path[PATH_MAX];
-    int r = judge_tree(spec, root, ret_fail);
+    int r = check_tree(spec, root, ret_fail);
     for (unsigned i = 0; r == 0 && i < sizeof parts / sizeof *parts; i++) {
         if (snprintf(path, sizeof path, "%s%s", root, parts[i]) < PATH_MAX) {
-            r = judge_entries(spec, path, ret_fail);
+            r = check_entries(spec, path, ret_fail);
         }
     }
     return r;
 }
 
-/* That of ROOT/shims/python3, which has ROOT in its text. */
-static int judge_tool_around(const struct box_spec *spec, const char *script, struct fail *ret_fail)
+/* Checks ROOT if the script is ROOT/shims/python3, which has ROOT in its text. */
+static int check_tool_of_shim(const struct box_spec *spec, const char *script,
+                              struct fail *ret_fail)
 {
     char root[PATH_MAX];
     char plugins[PATH_MAX];
@@ -113,12 +108,12 @@ static int judge_tool_around(const struct box_spec *spec, const char *script, st
     *shims = '\0';
     bool is_tool = snprintf(plugins, sizeof plugins, "%s/plugins", root) < PATH_MAX &&
                    access(plugins, F_OK) == 0;
-    return is_tool ? judge_tool(spec, root, ret_fail) : 0;
+    return is_tool ? check_tool(spec, root, ret_fail) : 0;
 }
 
-/* Below the home directory, by which the known ones choose a version. They may be symlinks to where a user
- * keeps them in a repository. */
-static int judge_settings(const struct box_spec *spec, const char *home, struct fail *ret_fail)
+/* Checks the files below the home directory by which the known tools choose a version. They may be
+ * symlinks to where a user keeps them in a repository. */
+static int check_settings(const struct box_spec *spec, const char *home, struct fail *ret_fail)
 {
     static const char *const files[] = {"", "/.tool-versions", "/.asdfrc"};
     static const char *const tools[] = {"/.asdf", "/.pyenv"};
@@ -126,13 +121,12 @@ static int judge_settings(const struct box_spec *spec, const char *home, struct 
     int r = 0;
     for (unsigned i = 0; r == 0 && i < sizeof files / sizeof *files; i++) {
         if (snprintf(path, sizeof path, "%s%s", home, files[i]) < PATH_MAX) {
-            r = trust_check(spec, "a setting of the script that stands for python,", path, remedy,
-                            ret_fail);
+            r = trust_check(spec, "a setting of the python script,", path, remedy, ret_fail);
         }
     }
     for (unsigned i = 0; r == 0 && i < sizeof tools / sizeof *tools; i++) {
         if (snprintf(path, sizeof path, "%s%s", home, tools[i]) < PATH_MAX) {
-            r = judge_tool(spec, path, ret_fail);
+            r = check_tool(spec, path, ret_fail);
         }
     }
     return r;
@@ -155,7 +149,8 @@ static void add_variable(struct environment *environment, const char *name, cons
     }
 }
 
-/* None that chooses a version: what PYENV_VERSION or ASDF_PYTHON_VERSION name may be a path. */
+/* Passes no variable that chooses a version: PYENV_VERSION or ASDF_PYTHON_VERSION may name a
+ * path. */
 static int fill_environment(const struct box_spec *spec, struct environment *environment,
                             struct fail *ret_fail)
 {
@@ -166,7 +161,7 @@ static int fill_environment(const struct box_spec *spec, struct environment *env
     add_variable(environment, "PATH", path);
     add_variable(environment, "LC_ALL", "C");
     if (home && home[0] == '/') {
-        int r = judge_settings(spec, home, ret_fail);
+        int r = check_settings(spec, home, ret_fail);
         if (r < 0) {
             return r;
         }
@@ -175,7 +170,7 @@ static int fill_environment(const struct box_spec *spec, struct environment *env
     for (unsigned i = 0; i < sizeof directories / sizeof *directories; i++) {
         const char *value = getenv(directories[i]);
         if (value && value[0] == '/') {
-            int r = judge_tool(spec, value, ret_fail);
+            int r = check_tool(spec, value, ret_fail);
             if (r < 0) {
                 return r;
             }
@@ -185,8 +180,8 @@ static int fill_environment(const struct box_spec *spec, struct environment *env
     return 0;
 }
 
-/* All that the script prints until it ends, closes its output or takes too long. */
-static void read_answer(int fd, char *answer, size_t size)
+/* Reads what the script prints until it exits, closes its output or takes too long. */
+static void read_output(int fd, char *answer, size_t size)
 {
     uint64_t deadline_ns = clock_now_ns() + SHIM_MS * CLOCK_NS_PER_MS;
     size_t have = 0;
@@ -216,34 +211,33 @@ int shim_ask(const struct box_spec *spec, char *path, struct fail *ret_fail)
     char answer[PATH_MAX];
     pid_t pid = 0;
     defer_close int fd = -1;
-    int r = judge_script(spec, path, ret_fail);
-    r = r ? r : judge_tool_around(spec, path, ret_fail);
+    int r = check_script(spec, path, ret_fail);
+    r = r ? r : check_tool_of_shim(spec, path, ret_fail);
     if (r < 0) {
         return r;
     }
-    struct environment *environment = calloc(1, sizeof *environment);
+    defer_free struct environment *environment = calloc(1, sizeof *environment);
     if (!environment) {
         return fail_set(ret_fail, ENOMEM, "the interpreter");
     }
     r = fill_environment(spec, environment, ret_fail);
     if (r == 0 && helper_start(path, argv, environment->envp, STDOUT_FILENO, &pid, &fd) == 0) {
-        read_answer(fd, answer, sizeof answer);
+        read_output(fd, answer, sizeof answer);
         helper_end(pid);
     } else {
         answer[0] = '\0';
     }
-    free(environment);
     if (r < 0) {
         return r;
     }
     if (!is_program(answer)) {
         return fail_set(ret_fail, ENOEXEC,
-                        "%s is a script that does not lead to an interpreter when it is started "
-                        "from / (it chooses by the user's own settings, not by those of a "
-                        "project); %s",
+                        "%s is a script that finds no interpreter when started from / (Sandpiper "
+                        "uses the user's settings, not a project's); %s",
                         path, remedy);
     }
-    r = trust_check(spec, "the interpreter that a script names,", answer, remedy, ret_fail);
+    r = trust_check(spec, "the interpreter that the python script names,", answer, remedy,
+                    ret_fail);
     if (r == 0) {
         memcpy(path, answer, strlen(answer) + 1);
     }

@@ -1,8 +1,9 @@
-/* The copies of a session: which of them sleep, which are kept, which takes over. */
+/* The checkpoints of a session: which are suspended, which stay, which one replaces the
+ * interpreter. */
 #include <errno.h>
 #include <signal.h>
 
-#include "sandbox/session/session.h"
+#include "sandbox/interpreter/process.h"
 
 static struct session_checkpoint *checkpoint_of_cell(struct box_session *session, unsigned cell)
 {
@@ -36,9 +37,21 @@ static void checkpoint_forget(struct box_session *session, struct session_checkp
     }
 }
 
+/* An error: init reports no exit. It does not watch the process, or code presented its own child,
+ * which only code can reap. */
+static void checkpoint_killed(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+{
+    struct box *box = arg;
+    box->leaving -= reply->error && box->leaving > 0;
+}
+
 static void checkpoint_kill(struct box_session *session, struct session_checkpoint *checkpoint)
 {
-    session_signal_pid(session, checkpoint->pid, SIGKILL); /* its end is nobody's any more */
+    struct wire_request request = {
+        .op = WIRE_SIGNAL, .pid = checkpoint->pid, .tag = session->tag, .signal = SIGKILL};
+    if (box_ask(session->box, &request, checkpoint_killed, session->box) == 0) {
+        session->box->leaving++;
+    }
     checkpoint_forget(session, checkpoint);
 }
 
@@ -51,7 +64,7 @@ void session_checkpoints_kill(struct box_session *session)
     }
 }
 
-static struct box_session *session_of_pid(struct box *box, pid_t pid,
+static struct box_session *session_of_pid(const struct box *box, pid_t pid,
                                           struct session_checkpoint **ret_checkpoint)
 {
     for (struct box_session *session = box->sessions; session; session = session->next) {
@@ -65,25 +78,32 @@ static struct box_session *session_of_pid(struct box *box, pid_t pid,
     return NULL;
 }
 
+bool session_checkpoint_is(const struct box *box, pid_t pid)
+{
+    struct session_checkpoint *checkpoint = NULL;
+    return pid > 0 && session_of_pid(box, pid, &checkpoint) != NULL;
+}
+
 bool session_checkpoint_exited(struct box *box, pid_t pid)
 {
     struct session_checkpoint *checkpoint = NULL;
     struct box_session *session = session_of_pid(box, pid, &checkpoint);
     if (!session) {
+        box->leaving -= box->leaving > 0;
         return false;
     }
     unsigned cell = checkpoint->cell;
     bool was_waking = checkpoint == session->waking;
     checkpoint_forget(session, checkpoint);
     if (was_waking) {
-        session_checkpoint_wake(session); /* on_restored or on_end tells */
+        session_checkpoint_wake(session); /* calls on_restored or on_end */
     } else {
         session->events->on_checkpoint(session->arg, cell, false);
     }
     return true;
 }
 
-/* Only a watched process can be woken, and only one of this session's is watched. */
+/* Only a watched process can be woken, and init watches only processes of this session. */
 static void checkpoint_watched(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
 {
     struct box_session *session = arg;
@@ -92,15 +112,15 @@ static void checkpoint_watched(void *arg, const struct wire_reply *reply, int[WI
     }
 }
 
-/* Enters the copy in place of the one with the same cell. Returns NULL when it is none. */
+/* Enters the checkpoint in place of the one with the same cell. Returns NULL when it is not
+ * valid. */
 static struct session_checkpoint *checkpoint_enter(struct box_session *session,
                                                    const struct box_message *message, unsigned cell)
 {
     struct session_checkpoint *other = NULL;
     struct session_checkpoint *entry = checkpoint_of_cell(session, cell);
-    uint64_t pid = 0;
-    if (!session_message_number(message, "checkpoint", &pid) || pid < 2 || pid > INT32_MAX ||
-        (pid_t)pid == session->pid || session_of_pid(session->box, (pid_t)pid, &other)) {
+    pid_t pid = session_message_pid(message, "checkpoint");
+    if (pid == 0 || pid == session->pid || session_of_pid(session->box, pid, &other)) {
         return NULL;
     }
     bool kept = entry && entry->kept;
@@ -110,17 +130,17 @@ static struct session_checkpoint *checkpoint_enter(struct box_session *session,
     entry = entry ? entry : checkpoint_free_entry(session);
     if (entry) {
         struct wire_request request = {
-            .op = WIRE_WATCH, .pid = (pid_t)pid, .tag = session->tag, .role = WIRE_ROLE_CHECKPOINT};
-        *entry = (struct session_checkpoint){.pid = (pid_t)pid, .cell = cell, .kept = kept};
-        (void)link_send(session->box, &request, checkpoint_watched, session);
+            .op = WIRE_WATCH, .pid = pid, .tag = session->tag, .role = WIRE_ROLE_CHECKPOINT};
+        *entry = (struct session_checkpoint){.pid = pid, .cell = cell, .kept = kept};
+        (void)box_ask(session->box, &request, checkpoint_watched, session);
     }
     return entry;
 }
 
 void session_checkpoint_made(struct box_session *session, const struct box_message *message)
 {
-    uint64_t cell = 0;
-    if (!session_message_number(message, "cell", &cell) || cell > UINT32_MAX) {
+    uint64_t cell = box_message_number(message, "cell", UINT64_MAX);
+    if (cell > UINT32_MAX) {
         return;
     }
     struct session_checkpoint *made = checkpoint_enter(session, message, (unsigned)cell);
@@ -136,31 +156,30 @@ void session_checkpoint_made(struct box_session *session, const struct box_messa
 
 void session_checkpoint_resumed(struct box_session *session, const struct box_message *message)
 {
-    struct session_checkpoint *awake = session->waking;
+    struct session_checkpoint *polling = session->waking;
     struct session_checkpoint *before = session->latest;
-    unsigned cell = awake->cell;
-    uint64_t threads = 0;
-    (void)session_message_number(message, "threads", &threads);
-    session->pid = awake->pid;
-    session->latest = checkpoint_enter(session, message, cell); /* in the entry of the waking one */
+    unsigned cell = polling->cell;
+    uint64_t threads = box_message_number(message, "threads", 0);
+    session->pid = polling->pid;
+    session->latest = checkpoint_enter(session, message, cell); /* in the woken one's entry */
     if (!session->latest) {
-        checkpoint_forget(session, awake);
+        checkpoint_forget(session, polling);
     }
     session->waking = NULL;
     session->target = NULL;
-    session->due = 0; /* what was sent before was for the dead one */
-    if (before && before != awake && !before->kept) {
+    session->awaited = 0;
+    if (before && before != polling && !before->kept) {
         checkpoint_kill(session, before);
     }
-    session->exited = false;
-    session->swept = false;
-    session->killed = false;
-    session->lost = false;
+    session->status = 0;
+    session->cause = BOX_END_EXIT;
     session->memory_bytes = 0;
     session->disk_bytes = 0;
-    session->state = SESSION_READY;
-    loop_timer_disarm(&session->timer);
-    (void)session_watch(session, NULL); /* it is watched as a checkpoint: only its role changes */
+    session->processes = 0;
+    process_step(session, PROCESS_RESUMED);
+    if (session_watch(session) < 0) { /* init watches it already: only its role changes */
+        session_lose(session);
+    }
     if (!session->latest) {
         session->events->on_checkpoint(session->arg, cell, false);
     }
@@ -192,6 +211,11 @@ void session_checkpoint_wake_failed(struct box_session *session)
     session_checkpoint_wake(session);
 }
 
+void box_session_await_checkpoint(struct box_session *session, unsigned cell)
+{
+    session->awaited = cell;
+}
+
 bool box_session_keep(struct box_session *session, unsigned cell, bool keep)
 {
     struct session_checkpoint *checkpoint = checkpoint_of_cell(session, cell);
@@ -206,10 +230,20 @@ bool box_session_keep(struct box_session *session, unsigned cell, bool keep)
     return true;
 }
 
+bool box_session_give_up(struct box_session *session)
+{
+    struct session_checkpoint *latest = session->latest;
+    if (session->state != PROCESS_READY || !latest || latest->kept) {
+        return false;
+    }
+    checkpoint_kill(session, latest);
+    return true;
+}
+
 int box_session_restore(struct box_session *session, unsigned cell)
 {
     struct session_checkpoint *checkpoint = checkpoint_of_cell(session, cell);
-    if (session->state != SESSION_READY) {
+    if (session->state != PROCESS_READY) {
         return -EPIPE;
     }
     if (!checkpoint) {

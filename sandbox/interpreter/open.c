@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,36 +8,32 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/own.h"
-#include "sandbox/session/session.h"
-#include "sandbox/wire/channel.h"
-#include "sandbox/wire/packet.h"
+#include "sandbox/checkpoint_policy.h"
+#include "sandbox/interpreter/process.h"
+#include "sandbox/protocol/frames.h"
+#include "sandbox/protocol/packet.h"
 
-/* Makes the connections; guest_fds are the guest's ends. Pipes and memfds belong to no namespace; the
- * socket pair is pid 1's, see wire.h. */
+/* Makes the connections; guest_fds are the guest's ends. Pipes and memfds belong to no namespace;
+ * init makes the socket pair, see init_protocol.h. */
 static int session_connect(struct box_session *session, int guest_fds[SESSION_GUEST_FDS])
 {
-    int pair[2];
     session->fd = take_fd(&session->box->pair[0]);
     guest_fds[0] = take_fd(&session->box->pair[1]);
     unsigned pipes = session->box->spec->separate_streams ? 2 : 1;
     for (unsigned i = 0; i < pipes; i++) {
-        if (pipe2(pair, O_CLOEXEC) < 0) {
-            return -errno;
-        }
-        session->pipes[i].fd = pair[0];
-        guest_fds[1 + i] = pair[1];
-        /* Ours alone: O_NONBLOCK belongs to this end's description, the guest's is another. */
-        int r = fd_set_nonblock(pair[0], true);
-        (void)fcntl(pair[0], F_SETPIPE_SZ, SESSION_PIPE_BYTES);
+        int r = fd_pipe(&session->pipes[i].fd, &guest_fds[1 + i]);
+        /* Not shared: O_NONBLOCK belongs to this end's file description, the guest's end has
+         * another. */
+        r = r ? r : fd_set_nonblock(session->pipes[i].fd, true);
         if (r < 0) {
             return r;
         }
+        (void)fcntl(session->pipes[i].fd, F_SETPIPE_SZ, SESSION_PIPE_BYTES);
     }
     if (pipes == 1) {
         guest_fds[2] = fcntl(guest_fds[1], F_DUPFD_CLOEXEC, 3);
@@ -58,23 +55,31 @@ static int session_attach(struct box_session *session)
 
 static int session_ask_zygote(struct box_session *session, const int *guest_fds)
 {
+    const struct box_limits *limits = &session->box->spec->limits;
+    uint64_t memory = limits->memory_bytes;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        {"tag", session->tag},
+        {"memory", memory},
+        {"processes", limits->pids},
+        {"measure_from", checkpoint_bytes(memory, CHECKPOINT_MEASURE_PERCENT)},
+        /* Where a control group counts, every state gets a checkpoint: it can make way. */
+        {"checkpoint_most", cgroup_has(&session->box->cgroup, CGROUP_MEMORY)
+                                ? memory
+                                : checkpoint_bytes(memory, CHECKPOINT_STATE_PERCENT)},
+    };
+    enum { NUMBERS = sizeof numbers / sizeof *numbers };
     OWNED(buf_done) struct buf frame = BUF_EMPTY;
-    char tag[16];
-    char memory[24];
-    char processes[16];
-    (void)snprintf(tag, sizeof tag, "%u", session->tag);
-    (void)snprintf(memory, sizeof memory, "%llu",
-                   (unsigned long long)session->box->spec->limits.memory_bytes);
-    (void)snprintf(processes, sizeof processes, "%u", session->box->spec->limits.pids);
-    const struct box_field fields[] = {{"session", 7},
-                                       {"name", 4},
-                                       {session->name, strlen(session->name)},
-                                       {"tag", 3},
-                                       {tag, strlen(tag)},
-                                       {"memory", 6},
-                                       {memory, strlen(memory)},
-                                       {"processes", 9},
-                                       {processes, strlen(processes)}};
+    char digits[NUMBERS][24];
+    struct box_field fields[3 + 2 * NUMBERS] = {
+        {"session", 7}, {"name", 4}, {session->name, strlen(session->name)}};
+    for (unsigned i = 0; i < NUMBERS; i++) {
+        int size = snprintf(digits[i], sizeof digits[i], "%" PRIu64, numbers[i].value);
+        fields[3 + 2 * i] = (struct box_field){numbers[i].name, strlen(numbers[i].name)};
+        fields[4 + 2 * i] = (struct box_field){digits[i], (size_t)size};
+    }
     int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
     if (r < 0) {
         return r;
@@ -87,7 +92,7 @@ static int session_ask_zygote(struct box_session *session, const int *guest_fds)
     return (size_t)sent == buf_size(&frame) ? 0 : -EAGAIN;
 }
 
-/* box->pair and the zygote are there. One message to the zygote, and nothing is waited for. */
+/* The zygote and box->pair exist. Sends one message to the zygote, and does not wait. */
 static int session_begin(struct box_session *session)
 {
     int guest_fds[SESSION_GUEST_FDS] = {-1, -1, -1, -1};
@@ -95,11 +100,12 @@ static int session_begin(struct box_session *session)
     r = r ? r : session_attach(session);
     r = r ? r : session_ask_zygote(session, guest_fds);
     for (unsigned i = 0; i < SESSION_GUEST_FDS; i++) {
-        if (guest_fds[i] >= 0) {
-            (void)close(guest_fds[i]);
-        }
+        own_close(&guest_fds[i]);
     }
     session_want_pair(session->box);
+    if (r == 0) {
+        process_step(session, PROCESS_BEGIN);
+    }
     return r;
 }
 
@@ -108,12 +114,12 @@ static bool box_can_begin(const struct box *box)
     return box->guest_fd >= 0 && box->pair[0] >= 0;
 }
 
-/* The one that has waited longest, or NULL: they are entered in front. */
+/* The session that has waited longest, or NULL: new ones are at the front of the list. */
 static struct box_session *session_next_waiting(const struct box *box)
 {
     struct box_session *oldest = NULL;
     for (struct box_session *session = box->sessions; session; session = session->next) {
-        if (session->state == SESSION_STARTING && session->fd < 0) {
+        if (session->state == PROCESS_QUEUED) {
             oldest = session;
         }
     }
@@ -122,20 +128,19 @@ static struct box_session *session_next_waiting(const struct box *box)
 
 void session_begin_waiting(struct box *box)
 {
-    struct box_session *session = box_can_begin(box) ? session_next_waiting(box) : NULL;
-    while (session) {
+    struct box_session *session = NULL;
+    while (box_can_begin(box) && (session = session_next_waiting(box))) {
         if (session_begin(session) < 0) {
             session_lose(session);
         }
-        session = box_can_begin(box) ? session_next_waiting(box) : NULL;
     }
 }
 
-/* There is always one in advance, so that a session need not wait for pid 1. */
+/* Keeps one pair in advance, so that a session need not wait for init. */
 void session_want_pair(struct box *box)
 {
     if (box->pair[0] < 0 && !box->pair_asked) {
-        box->pair_asked = link_ask_pair(box) == 0;
+        box->pair_asked = box_ask_pair(box) == 0;
     }
 }
 
@@ -157,29 +162,30 @@ void session_pair_made(struct box *box, const struct wire_reply *reply, int fds[
     }
 }
 
-/* The zygote hangs, in what it preloads or by some code's hand: another one may do better. What
- * waits for it is told by its end. */
+/* The zygote hangs, in a preloaded module or because of the guest's code: another one may work.
+ * Waiting sessions receive its exit. */
 static void session_open_late(void *arg)
 {
     struct box_session *session = arg;
-    if (session->fd < 0) {
+    if (session->state == PROCESS_QUEUED) {
         session_lose(session);
     } else {
-        session_signal_pid(session, session->box->guest_pid, SIGKILL);
+        struct wire_request request = {.op = WIRE_SIGNAL,
+                                       .pid = session->box->guest_pid,
+                                       .tag = WIRE_TAG_ZYGOTE,
+                                       .signal = SIGKILL};
+        (void)box_ask(session->box, &request, NULL, NULL);
     }
 }
 
 void session_free(struct box_session *session)
 {
+    box_forget(session->box, session);
     loop_timer_disarm(&session->timer);
     loop_io_remove(&session->io);
     session_output_close(session);
-    if (session->fd >= 0) {
-        (void)close(session->fd);
-    }
-    if (session->trace_fd >= 0) {
-        (void)close(session->trace_fd);
-    }
+    own_close(&session->fd);
+    own_close(&session->trace_fd);
     buf_done(&session->in);
     buf_done(&session->out);
     free(session->name);
@@ -210,14 +216,14 @@ int box_session_open(struct box *box, const char *name, const struct box_session
         session->pipes[i] =
             (struct session_pipe){.session = session, .stream = (enum box_stream)i, .fd = -1};
     }
-    session_want_pair(box); /* where none could be had for the one before */
+    session_want_pair(box); /* in case an earlier request failed */
     int r = session->name ? 0 : -ENOMEM;
     if (r == 0 && box_can_begin(box)) {
         r = session_begin(session);
     }
     if (r < 0) {
         session_free(session);
-        return fail_set(ret_fail, -r, "open a session");
+        return fail_set(ret_fail, -r, "cannot open a session");
     }
     session->next = box->sessions;
     box->sessions = session;

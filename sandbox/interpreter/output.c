@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/session/session.h"
+#include "sandbox/interpreter/process.h"
 
-enum { SESSION_READS_A_TURN = 8 }; /* then the loop serves the others */
+enum { SESSION_READS_A_TURN = 8 }; /* in one turn of the loop, then others have theirs */
 
 static char read_space[SESSION_READ];
 
@@ -16,7 +16,7 @@ static void pipe_deliver(void *arg, enum box_stream stream, const char *bytes, s
     session->events->on_output(session->arg, stream, bytes, size);
 }
 
-/* Reads what is there, at most limit bytes. Returns false at the pipe's end. */
+/* Reads available data, at most limit bytes. Returns false at the pipe's end. */
 static bool pipe_read(struct session_pipe *pipe, size_t limit)
 {
     while (limit > 0 && pipe->fd >= 0) {
@@ -59,7 +59,7 @@ void box_session_drain(struct box_session *session)
     for (unsigned i = 0; i < 2; i++) {
         struct session_pipe *pipe = &session->pipes[i];
         int waiting = 0;
-        /* What is there now and no more: a writer left in the background may never stop. */
+        /* Only what is there at this moment: a background process may never stop writing. */
         if (pipe->fd >= 0 && ioctl(pipe->fd, FIONREAD, &waiting) == 0 && waiting > 0) {
             (void)pipe_read(pipe, (size_t)waiting);
         }

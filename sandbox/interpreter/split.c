@@ -1,4 +1,4 @@
-#include "sandbox/session/split.h"
+#include "sandbox/interpreter/split.h"
 
 #include <string.h>
 
@@ -6,7 +6,7 @@ static const unsigned char magic[SPLIT_MAGIC] =
     "\0\x1b"
     "err";
 
-/* Takes one byte after what is held. Returns false when that is no head of a frame. */
+/* Adds one byte to the held ones. Returns false when that is not the head of a frame. */
 static bool hold(struct split *split, char byte)
 {
     if (split->held_size < SPLIT_MAGIC && (unsigned char)byte != magic[split->held_size]) {
@@ -40,7 +40,7 @@ void split_feed(struct split *split, const char *bytes, size_t size, split_fn fn
             fn(arg, BOX_STDERR, bytes, part);
             bytes += part;
         } else if (split->held_size > 0) {
-            /* A byte that does not fit is looked at again: it may begin another head. */
+            /* A byte that does not match is checked again: it may start another head. */
             if (hold(split, *bytes)) {
                 bytes++;
             } else {

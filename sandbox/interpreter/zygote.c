@@ -1,4 +1,4 @@
-/* The zygote's role in its box: the interpreter from which sessions are forked. */
+/* The zygote's role in its sandbox: the interpreter from which sessions are forked. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,14 +10,17 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/word.h"
-#include "sandbox/box.h"
-#include "sandbox/packages/packages.h"
-#include "sandbox/wire/channel.h"
-#include "sandbox/wire/packet.h"
+#include "sandbox/box/box.h"
+#include "sandbox/interpreter/interpreter.h"
+#include "sandbox/interpreter/process.h"
+#include "sandbox/packages/store.h"
+#include "sandbox/protocol/frames.h"
+#include "sandbox/protocol/packet.h"
+#include "sandbox/report/box_report.h"
 
-enum { ZYGOTE_DEATHS = 8 /* by the guest's hand, before the box is given up */ };
+enum { ZYGOTE_DEATHS = 8 /* by the guest, before the sandbox is given up */ };
 
-/* sender: the zygote's pid outside, in the kernel's word. */
+/* sender: the zygote's pid outside, from the kernel. */
 static void zygote_on_message(struct box *box, const struct box_message *message, pid_t sender)
 {
     struct box_field version;
@@ -27,7 +30,7 @@ static void zygote_on_message(struct box *box, const struct box_message *message
     if (box_message_get(message, "python", &version)) {
         (void)word_show(version.data, version.size, box->version, sizeof box->version);
     }
-    box_guest_ready(box, sender);
+    box->handlers->guest_ready(box, sender);
 }
 
 static void zygote_on_io(void *arg, uint32_t events)
@@ -43,7 +46,7 @@ static void zygote_on_io(void *arg, uint32_t events)
     ssize_t size = packet_receive_from(box->guest_fd, space, 4096, &sender);
     if (size <= 0) {
         if (size == 0) {
-            loop_io_remove(&box->guest_io); /* pid 1 tells how it ended */
+            loop_io_remove(&box->guest_io); /* init reports the exit */
         }
         return;
     }
@@ -59,7 +62,8 @@ static void zygote_on_io(void *arg, uint32_t events)
     }
 }
 
-/* Only the first one: modules read files below $HOME and $TMPDIR, and by then code has written there. */
+/* Only the first zygote preloads: modules read files below $HOME and $TMPDIR, and later code has
+ * written there. */
 static int zygote_preload(struct box *box)
 {
     OWNED(buf_done) struct buf frame = BUF_EMPTY;
@@ -77,13 +81,13 @@ static void zygote_started(void *arg, const struct wire_reply *reply, int fds[WI
     struct box *box = arg;
     struct fail fail = {};
     if (reply->error == ECONNRESET) {
-        return; /* the box ends */
+        return; /* the sandbox dies */
     }
     int r = reply->error
                 ? -reply->error
                 : loop_io_add(box->loop, &box->guest_io, fds[0], EPOLLIN, zygote_on_io, box);
     if (r < 0) {
-        (void)fail_set(&fail, -r, "start the interpreter");
+        (void)fail_set(&fail, -r, "cannot start the interpreter");
         box_broken(box, &fail);
         return;
     }
@@ -91,12 +95,12 @@ static void zygote_started(void *arg, const struct wire_reply *reply, int fds[WI
     box->guest_fd = take_fd(&fds[0]);
     r = zygote_preload(box);
     if (r < 0) {
-        log_info("sandbox", "nothing is preloaded: %s", strerror(-r));
+        log_info("sandbox", "nothing was preloaded: %s", strerror(-r));
     }
     session_begin_waiting(box);
 }
 
-/* Waits with nothing: the request lies in the socket until pid 1 is there to read it. */
+/* Does not wait: the request stays in the socket until init reads it. */
 static int zygote_start(struct box *box, struct fail *ret_fail)
 {
     struct wire_request request = {.op = WIRE_START_ZYGOTE};
@@ -105,9 +109,9 @@ static int zygote_start(struct box *box, struct fail *ret_fail)
     buf_clear(&box->guest_in, 0);
     box->guest_pid = 0;
     box->interpreter = 0;
-    int r = link_send(box, &request, zygote_started, box);
+    int r = box_ask(box, &request, zygote_started, box);
     session_want_pair(box);
-    return r < 0 ? fail_set(ret_fail, -r, "start the interpreter") : 0;
+    return r < 0 ? fail_set(ret_fail, -r, "cannot start the interpreter") : 0;
 }
 
 static void zygote_exited(struct box *box, pid_t pid, int status)
@@ -119,7 +123,7 @@ static void zygote_exited(struct box *box, pid_t pid, int status)
     }
     if (box->state == BOX_READY && box->zygote_deaths++ < ZYGOTE_DEATHS &&
         zygote_start(box, &fail) == 0) {
-        log_info("sandbox", "the zygote was killed; another is started");
+        log_info("sandbox", "the zygote was killed and is being restarted");
         session_zygote_died(box);
         return;
     }
@@ -131,28 +135,26 @@ static void zygote_exited(struct box *box, pid_t pid, int status)
         (void)fail_set(&fail, 0, "the interpreter %s was killed by signal %d (%s)",
                        box->python.path, WTERMSIG(status), strsignal(WTERMSIG(status)));
     } else {
-        (void)fail_set(&fail, 0,
-                       "the interpreter %s ended with exit code %d before it was ready (a CPython "
-                       "3.9 or newer is needed; choose one with --python PATH)",
+        (void)fail_set(&fail, 0, "the interpreter %s exited with status %d before it was ready",
                        box->python.path, WEXITSTATUS(status));
     }
     box_broken(box, &fail);
 }
 
-static const struct box_role zygote_role = {zygote_start, zygote_exited, session_memory_killed,
-                                            session_disk_killed};
+const struct box_role zygote_role = {zygote_start, zygote_exited, session_memory_killed,
+                                     session_disk_killed, session_pair_made};
 
 void zygote_content(const struct box_spec *spec, const struct box_packages *packages,
                     struct plan_content *content)
 {
-    /* What guest/session.py and guest/hints.py look for. */
+    /* The variables that guest/session.py and guest/hints.py read. */
     const struct {
         bool holds;
         const char *word;
     } options[] = {
         {spec->packages, "install"},
-        {spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK, "landlock-optional"},
-        {spec->room != NULL, "container"},
+        {spec->allow_degraded & 1U << BOX_PROTECTION_LANDLOCK, "landlock-optional"},
+        {spec->scratch != NULL, "container"},
     };
     *content = (struct plan_content){
         .files = spec->guest,
@@ -171,15 +173,4 @@ void zygote_content(const struct box_spec *spec, const struct box_packages *pack
     if (packages) {
         packages_show(packages, content);
     }
-}
-
-int box_start(struct loop *loop, const struct box_spec *spec, struct box_packages *packages,
-              const struct box_owner *owner, struct box **ret_box, struct fail *ret_fail)
-{
-    struct plan_content content;
-    struct box_setup setup = {.role = &zygote_role, .content = &content};
-    /* Without a place for packages the box works all the same; an errand says why. */
-    bool have = packages && packages_open(packages) == 0;
-    zygote_content(spec, have ? packages : NULL, &content);
-    return box_open(loop, spec, owner, &setup, ret_box, ret_fail);
 }

@@ -1,7 +1,7 @@
-/* The child between clone and execve. Reads like the plan: one function a step, run in the plan's
- * order, the first failure reported as one struct fail and the end of the process. No heap, no
- * stdio but snprintf, no logging; the server's memory is still around us, so no guest runs yet. */
-#include "sandbox/start/child.h"
+/* The child between clone and execve. Reads like the plan: one function for each step, run in the
+ * plan's order. The first failure is reported as one struct fail and ends the process. No heap, no
+ * stdio but snprintf, no logging. The child still has the server's memory, so no guest runs yet. */
+#include "sandbox/launch/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,32 +25,33 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "sandbox/plan/binds.h"
-#include "sandbox/start/sysctls.h"
-#include "sandbox/wire/wire.h"
+#include "base/own.h"
+#include "sandbox/launch/terminals.h"
+#include "sandbox/mount/binds.h"
+#include "sandbox/protocol/init_protocol.h"
 
-enum { CHILD_ERROR_FD = 6, CHILD_PROGRAM_FD = 7, CHILD_FIRST_TO_CLOSE = 8, CHILD_PARKED = 100 };
+enum { CHILD_ERROR_FD = 6, CHILD_PROGRAM_FD = 7, CHILD_FIRST_TO_CLOSE = 8 };
 
-/* A folder that every host has and that is part of no tree that the box shows (a bind mount would
- * take the new root along); the new root is mounted over it, in our own mount namespace. */
+/* A directory that every host has and that is in no tree that the sandbox shows (a bind mount would
+ * take the new root along). The new root is mounted over it, in the child's own mount namespace. */
 static const char root_at[] = "/dev";
 
 struct child {
     const struct child_setup *setup;
     int trees[PLAN_TREES];
     int user_sysctl_fd;
-    int output_fd;     /* -1: init opens the directory by its path, or has none */
-    bool without_proc; /* a new one was refused, and the plan goes on */
+    int output_fd;     /* -1: init opens the directory by its path, or there is none */
+    bool without_proc; /* whether a new one was refused and the plan continued */
     struct box_protected found;
 };
 
-/* Targets are absolute in the plan; while it is built, the new root is the working directory. */
+/* Targets are absolute in the plan; while the root is built, it is the working directory. */
 static const char *below_root(const char *target)
 {
     return target[1] ? target + 1 : ".";
 }
 
-/* Makes the folders above path. */
+/* Makes the directories above path. */
 static int make_parents(const char *path)
 {
     char text[PATH_MAX];
@@ -65,8 +66,8 @@ static int make_parents(const char *path)
     return 0;
 }
 
-/* Most parents are there: they are made only where they are missed. */
-static int make_folder(const char *path, unsigned mode)
+/* Most parents exist, so the function makes them only where they are missing. */
+static int make_directory(const char *path, unsigned mode)
 {
     int r = mkdir(path, mode);
     if (r < 0 && errno == ENOENT && make_parents(path) == 0) {
@@ -84,30 +85,29 @@ static int make_file(const char *path, int flags, unsigned mode)
     return fd;
 }
 
-/* Whether a box is made without a tree that could not be opened, for the reason in errno. Why a folder
- * of the user's is gone is not our matter: code finds that it is not there. */
+/* Whether the sandbox can do without a tree that could not be opened, for the reason in errno. If
+ * the user's directory is gone, the reason does not matter: code finds that it does not exist. */
 static bool is_passed_over(const struct plan_step *step)
 {
-    return step->data_folder || (step->optional && (errno == ENOENT || errno == EACCES));
+    return step->data_directory || (step->optional && (errno == ENOENT || errno == EACCES));
 }
 
 static int open_data_tree(const char *source)
 {
-    int held = bind_hold_straight(source);
+    defer_close int held = bind_hold_straight(source);
     if (held < 0) {
         return -1;
     }
-    int fd = (int)syscall(SYS_open_tree, held, "",
-                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
-    (void)close(held);
-    return fd;
+    return (int)syscall(SYS_open_tree, held, "",
+                        OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
 }
 
 static int step_open_tree(struct child *child, const struct plan_step *step)
 {
-    int fd = step->data_folder ? open_data_tree(step->source)
-                               : (int)syscall(SYS_open_tree, AT_FDCWD, step->source,
-                                              OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    int fd = step->data_directory
+                 ? open_data_tree(step->source)
+                 : (int)syscall(SYS_open_tree, AT_FDCWD, step->source,
+                                OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     child->trees[step->slot] = fd;
     return fd < 0 && !is_passed_over(step) ? -1 : 0;
 }
@@ -121,7 +121,7 @@ static int step_take_tree(struct child *child, const struct plan_step *step)
 
 static int step_identity(struct child *, const struct plan_step *)
 {
-    /* Keep capabilities over the change: the steps that follow need them. */
+    /* Keeps capabilities over the change of ids, because the following steps need them. */
     if (prctl(PR_SET_SECUREBITS, SECBIT_KEEP_CAPS | SECBIT_NO_SETUID_FIXUP) < 0) {
         return -1;
     }
@@ -129,22 +129,20 @@ static int step_identity(struct child *, const struct plan_step *)
         setresuid(PLAN_INSIDE_ID, PLAN_INSIDE_ID, PLAN_INSIDE_ID) < 0) {
         return -1;
     }
-    /* With its ids changed a process is not dumpable, and its files in /proc are root's, proc(5):
-     * the limits below could not be written. No guest exists yet; pid 1 switches it off. */
+    /* A process that changes its ids is not dumpable, and root owns its files in /proc, proc(5):
+     * the limits below could not be written. No guest exists yet; init switches it off. */
     return prctl(PR_SET_DUMPABLE, 1);
 }
 
 static int step_loopback(struct child *, const struct plan_step *)
 {
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    defer_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
     if (fd < 0) {
         return -1;
     }
-    int r = ioctl(fd, SIOCSIFFLAGS, &request);
-    (void)close(fd);
     sysctls_bound_sockets();
-    return r;
+    return ioctl(fd, SIOCSIFFLAGS, &request);
 }
 
 static int step_private(struct child *child, const struct plan_step *)
@@ -163,12 +161,11 @@ static int step_root(struct child *, const struct plan_step *step)
 
 static int step_file(struct child *, const struct plan_step *step)
 {
-    int fd = make_file(below_root(step->target), O_EXCL, step->mode);
+    defer_close int fd = make_file(below_root(step->target), O_EXCL, step->mode);
     if (fd < 0) {
         return -1;
     }
     int r = fd_write_all(fd, step->content, step->content_size);
-    (void)close(fd);
     return r < 0 ? (errno = -r, -1) : 0;
 }
 
@@ -181,7 +178,8 @@ static int step_link(struct child *, const struct plan_step *step)
 static int move_tree(int tree_fd, const char *path, uint64_t attributes)
 {
     struct mount_attr attr = {.attr_set = attributes, .propagation = MS_PRIVATE};
-    /* A tree taken from the host keeps what the host has locked on it; we only add. */
+    /* A tree from the host keeps the flags that the host has locked on it; this step only adds
+     * flags. */
     if (syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) <
         0) {
         return -1;
@@ -189,7 +187,7 @@ static int move_tree(int tree_fd, const char *path, uint64_t attributes)
     return (int)syscall(SYS_move_mount, tree_fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
-/* Makes at path what a tree or a bind can be put over: a folder or a file, as source_fd is. */
+/* Makes a mount point at path for a tree or a bind mount: a file or directory, like source_fd. */
 static int make_place(int source_fd, const char *path)
 {
     struct stat st;
@@ -197,7 +195,7 @@ static int make_place(int source_fd, const char *path)
         return -1;
     }
     if (S_ISDIR(st.st_mode)) {
-        return make_folder(path, 0755);
+        return make_directory(path, 0755);
     }
     int fd = make_file(path, O_NOFOLLOW, 0444);
     return fd < 0 ? -1 : close(fd);
@@ -208,14 +206,14 @@ static int step_move(struct child *child, const struct plan_step *step)
     const char *path = below_root(step->target);
     int tree_fd = child->trees[step->slot];
     if (tree_fd < 0) {
-        return 0; /* optional, and not there */
+        return 0; /* optional, and missing */
     }
     return make_place(tree_fd, path) < 0 ? -1 : move_tree(tree_fd, path, step->attributes);
 }
 
 static int step_hold(struct child *child, const struct plan_step *step)
 {
-    int fd = step->data_folder ? bind_hold_straight(step->source) : bind_hold(step->source);
+    int fd = step->data_directory ? bind_hold_straight(step->source) : bind_hold(step->source);
     child->trees[step->slot] = fd;
     return fd < 0 && !is_passed_over(step) ? -1 : 0;
 }
@@ -225,19 +223,19 @@ static int step_bind(struct child *child, const struct plan_step *step)
     const char *path = below_root(step->target);
     int source_fd = child->trees[step->slot];
     if (source_fd < 0) {
-        return 0; /* optional, and not there */
+        return 0; /* optional, and missing */
     }
     return make_place(source_fd, path) < 0 ? -1 : bind_tree(source_fd, path, step->attributes);
 }
 
-static int step_bind_folder(struct child *, const struct plan_step *step)
+static int step_bind_directory(struct child *, const struct plan_step *step)
 {
     const char *source = below_root(step->source);
     const char *path = below_root(step->target);
-    if (make_folder(source, 0755) < 0 || make_folder(path, 0755) < 0) {
+    if (make_directory(source, 0755) < 0 || make_directory(path, 0755) < 0) {
         return -1;
     }
-    return bind_folder(source, path, step->attributes);
+    return bind_directory(source, path, step->attributes);
 }
 
 static int step_bind_read_only_root(struct child *, const struct plan_step *)
@@ -249,23 +247,18 @@ static int step_subtree(struct child *, const struct plan_step *step)
 {
     const char *source = below_root(step->source);
     const char *path = below_root(step->target);
-    if (make_folder(source, 0755) < 0 || make_folder(path, 0755) < 0) {
+    if (make_directory(source, 0755) < 0 || make_directory(path, 0755) < 0) {
         return -1;
     }
-    int fd = (int)syscall(SYS_open_tree, AT_FDCWD, source,
-                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-    if (fd < 0) {
-        return -1;
-    }
-    int r = move_tree(fd, path, step->attributes);
-    (void)close(fd);
-    return r;
+    defer_close int fd = (int)syscall(SYS_open_tree, AT_FDCWD, source,
+                                      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    return fd < 0 ? -1 : move_tree(fd, path, step->attributes);
 }
 
 static int step_mount(const struct plan_step *step, const char *type, unsigned long flags)
 {
     const char *path = below_root(step->target);
-    if (make_folder(path, 0755) < 0) {
+    if (make_directory(path, 0755) < 0) {
         return -1;
     }
     return mount(type, path, type, flags, step->data);
@@ -284,7 +277,7 @@ static int step_pivot(struct child *, const struct plan_step *)
         chdir("/work") < 0) {
         return -1;
     }
-    /* CVE-2024-21626: a working directory outside of the root would be a way out. */
+    /* CVE-2024-21626: a working directory outside the root would be an escape. */
     if (!getcwd(cwd, sizeof cwd) || cwd[0] != '/') {
         errno = EXDEV;
         return -1;
@@ -292,8 +285,8 @@ static int step_pivot(struct child *, const struct plan_step *)
     return 0;
 }
 
-/* What is counted here is also counted for the user outside, with the same bounds: a guest that takes
- * all inotify instances would leave none to the user's own programs. */
+/* What is counted here is also counted for the user outside, with the same bounds: a guest that
+ * takes all inotify instances would leave none for the user's own programs. */
 static int step_no_namespaces(struct child *child, const struct plan_step *step)
 {
     static const struct {
@@ -310,9 +303,9 @@ static int step_no_namespaces(struct child *child, const struct plan_step *step)
     for (unsigned i = 0; i < sizeof limits / sizeof *limits; i++) {
         int r = fd_write_text_at(child->user_sysctl_fd, limits[i].name, limits[i].most);
         if (r == -EROFS && (child->without_proc || step->optional)) {
-            return 0; /* the engine's mask again: the filters alone refuse them */
+            return 0; /* the engine masks it again; then only the filters refuse these calls */
         }
-        if (r < 0 && r != -ENOENT) { /* older kernels lack some */
+        if (r < 0 && r != -ENOENT) { /* older kernels lack some of these files */
             errno = -r;
             return -1;
         }
@@ -320,7 +313,7 @@ static int step_no_namespaces(struct child *child, const struct plan_step *step)
     return 0;
 }
 
-/* Parks what stays above everything, then puts it where pid 1 expects it. */
+/* Moves the descriptors above the numbers where init expects them first, then there. */
 static int step_descriptors(struct child *child, const struct plan_step *)
 {
     enum { COUNT = 5 };
@@ -332,7 +325,7 @@ static int step_descriptors(struct child *child, const struct plan_step *)
     int parked[COUNT];
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (unsigned i = 0; i < COUNT; i++) {
-        parked[i] = fcntl(from[i] < 0 ? null : from[i], F_DUPFD_CLOEXEC, CHILD_PARKED);
+        parked[i] = fcntl(from[i] < 0 ? null : from[i], F_DUPFD_CLOEXEC, CHILD_FIRST_TO_CLOSE);
         if (parked[i] < 0) {
             return -1;
         }
@@ -373,7 +366,7 @@ static int step_death_signal(struct child *, const struct plan_step *)
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) {
         return -1;
     }
-    /* The server may have ended before the signal was asked for; then its end is closed. */
+    /* The server may have exited before the signal was requested; then its end is closed. */
     struct pollfd fd = {.fd = WIRE_INIT_FD, .events = 0};
     if (poll(&fd, 1, 0) == 1) {
         errno = EPIPE;
@@ -402,9 +395,10 @@ void child_leave_memory_out_of_cores(void)
     (void)fd_write_text_at(AT_FDCWD, "/proc/self/coredump_filter", "0");
 }
 
-/* Also with a keyring of its own: the one of the user's login is inherited otherwise, and holds what
- * his file systems and tickets are opened with, session-keyring(7). Where the kernel or a container's
- * filter has no keyctl(2), or the user no room for another one, the guest's filter still refuses it. */
+/* Also gives the process a keyring of its own. It would inherit the login session's, which holds
+ * keys of the user's file systems and tickets, session-keyring(7). Where the kernel or a
+ * container's filter has no keyctl(2), or the user's key quota is used up, the guest's filter still
+ * refuses the call. */
 static int step_session(struct child *, const struct plan_step *)
 {
     enum { JOIN_SESSION_KEYRING = 1 };
@@ -427,7 +421,7 @@ static int step_wait(struct child *child, const struct plan_step *)
 {
     char go = 0;
     if (read(child->setup->go_fd, &go, 1) != 1) {
-        errno = EPIPE; /* the server gave up or ended */
+        errno = EPIPE; /* the server has given up or exited */
         return -1;
     }
     return 0;
@@ -443,26 +437,27 @@ static int step_subreaper(struct child *, const struct plan_step *)
     return prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* Without a user namespace: what can be given up, an ordinary user's process may not have. That of the
- * bounding set which it cannot drop is of no use without a way to gain privileges. */
+/* Without a user namespace an ordinary user's process may lack the right to drop capabilities.
+ * Those that stay in the bounding set are useless without a way to gain privileges. */
 static int step_step_down(struct child *child, const struct plan_step *step)
 {
     for (cap_value_t cap = 0; cap_get_bound(cap) >= 0; cap++) {
         (void)cap_drop_bound(cap);
     }
     (void)prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED);
-    bool other = step->uid != geteuid() || step->guard != step->uid;
+    bool other = step->uid != geteuid() || step->supervisor != step->uid;
     if (other && (setgroups(0, NULL) < 0 || setresgid(step->gid, step->gid, step->gid) < 0 ||
-                  setresuid(step->guard, step->uid, step->guard) < 0)) {
+                  setresuid(step->supervisor, step->uid, step->supervisor) < 0)) {
         return -1;
     }
     if (cap_reset_ambient() < 0 || cap_set_proc(child->setup->no_capabilities) < 0) {
         return -1;
     }
-    /* The guardian keeps two ids: its own, and the guest's to give on. Older kernels (Linux 6.12 for one)
-     * take that for a set-user-ID program, and under no_new_privs execve(2) leaves one of them:
-     * cap_bprm_creds_from_file() in security/commoncap.c. So its program sets it (init/main.c). */
-    return step->guard != step->uid ? 0 : prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    /* The supervisor keeps two ids: its own, and the guest's to assign. Older kernels (Linux 6.12
+     * for one) take that for a set-user-ID program, and under no_new_privs execve(2) keeps only one
+     * of them: cap_bprm_creds_from_file() in security/commoncap.c. So the supervisor's program sets
+     * it (init/main.c). */
+    return step->supervisor != step->uid ? 0 : prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 static int step_enter(struct child *, const struct plan_step *step)
@@ -470,9 +465,9 @@ static int step_enter(struct child *, const struct plan_step *step)
     return chdir(step->target);
 }
 
-static int step_folder(struct child *, const struct plan_step *step)
+static int step_directory(struct child *, const struct plan_step *step)
 {
-    return make_folder(below_root(step->target), step->mode);
+    return make_directory(below_root(step->target), step->mode);
 }
 
 static int step_tmpfs(struct child *, const struct plan_step *step)
@@ -480,8 +475,9 @@ static int step_tmpfs(struct child *, const struct plan_step *step)
     return step_mount(step, "tmpfs", MS_NOSUID | MS_NODEV);
 }
 
-/* While something is mounted over parts of the /proc around us, as engines do, the kernel refuses a new
- * one to user namespaces: mount_too_revealing() in fs/namespace.c. The folder stays empty then. */
+/* While something is mounted over parts of the enclosing /proc, as engines do, the kernel refuses a
+ * new one to user namespaces: mount_too_revealing() in fs/namespace.c. The directory then stays
+ * empty. */
 static int step_proc(struct child *child, const struct plan_step *step)
 {
     int r = step_mount(step, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC);
@@ -489,7 +485,22 @@ static int step_proc(struct child *child, const struct plan_step *step)
     return child->without_proc ? 0 : r;
 }
 
-/* Who holds a file of the mount keeps it, without a name by which others could come to it, umount(2). */
+/* A container's filter, or a kernel without pseudo-terminals, may refuse them; then /dev/pts is
+ * empty. */
+static int step_terminals(struct child *, const struct plan_step *step)
+{
+    const char *path = below_root(step->target);
+    if (make_directory(path, 0755) < 0) {
+        return -1;
+    }
+    defer_close int fd = terminals_mount(path);
+    int r =
+        fd < 0 ? -1 : (int)syscall(SYS_move_mount, fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH);
+    return r < 0 && step->optional ? 0 : r;
+}
+
+/* A process that has a file of the mount open keeps the file, without a name by which others could
+ * reach it, umount(2). */
 static int step_unmount(struct child *child, const struct plan_step *step)
 {
     child->output_fd = open(below_root(step->source), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -513,7 +524,7 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_LOOPBACK] = step_loopback,
     [PLAN_PRIVATE] = step_private,
     [PLAN_ROOT] = step_root,
-    [PLAN_FOLDER] = step_folder,
+    [PLAN_DIRECTORY] = step_directory,
     [PLAN_FILE] = step_file,
     [PLAN_LINK] = step_link,
     [PLAN_TMPFS] = step_tmpfs,
@@ -521,9 +532,10 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_MOVE] = step_move,
     [PLAN_BIND] = step_bind,
     [PLAN_SUBTREE] = step_subtree,
-    [PLAN_BIND_FOLDER] = step_bind_folder,
+    [PLAN_BIND_DIRECTORY] = step_bind_directory,
     [PLAN_PROTECT] = step_protect,
     [PLAN_PROC] = step_proc,
+    [PLAN_TERMINALS] = step_terminals,
     [PLAN_UNMOUNT] = step_unmount,
     [PLAN_READ_ONLY_ROOT] = step_read_only_root,
     [PLAN_BIND_READ_ONLY_ROOT] = step_bind_read_only_root,
@@ -548,7 +560,7 @@ void child_main(const struct child_setup *setup)
     char go = 0;
     child_keep_own(setup);
     if (read(setup->go_fd, &go, 1) != 1) {
-        _exit(1); /* the server gave up or ended */
+        _exit(1); /* the server has given up or exited */
     }
     for (unsigned i = 0; i < setup->plan->step_count; i++) {
         const struct plan_step *step = &setup->plan->steps[i];

@@ -1,5 +1,5 @@
 #include "base/fd.h"
-#include "sandbox/start/child.h"
+#include "sandbox/launch/child.h"
 
 void child_keep_own(const struct child_setup *setup)
 {
@@ -11,7 +11,7 @@ void child_keep_own(const struct child_setup *setup)
         kept[count++] = setup->taken[i];
     }
     for (;;) {
-        int next = -1; /* the least that is kept above last */
+        int next = -1; /* the lowest kept descriptor above last */
         for (unsigned i = 0; i < count; i++) {
             if (kept[i] > last && (next < 0 || kept[i] < next)) {
                 next = kept[i];

@@ -1,15 +1,14 @@
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "sandbox/plan/binds.h"
-#include "sandbox/start/child.h"
+#include "sandbox/launch/child.h"
+#include "sandbox/mount/binds.h"
 #include "sandbox/workspace/walk.h"
 
 int child_protect(const struct child_setup *setup, const struct plan_step *step,
                   struct box_protected *found)
 {
-    struct fail told = {};
+    struct fail reported = {};
     bool mounts = setup->plan->namespaces != 0;
     struct protect_root roots[PROTECT_ROOTS] = {};
     unsigned count = 0;
@@ -17,7 +16,7 @@ int child_protect(const struct child_setup *setup, const struct plan_step *step,
     for (unsigned i = 0; i < setup->plan->step_count && count < PROTECT_ROOTS; i++) {
         const struct plan_step *other = &setup->plan->steps[i];
         if (other->kind == PLAN_PROTECT) {
-            /* While the new root is built it is the working directory. */
+            /* While the new root is built, it is the working directory. */
             roots[count++] = (struct protect_root){mounts ? other->target + 1 : other->target,
                                                    mounts ? other->source : other->target};
             if (other == step) {
@@ -33,9 +32,9 @@ int child_protect(const struct child_setup *setup, const struct plan_step *step,
         return -1;
     }
     if (mounts && strcmp(step->target, "/work") != 0) {
-        found->rows = rows; /* of the workspace */
+        found->rows = rows; /* protected rows of the workspace */
     }
-    _Static_assert(sizeof *found <= sizeof told.text);
-    memcpy(told.text, found, sizeof *found);
-    return write(setup->error_fd, &told, sizeof told) == (ssize_t)sizeof told ? 0 : -1;
+    _Static_assert(sizeof *found <= sizeof reported.text);
+    memcpy(reported.text, found, sizeof *found);
+    return write(setup->error_fd, &reported, sizeof reported) == (ssize_t)sizeof reported ? 0 : -1;
 }

@@ -3,23 +3,21 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/box.h"
-#include "sandbox/confine/filter.h"
+#include "sandbox/box/box.h"
+#include "sandbox/launch/launch.h"
+#include "sandbox/policy/filter.h"
 
-/* Whether pid 1's program has to see to it how much code writes: an errand's stage it looks at anyway. */
-static bool counts_room(const struct box *box)
+/* Whether init must count what code writes. It always checks an installer's staging directory. */
+static bool counts_scratch(const struct box *box)
 {
-    return box->spec->room && !box->errand;
+    return box->spec->scratch && !box->installer;
 }
 
 static int config_strings(const struct box *box, struct wire_config *config, struct buf *out)
 {
     const struct plan *plan = &box->plan;
-    const struct box_view *view = &box->spec->view;
-    bool counts = counts_room(box);
-    const char *const room[] = {counts ? view->tmp : "", counts ? view->home : "",
-                                counts && !box->spec->workspace ? view->work : "",
-                                counts ? view->output : ""};
+    const struct box_paths *paths = &box->spec->paths;
+    bool counts = counts_scratch(box);
     int r = 0;
     for (const char *const *text = plan->argv; r == 0 && *text; text++, config->argc++) {
         r = buf_append(out, *text, strlen(*text) + 1);
@@ -33,15 +31,15 @@ static int config_strings(const struct box *box, struct wire_config *config, str
     for (unsigned i = 0; r == 0 && i < plan->rule_count; i++) {
         r = buf_append(out, plan->rules[i].path, strlen(plan->rules[i].path) + 1);
     }
-    const char *const paths[] = {view->work, view->tmp, box->errand ? view->stage : "",
-                                 box->egress_path, counts ? view->output : ""};
-    for (unsigned i = 0; r == 0 && i < sizeof paths / sizeof *paths; i++) {
-        r = buf_append(out, paths[i], strlen(paths[i]) + 1);
+    const char *const shown[] = {paths->work, paths->tmp, box->installer ? paths->staging : "",
+                                 box->egress_path, counts ? paths->output : "",
+                                 /* those that count for the disk limit */
+                                 counts ? paths->tmp : "", counts ? paths->home : "",
+                                 counts && !box->spec->workspace ? paths->work : "",
+                                 counts ? paths->output : ""};
+    for (unsigned i = 0; r == 0 && i < sizeof shown / sizeof *shown; i++) {
+        r = buf_append(out, shown[i], strlen(shown[i]) + 1);
     }
-    for (unsigned i = 0; r == 0 && i < sizeof room / sizeof *room; i++) {
-        r = buf_append(out, room[i], strlen(room[i]) + 1);
-    }
-    config->strings_bytes = (uint32_t)buf_size(out);
     return r;
 }
 
@@ -54,12 +52,12 @@ static int write_rights(int fd, const struct plan *plan)
     return fd_write_all(fd, rights, plan->rule_count * sizeof *rights);
 }
 
-static int write_filter(int fd, const struct plan_filter *filter)
+static int write_filter(int fd, const struct filter_program *filter)
 {
     return fd_write_all(fd, filter->program, filter->count * sizeof *filter->program);
 }
 
-static void release_filter(struct plan_filter *filter)
+static void release_filter(struct filter_program *filter)
 {
     free(filter->program);
 }
@@ -68,7 +66,7 @@ struct rlimit_sizes config_sizes(const struct box *box)
 {
     const struct plan *plan = &box->plan;
     const struct box_limits *limits = &box->spec->limits;
-    bool guards = plan->profile == BOX_CONTAINER;
+    bool guards = plan->level == BOX_CONTAINER;
     bool counted = cgroup_has(&box->cgroup, CGROUP_PIDS) || (guards && !plan->own_uid);
     return (struct rlimit_sizes){.file_bytes = limits->disk_bytes,
                                  .data_bytes = guards ? 2 * limits->memory_bytes : 0,
@@ -77,12 +75,12 @@ struct rlimit_sizes config_sizes(const struct box *box)
 
 int config_write(const struct box *box, int fd, struct fail *ret_fail)
 {
-    OWNED(release_filter) struct plan_filter uncounted = {};
+    OWNED(release_filter) struct filter_program uncounted = {};
     OWNED(buf_done) struct buf strings = BUF_EMPTY;
     const struct plan *plan = &box->plan;
     const struct box_limits *limits = &box->spec->limits;
     const struct rlimit_sizes sizes = config_sizes(box);
-    bool guards = plan->profile == BOX_CONTAINER;
+    bool guards = plan->level == BOX_CONTAINER;
     struct wire_config config = {
         .magic = WIRE_CONFIG_MAGIC,
         .filter_notified_count = plan->filter_notified.count,
@@ -93,8 +91,8 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
         .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
         .uncounted_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? limits->memory_bytes : 0,
         .inet_bytes = cgroup_uncounted_inet(&box->cgroup),
-        .stage_bytes = box->errand ? box->spec->packages_bytes : 0,
-        .disk_bytes = counts_room(box) ? limits->disk_bytes : 0,
+        .staging_bytes = box->installer ? box->spec->packages_bytes : 0,
+        .disk_bytes = counts_scratch(box) ? limits->disk_bytes : 0,
         .disk_inodes = limits->disk_inodes,
         .file_bytes = sizes.file_bytes,
         .data_bytes = sizes.data_bytes,
@@ -103,7 +101,7 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
         .guest_gid = plan->outside_gid,
         .tasks_max =
             guards && !sizes.pids_max && !cgroup_has(&box->cgroup, CGROUP_PIDS) ? limits->pids : 0,
-        .landlock_optional = (box->spec->allow_degraded & 1U << BOX_LAYER_LANDLOCK) != 0,
+        .landlock_optional = (box->spec->allow_degraded & 1U << BOX_PROTECTION_LANDLOCK) != 0,
     };
     int r = config.watch_memory_bytes ? filter_build_uncounted(&uncounted, ret_fail) : 0;
     if (r < 0) {
@@ -118,5 +116,5 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
     r = r ? r : write_filter(fd, &plan->filter_arguments);
     r = r ? r : write_filter(fd, &plan->filter_names);
     r = r ? r : fd_write_all(fd, buf_bytes(&strings), buf_size(&strings));
-    return r < 0 ? fail_set(ret_fail, -r, "the settings of pid 1") : 0;
+    return r < 0 ? fail_set(ret_fail, -r, "init's settings") : 0;
 }

@@ -1,5 +1,5 @@
-/* The box's child, from clone to the server's last word to it: where the descriptors of both sides are
- * made, its ids are mapped and its group is joined. */
+/* Starts the sandbox's child and attends to it until it executes init: makes both sides'
+ * descriptors, maps the child's ids and moves it into its control group. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -14,10 +14,12 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/box.h"
-#include "sandbox/plan/binds.h"
-#include "sandbox/plan/idmap.h"
-#include "sandbox/start/child.h"
+#include "sandbox/box/box.h"
+#include "sandbox/host/idmap.h"
+#include "sandbox/launch/child.h"
+#include "sandbox/launch/launch.h"
+#include "sandbox/mount/binds.h"
+#include "sandbox/programs/program.h"
 
 int launch_map_ids(pid_t pid, const struct plan *plan, struct fail *ret_fail)
 {
@@ -34,10 +36,10 @@ int launch_map_ids(pid_t pid, const struct plan *plan, struct fail *ret_fail)
         (void)snprintf(text, sizeof text, "%d %u 1", PLAN_INSIDE_ID, maps[i].id);
         r = fd_write_text_at(AT_FDCWD, path, text);
     }
-    return r < 0 ? fail_set(ret_fail, -r, "the ids of the sandbox cannot be mapped") : 0;
+    return r < 0 ? fail_set(ret_fail, -r, "cannot map the sandbox's ids") : 0;
 }
 
-/* Ends that the child keeps; closed in the server as soon as the child has them. */
+/* Descriptors that the child keeps; the server closes them as soon as the child has them. */
 struct child_ends {
     int go_fd;
     int error_fd;
@@ -57,27 +59,15 @@ static void child_ends_done(struct child_ends *ends)
 
 static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_fail)
 {
-    int link[2];
-    int error[2];
-    int go[2];
-    int r = fd_socketpair(SOCK_SEQPACKET, link);
+    int ends_of_init[2];
+    int r = fd_socketpair(SOCK_SEQPACKET, ends_of_init);
     if (r == 0) {
-        ends->init_fd = link[1];
-        r = link_start(&box->link, box, link[0]);
+        ends->init_fd = ends_of_init[1];
+        r = init_client_start(&box->init, box->loop, ends_of_init[0]);
     }
-    if (r == 0 && (pipe2(error, O_CLOEXEC) < 0)) {
-        r = -errno;
-    }
+    r = r ? r : fd_pipe(&box->error_fd, &ends->error_fd);
+    r = r ? r : fd_pipe(&ends->go_fd, &box->go_fd);
     if (r == 0) {
-        box->error_fd = error[0];
-        ends->error_fd = error[1];
-    }
-    if (r == 0 && pipe2(go, O_CLOEXEC) < 0) {
-        r = -errno;
-    }
-    if (r == 0) {
-        ends->go_fd = go[0];
-        box->go_fd = go[1];
         box->config_fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
         r = box->config_fd < 0 ? -errno : 0;
     }
@@ -89,17 +79,17 @@ static pid_t clone_child(struct box *box, const struct child_setup *setup)
     const unsigned long flags = box->plan.namespaces | CLONE_PIDFD;
     int pidfd = -1;
     pid_t pid = -1;
-    int group_fd = cgroup_birthplace(&box->cgroup);
+    int group_fd = cgroup_clone_fd(&box->cgroup);
     if (group_fd >= 0) {
         struct clone_args args = {.flags = flags | CLONE_INTO_CGROUP,
                                   .pidfd = (uint64_t)(uintptr_t)&pidfd,
                                   .exit_signal = SIGCHLD,
                                   .cgroup = (uint64_t)group_fd};
         pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
-        box->born_in_group = pid > 0;
+        box->cloned_into_group = pid > 0;
     }
     if (pid < 0) {
-        /* The raw call: glibc's clone wants a stack of its own. Like fork(2) otherwise. */
+        /* The raw call, because glibc's clone wants a separate stack. Otherwise like fork(2). */
         pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, &pidfd, NULL, NULL);
     }
     if (pid == 0) {
@@ -117,17 +107,18 @@ static int child_go(const struct box *box, struct fail *ret_fail)
     return write(box->go_fd, &go, 1) == 1 ? 0 : fail_set(ret_fail, EPIPE, "the sandbox's child");
 }
 
-/* A folder of the user's that is gone is left out; one that code may only read is shown as it is where
- * ids cannot be mapped, so that what others may read can be read. */
+/* A missing directory of the user's is left out. A read-only one is shown as it is where ids cannot
+ * be mapped, so that code can read what others may read. */
 static int take_tree(const struct plan *plan, const struct plan_step *step, int *ret_fd,
                      struct fail *ret_fail)
 {
     const struct idmap idmap = {step->uid, step->gid, plan->outside_uid, plan->outside_gid};
     defer_close int held =
-        step->data_folder ? bind_hold_straight(step->source) : bind_hold(step->source);
+        step->data_directory ? bind_hold_straight(step->source) : bind_hold(step->source);
     if (held < 0) {
-        return step->data_folder ? 0
-                                 : fail_set(ret_fail, errno, "open the workspace %s", step->source);
+        return step->data_directory
+                   ? 0
+                   : fail_set(ret_fail, errno, "cannot open the workspace %s", step->source);
     }
     int fd = idmap_tree(held, &idmap);
     if (fd >= 0 || step->optional) {
@@ -135,28 +126,30 @@ static int take_tree(const struct plan *plan, const struct plan_step *step, int 
         return 0;
     }
     static const char cannot[] = "its file system or this kernel cannot map ids";
-    return step->data_folder
+    return step->data_directory
                ? fail_set(ret_fail, -fd,
-                          "the folder %s belongs to another user than code runs as, and %s (mount "
-                          "it without :rw)",
+                          "the directory %s belongs to another user than code runs "
+                          "as, and %s: mount it without :rw",
                           step->source, cannot)
                : fail_set(ret_fail, -fd,
-                          "the workspace %s belongs to root, and %s (name a directory that an "
-                          "ordinary user owns)",
+                          "the workspace %s belongs to root, and %s: name a "
+                          "directory that an ordinary user owns",
                           step->source, cannot);
 }
 
-static int launch_with(struct box *box, struct child_ends *ends, struct fail *ret_fail)
+int launch_child(struct box *box, struct fail *ret_fail)
 {
-    int r = make_ends(box, ends, ret_fail);
+    OWNED(child_ends_done) struct child_ends ends = {.go_fd = -1, .error_fd = -1, .init_fd = -1};
+    memset(ends.taken, -1, sizeof ends.taken);
+    int r = make_ends(box, &ends, ret_fail);
     if (r < 0) {
         return r;
     }
-    box->building = BOX_LAYER_MOUNTS;
+    box->building = BOX_PROTECTION_MOUNTS;
     for (unsigned i = 0; r == 0 && i < box->plan.step_count; i++) {
         const struct plan_step *step = &box->plan.steps[i];
         r = step->kind == PLAN_TAKE_TREE
-                ? take_tree(&box->plan, step, &ends->taken[step->slot], ret_fail)
+                ? take_tree(&box->plan, step, &ends.taken[step->slot], ret_fail)
                 : 0;
     }
     if (r < 0) {
@@ -172,34 +165,22 @@ static int launch_with(struct box *box, struct child_ends *ends, struct fail *re
     }
     struct child_setup setup = {.plan = &box->plan,
                                 .no_capabilities = none,
-                                .go_fd = ends->go_fd,
-                                .error_fd = ends->error_fd,
-                                .init_fd = ends->init_fd,
+                                .go_fd = ends.go_fd,
+                                .error_fd = ends.error_fd,
+                                .init_fd = ends.init_fd,
                                 .config_fd = box->config_fd,
                                 .program_fd = program,
-                                .taken = ends->taken};
-    if (box->plan.profile == BOX_CONTAINER) {
-        guardian_prepare();
-    }
-    box->building = BOX_LAYER_NAMESPACES;
+                                .taken = ends.taken};
+    box->building = BOX_PROTECTION_NAMESPACES;
     box->pid = clone_child(box, &setup);
     int error = errno;
     (void)cap_free(none);
     if (box->pid < 0) {
-        return fail_set(ret_fail, error, "%s for the sandbox",
-                        box->plan.namespaces ? "new namespaces" : "a process");
+        return fail_set(ret_fail, error, "cannot create %s for the sandbox",
+                        box->plan.namespaces ? "namespaces" : "a process");
     }
     r = box->plan.namespaces ? launch_map_ids(box->pid, &box->plan, ret_fail) : 0;
     return r < 0 ? r : child_go(box, ret_fail);
-}
-
-int launch_child(struct box *box, struct fail *ret_fail)
-{
-    struct child_ends ends = {.go_fd = -1, .error_fd = -1, .init_fd = -1};
-    memset(ends.taken, -1, sizeof ends.taken);
-    int r = launch_with(box, &ends, ret_fail);
-    child_ends_done(&ends);
-    return r;
 }
 
 int launch_confine(struct box *box, struct fail *ret_fail)
@@ -208,14 +189,21 @@ int launch_confine(struct box *box, struct fail *ret_fail)
     if (r < 0) {
         return r;
     }
-    box->building = BOX_LAYER_MEMORY;
-    r = box->born_in_group ? 0 : cgroup_attach(&box->cgroup, box->pid);
+    box->building = BOX_PROTECTION_MEMORY;
+    r = box->cloned_into_group ? 0 : cgroup_attach(&box->cgroup, box->pid);
     if (r < 0) {
-        return fail_set(ret_fail, -r, "move the sandbox into its control group");
+        return fail_set(ret_fail, -r, "cannot move the sandbox into its control group");
     }
-    box->building = BOX_LAYER_PYTHON;
+    box->building = BOX_PROTECTION_PYTHON;
     r = child_go(box, ret_fail);
     drop_fd(&box->go_fd);
     drop_fd(&box->config_fd);
     return r;
+}
+
+void launch_adapt_plan(struct plan *plan)
+{
+    if (binds_needed()) {
+        plan_use_binds(plan);
+    }
 }

@@ -1,5 +1,3 @@
-#include "sandbox/grade/rehearsal.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -9,28 +7,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/own.h"
-#include "sandbox/box.h"
-#include "sandbox/grade/surrounding.h"
-#include "sandbox/start/child.h"
+#include "sandbox/box/box.h"
+#include "sandbox/host/host_facts.h"
+#include "sandbox/launch/child.h"
+#include "sandbox/launch/launch.h"
+#include "sandbox/plan/level.h"
 
-/* The child's report is one write, or none when the last step is done. */
+/* The child's report is one write, or none if every step succeeded. */
 static bool plan_works(const struct plan *plan, struct fail *ret_fail)
 {
-    const char go[2] = {1, 1}; /* the ids are mapped; there is no group to wait for */
-    int go_fds[2];
-    int error_fds[2];
-    if (pipe2(go_fds, O_CLOEXEC) < 0) {
-        return fail_set(ret_fail, errno, "a pipe") == 0;
+    const char go[2] = {1, 1}; /* the ids are mapped; there is no group to join */
+    defer_close int go_read = -1;
+    defer_close int go_write = -1;
+    defer_close int error_read = -1;
+    defer_close int error_write = -1;
+    int r = fd_pipe(&go_read, &go_write);
+    r = r ? r : fd_pipe(&error_read, &error_write);
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "a pipe") == 0;
     }
-    defer_close int go_read = go_fds[0];
-    defer_close int go_write = go_fds[1];
-    if (pipe2(error_fds, O_CLOEXEC) < 0) {
-        return fail_set(ret_fail, errno, "a pipe") == 0;
-    }
-    defer_close int error_read = error_fds[0];
-    defer_close int error_write = error_fds[1];
     const struct child_setup setup = {.plan = plan,
                                       .go_fd = go_read,
                                       .error_fd = error_write,
@@ -42,10 +40,10 @@ static bool plan_works(const struct plan *plan, struct fail *ret_fail)
         child_main(&setup);
     }
     if (pid < 0) {
-        return fail_set(ret_fail, errno, "new namespaces") == 0;
+        return fail_set(ret_fail, errno, "cannot create namespaces") == 0;
     }
     struct fail fail = {};
-    own_close(&error_write);
+    drop_fd(&error_write);
     bool works = launch_map_ids(pid, plan, ret_fail) == 0 &&
                  write(go_write, go, sizeof go) == (ssize_t)sizeof go;
     if (works && read(error_read, &fail, sizeof fail) == (ssize_t)sizeof fail) {
@@ -58,27 +56,31 @@ static bool plan_works(const struct plan *plan, struct fail *ret_fail)
     return works;
 }
 
-bool rehearsal_succeeds(void)
+/* Whether a sandbox with namespaces can be made here. A child builds a root by the steps of a plan,
+ * and exits. Blocks for some milliseconds. This does not replace the self-test, which every sandbox
+ * runs itself. */
+static bool namespace_check_passes(void)
 {
     struct fail fail = {};
-    struct plan *plan = calloc(1, sizeof *plan);
+    struct host_facts facts;
+    defer_free struct plan *plan = calloc(1, sizeof *plan);
     if (!plan) {
         return false;
     }
-    plan_build_rehearsal(plan);
-    box_adapt_plan(plan);
+    host_facts_read(NULL, &facts);
+    plan_build_namespace_check(&facts, plan);
+    launch_adapt_plan(plan);
     bool works = plan_works(plan, &fail);
     if (!works) {
         char text[FAIL_TEXT + 128];
-        log_info("sandbox", "no namespaces here: %s", fail_describe(&fail, text, sizeof text));
+        log_info("sandbox", "no namespaces: %s", fail_describe(&fail, text, sizeof text));
     }
     plan_done(plan);
-    free(plan);
     return works;
 }
 
-void rehearsal_settle(struct box_spec *spec)
+void namespace_check_resolve(struct box_spec *spec)
 {
-    bool unsettled = spec->isolation == BOX_ISOLATION_BEST;
-    spec->isolation = surrounding_choose(spec->isolation, unsettled && rehearsal_succeeds());
+    bool unresolved = spec->isolation == BOX_ISOLATION_BEST;
+    spec->isolation = level_choose(spec->isolation, unresolved && namespace_check_passes());
 }

@@ -1,11 +1,8 @@
 #include "sandbox/limits/cgroup.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,105 +10,46 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/limits/cgroup_place.h"
+#include "sandbox/limits/cgroup_stale.h"
 
-enum { REMOVE_ROUNDS = 200, STALE_SECONDS = 10 };
-
-static int open_folder(int dir_fd, const char *path)
+static int open_directory(int dir_fd, const char *path)
 {
     int fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
-static void release_fd(int *fd)
-{
-    if (*fd >= 0) {
-        (void)close(*fd);
-    }
-    *fd = -1;
-}
-
-/* Whether name is that of a box's group whose server is gone, as far as we can see. */
-static bool is_stale(int parent_fd, const char *name)
-{
-    static const char prefix[] = "sandpiper-";
-    char text[24] = "";
-    uint64_t pid = 0;
-    struct stat st;
-    size_t digits = 0;
-    if (strncmp(name, prefix, sizeof prefix - 1) == 0) {
-        name += sizeof prefix - 1;
-        digits = strcspn(name, "-");
-    }
-    if (digits == 0 || digits >= sizeof text || name[digits] != '-') {
-        return false;
-    }
-    memcpy(text, name, digits);
-    if (parse_u64(text, &pid) < 0 || pid < 2 || pid > INT32_MAX || kill((pid_t)pid, 0) == 0 ||
-        errno != ESRCH) {
-        return false;
-    }
-    /* A server that we cannot see, in a container, may be just filling a young one. */
-    return fstatat(parent_fd, name - (sizeof prefix - 1), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-           time(NULL) - st.st_ctime >= STALE_SECONDS;
-}
-
-/* Finds what a server left here that was killed together with its reaper, or in the moment before it
- * had one, and removes it on request. Only empty groups can be removed. Returns how many there were. */
-static unsigned sweep_stale(int parent_fd, bool remove)
-{
-    unsigned count = 0;
-    int fd = open_folder(parent_fd, ".");
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *entry = NULL;
-    while (dir && (entry = readdir(dir))) {
-        if (is_stale(parent_fd, entry->d_name)) {
-            count++;
-            if (remove) {
-                (void)unlinkat(parent_fd, entry->d_name, AT_REMOVEDIR);
-            }
-        }
-    }
-    if (dir) {
-        (void)closedir(dir);
-    } else if (fd >= 0) {
-        (void)close(fd);
-    }
-    return count;
-}
-
-/* Opens a parent that we may write to, once for controllers that are mounted together. Returns its
- * index in parent_fds or -errno. */
+/* Opens a parent that the server may write to, once for controllers that are mounted together.
+ * Returns its index in parent_fds or -errno. */
 static int find_parent(struct cgroup *cgroup, const char *parent)
 {
     struct stat wanted;
-    defer_close int parent_fd = open_folder(AT_FDCWD, parent);
+    defer_close int parent_fd = open_directory(AT_FDCWD, parent);
     if (parent_fd < 0) {
         return parent_fd;
     }
     if (fstat(parent_fd, &wanted) < 0 || faccessat(parent_fd, ".", W_OK, AT_EACCESS) < 0) {
         return -errno;
     }
-    for (unsigned i = 0; i < cgroup->folder_count; i++) {
+    for (unsigned i = 0; i < cgroup->directory_count; i++) {
         struct stat st;
         if (fstat(cgroup->parent_fds[i], &st) == 0 && st.st_ino == wanted.st_ino &&
             st.st_dev == wanted.st_dev) {
             return (int)i;
         }
     }
-    cgroup->fds[cgroup->folder_count] = -1;
-    cgroup->parent_fds[cgroup->folder_count] = take_fd(&parent_fd);
-    return (int)cgroup->folder_count++;
+    cgroup->fds[cgroup->directory_count] = -1;
+    cgroup->parent_fds[cgroup->directory_count] = take_fd(&parent_fd);
+    return (int)cgroup->directory_count++;
 }
 
-/* Makes our folder below a parent. Returns its descriptor or -errno. */
-static int make_folder(struct cgroup *cgroup, unsigned index)
+/* Makes the sandbox's directory below a parent. Returns its descriptor or -errno. */
+static int make_directory(struct cgroup *cgroup, unsigned index)
 {
     int parent_fd = cgroup->parent_fds[index];
     if (cgroup->fds[index] >= 0) {
@@ -120,7 +58,10 @@ static int make_folder(struct cgroup *cgroup, unsigned index)
     if (mkdirat(parent_fd, cgroup->name, 0755) < 0) {
         return -errno;
     }
-    cgroup->fds[index] = open_folder(parent_fd, cgroup->name);
+    cgroup->fds[index] = open_directory(parent_fd, cgroup->name);
+    if (cgroup->fds[index] >= 0) {
+        cgroup_hold(cgroup->fds[index]);
+    }
     return cgroup->fds[index];
 }
 
@@ -141,11 +82,11 @@ static int set_limit_v1(int fd, enum cgroup_controller controller, const struct 
     case CGROUP_MEMORY:
         r = write_number(fd, "memory.limit_in_bytes", limits->memory_bytes);
         if (r == 0) {
-            /* Without swap accounting there is no such file, and nothing to bound. */
+            /* Without swap accounting this file does not exist, and there is nothing to limit. */
             (void)write_number(fd, "memory.memsw.limit_in_bytes", limits->memory_bytes);
             (void)write_number(fd, "memory.swappiness", 0);
-            /* Buffers of TCP and UDP have a counter of their own, which runs only when it has a limit:
-             * Documentation/admin-guide/cgroup-v1/memory.rst. Those that it leaves out pid 1 counts. */
+            /* TCP and UDP buffers have their own counter, which runs only with a limit:
+             * Documentation/admin-guide/cgroup-v1/memory.rst. Init counts what it leaves out. */
             *ret_counts_inet =
                 write_number(fd, "memory.kmem.tcp.limit_in_bytes", limits->memory_bytes) == 0;
         }
@@ -192,15 +133,16 @@ static int set_limit_v2(int fd, enum cgroup_controller controller, const struct 
     }
 }
 
-/* Whether systemd rules the groups here and nobody said that ours is left to us. */
+/* Whether systemd manages the cgroups here and nobody said that ours is delegated. */
 static bool is_below_systemd(void)
 {
     return access("/run/systemd/system", F_OK) == 0 && !getenv("SANDPIPER_DELEGATED");
 }
 
-/* Whether the group is ours to divide. Below systemd that must be said: a kill for memory in a child
- * of a scope that is not makes systemd stop the whole scope, and us with it (OOMPolicy=stop,
- * systemd.scope(5)), and a user's manager leaves no mark on a scope that it delegates. */
+/* Whether the server may divide the cgroup. Below systemd that needs an explicit setting: after a
+ * kill for memory in a child of another scope, systemd stops the whole scope with the server
+ * (OOMPolicy=stop, systemd.scope(5)). A user's manager leaves no mark on a scope that it
+ * delegates. */
 static bool is_delegated(const char *parent)
 {
     char value[4] = "";
@@ -208,8 +150,8 @@ static bool is_delegated(const char *parent)
            (getxattr(parent, "user.delegate", value, sizeof value - 1) == 1 && value[0] == '1');
 }
 
-/* waitid(2): ECHILD for whatever is no child of ours. A container's first process that is our parent, an
- * init, goes with us; a host's is in a group of its own. */
+/* waitid(2): ECHILD for a process that is no child of the server. A container's init that is the
+ * server's parent may move with it; a host's is in another cgroup. */
 static bool is_own(uint64_t pid)
 {
     siginfo_t info;
@@ -217,7 +159,8 @@ static bool is_own(uint64_t pid)
            waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-/* Moves us to a leaf of the group, and our companions (program.h); -EBUSY where others are in it too. */
+/* Moves the server and its helpers (program.h) to a leaf of the cgroup; -EBUSY if it has other
+ * members. */
 static int step_into_leaf(int fd)
 {
     enum { OWN_MOST = 8 };
@@ -238,22 +181,22 @@ static int step_into_leaf(int fd)
     if (r < 0 || (mkdirat(fd, leaf, 0755) < 0 && errno != EEXIST)) {
         return r < 0 ? r : -errno;
     }
-    defer_close int leaf_fd = open_folder(fd, leaf);
+    defer_close int leaf_fd = open_directory(fd, leaf);
     r = leaf_fd < 0 ? leaf_fd : 0;
     for (unsigned i = 0; r == 0 && i < count; i++) {
         r = write_number(leaf_fd, "cgroup.procs", pids[i]);
-        r = r == -ESRCH ? 0 : r; /* a companion that has ended */
+        r = r == -ESRCH ? 0 : r; /* the helper has exited */
     }
     return r;
 }
 
-/* In version 2 a group's children get a controller when the group hands it down, and it may do so
- * only while it has no processes itself: we step into a leaf of our own first, unless others would
- * still be in the way then. Both are allowed only in a delegated subtree. */
+/* In version 2, a cgroup's children get a controller only when the cgroup delegates it, and it may
+ * do so only while it has no processes itself. So the server first moves to its own leaf, unless
+ * the cgroup has other members, which would still be in the way. Both need a delegated subtree. */
 static int enable_unified(const char *parent)
 {
     char text[256];
-    defer_close int fd = open_folder(AT_FDCWD, parent);
+    defer_close int fd = open_directory(AT_FDCWD, parent);
     if (fd < 0) {
         return fd;
     }
@@ -282,7 +225,7 @@ static void find_controller(struct cgroup *cgroup, enum cgroup_controller contro
 {
     cgroup->controller_parent[controller] = find_parent(cgroup, parent);
     if (cgroup->controller_parent[controller] < 0) {
-        set_why(cgroup, controller, "no control group can be made",
+        set_why(cgroup, controller, "cannot create a control group",
                 -cgroup->controller_parent[controller]);
     }
 }
@@ -290,15 +233,15 @@ static void find_controller(struct cgroup *cgroup, enum cgroup_controller contro
 static void take_controller(struct cgroup *cgroup, enum cgroup_controller controller,
                             const struct box_limits *limits)
 {
-    int fd = make_folder(cgroup, (unsigned)cgroup->controller_parent[controller]);
+    int fd = make_directory(cgroup, (unsigned)cgroup->controller_parent[controller]);
     if (fd < 0) {
-        set_why(cgroup, controller, "no control group can be made", -fd);
+        set_why(cgroup, controller, "cannot create a control group", -fd);
         return;
     }
     int r = cgroup->unified ? set_limit_v2(fd, controller, limits)
                             : set_limit_v1(fd, controller, limits, &cgroup->counts_inet);
     if (r < 0) {
-        set_why(cgroup, controller, "the control group does not take the limit", -r);
+        set_why(cgroup, controller, "cannot set the control group's limit", -r);
         return;
     }
     cgroup->controller_fd[controller] = fd;
@@ -323,10 +266,10 @@ static bool find_v1(struct cgroup *cgroup, const struct cgroup_place *place)
             find_controller(cgroup, (enum cgroup_controller)i, parent);
         }
     }
-    if (any && cgroup->folder_count == 0) {
+    if (any && cgroup->directory_count == 0) {
         cgroup->remedy =
-            "boot with systemd.unified_cgroup_hierarchy=1: version 1 gives groups to "
-            "root alone";
+            "boot with systemd.unified_cgroup_hierarchy=1: with version 1 only root can create "
+            "groups";
     }
     return any;
 }
@@ -335,13 +278,13 @@ static const char *remedy_of(int error)
 {
     switch (error) {
     case EROFS:
-        return "let the container write its own group: docker run --security-opt "
+        return "make the container's control group writable: docker run --security-opt "
                "writable-cgroups=true (Docker 28 or newer)";
     case EBUSY:
         return "other processes are in the container's root group: start the server as the "
-               "container's command, or in a group of its own";
+               "container's command, or in its own control group";
     default:
-        return "start the server in a group that its user may write to";
+        return "start the server in a control group that its user can write to";
     }
 }
 
@@ -355,7 +298,7 @@ static void find_v2(struct cgroup *cgroup, const struct cgroup_place *place)
     size_t length = strlen(parent);
     cgroup->unified = true;
     if (length >= sizeof leaf && strcmp(parent + length - (sizeof leaf - 1), leaf) == 0) {
-        /* A server that has already stepped into its leaf makes boxes beside it. */
+        /* A server that is already in its leaf makes sandboxes beside it. */
         parent[length - (sizeof leaf - 1)] = '\0';
     } else if (!is_delegated(parent)) {
         cgroup->wants_scope = true;
@@ -363,13 +306,13 @@ static void find_v2(struct cgroup *cgroup, const struct cgroup_place *place)
     }
     int r = enable_unified(parent);
     if (r < 0 && is_below_systemd()) {
-        /* Others are in a service's group too, such as the shell that started us. */
+        /* A service's cgroup has other members too, such as the shell that started the server. */
         cgroup->wants_scope = true;
         return;
     }
     if (r < 0) {
         char why[sizeof cgroup->why[0]];
-        (void)snprintf(why, sizeof why, "the own control group cannot be divided: %s",
+        (void)snprintf(why, sizeof why, "cannot divide the server's control group: %s",
                        strerror(-r));
         set_all(cgroup, why, remedy_of(-r));
         return;
@@ -383,31 +326,30 @@ void cgroup_find(struct cgroup *cgroup)
 {
     uint32_t random = 0;
     (void)getrandom(&random, sizeof random, 0);
-    *cgroup = (struct cgroup){.around_fd = -1};
+    *cgroup = (struct cgroup){.enclosing_fd = -1};
     (void)snprintf(cgroup->name, sizeof cgroup->name, "sandpiper-%d-%08x", (int)getpid(), random);
-    struct cgroup_place *place = calloc(1, sizeof *place);
+    defer_free struct cgroup_place *place = calloc(1, sizeof *place);
     for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
         cgroup->controller_fd[i] = -1;
         cgroup->controller_parent[i] = -ENOENT;
-        (void)snprintf(cgroup->why[i], sizeof cgroup->why[i], "no %s controller here",
+        (void)snprintf(cgroup->why[i], sizeof cgroup->why[i], "no %s controller available",
                        cgroup_controller_names[i]);
     }
     cgroup->remedy = "mount control groups, version 2, at /sys/fs/cgroup";
     if (place) {
         cgroup_place_read(place);
-        cgroup_watch_around(cgroup, place);
+        cgroup_watch_enclosing(cgroup, place);
         if (!find_v1(cgroup, place) && place->v2_mount[0]) {
             find_v2(cgroup, place);
         }
-        free(place);
     }
-    if (cgroup->folder_count == 0 && !cgroup->wants_scope) {
+    if (cgroup->directory_count == 0 && !cgroup->wants_scope) {
         cgroup->name[0] = '\0';
     }
 }
 
-/* What the scope's file says must be what was asked for: systemd passes over a controller that it
- * cannot hand down. */
+/* The scope's files must have the requested limits: systemd ignores a controller that it cannot
+ * delegate. */
 static bool scope_limits(int fd, enum cgroup_controller controller, const struct box_limits *limits)
 {
     static const char *const files[CGROUP_CONTROLLERS] = {"memory.max", "pids.max", "cpu.max"};
@@ -431,22 +373,23 @@ int cgroup_take_scope(struct cgroup *cgroup, pid_t pid, const struct box_limits 
 {
     char path[PATH_MAX];
     cgroup->wants_scope = false;
-    int fd = cgroup_place_of(pid, path) ? open_folder(AT_FDCWD, path) : -ENOENT;
+    int fd = cgroup_place_of(pid, path) ? open_directory(AT_FDCWD, path) : -ENOENT;
     if (fd < 0) {
         return fd;
     }
     cgroup->parent_fds[0] = -1;
     cgroup->fds[0] = fd;
-    cgroup->folder_count = 1;
+    cgroup->directory_count = 1;
     cgroup->is_scope = true;
     for (unsigned i = 0; i < CGROUP_CONTROLLERS; i++) {
         if (scope_limits(fd, (enum cgroup_controller)i, limits)) {
             cgroup->controller_fd[i] = fd;
         } else {
             (void)snprintf(cgroup->why[i], sizeof cgroup->why[i],
-                           "systemd does not hand the %s controller down to this user",
+                           "systemd does not delegate the %s controller to this user",
                            cgroup_controller_names[i]);
-            cgroup->remedy = "name it in Delegate= of user@.service, systemd.resource-control(5)";
+            cgroup->remedy =
+                "add it to Delegate= of user@.service, see systemd.resource-control(5)";
         }
     }
     return 0;
@@ -456,8 +399,7 @@ void cgroup_refuse_scope(struct cgroup *cgroup, const char *why)
 {
     cgroup->wants_scope = false;
     cgroup->name[0] = '\0';
-    set_all(cgroup, why,
-            "let a systemd --user manager run for this user: loginctl enable-linger USER");
+    set_all(cgroup, why, "run a systemd --user manager for this user: loginctl enable-linger USER");
 }
 
 void cgroup_make(struct cgroup *cgroup, const struct box_limits *limits)
@@ -474,9 +416,9 @@ bool cgroup_has(const struct cgroup *cgroup, enum cgroup_controller controller)
     return cgroup->name[0] && cgroup->controller_fd[controller] >= 0;
 }
 
-int cgroup_birthplace(const struct cgroup *cgroup)
+int cgroup_clone_fd(const struct cgroup *cgroup)
 {
-    return cgroup->unified && cgroup->folder_count == 1 ? cgroup->fds[0] : -1;
+    return cgroup->unified && cgroup->directory_count == 1 ? cgroup->fds[0] : -1;
 }
 
 int cgroup_attach(const struct cgroup *cgroup, pid_t pid)
@@ -484,7 +426,7 @@ int cgroup_attach(const struct cgroup *cgroup, pid_t pid)
     if (cgroup->is_scope) {
         return 0; /* systemd has moved it */
     }
-    for (unsigned i = 0; i < cgroup->folder_count; i++) {
+    for (unsigned i = 0; i < cgroup->directory_count; i++) {
         if (cgroup->fds[i] < 0) {
             continue;
         }
@@ -498,18 +440,9 @@ int cgroup_attach(const struct cgroup *cgroup, pid_t pid)
 
 void cgroup_remove(struct cgroup *cgroup)
 {
-    /* A scope is systemd's to remove; it does so when the last process has left. */
-    for (unsigned i = 0; i < cgroup->folder_count && !cgroup->is_scope; i++) {
-        release_fd(&cgroup->fds[i]);
-        for (unsigned round = 0; round < REMOVE_ROUNDS; round++) {
-            if (unlinkat(cgroup->parent_fds[i], cgroup->name, AT_REMOVEDIR) == 0 ||
-                errno != EBUSY) {
-                break;
-            }
-            (void)poll(NULL, 0, 1);
-        }
-        /* At the end, not at the start: there it would lengthen the moment without a reaper. */
-        (void)sweep_stale(cgroup->parent_fds[i], /* remove= */ true);
+    /* systemd removes a scope when its last process has gone. */
+    for (unsigned i = 0; i < cgroup->directory_count && !cgroup->is_scope; i++) {
+        (void)unlinkat(cgroup->parent_fds[i], cgroup->name, AT_REMOVEDIR);
     }
     cgroup_leave(cgroup);
 }
@@ -517,22 +450,22 @@ void cgroup_remove(struct cgroup *cgroup)
 unsigned cgroup_count_stale(const struct cgroup *cgroup)
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < cgroup->folder_count; i++) {
-        count += sweep_stale(cgroup->parent_fds[i], /* remove= */ false);
+    for (unsigned i = 0; i < cgroup->directory_count; i++) {
+        count += cgroup_sweep_stale(cgroup->parent_fds[i], /* remove= */ false);
     }
     return count;
 }
 
 void cgroup_leave(struct cgroup *cgroup)
 {
-    for (unsigned i = 0; i < cgroup->folder_count; i++) {
-        release_fd(&cgroup->fds[i]);
-        release_fd(&cgroup->parent_fds[i]);
+    for (unsigned i = 0; i < cgroup->directory_count; i++) {
+        drop_fd(&cgroup->fds[i]);
+        drop_fd(&cgroup->parent_fds[i]);
     }
-    if (cgroup->around_watched) {
-        release_fd(&cgroup->around_fd);
+    if (cgroup->enclosing_watched) {
+        drop_fd(&cgroup->enclosing_fd);
     }
-    cgroup->folder_count = 0;
+    cgroup->directory_count = 0;
     cgroup->is_scope = false;
     cgroup->name[0] = '\0';
 }

@@ -1,58 +1,43 @@
-/* Memory by control groups: of the box's own, and of the one that the server is in, a container's or a service's.
- * At that one's limit the kernel may kill for memory, too. */
+/* Memory by control groups: of the sandbox's own, and of the one that encloses the server, a
+ * container's or a service's. At the enclosing limit the kernel may kill for memory too. */
+#include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/limits/cgroup.h"
 #include "sandbox/limits/cgroup_place.h"
 
-/* --- around the server --- */
-
-void cgroup_fit_memory(struct box_spec *spec)
-{
-    struct cgroup_place *place = malloc(sizeof *place);
-    if (place) {
-        cgroup_place_read(place);
-        spec->memory_around = cgroup_place_memory(place);
-    }
-    uint64_t most = spec->memory_around / 4 * 3;
-    if (most > 0 && most < spec->limits.memory_bytes) {
-        spec->limits.memory_bytes = most;
-    }
-    free(place);
-}
-
-/* How many processes of this group the kernel has killed for memory. Version 1 tells since Linux 4.13. */
-static uint64_t count_kills(int folder_fd, bool unified)
+/* How many processes of this cgroup the kernel has killed for memory. Version 1 has the number
+ * since Linux 4.13. */
+static uint64_t count_kills(int directory_fd, bool unified)
 {
     char text[1024];
-    const char *rest = NULL;
-    uint64_t kills = 0;
     const char *file = unified ? "memory.events" : "memory.oom_control";
-    if (fd_read_text_at(folder_fd, file, text, sizeof text) < 0) {
-        return 0;
-    }
-    const char *found = strstr(text, "oom_kill ");
-    return found && parse_digits(found + strlen("oom_kill "), &kills, &rest) == 0 ? kills : 0;
+    int size = fd_read_text_at(directory_fd, file, text, sizeof text);
+    return size > 0 ? parse_field(text, "oom_kill ", 0) : 0;
 }
 
-void cgroup_watch_around(struct cgroup *cgroup, const struct cgroup_place *place)
+void cgroup_watch_enclosing(struct cgroup *cgroup, const struct cgroup_place *place)
 {
     char path[PATH_MAX];
-    cgroup->around_unified = place->v1_mount[CGROUP_MEMORY][0] == '\0';
-    const char *mount = cgroup->around_unified ? place->v2_mount : place->v1_mount[CGROUP_MEMORY];
-    const char *group = cgroup->around_unified ? place->v2_path : place->v1_path[CGROUP_MEMORY];
-    /* Where a container has no namespace of groups its own is at the top of what it sees. */
+    cgroup->enclosing_unified = place->v1_mount[CGROUP_MEMORY][0] == '\0';
+    const char *mount =
+        cgroup->enclosing_unified ? place->v2_mount : place->v1_mount[CGROUP_MEMORY];
+    const char *group = cgroup->enclosing_unified ? place->v2_path : place->v1_path[CGROUP_MEMORY];
+    /* In a container without a cgroup namespace, the container's cgroup is at the top of the
+     * mount. */
     bool joined = mount[0] && cgroup_place_join(path, mount, group);
     int fd = joined ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     fd = fd < 0 && mount[0] ? open(mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : fd;
-    cgroup->around_fd = fd;
-    cgroup->around_watched = fd >= 0;
-    cgroup->around_kills = fd < 0 ? 0 : count_kills(fd, cgroup->around_unified);
+    cgroup->enclosing_fd = fd;
+    cgroup->enclosing_watched = fd >= 0;
+    cgroup->enclosing_kills = fd < 0 ? 0 : count_kills(fd, cgroup->enclosing_unified);
 }
 
 /* --- kills --- */
@@ -70,8 +55,15 @@ bool cgroup_oom_happened(struct cgroup *cgroup)
         return has_grown(&cgroup->oom_kills,
                          count_kills(cgroup->controller_fd[CGROUP_MEMORY], cgroup->unified));
     }
-    return cgroup->around_watched &&
-           has_grown(&cgroup->around_kills, count_kills(cgroup->around_fd, cgroup->around_unified));
+    return cgroup->enclosing_watched &&
+           has_grown(&cgroup->enclosing_kills,
+                     count_kills(cgroup->enclosing_fd, cgroup->enclosing_unified));
+}
+
+bool cgroup_oom_is_new(const struct cgroup *cgroup)
+{
+    return cgroup_has(cgroup, CGROUP_MEMORY) &&
+           count_kills(cgroup->controller_fd[CGROUP_MEMORY], cgroup->unified) > cgroup->oom_kills;
 }
 
 /* --- use --- */
@@ -88,13 +80,11 @@ uint64_t cgroup_uncounted_inet(const struct cgroup *cgroup)
 static uint64_t read_memory(const struct cgroup *cgroup, const char *file)
 {
     char text[64];
-    const char *rest = NULL;
-    uint64_t value = 0;
     if (!cgroup_has(cgroup, CGROUP_MEMORY) ||
         fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], file, text, sizeof text) < 0) {
         return 0;
     }
-    return parse_digits(text, &value, &rest) < 0 ? 0 : value;
+    return parse_field(text, "", 0);
 }
 
 uint64_t cgroup_memory_peak(const struct cgroup *cgroup)
@@ -102,25 +92,50 @@ uint64_t cgroup_memory_peak(const struct cgroup *cgroup)
     return read_memory(cgroup, cgroup->unified ? "memory.peak" : "memory.max_usage_in_bytes");
 }
 
-/* The number behind name in memory.stat. */
-static uint64_t stat_field(const char *text, const char *name)
-{
-    const char *found = strstr(text, name);
-    const char *rest = NULL;
-    uint64_t value = 0;
-    return found && parse_digits(found + strlen(name), &value, &rest) == 0 ? value : 0;
-}
-
-uint64_t cgroup_memory_used(const struct cgroup *cgroup, uint64_t matters_bytes)
+uint64_t cgroup_memory_used(struct cgroup *cgroup, uint64_t matters_bytes)
 {
     char text[8192];
     uint64_t used =
         read_memory(cgroup, cgroup->unified ? "memory.current" : "memory.usage_in_bytes");
+    cgroup->cached = 0;
     if (used < matters_bytes || used == 0 ||
         fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], "memory.stat", text, sizeof text) <
             0) {
         return used;
     }
-    uint64_t cached = stat_field(text, "\ninactive_file ") + stat_field(text, "\nactive_file ");
-    return cached < used ? used - cached : used;
+    uint64_t cached = parse_field(text, "inactive_file ", 0) + parse_field(text, "active_file ", 0);
+    cgroup->cached = cached < used ? cached : 0;
+    return used - cgroup->cached;
+}
+
+void cgroup_memory_slow(struct cgroup *cgroup, uint64_t from_bytes)
+{
+    char text[32] = "max";
+    from_bytes += from_bytes > 0 ? cgroup->cached : 0; /* the kernel counts that too */
+    if (from_bytes == cgroup->slow_from || !cgroup->unified || !cgroup_has(cgroup, CGROUP_MEMORY)) {
+        return;
+    }
+    if (from_bytes > 0) {
+        (void)snprintf(text, sizeof text, "%llu", (unsigned long long)from_bytes);
+    }
+    cgroup->slow_from = from_bytes;
+    (void)fd_write_text_at(cgroup->controller_fd[CGROUP_MEMORY], "memory.high", text);
+}
+
+uint64_t cgroup_memory_pages(const struct cgroup *cgroup)
+{
+    char text[8192];
+    if (!cgroup_has(cgroup, CGROUP_MEMORY) ||
+        fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], "memory.stat", text, sizeof text) <
+            0) {
+        return 0;
+    }
+    return parse_field(text, cgroup->unified ? "anon " : "rss ", 0);
+}
+
+int cgroup_processes(const struct cgroup *cgroup, char *text, size_t size)
+{
+    return cgroup_has(cgroup, CGROUP_MEMORY)
+               ? fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], "cgroup.procs", text, size)
+               : -ENOENT;
 }

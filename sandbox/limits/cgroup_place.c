@@ -1,12 +1,12 @@
 #include "sandbox/limits/cgroup_place.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/own.h"
 #include "base/parse.h"
 
 const char *const cgroup_controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
@@ -26,8 +26,8 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
-/* "36 35 98:0 / /mnt rw - TYPE SOURCE SUPER_OPTIONS", proc(5). Only mounts of a hierarchy's root
- * count, or the own paths of /proc/self/cgroup would not lie below them. */
+/* "36 35 98:0 / /mnt rw - TYPE SOURCE SUPER_OPTIONS", proc(5). Takes only mounts of a hierarchy's
+ * root: the paths of /proc/self/cgroup would not lie below others. */
 static void take_mount(struct cgroup_place *place, char *line)
 {
     enum { FIELD_MOUNT = 4, FIELDS = 5 };
@@ -62,23 +62,19 @@ static void take_mount(struct cgroup_place *place, char *line)
 
 static void read_mounts(struct cgroup_place *place)
 {
-    FILE *file = fopen("/proc/self/mountinfo", "re");
-    char *line = NULL;
+    defer_fclose FILE *file = fopen("/proc/self/mountinfo", "re");
+    defer_free char *line = NULL;
     size_t capacity = 0;
     while (file && getline(&line, &capacity, file) > 0) {
         take_mount(place, line);
-    }
-    free(line);
-    if (file) {
-        (void)fclose(file);
     }
 }
 
 /* "4:memory:/path" for version 1, "0::/path" for version 2. */
 static void read_own_groups(struct cgroup_place *place, const char *source)
 {
-    FILE *file = fopen(source, "re");
-    char *line = NULL;
+    defer_fclose FILE *file = fopen(source, "re");
+    defer_free char *line = NULL;
     size_t capacity = 0;
     while (file && getline(&line, &capacity, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
@@ -98,10 +94,6 @@ static void read_own_groups(struct cgroup_place *place, const char *source)
             }
         }
     }
-    free(line);
-    if (file) {
-        (void)fclose(file);
-    }
 }
 
 void cgroup_place_read(struct cgroup_place *place)
@@ -117,11 +109,11 @@ bool cgroup_place_join(char path[PATH_MAX], const char *mount, const char *group
     return size > 0 && size < PATH_MAX;
 }
 
-/* The least number in a file of this name from mount + group up to mount. Where only a part of the hierarchy
- * is mounted the own path is not found below it, but its root is. */
+/* The least number in files of this name from mount + group up to mount. Where only a part of the
+ * hierarchy is mounted, the group's path does not exist below it, but the mount's root does. */
 static uint64_t least_limit(const char *mount, const char *group, const char *file)
 {
-    enum { NO_LIMIT_BITS = 60 }; /* version 1 has no word for it, but a number */
+    enum { NO_LIMIT_BITS = 60 }; /* version 1 writes a large number for "no limit" */
     char path[PATH_MAX];
     uint64_t least = 0;
     if (!mount[0] || !cgroup_place_join(path, mount, group)) {

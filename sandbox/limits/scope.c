@@ -1,23 +1,25 @@
-/* How a box gets a control group from systemd.
+/* How a sandbox gets a control group from systemd.
  *
- * On a desktop the server is in a group of its host program (app-….scope, session-N.scope) that is
- * not ours to divide: a kill for memory in a child of it would make systemd stop the whole of it,
- * with the host (OOMPolicy=, systemd.scope(5)). So we ask the manager for a scope with our limits
- * (StartTransientUnit, org.freedesktop.systemd1(5)) and name the box's first process as its member.
- * The server itself stays where it is. The manager's bus is found by the user's id, because hosts pass
- * on neither XDG_RUNTIME_DIR nor DBUS_SESSION_BUS_ADDRESS.
+ * On a desktop the server is in a cgroup of its client (app-….scope, session-N.scope) that it may
+ * not divide: after a kill for memory in a child of it, systemd would stop the whole cgroup with
+ * the client (OOMPolicy=, systemd.scope(5)). So the server requests a scope with the sandbox's
+ * limits from the manager (StartTransientUnit, org.freedesktop.systemd1(5)) with the sandbox's init
+ * as its member. The server itself stays in its cgroup. It finds the manager's bus by the user's
+ * id, because clients pass on neither XDG_RUNTIME_DIR nor DBUS_SESSION_BUS_ADDRESS.
  *
- * A process is named by its number. In another pid namespace than the manager's, as in a container that
- * has the host's bus, that number would be somebody else's: nothing is asked there.
+ * The request names a process by number. In another pid namespace than the manager's, as in a
+ * container with the host's bus, that number would be another process's: the server makes no
+ * request there.
  *
- * The limits are properties of the scope, so the process is moved once and there is no folder of ours
- * in it. Delegate=yes is what keeps systemd from acting on a kill for memory. The scope lives as long
- * as a process is in it: when the server is killed, pid 1 of the box goes and systemd removes the
- * scope. CollectMode= makes it forget a failed one too.
+ * The limits are properties of the scope, so the process moves once and the server makes no
+ * directory in the scope. Delegate=yes keeps systemd from acting on a kill for memory. The scope
+ * lives as long as it has a process: when the server is killed, so is the sandbox's init, and
+ * systemd removes the scope. CollectMode= makes systemd forget a failed one too.
  *
- * The conversation is busctl's, systemd's own client, in a process of its own: a bus that hangs
- * cannot hang the loop, and no bus library is in the server. It is the system's own, whatever PATH says.
- * Meanwhile the box's child builds its root. The answer is judged by effect alone: the process is in the scope, or, in time, it is not. */
+ * busctl, systemd's own client, talks to the bus in its own process: a bus that hangs cannot block
+ * the loop, and the server needs no bus library. Only the system's own busctl is used, whatever
+ * PATH says. Meanwhile the sandbox's child builds its root. Only the effect counts as success: the
+ * process is in the scope in time, or it is not. */
 #include "sandbox/limits/scope.h"
 
 #include <assert.h>
@@ -34,10 +36,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/host/command.h"
 #include "sandbox/limits/cgroup_place.h"
-#include "sandbox/start/helper.h"
 
 enum { LOOK_MS = 1, WORDS = 64, WORD_BYTES = 96 };
 
@@ -114,7 +115,7 @@ static void add_call(struct words *words, const struct scope *scope,
     add_property(words, "MemoryMax", "t", limits->memory_bytes);
     add_property(words, "MemorySwapMax", "t", 0);
     add_property(words, "TasksMax", "t", limits->pids);
-    /* At log-out the manager waits so long for the members to take a SIGTERM. */
+    /* At log-out the manager waits this long after SIGTERM. */
     add_property(words, "TimeoutStopUSec", "t", 500000);
     if (limits->cpu_milli) {
         add_property(words, "CPUQuotaPerSecUSec", "t", (uint64_t)limits->cpu_milli * 1000);
@@ -122,16 +123,16 @@ static void add_call(struct words *words, const struct scope *scope,
     add(words, "0");
 }
 
-static void scope_answer(struct scope *scope, const char *trouble)
+static void scope_finish(struct scope *scope, const char *error)
 {
     char text[256] = "";
-    if (trouble) {
-        scope->said[strcspn(scope->said, "\n")] = '\0'; /* the first line says it */
-        (void)snprintf(text, sizeof text, "systemd makes no scope for the sandbox: %s",
-                       scope->said[0] ? scope->said : trouble);
+    if (error) {
+        scope->said[strcspn(scope->said, "\n")] = '\0'; /* the first line has the reason */
+        (void)snprintf(text, sizeof text, "systemd creates no scope for the sandbox: %s",
+                       scope->said[0] ? scope->said : error);
     }
     scope_cancel(scope);
-    scope->fn(scope->arg, trouble ? text : NULL);
+    scope->fn(scope->arg, error ? text : NULL);
 }
 
 static bool scope_has_member(const struct scope *scope)
@@ -153,11 +154,11 @@ static void scope_look(void *arg)
         scope->helper_pid = 0;
     }
     if (scope_has_member(scope)) {
-        scope_answer(scope, NULL);
+        scope_finish(scope, NULL);
     } else if (status != 0) {
-        scope_answer(scope, "its bus refuses");
+        scope_finish(scope, "its bus refused the request");
     } else if (now_ns >= scope->deadline_ns) {
-        scope_answer(scope, "its bus does not answer in time");
+        scope_finish(scope, "its bus did not respond in time");
     } else {
         uint64_t next_ns = now_ns + LOOK_MS * CLOCK_NS_PER_MS;
         loop_timer_arm(scope->loop, &scope->timer,
@@ -165,8 +166,8 @@ static void scope_look(void *arg)
     }
 }
 
-/* The helper complains, or has ended: from its end on the job runs, and a look every millisecond
- * shows when the process has been moved. */
+/* busctl prints an error or exits. After its exit systemd's job runs; a check every millisecond
+ * shows when the process has moved. */
 static void scope_on_said(void *arg, uint32_t events)
 {
     struct scope *scope = arg;

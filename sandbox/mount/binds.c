@@ -1,4 +1,4 @@
-#include "sandbox/plan/binds.h"
+#include "sandbox/mount/binds.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +19,8 @@
 
 enum { BINDS_MOUNTS = 1024, BINDS_INFO_BYTES = 1 << 20 };
 
-/* Each call says EINVAL to flags that no kernel knows, before it looks at anything else; but for
- * move_mount, whose EPERM may be that of a user without privileges. */
+/* Each call fails with EINVAL for unknown flags before it checks anything else; except move_mount,
+ * which may first fail with EPERM for a user without privileges. */
 bool binds_needed(void)
 {
     bool has = syscall(SYS_open_tree, -1, "", ~0U) < 0 && errno == EINVAL;
@@ -28,7 +28,7 @@ bool binds_needed(void)
     return !has || (syscall(SYS_move_mount, -1, "", -1, "", ~0U) < 0 && errno == ENOSYS);
 }
 
-/* What mount(2) calls the attributes that we use, and what statvfs(3) does. */
+/* The names of our attributes for mount(2) and statvfs(3). */
 static const struct {
     uint64_t attribute;
     unsigned long mount_flag;
@@ -38,7 +38,8 @@ static const struct {
     {MOUNT_ATTR_NOSUID, MS_NOSUID, ST_NOSUID},
     {MOUNT_ATTR_NODEV, MS_NODEV, ST_NODEV},
     {MOUNT_ATTR_NOEXEC, MS_NOEXEC, ST_NOEXEC},
-    /* Never asked for, and kept: in a user namespace what the host has set is locked, user_namespaces(7) */
+    /* Never requested, and kept: in a user namespace, attributes that the host has set are locked,
+     * user_namespaces(7). */
     {0, MS_NOATIME, ST_NOATIME},
     {0, MS_NODIRATIME, ST_NODIRATIME},
     {0, MS_RELATIME, ST_RELATIME},
@@ -68,10 +69,9 @@ int bind_restrict(const char *path, uint64_t attributes)
     return 0;
 }
 
-/* The number under which mountinfo lists the mount that path leads to, proc_pid_fdinfo(5). */
+/* The number by which mountinfo lists the mount that path leads to, proc_pid_fdinfo(5). */
 static int mount_id(const char *path, uint64_t *ret_id)
 {
-    static const char key[] = "mnt_id:\t";
     char name[64];
     char text[1024];
     defer_close int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -80,12 +80,8 @@ static int mount_id(const char *path, uint64_t *ret_id)
     }
     (void)snprintf(name, sizeof name, "/proc/self/fdinfo/%d", fd);
     int r = fd_read_text_at(AT_FDCWD, name, text, sizeof text);
-    const char *found = r < 0 ? NULL : strstr(text, key);
-    const char *rest = NULL;
-    if (r < 0 || !found) {
-        return r < 0 ? r : -ENODATA;
-    }
-    return parse_digits(found + sizeof key - 1, ret_id, &rest);
+    *ret_id = r < 0 ? UINT64_MAX : parse_field(text, "mnt_id:", UINT64_MAX);
+    return r < 0 ? r : *ret_id == UINT64_MAX ? -ENODATA : 0;
 }
 
 void bind_unescape(char *text)
@@ -103,7 +99,7 @@ void bind_unescape(char *text)
 }
 
 struct mounts {
-    uint64_t ids[BINDS_MOUNTS]; /* the tree's */
+    uint64_t ids[BINDS_MOUNTS]; /* of the tree's mounts */
     unsigned count;
 };
 
@@ -117,8 +113,8 @@ static bool mounts_have(const struct mounts *mounts, uint64_t id)
     return false;
 }
 
-/* One line: takes the mount when it hangs on one that we have, and sets its attributes. A line that
- * says nothing new is passed over. 0 or -1 with errno. */
+/* Takes the mount in this line if its parent is in the tree, and sets its attributes. Skips a line
+ * that adds nothing. 0 or -1 with errno. */
 static int mounts_take(struct mounts *mounts, char *line, uint64_t attributes)
 {
     enum { FIELD_ID = 0, FIELD_PARENT = 1, FIELD_POINT = 4, FIELDS = 5 };
@@ -148,12 +144,12 @@ static int mounts_take(struct mounts *mounts, char *line, uint64_t attributes)
         errno = -r;
         return -1;
     }
-    /* Below another mount at the same place nobody reaches it. */
+    /* Another mount at the same place hides it. */
     return reached == id ? bind_restrict(fields[FIELD_POINT], attributes) : 0;
 }
 
-/* Sets attributes on all that is mounted below path. Mounts are known by number: places alone
- * would not tell them from those that the new root hides. */
+/* Sets attributes on all mounts below path. Identifies mounts by number: their paths do not
+ * distinguish them from mounts that the new root hides. */
 static int restrict_below(const char *path, uint64_t attributes)
 {
     static char text[BINDS_INFO_BYTES];
@@ -200,7 +196,7 @@ int bind_tree(int source_fd, const char *path, uint64_t attributes)
     return restrict_below(path, attributes);
 }
 
-int bind_folder(const char *source, const char *path, uint64_t attributes)
+int bind_directory(const char *source, const char *path, uint64_t attributes)
 {
     return mount(source, path, NULL, MS_BIND | MS_REC, NULL) < 0 ? -1
                                                                  : bind_restrict(path, attributes);

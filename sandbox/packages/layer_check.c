@@ -1,5 +1,6 @@
-/* Judges what an installer has left, before it becomes a layer. Package code may have put it there, so
- * it is looked at by descriptors and never by a path; the box that could still change it has ended. */
+/* Checks what an installer has left before it becomes a layer. Package code may have put it there,
+ * so the check uses descriptors and never a path; the sandbox that could still change it is
+ * gone. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,21 +9,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "sandbox/packages/packages.h"
+#include "sandbox/packages/store.h"
 
-enum { ENTRY_BYTES = 4096 /* what an entry takes of the disk beside its content, at most */ };
+enum { ENTRY_BYTES = 4096 /* disk space of an entry besides its content, at most */ };
 
 struct check {
     uint64_t bytes_most;
     uint64_t files_most;
-    struct box_layer_made *made;
+    struct box_packages_layer *made;
     struct fail *fail;
 };
 
-static int check_folder(const struct check *check, int fd, unsigned depth);
+static int check_directory(const struct check *check, int fd, unsigned depth);
 
 static int refuse(const struct check *check, const char *what, const char *name)
 {
@@ -41,7 +44,7 @@ static bool has_odd_character(const char *name)
     return false;
 }
 
-/* Whatever they were: all can read, the set-id bits are gone, and what could be executed still can. */
+/* Makes everything readable for all and clears the set-id bits; what was executable stays so. */
 static int set_mode(int dir_fd, const char *name, const struct stat *st)
 {
     bool executable = S_ISDIR(st->st_mode) || st->st_mode & (S_IXUSR | S_IXGRP | S_IXOTH);
@@ -50,7 +53,8 @@ static int set_mode(int dir_fd, const char *name, const struct stat *st)
     if ((st->st_mode & 07777) == mode) {
         return 0;
     }
-    /* By the file itself: fchmodat(2) follows links, and a folder of mode 000 cannot be opened. */
+    /* Through the file itself: fchmodat(2) follows symlinks, and a directory of mode 000 cannot be
+     * opened. */
     defer_close int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     return fd < 0 || chmod(path, mode) < 0 ? -errno : 0;
@@ -58,12 +62,11 @@ static int set_mode(int dir_fd, const char *name, const struct stat *st)
 
 static int count(const struct check *check, const struct stat *st)
 {
-    struct box_layer_made *made = check->made;
+    struct box_packages_layer *made = check->made;
     made->files++;
     made->bytes += ENTRY_BYTES + (S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0);
     if (made->bytes > check->bytes_most || made->files > check->files_most) {
-        return fail_set(check->fail, EDQUOT,
-                        "the packages would hold more than --package-disk allows");
+        return fail_set(check->fail, EDQUOT, "the packages exceed --package-disk");
     }
     return 0;
 }
@@ -81,7 +84,7 @@ static int check_entry(const struct check *check, int dir_fd, const char *name, 
         return refuse(check, "a symbolic link", name);
     }
     if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
-        return refuse(check, "what is neither a file nor a folder", name);
+        return refuse(check, "an entry that is neither a file nor a directory", name);
     }
     int r = count(check, &st);
     if (r == 0 && set_mode(dir_fd, name, &st) < 0) {
@@ -91,19 +94,18 @@ static int check_entry(const struct check *check, int dir_fd, const char *name, 
         return r;
     }
     if (depth >= LIMIT_PACKAGE_DEPTH) {
-        return refuse(check, "folders that are nested too deep", name);
+        return refuse(check, "directories nested too deeply", name);
     }
     int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? fail_set(check->fail, errno, "the installed files")
-                  : check_folder(check, fd, depth + 1);
+                  : check_directory(check, fd, depth + 1);
 }
 
 /* fd: taken. */
-static int check_folder(const struct check *check, int fd, unsigned depth)
+static int check_directory(const struct check *check, int fd, unsigned depth)
 {
-    DIR *dir = fdopendir(fd);
+    defer_closedir DIR *dir = fd_directory(fd);
     if (!dir) {
-        (void)close(fd);
         return fail_set(check->fail, ENOMEM, "the installed files");
     }
     int r = 0;
@@ -122,20 +124,16 @@ static int check_folder(const struct check *check, int fd, unsigned depth)
             break;
         }
     }
-    (void)closedir(dir);
     return r;
 }
 
-int layer_check(int folder_fd, uint64_t bytes_most, uint64_t files_most,
-                struct box_layer_made *made, struct fail *ret_fail)
+int layer_check(int directory_fd, uint64_t bytes_most, uint64_t files_most,
+                struct box_packages_layer *made, struct fail *ret_fail)
 {
     struct check check = {
         .bytes_most = bytes_most, .files_most = files_most, .made = made, .fail = ret_fail};
-    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fchmod(folder_fd, 0755) < 0) {
-        int error = errno;
-        own_close(&fd);
-        return fail_set(ret_fail, error, "the installed files");
-    }
-    return check_folder(&check, fd, 1);
+    defer_close int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || fchmod(directory_fd, 0755) < 0
+               ? fail_set(ret_fail, errno, "the installed files")
+               : check_directory(&check, take_fd(&fd), 1);
 }

@@ -1,47 +1,38 @@
 #pragma once
-#include <linux/limits.h>
-#include <stdbool.h>
-#include <sys/types.h>
+#include "sandbox/types.h"
 
-#include "sandbox/plan/plan.h"
-#include "sandbox/sandbox.h"
-#include "sandbox/start/sweeper.h"
+struct box_packages;
+struct loop;
 
-/* Inside of the room: where the packages of a server are. */
+/* A server's installed packages: host directories with the layers 1 … N, which each sandbox of the
+ * server shows read-only at /packages/1 … /packages/N, and a staging directory, in which installers
+ * build the next layer. A layer never changes, and is removed with the server. */
 
-struct box_packages {
-    struct loop *loop;
-    const struct box_spec *spec;
-    enum { PACKAGES_NEW, PACKAGES_OPEN, PACKAGES_NONE } state;
-    struct fail trouble; /* PACKAGES_NONE: why */
-    char name[32];       /* of this server's folder in boxes */
-    char *layers;        /* absolute paths; NULL: not open */
-    char *stage;
-    char *download;
-    int boxes_fd;
-    int folder_fd; /* boxes/NAME */
-    int lock_fd;
-    struct sweeper sweeper;
-    unsigned layer_count;
-    unsigned rubbish; /* how many stages were put away */
-    uint64_t bytes;   /* of all layers */
+/* Has no side effects yet: the first sandbox or installer that needs the directories makes them. 0
+ * or -ENOMEM */
+[[nodiscard]] int box_packages_new(struct loop *loop, const struct box_spec *spec,
+                                   struct box_packages **ret_packages, struct fail *ret_fail);
+
+/* Has everything removed except the download cache. packages may be NULL; no sandbox uses them. */
+void box_packages_free(struct box_packages *packages);
+
+/* The directory of the layers, at code's path. */
+const char *box_packages_path(const struct box_packages *packages);
+
+/* N: the layers 1 … N exist. */
+unsigned box_packages_layers(const struct box_packages *packages);
+
+struct box_packages_layer {
+    unsigned number;
+    uint64_t bytes;
     uint64_t files;
 };
 
-/* Makes the folders where they are not there. 0 or -errno, which stays. */
-int packages_open(struct box_packages *packages);
+/* Checks that /stage/new holds only files and directories, within the limits, and makes it the next
+ * layer: completely or not at all. Empties the staging directory in both cases. No installer is
+ * running. 0 or -errno with ret_fail: -EINVAL for the content, -EDQUOT for the size. */
+[[nodiscard]] int box_packages_commit(struct box_packages *packages,
+                                      struct box_packages_layer *ret_layer, struct fail *ret_fail);
 
-/* Shows the layers, of opened packages. */
-void packages_show(const struct box_packages *packages, struct plan_content *content);
-
-/* The folder that packages would go to, whether it is there or not. 0 or -errno */
-int packages_path(const struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail);
-
-/* Where packages would go for this spec: opens the folder that the user's servers have in common,
- * which is made with make. path: its real one. Returns the descriptor or -errno. */
-int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],
-                   struct fail *ret_fail);
-
-/* layer_check.c: judges a folder that is to be a layer, and sets its modes. Adds to made what it holds. */
-int layer_check(int folder_fd, uint64_t bytes_most, uint64_t files_most,
-                struct box_layer_made *made, struct fail *ret_fail);
+/* Empties the staging directory. */
+void box_packages_discard(struct box_packages *packages);

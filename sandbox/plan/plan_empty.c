@@ -1,12 +1,11 @@
-/* Plans that lead to a root with nothing in it: of who needs no files. */
+/* Plans with an empty root, for processes that need no files. */
 #include <linux/mount.h>
 #include <sched.h>
 #include <stddef.h>
 
-#include "sandbox/grade/proof.h"
 #include "sandbox/plan/plan_parts.h"
 
-/* A root with nothing in it but /dev/null. */
+/* A root that holds only /dev/null. */
 static void add_empty_root(struct plan *plan, const char *hostname)
 {
     static const char null[] = "/dev/null";
@@ -17,30 +16,26 @@ static void add_empty_root(struct plan *plan, const char *hostname)
     plan_add(plan, PLAN_HOSTNAME, hostname, NULL)->optional = true;
     plan_add(plan, PLAN_PRIVATE, NULL, NULL);
     plan_add(plan, PLAN_ROOT, NULL, NULL)->data = "size=64k,nr_inodes=16,mode=0755";
-    plan_add(plan, PLAN_FOLDER, NULL, "/work"); /* PLAN_PIVOT goes there */
+    plan_add(plan, PLAN_DIRECTORY, NULL, "/work"); /* PLAN_PIVOT changes to it */
     plan_add(plan, PLAN_MOVE, null, null)->attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
     plan_add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
     plan_add(plan, PLAN_PIVOT, NULL, NULL);
 }
 
-void plan_build_rehearsal(struct plan *plan)
+void plan_build_namespace_check(const struct host_facts *facts, struct plan *plan)
 {
     *plan = (struct plan){.namespaces = PLAN_NAMESPACES | CLONE_NEWNET};
-    plan_choose_ids(plan, /* errand= */ false);
-    add_empty_root(plan, PROOF_HOSTNAME);
+    plan_choose_ids(plan, facts, /* installer= */ false);
+    add_empty_root(plan, BOX_HOSTNAME);
     plan_add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
 }
 
-void plan_build_egress(struct plan *plan, const struct ids *ids)
+void plan_build_proxy(const struct host_facts *facts, struct plan *plan)
 {
     *plan = (struct plan){};
-    if (ids) {
-        plan_build_container_egress(plan, ids);
-        return;
-    }
-    plan->namespaces = PLAN_NAMESPACES; /* but the network's, which is what it is for */
-    plan_choose_ids(plan, /* errand= */ false);
+    plan->namespaces = PLAN_NAMESPACES; /* the proxy uses the host's network */
+    plan_choose_ids(plan, facts, /* installer= */ false);
     add_empty_root(plan, "egress");
     plan_add_locks(plan, /* trusted= */ true);
-    plan_add(plan, PLAN_EXECUTE, "sandpiper-egress", NULL);
+    plan_add(plan, PLAN_EXECUTE, "sandpiper-proxy", NULL);
 }

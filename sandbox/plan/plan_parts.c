@@ -41,16 +41,16 @@ void plan_add_locks(struct plan *plan, bool trusted)
     plan_add(plan, PLAN_NO_NAMESPACES, NULL, NULL)->optional = trusted;
     plan_add(plan, PLAN_DESCRIPTORS, NULL, NULL);
     plan_add(plan, PLAN_CAPABILITIES, NULL, NULL);
-    /* After the ids and capabilities are final: changing them clears it, prctl(2). */
+    /* After the ids and capabilities are final: changing them clears the signal, prctl(2). */
     plan_add(plan, PLAN_DEATH_SIGNAL, NULL, NULL);
 }
 
-/* Whether there was memory for all that cannot be done without. */
+/* Whether there was memory for everything necessary. */
 static bool is_whole(const struct plan *plan)
 {
     for (unsigned i = 0; i < plan->step_count; i++) {
         const struct plan_step *step = &plan->steps[i];
-        bool needs_target = step->kind == PLAN_FOLDER || step->kind == PLAN_FILE;
+        bool needs_target = step->kind == PLAN_DIRECTORY || step->kind == PLAN_FILE;
         if ((needs_target && !step->target) || (step->kind == PLAN_OPEN_TREE && !step->source)) {
             return false;
         }
@@ -58,7 +58,7 @@ static bool is_whole(const struct plan *plan)
     return true;
 }
 
-/* Whether a name of the path is "..", or it has none. */
+/* Whether a component of the path is "..", or there is none. */
 static bool is_odd(const char *path)
 {
     bool any = false;
@@ -73,7 +73,7 @@ static bool is_odd(const char *path)
     return !any;
 }
 
-int plan_judge(const struct plan *plan, struct fail *ret_fail)
+int plan_check(const struct plan *plan, struct fail *ret_fail)
 {
     if (!is_whole(plan)) {
         return fail_set(ret_fail, ENOMEM, "the sandbox's plan");

@@ -11,21 +11,22 @@ static const char *const kind_names[PLAN_KIND_COUNT] = {
     [PLAN_IDENTITY] = "set ids",
     [PLAN_SESSION] = "new session",
     [PLAN_HOSTNAME] = "set hostname",
-    [PLAN_LOOPBACK] = "loopback up",
+    [PLAN_LOOPBACK] = "bring up loopback",
     [PLAN_PRIVATE] = "make mounts private",
     [PLAN_ROOT] = "new root on tmpfs",
-    [PLAN_FOLDER] = "make folder",
+    [PLAN_DIRECTORY] = "make directory",
     [PLAN_FILE] = "write file",
     [PLAN_LINK] = "link",
     [PLAN_TMPFS] = "mount tmpfs",
     [PLAN_HOLD] = "hold",
     [PLAN_MOVE] = "mount tree",
     [PLAN_BIND] = "bind tree",
-    [PLAN_SUBTREE] = "mount folder",
-    [PLAN_BIND_FOLDER] = "bind folder",
+    [PLAN_SUBTREE] = "mount directory",
+    [PLAN_BIND_DIRECTORY] = "bind directory",
     [PLAN_PROTECT] = "protect settings and hard links in",
     [PLAN_PROC] = "mount proc",
-    [PLAN_UNMOUNT] = "hold for init and unmount",
+    [PLAN_TERMINALS] = "mount devpts",
+    [PLAN_UNMOUNT] = "unmount, with a descriptor kept for init",
     [PLAN_READ_ONLY_ROOT] = "make root read-only",
     [PLAN_BIND_READ_ONLY_ROOT] = "remount root read-only",
     [PLAN_PIVOT] = "pivot to the new root",
@@ -33,12 +34,12 @@ static const char *const kind_names[PLAN_KIND_COUNT] = {
     [PLAN_DESCRIPTORS] = "close descriptors",
     [PLAN_CAPABILITIES] = "drop capabilities",
     [PLAN_DEATH_SIGNAL] = "die with the server",
-    [PLAN_SECCOMP] = "seccomp filter of pid 1",
+    [PLAN_SECCOMP] = "seccomp filter of init",
     [PLAN_WAIT] = "wait for the control group",
-    [PLAN_SUBREAPER] = "become the parent of orphans",
-    [PLAN_STEP_DOWN] = "give up privileges",
+    [PLAN_SUBREAPER] = "become subreaper",
+    [PLAN_STEP_DOWN] = "drop privileges",
     [PLAN_ENTER] = "enter",
-    [PLAN_EXECUTE] = "execute pid 1",
+    [PLAN_EXECUTE] = "execute init",
 };
 
 const char *plan_kind_name(enum plan_kind kind)
@@ -91,10 +92,10 @@ int plan_print(const struct plan *plan, struct buf *out)
         if (r == 0 && step->kind == PLAN_STEP_DOWN) {
             r = buf_appendf(out, " to %u:%u", step->uid, step->gid);
         }
-        if (r == 0 && (step->optional || step->data_folder)) {
+        if (r == 0 && (step->optional || step->data_directory)) {
             bool call = step->kind == PLAN_HOSTNAME || step->kind == PLAN_PROC ||
-                        step->kind == PLAN_NO_NAMESPACES;
-            r = buf_append_text(out, call ? " [if allowed]" : " [if there]");
+                        step->kind == PLAN_TERMINALS || step->kind == PLAN_NO_NAMESPACES;
+            r = buf_append_text(out, call ? " [if allowed]" : " [if present]");
         }
         r = r ? r : buf_append_text(out, "\n");
     }

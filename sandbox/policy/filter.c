@@ -1,4 +1,4 @@
-#include "sandbox/confine/filter.h"
+#include "sandbox/policy/filter.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -10,12 +10,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "sandbox/confine/abi.h"
-#include "sandbox/confine/filter_parts.h"
-#include "sandbox/confine/syscalls.h"
-#include "sandbox/plan/plan.h"
+#include "sandbox/policy/filter.h"
+#include "sandbox/policy/filter_parts.h"
+#include "sandbox/policy/landlock_abi.h"
+#include "sandbox/policy/syscalls.h"
 
-static int build_by_name(bool with_init, struct plan_filter *ret_filter, struct fail *ret_fail)
+static int build_by_name(bool with_init, struct filter_program *ret_filter, struct fail *ret_fail)
 {
     FILTER_CONTEXT context = NULL;
     int r = filter_context_new(SCMP_ACT_ERRNO(ENOSYS), ret_filter->arch, &context, ret_fail);
@@ -36,26 +36,26 @@ static int build_by_name(bool with_init, struct plan_filter *ret_filter, struct 
         r = init_needs ? 0 : filter_add_names(context, SCMP_ACT_ERRNO(EPERM), one);
     }
     r = r ? r : filter_add_personality(context);
-    if (r < 0) {
-        return fail_set(ret_fail, -r, "seccomp rules by name");
-    }
-    return filter_export(context, ret_filter, ret_fail);
+    return filter_export(context, r, "seccomp rules by name", ret_filter, ret_fail);
 }
 
-int filter_build_init(struct plan_filter *ret_filter, struct fail *ret_fail)
+int filter_build_init(struct filter_program *ret_filter, struct fail *ret_fail)
 {
     return build_by_name(true, ret_filter, ret_fail);
 }
 
-int filter_build_names(struct plan_filter *ret_filter, struct fail *ret_fail)
+int filter_build_names(struct filter_program *ret_filter, struct fail *ret_fail)
 {
     return build_by_name(false, ret_filter, ret_fail);
 }
 
 enum { ATTRIBUTE_BYTES = 256 };
 
+#define SET_ID(name, argument)                                                                     \
+    FILTER_FLAG(name, argument, S_ISUID), FILTER_FLAG(name, argument, S_ISGID)
+
 static const struct filter_rule common[] = {
-    /* new namespaces bring capabilities over them; NEWTIME cannot be asked of clone(2) */
+    /* a new namespace brings capabilities over it; clone(2) has no CLONE_NEWTIME */
     FILTER_FLAG("clone", 0, CLONE_NEWNS),
     FILTER_FLAG("clone", 0, CLONE_NEWUSER),
     FILTER_FLAG("clone", 0, CLONE_NEWPID),
@@ -64,56 +64,48 @@ static const struct filter_rule common[] = {
     FILTER_FLAG("clone", 0, CLONE_NEWUTS),
     FILTER_FLAG("clone", 0, CLONE_NEWCGROUP),
     FILTER_FLAG("clone", 0, CLONE_PTRACE),
-    /* a thread with descriptors of its own: who counts what a process holds looks at one thread */
+    /* a thread with its own descriptors: init counts a process's descriptors by one thread */
     FILTER_MASKED(EPERM, "clone", 0, CLONE_THREAD | CLONE_FILES, CLONE_THREAD),
-    /* and no process has another's: locks in it would stay when their maker, by whose time they are bounded where
-     * descriptors are hidden, has ended */
+    /* nor may a process share another's descriptors: a lock would outlive the process that made it,
+     * and where descriptors are hidden only that process's time limit bounds its locks */
     FILTER_MASKED(EPERM, "clone", 0, CLONE_THREAD | CLONE_FILES, CLONE_FILES),
     FILTER_MASKED(EINVAL, "close_range", 2, CLOSE_RANGE_UNSHARE, CLOSE_RANGE_UNSHARE),
-    /* limits and priorities of others: pid 1 has the same id */
+    /* limits and priorities of other processes: init has the same uid */
     {EPERM, "prlimit64", 0, SCMP_CMP_NE, 0, 0},
     {EPERM, "setpriority", 0, SCMP_CMP_NE, 0, 0},
     {EPERM, "setpriority", 1, SCMP_CMP_NE, 0, 0},
     {EPERM, "sched_setaffinity", 0, SCMP_CMP_NE, 0, 0},
-    /* huge pages come from a pool of the host that the memory group does not count */
+    /* huge pages come from the host's pool, which the memory cgroup does not count */
     FILTER_FLAG("mmap", 3, MAP_HUGETLB),
     FILTER_FLAG("mmap2", 3, MAP_HUGETLB),
     FILTER_FLAG("memfd_create", 1, MFD_HUGETLB),
-    /* set-id files outlive the box in a host folder */
-    FILTER_FLAG("chmod", 1, S_ISUID),
-    FILTER_FLAG("chmod", 1, S_ISGID),
-    FILTER_FLAG("fchmod", 1, S_ISUID),
-    FILTER_FLAG("fchmod", 1, S_ISGID),
-    FILTER_FLAG("fchmodat", 2, S_ISUID),
-    FILTER_FLAG("fchmodat", 2, S_ISGID),
-    FILTER_FLAG("creat", 1, S_ISUID),
-    FILTER_FLAG("creat", 1, S_ISGID),
-    FILTER_FLAG("mkdir", 1, S_ISUID),
-    FILTER_FLAG("mkdir", 1, S_ISGID),
-    FILTER_FLAG("mkdirat", 2, S_ISUID),
-    FILTER_FLAG("mkdirat", 2, S_ISGID),
-    FILTER_FLAG("mknod", 1, S_ISUID),
-    FILTER_FLAG("mknod", 1, S_ISGID),
-    FILTER_FLAG("mknodat", 2, S_ISUID),
-    FILTER_FLAG("mknodat", 2, S_ISGID),
+    /* set-id files outlive the sandbox in a host directory */
+    SET_ID("chmod", 1),
+    SET_ID("fchmod", 1),
+    SET_ID("fchmodat", 2),
+    SET_ID("creat", 1),
+    SET_ID("mkdir", 1),
+    SET_ID("mkdirat", 2),
+    SET_ID("mknod", 1),
+    SET_ID("mknodat", 2),
     FILTER_MASKED(EPERM, "mknod", 1, S_IFMT, S_IFCHR),
     FILTER_MASKED(EPERM, "mknod", 1, S_IFMT, S_IFBLK),
     FILTER_MASKED(EPERM, "mknodat", 2, S_IFMT, S_IFCHR),
     FILTER_MASKED(EPERM, "mknodat", 2, S_IFMT, S_IFBLK),
-    /* An access control list is held in memory for each inode, 64 KiB where it may be so long (xattr(7)), and no
-     * control group counts it. cp(1), tar(1) and Python's shutil pass over this error. */
+    /* The kernel holds an access control list in memory for each inode, up to 64 KiB (xattr(7)),
+     * and no control group counts it. cp(1), tar(1) and Python's shutil ignore this error. */
     {ENOTSUP, "setxattr", 3, SCMP_CMP_GT, ATTRIBUTE_BYTES, 0},
     {ENOTSUP, "lsetxattr", 3, SCMP_CMP_GT, ATTRIBUTE_BYTES, 0},
     {ENOTSUP, "fsetxattr", 3, SCMP_CMP_GT, ATTRIBUTE_BYTES, 0},
-    /* a whiteout is a character device, made without mknod(2) and unseen by Landlock */
+    /* a whiteout is a character device, made without mknod(2) and invisible to Landlock */
     FILTER_FLAG("renameat2", 4, RENAME_WHITEOUT),
-    /* access mode 3: a descriptor for ioctl alone, with the checks of reading and writing */
+    /* access mode 3: a descriptor for ioctl only, with the checks of reading and writing */
     FILTER_MASKED(EPERM, "open", 1, O_ACCMODE, O_ACCMODE),
     FILTER_MASKED(EPERM, "openat", 2, O_ACCMODE, O_ACCMODE),
 };
 
 /* open(2) that makes a file with a set-id mode: two arguments in one rule. O_TMPFILE makes one too,
- * and linkat(2) names it. */
+ * and linkat(2) then names it. */
 static int add_create_rules(scmp_filter_ctx context)
 {
     const unsigned bits[] = {S_ISUID, S_ISGID};
@@ -125,7 +117,7 @@ static int add_create_rules(scmp_filter_ctx context)
         r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(open), 2,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, maker, maker),
                              SCMP_A2(SCMP_CMP_MASKED_EQ, bit, bit));
-        r = r == -EDOM ? 0 : r; /* no open(2) on this architecture */
+        r = r == -EDOM ? 0 : r; /* this architecture has no open(2) */
         if (r == 0) {
             r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(openat), 2,
                                  SCMP_A2(SCMP_CMP_MASKED_EQ, maker, maker),
@@ -141,8 +133,8 @@ int filter_add_common(scmp_filter_ctx context)
     return r ? r : add_create_rules(context);
 }
 
-/* AF_VSOCK reaches a hypervisor's host and is in no namespace; AF_ALG, rxrpc and others have given
- * write access to the page cache (CVE-2026-31431 and its family). */
+/* AF_VSOCK reaches a hypervisor's host and belongs to no namespace; AF_ALG, rxrpc and others have
+ * given write access to the page cache (CVE-2026-31431 and similar). */
 static const struct filter_sockets sockets[] = {
     {.call = SCMP_SYS(socket),
      .families = 1U << AF_UNIX | 1U << AF_INET | 1U << AF_INET6,
@@ -154,9 +146,9 @@ static const struct filter_sockets sockets[] = {
      .protocols = 1U << 0 | 1U << IPPROTO_TCP | 1U << IPPROTO_UDP},
 };
 
-int filter_build_arguments(bool landlock, struct plan_filter *ret_filter, struct fail *ret_fail)
+int filter_build_arguments(bool landlock, struct filter_program *ret_filter, struct fail *ret_fail)
 {
-    /* It hides memory and descriptors from whoever counts them, and from init's checks. */
+    /* PR_SET_DUMPABLE hides memory and descriptors from the watchdog and from init's checks. */
     const struct filter_rule hiding = {EINVAL,        "prctl",        0, SCMP_CMP_MASKED_EQ,
                                        FILTER_LOW_32, PR_SET_DUMPABLE};
     FILTER_CONTEXT context = NULL;
@@ -168,14 +160,10 @@ int filter_build_arguments(bool landlock, struct plan_filter *ret_filter, struct
     r = r || !landlock ? r : filter_add_rules(context, &hiding, 1);
     r = r ? r : filter_add_sockets(context, &sockets[0]);
     r = r ? r : filter_add_sockets(context, &sockets[1]);
-    if (r < 0) {
-        return fail_set(ret_fail, -r, "seccomp rules by argument");
-    }
-    return filter_export_with_lists(context, ret_filter, ret_fail);
+    return filter_export_with_lists(context, r, "seccomp rules by argument", ret_filter, ret_fail);
 }
 
-/* Where only the watchdog counts memory: what it could not see. */
-int filter_build_uncounted(struct plan_filter *ret_filter, struct fail *ret_fail)
+int filter_build_uncounted(struct filter_program *ret_filter, struct fail *ret_fail)
 {
     FILTER_CONTEXT context = NULL;
     const unsigned sizes[] = {SO_SNDBUF, SO_RCVBUF};
@@ -183,10 +171,10 @@ int filter_build_uncounted(struct plan_filter *ret_filter, struct fail *ret_fail
     if (r < 0) {
         return r;
     }
-    /* A memfd that is on its way in a message, or mapped and closed, is in nobody's figures. */
+    /* Nothing counts a memfd that is in a message, or mapped and closed. */
     r = seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(memfd_create), 0);
-    /* The watchdog goes by the usual sizes. The kernel bounds a wish without a word, socket(7): so is
-     * it done here, and programs go on. */
+    /* The watchdog assumes the usual buffer sizes. The kernel reduces a request silently,
+     * socket(7), so the filter lets it succeed without effect and programs continue. */
     for (unsigned i = 0; r == 0 && i < 2; i++) {
         r = seccomp_rule_add(context, SCMP_ACT_ERRNO(0), SCMP_SYS(setsockopt), 2,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, SOL_SOCKET),
@@ -195,13 +183,10 @@ int filter_build_uncounted(struct plan_filter *ret_filter, struct fail *ret_fail
     r = r ? r
           : seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fcntl), 1,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, F_SETPIPE_SZ));
-    if (r < 0) {
-        return fail_set(ret_fail, -r, "seccomp rules for memory that is not counted");
-    }
-    return filter_export(context, ret_filter, ret_fail);
+    return filter_export(context, r, "seccomp rules for uncounted memory", ret_filter, ret_fail);
 }
 
-int filter_build_broker(struct plan_filter *ret_filter, struct fail *ret_fail)
+int filter_build_proxy(struct filter_program *ret_filter, struct fail *ret_fail)
 {
     FILTER_CONTEXT context = NULL;
     const unsigned families[] = {AF_INET, AF_INET6};
@@ -210,14 +195,25 @@ int filter_build_broker(struct plan_filter *ret_filter, struct fail *ret_fail)
     if (r < 0) {
         return r;
     }
-    r = filter_add_names(context, SCMP_ACT_ALLOW, syscalls_broker);
+    r = filter_add_names(context, SCMP_ACT_ALLOW, syscalls_proxy);
     for (unsigned i = 0; r == 0 && i < 4; i++) {
         r = seccomp_rule_add(
             context, SCMP_ACT_ALLOW, SCMP_SYS(socket), 3, SCMP_A0(SCMP_CMP_EQ, families[i / 2]),
             SCMP_A1(SCMP_CMP_MASKED_EQ, 15, types[i % 2]), SCMP_A2(SCMP_CMP_EQ, 0));
     }
+    return filter_export(context, r, "seccomp rules of the egress proxy", ret_filter, ret_fail);
+}
+
+const char *const filter_signals[] = {
+    "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal", NULL};
+
+int filter_build_signals(struct filter_program *ret_filter, struct fail *ret_fail)
+{
+    FILTER_CONTEXT context = NULL;
+    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context, ret_fail);
     if (r < 0) {
-        return fail_set(ret_fail, -r, "seccomp rules of the egress broker");
+        return r;
     }
-    return filter_export(context, ret_filter, ret_fail);
+    r = filter_add_names(context, SCMP_ACT_NOTIFY, filter_signals);
+    return filter_export(context, r, "seccomp rules for signals", ret_filter, ret_fail);
 }

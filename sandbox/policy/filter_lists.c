@@ -1,9 +1,9 @@
-/* Allow-lists of what one call is asked to do: prctl(2), ioctl(2), fcntl(2), madvise(2) and setsockopt(2)
- * have grown an option with most versions of Linux, so what nobody has checked is refused, with the errno that a kernel
- * without that option gives. Programs that ask for it go on as on an older kernel.
+/* Allow-lists for the options of prctl(2), ioctl(2), fcntl(2), madvise(2) and setsockopt(2). Most
+ * versions of Linux add an option, so the filter refuses what nobody has checked, with the errno of
+ * a kernel without that option. Programs then continue as on an older kernel.
  *
- * libseccomp has no rule for "none of these values": a comparison that is refused would need one rule for
- * each value that is not in the list. So the lists are compiled here, and stand before its program. */
+ * libseccomp has no rule for "none of these values": refusing would take one rule for each value
+ * outside the list. So the lists are compiled here and run before libseccomp's program. */
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/in6.h>
@@ -17,89 +17,112 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-#include "sandbox/confine/abi.h"
-#include "sandbox/confine/filter_parts.h"
-#include "sandbox/plan/plan.h"
+#include "sandbox/policy/filter.h"
+#include "sandbox/policy/filter_parts.h"
+#include "sandbox/policy/landlock_abi.h"
 
-/* Not in the list, of those that programs do ask for:
- * PR_SET_SECCOMP         each filter is kernel memory that nobody counts; seccomp(2) is refused as well
- * PR_FUTEX_HASH          up to 256 MiB of tables a process, counted by nobody (Linux 6.16)
- * PR_SET_MEMORY_MERGE    merged pages tell others what is in them, and their bookkeeping is not counted
- * PR_SET_VMA             names of mappings are kernel memory; libraries ignore the refusal
- * PR_SCHED_CORE          a cookie of one's own keeps others off the sibling processors
- * PR_SET_PTRACER, PR_SET_MM, PR_MCE_KILL, PR_SET_SPECULATION_CTRL: control of others, of what /proc says, of
- * the machine's faults, and of the processor's mitigations. */
+/* Not in the list, of the options that programs do use:
+ * - PR_SET_SECCOMP: each filter is kernel memory that nothing counts; seccomp(2) is refused too.
+ * - PR_FUTEX_HASH: up to 256 MiB of tables for each process, counted by nothing (Linux 6.16).
+ * - PR_SET_MEMORY_MERGE: merged pages reveal their content to others, and nothing counts their
+ *   bookkeeping.
+ * - PR_SET_VMA: names of mappings are kernel memory; libraries ignore the refusal.
+ * - PR_SCHED_CORE: a process with its own cookie keeps others off the sibling processors.
+ * - PR_SET_PTRACER, PR_SET_MM, PR_MCE_KILL, PR_SET_SPECULATION_CTRL: control of other processes, of
+ *   what /proc says, of machine faults, and of the processor's mitigations. */
 static const uint32_t process_options[] = {
-    PR_SET_PDEATHSIG, /* a child that ends with its parent */
-    PR_GET_PDEATHSIG, /* its value */
-    PR_GET_DUMPABLE,  /* a flag of one's own */
-    PR_SET_DUMPABLE, /* without Landlock the zygote hides by it, else filter_build_arguments refuses it */
+    PR_SET_PDEATHSIG,        /* a child that dies with its parent */
+    PR_GET_PDEATHSIG,        /* its value */
+    PR_GET_DUMPABLE,         /* the process's own flag */
+    PR_SET_DUMPABLE,         /* the zygote hides with it; with Landlock refused by argument */
     PR_SET_NAME,             /* threads' names, in /proc and ps */
     PR_GET_NAME,             /* the same */
-    PR_GET_SECCOMP,          /* is there a filter; our own self-test asks */
-    PR_CAPBSET_READ,         /* which capabilities the kernel knows: libcap, our own self-test */
+    PR_GET_SECCOMP,          /* whether there is a filter; our self-test asks */
+    PR_CAPBSET_READ,         /* which capabilities the kernel has: libcap, our self-test */
     PR_GET_SECUREBITS,       /* libcap */
     PR_GET_KEEPCAPS,         /* libcap */
-    PR_SET_TIMERSLACK,       /* of one's own timers */
+    PR_SET_TIMERSLACK,       /* of the process's own timers */
     PR_GET_TIMERSLACK,       /* its value */
     PR_SET_CHILD_SUBREAPER,  /* small inits and process managers; refused in a container */
     PR_GET_CHILD_SUBREAPER,  /* its value */
-    PR_SET_NO_NEW_PRIVS,     /* only ever takes away: programs that sandbox themselves */
+    PR_SET_NO_NEW_PRIVS,     /* only removes rights: programs that sandbox themselves */
     PR_GET_NO_NEW_PRIVS,     /* its value */
     PR_GET_TID_ADDRESS,      /* guest/orphan.py */
     PR_SET_THP_DISABLE,      /* allocators and databases, for less memory */
     PR_GET_THP_DISABLE,      /* its value */
-    PR_CAP_AMBIENT,          /* the set is empty and stays so: our own self-test asks */
-    PR_SVE_GET_VL,           /* 64-bit ARM: how long a vector is */
+    PR_CAP_AMBIENT,          /* the set is and stays empty: our self-test asks */
+    PR_SVE_GET_VL,           /* 64-bit ARM: vector length */
     PR_SME_GET_VL,           /* the same */
-    PR_GET_SPECULATION_CTRL, /* what the processor's mitigations are */
+    PR_GET_SPECULATION_CTRL, /* state of the processor's mitigations */
 };
 
-/* Others type into terminals (TIOCSTI: CVE-2017-5226, CVE-2023-28100), list interfaces of a socket's network
- * (SIOCGIF...), send signals to whoever owns a descriptor (FIOSETOWN, FIOASYNC), change attributes of files
- * that were opened for reading (FS_IOC_SETFLAGS, FS_IOC_ENABLE_VERITY), tell where a file lies on the disk
- * (FS_IOC_FIEMAP), share extents by the owner's right alone (FIDEDUPERANGE), or are a file system's own
- * (BTRFS_IOC_SNAP_CREATE of a whole subvolume). */
+/* Terminals are pseudo-terminals that code has made (launch/terminals.c). Not in the list: requests
+ * that type into terminals (TIOCSTI: CVE-2017-5226, CVE-2023-28100; TIOCLINUX), attach a line
+ * discipline (TIOCSETD: CVE-2017-2636, CVE-2023-6546), send signals (TIOCSIG), list
+ * interfaces of a socket's network (SIOCGIF...), send signals to a descriptor's owner (FIOSETOWN,
+ * FIOASYNC), change attributes of files that were opened for reading (FS_IOC_SETFLAGS,
+ * FS_IOC_ENABLE_VERITY), reveal where a file is on the disk (FS_IOC_FIEMAP), share extents with the
+ * owner's right alone (FIDEDUPERANGE), or belong to one file system (BTRFS_IOC_SNAP_CREATE of a
+ * whole subvolume). */
 static const uint32_t requests[] = {
     TCGETS,          /* isatty(3) */
     0x802c542a,      /* TCGETS2: isatty(3) of glibc 2.42 */
     TIOCGWINSZ,      /* a terminal's size */
     TIOCGPGRP,       /* tcgetpgrp(3) */
-    TIOCOUTQ,        /* what a socket has not sent, unix(7) */
-    FIONREAD,        /* what can be read */
-    FIONBIO,         /* as fcntl(2) does */
-    FIOCLEX,         /* as fcntl(2) does */
-    FIONCLEX,        /* as fcntl(2) does */
+    TCSETS,          /* a terminal's mode: tcsetattr(3), pty.setraw() */
+    TCSETSW,         /* the same */
+    TCSETSF,         /* the same */
+    0x402c542b,      /* TCSETS2, TCSETSW2, TCSETSF2: the same of glibc 2.42 */
+    0x402c542c,      /* - */
+    0x402c542d,      /* - */
+    TCSBRK,          /* tcdrain(3) */
+    TCFLSH,          /* tcflush(3) */
+    TIOCSWINSZ,      /* a terminal's size */
+    TIOCSPGRP,       /* tcsetpgrp(3): shells; only of the own terminal */
+    TIOCGSID,        /* tcgetsid(3) */
+    TIOCSCTTY,       /* login_tty(3): the own terminal of a new process session */
+    TIOCNOTTY,       /* daemons leave it */
+    TIOCGPTN,        /* number of a pseudo-terminal, ptsname(3) */
+    TIOCSPTLCK,      /* unlockpt(3) */
+    TIOCGPTLCK,      /* its value */
+    TIOCGPTPEER,     /* openpty(3): the other side of a pseudo-terminal */
+    TIOCOUTQ,        /* what a socket has not sent yet, unix(7) */
+    FIONREAD,        /* number of bytes that can be read */
+    FIONBIO,         /* same effect as fcntl(2) */
+    FIOCLEX,         /* same effect as fcntl(2) */
+    FIONCLEX,        /* same effect as fcntl(2) */
     FICLONE,         /* cp(1): the copy is open for writing, ioctl_ficlonerange(2) */
     FICLONERANGE,    /* the same */
     FS_IOC_GETFLAGS, /* lsattr(1), git */
 };
 
-/* Without F_SETOWN, F_SETOWN_EX and F_SETSIG no signal is sent to others by a descriptor; F_SETLEASE, F_NOTIFY
- * and F_SETDELEG (Linux 6.19) tell what the host does with a file. Locks of open file descriptions (F_OFD_SETLK) a
- * descriptor in a message would hide from who counts locks (init/objects.c). */
+/* Without F_SETOWN, F_SETOWN_EX and F_SETSIG no descriptor sends signals to others. F_SETLEASE,
+ * F_NOTIFY and F_SETDELEG (Linux 6.19) reveal what the host does with a file. A descriptor in a
+ * message would hide its locks (F_OFD_SETLK) from init, which counts locks
+ * (programs/init/objects.c). */
 static const uint32_t descriptor_commands[] = {
     F_DUPFD,     F_DUPFD_CLOEXEC, F_GETFD,       F_SETFD,
     F_GETFL,     F_SETFL,         F_GETLK,       F_SETLK,
-    F_SETLKW,    F_OFD_GETLK,     F_GETOWN,      F_GETOWN_EX, /* what glibc's F_GETOWN asks */
+    F_SETLKW,    F_OFD_GETLK,     F_GETOWN,      F_GETOWN_EX, /* glibc's F_GETOWN uses it */
     F_GETLEASE,  F_SETPIPE_SZ,    F_GETPIPE_SZ,  F_ADD_SEALS,
-    F_GET_SEALS, F_GET_RW_HINT,   F_SET_RW_HINT, /* databases: how long a file's data live */
+    F_GET_SEALS, F_GET_RW_HINT,   F_SET_RW_HINT, /* databases: how long a file's data lives */
 };
 
-/* Not MADV_MERGEABLE (see PR_SET_MEMORY_MERGE) and what is root's: MADV_HWPOISON, MADV_SOFT_OFFLINE. */
+/* Without MADV_MERGEABLE (see PR_SET_MEMORY_MERGE) and without root's MADV_HWPOISON and
+ * MADV_SOFT_OFFLINE. */
 static const uint32_t advices[] = {
     MADV_NORMAL,   MADV_RANDOM,        MADV_SEQUENTIAL,     MADV_WILLNEED,
     MADV_DONTNEED, MADV_FREE,          MADV_REMOVE,         MADV_DONTFORK,
     MADV_DOFORK,   MADV_HUGEPAGE,      MADV_NOHUGEPAGE,     MADV_DONTDUMP,
     MADV_DODUMP,   MADV_WIPEONFORK,    MADV_KEEPONFORK,     MADV_COLD,
     MADV_PAGEOUT,  MADV_POPULATE_READ, MADV_POPULATE_WRITE, MADV_DONTNEED_LOCKED,
-    MADV_COLLAPSE, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, /* stacks' ends: glibc 2.43 */
+    MADV_COLLAPSE, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, /* stack guards: glibc 2.43 */
 };
 
-/* setsockopt(2), socket(7), ip(7), ipv6(7), tcp(7), udp(7). Absent: programs that the kernel compiles
- * (filters), zero copy (pins pages that others may see), TCP_ULP (espintcp and kTLS hang on it), keys, lists
- * of sources and extension headers (memory of the socket that no group counts, up to optmem_max), names and
- * numbers of interfaces, and what needs a capability. */
+/* setsockopt(2), socket(7), ip(7), ipv6(7), tcp(7), udp(7). Not in the list: programs that the
+ * kernel compiles (filters), zero copy (pins pages that others may see), TCP_ULP (attaches espintcp
+ * and kTLS), keys, lists of sources and extension headers (socket memory that no cgroup counts, up
+ * to optmem_max), names and numbers of interfaces, and what needs a capability. */
 static const uint32_t socket_options[] = {
     SO_DEBUG,        SO_REUSEADDR,     SO_DONTROUTE,       SO_BROADCAST,        SO_SNDBUF,
     SO_RCVBUF,       SO_KEEPALIVE,     SO_OOBINLINE,       SO_NO_CHECK,         SO_PRIORITY,
@@ -157,8 +180,8 @@ static const struct list {
     unsigned argument;
     uint32_t error;
     const uint32_t *values;
-    unsigned count; /* a jump reaches 255 steps */
-    int level;      /* the list is for this second argument only; -1: for any */
+    unsigned count; /* a jump covers up to 255 steps */
+    int level;      /* the list is only for this second argument; -1: for any */
 } lists[] = {
     LIST("prctl", 0, EINVAL, process_options),
     LIST("ioctl", 1, ENOTTY, requests),
@@ -177,7 +200,7 @@ enum {
     STEPS_MOST = 256, /* of all lists together */
 };
 
-/* The kernel reads the low half of each of these arguments only (CVE-2019-10063). */
+/* The kernel reads only the low half of each of these arguments (CVE-2019-10063). */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low half stands first");
 
 static struct sock_filter load(size_t offset)
@@ -195,7 +218,8 @@ static struct sock_filter when_equal(uint32_t value, unsigned skip)
     return (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, (uint8_t)skip, 0);
 }
 
-/* One list: another call, and a value of the list, go on behind it. Returns its length. */
+/* Compiles one list: other calls, and the values of the list, continue after it. Returns its
+ * length. */
 static unsigned compile(const struct list *list, uint32_t number, struct sock_filter *steps)
 {
     unsigned at = 0;
@@ -213,7 +237,7 @@ static unsigned compile(const struct list *list, uint32_t number, struct sock_fi
     return at;
 }
 
-int filter_add_lists(struct plan_filter *filter)
+int filter_add_lists(struct filter_program *filter)
 {
     struct sock_filter steps[STEPS_MOST];
     uint32_t arch = filter->arch ? filter->arch : seccomp_arch_native();
@@ -225,7 +249,7 @@ int filter_add_lists(struct plan_filter *filter)
         }
         at += compile(&lists[i], (uint32_t)number, steps + at);
     }
-    /* Of another architecture's calls, whose numbers mean others, the rest of the program knows. */
+    /* Other architectures have other numbers: the rest of the program handles their calls. */
     steps[0] = load(offsetof(struct seccomp_data, arch));
     steps[1] = unless_equal(arch, at - 2);
     struct sock_filter *grown = realloc(filter->program, (at + filter->count) * sizeof *grown);

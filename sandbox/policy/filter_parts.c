@@ -1,13 +1,13 @@
-#include "sandbox/confine/filter_parts.h"
+#include "sandbox/policy/filter_parts.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sandbox/plan/plan.h"
+#include "sandbox/policy/filter.h"
 
-enum { TYPES = 16 }; /* flags stand above, socket(2) */
+enum { TYPES = 16 }; /* flags are the bits above, socket(2) */
 
 void filter_context_release(scmp_filter_ctx *context)
 {
@@ -16,7 +16,7 @@ void filter_context_release(scmp_filter_ctx *context)
     }
 }
 
-/* Calls are named by this machine's numbers all the same, libseccomp translates them. */
+/* Rules name calls by this machine's numbers; libseccomp translates them. */
 static int context_target(scmp_filter_ctx context, uint32_t arch)
 {
     if (arch == 0 || arch == seccomp_arch_native()) {
@@ -33,7 +33,8 @@ int filter_context_new(uint32_t action, uint32_t arch, scmp_filter_ctx *ret_cont
     if (!context) {
         return fail_set(ret_fail, ENOMEM, "seccomp filter");
     }
-    /* Not KILL: the kernel writes a record for each to the audit log, with a name that code has chosen. */
+    /* Not KILL: the kernel would write an audit record for each, with a name that code has
+     * chosen. */
     int r = seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
     r = r ? r : seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     r = r ? r : context_target(context, arch);
@@ -49,7 +50,7 @@ int filter_add_names(scmp_filter_ctx context, uint32_t action, const char *const
     for (; *names; names++) {
         int number = seccomp_syscall_resolve_name(*names);
         if (number < 0) {
-            continue; /* unknown to this libseccomp, or not of this architecture */
+            continue; /* unknown to this libseccomp, or missing on this architecture */
         }
         int r = seccomp_rule_add(context, action, number, 0);
         if (r < 0 && r != -EEXIST && r != -EDOM) {
@@ -118,17 +119,21 @@ int filter_add_personality(scmp_filter_ctx context)
     return r;
 }
 
-/* libseccomp before 2.6 writes only to a descriptor. */
-int filter_export(scmp_filter_ctx context, struct plan_filter *ret_filter, struct fail *ret_fail)
+/* libseccomp before 2.6 can write only to a descriptor. */
+int filter_export(scmp_filter_ctx context, int r, const char *rules,
+                  struct filter_program *ret_filter, struct fail *ret_fail)
 {
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "%s", rules);
+    }
     defer_close int fd = memfd_create("filter", MFD_CLOEXEC);
     if (fd < 0) {
         return fail_set(ret_fail, errno, "memfd_create");
     }
-    int r = seccomp_export_bpf(context, fd);
+    r = seccomp_export_bpf(context, fd);
     struct stat st;
     if (r < 0 || fstat(fd, &st) < 0) {
-        return fail_set(ret_fail, r < 0 ? -r : errno, "export of a seccomp filter");
+        return fail_set(ret_fail, r < 0 ? -r : errno, "cannot export a seccomp filter");
     }
     defer_free void *bytes = malloc((size_t)st.st_size);
     if (!bytes || pread(fd, bytes, (size_t)st.st_size, 0) != st.st_size) {
@@ -139,11 +144,11 @@ int filter_export(scmp_filter_ctx context, struct plan_filter *ret_filter, struc
     return 0;
 }
 
-int filter_export_with_lists(scmp_filter_ctx context, struct plan_filter *ret_filter,
-                             struct fail *ret_fail)
+int filter_export_with_lists(scmp_filter_ctx context, int r, const char *rules,
+                             struct filter_program *ret_filter, struct fail *ret_fail)
 {
-    struct plan_filter filter = {.arch = ret_filter->arch};
-    int r = filter_export(context, &filter, ret_fail);
+    struct filter_program filter = {.arch = ret_filter->arch};
+    r = filter_export(context, r, rules, &filter, ret_fail);
     if (r < 0) {
         return r;
     }

@@ -6,11 +6,11 @@
 
 #include "base/fail.h"
 #include "base/own.h"
+#include "sandbox/policy/filter.h"
 
-/* What the filters are made of, filter.h: libseccomp's contexts, rules as data, and the rules that the
- * guest of each profile has. All functions return 0 or a negative errno value of libseccomp's. */
-
-struct plan_filter;
+/* Parts of the filters in filter.h: libseccomp's contexts, rules as data, and the rules for the
+ * guest at each isolation level. All functions return 0 or a negative errno value of
+ * libseccomp's. */
 
 #define FILTER_LOW_32 0xffffffffUL /* the kernel ignores the rest of an int: CVE-2019-10063 */
 
@@ -31,7 +31,7 @@ struct filter_rule {
 #define FILTER_VALUE(name, argument, value)                                                        \
     FILTER_MASKED(EPERM, name, argument, FILTER_LOW_32, value)
 
-/* Sockets that may be made, each set as bits 1 << number. */
+/* Sockets that code may make, each set as bits 1 << number. */
 struct filter_sockets {
     int call;
     unsigned families;
@@ -39,8 +39,8 @@ struct filter_sockets {
     unsigned protocols;
 };
 
-/* action: of calls that no rule is about. arch: whose calls, as in struct plan_filter; only the native
- * ones of it are let through: 32-bit numbers and x32 are ENOSYS. *ret_context is the caller's. */
+/* action: for calls without a rule. arch: whose calls, as in struct filter_program; the filter
+ * allows only native ones: 32-bit numbers and x32 are ENOSYS. The caller owns *ret_context. */
 int filter_context_new(uint32_t action, uint32_t arch, scmp_filter_ctx *ret_context,
                        struct fail *ret_fail);
 void filter_context_release(scmp_filter_ctx *context);
@@ -50,15 +50,20 @@ int filter_add_names(scmp_filter_ctx context, uint32_t action, const char *const
 int filter_add_rules(scmp_filter_ctx context, const struct filter_rule *rules, size_t count);
 /* Any other family is EAFNOSUPPORT, type EPERM, protocol EPROTONOSUPPORT. */
 int filter_add_sockets(scmp_filter_ctx context, const struct filter_sockets *allowed);
-/* The plain personality and the question for it; nothing that weakens address randomisation. */
+/* Allows reading and setting the plain personality; nothing that weakens address randomisation. */
 int filter_add_personality(scmp_filter_ctx context);
-/* What is refused by argument in each profile; all but the sockets. */
+/* Refusals by argument that each isolation level has, except sockets. */
 int filter_add_common(scmp_filter_ctx context);
 
-/* Turns the rules into a program on the heap. */
-int filter_export(scmp_filter_ctx context, struct plan_filter *ret_filter, struct fail *ret_fail);
-/* The same behind the lists of options of calls, which are the same at each isolation level. */
-int filter_export_with_lists(scmp_filter_ctx context, struct plan_filter *ret_filter,
-                             struct fail *ret_fail);
+/* Converts the rules into a program on the heap. r: the result of adding them; if negative, fails
+ * with it and names them. */
+int filter_export(scmp_filter_ctx context, int r, const char *rules,
+                  struct filter_program *ret_filter, struct fail *ret_fail);
+/* The same after the lists of calls' options, which are the same at each isolation level. */
+int filter_export_with_lists(scmp_filter_ctx context, int r, const char *rules,
+                             struct filter_program *ret_filter, struct fail *ret_fail);
 /* Puts the lists (filter_lists.c) before a program on the heap. 0, -EINVAL or -ENOMEM. */
-int filter_add_lists(struct plan_filter *filter);
+int filter_add_lists(struct filter_program *filter);
+
+/* Calls that send signals; NULL ends the list. */
+extern const char *const filter_signals[];

@@ -1,8 +1,7 @@
-#include "sandbox/confine/landlock.h"
+#include "sandbox/policy/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -10,7 +9,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "sandbox/confine/abi.h"
+#include "base/own.h"
+#include "sandbox/policy/landlock_abi.h"
 
 #define FS_UP_TO(last) (((last) << 1) - 1)
 
@@ -26,7 +26,7 @@ enum {
 
 struct ruleset {
     uint64_t handled_fs;
-    uint64_t handled_net; /* since version 4; none where the network is an own namespace */
+    uint64_t handled_net; /* since version 4; none where the sandbox has its own network */
     uint64_t scoped;      /* since version 6 */
 };
 
@@ -35,7 +35,7 @@ struct path_beneath {
     int32_t parent_fd;
 } __attribute__((packed));
 
-/* What can be allowed of something that is no folder; the kernel refuses a rule with more. */
+/* Rights that a rule for a non-directory can have; the kernel refuses a rule with more. */
 #define OF_FILES                                                                                   \
     (LANDLOCK_FS_EXECUTE | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_READ_FILE | LANDLOCK_FS_TRUNCATE | \
      LANDLOCK_FS_IOCTL_DEV | LANDLOCK_FS_RESOLVE_UNIX)
@@ -68,22 +68,19 @@ uint64_t landlock_handled_fs(int abi)
 
 int landlock_open(const struct landlock_rule *rule)
 {
-    int fd = open(rule->path, O_PATH | O_CLOEXEC);
+    defer_close int fd = open(rule->path, O_PATH | O_CLOEXEC);
     if (fd < 0) {
         return -errno;
     }
-    if (rule->allowed & LANDLOCK_RULE_STRAIGHT && !fd_is_at(fd, rule->path)) {
-        (void)close(fd);
-        return -ELOOP;
-    }
-    return fd;
+    bool straight = !(rule->allowed & LANDLOCK_RULE_STRAIGHT) || fd_is_at(fd, rule->path);
+    return straight ? take_fd(&fd) : -ELOOP;
 }
 
 static int add_rule(int ruleset_fd, const struct landlock_rule *rule, uint64_t handled_fs)
 {
     struct stat st;
-    int fd = landlock_open(rule);
-    if (fd < 0) { /* nothing is allowed then */
+    defer_close int fd = landlock_open(rule);
+    if (fd < 0) { /* the rule then allows nothing */
         return fd == -ENOENT || fd == -EACCES || fd == -ELOOP ? 0 : fd;
     }
     struct path_beneath beneath = {.allowed = rule->allowed & handled_fs, .parent_fd = fd};
@@ -91,12 +88,10 @@ static int add_rule(int ruleset_fd, const struct landlock_rule *rule, uint64_t h
     if (r == 0 && !S_ISDIR(st.st_mode)) {
         beneath.allowed &= OF_FILES;
     }
-    if (r == 0 && beneath.allowed) { /* a rule that allows nothing is refused */
+    if (r == 0 && beneath.allowed) { /* the kernel refuses a rule that allows nothing */
         r = (int)syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &beneath, 0);
     }
-    r = r < 0 ? -errno : 0;
-    (void)close(fd);
-    return r;
+    return r < 0 ? -errno : 0;
 }
 
 static uint64_t scopes_of(int abi)
@@ -115,12 +110,12 @@ int landlock_confine(const struct landlock_rule *rules, unsigned rule_count, uns
                                                  ? LANDLOCK_NET_BIND_TCP | LANDLOCK_NET_CONNECT_TCP
                                                  : 0,
                               .scoped = scopes_of(abi)};
-    /* What is refused is not told to the host's audit log: code could fill it. */
+    /* Refusals do not go to the host's audit log: code could fill it. */
     unsigned quiet =
         abi >= ABI_LOG ? LANDLOCK_RESTRICT_LOG_SAME_EXEC_OFF | LANDLOCK_RESTRICT_LOG_SUBDOMAINS_OFF
                        : 0;
-    /* An older kernel takes a longer structure when the rest is zero. */
-    int fd = (int)syscall(SYS_landlock_create_ruleset, &ruleset, sizeof ruleset, 0);
+    /* An older kernel accepts a longer structure whose rest is zero. */
+    defer_close int fd = (int)syscall(SYS_landlock_create_ruleset, &ruleset, sizeof ruleset, 0);
     if (fd < 0) {
         return -errno;
     }
@@ -131,12 +126,12 @@ int landlock_confine(const struct landlock_rule *rules, unsigned rule_count, uns
     if (r == 0 && syscall(SYS_landlock_restrict_self, fd, quiet) < 0) {
         r = -errno;
     }
-    (void)close(fd);
     return r;
 }
 
-/* From version 2 on every domain refuses REFER that does not allow it, landlock(7): so it is handled, and allowed
- * everywhere. In version 1 a right that is refused anyway makes a domain all the same. */
+/* From version 2 on, every domain refuses REFER unless it allows it, landlock(7): so the ruleset
+ * handles REFER and allows it everywhere. In version 1, a right that is refused in any case still
+ * makes a domain. */
 int landlock_nested_ruleset(void)
 {
     int abi = landlock_abi();
@@ -147,14 +142,10 @@ int landlock_nested_ruleset(void)
     const struct ruleset ruleset = {.handled_fs = abi < LANDLOCK_ABI_LEAST ? LANDLOCK_FS_MAKE_CHAR
                                                                            : LANDLOCK_FS_REFER,
                                     .scoped = scopes_of(abi)};
-    int fd = (int)syscall(SYS_landlock_create_ruleset, &ruleset, sizeof ruleset, 0);
+    defer_close int fd = (int)syscall(SYS_landlock_create_ruleset, &ruleset, sizeof ruleset, 0);
     if (fd < 0) {
         return -errno;
     }
     int r = abi < LANDLOCK_ABI_LEAST ? 0 : add_rule(fd, &everywhere, ruleset.handled_fs);
-    if (r < 0) {
-        (void)close(fd);
-        return r;
-    }
-    return fd;
+    return r < 0 ? r : take_fd(&fd);
 }

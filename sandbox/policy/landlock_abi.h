@@ -1,10 +1,11 @@
 #pragma once
 
-/* Numbers of the kernel's interface that the headers of the oldest distribution we build on (Debian 12:
- * Linux 6.1) lack, each with the version that brought it. They are the same on all architectures. Where
- * a running kernel is older, the code that uses them says what happens instead. */
+/* Numbers of the kernel's interface that are missing from the headers of the oldest distribution
+ * for building (Debian 12: Linux 6.1), each with the version that introduced it. They are the same
+ * on all architectures. The code that uses them says what happens on an older kernel. */
 
-/* landlock(7), by version of its ABI. 8 and 10 bring flags only that we have no use for, and rights for UDP. */
+/* landlock(7), by ABI version. Versions 8 and 10 only add flags that are not needed here, and
+ * rights for UDP. */
 #define LANDLOCK_FS_EXECUTE (1ULL << 0) /* 1: Linux 5.13 */
 #define LANDLOCK_FS_WRITE_FILE (1ULL << 1)
 #define LANDLOCK_FS_READ_FILE (1ULL << 2)
@@ -26,10 +27,10 @@
 #define LANDLOCK_RESTRICT_LOG_SAME_EXEC_OFF (1U << 0)  /* 7: Linux 6.15 */
 #define LANDLOCK_RESTRICT_LOG_SUBDOMAINS_OFF (1U << 2) /* 7 */
 
-#ifndef MFD_HUGETLB /* Linux 4.14; glibc shows it only with its own header */
+#ifndef MFD_HUGETLB /* Linux 4.14; glibc has it only in its own header */
 #define MFD_HUGETLB 0x0004U
 #endif
-#ifndef MFD_EXEC /* Linux 6.3; before that all can be executed */
+#ifndef MFD_EXEC /* Linux 6.3; before that, every memfd is executable */
 #define MFD_EXEC 0x0010U
 #endif
 #ifndef PR_SME_GET_VL /* Linux 5.19 */

@@ -1,9 +1,9 @@
-#include "sandbox/confine/rlimits.h"
+#include "sandbox/policy/rlimits.h"
 
 #include <stdbool.h>
 #include <sys/resource.h>
 
-#include "sandbox/wire/wire.h"
+#include "sandbox/protocol/init_protocol.h"
 
 #define MIB (1UL << 20)
 
@@ -11,26 +11,27 @@ unsigned rlimits_wanted(const struct rlimit_sizes *sizes, struct rlimit_wanted w
 {
     uint64_t file_bytes = sizes->file_bytes;
     const struct rlimit_wanted limits[] = {
-        /* 1, not 0: where core_pattern is a pipe, 0 still starts the helper on the host, and 1 does not; a
-         * file of one byte is not written either, core(5). Of a socket see start/child.h. */
+        /* 1, not 0: where core_pattern is a pipe, 0 still starts the helper on the host, and 1 does
+         * not. A file of one byte is not written either, core(5). For a socket see
+         * launch/child.h. */
         {RLIMIT_CORE, "core", 1, 1},
-        /* It also bounds the descriptors that wait in sockets, unix(7), and those are counted for
-         * the user outside: at the usual 1024 the guest could use up what the server itself and
-         * other programs of the user may send; they start to fail at their own limit, which is
-         * higher than this one. */
+        /* Also limits the descriptors that wait in sockets, unix(7). The host counts those for the
+         * whole user: with the usual 1024 the guest could use up what the server and other programs
+         * of the user may send. These fail only at their own limit, which is higher than this
+         * one. */
         {RLIMIT_NOFILE, "nofile", RLIMITS_NOFILE, RLIMITS_NOFILE},
         {RLIMIT_FSIZE, "fsize", file_bytes, file_bytes},
         {RLIMIT_MEMLOCK, "memlock", 65536, 65536},
         {RLIMIT_MSGQUEUE, "msgqueue", WIRE_TAG_ZYGOTE, WIRE_TAG_ZYGOTE},
         {RLIMIT_SIGPENDING, "sigpending", 256, 256}, /* POSIX timers too, timer_create(2) */
-        /* "unlimited" would change the layout of the address space to one that is easy to guess,
-         * and is what a thread's stack gets by default, pthread_create(3) */
+        /* "unlimited" would select a layout of the address space that is easy to guess. A thread's
+         * stack gets the soft limit by default, pthread_create(3). */
         {RLIMIT_STACK, "stack", 8 * MIB, 64 * MIB},
         {RLIMIT_NICE, "nice", 0, 0},
         {RLIMIT_RTPRIO, "rtprio", 0, 0},
         /* within this user namespace since Linux 5.14, getrlimit(2) */
         {RLIMIT_NPROC, "nproc", sizes->pids_max, sizes->pids_max},
-        /* private pages that can be written, getrlimit(2); RLIMIT_AS would count what is only mapped */
+        /* writable private pages, getrlimit(2); RLIMIT_AS would also count what is only mapped */
         {RLIMIT_DATA, "data", sizes->data_bytes, sizes->data_bytes},
     };
     unsigned count = 0;

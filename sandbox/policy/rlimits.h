@@ -1,8 +1,8 @@
 #pragma once
 #include <stdint.h>
 
-/* The resource limits of every process of the guest, as data: pid 1's program sets them, the server
- * judges by them what the start-up proof found. */
+/* The resource limits of every guest process, as data: init sets them, and the server compares the
+ * self-test's results with them. */
 
 struct rlimit_wanted {
     int which; /* RLIMIT_* */
@@ -15,8 +15,8 @@ enum { RLIMITS_MOST = 12, RLIMITS_NOFILE = 512 };
 
 struct rlimit_sizes {
     uint64_t file_bytes; /* largest file */
-    uint64_t data_bytes; /* private memory of one process, where no namespace bounds all; else 0 */
-    uint32_t pids_max;   /* processes where no control group counts them, else 0 */
+    uint64_t data_bytes; /* private memory per process where nothing limits the sum; else 0 */
+    uint32_t pids_max;   /* processes where no cgroup counts them, else 0 */
 };
 
 /* Fills wanted and returns how many there are. */

@@ -1,9 +1,9 @@
-#include "sandbox/confine/syscalls.h"
+#include "sandbox/policy/syscalls.h"
 
 #include <stddef.h>
 
-/* What CPython, numpy, compilers, git and shells were seen to use, and the older and newer siblings
- * of those calls. */
+/* The calls that CPython, numpy, compilers, git and shells were seen to use, and the older and
+ * newer variants of those calls. */
 const char *const syscalls_allowed[] = {
     /* files by descriptor */
     "read",
@@ -108,7 +108,7 @@ const char *const syscalls_allowed[] = {
     "lsetxattr",
     "removexattr",
     "lremovexattr",
-    /* and no inotify: a watch on a shared folder tells of every program that the host starts there */
+    /* no inotify: a watch on a shared directory reports every program that the host starts there */
     /* waiting */
     "poll",
     "ppoll",
@@ -203,7 +203,7 @@ const char *const syscalls_allowed[] = {
     "pidfd_open",
     "pidfd_send_signal",
     "prctl",
-    /* With the ruleset that pid 1 gives (landlock_nested_ruleset()). Code makes none: rules are memory that only
+    /* With init's ruleset (landlock_nested_ruleset()). Code makes none: rules are memory that only
      * some control groups count, and each domain has a copy of all. */
     "landlock_restrict_self",
     "arch_prctl",
@@ -217,7 +217,7 @@ const char *const syscalls_allowed[] = {
     "sysinfo",
     "uname",
     "capget",
-    /* ids: all are the same one here */
+    /* ids: all are the same inside */
     "getuid",
     "getuid32",
     "geteuid",
@@ -375,12 +375,12 @@ const char *const syscalls_refused[] = {
     NULL,
 };
 
-/* openat2: files are opened without magic links. seccomp: the guest's filters are installed by
- * pid 1's child, and its Landlock rules are made there. */
+/* openat2: init opens files without magic links. seccomp: init's child installs the guest's filters
+ * and makes its Landlock rules. */
 const char *const syscalls_init[] = {"openat2", "seccomp", "landlock_create_ruleset",
                                      "landlock_add_rule", NULL};
 
-const char *const syscalls_broker[] = {
+const char *const syscalls_proxy[] = {
     "poll",
     "ppoll",
     "ppoll_time64",

@@ -1,11 +1,13 @@
-#include "sandbox/wire/channel.h"
+#include "sandbox/protocol/frames.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/limits.h"
+#include "base/parse.h"
 
 static uint32_t read_u32(const char *bytes)
 {
@@ -93,12 +95,23 @@ bool box_field_is(const struct box_field *field, const char *text)
 bool box_message_get(const struct box_message *message, const char *name,
                      struct box_field *ret_value)
 {
-    size_t size = strlen(name);
     for (size_t i = 1; i + 1 < message->count; i += 2) {
-        if (message->fields[i].size == size && memcmp(message->fields[i].data, name, size) == 0) {
+        if (box_field_is(&message->fields[i], name)) {
             *ret_value = message->fields[i + 1];
             return true;
         }
     }
     return false;
+}
+
+uint64_t box_message_number(const struct box_message *message, const char *name, uint64_t missing)
+{
+    struct box_field field;
+    char text[24] = "";
+    uint64_t value = 0;
+    if (!box_message_get(message, name, &field) || field.size >= sizeof text) {
+        return missing;
+    }
+    memcpy(text, field.data, field.size);
+    return parse_u64(text, &value) == 0 ? value : missing;
 }

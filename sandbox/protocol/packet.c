@@ -1,4 +1,4 @@
-#include "sandbox/wire/packet.h"
+#include "sandbox/protocol/packet.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -44,7 +44,7 @@ ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *fds, size_t
         char bytes[CMSG_SPACE(PACKET_FDS * sizeof(int))];
         struct cmsghdr align;
     } control = {};
-    /* CMSG_LEN and not CMSG_SPACE: the kernel would fill the padding with descriptors too. */
+    /* CMSG_LEN, not CMSG_SPACE: that would let the kernel fill the padding with descriptors. */
     struct msghdr message = {.msg_iov = &iov,
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,

@@ -5,31 +5,22 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
-#include "sandbox/grade/proof.h"
 #include "sandbox/plan/plan.h"
+#include "sandbox/report/selftest.h"
 
-enum { STATUS_BYTES = 1 << 20 }; /* NGROUPS_MAX groups are 720 kB of it */
+enum { STATUS_BYTES = 1 << 20 }; /* NGROUPS_MAX groups take 720 kB */
 
-/* The first number behind "name:\t", proc(5). Returns fallback when there is none. */
-static int64_t status_number(const char *status, const char *name, int64_t fallback)
+/* The number behind name, proc(5); -1: there is none. */
+static int64_t status_number(const char *status, const char *name)
 {
-    char line[64];
-    const char *rest = NULL;
-    uint64_t value = 0;
-    (void)snprintf(line, sizeof line, "\n%s:\t", name);
-    const char *found = strstr(status, line);
-    if (!found || parse_digits(found + strlen(line), &value, &rest) < 0 || value > INT64_MAX) {
-        return fallback;
-    }
-    return (int64_t)value;
+    return (int64_t)parse_field(status, name, UINT64_MAX);
 }
 
-/* Sets of capabilities are 16 hexadecimal digits. What cannot be read counts as all of them. */
+/* A capability set has 16 hexadecimal digits. An unreadable one counts as all capabilities. */
 static uint64_t status_set(const char *status, const char *name)
 {
     char line[64];
@@ -40,12 +31,11 @@ static uint64_t status_set(const char *status, const char *name)
         return ~0UL;
     }
     for (found += strlen(line); *found && *found != '\n'; found++) {
-        static const char digits[] = "0123456789abcdef";
-        const char *digit = strchr(digits, *found);
-        if (!digit) {
+        int digit = parse_hex_digit(*found);
+        if (digit < 0) {
             return ~0UL;
         }
-        value = value << 4 | (uint64_t)(digit - digits);
+        value = value << 4 | (unsigned)digit;
     }
     return value;
 }
@@ -60,60 +50,62 @@ static int stat_id(int dir_fd, const char *path, struct file_id *ret_id)
     return 0;
 }
 
-int proof_look(pid_t pid, struct proof_view *ret_view)
+int selftest_look(pid_t pid, struct selftest_process *ret_process)
 {
-    static const char *const namespaces[PROOF_NS_COUNT] = {
+    static const char *const namespaces[SELFTEST_NS_COUNT] = {
         "ns/user", "ns/mnt", "ns/pid", "ns/net", "ns/ipc", "ns/uts", "ns/cgroup"};
     static const char *const sets[5] = {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
     char path[32] = "/proc/self";
     static char status[STATUS_BYTES];
-    struct proof_view view = {};
+    struct selftest_process process = {};
     if (pid > 0) {
         (void)snprintf(path, sizeof path, "/proc/%d", (int)pid);
     }
-    /* One folder for all: were the process to end, its number would not lead to another one. */
+    /* One open directory for all files: if the process exits, its pid cannot lead to another
+     * process. */
     defer_close int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (proc < 0) {
         return -errno;
     }
     int r = fd_read_text_at(proc, "status", status, sizeof status);
-    r = r < 0 ? r : stat_id(proc, "root", &view.root);
-    for (unsigned i = 0; r >= 0 && i < PROOF_NS_COUNT; i++) {
-        r = stat_id(proc, namespaces[i], &view.namespaces[i]);
+    r = r < 0 ? r : stat_id(proc, "root", &process.root);
+    for (unsigned i = 0; r >= 0 && i < SELFTEST_NS_COUNT; i++) {
+        r = stat_id(proc, namespaces[i], &process.namespaces[i]);
     }
     if (r < 0) {
         return r;
     }
     for (unsigned i = 0; i < 5; i++) {
-        view.capabilities[i] = status_set(status, sets[i]);
+        process.capabilities[i] = status_set(status, sets[i]);
     }
-    view.no_new_privs = status_number(status, "NoNewPrivs", -1);
-    view.seccomp_mode = status_number(status, "Seccomp", -1);
-    view.seccomp_filters = status_number(status, "Seccomp_filters", -1);
-    view.uid = (uint64_t)status_number(status, "Uid", -1);
-    view.gid = (uint64_t)status_number(status, "Gid", -1);
-    *ret_view = view;
+    process.no_new_privs = status_number(status, "NoNewPrivs:");
+    process.seccomp_mode = status_number(status, "Seccomp:");
+    process.seccomp_filters = status_number(status, "Seccomp_filters:");
+    process.uid = (uint64_t)status_number(status, "Uid:");
+    process.gid = (uint64_t)status_number(status, "Gid:");
+    *ret_process = process;
     return 0;
 }
 
-int proof_look_socket(int socket_fd, struct file_id *ret_namespace)
+int selftest_look_socket(int socket_fd, struct file_id *ret_namespace)
 {
     defer_close int fd = ioctl(socket_fd, SIOCGSKNS);
     return fd < 0 ? -errno : stat_id(fd, "", ret_namespace);
 }
 
-void proof_look_folders(const struct plan *plan, struct file_id folders[PROOF_FOLDER_COUNT])
+void selftest_look_directories(const struct plan *plan,
+                               struct file_id directories[SELFTEST_DIRECTORY_COUNT])
 {
-    static const char *const names[PROOF_FOLDER_COUNT] = PROOF_FOLDERS;
-    for (unsigned i = 0; i < PROOF_FOLDER_COUNT; i++) {
+    static const char *const names[SELFTEST_DIRECTORY_COUNT] = SELFTEST_DIRECTORIES;
+    for (unsigned i = 0; i < SELFTEST_DIRECTORY_COUNT; i++) {
         bool shown = false;
         for (unsigned k = 0; k < plan->step_count; k++) {
             const struct plan_step *step = &plan->steps[k];
             bool mounts = step->kind == PLAN_MOVE || step->kind == PLAN_BIND;
             shown = shown || (mounts && step->target && strcmp(step->target, names[i]) == 0);
         }
-        if (shown || stat_id(AT_FDCWD, names[i], &folders[i]) < 0) {
-            folders[i] = (struct file_id){};
+        if (shown || stat_id(AT_FDCWD, names[i], &directories[i]) < 0) {
+            directories[i] = (struct file_id){};
         }
     }
 }

@@ -1,5 +1,6 @@
-/* Directories that are mounted under several names, by the table of mounts, proc_pid_mountinfo(5): each mount has
- * the device of its file system and, in that, the directory that is its root. */
+/* Finds directories that are mounted at several paths, by the table of mounts,
+ * proc_pid_mountinfo(5): each mount has its file system's device and, in that file system, the
+ * directory that is its root. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,16 +8,16 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/plan/binds.h"
-#include "sandbox/sandbox.h"
+#include "sandbox/mount/binds.h"
 #include "sandbox/trust/trust.h"
+#include "sandbox/types.h"
 
 enum { MOUNTINFO_BYTES = 1 << 20 };
 
-/* Points into the text of a line. */
+/* Points into a line's text. */
 struct row {
     const char *device; /* "8:1" */
-    const char *root;   /* in its file system */
+    const char *root;   /* in the file system */
     const char *point;  /* where it is mounted */
 };
 
@@ -37,8 +38,8 @@ static bool read_row(char *line, struct row *row)
     return true;
 }
 
-/* The mount that path is in: the deepest, of those the last. */
-static const struct row *find_around(const struct row *rows, size_t count, const char *path)
+/* The mount that holds path: the deepest one, and of several the last. */
+static const struct row *find_enclosing(const struct row *rows, size_t count, const char *path)
 {
     const struct row *found = NULL;
     for (size_t i = 0; i < count; i++) {
@@ -48,7 +49,7 @@ static const struct row *find_around(const struct row *rows, size_t count, const
     return found;
 }
 
-/* Whether row's root lies in the directory dir of the file system that is mounted at around. */
+/* Whether row's root is part of directory dir, which the mount around holds. */
 static bool is_part_of(const struct row *row, const struct row *around, const char *dir)
 {
     if (strcmp(row->device, around->device) != 0) {
@@ -85,7 +86,7 @@ static int add(struct box_spec *spec, const char *path, struct fail *ret_fail)
     }
     char *copy = strdup(path);
     if (!copy) {
-        return fail_set(ret_fail, ENOMEM, "what is mounted");
+        return fail_set(ret_fail, ENOMEM, "the mount table");
     }
     spec->aliases.at[spec->aliases.count++] = copy;
     return 0;
@@ -94,7 +95,7 @@ static int add(struct box_spec *spec, const char *path, struct fail *ret_fail)
 static int add_aliases_of(struct box_spec *spec, const char *dir, const struct row *rows,
                           size_t count, struct fail *ret_fail)
 {
-    const struct row *around = find_around(rows, count, dir);
+    const struct row *around = find_enclosing(rows, count, dir);
     int r = 0;
     for (size_t i = 0; around && i < count && r == 0; i++) {
         const char *below = overlap_behind(rows[i].point, dir);
@@ -114,7 +115,7 @@ static int add_aliases(struct box_spec *spec, const struct row *rows, size_t cou
             r = add_aliases_of(spec, spec->mounts[i].path, rows, count, ret_fail);
         }
     }
-    /* What is mounted there is a file system of its own, whose parts have aliases in turn. */
+    /* An alias has its own mount, and parts of that have aliases too. */
     for (unsigned i = 0; r == 0 && i < spec->aliases.count; i++) {
         r = add_aliases_of(spec, spec->aliases.at[i], rows, count, ret_fail);
     }
@@ -129,7 +130,7 @@ int trust_read_aliases(struct box_spec *spec, char *mountinfo, struct fail *ret_
     }
     struct row *rows = calloc(most, sizeof *rows);
     if (!rows) {
-        return fail_set(ret_fail, ENOMEM, "what is mounted");
+        return fail_set(ret_fail, ENOMEM, "the mount table");
     }
     size_t count = 0;
     char *state = NULL;
@@ -149,7 +150,7 @@ int trust_read_mounts(char **ret_text, struct fail *ret_fail)
     int r =
         text ? fd_read_text_at(AT_FDCWD, "/proc/self/mountinfo", text, MOUNTINFO_BYTES) : -ENOMEM;
     if (r < 0) {
-        return fail_set(ret_fail, -r, "what is mounted");
+        return fail_set(ret_fail, -r, "the mount table");
     }
     *ret_text = take_ptr(text);
     return 0;

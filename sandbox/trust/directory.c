@@ -7,9 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/own.h"
 #include "sandbox/trust/overlap.h"
 
-/* Programs, libraries and settings that other users, root among them, run and read; with all below. */
+/* Programs, libraries and settings that other users, including root, run and read; with everything
+ * below. */
 static const char *const system_trees[] = {
     "/bin",        "/boot",        "/etc",           "/lib",           "/lib32",
     "/lib64",      "/libx32",      "/nix",           "/proc",          "/sbin",
@@ -18,7 +20,7 @@ static const char *const system_trees[] = {
     "/usr/sbin",   "/run/systemd", "/var/spool",
 };
 
-/* What holds such things beside the data of users: a directory in it may be shared. */
+/* Directories that hold such things beside users' data: a directory in them may be shared. */
 static const char *const system_directories[] = {
     "/dev", "/home", "/opt", "/run", "/usr", "/usr/local", "/usr/share", "/var", "/var/lib",
 };
@@ -37,20 +39,17 @@ static void set_home(const char *home, char out[PATH_MAX])
     }
 }
 
-/* By fgetpwent(3), which reads this file alone: getpwuid(3) loads libraries, which a static program
- * cannot. */
+/* Uses fgetpwent(3), which reads only this file: getpwuid(3) loads libraries, which a static
+ * program cannot do. */
 static void find_passwd_home(char out[PATH_MAX])
 {
-    FILE *file = fopen("/etc/passwd", "re");
+    defer_fclose FILE *file = fopen("/etc/passwd", "re");
     const struct passwd *entry = NULL;
     out[0] = '\0';
     while (file && !out[0] && (entry = fgetpwent(file))) {
         if (entry->pw_uid == geteuid()) {
             set_home(entry->pw_dir, out);
         }
-    }
-    if (file) {
-        (void)fclose(file);
     }
 }
 
@@ -94,7 +93,7 @@ bool directory_is_home(const char *path, const struct directory_homes *homes)
     return is_same(path, homes->paths[0]) || is_same(path, homes->paths[1]);
 }
 
-/* Also what is a directory of the system under another name, or has one in it. */
+/* Also true for another path of a system directory, or of a directory that contains one. */
 static bool is_system(const char *path)
 {
     for (unsigned i = 0; i < sizeof system_trees / sizeof *system_trees; i++) {
@@ -116,23 +115,23 @@ int directory_check(const char *flag, const char *path, bool writable,
     bool is_home = directory_is_home(path, homes);
     if (is_same(path, "/")) {
         return refuse(ret_fail, flag, path,
-                      "that is all of this machine; name the directory with the data");
+                      "it is the whole file system; name the directory with the data");
     }
     if (is_home && writable) {
-        return refuse(ret_fail, flag, path,
-                      "that is your home directory, with keys, passwords and programs in it; name "
-                      "a directory in it");
+        return refuse(
+            ret_fail, flag, path,
+            "it is your home directory, with keys, passwords and programs; name a directory in it");
     }
     for (unsigned i = 0; i < 2 && !is_home; i++) {
         if (homes->paths[i][0] && lies_in(homes->paths[i], path)) {
             return refuse(ret_fail, flag, path,
-                          "your home directory is in it; name the directory with the data");
+                          "it contains your home directory; name the directory with the data");
         }
     }
     if (writable && is_system(path)) {
         return refuse(ret_fail, flag, path,
-                      "the system runs from there, and code could change it; name a directory "
-                      "with data alone");
+                      "the system runs from it, and code could change it; name a directory that "
+                      "holds only data");
     }
     return 0;
 }

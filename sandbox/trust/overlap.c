@@ -2,23 +2,22 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SYMLINKS_MOST = 40 }; /* the kernel's own bound, path_resolution(7) */
+enum { SYMLINKS_MOST = 40 }; /* the kernel's limit, path_resolution(7) */
 
 struct walk {
-    dev_t dev; /* of the directory that is looked for */
+    dev_t dev; /* of the wanted directory */
     ino_t ino;
-    char done[PATH_MAX]; /* real, without a slash at the end: empty is the root directory */
+    char done[PATH_MAX]; /* real, without a final slash: "" is the root directory */
     char left[PATH_MAX]; /* still to be followed */
-    char *rest;          /* PATH_MAX bytes: what lies between the directory and done */
+    char *rest;          /* PATH_MAX bytes: from the wanted directory to done */
     unsigned symlinks;
-    bool inside;  /* done is the directory, or lies in it */
+    bool inside;  /* done is the wanted directory or lies in it */
     bool touched; /* a name was looked up in it */
-    bool strayed; /* a name in it was a symlink, or was left by ".." */
+    bool strayed; /* a name in it was a symlink, or the walk left it by ".." */
 };
 
 const char *overlap_behind(const char *path, const char *dir)
@@ -47,7 +46,7 @@ static void cut_last(char *path)
     }
 }
 
-/* st: of done, where it is there. */
+/* st: of done, if it exists. */
 static void arrive(struct walk *walk, const struct stat *st)
 {
     if (!walk->inside && st->st_dev == walk->dev && st->st_ino == walk->ino) {
@@ -76,7 +75,7 @@ static void go_up(struct walk *walk)
     }
 }
 
-/* Puts the symlink's target before what is left. Returns false when that does not fit. */
+/* Puts the symlink's target before the remaining path. Returns false when it does not fit. */
 static bool follow(struct walk *walk, const char *symlink)
 {
     char target[PATH_MAX];
@@ -96,7 +95,7 @@ static bool follow(struct walk *walk, const char *symlink)
     return true;
 }
 
-/* Returns false when the walk cannot go on. */
+/* Returns false when the walk cannot continue. */
 static bool step(struct walk *walk, const char *name)
 {
     char next[PATH_MAX];
@@ -127,7 +126,8 @@ static bool step(struct walk *walk, const char *name)
     return true;
 }
 
-/* Takes the next name off what is left. Returns false at the end, and for a name that is too long. */
+/* Takes the next name off the remaining path. Returns false at the end, and for a name that is too
+ * long. */
 static bool next_name(struct walk *walk, char name[NAME_MAX + 1])
 {
     size_t skip = strspn(walk->left, "/");
@@ -157,7 +157,7 @@ enum overlap overlap_of(const char *path, const char *dir, char ret_rest[PATH_MA
                  (relative ? append(walk.left, path)
                            : snprintf(walk.left, sizeof walk.left, "%s", path) < PATH_MAX);
     if (!whole) {
-        return OVERLAP_THROUGH; /* nobody can tell */
+        return OVERLAP_THROUGH; /* unknown */
     }
     arrive_at_root(&walk);
     while (whole && next_name(&walk, name)) {

@@ -9,18 +9,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sandbox/room_inside.h"
+#include "sandbox/scratch.h"
+#include "sandbox/types.h"
 
 static const char usual_path[] = "/usr/local/bin:/usr/bin:/bin";
 static const char shared_memory[] = "/dev/shm";
 
-/* Files there can be made and written without being listed, where there is no mount namespace; see
- * allow_content() in plan_container.c. It is not offered where the scratch directory lies in it. */
+/* Without a mount namespace, code can make and write files there without listing them; see
+ * allow_content() in plan_container.c. The plan does not offer it if the scratch directory lies in
+ * it. */
 static bool has_shared_memory(const struct box_spec *spec)
 {
-    return spec->room ? !overlap_behind(spec->room->path, shared_memory)
-                      : spec->isolation == BOX_ISOLATION_CONTAINER ||
-                            spec->isolation == BOX_ISOLATION_BEST;
+    return spec->scratch ? !overlap_behind(spec->scratch->path, shared_memory)
+                         : spec->isolation == BOX_ISOLATION_CONTAINER ||
+                               spec->isolation == BOX_ISOLATION_BEST;
 }
 
 unsigned trust_places(const struct box_spec *spec, struct trust_place places[TRUST_PLACES])
@@ -40,13 +42,13 @@ unsigned trust_places(const struct box_spec *spec, struct trust_place places[TRU
     for (unsigned i = 0; i < spec->aliases.count; i++) {
         places[count++] = (struct trust_place){spec->aliases.at[i], .alias = true};
     }
-    if (spec->room) {
-        places[count++] = (struct trust_place){spec->room->work, .workspace = false};
-        places[count++] = (struct trust_place){spec->room->tmp, .workspace = false};
-        places[count++] = (struct trust_place){spec->room->home, .workspace = false};
+    if (spec->scratch) {
+        places[count++] = (struct trust_place){spec->scratch->work, .workspace = false};
+        places[count++] = (struct trust_place){spec->scratch->tmp, .workspace = false};
+        places[count++] = (struct trust_place){spec->scratch->home, .workspace = false};
     }
     if (has_shared_memory(spec)) {
-        places[count++] = (struct trust_place){shared_memory, .workspace = false};
+        places[count++] = (struct trust_place){shared_memory, .shared_memory = true};
     }
     return count;
 }
@@ -67,7 +69,7 @@ struct trust_place trust_meets(const struct box_spec *spec, const char *path)
 int trust_refuse(const char *what, const char *path, const struct trust_place *place,
                  const char *fix, struct fail *ret_fail)
 {
-    (void)fail_set(ret_fail, 0, "%s %.300s lies in %s%.300s, where code could change it: %s", what,
+    (void)fail_set(ret_fail, 0, "%s %.300s is in %s%.300s, where code can change it: %s", what,
                    path, place->workspace ? "the workspace " : "", place->path, fix);
     return -EPERM;
 }
@@ -87,8 +89,8 @@ int trust_check_tree(const struct box_spec *spec, const char *what, const char *
     unsigned count = trust_places(spec, places);
     for (unsigned i = 0; i < count; i++) {
         if (overlap_of(places[i].path, dir, rest) != OVERLAP_NONE) {
-            (void)fail_set(ret_fail, 0, "%s %.300s holds %.300s, where code writes: %s", what, dir,
-                           places[i].path, fix);
+            (void)fail_set(ret_fail, 0, "%s %.300s contains %.300s, which code can write to: %s",
+                           what, dir, places[i].path, fix);
             return -EPERM;
         }
     }
@@ -107,11 +109,12 @@ static int check_library(struct dl_phdr_info *info, size_t, void *arg)
     const struct libraries *libraries = arg;
     return info->dlpi_name[0] == '/'
                ? trust_check(libraries->spec, "the server's library", info->dlpi_name,
-                             "start it with libraries of another directory", libraries->ret_fail)
+                             "start it with libraries from another directory", libraries->ret_fail)
                : 0;
 }
 
-/* Entries are separated as ld.so(8) says; an empty one of a list of directories is the current one. */
+/* Entries are separated as in ld.so(8); an empty one in a list of directories is the current
+ * directory. */
 static int check_list(const struct box_spec *spec, const char *name, const char *separators,
                       bool directories, struct fail *ret_fail)
 {
@@ -145,7 +148,7 @@ int trust_check_self(const struct box_spec *spec, struct fail *ret_fail)
     ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
     program[size > 0 ? size : 0] = '\0';
     int r = program[0] == '/' ? trust_check(spec, "the server's own program", program,
-                                            "install it somewhere else", ret_fail)
+                                            "install it in another directory", ret_fail)
                               : 0;
     if (r < 0 || getauxval(AT_BASE) == 0) {
         return r; /* a static program has no loader, getauxval(3) */

@@ -6,46 +6,43 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-#include "sandbox/confine/abi.h"
-#include "sandbox/confine/filter.h"
-#include "sandbox/confine/filter_parts.h"
-#include "sandbox/confine/landlock.h"
-#include "sandbox/confine/syscalls.h"
 #include "sandbox/plan/plan.h"
+#include "sandbox/policy/filter.h"
+#include "sandbox/policy/filter_parts.h"
+#include "sandbox/policy/landlock.h"
+#include "sandbox/policy/syscalls.h"
 
-/* Attributes are not Landlock's: pid 1's program changes them where the guest may write. */
+/* Landlock does not cover attributes: init changes them where the guest may write. */
 static const char *const notified_files[] = {"chmod",  "fchmod",    "fchmodat",  "utime",
                                              "utimes", "futimesat", "utimensat", NULL};
 static const char *const notified_truncation[] = {"truncate", NULL};
-/* An address is in memory, which no filter sees. An abstract one is the whole network namespace's. */
+/* An address is in memory, which no filter sees. Abstract ones belong to the network namespace. */
 static const char *const notified_addresses[] = {"bind", "connect", NULL};
-/* So tasks are counted, and none is born while the box is being killed. */
+/* So that init counts tasks, and none is forked while the sandbox is being killed. */
 static const char *const notified_tasks[] = {"clone", "fork", "vfork", NULL};
-static const char *const notified_signals[] = {
-    "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal", NULL};
 
-/* Memory that is in no process's figures, once it is on its way in a message. */
+/* Memory that no process's figures contain while it is in transit in a message. */
 static const char *const absent[] = {"memfd_create", NULL};
 static const char *const refused_owners[] = {"chown",  "chown32",  "fchown",   "fchown32",
                                              "lchown", "lchown32", "fchownat", NULL};
-/* Neither reading nor writing them by name is Landlock's, nor writing them by a descriptor that was
- * opened for reading. */
+/* Landlock covers neither reading nor writing them by name, nor writing them by a descriptor that
+ * was opened for reading. */
 static const char *const refused_attributes[] = {
     "getxattr",  "lgetxattr",   "listxattr",    "llistxattr",   "setxattr", "lsetxattr",
     "fsetxattr", "removexattr", "lremovexattr", "fremovexattr", NULL};
 
 static const struct filter_rule rules[] = {
-    /* the guest's orphans are the supervisor's */
+    /* the supervisor adopts the guest's orphans */
     {EINVAL, "prctl", 0, SCMP_CMP_MASKED_EQ, FILTER_LOW_32, PR_SET_DUMPABLE},
     FILTER_VALUE("prctl", 0, PR_SET_CHILD_SUBREAPER),
     /* a connected pair's datagrams can still be sent to any address; streams' cannot, unix(7) */
     {EPERM, "sendto", 4, SCMP_CMP_NE, 0, 0},
     FILTER_VALUE("fcntl", 1, F_SETPIPE_SZ),
-    /* of a file's writers, by whoever owns it */
+    /* the file's owner would set it for all its writers */
     FILTER_VALUE("fcntl", 1, F_SET_RW_HINT),
 };
 
-/* Before Landlock's version 3 a file that can be read can be emptied as well, landlock(7). */
+/* Before version 3 of Landlock a readable file can be emptied as well, landlock(7). */
 static const struct filter_rule truncation_rules[] = {
     FILTER_MASKED(EPERM, "open", 1, O_ACCMODE | O_TRUNC, O_TRUNC),
     FILTER_MASKED(EPERM, "openat", 2, O_ACCMODE | O_TRUNC, O_TRUNC),
@@ -60,14 +57,14 @@ static int add_notified_sockets(scmp_filter_ctx context)
 {
     int r = seccomp_rule_add(context, SCMP_ACT_NOTIFY, SCMP_SYS(socket), 1,
                              SCMP_A0(SCMP_CMP_EQ, AF_INET));
-    /* What is given for it has no options of TCP, and needs none. */
+    /* The socket that the guest gets instead has no TCP options, and needs none. */
     return r ? r
              : seccomp_rule_add(context, SCMP_ACT_ERRNO(0), SCMP_SYS(setsockopt), 1,
                                 SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, IPPROTO_TCP));
 }
 
-int filter_build_notified(const struct filter_container *container, struct plan_filter *ret_filter,
-                          struct fail *ret_fail)
+int filter_build_notified(const struct filter_container *container,
+                          struct filter_program *ret_filter, struct fail *ret_fail)
 {
     FILTER_CONTEXT context = NULL;
     int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context, ret_fail);
@@ -81,29 +78,12 @@ int filter_build_notified(const struct filter_container *container, struct plan_
         r = filter_add_names(context, SCMP_ACT_NOTIFY, notified_truncation);
     }
     if (r == 0 && container->landlock_abi < LANDLOCK_ABI_SCOPES) {
-        r = filter_add_names(context, SCMP_ACT_NOTIFY, notified_signals);
+        r = filter_add_names(context, SCMP_ACT_NOTIFY, filter_signals);
     }
     if (r == 0 && container->egress) {
         r = add_notified_sockets(context);
     }
-    if (r < 0) {
-        return fail_set(ret_fail, -r, "seccomp rules of what pid 1 is asked about");
-    }
-    return filter_export(context, ret_filter, ret_fail);
-}
-
-int filter_build_signals(struct plan_filter *ret_filter, struct fail *ret_fail)
-{
-    FILTER_CONTEXT context = NULL;
-    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context, ret_fail);
-    if (r < 0) {
-        return r;
-    }
-    r = filter_add_names(context, SCMP_ACT_NOTIFY, notified_signals);
-    if (r < 0) {
-        return fail_set(ret_fail, -r, "seccomp rules for signals");
-    }
-    return filter_export(context, ret_filter, ret_fail);
+    return filter_export(context, r, "seccomp rules for supervised calls", ret_filter, ret_fail);
 }
 
 static bool is_in(const char *const *names, const char *name)
@@ -114,7 +94,7 @@ static bool is_in(const char *const *names, const char *name)
     return *names != NULL;
 }
 
-/* What the guest of every profile may do, but for what has a rule of its own. */
+/* What the guest may do at every isolation level, except calls that have a rule of their own. */
 static int add_allowed(scmp_filter_ctx context)
 {
     int r = 0;
@@ -127,7 +107,7 @@ static int add_allowed(scmp_filter_ctx context)
     return r;
 }
 
-int filter_build_container_names(struct plan_filter *ret_filter, struct fail *ret_fail)
+int filter_build_container_names(struct filter_program *ret_filter, struct fail *ret_fail)
 {
     FILTER_CONTEXT context = NULL;
     int r = filter_context_new(SCMP_ACT_ERRNO(ENOSYS), ret_filter->arch, &context, ret_fail);
@@ -139,14 +119,11 @@ int filter_build_container_names(struct plan_filter *ret_filter, struct fail *re
     r = r ? r : filter_add_names(context, SCMP_ACT_ERRNO(EPERM), refused_owners);
     r = r ? r : filter_add_names(context, SCMP_ACT_ERRNO(ENOTSUP), refused_attributes);
     r = r ? r : filter_add_personality(context);
-    if (r < 0) {
-        return fail_set(ret_fail, -r, "seccomp rules by name, in a container");
-    }
-    return filter_export(context, ret_filter, ret_fail);
+    return filter_export(context, r, "seccomp rules by name, in a container", ret_filter, ret_fail);
 }
 
 int filter_build_container_arguments(const struct filter_container *container,
-                                     struct plan_filter *ret_filter, struct fail *ret_fail)
+                                     struct filter_program *ret_filter, struct fail *ret_fail)
 {
     FILTER_CONTEXT context = NULL;
     const struct filter_sockets sockets = {.call = SCMP_SYS(socket),
@@ -166,13 +143,11 @@ int filter_build_container_arguments(const struct filter_container *container,
         r = filter_add_rules(context, truncation_rules,
                              sizeof truncation_rules / sizeof *truncation_rules);
     }
-    /* What is to end with its parent does, and cannot take it back. */
+    /* A process that must die with its parent does, and cannot revoke it. */
     r = r ? r
           : seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prctl), 2,
                              SCMP_A0(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, PR_SET_PDEATHSIG),
                              SCMP_A1(SCMP_CMP_NE, SIGKILL));
-    if (r < 0) {
-        return fail_set(ret_fail, -r, "seccomp rules by argument, in a container");
-    }
-    return filter_export_with_lists(context, ret_filter, ret_fail);
+    return filter_export_with_lists(context, r, "seccomp rules by argument, in a container",
+                                    ret_filter, ret_fail);
 }

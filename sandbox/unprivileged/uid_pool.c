@@ -1,5 +1,3 @@
-#include "sandbox/plan/ids.h"
-
 #include <dirent.h>
 #include <limits.h>
 #include <stddef.h>
@@ -12,17 +10,18 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/plan/idmap.h"
+#include "sandbox/host/idmap.h"
+#include "sandbox/unprivileged/unprivileged.h"
 
-/* systemd's range for users that come and go, UIDS-GIDS.md of its documentation: no distribution gives
- * them to anybody, and a container's map usually has them. */
+/* systemd's range for dynamic users, UIDS-GIDS.md of its documentation: no distribution assigns
+ * them, and a container's map usually has them. */
 enum {
     POOL_FIRST = 61184,
     POOL_LAST = 65519,
-    POOL_STEP = 4, /* the guest's, its guardian's, the broker's */
-    ERRAND_GUARD = POOL_LAST - 1,
-    ERRAND = POOL_LAST,
-    POOL_BLOCKS = (ERRAND_GUARD - POOL_FIRST) / POOL_STEP,
+    POOL_STEP = 4, /* the guest's, its supervisor's, the egress proxy's */
+    INSTALLER_SUPERVISOR = POOL_LAST - 1,
+    INSTALLER = POOL_LAST,
+    POOL_BLOCKS = (INSTALLER_SUPERVISOR - POOL_FIRST) / POOL_STEP,
 };
 
 static bool gives_ids(void)
@@ -37,11 +36,11 @@ static bool gives_ids(void)
     return gives;
 }
 
-/* Whether somebody runs under one of a block's ids: those of a server that was killed together with its
- * guardian, or a service that systemd gave one. */
+/* Whether a process runs under one of a block's ids: of a server that was killed together with its
+ * supervisor, or a service to which systemd assigned one. */
 static bool is_in_use(uid_t first)
 {
-    DIR *proc = opendir("/proc");
+    defer_closedir DIR *proc = opendir("/proc");
     const struct dirent *entry = NULL;
     struct stat st;
     bool used = false;
@@ -50,14 +49,12 @@ static bool is_in_use(uid_t first)
                fstatat(dirfd(proc), entry->d_name, &st, 0) == 0 && st.st_uid >= first &&
                st.st_uid < first + POOL_STEP;
     }
-    if (proc) {
-        (void)closedir(proc);
-    }
     return used;
 }
 
-/* Holds a block as long as this process lives: an abstract socket (unix(7)) leaves nothing behind, and
- * processes that see one another's ids mostly share a network namespace. Returns its first uid, or 0. */
+/* Holds a block as long as this process lives. An abstract socket (unix(7)) leaves nothing behind,
+ * and processes that see one another's ids usually share a network namespace. Returns the block's
+ * first uid, or 0. */
 static uid_t take_block(void)
 {
     static uid_t taken;
@@ -72,47 +69,47 @@ static uid_t take_block(void)
         socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size);
         if (bind(fd, (const struct sockaddr *)&name, length) == 0 && !is_in_use(first)) {
             taken = first;
-            (void)take_fd(&fd); /* kept until the end */
+            (void)take_fd(&fd); /* held until this process exits */
         }
     }
     return taken;
 }
 
-bool ids_all_reach(const char *path)
+bool uid_pool_all_reach(const char *path)
 {
-    char folder[PATH_MAX];
+    char directory[PATH_MAX];
     struct stat st;
     if (stat(path, &st) < 0 || !(st.st_mode & S_IROTH) || !(st.st_mode & S_IXOTH) ||
-        !realpath(path, folder)) {
+        !realpath(path, directory)) {
         return false;
     }
-    for (char *slash = strrchr(folder, '/'); slash && slash > folder;
-         slash = strrchr(folder, '/')) {
+    for (char *slash = strrchr(directory, '/'); slash && slash > directory;
+         slash = strrchr(directory, '/')) {
         *slash = '\0';
-        if (stat(folder, &st) < 0 || !(st.st_mode & S_IXOTH)) {
+        if (stat(directory, &st) < 0 || !(st.st_mode & S_IXOTH)) {
             return false;
         }
     }
     return true;
 }
 
-void ids_choose(const char *workspace, const char *const *needed, struct ids *ret_ids)
+void uid_pool_choose(const char *workspace, const char *const *needed, struct uid_pool *ret_ids)
 {
     struct stat st = {};
     const uid_t self = geteuid();
-    *ret_ids = (struct ids){self, getegid(), self, self, self, self, .own = false};
+    *ret_ids = (struct uid_pool){self, getegid(), self, self, self, self, .own = false};
     bool gives = gives_ids() && (!workspace || (stat(workspace, &st) == 0 && st.st_uid != 0));
     for (; gives && *needed; needed++) {
-        gives = ids_all_reach(*needed);
+        gives = uid_pool_all_reach(*needed);
     }
     uid_t first = gives ? take_block() : 0;
     if (first) {
-        *ret_ids = (struct ids){.guest = workspace ? st.st_uid : first,
-                                .group = workspace && st.st_gid ? st.st_gid : first,
-                                .guard = first + 1,
-                                .broker = first + 2,
-                                .errand = ERRAND,
-                                .errand_guard = ERRAND_GUARD,
-                                .own = !workspace};
+        *ret_ids = (struct uid_pool){.guest = workspace ? st.st_uid : first,
+                                     .group = workspace && st.st_gid ? st.st_gid : first,
+                                     .supervisor = first + 1,
+                                     .proxy = first + 2,
+                                     .installer = INSTALLER,
+                                     .installer_supervisor = INSTALLER_SUPERVISOR,
+                                     .own = !workspace};
     }
 }

@@ -1,4 +1,4 @@
-/* Covers names by mounts over themselves, and finds what links and settings lead to. */
+/* Covers names with mounts over themselves, and follows symlinks and settings to their targets. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
@@ -11,9 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/plan/binds.h"
+#include "sandbox/mount/binds.h"
 #include "sandbox/workspace/state.h"
 
 enum { HOPS = 16 };
@@ -62,12 +61,13 @@ static int bind_over(int fd, struct spot spot, uint64_t attributes)
     if (mount(name, name, NULL, MS_BIND | MS_REC, NULL) < 0) {
         return -1;
     }
-    defer_close int over_fd = walk_open(spot.root_fd, spot.path, O_PATH); /* the mount's own root */
+    defer_close int over_fd =
+        walk_open(spot.root_fd, spot.path, O_PATH); /* the root of the new mount */
     (void)snprintf(name, sizeof name, "/proc/self/fd/%d", over_fd);
     return over_fd < 0 ? -1 : bind_restrict(name, attributes);
 }
 
-/* Whether the spot is covered as is wanted. Adds it if not. */
+/* Whether the spot is covered already, or more strictly. Notes it if not. */
 static bool is_covered(struct walk *walk, struct spot spot)
 {
     for (unsigned i = 0; i < walk->covered_count; i++) {
@@ -97,7 +97,8 @@ int walk_cover(struct walk *walk, struct spot spot)
                                         : bind_over(fd, spot, attributes);
 }
 
-/* As walk_cover(), once; a failure is the walk's. Returns whether it was not covered yet. */
+/* Calls walk_cover() once for each spot and keeps a failure in walk. Returns whether the spot was
+ * uncovered. */
 static bool cover_once(struct walk *walk, struct spot spot)
 {
     if (!*spot.path || is_covered(walk, spot)) {
@@ -109,7 +110,7 @@ static bool cover_once(struct walk *walk, struct spot spot)
     return true;
 }
 
-/* Where code reaches a host's path, which is absolute and straight; false: nowhere. */
+/* Where code reaches a host path, which is absolute and has no symlinks; false: nowhere. */
 static bool find_spot(const struct walk *walk, const char *host_path, struct spot *ret_spot)
 {
     for (unsigned i = 0; i < walk->root_count; i++) {
@@ -124,7 +125,7 @@ static bool find_spot(const struct walk *walk, const char *host_path, struct spo
     return false;
 }
 
-/* Takes the last component away. */
+/* Removes the last component. */
 static void go_up(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -133,7 +134,8 @@ static void go_up(char *path)
     }
 }
 
-/* at: as far as the path is known to hold no link; rest: what follows, changed where at is a link. */
+/* at: the part of the path that is known to hold no symlink; rest: the part after it, replaced
+ * where at ends in a symlink. */
 struct course {
     char at[PATH_MAX];
     char rest[PATH_MAX];
@@ -141,7 +143,7 @@ struct course {
     unsigned hops;
 };
 
-/* Takes one component over from rest to at. False: there is no such thing. */
+/* Moves one component from rest to at. False: it does not exist. */
 static bool step_over(struct walk *walk, struct course *course)
 {
     struct spot spot;

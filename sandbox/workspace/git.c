@@ -1,10 +1,9 @@
-/* What git's configuration and files lead to: directories of hooks, included files, other git directories. */
-#include <errno.h>
+/* What git's configuration and files refer to: directories of hooks, included files, other git
+ * directories. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
@@ -18,7 +17,7 @@ static bool is_open(const struct walk *walk, const char *name)
     return (walk->open & bits) == bits;
 }
 
-/* Text of a file, without its last line feed. */
+/* Reads a file's text without its last line feed. */
 static bool read_file(struct walk *walk, struct spot spot, char *text, size_t size)
 {
     defer_close int fd = walk_open(spot.root_fd, spot.path, O_RDONLY | O_NONBLOCK);
@@ -31,7 +30,8 @@ static bool read_file(struct walk *walk, struct spot spot, char *text, size_t si
     return got > 0;
 }
 
-/* The value of "key = value", in place, as git-config(1) describes it, or NULL: the line is of another key. */
+/* The value of "key = value", in place, as git-config(1) describes it, or NULL: the line has
+ * another key. */
 static char *value_of(char *line, const char *key)
 {
     size_t size = strlen(key);
@@ -58,7 +58,8 @@ static char *value_of(char *line, const char *key)
 
 static void take_config(struct walk *walk, const char *tree, struct spot spot, unsigned depth);
 
-/* [include] and [includeIf]: relative to the file that says it. Whether a condition holds is git's to know. */
+/* [include] and [includeIf]: relative to the file that has the line. Covers the file whether the
+ * condition holds or not. */
 static void take_include(struct walk *walk, const char *tree, struct spot spot, const char *value,
                          unsigned depth)
 {
@@ -90,7 +91,7 @@ static void take_config(struct walk *walk, const char *tree, struct spot spot, u
         struct spot ignored;
         const char *hooks = is_open(walk, ".git/hooks") ? NULL : value_of(line, "hookspath");
         const char *path = include && !is_open(walk, ".git/config") ? value_of(line, "path") : NULL;
-        if (hooks && *hooks) { /* relative to where they run, which is the tree */
+        if (hooks && *hooks) { /* relative to where hooks run: the tree */
             (void)walk_protect_named(walk, tree, hooks, &ignored);
         } else if (path && *path) {
             take_include(walk, tree, spot, path, depth);

@@ -1,13 +1,15 @@
 /* The names that are read-only in a workspace.
  *
- * A name is listed if a program executes what it says, or a program that it names, without anybody starting
- * it: on opening or entering the directory, at a shell's prompt, at `git status`, or because a client that is
- * running anyway reads it again. Not listed is what
- *   - runs only when the user starts it: Makefile, package.json, .npmrc, .yarnrc, .github/workflows;
- *   - is data or words for a model: .env, .python-version, README, CLAUDE.md, AGENTS.md, .cursorrules;
- *   - chooses only among commands that git's configuration, which is listed, defines: .gitattributes,
- *     .gitmodules, .git/info/attributes, .git/objects/info/alternates;
- *   - is a shell's own file (.bashrc): the home directory is no workspace. */
+ * The table lists a name if a program executes the file, or another program that the file names,
+ * without anybody starting it: when the directory is opened or entered, at a shell's prompt, at
+ * `git status`, or because a running client reads the file again. It does not list names that
+ * - act only when the user starts something: Makefile, package.json, .npmrc, .yarnrc,
+ *   .github/workflows;
+ * - are data or text for a model: .env, .python-version, README, CLAUDE.md, AGENTS.md,
+ *   .cursorrules;
+ * - choose only among commands that git's configuration, which is listed, defines: .gitattributes,
+ *   .gitmodules, .git/info/attributes, .git/objects/info/alternates;
+ * - are a shell's own files (.bashrc): the home directory is no workspace. */
 #include "sandbox/workspace/names.h"
 
 #include <assert.h>
@@ -15,10 +17,12 @@
 #include <strings.h>
 
 #include "base/limits.h"
-#include "sandbox/sandbox.h"
+#include "sandbox/types.h"
+#include "sandbox/workspace/protected.h"
 
 static const char *const rows[] = {
-    /* git, run by editors and prompts: hooks; fsmonitor, pager and filters; where else to look for these */
+    /* git, which editors and prompts run: hooks; fsmonitor, pager and filters; where else to find
+     * these */
     ".git", /* the file of a worktree or a submodule */
     ".git/hooks",
     ".git/config",
@@ -27,14 +31,14 @@ static const char *const rows[] = {
     ".hg/hgrc",
     ".hg/hgrc-not-shared",
     ".hg/sharedpath",
-    /* hooks that a repository carries in its tree */
+    /* hooks that a repository has in its tree */
     ".githooks",
     ".husky",
     ".pre-commit-config.yaml",
     "lefthook.yml",
     ".lefthook.yml",
     "lefthook-local.yml",
-    /* shells, at the prompt or by a shim in PATH: direnv, mise, asdf */
+    /* shells: at the prompt, or by a shim in PATH (direnv, mise, asdf) */
     ".envrc",
     ".mise.toml",
     "mise.toml",
@@ -51,7 +55,7 @@ static const char *const rows[] = {
     ".zed",
     ".devcontainer",
     ".devcontainer.json",
-    /* MCP clients: servers and hooks that they start, permissions that they give */
+    /* MCP clients: servers and hooks that they start, permissions that they grant */
     ".mcp.json",
     ".claude",
     ".codex",
@@ -97,7 +101,7 @@ bool protected_begins(unsigned row, const char *name, const char **ret_rest)
     return true;
 }
 
-/* Whether the first component of path is that of want, either ended by a slash. */
+/* Whether path and want have the same first component; a slash can end either. */
 static bool is_component(const char *path, const char *want)
 {
     size_t size = strcspn(want, "/");
@@ -112,10 +116,10 @@ static bool is_row(const char *path, const char *row)
         return false;
     }
     const char *at = path + strcspn(path, "/");
-    if (!rest) { /* of .git itself only the file */
+    if (!rest) { /* for .git itself, only if it is a file */
         return strcmp(row, PROTECTED_GIT) != 0 || at[strspn(at, "/")] == '\0';
     }
-    /* A submodule's git directory lies anywhere below the one of its repository. */
+    /* A submodule's git directory lies anywhere below its repository's. */
     bool anywhere = strncmp(row, PROTECTED_GIT "/", sizeof PROTECTED_GIT) == 0;
     do {
         at += strspn(at, "/");
@@ -127,7 +131,7 @@ static bool is_row(const char *path, const char *row)
     return false;
 }
 
-/* Takes out "." and what ".." takes back, as if there were no symbolic links. */
+/* Resolves "." and ".." as if there were no symlinks. */
 static void straighten(const char *path, char out[LIMIT_PATH_BYTES])
 {
     size_t used = 0;
@@ -153,7 +157,7 @@ const char *box_protected_path(const struct box_spec *spec, const char *path)
     char work[LIMIT_PATH_BYTES];
     const char *at = straight;
     straighten(path, straight);
-    straighten(spec->view.work, work);
+    straighten(spec->paths.work, work);
     if (*path == '/') {
         size_t size = strlen(work);
         bool below = strncmp(straight, work, size) == 0 && straight[size] == '/';

@@ -4,12 +4,13 @@
 
 #include "sandbox/workspace/protected.h"
 
-/* The table behind protected.h, for the sandbox module's own use. Safe between clone and execve. */
+/* The table behind protected.h, for sandbox/ only. Safe between clone and execve. */
 
-/* Name of the git directory; its rows are found in git directories of other names too (submodules). */
+/* The git directory. Its rows are also found in git directories with other names (submodules). */
 #define PROTECTED_GIT ".git"
 
-/* Whether name is the row's first component; *ret_rest: what follows it, "" for a row of one. Case-insensitive. */
+/* Whether name is the row's first component; *ret_rest: the rest of the row, "" if it has one
+ * component. Case-insensitive. */
 bool protected_begins(unsigned row, const char *name, const char **ret_rest);
 
 static inline bool protected_is_open(uint64_t open, unsigned row)

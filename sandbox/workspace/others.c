@@ -1,12 +1,12 @@
-/* Whether other sandboxes are at work in a workspace: what they move about while it is looked through may be missed. */
+/* Whether other sandboxes use a workspace: a walk may miss what they move. */
 #include <fcntl.h>
-#include <stdio.h>
 
 #include "base/own.h"
-#include "sandbox/sandbox.h"
+#include "sandbox/types.h"
+#include "sandbox/workspace/protected.h"
 
-/* Nobody can hold a write lock on a directory, which is never open for writing; but whether one could be had tells
- * of the read locks of others. */
+/* A directory is never open for writing, so nobody can hold a write lock on it; asking for one
+ * reveals others' read locks. */
 static struct flock lock_of(short type)
 {
     return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = 0x73616e64, .l_len = 1};
@@ -17,7 +17,7 @@ int box_protected_join(const struct box_spec *spec)
     struct flock lock = lock_of(F_RDLCK);
     int fd = spec->workspace ? open(spec->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd >= 0) {
-        (void)fcntl(fd, F_OFD_SETLK, &lock); /* where it fails, others are not noticed */
+        (void)fcntl(fd, F_OFD_SETLK, &lock); /* if it fails, others are not noticed */
     }
     return fd;
 }

@@ -9,44 +9,45 @@
 #include "sandbox/workspace/names.h"
 #include "sandbox/workspace/walk.h"
 
-/* What the parts of a walk share: walk.c finds names, git.c what git's configuration leads to, cover.c mounts. */
+/* State that the parts of a walk share: walk.c finds names, git.c what git's configuration refers
+ * to, cover.c mounts. */
 
 enum {
     DIRECTORIES = 4096,
-    COVERED = 512, /* remembered, so that nothing is mounted twice */
+    COVERED = 512, /* noted, so that nothing is mounted twice */
     LINKS = 1024,
-    LINK_MOUNTS = 256, /* each takes the kernel some 20 µs at the start, and again at the end */
+    LINK_MOUNTS = 256, /* each takes the kernel about 20 µs at start and again at exit */
     TEXT_BYTES = 1 << 19,
     LIST_BYTES = 1 << 15,
     NO_PACKAGE = -1,
-    SETTLED_S = 2, /* file systems keep times in seconds, or in ticks of the kernel's */
+    RESOLVED_S = 2, /* file systems store times in seconds or in kernel ticks */
 };
 
 enum place {
     IN_TREE,
-    IN_PROTECTED, /* below a name of the table: only hard links are of interest */
-    IN_GIT,     /* git directories of submodules and worktrees, or directories with such in them */
-    IN_OBJECTS, /* of git */
+    IN_PROTECTED, /* below a name of the table: only hard links matter */
+    IN_GIT,       /* git directories of submodules and worktrees, or their parents */
+    IN_OBJECTS,   /* git's objects */
 };
 
 struct directory {
     const char *path; /* below the root; "" is the root */
     enum place place;
-    int package; /* the directory of packages that it is in, by number, or NO_PACKAGE */
+    int package; /* number of the package directory that holds it, or NO_PACKAGE */
 };
 
 struct hard_link {
     const char *path;
     dev_t device;
     ino_t inode;
-    ino_t
-        parent; /* with the last component: which name it is, wherever the directory is moved to */
+    /* With the last component, identifies the name wherever the directory is moved to. */
+    ino_t parent;
     struct timespec changed; /* renaming and linking set it, and code cannot: inode(7) */
     nlink_t names;
     bool is_protected;
 };
 
-/* What is covered, or is to be. */
+/* A path that is covered, or to be covered. */
 struct spot {
     int root_fd;      /* of the place that code can write to; not owned */
     const char *path; /* below it */
@@ -54,18 +55,18 @@ struct spot {
 };
 
 struct walk {
-    const struct protect_root
-        *roots; /* the first is looked through, links may lead to the others */
+    /* The first is searched; symlinks may lead to the others. */
+    const struct protect_root *roots;
     unsigned root_count;
     int root_fds[PROTECT_ROOTS];
-    int root_fd; /* the first of these */
+    int root_fd; /* of the first root */
     enum protect_how how;
     uint64_t open;
     struct box_protected *found;
     unsigned entries;
     time_t started;
     int error;      /* errno of a name that could not be made read-only, or 0 */
-    bool top_taken; /* the rows of the first directory, by name */
+    bool top_taken; /* the rows of the first directory are done, by name */
     unsigned covered_count;
     unsigned directory_count;
     unsigned link_count;
@@ -80,30 +81,33 @@ struct walk {
 /* "directory/name", or NULL when there is no space left. */
 const char *walk_keep(struct walk *walk, const char *directory, const char *name);
 
-/* Opens path below root_fd; no link on the way. Before Linux 5.6 only the last component is sure to be none. */
+/* Opens path below root_fd without following symlinks. Before Linux 5.6 only the last component is
+ * checked. */
 int walk_open(int root_fd, const char *path, int flags);
 
-/* Mounts over itself what is at the spot. 0 or -1 with errno; ENOENT: nothing. */
+/* Mounts the object at the spot over itself. 0 or -1 with errno; ENOENT: does not exist. */
 int walk_cover(struct walk *walk, struct spot spot);
 
-/* Makes path read-only, or, writable, no more than impossible to rename and to remove. Returns whether
- * there is such a directory (want_directory) or anything else. Links are covered and what they lead to. */
+/* Makes path read-only; if writable, only impossible to rename or remove. Returns whether path is a
+ * directory (want_directory) or anything else (not want_directory). Covers symlinks and their
+ * targets. */
 bool walk_protect(struct walk *walk, const char *path, bool writable, bool want_directory);
 void walk_protect_any(struct walk *walk, const char *path);
 
-/* Goes to what text names for a program outside whose working directory is directory (below the root). What could be put
- * in the way is covered: each link, each directory, writable. False: nothing that code can write to. */
+/* Resolves text as a program outside would whose working directory is directory (below the root).
+ * Covers every symlink, and as writable every directory on the way, so that code cannot replace
+ * them. False: nothing that code can write to. */
 bool walk_follow(struct walk *walk, const char *directory, const char *text, struct spot *ret_spot);
 
-/* Covers, read-only and counted, what text names. */
+/* Covers what text names as read-only and counts it. */
 bool walk_protect_named(struct walk *walk, const char *directory, const char *text,
                         struct spot *ret_spot);
 
-/* The rows of a git directory in the one at path. */
+/* Covers the rows of the git directory at path. */
 void walk_protect_git(struct walk *walk, const char *path);
 
-/* These, and what its configuration leads to; tree: the directory at work with it. */
+/* Covers these rows and what the git directory's configuration refers to; tree: its work tree. */
 void walk_take_git(struct walk *walk, const char *tree, const char *path);
 
-/* The same for the git directory that the file .git in tree leads to. */
+/* The same for the git directory that the file .git in tree names. */
 void walk_take_git_file(struct walk *walk, const char *tree, const char *path);

@@ -1,12 +1,14 @@
-/* Looks through a workspace, breadth first, so that what lies near the top is found whatever the size: names of the
- * table are made read-only by a mount over themselves, which can neither be renamed nor removed, and so is
- * what code could write through to the outside: a file with several names of which not all were seen.
+/* Walks a workspace breadth first, so that it finds what is near the top in a workspace of any
+ * size. It makes names of the table read-only by a mount over themselves, which can be neither
+ * renamed nor removed. It does the same with files through which code could write outside: files
+ * with several names of which the walk did not see all.
  *
- * Package managers link whole trees from their stores (uv, pnpm, bun, conda): the first such file in a directory of
- * packages makes all of that directory read-only, and it is looked at no further.
+ * Package managers hard-link whole trees from their stores (uv, pnpm, bun, conda): the first such
+ * file in a directory of packages makes the whole directory read-only, and the walk leaves it.
  *
- * The tree may be hostile: what ran here before has made it, other sandboxes may be at work in it. No link is
- * followed on the way to an entry, and what is mounted is what was looked at. */
+ * The tree may be hostile: code that ran earlier has made it, and other sandboxes may change it
+ * meanwhile. The walk follows no symlink on the way to an entry, and mounts the object that it has
+ * checked. */
 #include "sandbox/workspace/walk.h"
 
 #include <dirent.h>
@@ -32,7 +34,7 @@ static void visit_later(struct walk *walk, const char *path, enum place place, i
     }
 }
 
-/* A file with more than one name. */
+/* Notes a file with more than one name. */
 static void note_link(struct walk *walk, const struct directory *in, int dir_fd, const char *name,
                       const struct stat *st, bool is_protected)
 {
@@ -73,7 +75,7 @@ static void enter_git(struct walk *walk, const struct directory *in, const char 
     visit_later(walk, walk_keep(walk, path, "worktrees"), IN_GIT, NO_PACKAGE);
 }
 
-/* An entry of the table. Returns whether it is one, and thus dealt with. */
+/* Handles an entry of the table. Returns whether it is one. */
 static bool take_row(struct walk *walk, const struct directory *in, const char *name,
                      bool is_directory)
 {
@@ -106,7 +108,7 @@ static bool take_row(struct walk *walk, const struct directory *in, const char *
             }
             return true;
         }
-        if (is_directory && !parent) { /* which could be moved away from around it */
+        if (is_directory && !parent) { /* code could rename a directory around it */
             (void)walk_protect(walk, path, /* writable= */ true, /* want_directory= */ true);
             parent = true;
         }
@@ -118,7 +120,7 @@ static bool take_row(struct walk *walk, const struct directory *in, const char *
     return false;
 }
 
-/* The rows of the top directory, by name: whatever else lies there cannot hide them. */
+/* Handles the rows of the top directory by name: other entries there cannot hide them. */
 static void take_top_rows(struct walk *walk)
 {
     char name[NAME_MAX + 1];
@@ -141,7 +143,7 @@ static void take_top_rows(struct walk *walk)
     }
 }
 
-/* Of a git directory: not one of a submodule, whose name may be the same. */
+/* Whether it is part of a git directory and not a submodule of the same name. */
 static bool is_inner(int dir_fd, const char *name)
 {
     char config[NAME_MAX + sizeof "/config"];
@@ -193,7 +195,7 @@ static void take_entry(struct walk *walk, unsigned number, int dir_fd, const cha
     }
 }
 
-struct listed { /* getdents64(2) */
+struct listed { /* of getdents64(2) */
     ino64_t inode;
     off64_t next;
     unsigned short size;
@@ -208,7 +210,7 @@ static void visit(struct walk *walk, unsigned number)
         char bytes[LIST_BYTES];
     } list;
     struct directory *in = &walk->directories[number];
-    if (in->place == IN_GIT) { /* first, since what is opened before is below the mount */
+    if (in->place == IN_GIT) { /* first: what is opened earlier is below the mount */
         (void)walk_protect(walk, in->path, /* writable= */ true, /* want_directory= */ true);
         walk_protect_git(walk, in->path);
     }
@@ -254,7 +256,7 @@ static const char *last_component(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Whether an earlier entry is this name, seen before its directory was moved on. */
+/* Whether an earlier entry is the same name, seen before its directory was moved. */
 static bool is_seen(const struct walk *walk, unsigned number)
 {
     const struct hard_link *link = &walk->links[number];
@@ -269,12 +271,13 @@ static bool is_seen(const struct walk *walk, unsigned number)
     return false;
 }
 
-/* Whether code that writes to this file may write to a name outside, or to a protected one. Other code, which renames
- * the file during the walk, changes its time: a change that is as young as the walk may hide another. */
+/* Whether code that writes to this file may write to a name outside, or to a protected one. If
+ * other code renames the file during the walk, the file's time changes; a change as young as the
+ * walk may hide another. */
 static bool leads_on(const struct walk *walk, const struct hard_link *link)
 {
     nlink_t seen = 0;
-    if (walk->found->shared && link->changed.tv_sec + SETTLED_S > walk->started) {
+    if (walk->found->shared && link->changed.tv_sec + RESOLVED_S > walk->started) {
         return true;
     }
     for (unsigned i = 0; i < walk->link_count; i++) {

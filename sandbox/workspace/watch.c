@@ -1,19 +1,20 @@
-/* What becomes of protected names in the workspace's top directory, seen from outside: code has no say in it.
- * Looked at after each call, so the cost is one fstatat(2) a row, and more only for directories whose content code
- * can change. */
+/* Reports changes of protected names in the workspace's top directory, seen from outside: code
+ * cannot influence the check. It runs after each call, so it costs one fstatat(2) for each row, and
+ * more only for directories whose content code can change. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/sandbox.h"
+#include "sandbox/types.h"
 #include "sandbox/workspace/names.h"
+#include "sandbox/workspace/protected.h"
 
-enum { DEPTH = 16, ENTRIES = 1024 }; /* of one directory that are told apart: at most 1 ms */
+enum { DEPTH = 16, ENTRIES = 1024 }; /* compared in one directory: at most 1 ms */
 
 #define FNV_BASIS 0xcbf29ce484222325ULL
 
@@ -27,7 +28,7 @@ static uint64_t mix(uint64_t sum, const void *bytes, size_t size)
     return sum;
 }
 
-/* The change time is the one that code cannot set, utimensat(2). */
+/* Uses the change time, which code cannot set, utimensat(2). */
 static uint64_t mix_content(uint64_t sum, const struct stat *st)
 {
     sum = mix(sum, &st->st_size, sizeof st->st_size);
@@ -35,12 +36,12 @@ static uint64_t mix_content(uint64_t sum, const struct stat *st)
     return mix(sum, &st->st_ctim, sizeof st->st_ctim);
 }
 
-/* left: entries that may still be looked at; 0 afterwards: not all were. */
+/* left: entries that may still be checked; 0 afterwards: not all were. */
 static uint64_t mix_directory(uint64_t sum, int at_fd, const char *name, unsigned depth,
                               unsigned *left)
 {
     int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    defer_closedir DIR *dir = fd_directory(fd);
     const struct dirent *entry = NULL;
     while (dir && *left > 0 && (entry = readdir(dir))) {
         struct stat st;
@@ -57,15 +58,10 @@ static uint64_t mix_directory(uint64_t sum, int at_fd, const char *name, unsigne
             *left = 0;
         }
     }
-    if (dir) {
-        (void)closedir(dir);
-    } else if (fd >= 0) {
-        (void)close(fd);
-    }
     return sum;
 }
 
-/* {0, 0}: there is nothing of this name. */
+/* {0, 0}: the name does not exist. */
 static struct box_protected_seen look(struct box_protected_watch *watch, unsigned row)
 {
     struct stat st;
@@ -77,9 +73,10 @@ static struct box_protected_seen look(struct box_protected_watch *watch, unsigne
     }
     mode_t type = st.st_mode & S_IFMT;
     seen.identity = mix(mix(FNV_BASIS, &st.st_ino, sizeof st.st_ino), &type, sizeof type) | 1;
-    /* What is mounted read-only is another object when somebody outside has replaced it: then it is not. */
+    /* If a program outside has replaced an object that is mounted read-only, the name refers to
+     * another object, which is writable. */
     bool read_only = watch->read_only & 1ULL << row && seen.identity == watch->first[row];
-    if (!read_only && strcmp(name, PROTECTED_GIT) != 0) { /* in .git itself git works */
+    if (!read_only && strcmp(name, PROTECTED_GIT) != 0) { /* git changes .git all the time */
         seen.content = mix_content(FNV_BASIS, &st);
         if (S_ISDIR(st.st_mode)) {
             seen.content = mix_directory(seen.content, watch->dir_fd, name, DEPTH, &left);
@@ -104,26 +101,26 @@ static unsigned parent_of(const char *name)
     return 0;
 }
 
-/* Whether names have come to or gone from the directory since the last look. Its change time, which code cannot
- * set, is as coarse as a tick of the kernel's: one that is younger than two seconds says nothing. */
+/* Whether names have appeared in the directory or gone since the last check. Its change time, which
+ * code cannot set, is as coarse as a kernel tick: a time younger than two seconds says nothing. */
 static bool has_changed(struct box_protected_watch *watch, unsigned parent)
 {
     struct box_protected_parent *known = &watch->parents[parent];
-    struct box_protected_parent now = {.settled = true};
+    struct box_protected_parent now = {.resolved = true};
     struct timespec time = {};
     struct stat st;
     if (fstatat(watch->dir_fd, parents[parent], &st, AT_SYMLINK_NOFOLLOW) == 0) {
         (void)clock_gettime(CLOCK_REALTIME_COARSE, &time);
         now.state = mix(mix_content(FNV_BASIS, &st), &st.st_ino, sizeof st.st_ino) | 1;
-        now.settled = st.st_ctim.tv_sec + 2 < time.tv_sec;
+        now.resolved = st.st_ctim.tv_sec + 2 < time.tv_sec;
     }
-    bool changed = now.state != known->state || !known->settled;
+    bool changed = now.state != known->state || !known->resolved;
     *known = now;
     return changed;
 }
 
-/* Whether git, where .git is none, takes the directory itself for a git directory, with the configuration that lies
- * there: is_git_directory() in git's setup.c. */
+/* Whether git takes the directory itself for a git directory where there is no .git, with the
+ * configuration in it: is_git_directory() in git's setup.c. */
 static bool is_git(const struct box_protected_watch *watch)
 {
     static const char *const names[] = {"HEAD", "objects", "refs"};
@@ -183,7 +180,7 @@ bool box_protected_news(const struct box_spec *spec, struct box_protected_watch 
             const char *sign = !now.identity ? "-" : last.identity ? "~" : "+";
             int length = snprintf(text + used, size - used, "%s%s%s%s", used ? " " : "", sign,
                                   box_protected_name(i),
-                                  watch->partial != partial ? " (not all of it is watched)" : "");
+                                  watch->partial != partial ? " (not watched completely)" : "");
             used += length > 0 ? (size_t)length : 0;
         }
     }

@@ -1,9 +1,9 @@
-// Lets the official conformance suite, which speaks Streamable HTTP only, judge a server on stdio by its own words.
-//   node bridge.mjs SERVER ARG...      prints its URL, serves until it is ended
-// Messages pass as they are; gateways that serve again through an SDK would show the suite that SDK. A session
-// (initialize) has a server of its own, and so has each request of 2026-07-28, which relies on no other. What HTTP
-// adds is the least that the suite needs: status codes, sessions, event streams; a stream that the client closes
-// cancels its request.
+// Lets the official conformance suite, which speaks Streamable HTTP only, check a server on stdio.
+//   node conformance.mjs SERVER ARG...      prints its URL, serves until it is killed
+// Messages pass unchanged; a gateway that serves through an SDK would let the suite check that SDK. Each session
+// (initialize) has a server of its own, and so has each request of 2026-07-28, which depends on no other. Of HTTP it
+// has only what the suite needs: status codes, sessions, event streams; a stream that the client closes cancels its
+// request.
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import http from 'node:http';
@@ -19,10 +19,10 @@ const sessions = new Map();
 class Server {
   constructor() {
     this.process = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] });
-    this.waiting = new Map(); // request id: what to do with each message for it
+    this.waiting = new Map(); // request id: handler of its messages
     servers.add(this);
     this.process.on('exit', () => servers.delete(this));
-    readline.createInterface({ input: this.process.stdout }).on('line', line => this.heard(JSON.parse(line)));
+    readline.createInterface({ input: this.process.stdout }).on('line', line => this.receive(JSON.parse(line)));
   }
 
   say(message) {
@@ -39,13 +39,13 @@ class Server {
       this.say({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } });
   }
 
-  heard(message) {
+  receive(message) {
     const { params } = message;
     let id = message.method === undefined ? message.id : params?._meta?.[SUBSCRIPTION];
     for (const [asked, { token }] of this.waiting)
       if (id === undefined && token !== undefined && token === params?.progressToken)
         id = asked;
-    id ??= [...this.waiting.keys()].at(-1); // a request of the server's names none: any stream will do
+    id ??= [...this.waiting.keys()].at(-1); // a request of the server's belongs to no stream: use any
     const { handler } = this.waiting.get(id) ?? {};
     if (message.method === undefined)
       this.waiting.delete(id);
@@ -57,7 +57,7 @@ class Server {
   }
 }
 
-// One is always started ahead: the suite gives some answers 0.8 s.
+// One is always started ahead, because the suite waits only 0.8 s for some responses.
 let spare = new Server();
 
 function newServer() {
@@ -80,16 +80,16 @@ function send(response, status, message, headers = {}) {
 
 const event = message => `data: ${JSON.stringify(message)}\n\n`;
 
-// Passes one request on and its answer back: as JSON, or as events when something comes before the answer.
+// Passes a request on and returns its response: as JSON, or as events when another message precedes the response.
 function exchange(server, message, response, { headers = {}, modern }) {
-  server.ask(message, heard => {
-    const last = heard.method === undefined;
+  server.ask(message, received => {
+    const last = received.method === undefined;
     if (last && !response.headersSent) {
-      send(response, modern && heard.error ? STATUS.get(heard.error.code) ?? 200 : 200, heard, headers);
+      send(response, modern && received.error ? STATUS.get(received.error.code) ?? 200 : 200, received, headers);
     } else {
       if (!response.headersSent)
         response.writeHead(200, { 'content-type': 'text/event-stream', ...headers });
-      response.write(event(heard));
+      response.write(event(received));
       if (last)
         response.end();
     }

@@ -1,8 +1,8 @@
 """A model on the loopback that speaks the four vendors' forms and follows one script: two calls at once, one that
-uses the state of the first and makes an image, one that fails, then its last words.
+uses the state of the first and makes an image, one that fails, then a closing message.
 
-What it is sent it judges as the vendor would: the ids of the results, images in their place, errors marked where
-the form has a mark. `complaints` are what was wrong.
+It checks requests as the vendor would: the ids of the results, the place of images, and the mark of errors where the
+form has one. `complaints` lists the mistakes.
 """
 import http.server
 import json
@@ -14,7 +14,7 @@ with open("dot.png", "wb") as file:
     file.write(base64.b64decode("{PIXEL}"))
 print(open("note.txt").read(), total + 1)"""
 LAST_WORDS = "The total is 42."
-# Each turn: the calls that the model makes, and what their results must have: (text, image, failed).
+# Each turn: the model's calls, and what their results must have: (text, image, failed).
 SCRIPT = [
     ([("run_python", {"code": "total = 41"}),
       ("write_file", {"path": "note.txt", "content": "noted"})],
@@ -42,7 +42,7 @@ class Chat:
         return [tool["function"]["name"] for tool in body["tools"]]
 
     def results(self, body):
-        """{id: [text, images, failed]} of what came after the model's last message."""
+        """{id: [text, images, failed]} of the results after the model's last message."""
         results, last = {}, None
         at = max(i for i, message in enumerate(body["messages"]) if message["role"] == "assistant")
         for message in body["messages"][at + 1:]:
@@ -173,7 +173,7 @@ class FakeModel:
         try:
             if not path.endswith(self.form.path):
                 self.complaints.append(f"asked for {path}")
-            self.judge(body)
+            self.check(body)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             self.complaints.append(f"turn {self.turn}: {error!r} in {json.dumps(body)[-2000:]}")
         self.turn += 1
@@ -182,7 +182,7 @@ class FakeModel:
         return self.form.answer([(f"call_{self.turn}_{i}", *call)
                                  for i, call in enumerate(SCRIPT[self.turn - 1][0])], None)
 
-    def judge(self, body):
+    def check(self, body):
         if not {"run_python", "write_file", "read_file"} <= set(self.form.tools(body)):
             self.complaints.append("tools are missing")
         if self.turn == 0:

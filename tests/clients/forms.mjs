@@ -1,6 +1,7 @@
-// Whether the vendors take what `sandpiper schema --format` prints, by their own code. Prints one line a complaint.
+// Checks with the vendors' own code that they accept the output of `sandpiper schema --format`. Prints a line per
+// error.
 //   node forms.mjs SERVER
-// Their SDKs turn any schema into one of strict mode: what needs no more turning is already one.
+// Their SDKs convert any schema to strict mode; a schema that the conversion leaves unchanged is strict already.
 import { execFileSync } from 'node:child_process';
 import { isDeepStrictEqual } from 'node:util';
 import { toStrictJsonSchema } from 'openai/lib/transform';
@@ -27,7 +28,7 @@ for (const tool of [...chat, ...declared('openai-responses', '--strict')]) {
 
 let optional = 0;
 for (const tool of declared('anthropic', '--strict')) {
-  const expected = structuredClone(tool.input_schema); // without the type of an enumeration, which says it too
+  const expected = structuredClone(tool.input_schema); // without the type of an enumeration, which its values imply
   for (const property of Object.values(expected.properties)) if (property.enum) delete property.type;
   fixed(tool.name, transformJSONSchema, tool.input_schema, expected);
   optional += Object.keys(expected.properties).length - expected.required.length;

@@ -1,4 +1,5 @@
-// Sessions over HTTP, as hosts hold them, all at once. Prints a line of JSON after each step, and waits for a line before the next.
+// Holds several sessions over HTTP at once, as clients do. Prints a line of JSON after each step, and waits for a line
+// before the next.
 //   node gateway.mjs URL SESSIONS
 import readline from 'node:readline/promises';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
@@ -31,4 +32,4 @@ for (const { client, transport } of ended) {
   await client.close();
 }
 await step(await each(sessions, () => 'print("still", mine)'));
-process.exit(0); // without a word, as a client that dies
+process.exit(0); // without closing the sessions, like a client that crashes

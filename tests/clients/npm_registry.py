@@ -1,4 +1,4 @@
-"""The smallest npm registry, on loopback: packages from their files, newest version first in line."""
+"""A minimal npm registry on loopback that serves packages from files."""
 import base64
 import contextlib
 import hashlib
@@ -18,7 +18,7 @@ def described(path, address):
 
 @contextlib.contextmanager
 def serve(*paths):
-    """Yields the address; the last path's version is the latest. Each path's file name must be its own."""
+    """Yields the address. The last path's version is the latest. File names must be unique."""
     files = {f"/-/{path.name}": path for path in paths}
 
     class Handler(http.server.BaseHTTPRequestHandler):

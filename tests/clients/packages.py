@@ -1,7 +1,7 @@
-"""The npm packages that tests drive the server with: pinned by package-lock.json, installed once.
+"""The npm packages with which tests drive the server: pinned by package-lock.json, installed once.
 
-They stand in SANDPIPER_SDK_DIR, a folder beside the build, with a Node.js of their own: some of them need a newer
-one than distributions have.
+They are in SANDPIPER_SDK_DIR, a directory beside the build, with their own Node.js: some of them need a newer one than
+distributions have.
 """
 import functools
 import os
@@ -17,8 +17,8 @@ NO_NETWORK = r"ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|network|ECONNRESET|E40
 
 
 @functools.lru_cache(maxsize=None)
-def folder():
-    """Where the packages are, installed; skips where that cannot be done."""
+def directory():
+    """The directory of the packages. Installs them, or skips the test."""
     kept = os.environ.get("SANDPIPER_SDK_DIR")
     target = pathlib.Path(kept or tempfile.mkdtemp(prefix="sp-sdk-"))
     if not kept:
@@ -50,8 +50,8 @@ def install(target):
 
 
 def node():
-    """The command of Node.js; skips on machines for which its package has none."""
-    program = folder() / "node_modules" / ".bin" / "node"
+    """The command of Node.js; skips the test on machines for which its package has none."""
+    program = directory() / "node_modules" / ".bin" / "node"
     if not program.exists():
         raise unittest.SkipTest(f"node: no package for {os.uname().machine}")
     return str(program)
@@ -59,12 +59,12 @@ def node():
 
 def program(path):
     """A command line that starts with a file of the packages."""
-    return [node(), str(folder() / "node_modules" / path)]
+    return [node(), str(directory() / "node_modules" / path)]
 
 
 def own(source, *names):
-    """Copies scripts to where they find the packages; returns the folder."""
-    target = folder() / source.name
+    """Copies scripts to a directory where they find the packages, and returns it."""
+    target = directory() / source.name
     target.mkdir(exist_ok=True)
     for name in names:
         copied = target / name

@@ -1,6 +1,6 @@
-"""A release around the program under test, as build-aux/dist makes it around the static ones.
+"""A release of the program under test, as build-aux/dist makes it of the static programs.
 
-To be quick it holds a script that becomes that program, except with SANDPIPER_TEST_WHOLE: then the program itself.
+To save time it contains a script that executes that program, or with SANDPIPER_TEST_WHOLE the program itself.
 """
 import os
 import pathlib
@@ -24,25 +24,25 @@ def arch():
     return ARCHES[platform.machine()]
 
 
-def program(folder):
+def program(directory):
     if os.environ.get("SANDPIPER_TEST_WHOLE"):
         return pathlib.Path(BINARY)
-    path = pathlib.Path(folder) / "program"
+    path = pathlib.Path(directory) / "program"
     path.write_text(f'#!/bin/sh\nexec {BINARY} "$@"\n')
     path.chmod(0o755)
     return path
 
 
-def make(folder, name):
-    """The files of `make dist`, with this program for every processor, in folder/name."""
+def make(directory, name):
+    """The files of `make dist`, with this program for every processor, in directory/name."""
     arch()
-    binaries = [word for one in ARCHES.values() for word in ("--binary", f"{one}={program(folder)}")]
-    subprocess.run([sys.executable, "-B", ROOT / "build-aux" / "dist" / "dist.py", folder / name, *binaries,
+    binaries = [word for one in ARCHES.values() for word in ("--binary", f"{one}={program(directory)}")]
+    subprocess.run([sys.executable, "-B", ROOT / "build-aux" / "dist" / "dist.py", directory / name, *binaries,
                     "--repository", REPOSITORY, "--image", IMAGE],
                    check=True, stdout=subprocess.DEVNULL, timeout=120 * SLOW)
-    return folder / name
+    return directory / name
 
 
-def only(folder, pattern):
-    (path,) = folder.glob(pattern)
+def only(directory, pattern):
+    (path,) = directory.glob(pattern)
     return path

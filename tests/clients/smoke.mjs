@@ -1,17 +1,17 @@
 // Drives a server with a client library as its users do, and prints one JSON line per step.
 //   node smoke.mjs CLIENT MODE SERVER ARG...
-// CLIENT: a file of clients/. MODE: legacy (initialize), auto (what the library does by itself), modern.
+// CLIENT: a file of libraries/. MODE: legacy (initialize), auto (the library's default), modern.
 // A client's connect(mode, command, args) gives an object with
 //   tools()              names                     close()
 //   call(tool, arguments, signal)                  {text, images: [mime type], isError}
-//   complaints           what the library said by itself
-//   cancelsAlone         true where a cancelled call is not cancelled in the server: the next one waits for it
-// and where the library has it: instructions(), ping(), refusal(tool): the error code of an unknown tool.
+//   complaints           the library's own messages
+//   cancelsAlone         true where the library does not cancel a call in the server: the next call waits for it
+// and if the library has them: instructions(), ping(), refusal(tool): the error code of an unknown tool.
 import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 
 const [name, mode, command, ...args] = process.argv.slice(2);
-const { connect } = await import(`./clients/${name}.mjs`);
+const { connect } = await import(`./libraries/${name}.mjs`);
 let client, failed = 0;
 
 async function step(title, action) {

@@ -1,9 +1,9 @@
-// Starts a server as a host does: node start.mjs CLIENT MODE COMMAND ARG..., CLIENT a file of clients/.
-// After two calls it prints what it was told, as one line of JSON; it ends the server when stdin says so.
+// Starts a server as a client does: node start.mjs CLIENT MODE COMMAND ARG..., CLIENT a file of libraries/.
+// Makes two calls, prints their results as one line of JSON, and closes the connection when it receives input on stdin.
 import { once } from 'node:events';
 
 const [name, mode, command, ...args] = process.argv.slice(2);
-const { connect } = await import(`./clients/${name}.mjs`);
+const { connect } = await import(`./libraries/${name}.mjs`);
 const client = await connect(mode, command, args);
 const tools = await client.tools();
 await client.call('run_python', { code: 'kept = 6 * 7' });

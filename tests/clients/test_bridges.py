@@ -1,4 +1,4 @@
-"""Programs without MCP: the vendors' own code takes our declarations and results, and the examples hold a
+"""Programs without MCP: the vendors' own code accepts our declarations and results, and the examples hold a
 conversation with a model on the loopback."""
 import json
 import os
@@ -16,7 +16,7 @@ from client import BINARY, SLOW, need_userns  # noqa: E402
 from fake_model import DRAW, FORMS, LAST_WORDS, FakeModel  # noqa: E402
 
 EXAMPLES = HERE.parents[1] / "examples"
-# The vendors' types for what each form prints: (package, of `schema`, of each line of `call`).
+# The vendors' types for each form: (package, type of `schema`, type of each line of `call`).
 TYPES = {
     "openai-chat": ("openai", "OpenAI.ChatCompletionTool[]", "OpenAI.ChatCompletionMessageParam"),
     "openai-responses": ("openai", "OpenAI.Responses.FunctionTool[]",
@@ -27,7 +27,7 @@ TYPES = {
 IMPORTS = {"openai": "import type OpenAI from 'openai';",
            "@anthropic-ai/sdk": "import type Anthropic from '@anthropic-ai/sdk';",
            "@google/genai": "import type * as genai from '@google/genai';"}
-# Enumerations are written as their texts.
+# On the wire enumerations are strings.
 WIRE = """type Wire<T> = T extends genai.Type ? `${T}` : T extends (infer U)[] ? Wire<U>[]
     : T extends object ? { [K in keyof T]: Wire<T[K]> } : T;"""
 
@@ -57,15 +57,15 @@ class Examples(unittest.TestCase):
     def test_typescript_with_the_official_sdks(self):
         need_userns()
         node = packages.node()
-        folder = packages.own(EXAMPLES / "typescript", "bridge.ts", "package.json",
+        directory = packages.own(EXAMPLES / "typescript", "bridge.ts", "package.json",
                               "tsconfig.json")
-        checked = subprocess.run([*packages.program("typescript/bin/tsc"), "-p", folder],
+        checked = subprocess.run([*packages.program("typescript/bin/tsc"), "-p", directory],
                                  capture_output=True, text=True, timeout=120 * SLOW)
         self.assertEqual(checked.stdout, "")
-        self.converse("anthropic", [node, folder / "bridge.ts", "fake", "What is the total?"],
+        self.converse("anthropic", [node, directory / "bridge.ts", "fake", "What is the total?"],
                       ANTHROPIC_BASE_URL="{url}", ANTHROPIC_API_KEY="none")
 
-    def test_typescript_needs_the_versions_that_are_tested(self):
+    def test_the_typescript_example_pins_the_tested_versions(self):
         wanted = json.loads((EXAMPLES / "typescript" / "package.json").read_text())
         pinned = json.loads((HERE / "package.json").read_text())["dependencies"]
         for name, version in {**wanted["dependencies"], **wanted["devDependencies"]}.items():
@@ -73,15 +73,15 @@ class Examples(unittest.TestCase):
 
 
 class Vendors(unittest.TestCase):
-    def test_their_code_finds_nothing_to_change(self):
+    def test_bridges_of_vendors_need_no_change(self):
         node = packages.node()
-        folder = packages.own(HERE, "forms.mjs")
-        done = subprocess.run([node, folder / "forms.mjs", BINARY], capture_output=True, text=True,
+        directory = packages.own(HERE, "forms.mjs")
+        done = subprocess.run([node, directory / "forms.mjs", BINARY], capture_output=True, text=True,
                               timeout=60 * SLOW)
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
 
-    def test_their_types_take_what_is_printed(self):
-        """Literals, so that a key which the type does not know is an error too."""
+    def test_types_of_vendors_accept_the_printed_schema(self):
+        """Checks literals, so that a key unknown to the type is an error too."""
         need_userns()
         packages.node()
         lines = [*IMPORTS.values(), WIRE]
@@ -94,9 +94,9 @@ class Vendors(unittest.TestCase):
                                     arguments)
                 self.assertTrue(printed)
                 lines += [f"({line}) satisfies {result};" for line in printed.splitlines()]
-        folder = packages.own(EXAMPLES / "typescript", "package.json", "tsconfig.json")
-        (folder / "forms.ts").write_text("\n".join(lines))
-        self.addCleanup((folder / "forms.ts").unlink)
-        checked = subprocess.run([*packages.program("typescript/bin/tsc"), "-p", folder],
+        directory = packages.own(EXAMPLES / "typescript", "package.json", "tsconfig.json")
+        (directory / "forms.ts").write_text("\n".join(lines))
+        self.addCleanup((directory / "forms.ts").unlink)
+        checked = subprocess.run([*packages.program("typescript/bin/tsc"), "-p", directory],
                                  capture_output=True, text=True, timeout=120 * SLOW)
         self.assertEqual(checked.stdout, "")

@@ -1,4 +1,5 @@
-"""The official conformance suite, in both eras, without its fixture tools: bridge.mjs leads it to the server."""
+"""The official conformance suite, in both eras, without its fixture tools. conformance.mjs connects it to the server.
+"""
 import json
 import pathlib
 import subprocess
@@ -6,21 +7,21 @@ import sys
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "sdk")]
+sys.path[:0] = [str(HERE)]
 
 import packages  # noqa: E402
-from test_sdk import Tapped  # noqa: E402
+from test_libraries import Tapped  # noqa: E402
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
-# Left out are scenarios about HTTP itself, which would judge the bridge (sessions, streams, headers, rebinding),
-# about what we do not offer (prompts, completions, logging, extensions), and those of the fixture tools.
+# The list omits scenarios about HTTP itself, which would check the bridge (sessions, streams, headers, rebinding),
+# about features that we do not offer (prompts, completions, logging, extensions), and those of the fixture tools.
 SCENARIOS = {
     "2025-06-18": ("server-initialize", "ping", "tools-list"),
     LEGACY: ("server-initialize", "ping", "tools-list"),
     MODERN: ("server-stateless", "tools-list", "caching", "sep-2164-resource-not-found",
              "input-required-result-unsupported-methods"),
 }
-# Checks that cannot pass, each with its reason. One that does pass is an error here.
+# Checks that cannot pass, each with its reason. If one passes, that is an error.
 NO_FIXTURE = "needs a tool of the suite's own"
 NOT_OFFERED = "about a capability that is not declared"
 IMPOSSIBLE = {
@@ -40,7 +41,7 @@ IMPOSSIBLE = {
 class Conformance(Tapped):
     def setUp(self):
         super().setUp()
-        bridge = packages.own(HERE, "bridge.mjs") / "bridge.mjs"
+        bridge = packages.own(HERE, "conformance.mjs") / "conformance.mjs"
         self.bridge = subprocess.Popen([packages.node(), bridge, *self.server], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.bridge.kill)
@@ -55,8 +56,8 @@ class Conformance(Tapped):
         return json.JSONDecoder().raw_decode(done.stdout[start:])[0]
 
     def failures(self, scenario, version):
-        """What failed: {id: why}. The suite waits less than a second for some answers, which a busy machine may
-        need: what should pass gets three attempts, and fails if it never does."""
+        """{id: why} of each failed check. The suite waits less than a second for some responses, and a busy machine
+        may need longer, so a check has three attempts."""
         for _ in range(3):
             checks = self.checks(scenario, version)
             self.assertIn("SUCCESS", [check["status"] for check in checks])
@@ -73,7 +74,7 @@ class Conformance(Tapped):
         self.bridge.stdin.close()
         self.assertEqual(self.bridge.wait(20), 0)
         self.bridge.stdout.close()
-        self.judge()
+        self.check()
         return failed
 
     def test_2025_06_18(self):

@@ -1,4 +1,4 @@
-"""The files of a release fit together, what does not is found, and the official tool takes the bundle."""
+"""The files of a release are consistent, inconsistent ones are reported, and the official tool accepts the bundle."""
 import gzip
 import io
 import json
@@ -20,13 +20,13 @@ from client import SLOW  # noqa: E402
 
 import registry  # noqa: E402
 
-# What a host makes of a bundle's manifest, in the words of the official package.
+# The configuration that the official package derives from a bundle's manifest for a client.
 CONFIG = """import { getMcpConfigForManifest } from '@anthropic-ai/mcpb';
 import { readFileSync } from 'node:fs';
-const [folder, settings] = process.argv.slice(2);
-const manifest = JSON.parse(readFileSync(folder + '/manifest.json'));
+const [directory, settings] = process.argv.slice(2);
+const manifest = JSON.parse(readFileSync(directory + '/manifest.json'));
 console.log(JSON.stringify(await getMcpConfigForManifest({
-  manifest, extensionPath: folder, systemDirs: {}, userConfig: JSON.parse(settings), pathSeparator: '/' })));
+  manifest, extensionPath: directory, systemDirs: {}, userConfig: JSON.parse(settings), pathSeparator: '/' })));
 """
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
     "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}
@@ -37,9 +37,9 @@ class Made(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="sp-dist-"))
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        cls.made = release.make(cls.folder, "made")
+        cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="sp-dist-"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        cls.made = release.make(cls.directory, "made")
 
     def only(self, pattern):
         return release.only(self.made, pattern)
@@ -47,7 +47,7 @@ class Made(unittest.TestCase):
 
 class Files(Made):
     def test_the_same_source_gives_the_same_bytes(self):
-        again = release.make(self.folder, "again")
+        again = release.make(self.directory, "again")
         self.assertEqual((again / "SHA256SUMS").read_text(), (self.made / "SHA256SUMS").read_text())
         self.assertEqual(registry.complaints(again), [])
 
@@ -63,10 +63,10 @@ class Files(Made):
 
     def test_the_bundle_is_valid_and_what_it_installs_starts(self):
         packages.node()
-        unpacked = self.folder / "unpacked"
+        unpacked = self.directory / "unpacked"
         self.mcpb("unpack", self.only(f"*-{release.arch()}.mcpb"), unpacked)
         self.mcpb("validate", unpacked / "manifest.json")
-        script = packages.folder() / "bundle.mjs"
+        script = packages.directory() / "bundle.mjs"
         script.write_text(CONFIG)
         for settings, flags in (({}, []), ({"memory": "256M", "flags": ["--pids=99", "--cpus=1"]},
                                            ["--pids=99", "--cpus=1"])):
@@ -74,13 +74,13 @@ class Files(Made):
                 done = subprocess.run([packages.node(), script, unpacked, json.dumps(settings)],
                                       capture_output=True, text=True, check=True, timeout=60 * SLOW)
                 config = json.loads(done.stdout)
-                self.assertEqual(config["args"], ["--memory=" + settings.get("memory", "1G"),
+                self.assertEqual(config["args"], ["--memory=" + settings.get("memory", "auto"),
                                                   "--timeout=30", *flags])
                 server = subprocess.run([config["command"], *config["args"]],
                                         input=json.dumps(HELLO) + "\n", capture_output=True, text=True,
                                         timeout=60 * SLOW)
                 self.assertIn('"serverInfo"', server.stdout)
-                self.assertNotIn("not configured well", server.stdout)
+                self.assertNotIn("Invalid configuration", server.stdout)
 
     def mcpb(self, *args):
         done = subprocess.run([*packages.program("@anthropic-ai/mcpb/dist/cli/cli.js"), *map(str, args)],
@@ -92,28 +92,28 @@ class Broken(Made):
     """Each copy differs from a good release in one thing."""
 
     def complaints(self, change):
-        copy = self.folder / "copy"
+        copy = self.directory / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.made, copy)
         change(copy)
         return registry.complaints(copy)
 
-    def sum_anew(self, folder):
-        """As somebody who changed a file would: else only the sums tell."""
-        sums = {path.name: registry.sha256(path) for path in folder.iterdir() if path.name != "SHA256SUMS"}
-        (folder / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
+    def sum_anew(self, directory):
+        """Updates the checksums, so that something else must detect the change."""
+        sums = {path.name: registry.sha256(path) for path in directory.iterdir() if path.name != "SHA256SUMS"}
+        (directory / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
 
     def entry(self, change):
-        def changed(folder):
-            said = json.loads((folder / "server.json").read_text())
+        def changed(directory):
+            said = json.loads((directory / "server.json").read_text())
             change(said, {package["registryType"]: package for package in said["packages"]})
-            (folder / "server.json").write_text(json.dumps(said))
-            self.sum_anew(folder)
+            (directory / "server.json").write_text(json.dumps(said))
+            self.sum_anew(directory)
         return changed
 
     def npm(self, change, mode=0o755):
-        def changed(folder):
-            path, out = release.only(folder, "*.tgz"), io.BytesIO()
+        def changed(directory):
+            path, out = release.only(directory, "*.tgz"), io.BytesIO()
             with tarfile.open(path) as old, tarfile.open(fileobj=out, mode="w") as new:
                 for member in old:
                     data = old.extractfile(member).read()
@@ -126,12 +126,12 @@ class Broken(Made):
                         member.mode = mode
                     new.addfile(member, io.BytesIO(data))
             path.write_bytes(gzip.compress(out.getvalue(), 1))
-            self.sum_anew(folder)
+            self.sum_anew(directory)
         return changed
 
     def zipped(self, pattern, name, old, new):
-        def changed(folder):
-            path, out = release.only(folder, pattern), io.BytesIO()
+        def changed(directory):
+            path, out = release.only(directory, pattern), io.BytesIO()
             with zipfile.ZipFile(path) as source, zipfile.ZipFile(out, "w") as target:
                 for member in source.infolist():
                     data = source.read(member)
@@ -140,13 +140,13 @@ class Broken(Made):
                         data = data.replace(old, new)
                     target.writestr(member, data)
             path.write_bytes(out.getvalue())
-            self.sum_anew(folder)
+            self.sum_anew(directory)
         return changed
 
     def test_a_good_release_is_good(self):
         self.assertEqual(self.complaints(self.sum_anew), [])
 
-    def test_what_does_not_fit_is_named(self):
+    def test_inconsistent_release_files_are_named(self):
         wheel, bundle = f"*{dict(x64='x86_64', arm64='aarch64')[release.arch()]}.whl", f"*{release.arch()}.mcpb"
         cases = {
             "missing or unknown": self.entry(lambda said, kinds: said.update(homepage="https://example.org")),
@@ -172,8 +172,8 @@ class Broken(Made):
             "no line Version": self.zipped(wheel, "/METADATA", b"\nVersion: ", b"\nVersion: 9."),
             "RECORD is wrong about": self.zipped(wheel, "/RECORD", b"sha256=", b"sha256=0"),
             "mcpb: version": self.zipped(bundle, "manifest.json", b'"version": "', b'"version": "9.'),
-            "SHA256SUMS: server.json": lambda folder: (folder / "server.json").write_text((folder / "server.json").read_text() + " "),
-            "missing or too many": lambda folder: (folder / "other.whl.tar.gz").write_bytes(b""),
+            "SHA256SUMS: server.json": lambda directory: (directory / "server.json").write_text((directory / "server.json").read_text() + " "),
+            "missing or too many": lambda directory: (directory / "other.whl.tar.gz").write_bytes(b""),
         }
         for words, change in cases.items():
             with self.subTest(words):

@@ -1,4 +1,4 @@
-"""Each form in which a release is installed, started by the official client as a host would; upgrade and removal."""
+"""Each form in which a release is installed: started by the official client, upgraded and removed."""
 import json
 import os
 import pathlib
@@ -32,10 +32,10 @@ class Forms(Case):
     def setUpClass(cls):
         need_userns()
         packages.node()
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="sp-forms-"))
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        cls.made = release.make(cls.folder, "made")
-        cls.next = cls.make_next(cls.folder / "next")
+        cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="sp-forms-"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        cls.made = release.make(cls.directory, "made")
+        cls.next = cls.make_next(cls.directory / "next")
 
     @classmethod
     def make_next(cls, out):
@@ -48,12 +48,12 @@ class Forms(Case):
         return out
 
     def place(self, name):
-        path = pathlib.Path(tempfile.mkdtemp(prefix=name + "-", dir=self.folder))
+        path = pathlib.Path(tempfile.mkdtemp(prefix=name + "-", dir=self.directory))
         (path / "tmp").mkdir()
         return path
 
     def environment(self, place, **more):
-        """A home of its own, so that nothing is there from before."""
+        """An environment with an empty home."""
         return {"HOME": str(place), "TMPDIR": str(place / "tmp"), "PATH": os.environ["PATH"],
                 "npm_config_update_notifier": "false", "npm_config_audit": "false", "npm_config_fund": "false",
                 "XDG_CONFIG_HOME": "/dev/null", **more}
@@ -64,8 +64,8 @@ class Forms(Case):
         return done.stdout
 
     def host(self, *command, env, client="sdk_v1", mode="legacy"):
-        """A host that has called the command's tools and waits; and what the command started."""
-        place = packages.own(HERE, "start.mjs", *(f"clients/{name}" for name in CLIENTS))
+        """A client that has called the command's tools and waits, and the processes that the command started."""
+        place = packages.own(HERE, "start.mjs", *(f"libraries/{name}" for name in CLIENTS))
         # The client passes on only a few variables, so they are set behind it.
         settings = [f"{name}={value}" for name, value in env.items()]
         host = subprocess.Popen([packages.node(), place / "start.mjs", client, mode, "env", *settings, *map(str, command)],
@@ -87,12 +87,12 @@ class Forms(Case):
     def words(pid):
         try:
             return pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        except OSError:  # it has ended since
+        except OSError:  # the process has exited
             return [""]
 
     @staticmethod
     def is_launcher(words):
-        """A shell that runs a file of ours: it should have become the program. npm itself has a `sh -c` waiting."""
+        """A shell that runs a file of ours: it should have executed the program. npm itself keeps a `sh -c` waiting."""
         return words[0].endswith("sh") and len(words) > 1 and words[1].startswith("/")
 
     def starts(self, *command, **options):
@@ -118,7 +118,7 @@ class Unpacked(Forms):
             for member in archive.infolist():
                 pathlib.Path(archive.extract(member, place)).chmod(member.external_attr >> 16)
         server = json.loads((place / "manifest.json").read_text())["server"]
-        self.starts(place / server["entry_point"], "--memory=1G", "--timeout=30", env=self.environment(place))
+        self.starts(place / server["entry_point"], "--memory=auto", "--timeout=30", env=self.environment(place))
 
 
 class Npm(Forms):
@@ -137,12 +137,12 @@ class Npm(Forms):
         with npm_registry.serve(self.package) as address:
             self.starts("npx", "-y", "sandpiper-mcp", env={**self.env, "npm_config_registry": address})
 
-    def test_a_host_that_is_killed_leaves_nobody(self):
+    def test_a_killed_client_leaves_no_process(self):
         host, traces = self.host(*self.npx, env=self.env)
         host.kill()
         self.assertEqual(traces.left(10 * SLOW), [])
 
-    def test_a_signal_to_npx_and_the_end_of_input_leave_nobody(self):
+    def test_a_signal_to_npx_and_the_end_of_input_leave_no_process(self):
         for number in (signal.SIGTERM, signal.SIGKILL):
             with self.subTest(number):
                 server = Server(command=self.npx, env=self.env, check=False)
@@ -154,13 +154,13 @@ class Npm(Forms):
                     self.assertEqual(server.left(10), [])
 
     def test_install_upgrade_removal(self):
-        """What runs goes on while its files are replaced, and nothing is left in the end."""
+        """A running program continues while its files are replaced; removal leaves nothing."""
         top = self.home / "prefix"
         with npm_registry.serve(self.package, release.only(self.next, "*.tgz")) as address:
             env = {**self.env, "npm_config_registry": address, "npm_config_prefix": str(top)}
             self.run_tool("npm", "install", "-g", f"sandpiper-mcp@{programs.version()}", env=env)
             self.assertIn(programs.version(), self.run_tool(top / "bin" / "sandpiper", "--version", env=env))
-            with Server(command=[top / "bin" / "sandpiper"], settle_s=10) as server:
+            with Server(command=[top / "bin" / "sandpiper"], cleanup_s=10) as server:
                 server.python("kept = 1")
                 self.run_tool("npm", "install", "-g", "sandpiper-mcp", env=env)
                 self.assert_prints(server.python("print(kept)"), "1")
@@ -171,7 +171,7 @@ class Npm(Forms):
         self.assertEqual([str(path) for path in top.rglob("*") if not path.is_dir()
                           and path.name != ".package-lock.json"], [])
 
-    def test_another_processor_is_refused_with_a_sentence(self):
+    def test_an_unsupported_processor_is_refused_with_a_message(self):
         with tarfile.open(self.package) as archive:
             archive.extractall(self.home)
         shutil.rmtree(self.home / "package" / "lib" / release.arch())
@@ -183,8 +183,8 @@ class Npm(Forms):
 
 class Wheel(Forms):
     @staticmethod
-    def files(folder):
-        return {path for path in folder.rglob("*") if "__pycache__" not in path.parts}
+    def files(directory):
+        return {path for path in directory.rglob("*") if "__pycache__" not in path.parts}
 
     def test_install_start_upgrade_removal(self):
         place = self.place("wheel")
@@ -199,7 +199,7 @@ class Wheel(Forms):
         for name in ("sandpiper", "sandpiper-mcp"):
             with self.subTest(name):
                 self.starts(place / "venv/bin" / name, env=env)
-        # As uv tool and pipx do it: a link from a folder on the PATH.
+        # A symlink from a directory on the PATH, as uv tool and pipx create it.
         (place / "link").symlink_to(place / "venv/bin/sandpiper-mcp")
         self.assertIn(programs.version(), self.run_tool(place / "link", "--version", env=env))
         self.run_tool(*pip, *offline, self.next, "--upgrade", "sandpiper-mcp", env=env)

@@ -1,4 +1,4 @@
-"""An HTTP gateway from npm in front of the server: a sandbox for each session, and none left of those that end."""
+"""An HTTP gateway from npm in front of the server: one sandbox per session, and none left after a session."""
 import json
 import os
 import pathlib
@@ -36,7 +36,7 @@ class Gateway(unittest.TestCase):
         self.node = packages.node()
 
     def start(self, idle_ms):
-        """(the gateway, its URL). Sessions end when nothing was asked of them for idle_ms."""
+        """(the gateway, its URL). The gateway closes a session after idle_ms without a request."""
         for _ in range(STARTS):
             port = free_port()
             gateway = subprocess.Popen(
@@ -54,13 +54,13 @@ class Gateway(unittest.TestCase):
         raise AssertionError("the gateway does not start")
 
     def servers(self, gateway):
-        """The pids of the servers; what is inside of their sandboxes is theirs."""
+        """The pids of the servers, without the processes in their sandboxes."""
         found = []
         for pid in descendants(gateway.pid):
             try:
                 if os.path.samefile(f"/proc/{pid}/exe", BINARY):
                     found.append(pid)
-            except OSError:  # gone meanwhile
+            except OSError:  # the process has exited
                 pass
         return found
 
@@ -98,7 +98,7 @@ class Gateway(unittest.TestCase):
         self.await_true(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in inside),
                         f"some of {inside} are left")
 
-    def test_a_session_that_nobody_ends_ends_by_itself(self):
+    def test_an_idle_session_is_closed(self):
         gateway, url = self.start(idle_ms=500)
         request = urllib.request.Request(url, json.dumps(HELLO).encode(), {
             "Content-Type": "application/json", "Accept": "application/json, text/event-stream"})

@@ -1,5 +1,5 @@
-"""Client libraries that people write hosts with, each with the whole of run_python: state, an image, an error, a
-cancelled call. Between client and server stands tests/wire/tap.py and judges each line."""
+"""Client libraries, each with the whole of run_python: state, an image, an error, a cancelled call. Between client and
+server helpers/wire_tap.py checks each line."""
 import json
 import os
 import pathlib
@@ -15,8 +15,8 @@ sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE)]
 import packages  # noqa: E402
 from client import BINARY, SLOW, need_userns  # noqa: E402
 
-CLIENTS = sorted(path.name for path in (HERE / "clients").iterdir())
-TAP = [sys.executable, "-B", str(HERE.parent / "wire" / "tap.py")]
+CLIENTS = sorted(path.name for path in (HERE / "libraries").iterdir())
+TAP = [sys.executable, "-B", str(HERE.parent / "helpers" / "wire_tap.py")]
 
 
 def is_running(pid):
@@ -28,7 +28,7 @@ def is_running(pid):
 
 
 class Tapped(unittest.TestCase):
-    """Commands that have self.server run it behind the tap."""
+    """Runs the server behind the tap in commands that contain self.server."""
 
     @classmethod
     def setUpClass(cls):
@@ -43,12 +43,12 @@ class Tapped(unittest.TestCase):
 
     def run_node(self, *command, **options):
         return subprocess.run(command, capture_output=True, text=True, timeout=120 * SLOW,
-                              cwd=packages.folder(), **options)
+                              cwd=packages.directory(), **options)
 
-    def judge(self):
-        """The lines were good and the servers ended well. Returns what the taps saw.
+    def check(self):
+        """Checks that the lines were valid and the servers exited normally. Returns the taps' reports.
 
-        Some clients go before their server has ended, or kill it: one that they started as a probe.
+        Some clients exit before their server has, or kill a server that they started as a probe.
         """
         deadline = time.monotonic() + 20 * SLOW
         while any(is_running(path.stem) for path in self.reports.glob("*.open")):
@@ -64,13 +64,13 @@ class Tapped(unittest.TestCase):
 
 class Libraries(Tapped):
     def smoke(self, name, mode, cancels=True):
-        place = packages.own(HERE, "smoke.mjs", "picture.py", *(f"clients/{file}" for file in CLIENTS))
+        place = packages.own(HERE, "smoke.mjs", "picture.py", *(f"libraries/{file}" for file in CLIENTS))
         done = self.run_node(packages.node(), place / "smoke.mjs", name, mode, *self.server)
         steps = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertGreater(len(steps), 10, done.stderr)
         self.assertEqual([one for one in steps if not one["ok"]], [], done.stderr)
         self.assertEqual(done.returncode, 0, done.stderr)
-        seen = self.judge()
+        seen = self.check()
         self.assertGreater(max(one["lines"] for one in seen), 15)
         self.assertEqual(sum(one["cancelled"] for one in seen), int(cancels))
 
@@ -80,7 +80,7 @@ class Libraries(Tapped):
     def test_official_client_2_with_initialize(self):
         self.smoke("sdk_v2", "legacy")
 
-    def test_official_client_2_finds_out(self):
+    def test_official_client_2_negotiates(self):
         self.smoke("sdk_v2", "auto")
 
     def test_official_client_2_with_discover(self):
@@ -89,7 +89,7 @@ class Libraries(Tapped):
     def test_ai_sdk_with_initialize(self):
         self.smoke("ai_sdk", "legacy", cancels=False)
 
-    def test_ai_sdk_finds_out(self):
+    def test_ai_sdk_negotiates(self):
         self.smoke("ai_sdk", "auto", cancels=False)
 
     def test_openai_agents(self):
@@ -100,7 +100,7 @@ class Libraries(Tapped):
 
 
 class Inspector(Tapped):
-    """The official inspector's command line; each call is a server of its own."""
+    """The official inspector's command line; each call starts a server."""
 
     ERROR_RESULT = 5  # its exit status for a result with isError
 
@@ -108,7 +108,7 @@ class Inspector(Tapped):
         cli = packages.program("@modelcontextprotocol/inspector/clients/cli/build/index.js")
         done = self.run_node(*cli, "--format", "json", *words, *self.server)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        self.judge()
+        self.check()
         return json.loads(done.stdout)["result"], done.stderr
 
     def python(self, code, **options):
@@ -116,7 +116,7 @@ class Inspector(Tapped):
                                  "--tool-args-json", json.dumps({"code": code}), **options)
         return result["content"]
 
-    def test_schemas_are_portable_in_its_strict_judgement(self):
+    def test_schemas_are_portable_in_its_strict_mode(self):
         for era in ("legacy", "modern"):
             with self.subTest(era=era):
                 result, notes = self.inspect("--protocol-era", era, "--method", "tools/list", "--strict")

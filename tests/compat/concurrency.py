@@ -1,4 +1,4 @@
-"""What users do with threads, tasks and processes. Sent as one cell; each function is one case."""
+"""Common uses of threads, tasks and processes. Sent as one cell; each function is one case."""
 import asyncio
 import concurrent.futures
 import multiprocessing
@@ -90,10 +90,10 @@ def asyncio_loopback():
 
 def asyncio_signals():
     async def main():
-        heard = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, heard.set)
+        arrived = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, arrived.set)
         os.kill(os.getpid(), signal.SIGUSR1)
-        await asyncio.wait_for(heard.wait(), 5)
+        await asyncio.wait_for(arrived.wait(), 5)
         asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
     asyncio.run(main())
 
@@ -108,14 +108,14 @@ def asyncio_threads_and_executor():
 
 
 def signals_and_timers():
-    heard = []
-    before = signal.signal(signal.SIGALRM, lambda number, frame: heard.append(number))
+    numbers = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: numbers.append(number))
     signal.setitimer(signal.ITIMER_REAL, 0.01)
     end = time.monotonic() + 5
-    while not heard and time.monotonic() < end:
+    while not numbers and time.monotonic() < end:
         time.sleep(0.01)
     signal.signal(signal.SIGALRM, before)
-    assert heard == [signal.SIGALRM]
+    assert numbers == [signal.SIGALRM]
 
 
 def subprocess_pipes_and_shell():

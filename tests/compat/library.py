@@ -1,4 +1,4 @@
-"""The standard library's other faces of the kernel. Sent as one cell; each function is one case."""
+"""The standard library's other uses of the kernel. Sent as one cell; each function is one case."""
 import ctypes
 import ctypes.util
 import datetime
@@ -38,14 +38,14 @@ import zipfile
 import zoneinfo
 
 
-def files_and_folders():
-    folder = pathlib.Path("tree/a/b")
-    folder.mkdir(parents=True)
-    (folder / "ü.txt").write_text("text", encoding="utf-8")
-    os.symlink("ü.txt", folder / "link")
-    os.link(folder / "ü.txt", folder / "hard")
-    (folder / "ü.txt").chmod(0o640)
-    os.utime(folder / "hard", (1, 2))
+def files_and_directories():
+    directory = pathlib.Path("tree/a/b")
+    directory.mkdir(parents=True)
+    (directory / "ü.txt").write_text("text", encoding="utf-8")
+    os.symlink("ü.txt", directory / "link")
+    os.link(directory / "ü.txt", directory / "hard")
+    (directory / "ü.txt").chmod(0o640)
+    os.utime(directory / "hard", (1, 2))
     shutil.copytree("tree", "copy", symlinks=True)
     shutil.move("copy", "moved")
     assert sorted(os.listdir("moved/a/b")) == ["hard", "link", "ü.txt"]
@@ -81,9 +81,9 @@ def memory_maps():
 
 
 def temporary_files():
-    with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile(dir=folder) as named:
+    with tempfile.TemporaryDirectory() as directory, tempfile.NamedTemporaryFile(dir=directory) as named:
         named.write(b"x")
-        assert os.path.dirname(named.name) == folder
+        assert os.path.dirname(named.name) == directory
     with tempfile.SpooledTemporaryFile(10) as spooled:
         spooled.write(b"x" * 100)
     with tempfile.TemporaryFile() as nameless:

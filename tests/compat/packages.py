@@ -1,5 +1,5 @@
-"""Packages and programs that users expect where they are installed. Sent as one cell; each function is
-one case, and returns the reason where it cannot run."""
+"""Packages and programs that must work if they are installed. Sent as one cell; each function is one case, and returns
+the reason if it cannot run."""
 import importlib.util
 import os
 import pathlib

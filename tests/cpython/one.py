@@ -1,15 +1,16 @@
-"""Run one module of CPython's test suite and write one line a case as soon as it is over:
+"""Run one module of CPython's test suite and write one line for each case as soon as it has finished:
 
     one.py MODULE FILE [CASE...]        STATUS <tab> ID <tab> reason
 
-Cases that are named are run alone; an unknown name means all. The last line says "done": without it the process died or was killed on the way. A case that runs more
-than once under one name counts by its worst run. Standard library only: it runs inside the sandbox too.
+With named cases only those run; an unknown name means all. The last line is "done": without it the process died or was
+killed. A case that runs more than once under one name counts by its worst run. Standard library only, as it also runs
+in the sandbox.
 """
 import os
 import sys
 import unittest
 
-# Nothing that needs a network, a screen, sound or minutes.
+# The tests must not need a network, a screen, sound or minutes.
 RESOURCES = ["subprocess", "decimal", "tzdata"]
 
 
@@ -21,7 +22,7 @@ class Recorder(unittest.TestResult):
         self.status = self.why = ""
 
     def line(self, *words):
-        if os.getpid() == self.owner:  # not from a fork that a test left behind
+        if os.getpid() == self.owner:  # ignores a fork that a test left behind
             text = "\t".join(" ".join(word.split()) for word in words)
             os.write(self.fd, text.encode("utf-8", "backslashreplace") + b"\n")
 
@@ -29,7 +30,7 @@ class Recorder(unittest.TestResult):
         if isinstance(test, unittest.TestCase) or hasattr(test, "test_case"):
             self.status, self.why = status, why
         else:
-            self.line(status, str(test.id()), why)  # setUpClass and setUpModule are no cases
+            self.line(status, str(test.id()), why)  # setUpClass and setUpModule are not cases
 
     def startTest(self, test):
         super().startTest(test)
@@ -64,7 +65,7 @@ def cases_of(suite):
 
 
 def chosen(suite, names):
-    """The cases of these names, or of classes of these names; all of them where a name is no case's."""
+    """The cases of these names, or of classes of these names; all cases if a name is unknown."""
     cases = list(cases_of(suite))
     wanted = [case for case in cases
               if case.id() in names or case.id().rpartition(".")[0] in names]
@@ -87,6 +88,6 @@ def main(module, path, *names):
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
-    # Tests may leave threads behind that nobody joins.
+    # Tests may leave threads that are never joined.
     sys.stdout.flush()
     os._exit(0)

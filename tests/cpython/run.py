@@ -1,11 +1,11 @@
 """Run CPython's own tests inside the sandbox and outside of it, and explain every difference.
 
-    run.py [--python PYTHON] [--jobs N] [--keep FOLDER] [MODULE...]
+    run.py [--python PYTHON] [--jobs N] [--keep DIRECTORY] [MODULE...]
 
-Each module of modules.txt runs twice with the same interpreter: as a program that code in the sandbox
-starts, under the default limits, and as an ordinary user's process on this machine. Cases that do not
-end alike are looked up in differences.txt. What is not explained there is run once more on both sides,
-so that a test which comes and goes by itself is no alarm; what differs again fails the run.
+Each module of modules.txt runs twice with the same interpreter: as a program that code in the sandbox starts, under the
+default limits, and as an ordinary user's process on this machine. differences.txt explains cases with different
+outcomes. A case that it does not explain runs once more on both sides, because some tests are flaky; if it differs
+again, the run fails.
 
 Needs an interpreter with its test suite (Debian: libpython3-testsuite). SANDPIPER names the binary.
 """
@@ -51,7 +51,7 @@ print(base64.encodebytes(data).decode())
 
 
 def fetch(server, name):
-    """A file of the workspace, as an answer with room for 16,000 characters can carry it."""
+    """Reads a file of the workspace in parts that fit into a result of 16,000 characters."""
     data, piece = b"", b"?"
     while piece:
         result = server.python(SEND.format(name=name, at=len(data)))
@@ -67,12 +67,12 @@ def inside(module, cases, python):
         server.must_be_contained()
         server.write("one.py", (HERE / "one.py").read_text())
         server.python(START.format(what=[module, "/work/lines", *cases]), LIMIT_S + 60, timeout_s=LIMIT_S + 5)
-        server.python("pass", reset=True)  # ends what the tests left running
+        server.python("pass", reset=True)  # kills the processes that the tests left
         return fetch(server, "lines"), fetch(server, "log")
 
 
-def outside(module, cases, python, folder):
-    home = folder / module
+def outside(module, cases, python, directory):
+    home = directory / module
     home.mkdir()
     shutil.copy(HERE / "one.py", home / "one.py")
     become = ()
@@ -96,7 +96,7 @@ def outside(module, cases, python, folder):
 
 
 def read_cases(data):
-    """{case: (status, reason)}; a run that did not reach its end is a case that failed."""
+    """{case: (status, reason)}; an incomplete run counts as a failed case."""
     cases, done = {}, False
     for line in data.decode(errors="replace").splitlines():
         status, _, rest = line.partition("\t")
@@ -109,10 +109,10 @@ def read_cases(data):
     return cases
 
 
-def compare(module, cases, python, folder, keep=None):
-    """({case: (inside, outside)} of those that differ, number of cases alike). No cases: all."""
-    shutil.rmtree(folder / module, ignore_errors=True)
-    sides = inside(module, cases, python), outside(module, cases, python, folder)
+def compare(module, cases, python, directory, keep=None):
+    """({case: (inside, outside)} of those that differ, number of equal cases). No cases: all."""
+    shutil.rmtree(directory / module, ignore_errors=True)
+    sides = inside(module, cases, python), outside(module, cases, python, directory)
     if keep:
         for side, (lines, log) in zip(("inside", "outside"), sides):
             pathlib.Path(keep, f"{module}.{side}.lines").write_bytes(lines)
@@ -128,7 +128,7 @@ def compare(module, cases, python, folder, keep=None):
 
 
 def read_table():
-    """[(pattern, reason)]: a reason stands above the patterns that it explains."""
+    """[(pattern, reason)]: in the file a reason precedes the patterns that it explains."""
     rows, reason = [], ""
     for line in (HERE / "differences.txt").read_text().splitlines():
         if line.startswith("## "):
@@ -144,17 +144,17 @@ def explain(name, rows):
 
 
 def case_id(name):
-    """What one.py calls a case, a class or a module whose fixture failed."""
+    """The name that one.py gives to a case, or to a class or module whose fixture failed."""
     name = name.split(": ", 1)[1]
     return name.split("(")[1].rstrip(")") if name.startswith("setUp") else name
 
 
-def judge(module, options, folder, rows):
-    """(alike, {case: row}, {case: pair}): what is unexplained differed twice."""
-    differ, alike = compare(module, [], options.python, folder, options.keep)
+def check(module, options, directory, rows):
+    """(number equal, {case: row}, {case: pair}): the unexplained cases differed twice."""
+    differ, alike = compare(module, [], options.python, directory, options.keep)
     open_cases = {name for name in differ if not explain(name, rows)}
     if open_cases:
-        again, _ = compare(module, [case_id(name) for name in open_cases], options.python, folder)
+        again, _ = compare(module, [case_id(name) for name in open_cases], options.python, directory)
         open_cases &= again.keys()
     explained = {name: explain(name, rows) for name in differ if explain(name, rows)}
     return alike, explained, {name: differ[name] for name in open_cases}
@@ -164,23 +164,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--keep", help="folder for what both sides wrote")
+    parser.add_argument("--keep", help="directory for what both sides wrote")
     parser.add_argument("modules", nargs="*")
     options = parser.parse_args()
     if subprocess.run([options.python, "-c", "import test.test_json"], capture_output=True).returncode:
         print(f"skipped: {options.python} comes without its test suite")
         return 77
-    # A shell's background job ignores SIGINT, and its children do: not what tests of signals expect.
+    # A shell's background job and its children ignore SIGINT, which tests of signals do not expect.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     modules = options.modules or [
         line for line in (HERE / "modules.txt").read_text().split("\n") if line and line[0] != "#"]
     rows, used, alike, unexplained, explained = read_table(), set(), 0, {}, 0
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="sp-cpython-"))
-    folder.chmod(0o755)
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="sp-cpython-"))
+    directory.chmod(0o755)
     try:
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             began = time.monotonic()
-            runs = {pool.submit(judge, module, options, folder, rows): module for module in modules}
+            runs = {pool.submit(check, module, options, directory, rows): module for module in modules}
             for run in concurrent.futures.as_completed(runs):
                 same, known, unknown = run.result()
                 alike, explained = alike + same, explained + len(known)
@@ -189,7 +189,7 @@ def main():
                 print(f"{time.monotonic() - began:6.0f} s  {runs[run]}: {same} alike, "
                       f"{len(known)} explained, {len(unknown)} unexplained", flush=True)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
     for name, (ours, theirs) in sorted(unexplained.items()):
         print(f"differs  {name}\n         inside: {' '.join(ours)}\n         outside: {' '.join(theirs)}")
     if not options.modules:

@@ -1,8 +1,7 @@
-"""A selection of the other suites, for servers from which something is taken (SANDPIPER_TEST_DENY).
+"""A selection of the other suites for servers that lack a kernel feature (SANDPIPER_TEST_DENY).
 
-What a fallback could get wrong is here: the view of files and every trick on names, what a dead session
-leaves, limits, the ends of a server, and attacks on mounts, /proc and other processes. The suites whole:
-`make check-denied`.
+It covers what a fallback could break: files and attacks on their names, cleanup after a dead session, limits, shutdown,
+and attacks on mounts, /proc and other processes. `make check-denied` runs the whole suites.
 """
 import pathlib
 import re
@@ -10,28 +9,29 @@ import sys
 import unittest
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "e2e"), str(TESTS / "escape")]
+sys.path[:0] = [str(TESTS / "escape"), *map(str, (TESTS / "e2e").glob("*/"))]
 
 import test_attacks  # noqa: E402
 import test_checkpoints  # noqa: E402
 import test_files  # noqa: E402
-import test_hostile  # noqa: E402
+import test_hostile_files  # noqa: E402
+import test_language  # noqa: E402
 import test_lifecycle  # noqa: E402
 import test_limits  # noqa: E402
-import test_run_python  # noqa: E402
+import test_state  # noqa: E402
 
 SELECTION = {
-    test_run_python.State: ".",
-    test_run_python.WhatWorks: "threads|by_fork|loopback|shared_memory",
+    test_state.State: ".",
+    test_language.WhatWorks: "threads|by_fork|loopback|shared_memory",
     test_files.Files: ".",
-    test_files.HostFolder: ".",
-    test_hostile.Planted: "fifo$|link|devices|socket|sparse|deep",
-    test_checkpoints.TakeOver: "each_death|call_started|waiting_for|two_sessions",
+    test_files.HostDirectory: ".",
+    test_hostile_files.Planted: "fifo$|link|devices|socket|sparse|deep",
+    test_checkpoints.Failover: "each_death|call_started|waiting_for|one_session",
     test_limits.Limits: "test_memory$|test_processes|test_disk",
     test_lifecycle.Ends: "^test_end_of_stdin|^test_sigterm$",
     test_lifecycle.Killed: "at_rest|code_runs",
-    test_lifecycle.Surroundings: "left_open",
-    test_attacks.Attacks: "^test_(?!call_|socket_)[a-z_0-9]*(mount|proc|descriptor|signal|link|root|memory|files|folder)",
+    test_lifecycle.Environment: "left_open",
+    test_attacks.Attacks: "^test_(?!call_|socket_)[a-z_0-9]*(mount|proc|descriptor|signal|link|root|memory|files|director)",
 }
 
 

@@ -4,11 +4,10 @@
         result = server.python("1 + 1")
         assert result.status.kind == "ok"
 
-Every line on the server's stdout must be valid by the published schema (tests/wire). Leaving the block closes
-stdin and asserts exit status 0 and that nothing is left behind.
-SANDPIPER names the binary; SANDPIPER_TEST_SLOW multiplies every time limit (sanitizers, valgrind);
-SANDPIPER_TEST_DENY takes something from every server (words of helpers/deny.py), SANDPIPER_TEST_WRAP is
-put before the program (an emulator).
+Every line on the server's stdout must be valid by the published schema (helpers/wire.py). Leaving the block closes
+stdin and asserts exit status 0 and that nothing is left behind. SANDPIPER names the binary; SANDPIPER_TEST_SLOW
+multiplies every time limit (sanitizers, valgrind); SANDPIPER_TEST_DENY removes a feature for every server (words of
+helpers/deny.py); SANDPIPER_TEST_WRAP is put before the program (an emulator).
 """
 import collections
 import contextlib
@@ -29,53 +28,57 @@ import threading
 import time
 import unittest
 
-from isolation import CONTAINER, difference, folders, where_it_is
+from container_level import CONTAINER, difference, directories, where_it_is
 from traces import Traces
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests" / "wire"))
+sys.path.append(str(ROOT / "tests" / "helpers"))
 
 from wire import LATEST, LINE_LIMIT, META, MODERN, VERSIONS, Wire  # noqa: E402, F401
 
 BINARY = os.environ.get("SANDPIPER") or str(ROOT / "build" / "sandpiper")
 DENIED = os.environ.get("SANDPIPER_TEST_DENY", "").split()
 DENY = [sys.executable, "-I", str(ROOT / "tests" / "helpers" / "deny.py")]
-# What starts the program, here and wherever a test does it by itself.
-os.environ["XDG_CONFIG_HOME"] = "/dev/null"  # no settings of whoever runs the tests
+# The command that starts the program, here and in tests that start it themselves.
+os.environ["XDG_CONFIG_HOME"] = "/dev/null"  # ignores the settings of the user who runs the tests
 COMMAND = [*([*DENY, *DENIED, "--"] if DENIED else []),
            *os.environ.get("SANDPIPER_TEST_WRAP", "").split(), BINARY]
 SLOW = float(os.environ.get("SANDPIPER_TEST_SLOW", "1"))
+LARGE = 4 if "ASAN_OPTIONS" in os.environ else 1  # multiplies bounds on memory: sanitizers keep freed memory
 PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "SANDPIPER_LOG", "SANDPIPER_ISOLATION")
 
-# What every request of 2026-07-28 has in its params._meta.
+# Tests do not depend on the machine's memory, from which the server computes its default limit.
+MEMORY = ("--memory", "1G")
+
+# Every request of 2026-07-28 has these in its params._meta.
 STATELESS = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
 
 DURATION = r"\d+(?:\.\d+)? (?:us|ms|s|min)"
-# What may become of the state when its interpreter had to be killed.
-STATES_AFTER_KILL = ("restored to before this call",)
+# The possible states after an interpreter was killed.
+STATES_AFTER_KILL = ("restored to the state before this call",)
 
 
 def is_denied(what):
-    """True when this run takes it from the servers."""
+    """True if this run removes the feature for the servers."""
     return any(word.partition(":")[0] == what for word in DENIED)
 
 
-def give_away(folder):
-    """A folder of root is a workspace only where ids can be mapped: else it is somebody else's."""
+def give_away(directory):
+    """Gives a directory of root's to another user, because root's can be a workspace only where ids can be mapped."""
     if os.geteuid() == 0 and is_denied("mount_setattr"):
-        with contextlib.suppress(OSError):  # in a user namespace there is nobody else
-            os.chown(folder, 12345, 12345)
+        with contextlib.suppress(OSError):  # a user namespace may have no other user
+            os.chown(directory, 12345, 12345)
 
 
 @functools.lru_cache(maxsize=None)
-def doctor_says():
-    """What doctor's table says of each layer here: {name: row}."""
-    done = subprocess.run([*COMMAND, "doctor", "--json"], capture_output=True, timeout=60 * SLOW)
+def doctor_says(*wrap):
+    """{name: row} of doctor's table of protections, here or below the program wrap."""
+    done = subprocess.run([*wrap, *COMMAND, "doctor", "--json"], capture_output=True, timeout=60 * SLOW)
     return {row["layer"]: row for row in json.loads(done.stdout)["layers"]}
 
 
 def writable_cgroup(layer):
-    """True when a control group holds this limit: memory, pids or cpu."""
+    """True if a control group enforces this limit: memory, pids or cpu."""
     return doctor_says()[layer]["state"] == "on"
 
 
@@ -85,7 +88,7 @@ class ProtocolError(AssertionError):
 
 @dataclasses.dataclass
 class Status:
-    """The bracketed last line of a run_python answer, taken apart at its bars."""
+    """The bracketed last line of a run_python result, split at its bars."""
 
     line: str
 
@@ -147,14 +150,14 @@ class Result:
 
 class Server:
     def __init__(self, *args, env=None, cwd=None, stderr=subprocess.DEVNULL, initialize=True,
-                 version=LATEST, wrap=(), command=COMMAND, check=True, settle_s=10.0):
+                 version=LATEST, wrap=(), command=COMMAND, check=True, cleanup_s=10.0):
         self.args = args
         self.gathered = None
         self.temp = tempfile.mkdtemp(prefix="sp-test-")
         self.traces = Traces(self.temp)
         self.wire = Wire()
         self.check = check
-        self.settle_s = settle_s
+        self.cleanup_s = cleanup_s
         if env is None:
             env = {name: os.environ[name] for name in ("HOME", "PATH", "USER", *PASSED_ON)
                    if name in os.environ}
@@ -162,13 +165,13 @@ class Server:
         elif "SANDPIPER_ISOLATION" in os.environ:
             env = {"SANDPIPER_ISOLATION": os.environ["SANDPIPER_ISOLATION"], **env}
         self.process = subprocess.Popen(
-            [*wrap, *command, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
+            [*wrap, *command, *(MEMORY if command is COMMAND else ()), *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
             env=env, cwd=cwd, start_new_session=True)
         self.pid = self.process.pid
         self.lines = queue.Queue()
         self.stash = collections.OrderedDict()
         self.last_id = 0
-        self.told_at = None  # when it was first told to end; looking around took its time before
+        self.stopped_at = None  # time of the first request to exit, without the time that look() took
         self.hang_up = os.pipe()
         self.reading = threading.Event()
         self.reading.set()
@@ -198,13 +201,13 @@ class Server:
         self.lines.put(None)
 
     def close_stdout(self):
-        """Not from under the thread that reads it, which would wait for ever."""
+        """Closes stdout together with the thread that reads it, which would otherwise block for ever."""
         os.write(self.hang_up[1], b"x")
         self.reader.join()
         self.process.stdout.close()
 
     def stop_reading(self):
-        """As a host does that hangs: the pipe fills up. One line may still be taken."""
+        """Stops reading, like a client that hangs, so that the pipe fills. One more line may be read."""
         self.reading.clear()
 
     def go_on_reading(self):
@@ -220,7 +223,7 @@ class Server:
 
     @contextlib.contextmanager
     def at_once(self):
-        """What is sent meanwhile leaves in one piece at the end."""
+        """Collects everything sent in the block and writes it at the end in one piece."""
         gathered = self.gathered = bytearray()
         yield
         self.gathered = None
@@ -248,7 +251,7 @@ class Server:
         return message
 
     def silent(self, seconds):
-        """True when the server writes nothing for so long."""
+        """True if the server writes nothing for this time."""
         try:
             line = self.lines.get(timeout=seconds)
         except queue.Empty:
@@ -322,19 +325,19 @@ class Server:
         return self.call("read_file", path=path, **arguments)
 
     @functools.cached_property
-    def folders(self):
-        return folders(self)
+    def directories(self):
+        return directories(self)
 
     def here(self, text):
-        """What a test wrote for /work, /tmp and /packages, for where this server's sandbox has them."""
-        return where_it_is(text, self.folders)
+        """The text with /work, /tmp and /packages replaced by their paths in this server's sandbox."""
+        return where_it_is(text, self.directories)
 
     def cancel(self, request_id):
         self.notify("notifications/cancelled", {"requestId": request_id, "reason": "test"})
 
     def must_be_contained(self):
-        """Before code that would harm the machine runs: it must see another root and no host process, or, in
-        the grade without namespaces, not be let into /proc."""
+        """Checks before dangerous code runs that it sees another root and no host process or, at the level without
+        namespaces, cannot read /proc."""
         if CONTAINER:
             result = self.python("open('/proc/self/status')")
             if "PermissionError" not in result.text:
@@ -357,13 +360,13 @@ class Server:
 
     def signal(self, number):
         self.look()
-        self.told_at = self.told_at or time.monotonic()
+        self.stopped_at = self.stopped_at or time.monotonic()
         self.process.send_signal(number)
 
     def close_stdin(self):
         self.look()
-        self.told_at = self.told_at or time.monotonic()
-        self.wire.sent(b"\n")  # the end of the stream ends the last line
+        self.stopped_at = self.stopped_at or time.monotonic()
+        self.wire.sent(b"\n")  # the end of the stream completes the last line
         try:
             self.process.stdin.close()
         except BrokenPipeError:
@@ -413,7 +416,7 @@ class Server:
                     status, _ = self.end()
                     if status != 0:
                         raise ProtocolError(f"exit status {status} after the end of stdin")
-                left = self.left(self.settle_s)
+                left = self.left(self.cleanup_s)
                 if left:
                     raise ProtocolError(f"left behind: {left}")
         finally:
@@ -456,7 +459,7 @@ class Case(unittest.TestCase):
         self.assertEqual(result.is_error, code != 0, result.text)
 
     def assert_alive(self, server):
-        """The next call works, and at once."""
+        """Asserts that the next call works without delay."""
         self.assert_prints(server.python("print(6 * 7)"), "42")
 
     def assert_violation(self, result, *words):
@@ -487,7 +490,7 @@ class Shared(Case):
 
 
 def need_userns():
-    """Skips where this machine lets nobody make a user namespace: only the grade that makes none can exist there."""
+    """Skips where user namespaces are refused, except at the level that needs none."""
     if CONTAINER:
         return
     if os.geteuid() == 0 and os.path.exists("/proc/self/ns/user"):
@@ -498,5 +501,6 @@ def need_userns():
 
 
 def run_cli(*args, timeout=60, **options):
-    options.setdefault("stdin", subprocess.DEVNULL)
+    if "input" not in options:
+        options.setdefault("stdin", subprocess.DEVNULL)
     return subprocess.run([*COMMAND, *args], capture_output=True, timeout=timeout * SLOW, **options)

@@ -1,7 +1,7 @@
-"""A small internet for one test program: addresses that look public, name servers, web servers, and bait.
+"""A small internet for one test program: addresses that look public, name servers, web servers, and canaries.
 
-enter() runs the program anew in a network and a mount namespace of its own, where nothing leads outside; all
-addresses are the loopback interface's. The servers are threads of the test's own process.
+enter() re-executes the program in new network and mount namespaces without a connection to the outside; all addresses
+are on the loopback interface. The servers are threads of the test's own process.
 """
 import contextlib
 import fcntl
@@ -27,7 +27,7 @@ MARK = "SANDPIPER_TEST_WORLD"
 
 
 def enter():
-    """Re-executes this program in the namespaces. False: they cannot be had here."""
+    """Re-executes this program in the namespaces. False: they are refused here."""
     if os.environ.get(MARK):
         return os.environ[MARK] == "inside"
     flags = ["-nm"] if os.geteuid() == 0 else ["-Urnm"]
@@ -50,7 +50,7 @@ def set_address(name, address):
 
 
 class Web(http.server.BaseHTTPRequestHandler):
-    """Says where it is and what it got; keeps what it was asked for."""
+    """Responds with its own address and the request; records requests."""
 
     protocol_version = "HTTP/1.1"
     timeout = 20
@@ -108,8 +108,8 @@ def read_name(data, at):
 
 
 class Names:
-    """A name server over UDP and TCP. names: {name: [address] or a function that returns such a list}; what is
-    not there does not exist, None: is never answered. cut: names that UDP has no room for."""
+    """A name server over UDP and TCP. names: {name: [address] or a function that returns such a list}; other names do
+    not exist, and None gets no answer. cut: names whose answers are truncated over UDP."""
 
     def __init__(self, address):
         self.names, self.cut, self.asked, self.ttl = {}, set(), [], 0
@@ -154,10 +154,10 @@ class Names:
 
 
 class World:
-    """The addresses, the files and the servers. Made once by a test program."""
+    """The addresses, the files and the servers. A test program creates it once."""
 
     def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sp-world-"))
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="sp-world-"))
         set_address(b"lo", None)
         for number, address in enumerate((PUBLIC, OTHER, PRIVATE)):
             set_address(b"lo:%d" % number, address)
@@ -172,21 +172,21 @@ class World:
         self.names.cut = {"big.example"}
         self.web = WebServer(PUBLIC, 80)
         self.other = WebServer(OTHER, 80)
-        self.bait = [WebServer(PRIVATE, 80), WebServer(LOOPBACK, 80), WebServer(PRIVATE, 443)]
+        self.canary = [WebServer(PRIVATE, 80), WebServer(LOOPBACK, 80), WebServer(PRIVATE, 443)]
 
     def replace(self, path, text):
-        file = self.folder / pathlib.Path(path).name
+        file = self.directory / pathlib.Path(path).name
         file.write_text(text)
         subprocess.run(["mount", "--bind", file, path], check=True)
 
     def secure(self):
         """A web server with TLS at PUBLIC:443. Returns the certificate's text."""
-        pem = self.folder / "web.pem"
+        pem = self.directory / "web.pem"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "36500",
                         "-subj", "/CN=web.example", "-addext", "subjectAltName=DNS:web.example",
-                        "-keyout", pem, "-out", self.folder / "cert.pem"],
+                        "-keyout", pem, "-out", self.directory / "cert.pem"],
                        check=True, capture_output=True)
-        certificate = (self.folder / "cert.pem").read_text()
+        certificate = (self.directory / "cert.pem").read_text()
         with pem.open("a") as file:
             file.write(certificate)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -194,11 +194,11 @@ class World:
         self.tls = WebServer(PUBLIC, 443, context)
         return certificate
 
-    def bait_taken(self):
-        return [seen for server in self.bait for seen in server.seen]
+    def canary_taken(self):
+        return [seen for server in self.canary for seen in server.seen]
 
     def close(self):
         for path in ("/etc/resolv.conf", "/etc/hosts"):
             subprocess.run(["umount", path], capture_output=True)
         with contextlib.suppress(OSError):
-            shutil.rmtree(self.folder)
+            shutil.rmtree(self.directory)

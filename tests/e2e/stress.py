@@ -1,19 +1,26 @@
-"""Random crashes in several sessions at once, against a model that knows what every answer must say.
+"""Random crashes in several sessions at once, checked by a model that knows what every result must say.
 
-    stress.py [--calls 5000] [--sessions 3] [--seed N] [--minutes M]
+    stress.py [--calls 5000] [--deaths N] [--servers 1] [--busy 0] [--sessions 3] [--seed N] [--minutes M]
 
-Each call counts, draws a random number, changes the folder and prints what it found; then it ends well or
-in one of the ways of deaths.py, or is cancelled, or is followed by a kill that hits at a random moment.
-Before it, it may undo the last call or restore a named state; after it, name one. Calls are pipelined. The
-model (model.py) holds for each session what the count was after each cell, and follows what the answers say
-of the state: every answer must come, and once, and the count, the random number and the folder that it
-prints must be those of the state that the server said there was. The same seed sends the same calls; when
-they meet is the machine's business.
+Each call increments a counter, draws a random number, changes the directory and prints them; then it succeeds, dies in
+one of the ways of deaths.py, is cancelled, or is followed by a kill at a random moment. It may first undo the last call
+or restore a named state, and may name a state afterwards. Calls are pipelined. The model (model.py) has the count after
+each cell of each session and follows the reported states: every call gets exactly one response, and the count, the
+random number and the directory that it prints must be those of the state that the server reported. The same seed sends
+the same calls; their timing depends on the machine.
+
+A death takes the call in which it happens, or, by a kill that code has armed, the last call before the fork of its
+checkpoint (Session.takes in model.py). Whatever else is gone is a lost state, also where the server reports it: the run
+goes on, counts it, and fails at the end. --servers run side by side, each with its own seed; --busy adds processes that
+only compute; --deaths ends the run at so many deaths.
 """
 import argparse
 import collections
+import concurrent.futures
 import contextlib
 import json
+import multiprocessing
+import os
 import random
 import re
 import sys
@@ -21,7 +28,7 @@ import time
 
 import deaths
 from client import SLOW, ProtocolError, Result, Server
-from model import BACK, EARLIER, NAMED, Session, Wrong, expect
+from model import BACK, EARLIER, NAMED, NOT_STARTED, Session, Wrong, expect
 
 SEED_INSIDE = 7
 BEGIN = f"""import os, random, sys
@@ -35,19 +42,23 @@ os.makedirs(f'/tmp/{{count % 3}}', exist_ok=True)
 os.chdir(f'/tmp/{{count % 3}}')
 """
 FOUND = re.compile(r"<cell (\d+)> (\d+) (\d+) (\S+) (\S+)$", re.MULTILINE)
-SAVED = re.compile(r'saved as "(.+?)"(?:; the oldest, "(.+?)", was dropped)?$')
-# (weight, kind); a kind is a key of ENDS, or one that Stress.compose knows.
+SAVED = re.compile(r'(?:not yet )?saved as "(.+?)"(?:: still being saved)?(?:; the oldest, "(.+?)", was dropped)?$')
+MADE_WAY = "memory was short, named states dropped: "
+# (weight, kind); a kind is a key of ENDS, or one that Stress.compose handles.
 KINDS = ((36, "ok"), (6, "error"), (4, "exit"), (24, "sudden"), (16, "later"), (4, "cancel"), (0.6, "reset"),
          (6, "fresh"), (0.4, "slow"), (0.2, "reset and die"))
-# What comes before the code, and how often.
-WAYS_BACK = ((70, None), (18, "undo"), (12, "restore"))
+# (weight, what the call does before its code).
+WAYS_BACK = ((66, None), (18, "undo"), (12, "restore"), (4, "drop"))
 NAMES = [f"n{i}" for i in range(NAMED + 2)]
-STUCK_S = min(SLOW, 5)  # for a call that does not end by itself, but should come to its first line
+STUCK_S = min(SLOW, 5)  # for a call that does not end by itself but must reach its first line
 ENDS = {"ok": ("", "ok"), "error": ("1 / 0", "error: ZeroDivisionError"), "exit": ("sys.exit(4)", "exit code 4")}
 
 
+deaths_of_all = multiprocessing.Value("i", 0)
+
+
 class Mismatch(AssertionError):
-    """The server said something that the model excludes."""
+    """The server sent a result that the model excludes."""
 
 
 class Call:
@@ -65,21 +76,23 @@ def draws(count, cache=[random.Random(SEED_INSIDE)]):
     return known[count - 1]
 
 
-def folder_before(count):
+def directory_before(count):
     return "/work" if count == 1 else f"/tmp/{(count - 1) % 3}"
 
 
 class Stress:
-    def __init__(self, server, seed, sessions=3, depth=4):
-        self.server, self.depth = server, depth
+    def __init__(self, server, seed, sessions=3, depth=4, on_death=lambda: None, on_loss=lambda text: None):
+        self.server, self.depth, self.on_death, self.on_loss = server, depth, on_death, on_loss
         self.choice = random.Random(seed)
         self.sessions = [Session(f"s{i}") for i in range(sessions)]
         self.in_flight = {}
-        self.judged = None  # the session of the answer at hand
+        self.checked = None  # the session of the current result
         self.recent = collections.deque(maxlen=6)
         self.tally = collections.Counter()
+        self.deaths = 0
+        self.losses = []  # what was lost and the last results of that session
 
-    # --- what is sent ---
+    # --- requests ---
 
     def compose(self):
         call = self.compose_end()
@@ -101,10 +114,11 @@ class Stress:
             return Call(kind, *ENDS[kind])
         if kind == "later":
             mean_us = self.choice.choice((300, 2000, 20000))
-            end = deaths.KILLED_LATER.format(us=int(self.choice.expovariate(1 / mean_us)))
+            ways = (deaths.KILLED_LATER, deaths.KILLED_LATER, deaths.GROUP_KILLED_LATER)
+            end = self.choice.choice(ways).format(us=int(self.choice.expovariate(1 / mean_us)))
             return Call(kind, end, "ok|crashed: SIGKILL")
         if kind == "cancel":
-            # Changes nothing, for it may be interrupted anywhere; answered only where a kill hits it first.
+            # Changes nothing, because it may be interrupted anywhere; has a response only if a kill comes first.
             return Call(kind, "import time; time.sleep(60)", "(?!)")
         if kind in ("reset", "fresh"):
             return Call(kind, "", "ok", **{kind: True})
@@ -112,7 +126,7 @@ class Stress:
         way = self.choice.choice(sorted(table))
         end, expected = table[way]
         if way == "stops itself":
-            expected += "|ok"  # init continues a checkpoint, and may still take one that just woke for it
+            expected += "|ok"  # init resumes a checkpoint, and may still choose one that has just resumed by itself
         if expected == "out of memory":
             expected += "|crashed: SIGKILL"
         return Call(kind, end, expected, timeout_s=STUCK_S if expected.startswith("timeout") else 60,
@@ -130,10 +144,10 @@ class Stress:
             time.sleep(self.choice.choice((0, 0, 0.0005, 0.003, 0.02)))
             self.server.cancel(call.id)
 
-    # --- what must come ---
+    # --- responses ---
 
     def receive(self):
-        """Takes one answer and holds it against the model."""
+        """Reads one response and checks it with the model."""
         try:
             message = self.server.receive(30)
         except ProtocolError as error:
@@ -151,22 +165,22 @@ class Stress:
         if "result" not in message:
             raise Mismatch(f"no result: {message}")
         self.tally[call.kind] += 1
-        self.judged = session
+        self.checked = session
         result = Result(message["result"])
         if call.kind == "fresh":
             session.fresh -= 1
             with self.telling(session, result):
-                self.judge_fresh(result)
+                self.check_fresh(result)
             return
         call.result = result
-        self.judge_in_order(session)
+        self.check_in_order(session)
 
-    def judge_in_order(self, session):
-        """An answer whose output is still being written to a file may be overtaken by the next one."""
+    def check_in_order(self, session):
+        """A result whose output is still being written to a file may arrive after the next one."""
         while any(call.result for call in session.sent):
             if session.sent[0].result:
                 call = session.sent.popleft()
-                self.judge(session, call, call.result)
+                self.check(session, call, call.result)
             elif session.sent[0].kind == "cancel":
                 self.in_flight.pop(session.sent.popleft().id)
                 self.tally["cancel"] += 1
@@ -182,51 +196,96 @@ class Stress:
         except Wrong as wrong:
             raise Mismatch(f"{session.name}: {wrong}: {result.text!r}") from None
 
-    def judge_fresh(self, result):
+    def check_fresh(self, result):
         found = FOUND.search(result.output)
         expect(found and found[2] == "1" and found[5] == self.server.here("/work"), "a fresh run sees a state")
         expect(result.status.kind == "ok", "a fresh run fails")
 
-    def take_back(self, session, text, result):
-        """What an answer says of a death between the calls, or of a call that went unanswered."""
+    def take_back(self, session, text, call):
+        """Applies what a result reports of a death between the calls, or of a cancelled call."""
         self.tally["taken back"] += "was cancelled" not in text
         earlier, back = EARLIER.search(text), BACK.search(text)
-        if back:  # of a cancelled call, whose code may have run or not
-            session.unanswered()
+        if back:  # of a cancelled call, whose code may have run
+            session.lose_track()
             session.go_back(int(back[1] or 0), back[2])
         if earlier:
+            expect(session.armed or session.pending, "the interpreter died, and nothing has killed it")
+            self.died(session, int(earlier[1]), by_thread=True)
             session.fall_back(int(earlier[1]))
+        elif text.startswith("the restore finished late, "):  # only said late: the call has asked for it
+            expect(session.pending, "no result said that it was late")
+            session.fall_back(int(re.search(r"<cell (\d+)>$", text)[1]))
+        elif text.startswith("checkpoint died during restore, "):
+            self.lose(session, text)
+            session.fall_back(int(re.search(r"<cell (\d+)>$", text)[1]))
+        elif "variables lost" in text or "state lost" in text:
+            self.died(session, 0, by_thread=True)
+            session.restart()
+        elif "restored to the state before this call" in text:
+            self.count_death()
+            session.armed = 0  # that was the cancelled call's
+        elif "not yet restored" in text:
+            self.count_death()
+            session.pending = True
         elif back:
             pass
-        elif "named states are gone" in text:
+        elif text.startswith("named states: "):
+            session.drop(text)
+        elif text.startswith(MADE_WAY):  # a call of some session fills it
+            expect(self.memory_is_short(), "memory was not short")
+            session.made_way(re.findall(r'"(.+?)"', text))
+        elif "named states are lost" in text:
+            if "reset" not in call.arguments:
+                self.lose(session, text)
             session.names.clear()
+            session.missing.clear()
+        elif text.startswith("the state ") and " is lost, " in text:
+            self.lose(session, text)
+            session.names.pop(re.search('"(.+)"', text)[1], None)
+            session.forget_steps()
+        elif text.startswith("the last call has no checkpoint"):  # nothing is lost yet
+            self.tally["without a checkpoint"] += 1
         elif "state reset" in text:
             session.restart()
-        elif "variables are gone" in text or "state lost" in text:
-            expect(len(session.counts) <= 2, "a state with a checkpoint is lost")
-            session.restart()
-        elif "restored to before this call" in text:
-            session.armed = 0  # that was the cancelled call's
         else:
             expect("a call was cancelled" in text, "an unknown notice")
 
-    def judge(self, session, call, result):
+    def died(self, session, cell, by_thread=False):
+        """The interpreter has died and the session has the state after this cell."""
+        self.count_death()
+        taken = session.takes(cell, by_thread)
+        if taken == "more":
+            self.lose(session, f"from {session.cell} back to {cell}")
+        elif taken != "nothing":
+            self.tally["killed before its checkpoint"] += 1
+
+    def count_death(self):
+        self.deaths += 1
+        self.on_death()
+
+    def lose(self, session, what):
+        self.losses.append("\n".join((f"LOST {session.name}: {what}", *describe(session))))
+        self.on_loss(self.losses[-1])
+
+    def check(self, session, call, result):
         with self.telling(session, result):
             if self.memory_is_short():
                 session.forget_steps()
-            if result.text.startswith("Nothing was "):
-                if session.skipped:  # what became of it is told by a later answer
+            if result.text.startswith(("Nothing was ", NOT_STARTED)):
+                if session.skipped:  # a later result reports its outcome
                     session.unanswered()
                 session.refuses(result.text, call)
                 self.tally["nowhere to go back to"] += 1
             else:
-                self.judge_status(session, call, result)
+                self.check_status(session, call, result)
 
-    def judge_status(self, session, call, result):
+    def check_status(self, session, call, result):
         status, found = result.status, FOUND.search(result.output)
-        for notice in (status.field("before") or "").split("; "):
-            if notice:
-                self.take_back(session, notice, result)
+        notices, pending = (status.field("before") or "").split("; "), session.pending
+        for notice in notices:
+            if notice and not notice.startswith(MADE_WAY):
+                session.pending |= pending  # one slow restore may follow another
+                self.take_back(session, notice, call)
         if session.skipped:
             session.unanswered()
             session.skipped = False
@@ -243,22 +302,33 @@ class Stress:
         expect(bool(back) == bool({"undo", "restore"} & set(call.arguments)) or by_late_kill,
                "it did not go back, or nobody asked")
         if back:
-            self.judge_back(session, call, back, result)
+            self.check_back(session, call, back, result)
+        for notice in notices:  # a state that this call has restored may have made way since
+            if notice.startswith(MADE_WAY):
+                self.take_back(session, notice, call)
+        expect(not session.missing, f"nothing says why {session.missing} are gone")
         if found:
-            self.judge_found(session, found, result)
+            self.check_found(session, found, result)
         else:
             expect(by_late_kill or not call.code, "it printed nothing")
-        self.judge_state(session, call, status, found, result)
+        self.check_state(session, call, status, found, result)
+        if status.field("named states"):
+            expect("drop" in call.arguments, "nobody asked to drop a name")
+            saved = SAVED.match(status.field("checkpoint") or "")
+            session.drop(status.field("named states"), saved and saved[1])
+            self.tally["dropped"] += 1
+        else:
+            expect("drop" not in call.arguments or by_late_kill, "the name was not dropped")
         if "checkpoint" in call.arguments:
-            self.judge_saved(session, call, status, result)
+            self.check_saved(session, call, status, result)
 
-    def judge_back(self, session, call, back, result):
-        expect(call.arguments.get("restore") == back[2], "another way back than was asked for")
+    def check_back(self, session, call, back, result):
+        expect(call.arguments.get("restore") == back[2], "not the requested undo or restore")
         session.go_back(int(back[1] or 0), back[2])
         session.armed = int(call.kind == "later")
         self.tally["went back"] += 1
 
-    def judge_saved(self, session, call, status, result):
+    def check_saved(self, session, call, status, result):
         said = status.field("checkpoint") or ""
         saved = SAVED.match(said)
         ok = re.match(r"\[ok", status.line)
@@ -269,34 +339,43 @@ class Stress:
             self.tally["named"] += 1
 
     def or_out_of_memory(self, call):
-        """The kernel counts its kills for a group: of two that die at once, one may be taken for the other."""
+        """The kernel counts its kills per group, so two processes that die at once may be confused."""
         return "|out of memory" if self.memory_is_short(call) else ""
 
     def memory_is_short(self, but=None):
-        """A call of some session fills it: others lose their states for undo."""
+        """A call of some session fills the memory; other sessions lose their states for undo."""
         return any(other.expected == "out of memory|crashed: SIGKILL" and other is not but
                    for _, other in [*self.in_flight.values(), *self.recent])
 
-    def judge_found(self, session, found, result):
+    def check_found(self, session, found, result):
         count = int(found[2])
         expect(session.now in (count - 1, None), f"it began with {session.now}")
         expect(int(found[3]) == count, "list and count differ")
         expect(float(found[4]) == draws(count), f"random is not {draws(count)}")
-        folder = self.server.here(folder_before(count))
-        expect(found[5] == folder, f"not in {folder}")
+        directory = self.server.here(directory_before(count))
+        expect(found[5] == directory, f"not in {directory}")
 
-    def judge_state(self, session, call, status, found, result):
+    def check_state(self, session, call, status, found, result):
         died = not re.match(r"\[(ok|error|exit code 4)", status.line)
         state = BACK.sub("", status.state or "", count=1) or "kept"
         earlier = EARLIER.match(state)
         if earlier:
+            self.died(session, int(earlier[1]))
             session.fall_back(int(earlier[1]))
         elif state.startswith("lost"):
-            expect(died and len(session.counts) <= 2, "a state with a checkpoint is lost")
+            expect(died, "lost without a death")
+            self.died(session, 0)
             session.restart()
-        elif state in ("restored to before this call", "restored to there"):
+        elif state in ("restored to the state before this call", "restored to that state"):
             expect(died, "restored without a death")
+            self.count_death()
             session.died()
+        elif state.startswith("not yet restored"):  # the next result says what is back
+            expect(died, "killed without a death")
+            self.count_death()
+            session.died()
+            session.pending = True
+            session.forget_steps()
         else:
             expect(re.match("kept|reset, then kept", state), "an unknown state")
             expect(not died or "interrupted" in state, "kept in spite of a death")
@@ -306,17 +385,19 @@ class Stress:
 
     # --- the run ---
 
-    def run(self, calls, seconds=None):
+    def run(self, calls, seconds=None, enough=lambda: False):
         end = time.monotonic() + (seconds or 1e9)
         left = calls
-        while (left > 0 and time.monotonic() < end) or self.in_flight:
+        while left > 0 or self.in_flight:
+            if time.monotonic() >= end or enough():
+                left = 0
             open_ones = [session for session in self.sessions if len(session.sent) + session.fresh < self.depth]
-            if left > 0 and time.monotonic() < end and open_ones and self.choice.random() < 0.6:
+            if left > 0 and open_ones and self.choice.random() < 0.6:
                 self.send(self.choice.choice(open_ones), self.compose())
                 left -= 1
             elif self.answers_are_due():
                 self.receive()
-            elif left <= 0 or time.monotonic() >= end or not open_ones:
+            elif left <= 0 or not open_ones:
                 self.close_with_ok()
         return self.tally
 
@@ -324,41 +405,84 @@ class Stress:
         return any(call.kind != "cancel" for _, call in self.in_flight.values())
 
     def close_with_ok(self):
-        """Only cancelled calls are unanswered: a call behind each shows that they are over."""
+        """Only cancelled calls have no response; a later call of each session shows that they have ended."""
         for session in self.sessions:
             if session.sent:
                 self.send(session, Call("ok", *ENDS["ok"]))
 
 
+def describe(session):
+    return [session.describe(), *("   " + json.dumps(entry)[:600] for entry in session.trail)]
+
+
 def explain(stress, error):
-    lines = [str(error)]
-    for session in [stress.judged] if stress.judged else stress.sessions:
-        lines.append(session.describe())
-        lines += ["   " + json.dumps(entry)[:600] for entry in session.trail]
-    return "\n".join(lines)
+    sessions = [stress.checked] if stress.checked else stress.sessions
+    return "\n".join([str(error), *(line for session in sessions for line in describe(session))])
+
+
+def stress_one(seed, options):
+    """One server. Returns the tally, the deaths, the lost states, and how many results were wrong, at most one."""
+    def on_death():
+        with deaths_of_all:
+            deaths_of_all.value += 1
+
+    wrong = 0
+    with Server("--memory", "256M") as server:
+        stress = Stress(server, seed, options.sessions, on_death=on_death,
+                        on_loss=lambda text: print(f"seed {seed}: {text}", flush=True))
+        try:
+            stress.run(options.calls, options.minutes and options.minutes * 60,
+                       lambda: 0 < (options.deaths or 0) <= deaths_of_all.value)
+        except Mismatch as error:
+            wrong = 1
+            server.check = False
+            print(f"seed {seed}: {explain(stress, error)}", flush=True)
+    return stress.tally, stress.deaths, len(stress.losses), wrong
+
+
+def compute(parent):
+    while os.getppid() == parent:
+        sum(range(1 << 20))
+
+
+def watch(results, began):
+    """Waits for the results. Returns the samples of the load average."""
+    loads, last = [], began
+    while concurrent.futures.wait(results, timeout=5).not_done:
+        loads.append(os.getloadavg()[0])
+        if time.monotonic() - last > 60:
+            last = time.monotonic()
+            print(f"{last - began:7.0f} s, {deaths_of_all.value} deaths, load {loads[-1]:.1f}", flush=True)
+    return loads or [os.getloadavg()[0]]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--calls", type=int, default=5000)
+    parser.add_argument("--calls", type=int, help="for each server (5000, without --deaths)")
+    parser.add_argument("--deaths", type=int, help="of all servers together, at least")
+    parser.add_argument("--servers", type=int, default=1)
+    parser.add_argument("--busy", type=int, default=0, help="processes that only compute")
     parser.add_argument("--sessions", type=int, default=3)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--minutes", type=float)
     options = parser.parse_args()
+    options.calls = options.calls or (10 ** 9 if options.deaths else 5000)
     began = time.monotonic()
     print(f"seed {options.seed}", flush=True)
-    with Server("--memory", "256M") as server:
-        stress = Stress(server, options.seed, options.sessions)
-        try:
-            tally = stress.run(options.calls, options.minutes and options.minutes * 60)
-        except Mismatch as error:
-            print(explain(stress, error))
-            server.check = False
-            return 1
+    for _ in range(options.busy):
+        multiprocessing.Process(target=compute, args=(os.getpid(),), daemon=True).start()
+    with concurrent.futures.ProcessPoolExecutor(options.servers) as pool:
+        results = [pool.submit(stress_one, options.seed + i, options) for i in range(options.servers)]
+        loads = watch(results, began)
+    tallies, *sums = zip(*(result.result() for result in results))
+    died, lost, wrong = map(sum, sums)
+    tally = sum(tallies, collections.Counter())
+    ended = sum(tally[kind] for _, kind in KINDS)
     for name, count in sorted(tally.items()):
         print(f"{count:7} {name}")
-    print(f"no wrong and no missing answer in {time.monotonic() - began:.0f} s")
-    return 0
+    print(f"load average {sum(loads) / len(loads):.1f} (from {min(loads):.1f} to {max(loads):.1f})")
+    print(f"calls {ended}, deaths {died}, states lost {lost}, wrong answers {wrong}, in {time.monotonic() - began:.0f} s")
+    return 1 if lost or wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Run one unittest module as TAP, so that meson counts and shows every case and every skip.
 
-A skip's reason starts with the feature it misses and a colon ("userns: refused by this kernel").
-Features listed in SANDPIPER_TEST_REQUIRE (comma separated, or "all") turn their skips into failures.
-Further arguments choose cases by name, as unittest does: tap.py test_files.py Files.test_append
+The reason of a skip starts with the missing feature and a colon ("userns: refused by this kernel"). A skip for a
+feature listed in SANDPIPER_TEST_REQUIRE (comma separated, or "all") fails. A test finds the modules beside itself,
+beside this file and in tests/helpers. Further arguments choose cases by name, as unittest does: tap.py test_files.py
+Files.test_append
 """
 import importlib.util
 import os
@@ -59,7 +60,8 @@ class Tap(unittest.TestResult):
 
 def main():
     path = pathlib.Path(sys.argv[1]).resolve()
-    sys.path[:0] = [str(path.parent), str(pathlib.Path(__file__).resolve().parent)]
+    here = pathlib.Path(__file__).resolve().parent
+    sys.path[:0] = [str(path.parent), str(here), str(here.parent / "helpers")]
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module

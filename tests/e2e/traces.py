@@ -1,9 +1,8 @@
-"""What a server may leave on the machine, and how a test proves that nothing is left.
+"""Finds what a server may leave on the machine: processes, cgroups and files.
 
-Processes are recognised by (pid, start time), so that a reused number is no false alarm. The
-sandbox's processes are found as descendants of the server while it lives: once it is dead they
-belong to init and nothing else ties them to us, except the pid namespace and the cgroups that they
-were seen in.
+(pid, start time) identifies a process, so a reused pid is no false alarm. The sandbox's processes are found as
+descendants of the running server; after its death they belong to the machine's init, and only the pid namespace and the
+cgroups in which they were seen still identify them.
 """
 import os
 import pathlib
@@ -49,11 +48,17 @@ def command_of(pid):
 
 
 def init_of(server):
-    """The process that starts and ends all others of this server's box: its pid 1, or its guardian."""
+    """The process that starts and kills all others of this server's sandbox: its init, or its supervisor."""
     for pid, (parent, _, _) in processes().items():
-        if parent == server and command_of(pid).split(b"\0")[0] in (b"sandpiper-init", b"sandpiper-guardian"):
+        if parent == server and command_of(pid).split(b"\0")[0] in (b"sandpiper-init", b"sandpiper-supervisor"):
             return pid
-    raise AssertionError("no box")
+    raise AssertionError("no sandbox")
+
+
+def oldest_of(server):
+    """The start time and pid of init's oldest child, the zygote."""
+    table, init = processes(), init_of(server.pid)
+    return min((start, pid) for pid, (parent, start, _) in table.items() if parent == init)
 
 
 def pid_namespace(pid):
@@ -64,7 +69,7 @@ def pid_namespace(pid):
 
 
 def cgroup_dirs(pid):
-    """Directories of this process's own groups, where their name says that a server made them."""
+    """Directories of this process's own groups whose names show that a server created them."""
     found = set()
     try:
         lines = pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()
@@ -79,8 +84,8 @@ def cgroup_dirs(pid):
     return {path for path in found if path.is_dir()}
 
 
-def package_folders(pid):
-    """The folders below .../boxes that this process holds open."""
+def package_directories(pid):
+    """The directories below .../boxes that this process holds open."""
     found = set()
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -92,28 +97,18 @@ def package_folders(pid):
     return found
 
 
-def package_folder_below(cache, pid):
-    """The same where only root may look at descriptors: what removes the folder is told its name."""
-    for child in descendants(pid):
-        program, *names = command_of(child).decode(errors="replace").split("\0")
-        folder = pathlib.Path(cache, "boxes", *names[:1])
-        if program == "sandpiper-sweeper" and folder.is_dir():
-            return {folder}
-    return set()
-
-
 def mounts():
     with open("/proc/self/mountinfo") as file:
         return {line.split(" ", 3)[3] for line in file}
 
 
 class Traces:
-    """Watches one server. Call look() while it runs, left() when it is over."""
+    """Watches one server. Call look() while it runs and left() after its exit."""
 
     def __init__(self, temp_dir):
         self.temp_dir = pathlib.Path(temp_dir)
         self.mounts_before = mounts()
-        self.seen, self.namespaces, self.cgroups, self.folders = set(), set(), set(), set()
+        self.seen, self.namespaces, self.cgroups, self.directories = set(), set(), set(), set()
         self.pid = None
 
     def look(self, pid):
@@ -121,7 +116,7 @@ class Traces:
         table = processes()
         if pid not in table:
             return
-        self.folders |= package_folders(pid)
+        self.directories |= package_directories(pid)
         for child in [pid, *descendants(pid, table)]:
             self.seen.add((child, table[child][1]))
             self.cgroups |= cgroup_dirs(child)
@@ -131,24 +126,24 @@ class Traces:
 
     def left_now(self):
         alive = {(pid, start) for pid, (_, start, state) in processes().items() if state not in "ZX"}
-        # The kernel gives a dead namespace's number to the next one: what was not seen itself
-        # counts only beside a process that was.
+        # The kernel reuses the number of a dead namespace: a process that was not seen before counts only beside one
+        # that was.
         namespaces = {pid_namespace(pid) for pid, _ in self.seen & alive} & self.namespaces
         left = [f"process {pid}" for pid, start in sorted(alive)
                 if (pid, start) in self.seen or (namespaces and pid_namespace(pid) in namespaces)]
         left += [f"cgroup {path}" for path in self.cgroups if path.exists()]
-        left += [f"folder {path}" for path in self.folders if path.exists()]
+        left += [f"directory {path}" for path in self.directories if path.exists()]
         left += [f"mount {line}" for line in mounts() - self.mounts_before]
         if self.temp_dir.is_dir():
             left += [f"file {path}" for path in self.temp_dir.iterdir()]
-        own = re.compile(rf"sandpiper.*(?<![0-9a-z]){self.pid}(?![0-9a-z])")  # no part of a random name
-        for folder in TEMP_DIRS:
-            names = os.listdir(folder) if os.access(folder, os.R_OK) else []
-            left += [f"file {folder}/{name}" for name in names if own.search(name)]
+        own = re.compile(rf"sandpiper.*(?<![0-9a-z]){self.pid}(?![0-9a-z])")  # not a part of a random name
+        for directory in TEMP_DIRS:
+            names = os.listdir(directory) if os.access(directory, os.R_OK) else []
+            left += [f"file {directory}/{name}" for name in names if own.search(name)]
         return left
 
     def left(self, within_s=1.0):
-        """What is left after waiting for at most within_s; [] is the good answer."""
+        """What is left after at most within_s; the list must be empty."""
         end = time.monotonic() + within_s
         while True:
             left = self.left_now()

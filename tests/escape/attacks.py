@@ -1,9 +1,8 @@
-"""The attacks, as data. Each is Python that runs in the sandbox and that must come to nothing.
+"""The attacks, as data. Each is Python that runs in the sandbox and must fail.
 
-`held` is what the attack's own output must match, whole, line by line; besides, the bait in
-world.py must be unharmed and its secret must not appear. `control` is code close to the attack that
-must work, or work at least as far as printing what `control_holds` says, so that a test cannot pass
-because the attack itself is broken.
+Each line of an attack's output must match `held`; the canary in world.py must be unharmed and its secret must not
+appear. `control` is code close to the attack that must work: its output matches `control_holds`, so that no test
+passes because the attack itself is broken.
 """
 import dataclasses
 import platform
@@ -11,7 +10,7 @@ import platform
 DENIED = r"denied (EPERM|EACCES|ENOSYS|ENOENT|ESRCH|EROFS|ENOTDIR|EINVAL|EAFNOSUPPORT|ENODEV|ENXIO|" \
          r"EPROTONOSUPPORT|ECONNREFUSED|ENETUNREACH|ENOTTY|EBADF|ENOTSUP|EOPNOTSUPP|ESOCKTNOSUPPORT)"
 REFUSED = r"denied (EPERM|ENOSYS)"
-NOT_AN_OPTION = r"denied (EINVAL|ENOTTY)"  # as a kernel answers that does not know it
+NOT_AN_OPTION = r"denied (EINVAL|ENOTTY)"  # the error of a kernel that does not know the option
 SIGSEGV = 11
 
 
@@ -23,7 +22,7 @@ class Attack:
     control: str = "attempt(os.getpid)"
     control_holds: str = r"allowed .+"
     limit_s: int = 20
-    needs: str = ""  # "landlock": where the kernel has none, the other layers do not promise this
+    needs: str = ""  # "landlock": without it the other protections do not prevent the attack
 
 
 FILES = [
@@ -31,7 +30,7 @@ FILES = [
            control="write('own', b'x'); attempt(read, 'own')"),
     Attack("write_a_world_writable_file", "attempt(write, W['file'])",
            control="attempt(write, 'own')"),
-    Attack("list_the_folder_of_a_host_file", "attempt(os.listdir, W['folder'])",
+    Attack("list_the_directory_of_a_host_file", "attempt(os.listdir, W['directory'])",
            control="attempt(os.listdir, '.')"),
     Attack("read_shared_memory_of_the_host", "attempt(read, W['shm'])",
            control="write('/dev/shm/own'); attempt(read, '/dev/shm/own')"),
@@ -55,7 +54,7 @@ FILES = [
            "for p in (1, os.getppid(), W['server']): attempt(os.listdir, f'/proc/{p}/cwd/../..')",
            control="attempt(os.readlink, '/proc/self/cwd')",
            held=r"denied .*|allowed \[[^\]]*'work'[^\]]*\].*"),
-    Attack("write_to_system_folders",
+    Attack("write_to_system_directories",
            "for p in ('/usr/bin/x', '/etc/x', '/lib/x', '/x', '/proc/x', '/usr/lib/x', '/bin/x', "
            "sys.prefix + '/x', os.__file__): attempt(write, p, b'x', 'ab')",
            control="attempt(write, '/tmp/x')"),
@@ -63,7 +62,7 @@ FILES = [
            "attempt(os.chmod, '/usr/bin/env', 0o777); attempt(os.utime, '/usr/bin/env'); "
            "attempt(os.unlink, '/usr/bin/env'); attempt(os.rename, '/usr', '/usr2')",
            control="write('m'); attempt(os.chmod, 'm', 0o700)"),
-    Attack("remount_system_folders_writable",
+    Attack("remount_system_directories_writable",
            "MS_REMOUNT, MS_BIND = 32, 4096\n"
            "for p in (b'/', b'/usr', b'/lib', b'/etc'):\n"
            "    attempt(lambda: check(LIBC.mount(None, p, None, MS_REMOUNT | MS_BIND, None)))",
@@ -74,7 +73,7 @@ FILES = [
            control="attempt(os.mkfifo, 'f')"),
     Attack("devices_of_the_host",
            "for p in ('/dev/mem', '/dev/kmsg', '/dev/sda', '/dev/vda', '/dev/kvm', '/dev/fuse', "
-           "'/dev/net/tun', '/dev/tty', '/dev/console', '/dev/ptmx', '/dev/loop0', '/dev/userfaultfd',"
+           "'/dev/net/tun', '/dev/tty', '/dev/console', '/dev/ttyS0', '/dev/loop0', '/dev/userfaultfd',"
            " '/dev/vsock', '/dev/port'): attempt(os.open, p, os.O_RDWR)",
            control="attempt(os.open, '/dev/null', os.O_RDWR)"),
     Attack("kernel_files_in_proc",
@@ -106,7 +105,7 @@ FILES = [
            "print([p for p in seen if not any((m + '/').startswith(p + '/') for m in mounted)])",
            r"\[\]",
            control="attempt(os.listdir, '/usr')"),
-    # libffi, which ctypes loads, keeps its own file open where it makes trampolines from it (3.4 on).
+    # ctypes loads libffi, which since 3.4 keeps its own file open to map trampolines from it.
     Attack("open_descriptors_are_few",
            "names = [os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd') "
            "if os.path.lexists(f'/proc/self/fd/{fd}')]\n"
@@ -137,17 +136,18 @@ SECOND_LOCK = [
     Attack("change_the_scheduling_of_the_zygote",
            f"for pid in {OTHERS}: attempt(os.sched_setaffinity, pid, {{0}})", r"denied EPERM",
            control="attempt(os.sched_setaffinity, 0, os.sched_getaffinity(0))"),
-    Attack("device_nodes_in_every_writable_folder",
-           "for folder in ('/work', '/tmp', '/dev/shm'):\n"
-           "    attempt(os.mknod, folder + '/n', stat.S_IFCHR | 0o600, os.makedev(1, 3))",
+    Attack("device_nodes_in_every_writable_directory",
+           "for directory in ('/work', '/tmp', '/dev/shm'):\n"
+           "    attempt(os.mknod, directory + '/n', stat.S_IFCHR | 0o600, os.makedev(1, 3))",
            control="attempt(os.mknod, '/dev/shm/n', stat.S_IFREG | 0o600)"),
     Attack("write_to_the_drivers_files",
-           "for top, folders, files in os.walk('/run/sandpiper'):\n"
+           "for top, directories, files in os.walk('/run/sandpiper'):\n"
            "    for name in files:\n"
            "        attempt(write, os.path.join(top, name)); attempt(os.unlink, os.path.join(top, name))\n"
-           "    attempt(write, os.path.join(top, 'new.py'))",
+           "    attempt(write, os.path.join(top, 'new.py'))\n"
+           "attempt(write, '/run/sandpiper/new.py')",
            control="attempt(os.listdir, '/run/sandpiper')"),
-    Attack("rename_and_link_between_folders",
+    Attack("rename_and_link_between_directories",
            "write('one'); attempt(os.rename, 'one', '/usr/one'); attempt(os.link, 'one', '/dev/one')",
            r"denied (EXDEV|EROFS|EACCES|EPERM)",
            control="os.makedirs('a/b', exist_ok=True); write('one')\n"
@@ -159,7 +159,7 @@ SET_ID = [
            "for mode in (0o4755, 0o2755, 0o6777):\n"
            "    attempt(os.open, '/work', os.O_TMPFILE | os.O_RDWR, mode)", r"denied EPERM",
            control="attempt(os.open, '/work', os.O_TMPFILE | os.O_RDWR, 0o755)"),
-    Attack("set_id_folders_and_pipes",
+    Attack("set_id_directories_and_pipes",
            "attempt(os.mkdir, 'd1', 0o4755); attempt(os.mkdir, 'd2', 0o2755)\n"
            "attempt(os.mkfifo, 'p1', 0o4644); attempt(os.mknod, 'p2', stat.S_IFREG | 0o2644)",
            r"denied EPERM", control="attempt(os.mkdir, 'd3', 0o755)"),
@@ -213,9 +213,10 @@ INHERITED = [
            "subprocess.check_output(['env'], text=True).splitlines()}\n"
            "print(sorted(n for n in names if not n.startswith(('PYTHON', 'OMP', 'OPENBLAS', 'MKL', "
            "'NUMEXPR', 'VECLIB')) and n not in {'PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', "
-           "'TMPDIR', 'TERM', 'MPLBACKEND', 'VIRTUAL_ENV', 'LC_CTYPE', '_', 'PWD', 'SHLVL'}))",
+           "'TMPDIR', 'TERM', 'MPLBACKEND', 'VIRTUAL_ENV', 'LC_CTYPE', '_', 'PWD', 'SHLVL', "
+           "'PIP_NO_INDEX', 'SANDPIPER_PYTHON', 'SANDPIPER_INSTALL'}))",
            r"\[\]"),
-    # Without Landlock the pipes of a session that is being opened can be met there.
+    # Without Landlock code can find the pipes of a session that is being opened.
     Attack("sockets_of_the_zygote",
            f"for pid in {OTHERS}:\n    for fd in range(3, 8):\n"
            "        attempt(os.open, f'/proc/{pid}/fd/{fd}', os.O_RDWR)",
@@ -248,8 +249,8 @@ PROCESSES = [
            held=r"denied (EACCES|EPERM|ENOENT|ESRCH)|allowed b'[\w/. -]*(\\x00)?[\w/. \\-]*'"),
     Attack("environment_of_the_server_is_nowhere",
            "found = []\nfor path in glob.glob('/proc/*/environ') + glob.glob('/proc/*/cmdline'):\n"
-           "    try: found.append(b'SP_BAIT' in read(path))\n    except OSError: pass\n"
-           "print(any(found) or 'SP_BAIT' in os.environ)", r"False"),
+           "    try: found.append(b'SP_CANARY' in read(path))\n    except OSError: pass\n"
+           "print(any(found) or 'SP_CANARY' in os.environ)", r"False"),
     Attack("other_processes_are_invisible",
            "pids = [int(p) for p in os.listdir('/proc') if p.isdigit()]\n"
            "print(len(pids) < 30, W['victim'] in pids, W['tester'] in pids)", r"True False False"),
@@ -346,7 +347,7 @@ NAMESPACES = [
            "print(os.stat('.').st_ino == os.fstat(fd).st_ino, os.getcwd())", r"True /"),
     Attack("mount_points_name_no_host_path",
            "text = open('/proc/self/mountinfo').read() if os.path.exists('/proc/self/mountinfo') "
-           "else ''\nprint(W['folder'] in text)", r"False"),
+           "else ''\nprint(W['directory'] in text)", r"False"),
 ]
 
 NETWORK = [
@@ -428,6 +429,21 @@ TERMINALS = [
     Attack("high_bits_of_an_ioctl_number",
            "attempt(lambda: check(LIBC.ioctl(0, ctypes.c_ulong(0x100005412), b'x')))",
            r"denied ENOTTY"),
+    Attack("requests_to_an_own_terminal_that_reach_further",
+           "import pty\ntry: pair = os.openpty()\nexcept OSError: pair = (0, 0)\n"
+           "for fd in pair:\n    for number in (0x5412, 0x541C, 0x5423, 0x40045436, 0x5437, 0x541D, 0x4B46, 0x5414 + 0x20):\n"
+           "        attempt(fcntl.ioctl, fd, number, bytes(64))", r"denied ENOTTY",
+           control="r, w = os.pipe(); attempt(fcntl.ioctl, r, 0x541B, bytes(4))"),
+    Attack("terminals_of_the_host",
+           "for n in os.listdir('/dev/pts') if os.path.isdir('/dev/pts') else ():\n"
+           "    if n != 'ptmx': attempt(os.open, '/dev/pts/' + n, os.O_RDWR)\n"
+           "print('leak' if len(os.listdir('/dev/pts')) > 1 else 'denied')", r"denied|denied E.*",
+           control="attempt(os.listdir, '/usr/bin')"),
+    Attack("terminal_by_its_name",
+           "try: pair = os.openpty()\nexcept OSError: pair = None\npath = os.ttyname(pair[1]) if pair else '/dev/pts/0'\n"
+           "attempt(os.open, path, os.O_RDWR); attempt(os.chmod, path, 0o666); attempt(os.unlink, path)\n"
+           "attempt(os.open, '/dev/pts/x', os.O_CREAT | os.O_WRONLY); attempt(os.chown, '/dev/pts/ptmx', os.getuid(), -1)",
+           r"denied E(ACCES|ROFS|PERM|NOENT)"),
     Attack("controlling_terminal", "attempt(os.open, '/dev/tty', os.O_RDWR); "
            "attempt(fcntl.ioctl, 0, 0x540E, 0)", r"denied .+"),
 ]
@@ -498,7 +514,7 @@ OTHER_CALLS = [
            control="attempt(fcntl.fcntl, 0, fcntl.F_GETFL)"),
     Attack("open_for_neither_reading_nor_writing", "attempt(os.open, '/dev/null', 3)", REFUSED,
            control="attempt(os.open, '/dev/null', os.O_RDWR)"),
-    # Options that no list names: of file systems, of one's own file, of memory, of a directory's changes.
+    # ioctl requests that are on no list: file systems, the process's own file, memory, watches on directories.
     Attack("requests_that_nobody_has_checked",
            "write('own'); fd = os.open('own', os.O_RDWR)\n"
            "for number in (0x5460, 0x40086602, 0x401c5820, 0x50009401, 0xc0189436, 0xc020660b):\n"

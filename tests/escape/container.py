@@ -1,10 +1,9 @@
-"""Attacks on what only the container grade exposes: there the guest has no namespaces, so foreign files and
-processes are in sight and a question to pid 1's program stands where a wall was. As in attacks.py: data,
-judged by effect, each with a control."""
+"""Attacks on what only the level `container` exposes: without namespaces the guest sees foreign files and processes,
+and the supervisor checks its system calls. Data as in attacks.py: checked by effect, each with a control."""
 from attacks import NOT_AN_OPTION, REFUSED, Attack
 
 EXCHANGE = "NR = {'x86_64': 316, 'aarch64': 276}[platform.machine()]\n"
-# In a process of its own, until it is told to end: nothing of Python stands between the two.
+# Repeats an action in a separate process, in parallel to the caller, until end() kills it.
 MEANWHILE = """
 def meanwhile(action):
     pid = os.fork()
@@ -15,13 +14,13 @@ def end(pid):
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 """
-# As often as a second allows, on whatever machine.
+# Repeats an action for one second.
 REPEATEDLY = """
 def repeatedly(action):
     until = time.monotonic() + 1
     while time.monotonic() < until: action()
 """
-FOREIGN = "(W['file'], W['folder'], os.__file__, os.path.realpath(sys.executable), '/tmp', '/dev/null', '/')"
+FOREIGN = "(W['file'], W['directory'], os.__file__, os.path.realpath(sys.executable), '/tmp', '/dev/null', '/')"
 OTHERS = "(W['victim'], W['server'], W['tester'], 1)"
 
 ATTRIBUTES = [
@@ -35,17 +34,17 @@ ATTRIBUTES = [
            r"denied EPERM",
            control="write('t'); attempt(os.utime, 't', (7, 8))\nassert os.stat('t').st_mtime == 8"),
     Attack("attributes_through_links",
-           "os.symlink(W['file'], 'l'); os.symlink(W['folder'], 'f')\n"
-           "for path in ('l', 'f', 'f/canary.txt', 'f/../' + os.path.basename(W['folder'])):\n"
+           "os.symlink(W['file'], 'l'); os.symlink(W['directory'], 'f')\n"
+           "for path in ('l', 'f', 'f/canary.txt', 'f/../' + os.path.basename(W['directory'])):\n"
            "    attempt(os.chmod, path, 0o777); attempt(os.utime, path)", r"denied EPERM",
            control="write('own'); os.symlink('own', 'l2'); attempt(os.chmod, 'l2', 0o600)"),
     Attack("attributes_by_descriptor",
            f"for path in {FOREIGN}:\n    fd = os.open(path, os.O_PATH)\n    attempt(os.fchmod, fd, 0o777)\n"
            "    attempt(os.utime, fd, (1, 1)); attempt(os.chmod, f'/proc/self/fd/{fd}', 0o777)\n"
            "    attempt(os.utime, f'/proc/self/fd/{fd}', (1, 1))\n"
-           "folder = os.open(W['folder'], os.O_PATH)\n"
-           "attempt(lambda: os.chmod('canary.txt', 0o777, dir_fd=folder))\n"
-           "attempt(lambda: os.utime('canary.txt', (1, 1), dir_fd=folder))", r"denied EPERM",
+           "directory = os.open(W['directory'], os.O_PATH)\n"
+           "attempt(lambda: os.chmod('canary.txt', 0o777, dir_fd=directory))\n"
+           "attempt(lambda: os.utime('canary.txt', (1, 1), dir_fd=directory))", r"denied EPERM",
            control="write('d'); fd = os.open('d', os.O_RDONLY); attempt(os.fchmod, fd, 0o640)"),
     Attack("files_of_the_asked_process",
            "for path in ('/proc/self/exe', '/proc/self/cwd', '/proc/self/root/etc', '/proc/thread-self/exe', "
@@ -53,8 +52,8 @@ ATTRIBUTES = [
            "    attempt(os.chmod, path, 0o777); attempt(os.utime, path)",
            r"denied (EPERM|ELOOP|EACCES|ENOENT)", control="write('c'); attempt(os.chmod, 'c', 0o600)"),
     Attack("extended_attributes_of_foreign_files",
-           f"for path in {FOREIGN}:\n    attempt(os.listxattr, path); attempt(os.getxattr, path, 'user.bait')\n"
-           "    attempt(os.setxattr, path, 'user.taken', b'1'); attempt(os.removexattr, path, 'user.bait')\n"
+           f"for path in {FOREIGN}:\n    attempt(os.listxattr, path); attempt(os.getxattr, path, 'user.canary')\n"
+           "    attempt(os.setxattr, path, 'user.taken', b'1'); attempt(os.removexattr, path, 'user.canary')\n"
            "fd = os.open(os.__file__, os.O_RDONLY)\nattempt(os.setxattr, fd, 'user.taken', b'1')",
            r"denied ENOTSUP", control="write('x'); attempt(os.listxattr, os.open('x', os.O_RDONLY))"),
     Attack("owners_of_files",
@@ -71,16 +70,16 @@ ATTRIBUTES = [
            "        attempt(os.open, path, flags)", r"denied (EPERM|EACCES)",
            control="write('e', b'xx'); attempt(os.truncate, 'e', 1)"),
     Attack("the_drivers_files",
-           "room = os.path.dirname(os.environ['TMPDIR'])\n"
-           "for folder in (room, room + '/run'):\n"
-           "    attempt(write, folder + '/x'); attempt(os.chmod, folder, 0o777); attempt(os.utime, folder)\n"
-           "    attempt(os.mkdir, folder + '/d'); attempt(os.rename, '.', folder + '/moved')",
+           "scratch = os.path.dirname(os.environ['TMPDIR'])\n"
+           "for directory in (scratch, scratch + '/run'):\n"
+           "    attempt(write, directory + '/x'); attempt(os.chmod, directory, 0o777); attempt(os.utime, directory)\n"
+           "    attempt(os.mkdir, directory + '/d'); attempt(os.rename, '.', directory + '/moved')",
            r"denied (EPERM|EACCES|ENOENT|EXDEV|EBUSY|EINVAL)", control="attempt(os.mkdir, 'd')"),
 ]
 
 RACES = [
-    Attack("path_swapped_while_it_is_judged",
-           MEANWHILE + REPEATEDLY + EXCHANGE + "os.mkdir('s'); write('s/canary.txt'); os.symlink(W['folder'], 'l')\n"
+    Attack("path_swapped_while_it_is_checked",
+           MEANWHILE + REPEATEDLY + EXCHANGE + "os.mkdir('s'); write('s/canary.txt'); os.symlink(W['directory'], 'l')\n"
            "swapping = meanwhile(lambda: LIBC.syscall(NR, -100, b's', -100, b'l', 2))\ndone = []\n"
            "repeatedly(lambda: done.append(LIBC.chmod(b's/canary.txt', 0o777)))\n"
            "end(swapping); print('denied' if 0 in done else 'no race')", r"denied",
@@ -94,14 +93,14 @@ RACES = [
            "repeatedly(lambda: done.append(LIBC.chmod(ctypes.c_void_p(address), 0o777)))\n"
            "end(writing); print('denied' if 0 in done else 'no race')", r"denied",
            control="write('mine'); attempt(os.chmod, os.path.abspath('mine'), 0o600)"),
-    Attack("descriptor_swapped_while_it_is_judged",
+    Attack("descriptor_swapped_while_it_is_checked",
            REPEATEDLY + "import threading\nwrite('mine'); stop = []\nmine = os.open('mine', os.O_RDONLY)\n"
-           "other = os.open(W['folder'], os.O_PATH); os.dup2(mine, 60)\n"
+           "other = os.open(W['directory'], os.O_PATH); os.dup2(mine, 60)\n"
            "def swap():\n    while not stop: os.dup2(other, 60); os.dup2(mine, 60)\n"
            "thread = threading.Thread(target=swap); thread.start()\nrepeatedly(lambda: LIBC.fchmod(60, 0o700))\n"
            "stop.append(1); thread.join(); print('denied')", r"denied",
            control="write('mine'); attempt(os.fchmod, os.open('mine', os.O_RDONLY), 0o600)"),
-    Attack("socket_swapped_while_it_is_judged",
+    Attack("socket_swapped_while_it_is_checked",
            MEANWHILE + REPEATEDLY + EXCHANGE + "own = socket.socket(socket.AF_UNIX); own.bind('s'); own.listen(64)\n"
            "os.symlink(W['socket'], 'l')\n"
            "swapping = meanwhile(lambda: LIBC.syscall(NR, -100, b's', -100, b'l', 2))\nown.setblocking(False)\n"
@@ -157,7 +156,7 @@ PROCESSES = [
            "    for request in (16, 0x4206): attempt(lambda: check(LIBC.ptrace(request, pid, None, None)))\n"
            "    attempt(lambda: check(LIBC.process_vm_readv(pid, b'\\0' * 16, 1, b'\\0' * 16, 1, 0)))\n"
            "    attempt(syscall, 438, os.pidfd_open(pid), 0, 0)", control="attempt(os.getpid)"),
-    Attack("not_to_be_looked_at",
+    Attack("unreadable_by_its_observers",
            "attempt(lambda: check(LIBC.prctl(4, 0, 0, 0, 0))); attempt(lambda: check(LIBC.prctl(36, 1, 0, 0, 0)))\n"
            "for number in (0, 10, 15): attempt(lambda: check(LIBC.prctl(1, number, 0, 0, 0)))", r"denied (EPERM|EINVAL)",
            control="attempt(lambda: check(LIBC.prctl(3, 0, 0, 0, 0)))"),
@@ -166,10 +165,10 @@ PROCESSES = [
            "attempt(syscall, NR, 0x10900, 0, 0, 0, 0); attempt(syscall, 436, 3, 3, 2)",
            r"denied (EPERM|EINVAL)", control="attempt(os.closerange, 70, 80)"),
     Attack("more_tasks_than_allowed",
-           "born = []\ntry:\n    while len(born) < 600:\n        pid = os.fork()\n        if pid == 0: time.sleep(60); os._exit(0)\n"
-           "        born.append(pid)\nexcept OSError as e: print('denied', errno.errorcode[e.errno])\n"
-           "print('denied' if 0 < len(born) < 256 else len(born))\nfor pid in born: os.kill(pid, 9)\n"
-           "for pid in born: os.waitpid(pid, 0)", r"denied.*", limit_s=60,
+           "forked = []\ntry:\n    while len(forked) < 600:\n        pid = os.fork()\n        if pid == 0: time.sleep(60); os._exit(0)\n"
+           "        forked.append(pid)\nexcept OSError as e: print('denied', errno.errorcode[e.errno])\n"
+           "print('denied' if 0 < len(forked) < 256 else len(forked))\nfor pid in forked: os.kill(pid, 9)\n"
+           "for pid in forked: os.waitpid(pid, 0)", r"denied.*", limit_s=60,
            control="pid = os.fork()\nif pid == 0: os._exit(0)\nattempt(os.waitpid, pid, 0)"),
     Attack("tasks_that_all_breed_at_once",
            "r, w = os.pipe(); first = os.getpid()\nfor _ in range(10):\n    try: os.fork()\n    except OSError: pass\n"
@@ -180,7 +179,7 @@ PROCESSES = [
 
 SOCKETS = [
     Attack("sockets_of_others",
-           "os.symlink(W['socket'], 'l'); os.symlink(W['folder'], 'f')\n"
+           "os.symlink(W['socket'], 'l'); os.symlink(W['directory'], 'f')\n"
            "for path in (W['socket'], 'l', 'f/socket', '../' * 12 + W['socket'].lstrip('/'), W['abstract']):\n"
            "    attempt(connect, socket.AF_UNIX, path)\n"
            "fd = os.open(W['socket'], os.O_PATH); attempt(connect, socket.AF_UNIX, f'/proc/self/fd/{fd}')",
@@ -193,7 +192,7 @@ SOCKETS = [
            "attempt(lambda: held[2].bind('\\0' + 'x' * 100))", r"denied EPERM",
            control="s = socket.socket(socket.AF_UNIX); attempt(s.bind, 'named'); attempt(s.getsockname)"),
     Attack("sockets_made_outside",
-           "os.symlink(W['folder'], 'f')\nfor path in (W['folder'] + '/taken', 'f/taken', '/tmp/sp-taken', '/dev/shm/sp-taken/x'):\n"
+           "os.symlink(W['directory'], 'f')\nfor path in (W['directory'] + '/taken', 'f/taken', '/tmp/sp-taken', '/dev/shm/sp-taken/x'):\n"
            "    attempt(socket.socket(socket.AF_UNIX).bind, path)", r"denied (EPERM|EACCES|ENOENT)",
            control="attempt(socket.socket(socket.AF_UNIX).bind, os.path.abspath('inside'))"),
     Attack("datagrams_to_any_name",

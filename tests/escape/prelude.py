@@ -1,11 +1,11 @@
-"""Runs inside the sandbox before every attack: words that the attacks are written in."""
+"""Runs inside the sandbox before every attack: the functions that the attacks use."""
 import ctypes, errno, fcntl, glob, os, platform, resource, signal, socket, stat, struct, sys, time
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def attempt(action, *args):
-    """Prints what became of one attempt: "denied EPERM" or "allowed <value>"."""
+    """Prints the outcome of one attempt: "denied EPERM" or "allowed <value>"."""
     try:
         value = action(*args)
     except OSError as error:
@@ -45,7 +45,7 @@ def connect(family, address, kind=socket.SOCK_STREAM):
 
 
 def status(name):
-    """A field of this process's /proc/self/status, or of the same kernel facts by other calls."""
+    """A field of this process's /proc/self/status; where /proc is missing, the same fact from a system call."""
     for line in open("/proc/self/status"):
         if line.startswith(name + ":"):
             return line.split(":")[1].strip()

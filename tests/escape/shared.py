@@ -1,5 +1,5 @@
-"""Attacks on what no namespace divides, on the sockets and descriptors that a session is given, and on
-files that sandbox and host share. As in attacks.py: data, judged by effect, each with a control."""
+"""Attacks on what no namespace separates, on the sockets and descriptors that a session inherits, and on files that
+sandbox and host share. Data as in attacks.py: checked by effect, each with a control."""
 from attacks import NOT_AN_OPTION, REFUSED, Attack
 
 OTHERS = "[int(p) for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()]"
@@ -11,7 +11,7 @@ def sockets():
             yield socket.socket(fileno=os.dup(int(fd)))
 """
 
-# The session's control socket leads to the server: what does it tell of where that is?
+# The other end of the session's control socket is the server: it must reveal nothing of the server's namespaces.
 CONTROL_SOCKET = [
     Attack("interfaces_of_the_host",
            SOCKETS + "for s in [*sockets(), socket.socket()]:\n    buf = ctypes.create_string_buffer(4096)\n"
@@ -46,7 +46,7 @@ CONTROL_SOCKET = [
            control="a, b = socket.socketpair()\n"
                    "attempt(lambda: struct.unpack('3i', a.getsockopt(1, 17, 12))[0] == os.getpid())",
            control_holds="allowed True"),
-    # Without Landlock a signal to pid 1 is sent, and the kernel drops it, pid_namespaces(7).
+    # Without Landlock the call that signals pid 1 succeeds, and the kernel drops the signal, pid_namespaces(7).
     Attack("pidfd_of_the_server",
            SOCKETS + "for s in sockets():\n    try: fd = s.getsockopt(1, 77)\n"
            "    except OSError as e: print('denied', errno.errorcode[e.errno]); continue\n"
@@ -70,7 +70,7 @@ CONTROL_SOCKET = [
 PROCESSES = [
     Attack("niceness_of_others",
            "def levels(): return {p: read(f'/proc/{p}/stat').rsplit(b') ')[-1].split()[16] "
-           f"for p in (1, 2) if os.path.exists(f'/proc/{{p}}/stat')}}\nbefore = levels()\n"
+           f"for p in (1, 2, 3) if os.path.exists(f'/proc/{{p}}/stat')}}\nbefore = levels()\n"
            f"for p in {OTHERS}:\n    for which in (0, 1, 2):\n"
            "        try: os.setpriority(which, p, 19)\n        except OSError: pass\n"
            "for which in (1, 2):\n    try: os.setpriority(which, 0, 19)\n    except OSError: pass\n"
@@ -145,7 +145,7 @@ KERNEL_FILES = [
 ]
 
 SHARED_FILES = [
-    # A watch on a shared folder tells of every program that the host starts from there.
+    # A watch on a shared directory would report every program that the host starts from there.
     Attack("what_the_host_does_with_shared_files",
            "import subprocess\nfd = LIBC.inotify_init1(0o4000)\n"
            "if fd >= 0:\n    LIBC.inotify_add_watch(fd, os.path.dirname(os.__file__).encode(), 0xfff)\n"
@@ -238,7 +238,7 @@ BUDGETS = [
            r"denied.*", control="import select\nattempt(select.epoll)"),
 ]
 
-# Memory that no control group counts, or only some of them.
+# Memory that not every control group counts.
 UNCOUNTED = [
     Attack("landlock_rules",
            "attempt(syscall, 444, struct.pack('QQQ', 1 << 13, 0, 0), 8, 0)\n"

@@ -1,9 +1,9 @@
-"""The attacks of attacks.py and shared.py, in the full profile."""
+"""The attacks of attacks.py and shared.py."""
 import ctypes
 import unittest
 
 from attacks import ATTACKS
-from judge import Judge, add_cases
+from check import Attacked, add_cases
 from shared import SHARED
 from world import LIBC
 
@@ -11,13 +11,13 @@ from client import is_denied
 
 
 def landlock_version():
-    """What this kernel offers the server; -1: nothing. The number is the same on all architectures."""
+    """The Landlock version that the server can use; -1: none. The call has the same number on all architectures."""
     if is_denied("landlock_create_ruleset"):
         return -1
     return LIBC.syscall(444, None, ctypes.c_size_t(0), 1)
 
 
-class Attacks(Judge):
+class Attacks(Attacked):
     def skip_unless(self, needs):
         if needs == "landlock" and landlock_version() < 6:
             self.skipTest("landlock: version 6 or newer")

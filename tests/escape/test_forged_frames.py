@@ -1,8 +1,8 @@
-"""What code says on its session's control socket concerns its own session only, and its own call.
+"""Frames that code sends on its session's control socket affect only its own session and its own call.
 
-The frames are those of docs/GUEST.md. pid 1 keeps one table of processes and one queue for all
-sessions: neither may be filled by one of them. A result may say what it likes about its own call: it must not
-make the answer long, slow or another call's.
+docs/GUEST.md describes the frames. pid 1 keeps one table of processes and one queue for all sessions; no session may
+fill either. A result may claim anything about its own call, but must not make the response long or slow, or answer
+another call.
 """
 import json
 import pathlib
@@ -11,9 +11,9 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
-from client import Case, Server, doctor_says, need_userns  # noqa: E402
+from client import Case, Server, doctor_says, need_userns, writable_cgroup  # noqa: E402
 
-WATCHED = 512  # INIT_WATCHED in sandbox/init/init.h
+WATCHED = 512  # INIT_WATCHED in sandbox/programs/init/init.h
 
 PRELUDE = """
 import os, signal, socket, struct, time
@@ -39,7 +39,7 @@ def processes():
     return [int(name) for name in os.listdir('/proc') if name.isdigit()]
 """
 
-# Each call leaves the number of a process that is not there any more.
+# Each call sends the pid of a process that has been reaped.
 REAPED = """
 for other in processes():
     if other not in (1, 2, os.getpid()):
@@ -47,8 +47,7 @@ for other in processes():
         except OSError: pass
 if pid: os.waitpid(pid, 0)
 pid = sleeper()
-control.sendall(checkpoint(pid, 10000 + turn % 3))
-turn += 1
+control.sendall(frame('result', 'cell', own_cell(), 'status', 'ok') + checkpoint(pid, own_cell()))
 """
 
 FLOOD = """
@@ -66,7 +65,7 @@ class Forged(Case):
         need_userns()
         self.server = Server("--timeout", "20")
         self.server.must_be_contained()
-        self.assert_ok(self.server.python("kept = 1", session="witness"))
+        self.assert_ok(self.server.python("kept = 1", session="other"))
         self.assert_ok(self.server.python(PRELUDE))
 
     def tearDown(self):
@@ -74,12 +73,12 @@ class Forged(Case):
             pass
 
     def assert_others_live(self):
-        self.assert_prints(self.server.python("print(kept)", session="witness"), "1")
-        died = self.server.python("import os; os._exit(3)", session="witness")
-        self.assertEqual(died.status.state, "restored to before this call", died.text)
+        self.assert_prints(self.server.python("print(kept)", session="other"), "1")
+        died = self.server.python("import os; os._exit(3)", session="other")
+        self.assertEqual(died.status.state, "restored to the state before this call", died.text)
         self.assert_prints(self.server.python("print(6 * 7)", fresh=True), "42")
 
-    def test_a_flood_costs_no_other_session_anything(self):
+    def test_a_flood_does_not_affect_other_sessions(self):
         self.server.write("kept.txt", "here")
         for _ in range(5):
             self.server.python(PRELUDE + FLOOD)
@@ -87,42 +86,94 @@ class Forged(Case):
         self.assert_others_live()
         self.assertIn("here", self.server.read("kept.txt").text)
 
-    def test_processes_that_are_gone_leave_room(self):
+    def test_exited_processes_free_their_slots(self):
         if doctor_says()["landlock"]["state"] != "on":
-            self.skipTest("landlock: without it the attack kills the witness itself")
-        self.assert_ok(self.server.python("pid, turn = 0, 0"))
+            self.skipTest("landlock: without it the attack kills the other session")
+        self.assert_ok(self.server.python("pid = 0"))
         for _ in range(WATCHED + 20):
             self.assert_ok(self.server.python(REAPED))
         self.assert_others_live()
 
-    def test_processes_of_others_are_neither_offered_to_the_kernel_nor_killed(self):
+    def test_processes_of_other_sessions_keep_their_oom_score_and_live(self):
         code = ("def scores():\n    return {pid: open(f'/proc/{pid}/oom_score_adj').read() for pid in others}\n"
-                "others = [2, int(open('/tmp/witness').read())]\nbefore = scores()\n")
-        self.assert_ok(self.server.python("import os; open('/tmp/witness', 'w').write(str(os.getpid()))",
-                                          session="witness"))
+                "import os\nzygote = sorted(int(name) for name in os.listdir('/proc') if name.isdigit())[1]\n"
+                "others = [zygote, int(open('/tmp/other').read())]\nbefore = scores()\n")
+        self.assert_ok(self.server.python("import os; open('/tmp/other', 'w').write(str(os.getpid()))",
+                                          session="other"))
         self.assert_ok(self.server.python(code))
         for number in ("others[0]", "others[1]", "others[0]"):
-            self.assert_ok(self.server.python(f"control.sendall(checkpoint({number}, 10000))"))
+            self.assert_ok(self.server.python("control.sendall(frame('result', 'cell', own_cell(), 'status', 'ok') + "
+                                              f"checkpoint({number}, own_cell()))"))
         self.assert_prints(self.server.python("print(scores() == before)"), "True")
         self.assert_others_live()
 
+    def test_a_checkpoint_forged_before_the_result_does_not_take_the_place_of_the_real_one(self):
+        for number, cell in ((0, "own_cell()"), ("sleeper()", "own_cell()"), (0, 10000)):
+            self.assert_ok(self.server.python(f"mine = 7; control.sendall(checkpoint({number}, {cell}))"))
+            self.assert_prints(self.server.python("print(mine)", timeout_s=10), "7")
+            self.assertTrue(self.server.python("import os; os._exit(3)").is_error)
+            self.assert_prints(self.server.python("print(mine)"), "7")
 
-# What goes into a frame of at most 8 MiB, 4,096 fields.
+    def test_a_checkpoint_dropped_before_its_check_kills_no_other_process(self):
+        """The waiting reset kills the session's checkpoints before init has refused to watch them."""
+        pids = self.server.python("import os\nprint(os.getpid(), os.getppid())", session="other")
+        self.assert_ok(pids)
+        other, zygote = map(int, pids.text.split()[:2])
+        for number in (other, zygote):
+            forged = self.server.start_call(
+                "run_python", checkpoint="forged", code=f"{PRELUDE}\ncell = own_cell()\ntime.sleep(1)\n"
+                "control.sendall(frame('result', 'cell', cell, 'status', 'ok') + "
+                f"checkpoint({number}, cell))\ntime.sleep(1)")
+            reset = self.server.start_call("run_python", code="", reset=True)
+            self.assert_ok(self.server.finish_call(forged))
+            self.assert_ok(self.server.finish_call(reset))
+        alive = self.server.python("print(os.getpid(), os.getppid())", session="other")
+        self.assert_prints(alive, f"{other} {zygote}")
+        self.assertIsNone(alive.status.field("before"), alive.text)
+        self.assert_others_live()
+
+
+class ForgedMemory(Case):
+    def test_a_forged_checkpoint_that_code_reaps_does_not_keep_states_of_others_from_making_way(self):
+        """The server awaits the exits of killed checkpoints before it looks how much memory the others hold."""
+        need_userns()
+        if not writable_cgroup("memory"):
+            self.skipTest("no control group counts")
+        with Server("--memory", "256M", "--timeout", "60") as server:
+            server.must_be_contained()
+            self.assert_ok(server.python(PRELUDE, session="forger"))
+            self.assert_ok(server.python("pid = sleeper()\ncontrol.sendall(frame('result', 'cell', own_cell(), 'status', "
+                                         "'ok') + checkpoint(pid, own_cell()))", session="forger"))
+            for _ in range(5):  # steps of undo keep it for a while
+                self.assert_ok(server.python("1", session="forger"))
+            killed = server.python("print(os.waitpid(pid, 0)[1])", session="forger", timeout_s=10)
+            self.assert_prints(killed, "9")
+            self.assert_ok(server.python("", session="forger", reset=True))
+            for number in range(3):
+                self.assert_ok(server.python("state = bytearray(b'x') * (60 << 20)", checkpoint=f"table.{number}"))
+            result = server.python("import time\nmore = bytearray()\n"
+                                   "for _ in range(90): more += b'x' * (1 << 20); time.sleep(0.02)")
+            self.assert_ok(result)
+            self.assertIn('named states dropped: "table.0"', result.status.line)
+
+
+# The most that fits into a frame of 8 MiB and 4,096 fields.
 LARGE = {
     "a_long_value": "'value', b'x' * 8000000",
     "a_value_of_control_characters": "'value', b'\\x01' * 7000000",
     "a_value_of_quotes_and_separators": "'value', '\"\\\\\\u2028\\x7f\\x9f'.encode() * 800000",
     "a_value_of_broken_characters": "'value', b'\\xff\\xf0\\x9f' * 2500000",
     "a_long_traceback_and_hint": "'traceback', b't' * 3000000, 'hint', b'h' * 3000000, 'error_type', b'e' * 1000000",
+    "a_long_place": "'where_cell', '3', 'where_line', '4', 'where_source', b'\\x03' * 7000000",
     "long_notes": "*['note', b'n' * 3800] * 2000",
     "many_files_and_variables": "*['var', b'+v' + b'w' * 1500, 'file', b'+f' + b'g' * 1500, 'file_size', 1] * 600",
     "a_long_name_of_a_file": "'file', b'+' + b'\\x02' * 6000000, 'files_more', b'9' * 1000000",
     "long_numbers": "*sum(([name, b'7' * 800000] for name in ('error_cell', 'error_line', 'vars_more', 'cpu_ms', "
                     "'peak_bytes', 'exit_code', 'memory')), [])",
-    "all_parts_at_once": "*sum(([name, b'\\x03' * 500000] for name in ('value', 'traceback', 'hint', 'where', 'note', "
+    "all_parts_at_once": "*sum(([name, b'\\x03' * 500000] for name in ('value', 'traceback', 'hint', 'note', "
                          "'var', 'file', 'files_note', 'image', 'error_type', 'error_message')), [])",
 }
-CHARACTERS = 24000 + 16000 + 2000  # of a result's parts, of what was printed, of the server's own words
+CHARACTERS = 24000 + 16000 + 2000  # of the result's parts, the printed output, the server's own text
 ESCAPED = 6  # bytes of JSON for a character at most, where text is not escaped twice
 
 
@@ -151,15 +202,15 @@ class Results(Case):
     def forge(self, words):
         return self.server.python(f"print('o' * 100000)\nresult(own_cell(), {words})\ntime.sleep(0.3)")
 
-    def judge(self, words):
+    def check(self, words):
         forged = self.forge(words)
         self.assertLess(self.size(forged), CHARACTERS * ESCAPED)
         self.assertLess(len(forged.text), CHARACTERS)
         self.assertFalse(forged.is_error, forged.text[-400:])
         self.assertIn("7 * 6 = 42", self.python("print('7 * 6 =', 7 * 6)").text)
 
-    def test_what_honest_code_says_is_not_cut(self):
-        """The control: the largest that the driver makes."""
+    def test_honest_results_are_not_cut(self):
+        """The control: the largest result that the driver sends."""
         name = "n" * 200 + ".txt"
         result = self.server.python(f"for i in range(20): open(str(i) + '{name}', 'w').close()\n"
                                     "class Long(Exception): pass\ndef f(n):\n    g(n)\ndef g(n):\n"
@@ -170,7 +221,7 @@ class Results(Case):
         self.assertNotIn("bytes cut)", self.python("bytes(100000)").text)
         self.assertNotIn("bytes cut)", self.python("'\\u20ac' * 8000").text)
 
-    def test_only_so_many_images_are_looked_for(self):
+    def test_the_number_of_images_is_bounded(self):
         picture = ("import base64; open('p.png', 'wb').write(base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
                    "AAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='))\nhere = os.path.abspath('p.png')\n")
         self.python(picture)
@@ -188,41 +239,41 @@ class Results(Case):
         second = self.python("'the second'")
         self.assertIn("the second", second.text)
         self.assertNotIn("the first", second.text)
-        self.assertIn("1 message of the sandbox belonged to no call and was dropped", second.text)
-        self.assertNotIn("belonged to no call", self.python("3").text)
+        self.assertIn("1 message from the sandbox matched no call and was dropped", second.text)
+        self.assertNotIn("matched no call", self.python("3").text)
 
-    def test_results_of_other_numbers_end_no_call(self):
+    def test_results_with_a_wrong_number_complete_no_call(self):
         result = self.server.python("for number in ('', 0, 1, 99999, -1, 'x', 2**32, 2**64, b'7' * 100): result(number, 'value', 'forged')\n"
                                     "control.sendall(frame('result', 'status', 'ok', 'value', 'forged'))\n"
                                     "control.sendall(frame('needs', 'cell', own_cell(), 'name', 'plain'))\n"
                                     "time.sleep(1)\n'the real one'")
         self.assertIn("the real one", result.text)
         self.assertNotIn("forged", result.text)
-        self.assertIn("10 messages of the sandbox belonged to no call", result.text)
+        self.assertIn("10 messages from the sandbox matched no call", result.text)
 
 
 class StructuredResults(Results):
     form = ("--structured",)
 
     def size(self, result):
-        """The text is the object, escaped a second time."""
+        """The size with the text, which is the object escaped a second time."""
         return len(json.dumps(result.raw)) // 3
 
-    def judge(self, words):
+    def check(self, words):
         forged = self.forge(words)
         self.assertLess(self.size(forged), CHARACTERS * ESCAPED)
         self.assertFalse(forged.is_error, forged.text[-400:])
         self.assertEqual(forged.raw["structuredContent"]["status"], "ok")
         self.assertIn("7 * 6 = 42", self.python("print('7 * 6 =', 7 * 6)").text)
 
-    def test_what_honest_code_says_is_not_cut(self):
+    def test_honest_results_are_not_cut(self):
         result = self.server.python("class Long(Exception): pass\nraise Long('m' * 5000)")
         self.assertNotIn("bytes cut)", json.dumps(result.raw["structuredContent"]))
         self.assertNotIn("bytes cut)", json.dumps(self.python("bytes(100000)").raw["structuredContent"]))
 
 
 for name, words in LARGE.items():
-    setattr(Results, f"test_{name}", lambda self, w=words: self.judge(w))
+    setattr(Results, f"test_{name}", lambda self, w=words: self.check(w))
 
 
 if __name__ == "__main__":

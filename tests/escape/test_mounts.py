@@ -1,4 +1,4 @@
-"""Folders of --mount: what is shown for reading stays as it is, and neither kind leads to more of the host."""
+"""Directories of --mount: a read-only one stays unchanged, and neither kind gives access to more of the host."""
 import os
 import pathlib
 import shutil
@@ -9,7 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 from attacks import Attack  # noqa: E402
 from client import Case, Server, is_denied, need_userns  # noqa: E402
-from isolation import CONTAINER  # noqa: E402
+from container_level import CONTAINER  # noqa: E402
 from world import World  # noqa: E402
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.py").read_text()
@@ -66,9 +66,9 @@ ATTACKS = [
            "attempt(os.mkdir, '/data/new'); attempt(os.symlink, '/', '/data/s')",
            HELD, control="attempt(os.listdir, '/data')"),
     Attack("follow_links_out",
-           "for name in ('bait', 'planted', 'up/' + os.path.basename(W['folder']) + '/canary.txt', 'proc'):\n"
+           "for name in ('canary', 'planted', 'up/' + os.path.basename(W['directory']) + '/canary.txt', 'proc'):\n"
            "    attempt(read, IN + '/' + name)\n"
-           "attempt(os.listdir, '/data/in/..' + W['folder']); attempt(read, '/data/out/../..' + W['file'])",
+           "attempt(os.listdir, '/data/in/..' + W['directory']); attempt(read, '/data/out/../..' + W['file'])",
            HELD, control="attempt(read, IN + '/inner')"),
     Attack("link_out_of_the_writable_one",
            "os.symlink(W['file'], '/data/out/l'); attempt(read, '/data/out/l'); attempt(write, '/data/out/l')\n"
@@ -95,34 +95,34 @@ ATTACKS = [
 ]
 
 
-def contents(folder):
-    """All that code could have changed: kinds, modes, owners, times and bytes."""
-    for path in sorted(folder.rglob("*")):
+def contents(directory):
+    """All that code could have changed: types, modes, owners, times and bytes."""
+    for path in sorted(directory.rglob("*")):
         at = path.lstat()
         data = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
         yield path.name, at.st_mode, at.st_uid, at.st_gid, at.st_mtime_ns, at.st_nlink, data
 
 
-class Folders(Case):
+class Directories(Case):
     @classmethod
     def setUpClass(cls):
         need_userns()
         cls.world = World()
-        cls.temp = pathlib.Path(cls.world.folder + "-data")
+        cls.temp = pathlib.Path(cls.world.directory + "-data")
         cls.shown, out = cls.temp / "in", cls.temp / "out"
         (cls.shown / "deep").mkdir(parents=True)
         out.mkdir()
         for path in (cls.temp, cls.shown, out):
             path.chmod(0o777)
         cls.fill(cls.shown, cls.world)
-        # Root's own folder changes hands by a mapping of ids only.
+        # A directory of root's gets another owner only by an id mapping.
         mapped = pathlib.Path("/proc/self/uid_map").read_text().split()[2] != "1"
         cls.writable = not (os.geteuid() == 0 and mapped and (CONTAINER or is_denied("mount_setattr")))
         more = ["--mount", f"{out}:rw"] if cls.writable else []
         cls.server = Server("--mount", str(cls.shown), *more)
         cls.server.must_be_contained()
-        if CONTAINER:  # they are seen where they are
-            cls.server.folders.update({"/data/in": os.path.realpath(cls.shown), "/data/out": os.path.realpath(out)})
+        if CONTAINER:  # the guest sees them at their own paths
+            cls.server.directories.update({"/data/in": os.path.realpath(cls.shown), "/data/out": os.path.realpath(out)})
         (cls.shown / "planted").symlink_to(cls.world.file)
         cls.before = list(contents(cls.shown))
 
@@ -131,7 +131,7 @@ class Folders(Case):
         (shown / "a").write_text("as it was")
         (shown / "a").chmod(0o666)
         (shown / "inner").symlink_to("a")
-        (shown / "bait").symlink_to(world.file)
+        (shown / "canary").symlink_to(world.file)
         (shown / "up").symlink_to("../..")
         (shown / "proc").symlink_to(f"/proc/{os.getpid()}/root/{world.file}")
         shutil.copy("/bin/sh", shown / "suid")
@@ -143,7 +143,7 @@ class Folders(Case):
         try:
             os.mknod(shown / "device", 0o20666, os.makedev(1, 5))
         except PermissionError:
-            pass  # only root of the host makes one; what is not there is denied as well
+            pass  # only root of the host can create one; a missing file is denied as well
 
     @classmethod
     def tearDownClass(cls):
@@ -152,9 +152,9 @@ class Folders(Case):
             shutil.rmtree(cls.temp, ignore_errors=True)
 
     def run_inside(self, code):
-        told = repr(self.world.told(self.server.pid))
+        facts = repr(self.world.facts(self.server.pid))
         places = self.server.here("IN, A = '/data/in', '/data/in/a'")
-        self.assert_ok(self.server.python(f"{PRELUDE}\nW = {told}\n{places}\n", reset=True))
+        self.assert_ok(self.server.python(f"{PRELUDE}\nW = {facts}\n{places}\n", reset=True))
         return self.server.python(self.server.here(code))
 
     def check(self, attack, code, held):
@@ -172,8 +172,8 @@ class Folders(Case):
 
 
 for each in ATTACKS:
-    setattr(Folders, f"test_{each.name}", lambda self, a=each: self.check(a, a.code, a.held))
-    setattr(Folders, f"test_{each.name}__control",
+    setattr(Directories, f"test_{each.name}", lambda self, a=each: self.check(a, a.code, a.held))
+    setattr(Directories, f"test_{each.name}__control",
             lambda self, a=each: self.check(a, a.control, a.control_holds))
 
 if __name__ == "__main__":

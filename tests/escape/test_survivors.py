@@ -1,7 +1,7 @@
-"""What code starts ends with its session, whatever it does to stay.
+"""Processes that code starts are killed with their session, however they try to survive.
 
-Each way starts one process, which must be there before the reset (the control) and not after it.
-A second session stays alive all the while: it must neither be hit nor serve as a hiding place.
+Each way starts one process, which must run before the reset (the control) and not after it. A second session stays
+alive: the reset must not affect it, and it must not hide the process.
 """
 import json
 import pathlib
@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
-import grades  # noqa: E402
+import container_outcomes  # noqa: E402
 from client import Case, Server, need_userns  # noqa: E402
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.py").read_text() + """
@@ -28,7 +28,7 @@ def stay(prepare=None, then=lambda: time.sleep(600)):
     return pid
 """
 
-# name → Python that leaves the number of the process in `pid`
+# name → Python that stores the process's pid in `pid`
 WAYS = {
     "plain": "pid = stay()",
     "session_of_its_own": "pid = stay(os.setsid)",
@@ -63,13 +63,13 @@ WAYS = {
                           "pid = LIBC.syscall(NR, 0x8000 | 17, 0, 0, 0, 0)\n"
                           "if pid == 0:\n    LIBC.sleep(600); os._exit(0)",
     "renames_itself": "pid = stay(lambda: check(LIBC.prctl(15, b'sandpiper-init', 0, 0, 0)))",
-    # Nobody waits for its children: ignored, they leave no zombies that would fill the limit.
+    # No process waits for these children; SIGCHLD is ignored so that no zombies fill the limit.
     "busy_forks": "import signal\npid = stay(os.setsid, lambda: [signal.signal(17, signal.SIG_IGN)] and [time.sleep(0.001) for _ in iter("
                   "lambda: os.fork() == 0 and os._exit(0) or 1, 0)])",
     "holds_the_output": "pid = stay(None, lambda: [os.write(1, b'x' * 65536) for _ in iter(int, 1)])",
 }
 
-# Checkpoints come and go for some milliseconds after each call: a count is one that stays.
+# Checkpoints start and exit for some milliseconds after each call, so this waits for a steady count.
 SEEN = """
 def alive():
     found = []
@@ -90,7 +90,7 @@ open('/tmp/seen', 'w').write(repr([pid, seen]))
 
 
 def below(root):
-    """The processes that descend from root, as the host sees them: where code has no /proc to look into."""
+    """The descendants of root as the host sees them, for the level where code has no /proc."""
     parents = {}
     for path in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -106,8 +106,8 @@ def below(root):
     return sorted(found - {root})
 
 
-def settled(look):
-    """What look says when it has said as many five times; checkpoints come and go."""
+def steady(look):
+    """The result of look once five in a row have the same length, as checkpoints start and exit."""
     seen, same, until = look(), 0, time.monotonic() + 3
     while same < 5 and time.monotonic() < until:
         time.sleep(0.02)
@@ -122,7 +122,7 @@ class Survivors(Case):
         need_userns()
         cls.server = Server()
         cls.server.must_be_contained()
-        cls.server.python("kept = 1", session="witness")
+        cls.server.python("kept = 1", session="other")
 
     @classmethod
     def tearDownClass(cls):
@@ -130,12 +130,12 @@ class Survivors(Case):
             pass
 
     def look(self, code=""):
-        """What the box holds after code, told by a file: the output may be flooded by then."""
-        if grades.CONTAINER:
-            told = self.server.here(f"{code}\nopen('/tmp/seen', 'w').write(repr([pid]))")
-            self.assert_ok(self.server.python(told))
+        """The sandbox's processes after code, read from a file because the output may be flooded."""
+        if container_outcomes.CONTAINER:
+            count = self.server.here(f"{code}\nopen('/tmp/seen', 'w').write(repr([pid]))")
+            self.assert_ok(self.server.python(count))
             pid = json.loads(self.server.read(self.server.here("/tmp/seen")).text)[0]
-            return pid, settled(lambda: below(self.server.pid))
+            return pid, steady(lambda: below(self.server.pid))
         self.assert_ok(self.server.python(f"{code}\n{SEEN}"))
         return json.loads(self.server.read("/tmp/seen").text)
 
@@ -150,7 +150,7 @@ class Survivors(Case):
         after = self.look("pid = 0")[1]
         self.assertNotIn(pid, after)
         self.assertEqual(len(after), len(before), f"{before} became {after}")
-        self.assert_prints(self.server.python("print(kept)", session="witness"), "1")
+        self.assert_prints(self.server.python("print(kept)", session="other"), "1")
 
 
 for name, code in WAYS.items():

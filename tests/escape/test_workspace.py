@@ -1,5 +1,5 @@
-"""A workspace of the user's: what programs outside act on, and what code could write through to the outside, stays as
-it is. At the level without namespaces nothing can keep code from it: there each change must be reported."""
+"""A user's workspace: code cannot change files that programs outside act on, nor write to the outside through it. At
+the level without namespaces nothing can prevent such a change: there each must be reported."""
 import os
 import pathlib
 import shutil
@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 from attacks import Attack  # noqa: E402
 from client import Case, Server, give_away, is_denied, need_userns  # noqa: E402
-from isolation import CONTAINER  # noqa: E402
+from container_level import CONTAINER  # noqa: E402
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.py").read_text()
 HELD = r"denied \w+"
@@ -71,8 +71,8 @@ class Workspace(Case):
         self.temp = pathlib.Path(tempfile.mkdtemp(prefix="sp-workspace-"))
         self.addCleanup(shutil.rmtree, self.temp, ignore_errors=True)
         self.work, self.outside = self.temp / "work", self.temp / "outside"
-        for folder in (self.work, self.outside):
-            folder.mkdir()
+        for directory in (self.work, self.outside):
+            directory.mkdir()
         self.temp.chmod(0o755)
         for name in FILES:
             self.put(name)
@@ -83,7 +83,7 @@ class Workspace(Case):
             self.put(name)
             os.link(self.work / name, self.outside / name.replace("/", "-"))
         self.put(".venv/pyvenv.cfg")
-        self.put("built/program")  # as cargo links what it has built
+        self.put("built/program")  # as cargo hard-links its build results
         os.link(self.work / "built/program", self.work / "program")
         subprocess.run(["chown", "-R", f"{os.geteuid()}:{os.getegid()}", str(self.temp)], check=False)
         give_away(self.work)
@@ -115,7 +115,7 @@ class Workspace(Case):
         before = self.guarded()
         first, result = self.run_inside(attack.code)
         if CONTAINER:
-            self.assertIn("can be written at this isolation level, changes are reported", first.status.line)
+            self.assertIn("are writable at this isolation level; changes are reported", first.status.line)
             if attack.name == "write_through_hard_links":
                 self.assertRegex(first.status.line, r"\d+ hard-linked files are writable")
             elif "reach_them_by" not in attack.name:

@@ -1,14 +1,14 @@
-/* What is decoded encodes to the same characters, white space and padding aside; any bytes come back
- * as they were. */
+/* Decoded text encodes to the same characters, except white space and padding; any bytes survive
+ * encoding and decoding. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/content.h"
+#include "tools/files/content.h"
 
-/* In two pieces. *ret_bytes is the caller's to free. */
+/* Decodes in two pieces. The caller frees *ret_bytes. */
 static int decode(const char *text, size_t size, unsigned char **ret_bytes, size_t *ret_size)
 {
     struct content_base64 state = {};
@@ -44,7 +44,7 @@ static void check_bytes(const uint8_t *data, size_t size)
     buf_done(&out);
 }
 
-/* All characters but the last of an unfinished group: its lowest bits carry nothing. */
+/* Ignores the last character of an incomplete group, as its lowest bits carry no data. */
 static void check_text(const char *text, size_t size, const struct buf *again, size_t decoded)
 {
     size_t at = 0;

@@ -1,9 +1,10 @@
-/* A hostile guest: whatever it sends, fields lie inside of what came, and what was read can be
- * written again byte for byte. The first byte says how large the pieces are. */
+/* A hostile guest: each field lies within the received bytes, and a frame that was read can be
+ * written again byte for byte. The first byte is the size of the pieces. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "sandbox/wire/channel.h"
+#include "base/buf.h"
+#include "sandbox/protocol/frames.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { FIELDS = 16 };

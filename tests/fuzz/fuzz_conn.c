@@ -1,5 +1,5 @@
-/* A whole connection: any bytes arrive in odd-sized pieces, tools end their calls now, later or when
- * cancelled. Each line that comes back must be a message; fuzz_talk.c knows which must come. */
+/* A whole connection: any bytes arrive in pieces of varying sizes, tools complete their calls at
+ * once, later or when cancelled. Each line sent must be a message; fuzz_talk.c checks which. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static void fuzz_end_one(struct world *world, size_t index)
     rpc_call_fail(call, -32603, "x");
 }
 
-/* Every other cancelled call ends at once. */
+/* Every other cancelled call completes at once. */
 static void fuzz_cancel(void *ctx, struct rpc_call *call)
 {
     struct world *world = ctx;
@@ -71,8 +71,8 @@ static void fuzz_closed(void *arg)
     ((struct world *)arg)->closed++;
 }
 
-/* A result, an error, or a notification: any bytes must give no worse. */
-static void fuzz_hear(void *, const json_t *message)
+/* Any bytes may cause only a result, an error, or a notification. */
+static void fuzz_receive(void *, const json_t *message)
 {
     bool method = json_object_get(message, "method");
     bool result = json_object_get(message, "result");
@@ -82,13 +82,13 @@ static void fuzz_hear(void *, const json_t *message)
     }
 }
 
-static void fuzz_turn(struct loop *loop, int from_server, struct buf *heard)
+static void fuzz_turn(struct loop *loop, int from_server, struct buf *received)
 {
     for (int i = 0; i < 3; i++) {
         if (loop_step(loop, 0) < 0) {
             abort();
         }
-        lines_read(heard, from_server, fuzz_hear, NULL);
+        lines_read(received, from_server, fuzz_receive, NULL);
     }
 }
 
@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct rpc_config config = {"fuzz", "Fuzz", "0"};
     struct world world = {};
-    struct buf heard = BUF_EMPTY;
+    struct buf received = BUF_EMPTY;
     const struct rpc_tools tools = {.ctx = &world,
                                     .list = fuzz_list,
                                     .instructions = fuzz_instructions,
@@ -119,21 +119,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         }
         at += n;
-        fuzz_turn(loop, out[0], &heard);
+        fuzz_turn(loop, out[0], &received);
         if (world.held_count > 3) {
             fuzz_end_one(&world, piece % world.held_count);
         }
     }
     (void)close(in[0]);
-    fuzz_turn(loop, out[0], &heard);
-    if (world.closed != 1 || buf_size(&heard) > 0) {
+    fuzz_turn(loop, out[0], &received);
+    if (world.closed != 1 || buf_size(&received) > 0) {
         abort();
     }
     rpc_conn_free(conn);
     while (world.held_count > 0) {
         fuzz_end_one(&world, 0);
     }
-    buf_done(&heard);
+    buf_done(&received);
     (void)close(in[1]);
     (void)close(out[0]);
     (void)close(out[1]);

@@ -1,19 +1,19 @@
-/* Any file that a host's configuration may be: what an edit makes of it has the server in it, and is
- * understood again. The first byte chooses the kind of file. */
+/* Any client configuration file: after an edit it contains the server and can be parsed again. The
+ * first byte chooses the kind of file. */
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "bridge/hosts.h"
+#include "bridge/clients.h"
 #include "tests/fuzz/fuzz.h"
 
-static int edit(const struct bridge_host *host, const json_t *entry, const char *text, size_t size,
-                struct buf *out)
+static int edit(const struct bridge_client *client, const json_t *entry, const char *text,
+                size_t size, struct buf *out)
 {
     struct bridge_server server = {"sp", entry};
     struct fail fail = {};
-    int r = bridge_host_edit(host, &server, text, size, out, &fail);
+    int r = bridge_client_edit(client, &server, text, size, out, &fail);
     if (r < 0 && (!fail.text[0] || buf_size(out) > 0)) {
-        abort(); /* a refusal without a reason, or with half a file */
+        abort(); /* a refusal without a reason, or with a partial file */
     }
     return r;
 }
@@ -23,16 +23,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) {
         return 0;
     }
-    const struct bridge_host *host = bridge_host_find(data[0] % 2 ? "codex" : "zed");
+    const struct bridge_client *client = bridge_client_find(data[0] % 2 ? "codex" : "zed");
     json_t *entry = json_pack("{s:s, s:[s]}", "command", "/p", "args", "-x");
     struct buf once = BUF_EMPTY;
     struct buf twice = BUF_EMPTY;
-    int r = edit(host, entry, (const char *)data + 1, size - 1, &once);
+    int r = edit(client, entry, (const char *)data + 1, size - 1, &once);
     if (r == BRIDGE_EDIT_ADDED || r == BRIDGE_EDIT_REPLACED) {
         if (buf_size(&once) < size - 1 && r == BRIDGE_EDIT_ADDED) {
             abort(); /* something is lost */
         }
-        if (edit(host, entry, buf_bytes(&once), buf_size(&once), &twice) != BRIDGE_EDIT_SAME) {
+        if (edit(client, entry, buf_bytes(&once), buf_size(&once), &twice) != BRIDGE_EDIT_SAME) {
             abort();
         }
     }

@@ -1,5 +1,5 @@
-/* What the egress broker reads. The first byte chooses: a request of the box, which when it is taken is
- * written anew as one that can be read in one way only; or a name server's answer. */
+/* The input of the egress proxy. The first byte chooses: a request of the sandbox, which if
+ * accepted is rewritten so that it has one interpretation only; or a name server's answer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static unsigned count(const char *bytes, size_t size, const char *what)
     return found;
 }
 
-/* One head, with one Host, one Connection and no more than one length. */
+/* One head with one Host, one Connection and at most one length. */
 static void check_head(const struct request *request, const char *bytes)
 {
     static char out[2 * REQUEST_HEAD_MOST];
@@ -53,7 +53,7 @@ static void fuzz_request(const char *bytes, size_t size)
         (request.tunnel && request.body_bytes) || strlen(target->host) >= sizeof target->host) {
         abort();
     }
-    /* The one form of a host is read as itself. */
+    /* A host in canonical form parses to itself. */
     (void)strcpy(text, strchr(target->host, ':') ? "[" : "");
     (void)strcat(strcat(text, target->host), strchr(target->host, ':') ? "]" : "");
     if (!target_read(text, strlen(text), &again) || strcmp(again.host, target->host) != 0 ||
@@ -85,7 +85,7 @@ static void fuzz_answer(const uint8_t *bytes, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size > 1 && size <= REQUEST_HEAD_MOST) {
-        /* A copy of its own: what is read beyond the end is seen by the sanitizers. */
+        /* A copy of its own, so that the sanitizers detect a read beyond the end. */
         char *bytes = malloc(size - 1);
         if (!bytes) {
             abort();

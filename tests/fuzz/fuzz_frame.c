@@ -1,4 +1,4 @@
-/* The first byte says how large the pieces are; whatever they are, the lines must be the same. */
+/* The first byte is the size of the pieces, which must not affect the lines. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { LINE_MAX_BYTES = 24 };
 
-/* A digest of all results, so that two ways of cutting can be compared. */
+/* A digest of all results, so that two piece sizes can be compared. */
 static uint64_t frame_digest(const uint8_t *data, size_t size, size_t piece)
 {
     struct frame frame = {};

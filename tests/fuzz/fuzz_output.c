@@ -1,14 +1,15 @@
-/* Whatever code prints, in pieces of odd sizes and on both streams: the text for a model is bounded,
- * has no control characters, and ends its last line. Each piece starts with a byte for its size and
- * stream and a byte for how often it comes. */
+/* Any output of code, in pieces of varying sizes and on both streams: the text for a model is
+ * bounded, has no control characters, and ends with a line feed. Each piece starts with a byte for
+ * its size and stream and a byte for its number of repetitions. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/output.h"
+#include "tools/run/output.h"
 
-/* Of the names of streams and the line feed before them: more than the bytes that change them. */
+/* For the names of streams and the line feed before them: more than the bytes that switch streams.
+ */
 enum { GROWTH = 12 };
 
 static void check_text(const struct buf *text)

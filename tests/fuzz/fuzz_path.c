@@ -1,7 +1,7 @@
-/* A path argument on its way to a descriptor: tools/path.c takes the bytes, pid 1's files.c opens
- * them. It runs in a root of its own, built like a box's, with links, pipes and devices planted in
- * the workspace, and with /proc, whose magic links lead out. Whatever the path says, what is opened
- * is a file or a folder of that root, and nothing is made outside.
+/* A path argument: tools/files/path.c checks the bytes, init's files.c opens the path. The target
+ * runs in a root of its own, built like a sandbox's, with symlinks, pipes and devices planted in
+ * the workspace, and with /proc, whose magic links lead out. Any path opens only a file or a
+ * directory of that root, and creates nothing outside.
  *
  * Input: one byte (the mode, and whether a write is completed), then the path. */
 #include <errno.h>
@@ -17,29 +17,29 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "sandbox/init/init.h"
+#include "sandbox/programs/init/init.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/path.h"
+#include "tools/files/path.h"
 
 enum { MODE_READ = 3, MODE_BITS = 3, COMPLETE_BIT = 4 };
-enum { OUTSIDE = 99 }; /* a folder that no path may reach, open as a bait for /proc/self/fd/99 */
+enum { OUTSIDE = 99 }; /* canary for /proc/self/fd/99: an open directory that no path may reach */
 
 #define PLACE "/sys" /* in our own mount namespace */
 
-static int real_root = -1; /* a fuzzer reads and writes its corpus in the real view */
+static int real_root = -1; /* libFuzzer reads and writes its corpus in the real root */
 static int box_root = -1;
-static dev_t box_devices[2]; /* of its root and of /work */
+static dev_t box_devices[2]; /* of the root and of /work */
 static struct wire_reply reply;
 
 static void need(bool ok, const char *what)
 {
     if (!ok) {
         printf("path: %s: %s\n", what, strerror(errno));
-        exit(77); /* a skip: this surrounding gives nobody a mount namespace */
+        exit(77); /* a skip: mount namespaces are refused here */
     }
 }
 
-/* What init/main.c does in pid 1, but that the answer stays here. */
+/* Replaces the function of init's main.c and keeps the reply. */
 void init_send(const struct wire_reply *answer, int fd)
 {
     struct stat st;
@@ -53,9 +53,9 @@ void init_send(const struct wire_reply *answer, int fd)
     }
 }
 
-void init_answer(uint32_t id, int error)
+void init_respond(uint32_t id, int error)
 {
-    init_send(&(struct wire_reply){.event = WIRE_ANSWER, .id = id, .error = error}, -1);
+    init_send(&(struct wire_reply){.event = WIRE_RESPONSE, .id = id, .error = error}, -1);
 }
 
 static void write_text(const char *path, const char *text)
@@ -72,7 +72,7 @@ static void enter_namespaces(void)
     gid_t gid = getegid();
     if (unshare(CLONE_NEWNS) < 0) {
         need(unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0, "unshare");
-        (void)prctl(PR_SET_DUMPABLE, 1); /* or LeakSanitizer could not look at us at the end */
+        (void)prctl(PR_SET_DUMPABLE, 1); /* LeakSanitizer attaches to the process at exit */
         write_text("/proc/self/setgroups", "deny");
         (void)snprintf(map, sizeof map, "0 %u 1", uid);
         write_text("/proc/self/uid_map", map);
@@ -109,10 +109,10 @@ static void plant(void)
         (void)snprintf(path, sizeof path, "/work/%s", links[i][1]);
         need(symlink(links[i][0], path) == 0, path);
     }
-    need(mkfifo("/work/fifo", 0644) == 0 && mkdir("/work/folder", 0755) == 0, "/work");
+    need(mkfifo("/work/fifo", 0644) == 0 && mkdir("/work/directory", 0755) == 0, "/work");
 }
 
-/* Mounts a fresh tmpfs at a place that nobody here needs, and goes into it. */
+/* Mounts a fresh tmpfs at PLACE, which this program does not need, and enters it. */
 static int mount_root(const char *options)
 {
     need(mount("tmpfs", PLACE, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0, PLACE);
@@ -128,10 +128,10 @@ static void build_root(void)
     enter_namespaces();
     real_root = open("/", O_PATH | O_CLOEXEC);
     int cwd = open(".", O_PATH | O_CLOEXEC);
-    int bait = mount_root("size=64k");
+    int canary = mount_root("size=64k");
     write_text("secret", "secret");
-    need(dup3(bait, OUTSIDE, O_CLOEXEC) == OUTSIDE && close(bait) == 0, "bait");
-    need(umount2(PLACE, MNT_DETACH) == 0 && futimens(OUTSIDE, long_ago) == 0, "bait");
+    need(dup3(canary, OUTSIDE, O_CLOEXEC) == OUTSIDE && close(canary) == 0, "canary");
+    need(umount2(PLACE, MNT_DETACH) == 0 && futimens(OUTSIDE, long_ago) == 0, "canary");
     box_root = mount_root("size=1m,nr_inodes=64");
     need(mkdir("work", 0755) == 0 && mkdir("proc", 0755) == 0 && mkdir("etc", 0755) == 0, PLACE);
     write_text("etc/passwd", "user");
@@ -148,7 +148,7 @@ static void build_root(void)
     need(fchdir(cwd) == 0 && close(cwd) == 0, "working directory");
 }
 
-/* Namespaces are entered before libFuzzer starts its threads. */
+/* Enters the namespaces before libFuzzer starts its threads. */
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerInitialize(int *, char ***)
 {
@@ -181,6 +181,9 @@ static void run(struct wire_request *request, unsigned mode, bool complete)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct wire_request request;
+    static struct box_spec spec;
+    box_spec_init(&spec);
+    spec.workspace = "/srv/work";
     static bool changed = true;
     if (box_root < 0) {
         build_root();
@@ -190,7 +193,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     json_t *argument = json_stringn_nocheck((const char *)data + 1, size - 1);
     request = (struct wire_request){.id = 1};
-    if (argument && !path_take(argument, request.path)) {
+    if (argument && !path_take(&spec, argument, request.path)) {
         int cwd = open(".", O_PATH | O_CLOEXEC);
         go_into(box_root);
         (void)chdir("/work");

@@ -1,7 +1,8 @@
-/* A conversation that is well formed, so that what must come back is known: the input is a list of
- * steps, two bytes each, that make requests of both eras, batches, cancellations, broken lines, ends of
- * calls, and times in which the host does not read. They reach the connection in pieces of odd sizes.
- * Each request must get exactly one answer, in the form of its own era, or none if it was cancelled. */
+/* A well-formed conversation, whose responses are therefore known. The input is a list of steps,
+ * two bytes each, that make requests of both eras, batches, cancellations, broken lines,
+ * completions of calls, and times in which the client does not read. They reach the connection in
+ * pieces of varying sizes. Each request must get exactly one response, in the form of its era, or
+ * none if it was cancelled. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,13 +25,13 @@
 enum {
     REQUEST_MAX = 1024,
     HELD_MAX = LIMIT_CALLS_IN_FLIGHT,
-    GROWN_BYTES = 100'000, /* a few of these fill the socket of a host that does not read */
+    GROWN_BYTES = 100'000, /* a few of these fill the socket of a client that does not read */
 };
 
-/* What is known of the requests with one id, which is their index. */
+/* The requests with one id, which is their index. */
 struct asked {
-    unsigned due;     /* answers that must come */
-    unsigned dropped; /* cancelled: that many fewer */
+    unsigned due;     /* required responses */
+    unsigned dropped; /* cancelled: so many fewer */
     unsigned answers;
     bool modern;
     bool listens;
@@ -45,14 +46,14 @@ struct talk {
     unsigned count;
     struct rpc_call *held[HELD_MAX];
     size_t held_count;
-    struct buf line;  /* what the host is about to write */
-    struct buf heard; /* what came and is no whole line yet */
-    unsigned version; /* index of versions[], as the server must see it */
+    struct buf line;     /* the client's next write */
+    struct buf received; /* an incomplete line */
+    unsigned version;    /* index of versions[], as the server must see it */
     bool in_batch;
     unsigned batch_size;
     unsigned batch_first; /* id */
     unsigned pieces;      /* state of the sequence of piece sizes */
-    unsigned deaf;        /* pieces that are still written without reading */
+    unsigned deaf;        /* remaining pieces that are written without reading */
     bool closed;
 };
 
@@ -111,7 +112,7 @@ static void talk_end_one(struct talk *talk, size_t index)
     }
 }
 
-/* Every other cancelled call ends at once. */
+/* Every other cancelled call completes at once. */
 static void talk_cancel(void *ctx, struct rpc_call *call)
 {
     struct talk *talk = ctx;
@@ -132,9 +133,9 @@ static void talk_closed(void *arg)
     talk->closed = true;
 }
 
-/* --- what comes back --- */
+/* --- the server's messages --- */
 
-static void talk_hear_message(void *arg, const json_t *message)
+static void talk_receive_message(void *arg, const json_t *message)
 {
     struct talk *talk = arg;
     const json_t *id = json_object_get(message, "id");
@@ -146,7 +147,7 @@ static void talk_hear_message(void *arg, const json_t *message)
     }
     must(!result == !!error);
     if (!id) {
-        must(error); /* of a broken line or a refused batch */
+        must(error); /* for a broken line or a refused batch */
         return;
     }
     must(json_is_integer(id) && json_integer_value(id) < talk->count);
@@ -155,12 +156,12 @@ static void talk_hear_message(void *arg, const json_t *message)
     must(asked->answers + asked->dropped <= asked->due);
     must(!result || !!json_object_get(result, "resultType") == asked->modern);
     size_t size = json_string_length(json_array_get(json_object_get(result, "content"), 0));
-    must(size <= 1 || size == GROWN_BYTES); /* else a piece of it was lost */
+    must(size <= 1 || size == GROWN_BYTES); /* otherwise a piece was lost */
 }
 
-static void talk_hear(struct talk *talk)
+static void talk_receive(struct talk *talk)
 {
-    lines_read(&talk->heard, talk->from_server, talk_hear_message, talk);
+    lines_read(&talk->received, talk->from_server, talk_receive_message, talk);
 }
 
 static void talk_turn(struct talk *talk)
@@ -168,13 +169,13 @@ static void talk_turn(struct talk *talk)
     for (int i = 0; i < 3; i++) {
         must(loop_step(talk->loop, 0) == 0);
         if (talk->deaf == 0) {
-            talk_hear(talk);
+            talk_receive(talk);
         }
     }
     talk->deaf -= talk->deaf > 0;
 }
 
-/* --- what the host says --- */
+/* --- the client's messages --- */
 
 static void talk_write(struct talk *talk)
 {
@@ -188,7 +189,7 @@ static void talk_write(struct talk *talk)
     }
 }
 
-/* The message is on talk->line: what follows it depends on where it stands. */
+/* Ends the message on talk->line, depending on whether it is part of a batch. */
 static void talk_message_done(struct talk *talk)
 {
     if (talk->in_batch) {
@@ -232,7 +233,7 @@ static void talk_initialize(struct talk *talk, unsigned detail)
     unsigned version = 1 + detail % (VERSION_COUNT - 1);
     char params[64];
     (void)snprintf(params, sizeof params, "\"protocolVersion\":\"%s\"", versions[version]);
-    if (!talk->in_batch) { /* else it is refused */
+    if (!talk->in_batch) { /* a batch would be refused */
         talk->version = version;
     }
     talk_request(talk, "initialize", params, /* modern= */ false);
@@ -246,7 +247,7 @@ static void talk_cancel_request(struct talk *talk, unsigned detail)
     unsigned id = talk->count - 1 - detail % (talk->count < 8 ? talk->count : 8);
     struct asked *asked = &talk->asked[id];
     bool refused = talk->in_batch && talk->version != VERSION_WITH_BATCHES;
-    if (asked->listens && !refused) { /* no tool hears of these */
+    if (asked->listens && !refused) { /* no tool receives these */
         asked->dropped += asked->answers + asked->dropped < asked->due;
     }
     must(buf_appendf(&talk->line,
@@ -295,7 +296,7 @@ static void talk_broken(struct talk *talk, unsigned detail)
     }
 }
 
-/* The same id again while the first may still be in flight: one more answer, of either kind. */
+/* The same id again while the first may still be in flight: one more response of either kind. */
 static void talk_same_id(struct talk *talk)
 {
     if (talk->count == 0 || talk->in_batch || talk->asked[talk->count - 1].due == 0 ||
@@ -347,7 +348,7 @@ static void talk_step(struct talk *talk, unsigned kind, unsigned detail)
     }
 }
 
-/* stdin ends, perhaps with calls in flight; what is still owed is read. */
+/* Closes stdin, perhaps with calls in flight, and reads the remaining responses. */
 static void talk_finish(struct talk *talk)
 {
     if (talk->in_batch) {
@@ -358,10 +359,10 @@ static void talk_finish(struct talk *talk)
     talk_turn(talk);
     must(talk->closed);
     while (rpc_conn_flush(talk->conn, 0) != 0) {
-        talk_hear(talk);
+        talk_receive(talk);
     }
-    talk_hear(talk);
-    must(buf_size(&talk->heard) == 0);
+    talk_receive(talk);
+    must(buf_size(&talk->received) == 0);
     rpc_conn_free(talk->conn);
     while (talk->held_count > 0) {
         talk_end_one(talk, 0);
@@ -395,7 +396,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     talk_finish(&talk);
     buf_done(&talk.line);
-    buf_done(&talk.heard);
+    buf_done(&talk.received);
     (void)close(in[1]);
     (void)close(out[0]);
     (void)close(out[1]);

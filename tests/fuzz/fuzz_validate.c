@@ -1,4 +1,4 @@
-/* Any arguments for any tool; what was put right must not be worse than what came. */
+/* Any arguments for any tool: corrected arguments must not be worse than the original ones. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct span text = {(const char *)data, size};
-    json_t *value = scan_depth_within(text, 64)
+    json_t *value = scan_size(text, 64, SIZE_MAX) == SCAN_FITS
                         ? json_loadb(text.bytes, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
                         : NULL;
     const char *name = NULL;

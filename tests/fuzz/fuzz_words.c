@@ -1,8 +1,9 @@
-/* A hostile result frame: each of its fields holds any word. The answer has the structure of the one for a frame
- * with the same fields and harmless words: parts, brackets, separators and lines are the server's, the last line is
- * the status line, and every word can be read back.
+/* A hostile result frame whose fields hold any words. The result has the same structure as for a
+ * frame with harmless words: parts, brackets, separators and lines are the server's, the last line
+ * is the status line, and every word can be read back.
  *
- * The first byte is the outcome; then for each field a byte for its key, one for its size, and the word. */
+ * The first byte is the outcome; then for each field a byte for its key, one for its size, and the
+ * word. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,18 +12,19 @@
 #include "base/word.h"
 #include "rpc/text.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/install_text.h"
-#include "tools/outcome.h"
-#include "tools/requirement.h"
-#include "tools/structured.h"
+#include "tools/install/install_text.h"
+#include "tools/install/requirement.h"
+#include "tools/run/outcome.h"
+#include "tools/run/structured.h"
 
 enum { FIELDS = 64, SIGNS = 9 };
 static const char signs[SIGNS + 1] = "|[](),;:\n";
 
 static const char *const keys[] = {
-    "file",      "file_size", "files_more", "files_note", "var",           "var_kind",
-    "vars_more", "note",      "error_type", "error_cell", "error_line",    "where",
-    "image",     "hint",      "value",      "traceback",  "error_message", "cpu_ms",
+    "file",       "file_size",  "files_more", "files_note",    "var",
+    "var_kind",   "vars_more",  "note",       "error_type",    "error_cell",
+    "error_line", "where_cell", "where_line", "where_source",  "image",
+    "hint",       "value",      "traceback",  "error_message", "cpu_ms",
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
@@ -40,7 +42,7 @@ static void require(bool condition)
     }
 }
 
-/* Line feeds apart, nothing unseen, whole UTF-8, quotes in pairs on each line. */
+/* Except line feeds no invisible characters; valid UTF-8; quotes in pairs on each line. */
 static struct shape shape_of(const char *text, size_t size)
 {
     struct shape shape = {};
@@ -75,12 +77,12 @@ static struct run *run_of(const struct box_message *message, unsigned outcome)
     return run;
 }
 
-/* A word that has as much of a structure as the field is allowed to have. */
+/* A word with as much structure as the field may have. */
 static struct box_field harmless(const struct box_field *key, struct box_field value)
 {
-    static const char *const kept[] = {"file_size",  "files_more", "vars_more",
-                                       "error_cell", "error_line", "where",
-                                       "value",      "traceback",  "hint"};
+    static const char *const kept[] = {"file_size",  "files_more", "vars_more",  "error_cell",
+                                       "error_line", "where_cell", "where_line", "value",
+                                       "traceback",  "hint"};
     for (unsigned i = 0; i < sizeof kept / sizeof *kept; i++) {
         if (box_field_is(key, kept[i])) {
             return value;
@@ -146,7 +148,7 @@ static unsigned hex(const char *digits, int count)
     return value;
 }
 
-/* Reads an escape behind its backslash. Returns its size. */
+/* Reads the escape after a backslash. Returns its size. */
 static int unescape(const char *at, uint32_t *ret_code)
 {
     static const char letters[] = "n\nt\tr\r\"\"\\\\";
@@ -164,7 +166,7 @@ static int unescape(const char *at, uint32_t *ret_code)
     abort();
 }
 
-/* What is shown of a word says which word it was. */
+/* The displayed form of a word identifies the word. */
 static void check_word(const char *word, size_t size)
 {
     char shown[WORD_BYTES + 1];
@@ -192,7 +194,7 @@ static void check_word(const char *word, size_t size)
     require(cut ? done < size : done == size);
 }
 
-/* The installer's words, in each place that install_package shows. */
+/* The installer's words in each place where install_package shows them. */
 static void check_install(const char *word, size_t size)
 {
     struct buf text = BUF_EMPTY;
@@ -213,7 +215,7 @@ static void check_install(const char *word, size_t size)
     buf_done(&text);
 }
 
-/* A question names what a requirement may hold, and nothing else of it. */
+/* An elicitation shows only characters that a requirement may contain. */
 static void check_requirement(const char *word, size_t size)
 {
     char text[REQUIREMENT_TEXT_BYTES];

@@ -19,16 +19,12 @@ static void lines_message(const json_t *message, void (*fn)(void *arg, const jso
 static void lines_one(const char *line, size_t size, void (*fn)(void *arg, const json_t *message),
                       void *arg)
 {
-    json_error_t error;
-    json_auto_t *value = json_loadb(line, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    json_auto_t *value = json_loadb(line, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     size_t index = 0;
     json_t *message = NULL;
     if (json_is_object(value)) {
         lines_message(value, fn, arg);
         return;
-    }
-    if (!value && json_error_code(&error) == json_error_numeric_overflow) {
-        return; /* an id of any length comes back as it was: jansson cannot keep it */
     }
     if (json_array_size(value) == 0) {
         abort();

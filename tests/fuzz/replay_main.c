@@ -1,4 +1,4 @@
-/* Runs a fuzz target over each file of a folder, or over standard input when none is given (for
+/* Runs a fuzz target over each file of a directory, or over standard input when none is given (for
  * AFL++): the corpus is a regression test with any compiler. */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
-"""Build every fuzz target with clang and let each one search for a while, one after the other:
+"""Build every fuzz target with clang and run each for a time, one after the other:
 
-    run.py [SECONDS [TARGET...]]       900 seconds each, unless told
+    run.py [SECONDS [TARGET...]]       900 seconds each by default
 
-The corpora of the tree are where it starts; what it finds goes to build-fuzz/. Ends with one plain line.
-Exit status 1 when an input broke a property; it is kept, named, and belongs into the corpus with the
-mending of its cause.
+Each run starts with the tree's corpus and writes new inputs to build-fuzz/. The last line of the output is a summary.
+The exit status is 1 when an input violated a property; the input is kept and named. Add it to the corpus together with
+the fix.
 """
 import os
 import pathlib
@@ -23,18 +23,18 @@ def build():
         subprocess.run(["meson", "setup", BUILD, "-Dfuzz=true", "-Db_sanitize=address,undefined",
                         "-Db_lundef=false"], cwd=ROOT, env={**os.environ, "CC": "clang"}, check=True,
                        stdout=subprocess.DEVNULL)
-    subprocess.run(["ninja", "-C", BUILD], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["ninja", "--quiet", "-C", BUILD], check=True)
 
 
 def search(target, seconds):
-    """(inputs tried, edges reached, files that broke it), or None where the target cannot run."""
+    """(inputs tried, edges reached, failing inputs), or None if the target cannot run here."""
     corpus, broken = BUILD / "corpus" / target, BUILD / "broken" / target
     corpus.mkdir(parents=True, exist_ok=True)
     broken.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
         [BUILD / "tests" / "fuzz" / f"fuzz_{target}", f"-max_total_time={seconds}", "-timeout=25",
          "-rss_limit_mb=2048", "-print_final_stats=1", f"-artifact_prefix={broken}/", corpus,
-         ROOT / "tests" / "fuzz" / f"corpus-{target}"],
+         ROOT / "tests" / "corpus" / target],
         env={**os.environ, **SANITIZERS}, capture_output=True)
     log = done.stderr.decode(errors="replace")
     (BUILD / f"fuzz-{target}.log").write_text(log)
@@ -58,7 +58,7 @@ def main():
         found = search(target, seconds)
         if found is None:
             skipped.append(target)
-            print(f"{target:10} skipped: this surrounding lets it make no root of its own", flush=True)
+            print(f"{target:10} skipped: mount namespaces are refused here", flush=True)
             continue
         runs, edges, names = found
         total += runs

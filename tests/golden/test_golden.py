@@ -1,7 +1,7 @@
-"""Transcripts: what the server answers, byte for byte but for what changes by nature.
+"""Transcripts: compares the server's responses byte for byte, except for variable parts.
 
-A .rpc file holds lines that are sent ("> ") and the answers that came ("< "), in order. Durations,
-versions and the interpreter's are masked. SANDPIPER_BLESS=1 writes the files anew; review the diff.
+A .rpc file has the sent lines ("> ") and the responses ("< ") in order. Durations, versions and facts of the
+interpreter are masked. SANDPIPER_BLESS=1 rewrites the files; review the diff.
 """
 import json
 import os
@@ -18,10 +18,10 @@ from client import SLOW, Case, Server, need_userns  # noqa: E402
 MASKS = (
     (r"\b\d+(\.\d+)? (us|ms|s)(?=[,\]| ])", "<time>"),
     (r'"version": "\d+\.\d+\.\d+[^"]*"', '"version": "<version>"'),
-    (r"\\n *[~^]+(?=\\n)", ""),  # how much of a line is marked depends on the interpreter
-    (r" \| isolation: [^|\]]*?(?=\]| \|)", ""),  # limits that this host cannot keep
-    (r"\\nPython: [^\\\"]*", r"\\n<python>"),  # what is installed
-    (r"\\nIsolation: [^\"]*", r"\\n<isolation>"),  # what the kernel has
+    (r"\\n *[~^]+(?=\\n)", ""),  # the marked part of a line depends on the interpreter
+    (r" \| isolation: [^|\]]*?(?=\]| \|)", ""),  # limits that this host cannot enforce
+    (r"\\nPython: [^\\\"]*", r"\\n<python>"),  # installed packages
+    (r"\\nIsolation: [^\"]*", r"\\n<isolation>"),  # the kernel's features
     (r"(CPython|Python) 3\.\d+(\.\d+)?", r"\1 <version>"),
 )
 
@@ -50,7 +50,7 @@ class Transcripts(Case):
 
     @staticmethod
     def wants_answer(line):
-        """All but notifications and responses; what is no JSON at all is answered with an error."""
+        """True except for notifications and responses; a line that is not JSON gets an error response."""
         try:
             message = json.loads(line)
         except ValueError:

@@ -1,7 +1,7 @@
-"""The plan of a box as `doctor --plan` prints it, without what the host decides.
+"""The plan of a sandbox as `doctor --plan` prints it, without the parts that depend on the host.
 
-Left out: trees that are passed over where they are missing, links and trees of system folders, the
-interpreter's own folders, ids, and the driver's modules. SANDPIPER_BLESS=1 writes the file anew; review the diff.
+Left out are optional trees, symlinks and trees of system directories, the interpreter's own directories, ids, and the
+driver's modules. SANDPIPER_BLESS=1 rewrites the file; review the diff.
 """
 import os
 import pathlib
@@ -20,7 +20,7 @@ SYSTEM = r"/(bin|lib|lib32|lib64|libx32|sbin)"
 
 
 def plan(*options):
-    done = subprocess.run([*COMMAND, "doctor", "--plan", *options], capture_output=True, text=True,
+    done = subprocess.run([*COMMAND, "doctor", "--plan", "--memory", "1G", *options], capture_output=True, text=True,
                           timeout=30)
     if done.returncode:
         raise AssertionError(done.stderr)
@@ -30,7 +30,7 @@ def plan(*options):
 def is_passed_over(step):
     if step.startswith("write file /run/sandpiper/") and not step.endswith("/driver.py"):
         return True
-    if step.endswith("[if there]") or re.fullmatch(rf"link \S+ at {SYSTEM}", step):
+    if step.endswith("[if present]") or re.fullmatch(rf"link \S+ at {SYSTEM}", step):
         return True
     tree = re.match(r"(?:open|mount) tree (\S+)(?: at (\S+))?", step)
     return bool(tree) and not re.match(r"(/usr|/dev/\w+|<workspace>)$", tree[1])
@@ -43,13 +43,13 @@ def masked(lines, workspace=None, shown=None):
             raise AssertionError(f"line {number} is no step: {line}")
         step = found[2]
         if workspace:
-            # Which of the two depends on who owns the folder and who asks.
+            # Which of the two depends on the owner of the directory and on the user.
             step = re.sub(rf"^(open tree|take tree with mapped ids) {re.escape(workspace)}",
                           "open or take tree <workspace>", step)
             step = step.replace(workspace, "<workspace>")
         if shown and shown in step:
             step = re.sub(r"^(open tree|take tree with mapped ids)", "open or take tree", step)
-            yield step.replace(shown, "<folder>")
+            yield step.replace(shown, "<directory>")
             continue
         step = re.sub(r"\d+:\d+ outside", "<ids> outside", step)
         if not is_passed_over(step):
@@ -67,21 +67,21 @@ class Plan(Case):
         self.check("plan.txt", list(masked(plan())))
 
     def test_named_workspace(self):
-        with tempfile.TemporaryDirectory() as folder:
-            lines = plan("--workspace", folder, "--disk", "5M")
-            self.check("plan_workspace.txt", list(masked(lines, os.path.realpath(folder))))
+        with tempfile.TemporaryDirectory() as directory:
+            lines = plan("--workspace", directory, "--disk", "5M")
+            self.check("plan_workspace.txt", list(masked(lines, os.path.realpath(directory))))
 
-    def test_folders_of_the_user(self):
-        """What they add to the plan."""
-        with tempfile.TemporaryDirectory() as folder:
-            folder = os.path.realpath(folder)
+    def test_directories_of_the_user(self):
+        """The steps that they add to the plan."""
+        with tempfile.TemporaryDirectory() as directory:
+            directory = os.path.realpath(directory)
             for name in ("in", "out"):
-                os.mkdir(f"{folder}/{name}")
-            steps = list(masked(plan("--mount", f"{folder}/in", "--mount", f"{folder}/out:results:rw"),
-                                shown=folder))
+                os.mkdir(f"{directory}/{name}")
+            steps = list(masked(plan("--mount", f"{directory}/in", "--mount", f"{directory}/out:results:rw"),
+                                shown=directory))
         without = list(masked(plan()))
-        self.check("plan_mount.txt", [step for step in steps if "<folder>" in step])
-        self.assertEqual([step for step in steps if "<folder>" not in step], without)
+        self.check("plan_mount.txt", [step for step in steps if "<directory>" in step])
+        self.assertEqual([step for step in steps if "<directory>" not in step], without)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The judge of the server's lines finds what it is there to find."""
+"""The check of the server's lines detects each kind of error."""
 import json
 import unittest
 
@@ -20,7 +20,7 @@ COMPLETE = {"resultType": "complete", "_meta": {META + "serverInfo": {"name": "s
 
 
 class Case(unittest.TestCase):
-    def judge(self, answer, *requests, version="2025-11-25"):
+    def check(self, answer, *requests, version="2025-11-25"):
         wire = Wire()
         wire.legacy = version
         for one in requests:
@@ -29,10 +29,10 @@ class Case(unittest.TestCase):
         return wire.complaints
 
     def assert_good(self, *args, **options):
-        self.assertEqual(self.judge(*args, **options), [])
+        self.assertEqual(self.check(*args, **options), [])
 
     def assert_bad(self, words, *args, **options):
-        self.assertIn(words, "; ".join(self.judge(*args, **options)))
+        self.assertIn(words, "; ".join(self.check(*args, **options)))
 
 
 class Form(Case):
@@ -60,7 +60,7 @@ class Form(Case):
                          version="2025-03-26")
         self.assert_bad("a batch", line([{"jsonrpc": "2.0", "id": 2, "result": {}}]), batch)
 
-    def test_what_was_too_long_to_be_looked_at_may_be_answered(self):
+    def test_a_request_too_long_to_check_may_be_answered(self):
         self.assert_good({"id": 1, "result": {}}, b" " * SENT_LIMIT + request("ping"))
 
     def test_errors_without_a_request_are_about_the_line(self):
@@ -78,13 +78,13 @@ class Schemas(Case):
         self.assert_bad("CallToolResult", {"id": 1, "result": {"content": [{"type": "smell"}]}}, call)
         self.assert_good({"id": 1, "result": {}}, request("ping"))
 
-    def test_a_content_type_that_an_old_version_has_not(self):
+    def test_a_content_type_that_an_old_version_lacks(self):
         link = {"content": [{"type": "resource_link", "name": "a", "uri": "a:b"}]}
         call = request("tools/call", name="run_python")
         self.assert_good({"id": 1, "result": link}, call)
         self.assert_bad("2024-11-05 CallToolResult", {"id": 1, "result": link}, call, version="2024-11-05")
 
-    def test_each_request_of_2026_is_judged_alone(self):
+    def test_each_request_of_2026_is_checked_alone(self):
         call = request("tools/call", modern=True, name="run_python")
         self.assert_good({"id": 1, "result": {**CALLED, **COMPLETE}}, call)
         self.assert_bad("'resultType' is a required property", {"id": 1, "result": CALLED}, call)
@@ -101,14 +101,14 @@ class Schemas(Case):
         self.assert_bad("UnsupportedProtocolVersionError",
                         {"id": 1, "error": {"code": -32022, "message": "x"}}, request("x", modern=True))
 
-    def test_what_the_server_says_by_itself(self):
+    def test_notifications_of_the_server_are_checked(self):
         progress = {"method": "notifications/progress", "params": {"progressToken": 0, "progress": 1.5}}
         self.assert_good(progress)
         self.assert_bad("ServerNotification", {"method": "notifications/progress", "params": {}})
         self.assert_good({"id": 1, "method": "roots/list"})
         self.assert_bad("2026-07-28 forbids", {"id": 1, "method": "roots/list"}, version=None)
 
-    def test_shapes_that_differ_in_a_word_or_a_kind_are_told_apart(self):
+    def test_shapes_that_differ_in_a_key_or_a_type_are_distinguished(self):
         call = request("tools/call", name="run_python")
         wire = Wire()
         for result, complaints in ((CALLED, 0), ({"content": [{"type": "next", "text": "42"}]}, 1),

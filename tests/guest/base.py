@@ -5,7 +5,7 @@ import fake_server
 
 
 class GuestCase(unittest.TestCase):
-    """One zygote a class, one fresh session a test. Concrete classes come from `each_python`."""
+    """One zygote per class, one fresh session per test. `each_python` makes the concrete classes."""
 
     python = None
     preload = ""
@@ -36,7 +36,7 @@ class GuestCase(unittest.TestCase):
 
 
 def each_python(namespace):
-    """Replaces the GuestCase classes of a test module by one for each interpreter."""
+    """Replaces each GuestCase class of a test module with one per interpreter."""
     for name, case in list(namespace.items()):
         if isinstance(case, type) and issubclass(case, GuestCase) and case is not GuestCase:
             del namespace[name]

@@ -1,5 +1,6 @@
-"""A stand-in for the server: starts the driver of this tree and speaks its frames."""
+"""A substitute for the server: starts the driver of this tree and exchanges frames with it."""
 import array
+import contextlib
 import os
 import pathlib
 import select
@@ -12,7 +13,7 @@ import time
 
 DRIVER = pathlib.Path(__file__).resolve().parents[2] / "guest" / "driver.py"
 PYTHONS = [p for p in os.environ.get("SANDPIPER_TEST_PYTHONS", sys.executable).split(":") if p]
-WAIT = 30
+WAIT = 30 * float(os.environ.get("SANDPIPER_TEST_SLOW", "1"))
 
 
 def pack(*fields):
@@ -47,8 +48,8 @@ def read_frame(sock):
 
 
 def be_like_init():
-    """Sessions and checkpoints are orphans that the sandbox's init would end: here they are ours. It gives
-    its children no new privileges, without which an ordinary user makes no Landlock domain."""
+    """Adopts sessions and checkpoints, which are orphans that init would kill in the sandbox, and sets no_new_privs,
+    without which an ordinary user cannot create a Landlock domain."""
     import ctypes
 
     pr_set_child_subreaper, pr_set_no_new_privs = 36, 38
@@ -57,7 +58,7 @@ def be_like_init():
 
 
 def end_orphans():
-    """Kills what is left of a guest; whoever dies leaves its own children to us."""
+    """Kills the remaining processes of a guest; this process adopts the children of each."""
     while True:
         tasks = pathlib.Path("/proc/self/task").glob("*/children")
         children = [int(pid) for task in tasks for pid in task.read_text().split()]
@@ -81,6 +82,9 @@ class Reply:
     def all(self, key):
         return self.fields.get(key, [])
 
+    def where(self):
+        return tuple(self.fields[key][0] for key in ("where_cell", "where_line", "where_source"))
+
     def variables(self):
         """"+df DataFrame 1000x8" for each changed name."""
         return [" ".join(pair).strip() for pair in zip(self.all("var"), self.all("var_kind"))]
@@ -94,20 +98,21 @@ class Reply:
 
 
 class Session:
-    def __init__(self, zygote, name="default", stack_fd=None):
+    def __init__(self, zygote, name="default", stack_fd=None, **limits):
         self.sock, theirs = socket.socketpair()
         self.out, out = os.pipe()
         self.err, err = os.pipe()
         fds = array.array("i", [theirs.fileno(), out, err] + ([] if stack_fd is None else [stack_fd]))
-        zygote.sendmsg(
-            [pack("session", "name", name, "tag", 4242, "memory", 1 << 30, "processes", 77)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
-        )
+        numbers = {"tag": 4242, "memory": 1 << 30, "processes": 77, **limits}
+        zygote.sendmsg([pack("session", "name", name, *(part for pair in numbers.items() for part in pair))],
+                       [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         theirs.close()
         os.close(out)
         os.close(err)
         self.sock.settimeout(WAIT)
         verb, fields = read_frame(self.sock)
         assert verb == "hello", verb
+        self.checkpoint = 0
         self.pid, self.cell, self.hello = int(fields["pid"][0]), 0, fields
 
     def send(self, code, **more):
@@ -127,11 +132,13 @@ class Session:
             for fd in set(pipes) & set(ready):
                 chunk = os.read(fd, 1 << 16)
                 if not chunk:
-                    pipes.remove(fd)  # the session is gone; its socket says so too
+                    pipes.remove(fd)  # the session has exited; its socket reports that too
                 out, err = (out + chunk, err) if fd == self.out else (out, err + chunk)
             if self.sock in ready and self.out not in ready and self.err not in ready:
                 verb, fields = read_frame(self.sock)
                 if verb == "checkpoint":
+                    self.keep(int(fields["checkpoint"][0]))
+                if verb in ("begun", "checkpoint"):
                     continue
                 assert verb in ("result", "needs"), verb
                 assert verb == "needs" or fields["cell"] == [str(self.cell)], fields
@@ -143,12 +150,19 @@ class Session:
                         out, err = (out + chunk, err) if fd == self.out else (out, err + chunk)
                 return Reply(fields, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
+    def keep(self, checkpoint):
+        """As the server does: only the newest checkpoint stays."""
+        if self.checkpoint > 0:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.checkpoint, signal.SIGKILL)
+        self.checkpoint = checkpoint
+
     def run(self, code, **more):
         self.send(code, **more)
         return self.receive()
 
     def lacks(self, code, **more):
-        """What the server asks before it sends the code, with --auto-install."""
+        """The query that the server sends before the code with --auto-install."""
         self.sock.sendall(pack("imports", "cell", self.cell + 1, "code", code, *(part for pair in more.items() for part in pair)))
         reply = self.receive()
         assert (reply.cell, reply.status) == (str(self.cell + 1), None), reply
@@ -167,7 +181,7 @@ class Guest:
     """One zygote with a scratch workspace."""
 
     def __init__(self, python=PYTHONS[0], preload="", options="", wrap=(), ruleset_fd=None):
-        self.folder = tempfile.TemporaryDirectory()
+        self.directory = tempfile.TemporaryDirectory()
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(WAIT)
 
@@ -176,11 +190,11 @@ class Guest:
             if ruleset_fd is not None:
                 os.dup2(ruleset_fd, 5)  # RULESET_FD in guest/zygote.py
 
-        env = {"PATH": os.environ["PATH"], "HOME": self.folder.name, "LANG": "C.UTF-8",
-               "TMPDIR": self.folder.name + "/.tmp"}
+        env = {"PATH": os.environ["PATH"], "HOME": self.directory.name, "LANG": "C.UTF-8",
+               "TMPDIR": self.directory.name + "/.tmp"}
         os.mkdir(env["TMPDIR"])
         self.process = subprocess.Popen(
-            [*wrap, python, str(DRIVER), options], cwd=self.folder.name, env=env,
+            [*wrap, python, str(DRIVER), options], cwd=self.directory.name, env=env,
             pass_fds=[3] if ruleset_fd is None else [3, 5],
             preexec_fn=place, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=None if os.environ.get("GUEST_DEBUG") else subprocess.DEVNULL,
@@ -191,8 +205,8 @@ class Guest:
         assert verb == "ready", verb
         self.sessions = []
 
-    def session(self, name="default", stack_fd=None):
-        self.sessions.append(Session(self.sock, name, stack_fd))
+    def session(self, name="default", stack_fd=None, **limits):
+        self.sessions.append(Session(self.sock, name, stack_fd, **limits))
         return self.sessions[-1]
 
     def close(self):
@@ -201,4 +215,4 @@ class Guest:
         self.sock.close()
         self.process.wait(WAIT)
         end_orphans()
-        self.folder.cleanup()
+        self.directory.cleanup()

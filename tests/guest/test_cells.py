@@ -1,4 +1,4 @@
-"""Cells as language: values, namespace, await, fences, stdin, spawned processes."""
+"""The language of cells: values, namespace, await, fences, stdin, spawned processes."""
 import os
 import textwrap
 import time
@@ -15,6 +15,41 @@ class Cells(GuestCase):
         self.assertIsNone(self.value("b = 1"))
         self.assertEqual(self.value("'x'"), "'x'")
         self.assertEqual(self.value("_"), "'x'")
+
+    def test_a_replaced_display_hook_gets_the_values(self):
+        self.run_ok("import sys\nseen = []\nsys.displayhook = lambda value: (seen.append(value), print('shown', value))")
+        for code, out in (("6 * 7", "shown 42\n"), ("None", "shown None\n"), ("x = 1", ""), ("pass", "")):
+            reply = self.run_ok(code)
+            self.assertEqual((reply.value, reply.out), (None, out))
+        self.run_ok("sys.displayhook = sys.__displayhook__")
+        self.assertEqual(self.value("seen"), "[42, None]")
+        self.assertEqual(self.session.run("sys.displayhook = lambda value: value.nothing\n3").error_type, "AttributeError")
+
+    def test_the_last_exception(self):
+        self.run_ok("import sys, traceback")
+        error = self.session.run("def f(x):\n    return x['key']\nf({})")
+        self.assertEqual(self.value("sys.last_type, sys.last_value, sys.last_traceback is sys.last_value.__traceback__"),
+                         "(<class 'KeyError'>, KeyError('key'), True)")
+        self.assertEqual(self.run_ok("traceback.print_exception(sys.last_type, sys.last_value, sys.last_traceback, file=sys.stdout)").out, error.traceback)
+        self.assertEqual(self.value("sys.last_traceback.tb_next.tb_frame.f_locals"), "{'x': {}}")
+        self.assertEqual(self.value("getattr(sys, 'last_exc', sys.last_value) is sys.last_value"), "True")
+        self.session.run("raise SystemExit(3)")
+        self.assertEqual(self.value("sys.last_type"), "<class 'KeyError'>")
+        self.session.run("1 +")
+        self.assertEqual(self.value("sys.last_type, sys.last_traceback"), "(<class 'SyntaxError'>, None)")
+        self.session.run("import asyncio\nasync def g():\n    await asyncio.sleep(0)\n    [][0]\nawait g()")
+        self.assertEqual(self.value("sys.last_traceback.tb_frame.f_code.co_filename"), "'<cell 11>'")
+
+    def test_variables_of_a_memory_error_are_freed(self):
+        self.run_ok("class Big:\n    def __del__(self): print('freed')\n")
+        reply = self.session.run("def f():\n    big = Big()\n    raise MemoryError\nf()")
+        self.assertEqual((reply.error_type, reply.out), ("MemoryError", "freed\n"))
+
+    def test_a_byte_order_mark_at_the_start(self):
+        self.assertEqual(self.value("\ufeff6 * 7"), "42")
+        self.assertEqual(self.value("\ufeff```python\n6 * 7\n```"), "42")
+        self.assertEqual(self.session.run("\ufeff1 / 0").error_line, "1")
+        self.assertEqual(self.session.run("x = 1\n\ufeffy = 2").error_type, "SyntaxError")
 
     def test_empty_cells(self):
         for code in ("", "\n\n", "# only a comment", "pass"):
@@ -42,6 +77,11 @@ class Cells(GuestCase):
         self.assertEqual(self.value(r"'\ud800'"), r"'\ud800'")
         reply = self.session.run(r"raise ValueError('\ud800')")
         self.assertIn("\\ud800", reply.error_message)
+
+    def test_names_are_normalized(self):
+        self.assertEqual(self.value("größe, ﬁn = 3, 4\ngröße + fin"), "7")
+        self.assertEqual(self.value("import sys\nsys.modules.pop('unicodedata')\nfin = 0"), None)
+        self.assertEqual(self.value("größe"), "3")
 
     def test_await(self):
         self.assertEqual(self.value("import asyncio\nawait asyncio.sleep(0.001, 'done')"), "'done'")
@@ -76,7 +116,7 @@ class Cells(GuestCase):
         self.assertEqual(self.value("    x = 1\n    if x:\n        x = 2\n    x"), "2")
 
     def test_magics_get_a_hint(self):
-        for code, word in (("!ls", "subprocess"), ("%pip install x", "install"), ("%matplotlib inline", "magic")):
+        for code, word in (("!ls", "subprocess"), ("%pip install x", "install"), ("%matplotlib inline", "notebook syntax")):
             reply = self.session.run(code)
             self.assertEqual(reply.error_type, "SyntaxError")
             self.assertIn(word, reply.hint)
@@ -106,7 +146,7 @@ class Cells(GuestCase):
             code = "with mp.get_context('%s').Pool(2) as p: r = p.map(square, [1, 2])\nr"
             reply = self.run_ok(code % method)
             self.assertEqual((reply.value, reply.out), ("[11, 14]", ""), method)
-        left = [name for name in os.listdir(self.guest.folder.name + "/.tmp") if "cells" in name]
+        left = [name for name in os.listdir(self.guest.directory.name + "/.tmp") if "cells" in name]
         self.assertEqual(left, [])
 
     def test_definitions_made_after_a_spawn(self):
@@ -125,21 +165,30 @@ class Cells(GuestCase):
         self.assertEqual(reply.out, "through")
         self.assertEqual(self.run_ok("subprocess.run(['cat'])\nNone").out, "")
 
-    def test_warnings_come_once_a_cell(self):
+    def test_a_warning_is_printed_once_per_cell(self):
         code = "import warnings\nfor i in range(3): warnings.warn('old')"
         self.assertEqual(self.run_ok(code).err.count("UserWarning: old"), 1)
         self.assertEqual(self.run_ok(code).err.count("UserWarning: old"), 1)
+
+    def test_a_repeated_warning_takes_one_short_line(self):
+        code = "import warnings\ndef f(x): warnings.warn('gone in 9.0: %s' % x, FutureWarning)\nf('long ' * 40)"
+        self.assertIn("def f(x): warnings.warn(", self.run_ok(code).err)
+        err = self.run_ok("f('long ' * 40)").err
+        self.assertRegex(err, r"^<cell 1>:2: FutureWarning: gone in 9.0: long .{0,80} \.\.\. \[as in <cell 1>\]\n$")
+        self.assertIn("gone in 9.0: other\n  def f(x)", self.run_ok("f('other')").err)
+        caught = "with warnings.catch_warnings(record=True) as w:\n    warnings.simplefilter('always'); f('long ' * 40)\nstr(w[0].message)"
+        self.assertIn("long long", self.value(caught))
 
     def test_import_of_a_workspace_file(self):
         self.run_ok("open('helper_mod.py', 'w').write('v = 5')")
         self.assertEqual(self.value("import helper_mod; helper_mod.v"), "5")
 
-    def test_the_rehearsal_between_cells_leaves_nothing(self):
+    def test_the_warm_up_between_cells_leaves_nothing(self):
         self.run_ok("import sys\ncompiled = []\nmodules = set(sys.modules)\n"
                     "sys.addaudithook(lambda event, args: compiled.append(args[1]) if event == 'compile' else None)\n"
                     "names = set()\nnames = set(globals())")
         self.run_ok("7")
-        # A rehearsal bears the name of the cell before it.
+        # A warm-up has the file name of the preceding cell.
         while self.run_ok("print(max(map(compiled.count, filter(None, compiled))) > 1)").out != "True\n":
             time.sleep(0.01)
         self.assertEqual(self.value("_, set(globals()) - names, set(sys.modules) - modules"), "(7, set(), set())")

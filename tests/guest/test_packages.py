@@ -1,4 +1,4 @@
-"""Layers of installed packages as a session sees them."""
+"""Layers of installed packages in a session."""
 import os
 import tempfile
 
@@ -11,13 +11,13 @@ class Packages(GuestCase):
 
     def setUp(self):
         super().setUp()
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
         self.layers = []
 
     def layer(self, **files):
-        """A layer with modules of these names; __ in a name is a folder. Returns what the server sends."""
-        path = "%s/%d" % (self.folder.name, len(self.layers) + 1)
+        """Creates a layer with modules of these names; __ in a name is a directory. Returns the server's message."""
+        path = "%s/%d" % (self.directory.name, len(self.layers) + 1)
         for name, text in files.items():
             file = "%s/%s" % (path, name.replace("__", "/") + ("" if "." in name else ".py"))
             os.makedirs(os.path.dirname(file), exist_ok=True)
@@ -38,7 +38,7 @@ class Packages(GuestCase):
         new = self.layer(sp_two="x = 2")
         self.assertEqual(self.value("import sp_two; sp_two.x", packages=new), "2")
 
-    def test_they_stand_between_the_standard_library_and_the_own_packages(self):
+    def test_layers_come_after_the_standard_library_and_before_own_packages(self):
         packages = self.layer(json="x = 1", sp_three="x = 3")
         places = ("import sys; at = [sys.path.index(%r)]\n"
                   "lib = next(i for i, p in enumerate(sys.path) if p.endswith('lib-dynload'))\n"
@@ -58,9 +58,9 @@ class Packages(GuestCase):
         self.assertEqual(self.value("os.environ['PYTHONPATH']", packages=packages),
                          repr("%s/children:/mine" % DRIVER.parent))
 
-    def test_no_name_stands_before_the_standard_library(self):
-        """In children of any kind; the control is that they find what only the package has."""
-        mark = self.folder.name + "/ran"
+    def test_no_name_shadows_the_standard_library(self):
+        """Checks all kinds of child processes; the control: they find modules that only the package has."""
+        mark = self.directory.name + "/ran"
         text = "open(%r, 'a').write(__name__ + ' ')\n" % mark
         names = ("os", "site", "_socket", "_json", "re", "sitecustomize", "io", "abc", "codecs", "stat")
         packages = self.layer(**{name: text for name in names})
@@ -71,7 +71,7 @@ class Packages(GuestCase):
         with open(packages + "/sp_only.py", "w") as file:
             file.write("import os, site, encodings, collections, json, _socket, re, importlib\nprint('found')\n")
         self.run_ok("1", packages=packages)
-        script = self.folder.name + "/script.py"
+        script = self.directory.name + "/script.py"
         with open(script, "w") as file:
             file.write("import sp_only")
         for words in (["-c", "import sp_only"], ["-m", "sp_only"], [script], ["-B", "-X", "utf8", "-c", "import sp_only"]):
@@ -94,7 +94,7 @@ class Packages(GuestCase):
             self.assertEqual(file.read(), "")
 
     def test_a_sitecustomize_of_the_users_runs_once_in_a_child(self):
-        own = self.folder.name + "/own"
+        own = self.directory.name + "/own"
         os.mkdir(own)
         with open(own + "/sitecustomize.py", "w") as file:
             file.write("import sys\nprint('own', __name__, sys.modules[__name__].__file__ == __file__)\n")
@@ -103,7 +103,7 @@ class Packages(GuestCase):
                 "subprocess.run([sys.executable, '-c', 'import sp_ten'], capture_output=True, text=True).stdout") % own
         self.assertEqual(self.value(code, packages=packages), r"'own sitecustomize True\npackage\n'")
 
-    def test_a_module_that_was_imported_before_is_told(self):
+    def test_a_module_that_was_imported_before_is_reported(self):
         old = self.layer(sp_five="x = 1")
         reply = self.run_ok("import sp_five; import json", packages=old)
         self.assertEqual(reply.all("note"), [])
@@ -114,45 +114,45 @@ class Packages(GuestCase):
         self.assertEqual(self.run_ok("1", packages=new).all("note"), [])
 
     def test_pth_files_run_nothing(self):
-        mark = self.folder.name + "/ran"
+        mark = self.directory.name + "/ran"
         packages = self.layer(sp_six="", **{"evil.pth": "import os; open(%r, 'w')\n/tmp\n" % mark})
         self.run_ok("import sp_six", packages=packages)
         self.assertFalse(os.path.exists(mark))
 
-    def test_an_empty_cell_between_the_runs_takes_nothing_back(self):
+    def test_an_empty_cell_keeps_the_packages(self):
         packages = self.layer(sp_seven="x = 7")
         for _ in range(3):
             self.assertEqual(self.value("import sys; %r in sys.path" % packages, packages=packages), "True")
 
-    def test_a_path_that_the_code_has_bent_costs_no_answer(self):
+    def test_a_broken_sys_path_does_not_affect_the_result(self):
         packages = self.layer(sp_eight="x = 8")
         self.run_ok("import sys; kept, sys.path = sys.path, None")
         self.assertIn("installed packages", self.run_ok("1", packages=packages).note)
         self.assertEqual(self.run_ok("sys.path = kept; 1", packages=packages).value, "1")
 
-    def test_missing_imports_are_told_before_the_code_runs(self):
+    def test_missing_imports_are_reported_before_the_code_runs(self):
         code = "ran = 1\nimport os, sp_none.sub as s\nfrom fitz import x\nimport win32com"
         self.assertEqual(self.session.lacks(code), ["sp_none", "PyMuPDF", "pywin32"])
         self.assertIn("NameError", self.session.run("ran").traceback)
 
-    def test_what_the_code_expects_to_fail_is_not_asked_for(self):
+    def test_imports_that_the_code_expects_to_fail_are_not_reported(self):
         code = "try:\n    import sp_none\nexcept ImportError:\n    import sp_other\nelse:\n    import sp_third\n"
         self.assertEqual(self.session.lacks(code), ["sp_other", "sp_third"])
         for clause in ("except (ValueError, ModuleNotFoundError)", "except", "except Exception as e"):
             self.assertEqual(self.session.lacks("try:\n    import sp_none\n%s:\n    pass" % clause), [], clause)
         self.assertEqual(self.session.lacks("try:\n    import sp_none\nexcept KeyError:\n    pass"), ["sp_none"])
 
-    def test_what_is_there_is_not_lacking(self):
+    def test_installed_modules_are_not_reported_missing(self):
         packages = self.layer(sp_nine="x = 9")
         self.assertEqual(self.session.lacks("import sp_nine, json, sys\nfrom . import y if 0 else None", packages=packages), [])
         self.assertEqual(self.session.lacks("import sp_nine; sp_nine.x", packages=packages), [])
         self.assertEqual(self.value("import sp_nine; sp_nine.x", packages=packages), "9")
         self.assertEqual(self.session.lacks("def f():\n    import sp_inner\n"), ["sp_inner"])
 
-    def test_pip_lines_are_told_as_the_call_that_does_it(self):
+    def test_pip_lines_name_the_tool_call_instead(self):
         hint = self.session.run("%pip install -q pandas 'numpy==1.26'  # now").hint
-        self.assertIn('install_package, not by code: packages=["pandas", "numpy==1.26"]', hint)
-        self.assertTrue(self.session.run("!pip list").hint.endswith("not by code"))
+        self.assertIn('install_package, not with code: packages=["pandas", "numpy==1.26"]', hint)
+        self.assertIn("subprocess.run('pip list'", self.session.run("!pip list").hint)
 
 
 each_python(globals())

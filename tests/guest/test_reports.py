@@ -1,20 +1,20 @@
-"""What a result tells beside the output: display, changed names, changed files."""
+"""Parts of a result besides the output: values, changed variables, changed files."""
 import os
 
 from base import GuestCase, each_python
 
 
 class Reports(GuestCase):
-    def test_names(self):
+    def test_variables(self):
         reply = self.run_ok("import os\nx = 1\n_hidden = 2\nl = [1, 2]\ndef f(): pass")
         self.assertEqual(reply.variables(), ["+x int", "+l list 2", "+f function"])
         reply = self.run_ok("x = 2\ndel l")
         self.assertEqual(reply.variables(), ["~x int", "-l"])
         self.assertEqual(self.run_ok("x").variables(), [])
 
-    def test_names_however_they_are_bound(self):
+    def test_variables_however_they_are_bound(self):
         self.run_ok("a, b, c = [], [], []")
-        for code, told in (
+        for code, expected in (
             ("globals()['d'] = []", ["+d list 0"]),
             ("def _bind():\n    global a\n    a = ()\n_bind()", ["~a tuple 0"]),
             ("import sys; setattr(sys.modules['__main__'], 'e', 'x')", ["+e str 1"]),
@@ -27,9 +27,9 @@ class Reports(GuestCase):
             ("del b, c; c = b = 5", ["~c int", "~b int"]),
             ("globals().clear()\nh = 1", ["+h int", "-d", "-f", "-a", "-g", "-c", "-b", "-sys"]),
         ):
-            self.assertEqual(sorted(self.run_ok(code).variables()), sorted(told), code)
+            self.assertEqual(sorted(self.run_ok(code).variables()), sorted(expected), code)
 
-    def test_many_names_are_counted(self):
+    def test_many_variables_are_counted(self):
         reply = self.run_ok("for i in range(500): globals()['n%d' % i] = i")
         self.assertEqual((len(reply.variables()), reply.vars_more), (20, "481"))
 
@@ -45,9 +45,54 @@ class Reports(GuestCase):
         self.assertEqual(self.run_ok("os.remove('a.txt')").files(), ["-a.txt 0"])
         self.assertEqual(self.run_ok("os.remove('d/e/b')").files(), ["-d/e/b 0"])
 
-    def test_files_of_others_are_not_the_cells(self):
+    def test_many_new_files_of_a_directory_are_summed_up(self):
+        made = "import os\nos.makedirs('%s', exist_ok=True)\nfor i in range(%d): open('%s/p%%d' %% i, 'w').write('ab')"
+        self.assertEqual(len(self.run_ok(made % ("few", 8, "few")).files()), 8)
+        self.run_ok("open('many.txt', 'w').close(); os.mkdir('many'); open('many/old', 'w').close()")
+        reply = self.run_ok(made % ("many", 30, "many") + "\nopen('many/old', 'w').write('x'); open('other', 'w').close()")
+        self.assertEqual(sorted(reply.files()), ["+many/ 60", "+other 0", "~many/old 1"])
+        self.assertIn("30 files", reply.all("file_kind"))
+        self.assertEqual(self.run_ok(made % (".", 9, ".")).files(), ["+./ 18"])
+        self.run_ok("for i in range(25): os.mkdir('d%d' % i)")
+        reply = self.run_ok("for d in range(25):\n    for i in range(9): open('d%d/%d' % (d, i), 'w').close()")
+        self.assertEqual((len(reply.files()), reply.files_more), (20, "45"))
+
+    def test_modules_that_were_changed_after_their_import_are_named(self):
+        write = "open('%s.py', 'w').write('def f():\\n    return %s\\n')"
+        self.assertEqual(self.run_ok(write % ("edited_a", "1") + "\nimport edited_a").all("note"), [])
+        notes = self.run_ok(write % ("edited_a", "22") + "\nedited_a.f()").all("note")
+        self.assertEqual(len(notes), 1)
+        self.assertIn("`edited_a.py` was changed after its import", notes[0])
+        self.assertIn("importlib.reload(edited_a)", notes[0])
+        self.assertEqual(self.run_ok("1").all("note"), [])
+        self.assertEqual(len(self.session.run("1 / 0").all("note")), 1)
+        self.assertEqual(self.run_ok("import importlib; importlib.reload(edited_a).f()").all("note"), [])
+        self.assertEqual(self.session.run("1 / 0").all("note"), [])
+        self.assertEqual(len(self.run_ok(write % ("edited_a", "333")).all("note")), 1)
+        self.run_ok("import sys\ndel sys.modules['edited_a']")
+        self.assertEqual(self.session.run("1 / 0").all("note"), [])
+
+    def test_changed_modules_of_a_package_of_the_workspace(self):
+        self.run_ok("import os\nos.mkdir('pack_b')\nfor n in ('__init__', 'x', 'y'): open('pack_b/%s.py' % n, 'w').close()\n"
+                    "import pack_b.x, pack_b.y")
+        notes = self.run_ok("for n in 'xy': open('pack_b/%s.py' % n, 'w').write('v = 1')").all("note")
+        self.assertEqual([note.partition("`")[2].partition("`")[0] for note in notes], ["pack_b/x.py", "pack_b/y.py"])
+
+    def test_bytes_and_processes_are_bounded_as_text_is(self):
+        self.assertLess(len(self.value("bytes(300_000)")), 4300)
+        self.assertLess(len(self.value("[bytes(300_000)]")), 700)
+        self.assertLess(len(self.value("'\\0' * 300_000")), 4300)
+        self.assertEqual(self.value("bytes(5)"), repr(bytes(5)))
+        run = "import subprocess\nsubprocess.run(%s, shell=True, capture_output=True, text=True)"
+        self.assertEqual(self.value(run % "'echo a'"),
+                         "CompletedProcess(args='echo a', returncode=0, stdout='a\\n', stderr='')")
+        self.assertLess(len(self.value(run % "'true ' + 'x' * 3000")), 400)
+        self.assertLess(len(self.value("subprocess.run(['true', 'y' * 9000, 'z'])")), 400)
+        self.assertIn("'z'", self.value("subprocess.run(['true', 'y' * 9000, 'z'])"))
+
+    def test_files_of_other_sessions_are_not_listed(self):
         self.run_ok("1")
-        path = os.path.join(self.guest.folder.name, "theirs.txt")
+        path = os.path.join(self.guest.directory.name, "theirs.txt")
         with open(path, "w") as file:
             file.write("x")
         self.assertEqual(self.run_ok("2").files(), [])
@@ -65,7 +110,7 @@ class Reports(GuestCase):
         self.assertEqual(reply.files_note, None)
         self.run_ok("import shutil; shutil.rmtree('many')")
 
-    def test_a_big_value_leaves_room_to_its_siblings(self):
+    def test_a_big_value_leaves_space_for_its_siblings(self):
         value = self.value("{'a': [[list(range(50))] * 50] * 50, 'd': 1, 'e': [2, 3]}")
         self.assertTrue(value.endswith(" more],\n 'd': 1,\n 'e': [2, 3]}"), value[-200:])
 
@@ -101,7 +146,7 @@ class Reports(GuestCase):
         time.sleep(0.3)
         self.session.interrupt()
         reply = self.session.receive()
-        self.assertEqual((reply.status, reply.where), ("interrupted", "<cell 1>:4 time.sleep(60)"))
+        self.assertEqual((reply.status, reply.where()), ("interrupted", ("1", "4", "time.sleep(60)")))
 
     def test_tables(self):
         if self.session.run("import pandas").status == "error":

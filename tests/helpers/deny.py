@@ -1,9 +1,9 @@
-"""deny.py WHAT... -- COMMAND ARG...: run a command on a host that seems to lack something.
+"""deny.py WHAT... -- COMMAND ARG...: run a command as on a host that lacks a feature.
 
-WHAT is a system call, which then answers ENOSYS as on an older kernel, or CALL:EPERM, as where somebody
-filters it; `cgroup`: control groups cannot be written; or `listener`: a container engine answers for some call
-by seccomp_unotify(2), and the kernel gives no second listener. It holds in all that the command starts. A
-fallback that never ran is a bug.
+WHAT is a system call, which then fails with ENOSYS as on an older kernel, or CALL:EPERM as under a filter, or kills its
+process: CALL:KILL; `cgroup`:
+control groups cannot be written; or `listener`: a container engine uses seccomp_unotify(2), and the kernel allows no
+second listener. All processes that the command starts are affected. A fallback that never ran is a bug.
 """
 import ctypes
 import errno
@@ -12,21 +12,22 @@ import sys
 
 SCMP_ACT_ALLOW = 0x7FFF0000
 SCMP_ACT_ERRNO = 0x00050000
+SCMP_ACT_KILL_PROCESS = 0x80000000
 SCMP_ACT_NOTIFY = 0x7FC00000
 CLONE_NEWNS = 0x20000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
-MS_KEPT = {"nosuid": 2, "nodev": 4, "noexec": 8}  # a user namespace may not take these off
+MS_KEPT = {"nosuid": 2, "nodev": 4, "noexec": 8}  # a user namespace must not remove these
 
 
 def deny_listener():
     library = ctypes.CDLL("libseccomp.so.2")
     library.seccomp_init.restype = ctypes.c_void_p
     context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(SCMP_ACT_ALLOW)))
-    number = library.seccomp_syscall_resolve_name(b"lookup_dcookie")  # that nobody calls
+    number = library.seccomp_syscall_resolve_name(b"lookup_dcookie")  # an unused call
     library.seccomp_rule_add(context, ctypes.c_uint32(SCMP_ACT_NOTIFY), number, ctypes.c_uint(0))
     if library.seccomp_load(context) != 0:
         sys.exit("deny.py: the filter cannot be loaded")
-    os.set_inheritable(library.seccomp_notify_fd(context), True)  # without a listener it would not count
+    os.set_inheritable(library.seccomp_notify_fd(context), True)  # the kernel counts a listener only while it is open
 
 
 def deny_calls(words):
@@ -38,7 +39,8 @@ def deny_calls(words):
         number = library.seccomp_syscall_resolve_name(name.encode())
         if number < 0:
             sys.exit(f"deny.py: no system call {name}")
-        action = ctypes.c_uint32(SCMP_ACT_ERRNO | getattr(errno, error or "ENOSYS"))
+        action = ctypes.c_uint32(SCMP_ACT_KILL_PROCESS if error == "KILL" else
+                                 SCMP_ACT_ERRNO | getattr(errno, error or "ENOSYS"))
         if library.seccomp_rule_add(context, action, number, ctypes.c_uint(0)) != 0:
             sys.exit(f"deny.py: no rule for {name}")
     if library.seccomp_load(context) != 0:
@@ -46,7 +48,7 @@ def deny_calls(words):
 
 
 def deny_cgroups():
-    """Every cgroup mount becomes read-only, in a mount namespace of our own."""
+    """Makes every cgroup mount read-only in a new mount namespace."""
     mounts = [line.split() for line in open("/proc/self/mounts")]
     places = {mount[1]: sum(MS_KEPT.get(option, 0) for option in mount[3].split(","))
               for mount in mounts if mount[2] in ("cgroup", "cgroup2")}

@@ -1,13 +1,13 @@
-"""Judges every line of a server: its form, and the published schema of the version that it speaks.
+"""Checks every line of a server: its form, and the published schema of the version that it speaks.
 
     wire = Wire()
-    wire.sent(data)         what the host writes, in any pieces
-    wire.received(line)     each line of the server; what is wrong with it is kept in wire.complaints
+    wire.sent(data)         the client's bytes, in any pieces
+    wire.received(line)     each line of the server; its errors are added to wire.complaints
 
-Which version a message belongs to and which result is due follow from the requests, so both directions are
-seen. The schemas are not ours to ship: they are read from SANDPIPER_MCP_SCHEMAS, by default a folder beside this
-tree. Without them or python3-jsonschema only the form is judged (NO_SCHEMAS says why). Messages of one shape are checked once
-in a process: only the words that a schema names (`"type": "text"`) and the kinds of all other values matter.
+The version of a message and the expected result follow from the requests, so both directions are read. The schemas are
+not ours to distribute: SANDPIPER_MCP_SCHEMAS names their directory, by default one beside this tree. Without them or
+python3-jsonschema only the form is checked (NO_SCHEMAS has the reason). Messages of one shape are checked once in a
+process: only the words that a schema names (`"type": "text"`) and the types of all other values matter.
 """
 import collections
 import functools
@@ -26,7 +26,7 @@ SCHEMAS = pathlib.Path(os.environ.get("SANDPIPER_MCP_SCHEMAS") or ROOT.parent / 
 NO_SCHEMAS = ("jsonschema: not installed" if jsonschema is None else
               None if (SCHEMAS / "2026-07-28.json").is_file() else
               "schemas: VERSION.json as published are not in SANDPIPER_MCP_SCHEMAS")
-LINE_LIMIT = 10 << 20  # clients built on the official SDK close the connection beyond this
+LINE_LIMIT = 10 << 20  # clients with the official SDK close the connection beyond this
 LATEST, MODERN = "2025-11-25", "2026-07-28"
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", LATEST)  # those that begin with initialize
 META = "io.modelcontextprotocol/"
@@ -43,14 +43,14 @@ RESULTS = {
     "resources/templates/list": "ListResourceTemplatesResult",
     "resources/read": "ReadResourceResult",
 }
-# JSON allows them in a string, but line readers of some hosts split there.
+# JSON allows these in a string, but some clients split lines there.
 SEPARATORS = [text.encode() for text in "\u2028\u2029\u0085"]
-# A line of a host that is longer is not looked at: answers to unknown ids are allowed from then on.
+# A longer line of the client is not parsed; after it responses to unknown ids are allowed.
 SENT_LIMIT = 1 << 20
 
 
 def words_of(value):
-    """The texts that a schema asks for literally."""
+    """The strings that a schema requires literally."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key == "const" and isinstance(inner, str):
@@ -87,7 +87,7 @@ class Schema:
         return (type(value), value < 0) if isinstance(value, (int, float)) else value
 
     def complaint(self, definition, value):
-        """What is wrong with value, or None."""
+        """The error in value, or None."""
         key = definition, self.shape(value)
         if key not in self.seen:
             worst = jsonschema.exceptions.best_match(self.validator(definition).iter_errors(value))
@@ -102,13 +102,13 @@ class Wire:
     def __init__(self):
         self.complaints = []
         self.count = 0
-        self.legacy = None  # the version of the last initialize that was answered
-        self.unfinished = bytearray()  # of the host's line
-        self.asked = collections.defaultdict(list)  # id: requests without an answer, (method, modern)
-        self.blind = False  # something of the host's was not understood
+        self.legacy = None  # the version of the last completed initialize
+        self.unfinished = bytearray()  # the client's incomplete line
+        self.asked = collections.defaultdict(list)  # id: requests without a response, (method, modern)
+        self.blind = False  # a message of the client's was not parsed
         self.lock = threading.Lock()
 
-    # --- the host's side ---
+    # --- the client's side ---
 
     def sent(self, data):
         with self.lock:
@@ -127,7 +127,7 @@ class Wire:
         try:
             message = json.loads(line.decode().lstrip("\ufeff"))
         except (ValueError, RecursionError):
-            return  # it has no answer, or an error that says so
+            return  # it has no response, or an error
         for one in message if isinstance(message, list) else [message]:
             if isinstance(one, dict) and isinstance(one.get("method"), str) and "id" in one:
                 self.asked[json.dumps(one["id"])].append(self._request(one))
@@ -144,11 +144,11 @@ class Wire:
         with self.lock:
             self.count += 1
             try:
-                self._judge(line)
-            except ValueError as trouble:
-                self.complaints.append(f"{trouble}: {line[:400]!r}")
+                self._check_line(line)
+            except ValueError as error:
+                self.complaints.append(f"{error}: {line[:400]!r}")
 
-    def _judge(self, line):
+    def _check_line(self, line):
         if not line.endswith(b"\n") or len(line) > LINE_LIMIT:
             raise ValueError("no end of line" if len(line) <= LINE_LIMIT else "the line is too long")
         if any(separator in line for separator in SEPARATORS):
@@ -158,24 +158,24 @@ class Wire:
         if batch and (self.legacy != "2025-03-26" or not message):
             raise ValueError("a batch that this version has not")
         for one in message if batch else [message]:
-            self._judge_message(one)
+            self._check_message(one)
 
-    def _judge_message(self, message):
+    def _check_message(self, message):
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             raise ValueError("not a JSON-RPC message")
         if "method" in message:
-            self._judge_own(message)
+            self._check_own(message)
         elif "error" in message:
-            self._judge_error(message)
+            self._check_error(message)
         else:
-            self._judge_result(message)
+            self._check_result(message)
 
     def _check(self, version, definition, value):
-        trouble = NO_SCHEMAS is None and schema_of(version).complaint(definition, value)
-        if trouble:
-            raise ValueError(f"{version} {trouble}")
+        complaint = NO_SCHEMAS is None and schema_of(version).complaint(definition, value)
+        if complaint:
+            raise ValueError(f"{version} {complaint}")
 
-    def _judge_own(self, message):
+    def _check_own(self, message):
         """A notification or request of the server's."""
         modern = message["method"].startswith("notifications/subscriptions/") or not self.legacy
         version = MODERN if modern else self.legacy
@@ -184,7 +184,7 @@ class Wire:
         self._check(version, "JSONRPCMessage", message)
         self._check(version, "ServerRequest" if "id" in message else "ServerNotification", message)
 
-    def _judge_error(self, message):
+    def _check_error(self, message):
         code, requests = message["error"].get("code"), self.asked.get(json.dumps(message.get("id")))
         if requests:
             _, modern = requests.pop()
@@ -194,13 +194,13 @@ class Wire:
             raise ValueError("an error that answers no request")
         version = MODERN if modern else self.legacy or LATEST
         if "id" not in message and version < LATEST:
-            # These schemas want an id and allow no null: there is no valid way to name a request without one.
+            # These schemas require an id and allow no null, so no valid error can refer to a request without an id.
             message = {**message, "id": ""}
         self._check(version, "JSONRPCMessage", message)
         self._check(version, ERRORS.get(code, "Error") if modern else "JSONRPCMessage",
                     message if code in ERRORS or not modern else message["error"])
 
-    def _judge_result(self, message):
+    def _check_result(self, message):
         requests = self.asked.get(json.dumps(message.get("id")))
         if not requests and not self.blind:
             raise ValueError("a result that answers no request")

@@ -1,9 +1,9 @@
-"""Stands between a host and a server and judges what the server writes.
+"""Runs between a client and a server and checks the server's output.
 
-    tap.py FOLDER SERVER ARG...
+    wire_tap.py DIRECTORY SERVER ARG...
 
-FOLDER gets PID.open, which at the end becomes PID.json: the number of lines, the complaints, how many
-cancellations the host sent, and the server's exit status. Signals go on to the server; the tap ends with it.
+It writes DIRECTORY/PID.open, and at exit renames it to PID.json: the number of lines, the complaints, the number of
+cancellations that the client sent, and the server's exit status. It forwards signals to the server and exits with it.
 """
 import json
 import os
@@ -35,12 +35,12 @@ def to_host(server, wire):
         try:
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
-        except BrokenPipeError:  # the host may go without a word
+        except BrokenPipeError:  # the client may exit at any time
             pass
 
 
-def main(folder, *command):
-    report = pathlib.Path(folder, f"{os.getpid()}.open")
+def main(directory, *command):
+    report = pathlib.Path(directory, f"{os.getpid()}.open")
     report.touch()
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     wire, counts = Wire(), {"cancelled": 0}
@@ -51,7 +51,7 @@ def main(folder, *command):
     status = server.wait()
     report.write_text(json.dumps({"lines": wire.count, "complaints": wire.complaints, "status": status, **counts}))
     report.rename(report.with_suffix(".json"))
-    os._exit(max(0, status))  # the other thread may still wait for the host
+    os._exit(max(0, status))  # the other thread may still wait for the client
 
 
 if __name__ == "__main__":

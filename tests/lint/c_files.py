@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-FOLDERS = ("base", "schema", "rpc", "sandbox", "guest", "tools", "bridge", "cli", "tests")
+DIRECTORIES = ("base", "schema", "rpc", "sandbox", "guest", "tools", "bridge", "cli", "tests")
 
 
 def need(tool):
@@ -29,7 +29,7 @@ def report(done):
 
 def check_format(root):
     need("clang-format")
-    files = [str(path) for folder in FOLDERS for path in sorted((root / folder).rglob("*.[ch]"))]
+    files = [str(path) for directory in DIRECTORIES for path in sorted((root / directory).rglob("*.[ch]"))]
     return report(subprocess.run(["clang-format", "--dry-run", "--Werror", *files],
                                  capture_output=True))
 
@@ -40,15 +40,15 @@ def check_tidy(root, build):
     if not any("clang" in entry["command"].split()[0] for entry in commands):
         print("clang: the build directory is not configured with it")
         sys.exit(77)
-    # A file that several programs share is looked at once: in the second turn of one process the analyzer
-    # takes every va_list for uninitialized.
+    # Checks a file that several programs share once: in its second run in a process the analyzer reports every va_list
+    # as uninitialized.
     once = {(pathlib.Path(entry["directory"]) / entry["file"]).resolve(): entry for entry in reversed(commands)}
     ours = [str(path) for path in sorted(once) if path.is_relative_to(root)
-            and path.relative_to(root).parts[0] in FOLDERS[:-1]]
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        pathlib.Path(folder, "compile_commands.json").write_text(json.dumps(list(once.values())))
+            and path.relative_to(root).parts[0] in DIRECTORIES[:-1]]
+    with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        pathlib.Path(directory, "compile_commands.json").write_text(json.dumps(list(once.values())))
         done = list(pool.map(lambda path: subprocess.run(
-            ["clang-tidy", "--quiet", "-p", folder, path], capture_output=True), ours))
+            ["clang-tidy", "--quiet", "-p", directory, path], capture_output=True), ours))
     return any([report(one) for one in done])
 
 

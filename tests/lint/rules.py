@@ -1,15 +1,15 @@
-"""Rules of the house that no compiler checks: sizes, forbidden calls, words that must not be here."""
+"""Project rules that no compiler checks: sizes, forbidden calls, forbidden words."""
 import pathlib
 import re
 import subprocess
 import sys
 
-ROOMS = ("base", "schema", "rpc", "sandbox", "guest", "tools", "bridge", "cli")
+MODULES = ("base", "schema", "rpc", "sandbox", "guest", "tools", "bridge", "cli")
 MAX_LINES = {".c": 600, ".h": 250, ".py": 600}
-# Tables and tests are naturally longer.
+# Tests and their tables may be longer.
 LONGER = {"tests/e2e", "tests/escape", "tests/unit"}
 
-# call -> why, and what to use
+# call -> reason, and what to use
 FORBIDDEN = {
     r"strcpy|strcat|sprintf|vsprintf|gets": "no bound: use snprintf or buf_",
     r"atoi|atol|atoll|strtol|strtoll|strtoul|strtoull|strtod|atof|sscanf": "use base/parse.h",
@@ -17,12 +17,12 @@ FORBIDDEN = {
         "loads the host's modules at run time: a static build would die in them",
     r"alloca|setlocale|system|popen|tmpnam|tempnam|mktemp": "not in this program",
 }
-# pid 1 is static and links nothing of ours: its numbers come from the kernel's /proc only.
-NUMBERS_BY_LIBC = "sandbox/init/"
+# init is static and does not link our libraries; it parses only numbers from the kernel's /proc.
+NUMBERS_BY_LIBC = ("sandbox/programs/init/", "sandbox/unprivileged/supervisor/")
 # Only cli/ may print: stdout carries the protocol, and stderr the log.
 PRINTING = r"\b(?:v?printf|puts|putchar|perror|v?fprintf|fputs|fputc)\s*\("
-MAY_PRINT = ("cli/", "sandbox/init/", "tests/")
-# Assembled so that this file does not hold the words that it looks for.
+MAY_PRINT = ("cli/", "sandbox/programs/init/", "tests/")
+# Split so that this file does not contain the words that it searches for.
 PROMISES = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b|not yet implem" r"ented")
 MACHINE = re.compile(r"/work/(?:h-|main|shared)|\.\./sha" r"red\b|/ro" r"ot/\.(?:pyenv|cache)|"
                      r"/ho" r"me/[a-z]+/|registry\.npm" r"js\.org")
@@ -30,7 +30,7 @@ BINARY = {".png", ".ico", ".gz"}
 
 
 def tracked(root):
-    """Files under version control, or every file where there is none (a source archive)."""
+    """Files under version control, or every file in a source archive."""
     listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], capture_output=True)
     if listed.returncode == 0 and listed.stdout:
         return [root / name for name in listed.stdout.decode().split("\0") if name]
@@ -39,7 +39,7 @@ def tracked(root):
 
 
 def strip_comments(text):
-    """Blanks comments and string literals, keeping every line break."""
+    """Removes comments and string literals, keeping every line break."""
     pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"'
     return re.sub(pattern, lambda found: "\n" * found[0].count("\n"), text, flags=re.DOTALL)
 
@@ -47,7 +47,7 @@ def strip_comments(text):
 def check_size(name, text):
     limit = MAX_LINES.get(pathlib.PurePath(name).suffix)
     count = text.count("\n")
-    if limit and count > limit and not any(name.startswith(folder) for folder in LONGER):
+    if limit and count > limit and not any(name.startswith(directory) for directory in LONGER):
         yield f"{name}: {count} lines, more than {limit}: two files?"
 
 
@@ -75,12 +75,12 @@ def main(root):
     bad = []
     for path in tracked(root):
         name = str(path.relative_to(root))
-        if path.suffix in BINARY or "/corpus-" in name or not path.is_file():
+        if path.suffix in BINARY or name.startswith("tests/corpus/") or not path.is_file():
             continue
         text = path.read_text(errors="replace")
         bad += check_size(name, text)
         bad += check_words(name, text) if "golden/" not in name else []
-        if name.split("/")[0] in ROOMS and path.suffix in (".c", ".h"):
+        if name.split("/")[0] in MODULES and path.suffix in (".c", ".h"):
             bad += check_calls(name, text)
     print("\n".join(bad) or "rules: clean")
     return bool(bad)

@@ -1,13 +1,12 @@
 """Run the end-to-end and escape suites on other kinds of host, and compare with what each can promise.
 
-    check.py BINARY [HOST...]           every host that can be had, or those named
+    check.py BINARY [HOST...]           every host whose image exists, or those named
     check.py BINARY --short [HOST...]   what doctor says and whether code runs, no suites
 
-What each host printed is kept in hosts/ beside BINARY.
+The output of each host is kept in machines/ beside BINARY.
 
-The hosts are virtual machines of hostvm.py, see README.md. What a host cannot do stands in HOSTS beside it; whatever is
-neither passed nor there is a failure. A host whose image is not there is skipped by name
-(hostvm.py build makes them).
+The hosts are virtual machines of hostvm.py, see README.md. HOSTS lists what each cannot do; a case that neither passes
+nor is listed fails. A host without an image is skipped by name (hostvm.py build makes images).
 """
 import dataclasses
 import json
@@ -22,13 +21,13 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOSTVM = pathlib.Path(__file__).with_name("hostvm.py")
 THERE = "/srv/sandpiper"  # in the virtual machine
-SLOW = "10"  # User-Mode Linux, on a processor that others use too
+SLOW = "10"  # User-Mode Linux on a shared processor
 SUITE_S = {"um": 1500, "pc": 2400}  # seconds for one suite
-MARK = "== suite:"  # what one prints follows
+MARK = "== suite:"  # a suite's output follows
 
-# What a host has in each grade or no code runs, and what its kernel brings along.
+# The protections without which no code runs at each isolation level, and those that depend on the kernel.
 FULL = {"namespaces": "on", "mounts": "on", "privileges": "on", "seccomp": "on"}
-GRADES = {
+LEVELS = {
     "full": FULL,
     "full without /proc": {**FULL, "mounts": "degraded"},
     "container": {**FULL, "namespaces": "off", "mounts": "off"},
@@ -36,110 +35,111 @@ GRADES = {
 LANDLOCK = {"um": "degraded", "pc": "on"}
 KERNEL_GROUP = {"memory": "on", "pids": "on", "cpu": "on"}
 WATCHDOG = {"memory": "degraded", "pids": "degraded", "cpu": "degraded"}
-GUARDED = {**WATCHDOG, "pids": "on"}  # each new task is counted by the guardian
-SUITES = ("e2e/test_limits.py", "e2e/test_checkpoints.py", "e2e/test_hostile.py",
-          "e2e/test_run_python.py", "e2e/test_files.py", "e2e/test_trust.py", "escape/test_attacks.py",
+GUARDED = {**WATCHDOG, "pids": "on"}  # the supervisor counts each new task
+RUN = tuple(f"e2e/run/test_{name}.py" for name in ("changes", "errors", "figures", "language", "output", "state",
+                                                   "status_line", "structured", "values"))
+SUITES = ("e2e/limits/test_limits.py", "e2e/session/test_checkpoints.py", "e2e/run/test_hostile_code.py",
+          *RUN, "e2e/files/test_files.py", "e2e/trust/test_trust.py", "escape/test_attacks.py",
           "escape/test_survivors.py")
-SHORT = ("e2e/test_limits.py",)
-LANGUAGE = ("e2e/test_run_python.py", "e2e/test_files.py", "e2e/test_checkpoints.py")
-# What a server is given to do, whatever it runs on; what it bounds; what it holds.
-LIFE = ("e2e/test_protocol.py", *LANGUAGE, "e2e/test_files_read.py", "e2e/test_files_hostile.py",
-        "e2e/test_states.py", "e2e/test_takeover.py", "e2e/test_interrupts.py", "e2e/test_results.py",
-        "e2e/test_results_shown.py", "e2e/test_results_told.py", "e2e/test_resources.py",
-        "e2e/test_lifecycle.py", "e2e/test_first_process.py", "e2e/test_hostile.py",
-        "e2e/test_install.py", "e2e/test_allow_host.py", "e2e/test_elicitation.py",
-        "e2e/test_stateless.py", "e2e/test_cli.py", "compat/test_compat.py")
-BOUNDS = ("e2e/test_limits.py", "e2e/test_out_of_memory.py", "e2e/test_floods.py")
-HELD = ("escape/test_attacks.py", "escape/test_forged.py", "escape/test_survivors.py",
-        "escape/test_packages.py")
-WITHOUT_NAMESPACES = ("e2e/test_container.py", "e2e/test_container_limits.py",
+SHORT = ("e2e/limits/test_limits.py",)
+LANGUAGE = (*RUN, "e2e/files/test_files.py", "e2e/session/test_checkpoints.py")
+# Suites of ordinary work, of limits, and of attacks.
+LIFE = ("e2e/protocol/test_protocol.py", *LANGUAGE, "e2e/files/test_read_file.py", "e2e/files/test_hostile_files.py",
+        "e2e/session/test_undo_and_restore.py", "e2e/session/test_failover.py", "e2e/run/test_interrupts.py",
+        "e2e/files/test_resources.py", "e2e/lifecycle/test_lifecycle.py", "e2e/lifecycle/test_container_init.py",
+        "e2e/run/test_hostile_code.py", "packages/test_install.py", "e2e/network/test_allow_host.py",
+        "e2e/protocol/test_elicitation.py", "e2e/protocol/test_stateless.py", "e2e/cli/test_cli.py",
+        "compat/test_compat.py")
+BOUNDS = ("e2e/limits/test_limits.py", "e2e/limits/test_out_of_memory.py", "e2e/protocol/test_floods.py")
+HELD = ("escape/test_attacks.py", "escape/test_forged_frames.py", "escape/test_survivors.py",
+        "packages/test_hostile_packages.py")
+WITHOUT_NAMESPACES = ("e2e/isolation/test_container.py", "e2e/limits/test_watchdog_limits.py",
                       "escape/test_container_attacks.py", *LIFE, *BOUNDS, *HELD)
 
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """grade: which one doctor must name; the one without namespaces is asked for, the others are found.
-    layers: what doctor must say besides. refused: the words of a refusal, where code must not run.
-    differs: case → why it does not pass here, "skip" reasons apart. machine: its name in hostvm.py, if
-    that is another; around: what the command is started by there; own_groups: each server gets a
-    control group that it may divide (own_group.py)."""
+    """level: the isolation level that doctor must name; `container` is requested, the others are selected. layers:
+    states of protections that differ. refused: the words of a refusal, where code must not run. differs: case → why
+    it fails here, without skipped cases. machine: its name in hostvm.py if that differs; around: the command that
+    starts ours there; own_groups: each server gets a control group that it may divide (own_group.py)."""
 
     kernel: str
     layers: dict = dataclasses.field(default_factory=dict)
     refused: tuple = ()
-    says: tuple = ()  # words that doctor's memory row must have
+    says: tuple = ()  # words that doctor's memory row must contain
     suites: tuple = ()
     differs: dict = dataclasses.field(default_factory=dict)
     machine: str = ""
     around: tuple = ()
     own_groups: bool = False
-    grade: str = "full"
+    level: str = "full"
 
 
 OWN_GROUP = "control group, version 2\""  # and no scope
 DELEGATED = ("systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--uid=user",
              "-p", "Delegate=yes", "--")
-CONTAINER = ("python3", f"{THERE}/tests/hosts/container.py")
+CONTAINER = ("python3", f"{THERE}/tests/machines/container.py")
 OUR_FILTER = (*CONTAINER, "--seccomp", f"{THERE}/packaging/seccomp/sandpiper.json")
 
-# Not judged on an emulated processor, where a bound of the server's own strikes first.
+# Not checked on an emulated processor, where another of the server's limits is reached first.
 TOO_SLOW = {
-    "test_timeout_by_interrupt": "what an interrupt is waited for is shorter than it takes",
-    "test_at_the_time_limit": "what an interrupt is waited for is shorter than it takes",
-    "test_a_shielded_task_goes_on_with_the_next_await": "what an interrupt is waited for is shorter than it takes",
+    "test_timeout_by_interrupt": "an interrupt takes longer than the server waits for it",
+    "test_at_the_time_limit": "an interrupt takes longer than the server waits for it",
+    "test_a_shielded_task_continues_with_the_next_await": "an interrupt takes longer than the server waits for it",
     "test_a_process_that_stops_itself": "a limit of less than a second passes before the code begins",
-    "test_what_the_dead_call_started_is_gone": "what is started needs more than the second that it gets",
+    "test_processes_that_the_dead_call_started_are_killed": "its processes need more than a second to start",
     "test_a_writer_cannot_swap_the_file_between_look_and_open": "its reads take longer than the writer's limit",
-    "test_more_tasks_than_allowed": "the processes that it starts are not there within its limit",
+    "test_more_tasks_than_allowed": "its processes do not start within its limit",
 }
 
 HOSTS = {
-    "debian12-user": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SUITES),
-    "debian13-user": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SHORT),
-    "debian14-user": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SUITES),
-    "debian12-login": Host("um", KERNEL_GROUP, says=("a scope of systemd",), suites=SHORT),
-    "debian13-login": Host("um", KERNEL_GROUP, says=("a scope of systemd",)),
-    "debian12-service": Host("um", KERNEL_GROUP, says=("a scope of systemd",)),
-    "debian12-bare": Host("um", KERNEL_GROUP, says=("a scope of systemd",)),
-    "debian12-root": Host("um", KERNEL_GROUP, says=("a scope of systemd",),
-                          suites=("e2e/test_limits.py", "escape/test_attacks.py")),
-    "debian12-v1": Host("um", WATCHDOG, says=("watchdog", "unified_cgroup_hierarchy"),
-                        suites=("e2e/test_limits.py", "e2e/test_hostile.py")),
+    "debian12-user": Host("um", KERNEL_GROUP, says=("a systemd scope",), suites=SUITES),
+    "debian13-user": Host("um", KERNEL_GROUP, says=("a systemd scope",), suites=SHORT),
+    "debian14-user": Host("um", KERNEL_GROUP, says=("a systemd scope",), suites=SUITES),
+    "debian12-login": Host("um", KERNEL_GROUP, says=("a systemd scope",), suites=SHORT),
+    "debian13-login": Host("um", KERNEL_GROUP, says=("a systemd scope",)),
+    "debian12-service": Host("um", KERNEL_GROUP, says=("a systemd scope",)),
+    "debian12-bare": Host("um", KERNEL_GROUP, says=("a systemd scope",)),
+    "debian12-root": Host("um", KERNEL_GROUP, says=("a systemd scope",),
+                          suites=("e2e/limits/test_limits.py", "e2e/session/test_checkpoints.py", "escape/test_attacks.py")),
+    "debian12-v1": Host("um", WATCHDOG, says=("checked every", "unified_cgroup_hierarchy"),
+                        suites=("e2e/limits/test_limits.py", "e2e/run/test_hostile_code.py")),
     "delegated-service": Host("um", KERNEL_GROUP, says=(OWN_GROUP,), suites=SHORT,
                               machine="debian12-root", around=DELEGATED, own_groups=True),
-    "delegated-shared": Host("um", KERNEL_GROUP, says=("a scope of systemd",),
+    "delegated-shared": Host("um", KERNEL_GROUP, says=("a systemd scope",),
                              machine="debian12-root", around=DELEGATED),
     "container-writable": Host("um", KERNEL_GROUP, says=(OWN_GROUP,), suites=SHORT,
                                machine="debian12-root", own_groups=True,
                                around=(*CONTAINER, "--writable-cgroup", "--")),
-    "container-readonly": Host("um", WATCHDOG, says=("watchdog", "writable-cgroups=true"),
+    "container-readonly": Host("um", WATCHDOG, says=("checked every", "writable-cgroups=true"),
                                suites=SHORT, machine="debian12-root", around=(*CONTAINER, "--")),
-    "container-user": Host("um", WATCHDOG, says=("watchdog", "its user may write to"),
+    "container-user": Host("um", WATCHDOG, says=("checked every", "its user can write to"),
                            machine="debian12-root", around=(*CONTAINER, "--user", "user", "--")),
     "debian12-nouserns": Host("um", refused=("user.max_user_namespaces",)),
     "ubuntu2404-user": Host("pc", refused=("AppArmor",)),
     "docker-user": Host("um", refused=("--security-opt seccomp=FILE",)),
     "docker-root": Host("um", refused=("--security-opt seccomp=FILE",)),
-    "docker-user-filter": Host("um", WATCHDOG, machine="debian12-root", grade="full without /proc",
+    "docker-user-filter": Host("um", WATCHDOG, machine="debian12-root", level="full without /proc",
                                around=(*OUR_FILTER, "--user", "user", "--"),
                                suites=(*LIFE, *BOUNDS, *HELD)),
-    "docker-root-filter": Host("um", WATCHDOG, machine="debian12-root", grade="full without /proc",
+    "docker-root-filter": Host("um", WATCHDOG, machine="debian12-root", level="full without /proc",
                                around=(*OUR_FILTER, "--"), suites=LANGUAGE),
-    "docker-user-container": Host("pc", GUARDED, machine="docker-user", grade="container",
+    "docker-user-container": Host("pc", GUARDED, machine="docker-user", level="container",
                                   suites=WITHOUT_NAMESPACES),
-    "docker-root-container": Host("pc", GUARDED, machine="docker-root", grade="container",
+    "docker-root-container": Host("pc", GUARDED, machine="docker-root", level="container",
                                   suites=WITHOUT_NAMESPACES),
-    "debian12-nouserns-container": Host("pc", KERNEL_GROUP, machine="debian12-nouserns", grade="container",
+    "debian12-nouserns-container": Host("pc", KERNEL_GROUP, machine="debian12-nouserns", level="container",
                                         suites=WITHOUT_NAMESPACES),
-    "ubuntu2404-container": Host("pc", KERNEL_GROUP, machine="ubuntu2404-user", grade="container",
-                                 suites=("e2e/test_container.py", "e2e/test_container_limits.py",
+    "ubuntu2404-container": Host("pc", KERNEL_GROUP, machine="ubuntu2404-user", level="container",
+                                 suites=("e2e/isolation/test_container.py", "e2e/limits/test_watchdog_limits.py",
                                          "escape/test_container_attacks.py", *LANGUAGE)),
-    "small-container": Host("pc", GUARDED, machine="debian12-root", grade="container",
-                            says=("three quarters of the 400 around the server",),
+    "small-container": Host("pc", GUARDED, machine="debian12-root", level="container",
+                            says=("three quarters of the server's own limit of 400 MiB",),
                             around=(*CONTAINER, "--default", "--memory", "400", "--user", "user", "--"),
-                            suites=("e2e/test_container_limits.py", "e2e/test_limits.py")),
-    "no-landlock-container": Host("um", machine="docker-user", grade="container",
-                                  refused=("landlock: not in this kernel",)),
+                            suites=("e2e/limits/test_watchdog_limits.py", "e2e/limits/test_limits.py")),
+    "no-landlock-container": Host("um", machine="docker-user", level="container",
+                                  refused=("landlock: the kernel has none",)),
 }
 
 
@@ -155,31 +155,31 @@ class Tally:
             print(f"not ok {name}: {why}", flush=True)
 
 
-def stage(folder, binary):
-    """What the virtual machine gets: the program and the tests, where it has no build tree."""
-    for room in ("tests", "packaging/seccomp", "docs"):
-        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "build").mkdir()
-    shutil.copy2(binary, folder / "build" / "sandpiper")
+def stage(directory, binary):
+    """Copies the program and the tests to a directory for the virtual machine, which has no build tree."""
+    for tree in ("tests", "packaging/seccomp", "docs"):
+        shutil.copytree(ROOT / tree, directory / tree, ignore=shutil.ignore_patterns("__pycache__"))
+    (directory / "build").mkdir()
+    shutil.copy2(binary, directory / "build" / "sandpiper")
 
 
 HOSTVM_FAILED = 125
 
 
-def on_host(name, host, folder, command, timeout_s, log):
-    """Whether the host could be had; what it printed is in the file `log` then. A machine that does not
-    even start, as an emulated kernel on a busy processor may, gets a second try."""
+def on_host(name, host, directory, command, timeout_s, log):
+    """Runs the command on a host and writes its output to the file `log`; False if the host has no image. A machine
+    that fails to start, as an emulated kernel on a busy processor may, gets a second try."""
     if host.own_groups:
-        group = f"python3 {THERE}/tests/hosts/own_group.py"
+        group = f"python3 {THERE}/tests/machines/own_group.py"
         command = f"{group} --divide && export SANDPIPER_TEST_WRAP='{group}' && {command}"
-    if host.grade == "container":
+    if host.level == "container":
         command = f"export SANDPIPER_ISOLATION=container && {command}"
     for _ in range(2):
         with open(log, "wb") as out:
             done = subprocess.run([sys.executable, HOSTVM, "run", "--host", host.machine or name,
                                    "--kernel", host.kernel, "--no-input", "--memory", "2048",
                                    "--timeout", str(timeout_s),
-                                   "--copy", f"{folder}:{THERE}", "--", *host.around,
+                                   "--copy", f"{directory}:{THERE}", "--", *host.around,
                                    "sh", "-c", command], stdout=out, stderr=subprocess.STDOUT)
         if done.returncode != HOSTVM_FAILED:
             break
@@ -188,15 +188,15 @@ def on_host(name, host, folder, command, timeout_s, log):
     return True
 
 
-def look_at_layers(tally, name, host, text):
+def check_protections(tally, name, host, text):
     start, end = text.find("{"), text.rfind("\n}") + 2
     said = json.loads(text[start:end]) if end > 1 else {"layers": [], "isolation": None}
     rows = {row["layer"]: row for row in said["layers"]}
     tally.check(f"{name}: doctor answers", rows, text[-400:])
     layers = {}
     if not host.refused:
-        layers = {**GRADES[host.grade], "landlock": LANDLOCK[host.kernel], **host.layers}
-        tally.check(f"{name}: the grade is {host.grade}", said["isolation"] == host.grade, str(said["isolation"]))
+        layers = {**LEVELS[host.level], "landlock": LANDLOCK[host.kernel], **host.layers}
+        tally.check(f"{name}: the level is {host.level}", said["isolation"] == host.level, str(said["isolation"]))
     for layer, state in layers.items():
         found = rows.get(layer, {})
         tally.check(f"{name}: {layer} is {state}", found.get("state") == state, str(found))
@@ -213,7 +213,7 @@ def look_at_layers(tally, name, host, text):
         tally.check(f"{name}: code runs", ran, text[-800:])
 
 
-def look_at_suite(tally, name, host, suite, text):
+def check_suite(tally, name, host, suite, text):
     cases = 0
     for good, case, skip in re.findall(r"^(ok|not ok) \d+ - (\w+)(?: # SKIP (.*))?$", text, re.M):
         cases += 1
@@ -231,7 +231,7 @@ def look_at_suite(tally, name, host, suite, text):
 
 
 def script(host):
-    """One command for all: doctor, a line of code, and each suite between two marks."""
+    """One shell command that runs doctor, a line of code, and each suite between two marks."""
     lines = [f"cd {THERE}", f"export SANDPIPER_TEST_SLOW={SLOW} SANDPIPER={THERE}/build/sandpiper",
              "$SANDPIPER_TEST_WRAP build/sandpiper doctor --json",
              "$SANDPIPER_TEST_WRAP build/sandpiper run -c 'print(\"code \" + \"ran\")'"]
@@ -241,17 +241,17 @@ def script(host):
     return "; ".join(lines) + f"; echo; echo '{MARK}'"
 
 
-def check_host(tally, name, host, folder, log):
+def check_host(tally, name, host, directory, log):
     began = time.monotonic()
     timeout_s = 300 + SUITE_S[host.kernel] * len(host.suites)
-    if not on_host(name, host, folder, script(host), timeout_s, log):
+    if not on_host(name, host, directory, script(host), timeout_s, log):
         tally.skipped.append(f"{name}: its image or kernel is not there: hostvm.py build")
         return
     first, *parts = log.read_text(errors="replace").split(f"\n{MARK}")
-    look_at_layers(tally, name, host, first)
+    check_protections(tally, name, host, first)
     said = {part.split("\n")[0].strip(): part for part in parts}
     for suite in host.suites:
-        look_at_suite(tally, name, host, suite, said.get(suite, ""))
+        check_suite(tally, name, host, suite, said.get(suite, ""))
     print(f"== {name}: {time.monotonic() - began:.0f} s", flush=True)
 
 
@@ -261,12 +261,12 @@ def main():
     if "--short" in sys.argv:
         hosts = {name: dataclasses.replace(host, suites=()) for name, host in hosts.items()}
     tally = Tally()
-    logs = binary.parent / "hosts"
+    logs = binary.parent / "machines"
     logs.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="sp-hosts-") as folder:
-        stage(pathlib.Path(folder), binary)
+    with tempfile.TemporaryDirectory(prefix="sp-hosts-") as directory:
+        stage(pathlib.Path(directory), binary)
         for name, host in hosts.items():
-            check_host(tally, name, host, pathlib.Path(folder), logs / f"{name}.log")
+            check_host(tally, name, host, pathlib.Path(directory), logs / f"{name}.log")
     for line in tally.skipped:
         print(f"skipped  {line}")
     for line in tally.failed:

@@ -1,6 +1,6 @@
-"""Runs a command in a container that lets sandboxes be made: Docker's confinement without its filter
-and its masks of /proc (--security-opt seccomp=unconfined --security-opt systempaths=unconfined), or with
-its masks and the filter that FILE says (--security-opt seccomp=FILE), or as it is (--default).
+"""Runs a command in a container that allows sandboxes: Docker's confinement without its filter and its masks of /proc
+(--security-opt seccomp=unconfined --security-opt systempaths=unconfined), or with its masks and the filter of FILE
+(--security-opt seccomp=FILE), or unchanged (--default).
 
     container.py [--seccomp FILE | --default] [--memory MIB] [--writable-cgroup] [--user NAME] -- COMMAND [ARG...]
 

@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""hostvm: run a command on the kind of host that this machine is not.
+"""hostvm: run a command on another kind of host.
 
-A host here is a small virtual machine with its own kernel, systemd as pid 1, an ordinary user whose
-systemd --user manager runs, and one command: the one given. Its standard input, output, error and
-exit code are those of this program. Nothing it writes is kept.
+A host here is a small virtual machine with its own kernel, systemd as pid 1, an ordinary user whose systemd --user
+manager runs, and one command: the one given. Its standard input, output, error and exit code are those of this program.
+Nothing that the machine writes is kept.
 
   hostvm.py build [SUITE...] [--kernel KERNEL...]   make images and kernels from Debian packages
   hostvm.py list                                    hosts, and which can run now
   hostvm.py run --host HOST [options] -- COMMAND [ARG...]
   hostvm.py clean                                   remove the cache
 
-pc:SUITE, the default, is Debian's own kernel under QEMU's software emulation: Landlock and AppArmor are
-there, the processor is some ten times slower. um:SUITE is User-Mode Linux: the processor at full speed,
-no Landlock, one processor. Take times on neither.
+pc:SUITE, the default, is Debian's own kernel under QEMU's software emulation: it has Landlock and AppArmor, and is
+about ten times slower. um:SUITE is User-Mode Linux: full speed, one processor, no Landlock. Measure times on neither.
 
 Exit code: the command's; 124 when --timeout ran out, 125 when hostvm failed. Cache: $HOSTVM_CACHE,
 else ~/.cache/hostvm. Building needs root; running does not, except that um:trixie and um:forky need

@@ -1,4 +1,4 @@
-"""Images and kernels of the virtual hosts, built from Debian packages into a cache folder.
+"""Images and kernels of the virtual hosts, built from Debian packages into a cache directory.
 
 An image is a Debian with systemd as pid 1, an ordinary user whose manager runs, and the agent of
 agent.py. pc:SUITE is Debian's own kernel for QEMU; um:SUITE is User-Mode Linux.
@@ -73,9 +73,8 @@ StandardError=tty
 TTYPath=/dev/console
 KillMode=process
 """
-# What Ubuntu 24.04 does to a program without a profile of its own that makes a
-# user namespace: the namespace is made, and then nothing can be done in it, from
-# writing its uid_map on.  An ordinary user has no capability anywhere else.
+# Ubuntu 24.04 lets a program without its own AppArmor profile create a user namespace, and then refuses every operation
+# in it, beginning with the write of its uid_map. An ordinary user has no capability anywhere else.
 APPARMOR_UBUNTU = """abi <abi/3.0>,
 profile hostvm-ubuntu flags=(attach_disconnected,mediate_deleted) {
   capability sys_admin,
@@ -112,7 +111,7 @@ def write(path, text, mode=0o644):
 # ---- building: packages -------------------------------------------------
 
 def need(*packages):
-    """install what building needs on this machine, if it is not there"""
+    """install the packages that building needs on this machine"""
     missing = [p for p in packages if subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status}", p], capture_output=True, text=True).stdout != "installed"]
     if missing:
         note("installing " + " ".join(missing))
@@ -121,7 +120,7 @@ def need(*packages):
 
 
 def sources(suite):
-    """apt lines for a suite, from wherever this machine gets its own packages"""
+    """apt lines for a suite, from this machine's own package sources"""
     out = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)", "Created-By: Packages"], capture_output=True, text=True).stdout
     main = sec = None
     for line in out.splitlines():
@@ -220,7 +219,7 @@ def oci_config(seccomp_json):
 
 
 def oci_template():
-    """the file with that, made when it is first wanted"""
+    """the file with that configuration, written at the first use"""
     path = os.path.join(CACHE, "oci.json")
     if not os.path.exists(path):
         with tempfile.TemporaryDirectory(dir=CACHE) as tmp:
@@ -270,7 +269,7 @@ def build_image(suite):
             os.unlink(dest)
         sh("mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", root, "-F", dest + ".new", f"{size}M")
         os.rename(dest + ".new", dest)
-    for d, names, _ in os.walk(os.path.join(CACHE, "kernels")):     # states that went on from the old image
+    for d, names, _ in os.walk(os.path.join(CACHE, "kernels")):     # saved states that belong to the old image
         for n in [n for n in names if n.startswith(f"started-{suite}-")]:
             shutil.rmtree(os.path.join(d, n))
     note(f"image {suite}: {os.stat(dest).st_blocks * 512 >> 20} MiB, {time.time() - t0:.0f} s")
@@ -295,7 +294,7 @@ def build_um(suite):
     version = apt.unpack("user-mode-linux", d + "/x")
     os.rename(d + "/x/usr/bin/linux.uml", d + "/linux")
     os.rename(d + "/x/usr/lib/uml/modules", d + "/modules")
-    for p in ("libc6", "libgcc-s1"):     # the ones it was linked for
+    for p in ("libc6", "libgcc-s1"):     # the versions that it was linked with
         apt.unpack(p, d + "/x")
     for top in ("x/lib/x86_64-linux-gnu", "x/usr/lib/x86_64-linux-gnu"):
         if os.path.isdir(os.path.join(d, top)):

@@ -1,4 +1,4 @@
-"""A virtual host that runs: start it, talk to the agent in it, pass standard streams both ways."""
+"""Starts a virtual host, exchanges frames with the agent in it, and passes standard streams both ways."""
 import io
 import json
 import os
@@ -20,7 +20,7 @@ from images import CACHE, Problem, fresh, kernel_dir, note, sh
 # PROTOCOL: frames of 1 byte type, 4 bytes big-endian length, payload.
 #   in:  P/p a tar stream to unpack over / and its end; J the job (JSON);
 #        I/i standard input and its end; S a signal number for the command
-#   out: H the agent is up (JSON); O/E output; L a remark; X the end (JSON)
+#   out: H the agent has started (JSON); O/E output; L a log line; X the exit status (JSON)
 
 def frame(kind, data=b""):
     return struct.pack(">cI", kind, len(data)) + data
@@ -48,7 +48,7 @@ class Machine:
         return ["root=/dev/vda" if self.info["type"] == "pc" else "root=/dev/ubda", "rw", "systemd.unit=hostvm.target", "systemd.show_status=no", "quiet", "panic=-1"] + (self.o.append or "").split()
 
     def stop(self, ended):
-        """the guest powers itself off at the end; one that has not ended is ended here"""
+        """wait until the guest powers itself off, or kill it"""
         if ended and self.proc.poll() is None:
             try:
                 self.proc.wait(3)
@@ -72,7 +72,7 @@ class UserModeLinux(Machine):
         self.out, b = os.pipe()
         argv = [self.dir + "/linux", f"mem={self.o.memory}M", f"ubd0={self.tmp}/cow,{self.image}", f"ssl0=fd:{a},fd:{b}", "ssl=null", "con=null", "con0=null,fd:2", "con1=null",
                 f"uml_dir={self.tmp}", "umid=vm", "hostvm.chan=/dev/ttyS0"] + self.common()
-        if self.o.copies:       # a disk that holds the tar: quicker than the serial line
+        if self.o.copies:       # a disk with the tar is faster than the serial line
             with open(self.tmp + "/copies", "wb") as f:
                 f.write(pack(self.o.copies))
                 f.truncate(f.tell() + (-f.tell() % 4096))
@@ -107,9 +107,9 @@ class Pc(Machine):
                 "-qmp", f"unix:{self.tmp}/qmp,server=on,wait=off"]
 
     def state(self):
-        """where the state of such a machine, just started, is kept"""
+        """path of the saved state of such a machine just after its start"""
         key = f"{self.o.suite}-{self.o.cpus}-{self.o.memory}" + re.sub(r"[^A-Za-z0-9]+", "_", self.o.append or "")
-        key += f"-{zlib.crc32(os.path.realpath(self.image).encode()):08x}"    # its disk names the image by path: a moved cache starts anew
+        key += f"-{zlib.crc32(os.path.realpath(self.image).encode()):08x}"    # the disk refers to the image by path, so a moved cache needs a new state
         return os.path.join(self.dir, "started-" + key)
 
     def connect(self, name):
@@ -162,7 +162,7 @@ class Pc(Machine):
         return r["return"]
 
     def save(self):
-        """keep this machine's state, so that later runs go on from here"""
+        """save this machine's state, so that later runs continue from here"""
         st = self.state()
         new = fresh(f"{st}.{os.getpid()}")
         self.qmp({"execute": "migrate-set-parameters", "arguments": {"max-bandwidth": 1 << 32}}, {"execute": "migrate", "arguments": {"uri": f"exec:zstd -q -1 -T0 -o {new}/ram -f"}})
@@ -230,7 +230,7 @@ def tail(m):
 
 
 def pack(copies):
-    """a tar of what is to be copied in, owned by the ordinary user"""
+    """a tar of the files to copy in, owned by the ordinary user"""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as t:
         def owner(i):
@@ -276,7 +276,7 @@ def converse(m, talk, o, job):
             try:
                 (sel.unregister(stdin) if stdin_on else sel.register(stdin, selectors.EVENT_READ, "stdin"))
                 stdin_on = not stdin_on
-            except PermissionError:         # a regular file: read it as it is wanted
+            except PermissionError:         # epoll refuses a regular file: read it on demand
                 data = os.read(stdin, 1 << 16)
                 out += frame(b"I", data) if data else frame(b"i")
                 if not data:
@@ -322,7 +322,7 @@ def converse(m, talk, o, job):
 
 
 def save_started(o):
-    """start a pc: machine once and keep its state: that is most of a minute, going on from it a second"""
+    """start a pc: machine once and save its state: a start takes most of a minute, continuing a second"""
     t0 = time.time()
     with tempfile.TemporaryDirectory(prefix="hostvm.", dir=os.environ.get("TMPDIR") or "/dev/shm") as tmp:
         m = Pc(o, tmp)
@@ -332,7 +332,7 @@ def save_started(o):
         m.start(saved=False)
         try:
             Talk(m, t0 + 300).hello()
-            time.sleep(3)               # let it come to rest
+            time.sleep(3)               # let it become idle
             m.save()
         finally:
             m.stop(False)
@@ -349,7 +349,7 @@ def run(o):
     if o.apparmor:
         job["argv"] = ["aa-exec", "-p", "hostvm-" + o.apparmor, "--"] + job["argv"]
     if o.shares and not job["share"]:
-        o.copies += o.shares                # no shared file system with a pc: kernel
+        o.copies += o.shares                # a pc: kernel has no shared file system
     with tempfile.TemporaryDirectory(prefix="hostvm.", dir=os.environ.get("TMPDIR") or "/dev/shm") as tmp:
         m, end = machine(o, tmp), None
         m.start()

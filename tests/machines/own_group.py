@@ -1,9 +1,9 @@
 """Starts a program in a control group of its own, as a service with Delegate=yes or a container has one.
 
-    own_group.py --divide                   once: lets the caller's group hand its controllers down
-    own_group.py PROGRAM [ARGUMENT...]      becomes the program; the group is removed with it
+    own_group.py --divide                   once: lets the caller's group delegate its controllers
+    own_group.py PROGRAM [ARGUMENT...]      executes the program; removes the group when it has exited
 
-The caller's group (version 2) must belong to the caller. SANDPIPER_TEST_WRAP starts servers so.
+The caller's group (version 2) must belong to the caller. SANDPIPER_TEST_WRAP makes the tests start servers this way.
 """
 import contextlib
 import os
@@ -21,7 +21,7 @@ def own_group():
 
 
 def divide(group):
-    """A group hands controllers down only while no process is in it, so its own go to a leaf."""
+    """Moves the group's processes to a leaf, because only a group without processes can delegate controllers."""
     (group / LEAF).mkdir()
     for pid in (group / "cgroup.procs").read_text().split():
         (group / LEAF / "cgroup.procs").write_text(pid)
@@ -30,7 +30,7 @@ def divide(group):
 
 
 def remove_with(pid, group):
-    """In a process that is nobody's child: waits for the program, then removes its group."""
+    """Waits for the program in a daemon process, then removes its group."""
     if os.fork():
         os.wait()
         return
@@ -41,9 +41,9 @@ def remove_with(pid, group):
     program = os.pidfd_open(pid)
     select.select([program], [], [])
     while group.is_dir():
-        for folder in (*group.glob("*/"), group):
+        for directory in (*group.glob("*/"), group):
             with contextlib.suppress(OSError):
-                folder.rmdir()
+                directory.rmdir()
         time.sleep(0.01)
     os._exit(0)
 
@@ -55,7 +55,7 @@ def main():
     group = own_group().parent / f"server-{os.getpid()}"
     group.mkdir()
     remove_with(os.getpid(), group)
-    with contextlib.suppress(OSError):  # systemd's mark, which a container needs not
+    with contextlib.suppress(OSError):  # systemd's mark, which a container may lack
         os.setxattr(group, "user.delegate", b"1")
     (group / "cgroup.procs").write_text(str(os.getpid()))
     os.execvp(sys.argv[1], sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Runs the scripts of guest/installer without a sandbox: a folder stands for the box's `/`."""
+"""Runs the scripts of guest/installer without a sandbox: a directory replaces the sandbox's `/`."""
 import json
 import os
 import pathlib
@@ -8,31 +8,31 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests" / "helpers"), str(ROOT / "tests" / "guest")]
 WAIT = 120
 
 
-def scripts(folder):
-    """The files as they lie in the box: one folder, with the table of names beside them."""
+def scripts(directory):
+    """Copies the files as the sandbox has them: in one directory, with the table of names."""
     for path in [*(ROOT / "guest" / "installer").glob("*.py"), ROOT / "guest" / "hints.py"]:
-        shutil.copy(path, folder)
-    return pathlib.Path(folder) / "installer.py"
+        shutil.copy(path, directory)
+    return pathlib.Path(directory) / "installer.py"
 
 
-def python_with(python, folder, pips=()):
-    """An interpreter of its own, without pip or with the one that lies in a folder of `pips`."""
-    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
-    site = next(pathlib.Path(folder).glob("lib/python3*/site-packages"))
+def python_with(python, directory, pips=()):
+    """A separate interpreter, without pip or with the one in a directory of `pips`."""
+    subprocess.run([python, "-m", "venv", "--without-pip", directory], check=True)
+    site = next(pathlib.Path(directory).glob("lib/python3*/site-packages"))
     (site / "pips.pth").write_text("".join(f"{path}\n" for path in pips))
-    return f"{folder}/bin/python"
+    return f"{directory}/bin/python"
 
 
 class Box:
-    """The surroundings of errands that share a stage, as the server keeps them."""
+    """The directories of installers that share a staging directory, as the server creates them."""
 
     def __init__(self, python, program, index=None):
-        self.folder = tempfile.TemporaryDirectory()
-        self.root, self.python, self.program, self.index = pathlib.Path(self.folder.name), python, program, index
+        self.directory = tempfile.TemporaryDirectory()
+        self.root, self.python, self.program, self.index = pathlib.Path(self.directory.name), python, program, index
         self.log, self.progress, self.layers = "", [], 0
         for name in ("stage", "cache", "packages"):
             (self.root / name).mkdir()
@@ -41,7 +41,7 @@ class Box:
                        for name in ("stage", "cache", "find-links", "constraint", "certificate")}
 
     def close(self):
-        self.folder.cleanup()
+        self.directory.cleanup()
 
     def run(self, step, environment=None, **request):
         layers = [f"{self.root}/packages/{number}" for number in range(self.layers, 0, -1)]
@@ -69,7 +69,7 @@ class Box:
         return self.run("fetch", packages=packages, **{**given, **request})
 
     def install(self, *packages, **request):
-        """All steps of a whole installation; the last reply."""
+        """Runs all steps of an installation; returns the last reply."""
         built = []
         for _ in range(4):
             reply = self.fetch(*packages, built=built, **request)

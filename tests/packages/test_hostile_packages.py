@@ -1,27 +1,25 @@
-"""What comes from an index is hostile, and so is the code that watches an install: neither gets anywhere."""
+"""Packages of an index are hostile, and so is the code that runs during an installation: neither may gain anything."""
 import base64
 import json
 import os
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 import threading
+import time
 import venv
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "e2e"),
-                str(pathlib.Path(__file__).resolve().parents[1])]
-
-from client import Case, Server, give_away, need_userns  # noqa: E402
-from index import projects  # noqa: E402
-from isolation import CONTAINER, folders, where_it_is  # noqa: E402
-from test_files_read import PYTHON, png  # noqa: E402
-from index.server import Index  # noqa: E402
+from client import Case, Server, give_away, need_userns
+from container_level import CONTAINER, directories, where_it_is
+from index import projects
+from index.server import Index
+from libraries import PYTHON
+from pictures import png
 
 SECRET = "w0rd-of-the-host"
 
-# Tried before, while and after packages are fetched: the installer's way out, its processes, its folders.
+# Attacks the installer's egress proxy, processes and directories, before, during and after a download.
 ATTACK = """
 import glob, os, socket
 found = []
@@ -62,7 +60,7 @@ print(found)
 """
 
 
-# What the server reads of an interpreter in the workspace, it reads on the host: none of it may change.
+# The server reads files of an interpreter in the workspace on the host, so code must not change any of them.
 REPLACE = """
 import os
 done = []
@@ -91,30 +89,30 @@ class Packages(Case):
     @classmethod
     def setUpClass(cls):
         need_userns()
-        cls.folder = tempfile.TemporaryDirectory(prefix="sp-packages-")
-        cls.addClassCleanup(cls.folder.cleanup)
-        os.chmod(cls.folder.name, 0o755)
-        cls.wheels = cls.folder.name + "/wheels"
+        cls.directory = tempfile.TemporaryDirectory(prefix="sp-packages-")
+        cls.addClassCleanup(cls.directory.cleanup)
+        os.chmod(cls.directory.name, 0o755)
+        cls.wheels = cls.directory.name + "/wheels"
         projects.honest(cls.wheels)
         projects.hostile(cls.wheels)
         projects.save(cls.wheels, projects.spying("spy"))
 
     def serve(self, *flags, **options):
-        return Server("--cache", self.folder.name + "/cache", *flags, **options)
+        return Server("--cache", self.directory.name + "/cache", *flags, **options)
 
     def offline(self, *flags, cache=None):
-        return Server("--cache", cache or self.folder.name + "/cache", "--no-index", "--find-links", self.wheels, *flags)
+        return Server("--cache", cache or self.directory.name + "/cache", "--no-index", "--find-links", self.wheels, *flags)
 
     def assert_code_prints(self, server, code, text):
-        """Where /work and /packages are called otherwise, so they are in the code."""
-        self.assert_prints(server.python(where_it_is(code, folders(server))), text)
+        """Runs the code with this level's paths of /work and /packages."""
+        self.assert_prints(server.python(where_it_is(code, directories(server))), text)
 
     def workspace(self):
-        place = tempfile.mkdtemp(prefix="work-", dir=self.folder.name)
+        place = tempfile.mkdtemp(prefix="work-", dir=self.directory.name)
         give_away(place)
         return place
 
-    def test_a_build_reaches_nothing_and_what_it_plants_is_not_believed(self):
+    def test_a_build_reaches_nothing_and_its_planted_files_are_ignored(self):
         names = ("HOME", "PATH", "USER")
         environment = {name: os.environ[name] for name in names if name in os.environ}
         with Index(self.wheels, auth=("someone", SECRET)) as index:
@@ -123,7 +121,7 @@ class Packages(Case):
                 result = server.call("install_package", packages=["spy"])
                 self.assertFalse(result.is_error, result.text)
                 self.assertIn("spy 1.0, plain 2.0", result.text)
-                log = re.search(r"log of pip: (/\S+\.txt)", result.text)[1]
+                log = re.search(r"pip log: (/\S+\.txt)", result.text)[1]
                 text = server.python(f"print(open({log!r}).read())").output
                 self.assertNotIn(SECRET, text)
                 seen = json.loads(re.search(r"SEEN (\{.*\})", text)[1])
@@ -151,16 +149,16 @@ class Packages(Case):
                 "         for top, _, names in os.walk('/packages/1') for name in names}\n"
                 "done = s.run([sys.executable, '-c', 'import hostile_pth'])\n"
                 "print(modes, done.returncode, os.environ.get('PTH'))", "{0} 0 None")
-            # What stands in a layer is not what the installer imports.
+            # The installer imports nothing from a layer.
             result = server.call("install_package", packages=["plain"])
             self.assertFalse(result.is_error, result.text)
         self.assertFalse(os.path.lexists("/tmp/hostile-was-here"))
 
-    def test_no_package_stands_before_the_standard_library(self):
+    def test_no_package_shadows_the_standard_library(self):
         with self.offline() as server:
             result = server.call("install_package", packages=["hostile-names"])
             self.assertFalse(result.is_error, result.text)
-            self.assertIn("the standard library comes first for _socket, collections, encodings, json, os", result.text)
+            self.assertIn("the standard library takes precedence over _socket, collections, encodings, json, os", result.text)
             self.assertIn("import as: hostile_names\n", result.text)
             for words in ("[sys.executable, '-c', 'import hostile_names as h; h.main()']",
                           "[sys.executable, '-m', 'hostile_names']", "['hostile-names']"):
@@ -168,33 +166,33 @@ class Packages(Case):
                     self.assert_prints(server.python(
                         f"import subprocess, sys\ndone = subprocess.run({words}, capture_output=True, text=True)\n"
                         "print(done.stdout + done.stderr, end='')"), "as wanted")
-            # The installer too starts where they are.
+            # The installer too starts with these packages present.
             result = server.call("install_package", packages=["plain"])
             self.assertFalse(result.is_error, result.text)
 
     def image_as_read(self, python, name):
-        """What read_file says of a large image where a package has a PIL."""
+        """The result of read_file for a large image when a package contains a PIL."""
         with self.offline("--python", python) as server:
             result = server.call("install_package", packages=["hostile-pil"])
             self.assertFalse(result.is_error, result.text)
             server.write(name, base64.b64encode(png(3000, 500)).decode(), encoding="base64")
             return server.read(name)
 
-    def test_no_package_takes_the_place_of_the_own_pillow(self):
+    def test_no_package_replaces_the_interpreters_own_pillow(self):
         if subprocess.run([PYTHON, "-c", "import PIL"], capture_output=True).returncode:
             self.skipTest("pillow: not installed for this interpreter")
         self.assertIn("shown as 1568x261", self.image_as_read(PYTHON, "wide.png").text)
 
-    def test_what_a_package_says_of_an_image_is_judged(self):
-        venv.create(self.folder.name + "/bare", symlinks=True)
-        python = self.folder.name + "/bare/bin/python"
+    def test_a_packages_statement_about_an_image_is_checked(self):
+        venv.create(self.directory.name + "/bare", symlinks=True)
+        python = self.directory.name + "/bare/bin/python"
         result = self.image_as_read(python, "huge.png")
         self.assertEqual([block["type"] for block in result.content], ["text"], result.text)
-        self.assertIn("could not be made smaller", result.text)
-        # The control: it is asked, as the interpreter has no Pillow.
+        self.assertIn("could not be scaled down", result.text)
+        # The control: the package's PIL is used, as the interpreter has none.
         self.assertIn("shown as 77x33", self.image_as_read(python, "wide.png").text)
 
-    def test_code_reaches_nothing_of_an_install_at_any_moment(self):
+    def test_code_never_reaches_an_installation(self):
         with Index(self.wheels) as index, self.serve("--index-url", index.url) as server:
             attack = ATTACK.replace("PORT", str(index.port))
             self.assert_code_prints(server, attack, "[]")
@@ -209,11 +207,13 @@ class Packages(Case):
             index.rules["/simple/plain/"] = wait
             call = server.start_call("install_package", packages=["plain"])
             self.assertTrue(asked.wait(60))
+            time.sleep(2.2)  # a call that comes earlier would wait for the installation
             try:
                 self.assert_code_prints(server, attack, "[]")
             finally:
                 go_on.set()
-            self.assertFalse(server.finish_call(call).is_error)
+            result = server.finish_call(call)
+            self.assertFalse(result.is_error, result.text)
             self.assert_code_prints(server, attack, "[]")
 
     def test_code_cannot_replace_an_interpreter_in_the_workspace(self):
@@ -223,14 +223,14 @@ class Packages(Case):
             give_away(top)
         with self.offline("--workspace", place, "--python", place + "/a/b/env/bin/python") as server:
             if CONTAINER:
-                self.assertIn("where code could change it", server.python(REPLACE).text)
+                self.assertIn("where code can change it", server.python(REPLACE).text)
                 return
-            # The control: the folders on the way are the workspace's own.
+            # The control: code can change the workspace's own directories on the path.
             self.assert_prints(server.python(REPLACE),
                                "[('open', '/work/a/b/planted'), ('open', '/work/a/planted')]")
             self.assert_prints(server.python("import sys; print(sys.prefix)"), place + "/a/b/env")
 
-    def test_the_store_is_not_where_code_writes(self):
+    def test_a_store_that_code_can_write_is_refused(self):
         place = self.workspace()
         os.mkdir(place + "/mine")
         with self.offline("--workspace", place, cache=place + "/mine/cache") as server:
@@ -246,7 +246,7 @@ class Packages(Case):
         with self.offline("--workspace", place, "--constraint", place + "/constraint") as server:
             result = server.call("install_package", packages=["plain"])
             self.assertTrue(result.is_error, result.text)
-            self.assertIn("where code could change it", result.text)
+            self.assertIn("where code can change it", result.text)
 
     def test_an_index_cannot_send_the_installer_elsewhere(self):
         def redirect(url):
@@ -258,11 +258,11 @@ class Packages(Case):
                     index.rules["/simple/plain/"] = redirect(f"http://{place}/simple/plain/")
                     self.assertTrue(server.call("install_package", packages=["plain"]).is_error)
                     del index.rules["/simple/plain/"]
-                    # The page is honest, its file lies elsewhere.
+                    # The page is honest, its file is elsewhere.
                     index.files_at = f"http://{place}/files/"
                     self.assertTrue(server.call("install_package", packages=["plain"]).is_error)
                     index.files_at = None
             self.assertEqual(inner.requests, [])
-            # The control: it was not the package.
+            # The control: the package itself is good.
             result = server.call("install_package", packages=["plain"])
             self.assertFalse(result.is_error, result.text)

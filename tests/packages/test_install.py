@@ -1,48 +1,45 @@
-"""install_package, from the call to the import: packages of the tests' own index, and of a folder of wheels."""
+"""install_package, from the call to the import: packages of the tests' own index and of a directory of wheels."""
 import json
 import os
 import pathlib
 import re
 import shutil
-import sys
 import tempfile
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
-from client import Case, Server, need_userns, run_cli  # noqa: E402
-from index import projects  # noqa: E402
-from index.server import Index, hang  # noqa: E402
+from client import Case, Server, need_userns, run_cli
+from index import projects
+from index.server import Index, hang
 
 LOGIN, PASSWORD = "someone", "pass-word-9137"
 
 
 class Installing(Case):
-    """Servers whose packages go below one temporary folder."""
+    """Servers whose packages are below one temporary directory."""
 
     @classmethod
     def setUpClass(cls):
         need_userns()
-        cls.folder = tempfile.mkdtemp(prefix="sp-install-")
+        cls.directory = tempfile.mkdtemp(prefix="sp-install-")
         cls.addClassCleanup(cls.remove)
-        os.chmod(cls.folder, 0o755)
-        cls.wheels = cls.folder + "/wheels"
+        os.chmod(cls.directory, 0o755)
+        cls.wheels = cls.directory + "/wheels"
         projects.honest(cls.wheels)
         projects.sources(cls.wheels)
         projects.save(cls.wheels, projects.Wheel("slow"), projects.Wheel("slow-parent", requires=["slow"]))
 
     @classmethod
     def remove(cls):
-        """The sweeper of a server that was killed may be at it too."""
+        """Removes the directory, at which the cleanup helper of a killed server may work too."""
         for _ in range(100):
-            if not os.path.exists(cls.folder):
+            if not os.path.exists(cls.directory):
                 return
-            shutil.rmtree(cls.folder, ignore_errors=True)
+            shutil.rmtree(cls.directory, ignore_errors=True)
             time.sleep(0.05)
 
     def serve(self, *flags, **options):
-        return Server("--cache", self.folder + "/cache", *flags, **options)
+        return Server("--cache", self.directory + "/cache", *flags, **options)
 
     def offline(self, *flags, **options):
         return self.serve("--no-index", "--find-links", self.wheels, *flags, **options)
@@ -69,17 +66,17 @@ class Installing(Case):
 
 
 class Offline(Installing):
-    def test_from_the_call_to_the_import_and_through_the_life_of_a_session(self):
+    def test_an_installed_package_stays_importable_in_its_session(self):
         with self.offline() as server:
             hint = server.python("x = 1\nimport plain").text
             self.assertIn('install_package with packages=["plain"]', hint)
             result = self.install(server, "plain<2", "parent[more]", "tomli; python_version < '3'")
             self.assert_installed(result, "installed plain 1.1, parent 1.2, shared 2.5 (3 packages, ",
-                                  "; import as: plain, parent\n", "not wanted on this machine: \"tomli; ")
+                                  "; import as: plain, parent\n", "skipped, not for this machine: \"tomli; ")
             self.assert_prints(server.python("import plain, parent, shared; print(x, parent.VERSION)"), "1 1.1")
-            log = re.search(server.here(r"\[log of pip: (/tmp/output/install-\d+\.txt)\]"), result.text)[1]
+            log = re.search(server.here(r"\[pip log: (/tmp/output/install-\d+\.txt)\]"), result.text)[1]
             self.assertIn("parent", server.read(log).text)
-            # Wherever the state comes from, and in every interpreter.
+            # However the state was restored, and in every interpreter.
             there = "import plain, subprocess as s, sys; print(plain.VERSION, s.run([sys.executable, '-c', " \
                     "'import shared; print(shared.VERSION)'], capture_output=True, text=True).stdout)"
             self.assertTrue(server.python("import os; os._exit(3)").is_error)
@@ -92,9 +89,9 @@ class Offline(Installing):
 
     def a_second_version(self, server):
         result = self.install(server, "plain")
-        self.assert_installed(result, "already installed: plain 1.1")
+        self.assertEqual(result.text, "already installed: plain 1.1\n")
         result = self.install(server, "plain", upgrade=True)
-        self.assert_installed(result, "installed plain 2.0 (1 package, ", "in place of plain 1.1", "reset=true")
+        self.assert_installed(result, "installed plain 2.0 (1 package, ", "replaced plain 1.1", "reset=true")
         result = server.python("import plain; print(plain.VERSION)")
         self.assertEqual(result.output, "1.1")
         self.assertIn("`plain` was imported before plain 2.0 was installed", result.status.field("note"))
@@ -103,35 +100,36 @@ class Offline(Installing):
         result = server.python("import plain; print(plain.VERSION)", reset=True)
         self.assertEqual((result.output, result.status.field("note")), ("2.0", None))
 
-    def test_what_cannot_be_says_why_and_changes_nothing(self):
+    def test_a_failed_installation_says_why_and_changes_nothing(self):
         with self.offline("--deny-package", "shared,forbidden*") as server:
             for packages, words in (
                 (["no-such-thing"], ("not found: ", "no-such-thing")),
-                (["pandsa"], ("not found: ", "pandas")),
-                (["plain>=7"], ("not found: ", "There are versions ", "2.0")),
+                (["plian"], ("not found: ", "Similar names: plain.")),
+                (["pandsa"], ("not found: ", "the directory of wheels has no package pandsa; the directory has ")),
+                (["plain>=7"], ("not found: ", "Available versions: ", "2.0")),
                 (["elsewhere"], ("no wheel for this platform: ", "--allow-sdist")),
                 (["from-source"], ("no wheel for this platform: ", "--allow-sdist")),
                 (["plain==1.0", "parent"], ("version conflict: ", "plain>=1.1")),
                 (["Forbidden.One", "plain"], ("blocked by policy: forbidden-one", "--deny-package forbidden*")),
-                (["wants-new"], ("blocked by policy: shared", "--deny-package shared", "needs it")),
+                (["wants-new"], ("blocked by policy: shared", "--deny-package shared", "depends on it")),
             ):
                 with self.subTest(packages):
                     self.assert_failed(self.install(server, *packages), "not installed, ", *words, "Nothing has changed.")
             self.assert_layers(server, [])
 
-    def test_only_requirements_are_taken(self):
+    def test_only_requirements_are_accepted(self):
         with self.offline() as server:
             result = self.install(server, "plain", "-r x", "git+https://example.org/x", "./x.whl", "plain parent")
-            self.assert_violation(result, "/packages/1: \"-r x\" is an option", "/packages/2:", "is a URL or a path",
-                                  "/packages/3:", "/packages/4:", "item of its own")
+            self.assert_violation(result, "/packages/1: \"-r x\" is a pip option", "/packages/2:", "is a URL or a path",
+                                  "/packages/3:", "/packages/4:", "separate item")
             self.assertNotIn("/packages/0", result.text)
             self.assert_violation(server.call("install_package", packages=[]), "/packages")
             self.assert_violation(server.call("install_package"), "packages")
             self.assert_not_there(server, "plain")
-            # A bare string is a list of one.
+            # A bare string counts as a list of one.
             self.assert_installed(server.call("install_package", packages="plain"), "installed plain 2.0")
 
-    def test_without_the_tool_nothing_points_to_it(self):
+    def test_without_install_nothing_mentions_it(self):
         with self.offline("--install", "off") as server:
             names = [tool["name"] for tool in server.request("tools/list")["result"]["tools"]]
             self.assertEqual(names, ["run_python", "write_file", "read_file"])
@@ -142,14 +140,14 @@ class Offline(Installing):
     def test_the_description_says_what_is_allowed(self):
         with self.offline("--allow-package", "plain, sha*", "--preinstall", "shared") as server:
             tool = server.request("tools/list")["result"]["tools"][3]
-            for words in ("a folder of wheels", "Only these may be installed: plain, sha*.", "Only wheels", "shared"):
+            for words in ("a directory of wheels", "Allowed packages: plain, sha*.", "Only wheels", "shared"):
                 self.assertIn(words, tool["description"])
             self.assertLess(len(tool["description"]), 2000)
-            self.assert_failed(self.install(server, "parent"), "parent is not among what is allowed (--allow-package)")
+            self.assert_failed(self.install(server, "parent"), "parent is not an allowed package (--allow-package)")
 
-    def test_nothing_is_installed_unasked_where_the_user_wants_to_be_asked(self):
+    def test_nothing_is_installed_without_the_users_approval(self):
         with self.offline("--install", "ask") as server:
-            self.assertIn("The user is asked first", server.request("tools/list")["result"]["tools"][3]["description"])
+            self.assertIn("The user is asked for approval first", server.request("tools/list")["result"]["tools"][3]["description"])
             self.assert_failed(self.install(server, "plain"), "blocked by policy", "--install on")
             self.assert_not_there(server, "plain")
         with self.offline("--install", "ask", "--auto-install") as server:
@@ -167,8 +165,8 @@ class Offline(Installing):
             self.assertTrue(result.is_error)
             self.assertEqual(result.raw["structuredContent"]["reason"], "not_found")
 
-    def test_preinstalled_packages_are_there_for_a_program_that_is_run_once(self):
-        flags = ("--cache", self.folder + "/cache", "--no-index", "--find-links", self.wheels)
+    def test_preinstalled_packages_are_there_for_the_run_command(self):
+        flags = ("--cache", self.directory + "/cache", "--no-index", "--find-links", self.wheels)
         done = run_cli("run", *flags, "--preinstall", "plain", "-c", "import plain; print('found')")
         self.assertEqual((done.returncode, done.stdout), (0, b"found\n"), done.stderr)
         done = run_cli("run", *flags, "--preinstall", "no-such-thing", "-c", "print('ran')")
@@ -199,16 +197,16 @@ class Offline(Installing):
             self.assertEqual((result.status.kind, result.status.field("note")), ("error", None))
 
     def test_a_package_larger_than_its_disk_leaves_nothing(self):
-        wheels = self.folder + "/large"
+        wheels = self.directory + "/large"
         projects.huge(wheels, 8 << 20)
         projects.save(wheels, projects.Wheel("plain"))
         with self.serve("--no-index", "--find-links", wheels, "--package-disk", "4M") as server:
-            self.assert_failed(self.install(server, "huge"), "out of disk", "--package-disk", "Nothing has changed.")
+            self.assert_failed(self.install(server, "huge"), "package disk full", "--package-disk", "Nothing has changed.")
             self.assert_installed(self.install(server, "plain"), "installed plain 1.0")
             self.assert_layers(server, ["1"])
 
 
-    def test_files_to_which_only_the_user_has_a_way(self):
+    def test_files_that_only_the_user_can_reach(self):
         with tempfile.TemporaryDirectory() as private:
             constraint = pathlib.Path(private, "constraint")
             constraint.write_text("plain<2\n")
@@ -224,7 +222,7 @@ class Offline(Installing):
                 else:
                     self.assert_installed(result, "installed plain 2.0")
 
-    def test_source_archives_of_a_folder(self):
+    def test_source_archives_of_a_directory(self):
         with self.offline("--allow-sdist") as server:
             self.assert_installed(self.install(server, "from-source"), "installed from-source 1.0, plain 2.0")
             self.assert_prints(server.python("import from_source, plain; print(plain.VERSION)"), "2.0")
@@ -239,7 +237,7 @@ class WithIndex(Installing):
             self.assert_prints(server.python("import from_source, plain; print(plain.VERSION)"), "2.0")
             self.assert_failed(self.install(server, "unbuildable"), "the build from source failed")
 
-    def test_over_the_broker_with_credentials_that_nobody_sees(self):
+    def test_credentials_of_an_index_are_never_shown(self):
         with Index(self.wheels, auth=(LOGIN, PASSWORD)) as index, \
                 tempfile.TemporaryFile() as stderr:
             url = index.url.replace("://", f"://{LOGIN}:{PASSWORD}@")
@@ -256,14 +254,14 @@ class WithIndex(Installing):
                     "found = glob.glob('/packages/**', recursive=True) + glob.glob('/tmp/**', recursive=True)\n"
                     "for path in ['/proc/self/mountinfo', *found]:\n"
                     "    try: print(open(path, errors='replace').read())\n"
-                    "    except OSError: pass  # a folder; /proc, where it is closed")).text)
+                    "    except OSError: pass  # a directory; /proc, where it is closed")).text)
             stderr.seek(0)
             said.append(stderr.read().decode())
             for text in said:
                 self.assertNotIn(PASSWORD, text)
             self.assertTrue(all(sent.startswith("Basic ") for *_, sent in index.requests if sent))
         with Index(self.wheels, auth=(LOGIN, PASSWORD)) as index, self.serve("--index-url", index.url) as server:
-            self.assert_failed(self.install(server, "plain"), "the index wants credentials", "--index-url")
+            self.assert_failed(self.install(server, "plain"), "the index requires credentials", "--index-url")
 
     def test_over_tls_with_a_certificate_of_the_users(self):
         with Index(self.wheels, tls=True) as index:
@@ -272,20 +270,20 @@ class WithIndex(Installing):
             with self.serve("--index-url", index.url, "--index-cert", str(index.certificate)) as server:
                 self.assert_installed(self.install(server, "plain"), "installed plain 2.0")
 
-    def test_files_elsewhere_want_a_flag_that_is_named(self):
+    def test_files_on_another_host_need_a_flag_that_is_named(self):
         with Index(self.wheels) as files, Index(self.wheels, files_at=files.url.replace("simple", "files")) as index:
             with self.serve("--index-url", index.url) as server:
                 self.assert_failed(self.install(server, "plain"), "blocked by policy", files.host, "--index-host")
             with self.serve("--index-url", index.url, "--index-host", files.host) as server:
                 self.assert_installed(self.install(server, "plain"), "installed plain 2.0")
 
-    def test_nobody_answers(self):
+    def test_an_index_that_never_responds(self):
         with Index(self.wheels) as index:
             url = index.url
         with self.serve("--index-url", url) as server:
             self.assert_failed(self.install(server, "plain"), "index unreachable")
 
-    def test_others_are_answered_meanwhile_and_a_second_install_waits(self):
+    def test_other_calls_are_served_and_a_second_install_waits(self):
         with Index(self.wheels) as index, self.serve("--index-url", index.url) as server:
             reached = threading.Event()
 
@@ -298,6 +296,7 @@ class WithIndex(Installing):
                                                "_meta": {"progressToken": "p"}})
             second = server.start_call("install_package", packages=["plain"])
             self.assertTrue(reached.wait(60))
+            time.sleep(2.2)  # a call that comes at once waits for what it may need
             self.assert_prints(server.python("print(1)"), "1")
             self.assertFalse(server.write("a.txt", "a").is_error)
             self.assertIn("a", server.read("a.txt").text)
@@ -310,7 +309,7 @@ class WithIndex(Installing):
             del index.rules["/files/slow-1*"]
             self.assert_installed(self.install(server, "slow-parent"), "installed slow-parent 1.0, slow 1.0")
 
-    def test_the_server_ends_in_the_midst_of_an_install(self):
+    def test_the_server_exits_during_an_install(self):
         with Index(self.wheels) as index:
             reached = threading.Event()
 
@@ -325,7 +324,7 @@ class WithIndex(Installing):
                 self.assertTrue(reached.wait(60))
 
     def test_a_limit_covers_the_code_and_not_the_installer(self):
-        """Code that says itself, while it runs, that it lacks something does not stop its clock."""
+        """Code that reports a missing package while it runs does not stop its time limit."""
         lacks = ("import os, socket, struct, sys, time\n"
                  "words = [b'needs', b'cell', sys._getframe().f_code.co_filename.strip('<cel >').encode(), b'name', b'plain']\n"
                  "body = b''.join(struct.pack('<I', len(word)) + word for word in words)\n"
@@ -344,7 +343,7 @@ class WithIndex(Installing):
             finally:
                 go_on.set()
             self.assertNotIn("/files/plain", " ".join(map(str, index.requests)))
-            # The control: what the server waits for by itself is not the code's time.
+            # The control: an installation by the server does not count as the code's time.
             index.rules["/files/plain*"] = lambda request: (time.sleep(3), request.honest())
             self.assert_prints(server.python("import plain; print(plain.VERSION)", reset=True, timeout_s=2), "2.0")
 

@@ -1,10 +1,11 @@
-"""A 64-bit ARM machine in software: Debian's kernel under QEMU, with a Python and no more.
+"""An emulated 64-bit ARM machine: Debian's kernel under QEMU, with only a Python.
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         text = arm64.run({"sandpiper": (data, 0o755)}, "/sandpiper doctor", timeout_s=600)
 
-Everything is in memory: the files of a few arm64 packages, unpacked and never run here, then the job's own. The former
-are kept beside the images of tests/hosts. Some twenty times slower than this machine: take no times on it.
+Everything is in memory: the files of a few arm64 packages, unpacked and never run here, then the job's own. The
+packages' files are cached beside the images of tests/machines. It is about twenty times slower than this machine: do
+not measure times on it.
 """
 import os
 import pathlib
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "hosts"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "machines"))
 
 import images  # noqa: E402
 
@@ -23,7 +24,7 @@ SUITE = "trixie"
 PACKAGES = "busybox-static,python3,linux-image-cloud-arm64"
 CACHE = pathlib.Path(images.CACHE) / f"arm64-{SUITE}"
 NOT_NEEDED = ("usr/lib/modules/", "usr/share/doc/", "usr/share/man/", "usr/share/locale/", "boot/")
-# rootfs, where an initial RAM disk lies, is no mount that pivot_root(2) can leave: everything moves to a tmpfs first.
+# pivot_root(2) cannot leave rootfs, which holds the initial RAM disk, so everything is moved to a tmpfs first.
 INIT = """#!/usr/bin/busybox sh
 B=/usr/bin/busybox
 if [ -z "$MOVED" ]; then
@@ -46,7 +47,7 @@ $B poweroff -f
 
 
 def need():
-    """The folder with the kernel and the packages' files; makes it, or skips."""
+    """The directory with the kernel and the packages' files; creates it, or skips the test."""
     if not shutil.which("qemu-system-aarch64"):
         raise unittest.SkipTest("qemu: no qemu-system-aarch64 (package qemu-system-arm)")
     if not (CACHE / "root.cpio").exists():
@@ -58,8 +59,8 @@ def need():
 
 def build():
     CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        root, lines = pathlib.Path(folder, "root"), pathlib.Path(folder, "sources.list")
+    with tempfile.TemporaryDirectory(dir=CACHE) as directory:
+        root, lines = pathlib.Path(directory, "root"), pathlib.Path(directory, "sources.list")
         lines.write_text(images.sources(SUITE))
         options = ['Acquire::Languages "none"', 'APT::Install-Recommends "false"', *images.acquire_options()]
         images.sh("mmdebstrap", "--quiet", "--arch=arm64", "--variant=extract", "--mode=root", f"--include={PACKAGES}",
@@ -90,10 +91,10 @@ def entries(root):
 
 
 def run(files, command, timeout_s):
-    """What a shell command printed there, and its exit status. files: {name below /job: (data, mode)}."""
+    """Runs a shell command there; its output and exit status. files: {name below /job: (data, mode)}."""
     place = need()
-    folders = {str(parent) for name in files for parent in pathlib.PurePath("job", name).parents} - {".", "job"}
-    job = [(name, 0o040755, b"") for name in sorted(folders)]
+    directories = {str(parent) for name in files for parent in pathlib.PurePath("job", name).parents} - {".", "job"}
+    job = [(name, 0o040755, b"") for name in sorted(directories)]
     job += [(f"job/{name}", 0o100000 | mode, data) for name, (data, mode) in files.items()]
     job.append(("job/command", 0o100644, command.encode()))
     with tempfile.NamedTemporaryFile(prefix="sp-arm64-") as initrd:

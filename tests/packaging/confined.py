@@ -1,8 +1,8 @@
-"""For a virtual machine, as root there: the server in a container under our AppArmor profile. Prints a line of JSON.
+"""Runs the server in a container under our AppArmor profile, as root in a virtual machine. Prints a line of JSON.
 
     confined.py SANDPIPER SECCOMP APPARMOR
 
-The machine's own root is the container's, with /proc unmasked, so that what refuses is AppArmor alone.
+The container's root is the machine's own, with /proc unmasked, so that only AppArmor refuses.
 """
 import json
 import pathlib

@@ -1,11 +1,11 @@
-"""Runs an image as Docker and Podman do by default, or with our profiles, by crun alone: no daemon. Needs root.
+"""Runs an image as Docker and Podman do by default, or with our profiles, with crun and without a daemon. Needs root.
 
     with Container(image, "docker") as container:
         with Server(wrap=container.command()) as server: ...
 
-The root is an overlay over the unpacked image, so that the outer /proc is not below it and the kernel refuses a new
-one while the runtime masks parts of it, as under an engine. Docker's filter, masks and capabilities are those of its
-Debian package (tests/hosts/images.py), Podman's filter is that of containers-common.
+The root is an overlay over the unpacked image, so the outer /proc is not below it. As under an engine, the kernel
+refuses to mount a new /proc while the runtime masks parts of it. Docker's filter, masks and capabilities are those of
+its Debian package (tests/machines/images.py), Podman's filter is that of containers-common.
 """
 import json
 import os
@@ -18,7 +18,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests" / "hosts"))
+sys.path.append(str(ROOT / "tests" / "machines"))
 import images  # noqa: E402
 
 OURS = ROOT / "packaging" / "seccomp" / "sandpiper.json"
@@ -26,7 +26,7 @@ PODMAN = pathlib.Path("/usr/share/containers/seccomp.json")
 PODMAN_CAPABILITIES = ["CAP_" + name for name in (
     "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID",
     "SYS_CHROOT")]
-# Confinement: (whose, what it is given besides).
+# Confinement: (engine, additional options).
 CONFINEMENTS = {
     "docker": ("docker", ()),
     "docker, our profile": ("docker", ("profile",)),
@@ -34,7 +34,7 @@ CONFINEMENTS = {
     "podman": ("podman", ()),
     "podman, unmasked": ("podman", ("unmasked",)),
 }
-# crun takes cgroups of version 2 only; in this mount namespace there is nothing else.
+# crun requires cgroup version 2; this mount namespace has nothing else.
 SCRIPT = """set -e
 mount -t cgroup2 none /sys/fs/cgroup
 mount -t tmpfs tmpfs "$1/top"
@@ -53,17 +53,17 @@ def need_crun():
 
 
 def filter_of_podman():
-    """Its rules that hold on this machine for a container with its capabilities."""
+    """The rules of Podman's filter that apply on this machine to a container with its default capabilities."""
     if not PODMAN.exists():
         raise unittest.SkipTest("podman: golang-github-containers-common is not installed")
     return images.oci_config(PODMAN)["linux"]["seccomp"]
 
 
 class Image:
-    """An archive that was unpacked: a root, and what the image wants of its container."""
+    """An unpacked archive: a root, and the image's configuration."""
 
-    def __init__(self, archive, folder):
-        self.root = pathlib.Path(folder, "root")
+    def __init__(self, archive, directory):
+        self.root = pathlib.Path(directory, "root")
         self.root.mkdir()
         with tarfile.open(archive) as packed:
             def blob(descriptor):
@@ -78,15 +78,15 @@ class Image:
 
 
 class Container:
-    """One container that can be started once. Leaving the block removes what is kept for it."""
+    """One container that can be started once. Leaving the block removes its files."""
 
     def __init__(self, image, confinement, env=(), arguments=None, hardened=False, host_network=False):
-        """hardened: read-only but for /tmp, without capabilities or new privileges, as a restricted pod."""
+        """hardened: read-only except /tmp, without capabilities or new privileges, as a restricted pod."""
         self.image, self.name = image, f"sandpiper-{os.getpid()}-{id(self)}"
         self.base, self.extras = CONFINEMENTS[confinement]
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sp-container-"))
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="sp-container-"))
         for name in ("top", "rootfs", "state"):
-            (self.folder / name).mkdir()
+            (self.directory / name).mkdir()
         wants = image.wants
         command = [*wants["Entrypoint"], *(wants.get("Cmd", []) if arguments is None else arguments)]
         config = self.config(command, [*wants["Env"], *env])
@@ -97,7 +97,7 @@ class Container:
                                      "options": ["nosuid", "nodev", "mode=1777"]})
         if host_network:
             config["linux"]["namespaces"].remove({"type": "network"})
-        (self.folder / "config.json").write_text(json.dumps(config))
+        (self.directory / "config.json").write_text(json.dumps(config))
 
     def config(self, command, env):
         config = json.loads(pathlib.Path(images.oci_template()).read_text())
@@ -113,26 +113,26 @@ class Container:
         if "unmasked" in self.extras:
             del linux["maskedPaths"], linux["readonlyPaths"]
         del linux["cgroupsPath"]
-        config["root"] = {"path": str(self.folder / "rootfs"), "readonly": False}
+        config["root"] = {"path": str(self.directory / "rootfs"), "readonly": False}
         return config
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def command(self):
-        """Its start as a host's `command` would be. Further words behind it are ignored."""
-        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", SCRIPT, "container", str(self.folder),
+        """The command that starts it, as a client's `command` would be. Further arguments are ignored."""
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", SCRIPT, "container", str(self.directory),
                 str(self.image.root), self.name]
 
     def run(self, timeout=120):
         return subprocess.run(self.command(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
 
     def first(self):
-        """The number outside of the container's first process; None before it runs the image's program."""
-        for state in self.folder.glob("state/*/status"):
+        """The outer pid of the container's init; None before it runs the image's program."""
+        for state in self.directory.glob("state/*/status"):
             pid = json.loads(state.read_text())["pid"]
             if pathlib.Path(f"/proc/{pid}/comm").read_text() != "crun\n" and not (state.parent / "exec.fifo").exists():
                 return pid

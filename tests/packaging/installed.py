@@ -1,7 +1,7 @@
-"""What holds of the Debian package where it is installed. Run as root in a virtual machine that may be spoilt, by
-test_deb.py: tests/e2e/tap.py tests/packaging/installed.py CASE...
+"""Tests of the installed Debian package. test_deb.py runs them as root in a disposable virtual machine:
+tests/e2e/tap.py tests/packaging/installed.py CASE...
 
-The packages lie in PACKAGES (environment): old.deb and new.deb, the same program with two versions.
+The environment variable PACKAGES names a directory with old.deb and new.deb, the same program with two versions.
 """
 import grp
 import json
@@ -33,7 +33,7 @@ def said(*command):
 
 
 def until(what, seconds=60):
-    """Waits for what() to be true; whoever asserts it afterwards sees why it is not."""
+    """Waits for what() to be true; the caller's assertion afterwards reports why it is not."""
     end = time.monotonic() + seconds * SLOW
     while not what() and time.monotonic() < end:
         time.sleep(0.05)
@@ -49,7 +49,7 @@ def purge():
 
 
 def leftovers():
-    """Whatever has the program's name, and state that systemd keeps for units and dynamic users."""
+    """Files with the program's name, and state that systemd keeps for units and dynamic users."""
     names = said("find", "/etc", "/usr", "/var", "/run", "/tmp", "/root", "/home", "-xdev", "-name", "*sandpiper*",
                  "-not", "-path", "/run/user/*").splitlines()
     units = said("systemctl", "list-units", "--all", "--plain", "--no-legend", "sandpiper*").splitlines()
@@ -57,13 +57,13 @@ def leftovers():
     groups = [one.gr_name for one in grp.getgrall() if "sandpiper" in one.gr_name]
     tmp = [name for name in os.listdir("/tmp") if "sandpiper" in name]
     profiles = [line for line in (LOADED.read_text() if LOADED.exists() else "").splitlines() if "sandpiper" in line]
-    # Each user's downloads are theirs to remove.
+    # Users remove their own downloads.
     names = [name for name in names if not name.endswith("/.cache/sandpiper")]
     return names + units + users + groups + tmp + profiles + sessions()
 
 
 class Connection:
-    """A client of the socket, as nc -U is one."""
+    """A client of the socket, like nc -U."""
 
     def __init__(self, uid=0, groups=()):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -120,7 +120,7 @@ class Case(unittest.TestCase):
 
 
 class Stdio(Case):
-    def test_a_host_starts_the_server(self):
+    def test_a_client_starts_the_server(self):
         install("new.deb")
         with Server() as server:
             self.assertEqual(server.python("print(6 * 7)").lines[0], "42")
@@ -128,13 +128,13 @@ class Stdio(Case):
         purge()
         self.assert_nothing_left()
 
-    def test_a_server_goes_on_through_an_upgrade(self):
+    def test_a_server_keeps_running_during_an_upgrade(self):
         install("old.deb")
         with Server(check=False) as server:
             server.python("kept = 'here'")
             install("new.deb")
             self.assertEqual(server.python("print(kept)").lines[0], "here")
-            # The next box is made by the old program, whose file is gone.
+            # The old program, whose file has been deleted, creates the next sandbox.
             self.assertEqual(server.python("print(1)", session="other").lines[0], "1")
         self.assertEqual(said("dpkg-query", "-W", "-f", "${db:Status-Status}", "sandpiper"), "installed")
 
@@ -152,13 +152,13 @@ class Socket(Case):
         return connection
 
     def test_twenty_connections_have_users_and_groups_of_their_own(self):
-        # Of two users: systemd 256 and newer allow one of them 16.
+        # Two users, because systemd 256 and newer allow 16 connections per user.
         who = [(0, ())] * 10 + [(USER, (self.gid,))] * 10
         connections = [self.open(*one) for one in who]
         for number, connection in enumerate(connections):
             answer = connection.python(f"mine = {number}")
             self.assertTrue(answer.startswith("[ok "), answer)
-            self.assertNotIn("weaker", answer)
+            self.assertNotIn("degraded", answer)
         for number, connection in enumerate(connections):
             self.assertEqual(connection.python("print(mine)").splitlines()[0], str(number))
         units = {unit: properties(unit, "MainPID", "ControlGroup", "Slice") for unit in sessions()}
@@ -189,7 +189,7 @@ class Socket(Case):
         running = [int(uid) for uid in said("ps", "-eo", "uid=").split()]
         self.assertEqual(uids & set(running), set())
 
-    def test_who_is_not_in_the_group_is_refused(self):
+    def test_users_outside_the_group_are_refused(self):
         with self.assertRaises(PermissionError):
             Connection(USER)
 
@@ -227,7 +227,7 @@ class Socket(Case):
         self.assertTrue(until(lambda: not said("systemctl", "list-units", "--all", "--plain", "--no-legend",
                                                "sandpiper@*")))
 
-    def test_stopping_the_connection_ends_its_server(self):
+    def test_stopping_the_connection_stops_its_server(self):
         connection = self.open()
         connection.python("1")
         unit, = said("systemctl", "list-units", "--plain", "--no-legend", "sandpiper@*").split(maxsplit=1)[:1]
@@ -235,7 +235,7 @@ class Socket(Case):
         self.assertEqual(connection.file.read(), "")
         self.assertTrue(until(lambda: not sessions()), sessions())
 
-    def test_an_upgrade_leaves_sessions_alone(self):
+    def test_an_upgrade_does_not_affect_sessions(self):
         purge()
         install("old.deb")
         said("systemctl", "start", "sandpiper.socket")
@@ -245,7 +245,7 @@ class Socket(Case):
         self.assertEqual(connection.python("print(kept)").splitlines()[0], "here")
         self.assertEqual(self.open().python("print(2)").splitlines()[0], "2")
 
-    def test_removal_ends_sessions_and_leaves_nothing(self):
+    def test_removal_stops_sessions_and_leaves_nothing(self):
         connection = self.open()
         connection.python("1")
         said("dpkg", "--remove", "sandpiper")
@@ -256,7 +256,7 @@ class Socket(Case):
 
 
 class Profile(Case):
-    """Where the kernel has AppArmor."""
+    """On a kernel with AppArmor."""
 
     def setUp(self):
         super().setUp()
@@ -268,11 +268,11 @@ class Profile(Case):
                                          ).returncode == 0
 
     def restart(self):
-        """apparmor.service reads all of /etc/apparmor.d, as at boot."""
+        """Restarts apparmor.service, which reads all of /etc/apparmor.d, as at boot."""
         said("systemctl", "restart", "apparmor.service")
         self.assertEqual(said("systemctl", "is-active", "apparmor.service"), "active\n")
 
-    def test_the_profile_is_where_it_is_understood(self):
+    def test_the_profile_is_installed_where_the_parser_supports_it(self):
         self.restart()
         install("new.deb")
         self.assertEqual(LINK.is_symlink(), self.understood)
@@ -300,7 +300,7 @@ class Profile(Case):
 
 
 class Ubuntu(Case):
-    """Where a user's programs are under a rule like Ubuntu's: user namespaces without capabilities."""
+    """Under a rule like Ubuntu's: user namespaces without capabilities."""
 
     def setUp(self):
         super().setUp()
@@ -309,7 +309,7 @@ class Ubuntu(Case):
             raise unittest.SkipTest("apparmor: no rule like Ubuntu's is loaded")
 
     def as_user(self, *command):
-        # By a shell: what aa-exec itself executes gets the rule's profile, and not that of its path.
+        # Through a shell, because a program that aa-exec itself executes gets the rule's profile, not that of its path.
         return subprocess.run(["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", "--reset-env",
                                "aa-exec", "-p", "hostvm-ubuntu", "--", "sh", "-c", '"$@"', "sh", *map(str, command)],
                               capture_output=True, text=True)
@@ -330,7 +330,7 @@ class Ubuntu(Case):
         said("rm", "-r", "/tmp/unpacked")
         self.addCleanup(lambda: path.unlink(missing_ok=True))
 
-    def test_the_package_is_what_makes_it_work(self):
+    def test_it_works_only_with_the_package(self):
         program = pathlib.Path("/usr/bin/sandpiper")
         self.copy_to(program)
         self.assert_refused(program)
@@ -340,7 +340,7 @@ class Ubuntu(Case):
         said("ln", "-sf", str(program), "/tmp/link")
         self.assert_runs("/tmp/link")
 
-    def test_elsewhere_what_doctor_prints_makes_it_work(self):
+    def test_without_the_package_doctors_commands_make_it_work(self):
         install("new.deb")
         self.copy_to(self.at_home)
         self.assert_refused(self.at_home)

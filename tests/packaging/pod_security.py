@@ -1,6 +1,6 @@
-"""What admission by the Pod Security Standards of Kubernetes 1.35 refuses, as far as our pods have the fields.
+"""The rules of the Pod Security Standards of Kubernetes 1.35, for the fields that our pods have.
 
-Facts: kubernetes.io, "Pod Security Standards"; for user namespaces the admission's relaxation for hostUsers: false.
+Source: kubernetes.io, "Pod Security Standards"; for user namespaces the admission's relaxation for hostUsers: false.
 """
 import re
 
@@ -26,13 +26,13 @@ BROKEN = [
 
 
 def size(text):
-    """Bytes of a quantity, in Kubernetes' binary units or as our flags write it."""
+    """Bytes of a quantity in Kubernetes' binary units or in those of our flags."""
     number, unit = re.fullmatch(r"(\d+)(\w*)", text).groups()
     return int(number) * UNITS[unit]
 
 
 def effective(pod, container, name):
-    """A field that the container's context has from the pod's where it does not say otherwise."""
+    """A field of the container's security context, or of the pod's where the container's lacks it."""
     return container.get("securityContext", {}).get(name, pod.get("securityContext", {}).get(name))
 
 
@@ -76,5 +76,5 @@ def restricted(pod):
 
 
 def violations(pod, standard):
-    """What of a pod's spec the standard refuses, in words."""
+    """Messages for everything in a pod's spec that the standard refuses."""
     return list({"baseline": baseline, "restricted": restricted}[standard](pod))

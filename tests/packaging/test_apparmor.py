@@ -1,4 +1,4 @@
-"""The AppArmor profile for containers: parsed here, and at work in a virtual machine of Debian 13 (tests/hosts)."""
+"""The AppArmor profile for containers: parsed here, and used in a virtual machine of Debian 13 (tests/machines)."""
 import json
 import pathlib
 import re
@@ -10,7 +10,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "hosts")]
+sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "machines")]
 
 import images  # noqa: E402
 from client import BINARY  # noqa: E402
@@ -21,8 +21,8 @@ KERNEL = "pc:trixie"
 
 
 class Profile(unittest.TestCase):
-    def test_the_parser_takes_it(self):
-        """One before AppArmor 4 takes what the profile's own head says for it."""
+    def test_the_parser_accepts_it(self):
+        """A parser before AppArmor 4 accepts the variant that the profile's header describes."""
         if not shutil.which("apparmor_parser"):
             self.skipTest("apparmor: not installed")
         said = subprocess.run(["apparmor_parser", "--version"], capture_output=True, text=True).stdout
@@ -33,17 +33,17 @@ class Profile(unittest.TestCase):
         done = subprocess.run(["apparmor_parser", "-Q", "-K"], input=text, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_a_container_in_it_has_the_full_grade_and_root_cannot_write_kernel_settings(self):
+    def test_a_confined_container_has_full_isolation_and_root_cannot_write_kernel_settings(self):
         if not (pathlib.Path(images.CACHE) / "images" / "trixie.ext4").exists():
-            self.skipTest("machine: tests/hosts/hostvm.py build trixie was not called")
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="sp-confined-"))
-        self.addCleanup(shutil.rmtree, folder)
+            self.skipTest("machine: tests/machines/hostvm.py build trixie was not called")
+        directory = pathlib.Path(tempfile.mkdtemp(prefix="sp-confined-"))
+        self.addCleanup(shutil.rmtree, directory)
         for path in (HERE / "confined.py", PROFILE, SECCOMP):
-            shutil.copy(path, folder)
-        shutil.copy(BINARY, folder / "sandpiper")
+            shutil.copy(path, directory)
+        shutil.copy(BINARY, directory / "sandpiper")
         done = subprocess.run(
-            [sys.executable, ROOT / "tests" / "hosts" / "hostvm.py", "run", "--host", "debian13-root",
-             "--kernel", KERNEL, "--copy", f"{folder}:/opt/confined", "--cwd", "/opt/confined", "--no-input", "--timeout", "600", "--",
+            [sys.executable, ROOT / "tests" / "machines" / "hostvm.py", "run", "--host", "debian13-root",
+             "--kernel", KERNEL, "--copy", f"{directory}:/opt/confined", "--cwd", "/opt/confined", "--no-input", "--timeout", "600", "--",
              "python3", "confined.py", "sandpiper", SECCOMP.name, PROFILE.name], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         said = json.loads(done.stdout.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""The whole of it on 64-bit ARM, in an emulated machine: what doctor sees at work, state, files, limits, the end."""
+"""64-bit ARM in an emulated machine: doctor's self-tests, state, files, limits, shutdown."""
 import json
 import pathlib
 import re
@@ -11,20 +11,20 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(ROOT / "build-
 import arm64  # noqa: E402
 import programs  # noqa: E402
 
-# What is on everywhere else: the kernel is Debian's own, and root may make control groups.
+# All other protections are on: the kernel is Debian's own, and root may create control groups.
 LAYERS = ("namespaces", "mounts", "privileges", "seccomp", "landlock", "memory", "pids", "cpu", "disk", "python")
 PATIENT = "'--timeout', '600'"
 STEPS = f"""
 import sys
 sys.path.insert(0, '/job/tests/e2e')
 from client import Server
-with Server({PATIENT}, '--memory', '256M', settle_s=20) as server:
+with Server({PATIENT}, '--memory', '256M', cleanup_s=20) as server:
     def step(name, good, result):
         print('ok' if good else 'not ok', '-', name, '' if good else result.text, flush=True)
     first = server.python('kept = 6 * 7')
     step('state stays', (r := server.python('print(kept)')).output == '42', r)
-    step('an exception is told', 'ZeroDivisionError' in (r := server.python('1 / 0')).text, r)
-    step('a crash is told', (r := server.python('import os; os.kill(os.getpid(), 9)')).status.kind == 'crashed', r)
+    step('an exception is reported', 'ZeroDivisionError' in (r := server.python('1 / 0')).text, r)
+    step('a crash is reported', (r := server.python('import os; os.kill(os.getpid(), 9)')).status.kind == 'crashed', r)
     step('state comes back', (r := server.python('print(kept)')).output == '42', r)
     r = server.python('filler = [bytearray(1 << 24) for _ in range(64)]')
     step('memory ends', r.status.kind == 'out of memory', r)
@@ -46,9 +46,9 @@ class Arm64(unittest.TestCase):
             self.skipTest("arm64: its cross compiler and libraries are not installed (deps.sh aarch64)")
         program = programs.build("arm64").path
         files = {"build/sandpiper": (program.read_bytes(), 0o755), "steps.py": (STEPS.encode(), 0o644)}
-        for folder in ("tests/e2e", "tests/wire", "tests/helpers"):
+        for directory in ("tests/e2e", "tests/helpers"):
             files |= {str(path.relative_to(ROOT)): (path.read_bytes(), 0o644)
-                      for path in (ROOT / folder).iterdir() if path.is_file()}
+                      for path in (ROOT / directory).iterdir() if path.is_file()}
         said, status = arm64.run(files, "export SANDPIPER=/job/build/sandpiper SANDPIPER_TEST_SLOW=20\n"
                                  "$SANDPIPER doctor --json\n$SANDPIPER run --isolation=container -c 'print(6 * 7)'\n"
                                  "python3 -B /job/steps.py", timeout_s=1500)
@@ -56,7 +56,7 @@ class Arm64(unittest.TestCase):
         doctor, _, steps = said.partition("\n}\n")
         states = {row["layer"]: row["state"] for row in json.loads(doctor + "}")["layers"]}
         self.assertEqual(states, {**states, **dict.fromkeys(LAYERS, "on")})
-        self.assertTrue(steps.startswith("42\n"), steps[:400])  # as root, whose guest has an id of its own
+        self.assertTrue(steps.startswith("42\n"), steps[:400])  # run by root, whose guest has a separate uid
         self.assertEqual(re.findall(r"^not ok.*", steps, re.M), [])
         self.assertEqual(len(re.findall(r"^ok - ", steps, re.M)), STEPS.count("step('") + 1)
 

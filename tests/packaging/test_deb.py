@@ -1,6 +1,5 @@
-"""The Debian package: built, judged by lintian, and installed in virtual machines (tests/hosts), where installed.py looks.
-
-SANDPIPER_DEB names a package that is there already.
+"""The Debian package: built, checked by lintian, and installed in virtual machines (tests/machines), where installed.py
+runs. SANDPIPER_DEB names an existing package.
 """
 import os
 import pathlib
@@ -12,12 +11,12 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HOSTVM = ROOT / "tests" / "hosts" / "hostvm.py"
+HOSTVM = ROOT / "tests" / "machines" / "hostvm.py"
 THERE = "/srv/sandpiper"  # in the virtual machine
 HOSTVM_FAILED = 125
 
 package = None
-folder = None
+directory = None
 
 
 def run(*command, **options):
@@ -31,14 +30,14 @@ def need(*programs):
 
 
 def setUpModule():
-    global package, folder
+    global package, directory
     temp = tempfile.TemporaryDirectory(prefix="sp-deb-")
     unittest.addModuleCleanup(temp.cleanup)
-    folder = pathlib.Path(temp.name)
+    directory = pathlib.Path(temp.name)
     if os.environ.get("SANDPIPER_DEB"):
         package = pathlib.Path(os.environ["SANDPIPER_DEB"])
         return
-    package = build(folder / "built")
+    package = build(directory / "built")
 
 
 def build(target):
@@ -51,7 +50,7 @@ def build(target):
 
 def older(target):
     """The package with a version that sorts before all others."""
-    tree = folder / "older"
+    tree = directory / "older"
     run("dpkg-deb", "--raw-extract", package, tree, check=True)
     control = tree / "DEBIAN" / "control"
     control.write_text(re.sub(r"^Version: .*", "Version: 0.0.0~old", control.read_text(), flags=re.M))
@@ -60,23 +59,23 @@ def older(target):
 
 
 def stage():
-    """What a machine gets: the packages, and the tests that run there."""
-    staged = folder / "stage"
+    """A directory for the machine with the packages and the tests that run there."""
+    staged = directory / "stage"
     if not staged.exists():
         shutil.copytree(ROOT / "tests", staged / "tests",
-                        ignore=shutil.ignore_patterns("__pycache__", "node_modules", "corpus-*"))
+                        ignore=shutil.ignore_patterns("__pycache__", "node_modules", "corpus"))
         older(staged / "old.deb")
         shutil.copy(package, staged / "new.deb")
     return staged
 
 
 class Built(unittest.TestCase):
-    def test_lintian_has_nothing_to_say(self):
+    def test_lintian_reports_nothing(self):
         need("lintian")
         done = run("lintian", "--allow-root", "--fail-on", "error,warning", package)
         self.assertEqual((done.returncode, done.stdout), (0, ""))
 
-    def test_what_is_in_it(self):
+    def test_its_contents(self):
         listed = run("dpkg-deb", "--contents", package, check=True).stdout
         names = re.findall(r" \./(\S*[^/\s])$", listed, re.M)
         for name in ("usr/bin/sandpiper", "usr/share/man/man1/sandpiper.1.gz", "usr/share/doc/sandpiper/copyright",
@@ -91,7 +90,7 @@ class Built(unittest.TestCase):
     def test_the_same_source_gives_the_same_bytes(self):
         if os.environ.get("SANDPIPER_DEB"):
             raise unittest.SkipTest("SANDPIPER_DEB: not built here")
-        self.assertEqual(build(folder / "again").read_bytes(), package.read_bytes())
+        self.assertEqual(build(directory / "again").read_bytes(), package.read_bytes())
 
     def test_the_version_is_the_program_s(self):
         version = re.search(r"version: '([^']+)'", (ROOT / "meson.build").read_text())[1]
@@ -100,7 +99,7 @@ class Built(unittest.TestCase):
 
 class Installed(unittest.TestCase):
     def look(self, host, kernel, *cases, around=(), seconds=1800):
-        """Runs cases of installed.py there; each that fails there fails here."""
+        """Runs cases of installed.py in a machine; a case that fails there fails here."""
         command = (f"cd {THERE} && PACKAGES={THERE} SANDPIPER=/usr/bin/sandpiper SANDPIPER_TEST_SLOW=10 "
                    f"PYTHONPATH=tests/e2e python3 tests/e2e/tap.py tests/packaging/installed.py {' '.join(cases)}")
         done = run(sys.executable, HOSTVM, "run", "--host", host, "--kernel", kernel, "--user", "root", "--session",
@@ -120,7 +119,7 @@ class Installed(unittest.TestCase):
         self.look("debian12-root", "um", "Stdio", "Socket")
 
     def test_debian13(self):
-        # Debian 13's own User-Mode Linux may panic (tests/hosts/README.md).
+        # Debian 13's own User-Mode Linux may panic (tests/machines/README.md).
         self.look("debian13-root", "um:forky", "Stdio", "Socket")
 
     def test_debian14(self):

@@ -1,6 +1,6 @@
-"""The container images, started by a host's client library as engines confine them by default and with our profile.
+"""The container images, started by a client library, confined as engines do by default and with our profile.
 
-SANDPIPER_TEST_IMAGES names a folder that `make image` wrote; without it they are built here, which takes minutes.
+SANDPIPER_TEST_IMAGES names a directory that `make image` wrote; without it the test builds them, which takes minutes.
 """
 import json
 import os
@@ -16,17 +16,17 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "sdk"), str(HERE)]
+sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "clients"), str(HERE)]
 
 import containers  # noqa: E402
 import packages  # noqa: E402
 from client import SLOW, Server  # noqa: E402
 from traces import descendants, processes  # noqa: E402
 
-SDK = HERE.parent / "sdk"
+SDK = HERE.parent / "clients"
 NAME = "io.modelcontextprotocol.server.name"
-# Confinement and what the user asks for instead of what the image does: the grade that doctor names, None where no code may run.
-GRADES = {
+# (confinement, level that the user requests instead of the image's): level that doctor names, None: no code may run.
+LEVELS = {
     ("docker", None): "container",
     ("docker", "auto"): None,
     ("docker, our profile", None): "full without /proc",
@@ -83,57 +83,57 @@ class Archives(Images):
                 self.assertEqual(seen[0]["config"], seen[1]["config"])
                 self.assertEqual(seen[0]["rootfs"], seen[1]["rootfs"])
 
-    def test_who_it_is_and_as_whom_it_runs(self):
+    def test_labels_and_user_of_the_image(self):
         wants = self.image().wants
         self.assertEqual(wants["User"], "1000:1000")
         self.assertEqual(wants["Entrypoint"], ["/usr/bin/sandpiper"])
         self.assertRegex(wants["Labels"][NAME], r"^io\.github\.[\w-]+/[\w-]+$")
         self.assertTrue((self.image().root / "usr/share/doc/python3-numpy/copyright").exists())
 
-    def test_its_user_owns_nothing_but_its_home(self):
+    def test_its_user_owns_only_its_home(self):
         root = self.image().root
         self.assertEqual([path for path in root.rglob("*") if path.lstat().st_uid == 1000], [root / "home/sandpiper"])
 
 
-class Grades(Images):
-    def doctor(self, confinement, wish, **options):
-        done = self.container(confinement, env=environment(wish), arguments=["doctor", "--json"], **options).run()
+class Levels(Images):
+    def doctor(self, confinement, asked, **options):
+        done = self.container(confinement, env=environment(asked), arguments=["doctor", "--json"], **options).run()
         self.assertTrue(done.stdout, done.stderr)
         return json.loads(done.stdout)
 
-    def test_doctor_names_the_grade_that_the_container_allows(self):
-        for (confinement, wish), grade in GRADES.items():
-            with self.subTest(confinement, wish=wish):
-                said = self.doctor(confinement, wish)
-                self.assertEqual((said["usable"], said["isolation"]), (grade is not None, grade or said["isolation"]))
+    def test_doctor_names_the_level_that_the_container_allows(self):
+        for (confinement, asked), level in LEVELS.items():
+            with self.subTest(confinement, asked=asked):
+                said = self.doctor(confinement, asked)
+                self.assertEqual((said["usable"], said["isolation"]), (level is not None, level or said["isolation"]))
 
-    def test_a_host_works_with_it(self):
-        clients = [f"clients/{path.name}" for path in (SDK / "clients").iterdir()]
+    def test_a_client_works_with_the_image(self):
+        clients = [f"libraries/{path.name}" for path in (SDK / "libraries").iterdir()]
         place = packages.own(SDK, "smoke.mjs", "picture.py", *clients)
-        for (confinement, wish), grade in GRADES.items():
-            if not grade:
+        for (confinement, asked), level in LEVELS.items():
+            if not level:
                 continue
-            with self.subTest(confinement, wish=wish):
-                container = self.container(confinement, env=environment(wish))
+            with self.subTest(confinement, asked=asked):
+                container = self.container(confinement, env=environment(asked))
                 done = subprocess.run([packages.node(), place / "smoke.mjs", "sdk_v1", "legacy", *container.command()],
-                                      capture_output=True, text=True, timeout=180 * SLOW, cwd=packages.folder())
+                                      capture_output=True, text=True, timeout=180 * SLOW, cwd=packages.directory())
                 steps = [json.loads(line) for line in done.stdout.splitlines()]
                 self.assertGreater(len(steps), 8, done.stderr)
                 self.assertEqual([one for one in steps if not one["ok"]], [], done.stderr)
 
-    def test_it_runs_with_nothing_but_what_it_needs(self):
-        """Read-only, without capabilities or new privileges, as a restricted pod has it."""
-        for confinement, wish in (("docker, our profile, unmasked", None), ("docker, our profile", None),
+    def test_it_runs_with_only_what_it_needs(self):
+        """Read-only, without capabilities or new privileges, like a restricted pod."""
+        for confinement, asked in (("docker, our profile, unmasked", None), ("docker, our profile", None),
                                   ("docker", None)):
-            with self.subTest(confinement, wish=wish):
-                container = self.container(confinement, env=environment(wish), hardened=True)
+            with self.subTest(confinement, asked=asked):
+                container = self.container(confinement, env=environment(asked), hardened=True)
                 with Server(wrap=container.command()) as server:
                     result = server.python(PACKAGES)
                     self.assertEqual((result.is_error, result.output), (False, "6.0"), result.text)
 
 
-class FirstProcess(Images):
-    def test_it_ends_on_a_signal_before_anything_was_said(self):
+class ContainerInit(Images):
+    def test_a_signal_stops_it_before_the_first_request(self):
         container = self.container("docker, our profile, unmasked")
         with subprocess.Popen(container.command(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as runtime:
             self.await_true(container.first, "the container does not start")
@@ -152,8 +152,8 @@ class FirstProcess(Images):
             server.check = False
         self.assertFalse(set(inside) & processes().keys())
 
-    def test_it_reaps_what_is_left_to_it(self):
-        """An orphan in its pid namespace, as a health check or an administrator's `exec` leaves."""
+    def test_orphans_in_the_container_are_reaped(self):
+        """An orphan in its pid namespace, such as a health check or an administrator's `exec` leaves."""
         container = self.container("docker, our profile, unmasked")
         with Server(wrap=container.command()) as server:
             server.python("1")
@@ -166,8 +166,8 @@ class FirstProcess(Images):
 
 
 class Http(Images):
-    def test_sessions_behind_the_gateway_have_their_own_answers(self):
-        from test_gateway import free_port  # of the sdk suite: one that was free a moment ago
+    def test_sessions_behind_the_gateway_get_their_own_results(self):
+        from test_gateway import free_port  # a port that was free a moment ago
         port = free_port()
         image = self.image("sandpiper-http")
         arguments = [*image.wants["Cmd"][:-1], str(port)]
@@ -192,14 +192,14 @@ class Http(Images):
         self.assertFalse(set(inside) & processes().keys())
 
 
-def environment(wish):
-    return [f"SANDPIPER_ISOLATION={wish}"] if wish else []
+def environment(asked):
+    return [f"SANDPIPER_ISOLATION={asked}"] if asked else []
 
 
 def name_of(pid):
     try:
         return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:  # gone meanwhile
+    except OSError:  # the process has exited
         return None
 
 

@@ -1,8 +1,9 @@
-"""packaging/kubernetes against the engines' own schemas, unknown fields refused, and the Pod Security Standards.
+"""Checks packaging/kubernetes against Kubernetes' schemas, refusing unknown fields, and the Pod Security Standards.
 
-Kubernetes' own kinds are judged by the types that kubernetes-models (npm) makes of its OpenAPI description. The
-agent-sandbox project's kinds are judged by its custom resource definitions, which no package has: SANDPIPER_TEST_CRDS
-names a folder with them (helm/crds of kubernetes-sigs/agent-sandbox), and without it those cases are skipped.
+Kubernetes' own kinds are checked with the types that kubernetes-models (npm) generates from its OpenAPI description.
+The agent-sandbox project's kinds are checked with its custom resource definitions, which no package has:
+SANDPIPER_TEST_CRDS names a directory with them (helm/crds of kubernetes-sigs/agent-sandbox); without it those cases are
+skipped.
 """
 import copy
 import json
@@ -17,7 +18,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE.parent / "sdk"), str(HERE)]
+sys.path[:0] = [str(HERE.parent / "clients"), str(HERE)]
 
 import packages  # noqa: E402
 import pod_security  # noqa: E402
@@ -26,10 +27,10 @@ MANIFESTS = ROOT / "packaging" / "kubernetes"
 OWN_GROUP = "agents.x-k8s.io"
 COMPILER = {"strict": True, "noEmit": True, "module": "nodenext", "moduleResolution": "nodenext", "target": "es2022",
             "types": [], "skipLibCheck": True}
-# What each kind of Kubernetes' own is imported from.
+# The module of each of Kubernetes' own kinds.
 TYPES = {"Deployment": "apps/v1", "Namespace": "v1", "NetworkPolicy": "networking.k8s.io/v1", "Pod": "v1",
          "Service": "v1"}
-# Broken copies: where (the kind, then keys), and what stands there instead; None takes it away.
+# Broken copies: the place (the kind, then keys), and the wrong value; None removes the key.
 POD_MISTAKES = [
     (["securityContext", "seccompProfile", "localhostProfil"], "profiles/sandpiper.json"),
     (["containers", 0, "securityContext", "procMont"], "Unmasked"),
@@ -91,7 +92,7 @@ def broken_copies(wanted, mistakes):
 
 
 def pods():
-    """[(what it is called, the namespace, its pod's spec)]"""
+    """[(name, namespace, the pod's spec)]"""
     found = []
     for name, document in documents():
         spec = document.get("spec", {})
@@ -103,7 +104,7 @@ def pods():
 
 class Core(unittest.TestCase):
     def compile(self, named):
-        """Names of the (name, document) pairs that the types refuse."""
+        """The names of those (name, document) pairs that the types refuse."""
         target = pathlib.Path(tempfile.mkdtemp(prefix="sp-manifests-"))
         self.addCleanup(shutil.rmtree, target)
         for name in ("package.json", "package-lock.json"):
@@ -121,7 +122,7 @@ class Core(unittest.TestCase):
         self.assertEqual(done.returncode != 0, bool(refused), done.stdout)
         return {named[number][0] for number in refused}
 
-    def test_kubernetes_takes_its_kinds_and_no_broken_copy(self):
+    def test_kubernetes_accepts_its_kinds_and_no_broken_copy(self):
         good = [(f"{name} {document['kind']} {document['metadata']['name']}", document)
                 for name, document in documents() if not is_sandbox(document)]
         bad = broken_copies(good, CORE_MISTAKES)
@@ -130,13 +131,13 @@ class Core(unittest.TestCase):
 
 class Sandboxes(unittest.TestCase):
     def setUp(self):
-        folder = os.environ.get("SANDPIPER_TEST_CRDS")
-        if not folder:
-            self.skipTest("crds: SANDPIPER_TEST_CRDS names no folder with agent-sandbox's custom resource definitions")
+        directory = os.environ.get("SANDPIPER_TEST_CRDS")
+        if not directory:
+            self.skipTest("crds: SANDPIPER_TEST_CRDS names no directory with agent-sandbox's custom resource definitions")
         self.documents = [each for each in documents() if is_sandbox(each[1])]
         import yaml
         self.schemas = {}
-        for path in pathlib.Path(folder).glob("*.yaml"):
+        for path in pathlib.Path(directory).glob("*.yaml"):
             spec = yaml.safe_load(path.read_text())["spec"]
             for version in spec["versions"]:
                 key = f"{spec['group']}/{version['name']}", spec["names"]["kind"]
@@ -154,7 +155,7 @@ class Sandboxes(unittest.TestCase):
         for key in ("items", "additionalProperties"):
             if isinstance(made.get(key), dict):
                 made[key] = self.closed(made[key])
-        if top:  # what every object has is not repeated in its definition
+        if top:  # definitions do not repeat the fields that every object has
             made["properties"]["metadata"] = {"type": "object", "required": ["name", "namespace"]}
         return made
 
@@ -164,7 +165,7 @@ class Sandboxes(unittest.TestCase):
         self.assertIn(key, self.schemas)
         return [error.message for error in jsonschema.Draft202012Validator(self.schemas[key]).iter_errors(document)]
 
-    def test_the_sandbox_project_takes_its_kinds(self):
+    def test_the_sandbox_project_accepts_its_kinds(self):
         self.assertEqual({document["kind"] for _, document in self.documents},
                          {TEMPLATE, "SandboxWarmPool", "SandboxClaim"})
         for name, document in self.documents:
@@ -178,7 +179,7 @@ class Sandboxes(unittest.TestCase):
 
 
 class Rules(unittest.TestCase):
-    """What no schema says."""
+    """Rules that no schema contains."""
 
     def test_pods_meet_the_standard_that_their_namespace_enforces(self):
         enforced = {document["metadata"]["name"]: document["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
@@ -188,13 +189,13 @@ class Rules(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(pod_security.violations(spec, enforced[namespace]), [])
 
-    def test_the_judge_of_standards_refuses_what_they_refuse(self):
+    def test_our_check_refuses_what_the_standards_refuse(self):
         spec = next(spec for name, _, spec in pods() if name == "agent-sandbox-restricted.yaml SandboxTemplate")
         for standard, path, value in pod_security.BROKEN:
             with self.subTest(standard, path=path):
                 self.assertTrue(pod_security.violations(broken(spec, path, value), standard))
 
-    def test_a_pod_has_room_for_what_its_flags_allow(self):
+    def test_a_pod_has_the_memory_and_disk_that_its_flags_allow(self):
         for name, _, spec in pods():
             container, = spec["containers"]
             flags = container["args"][container["args"].index("--stdio") + 1]
@@ -206,7 +207,7 @@ class Rules(unittest.TestCase):
                 on_disk = sum(pod_security.size(volume["emptyDir"]["sizeLimit"]) for volume in spec["volumes"])
                 self.assertGreater(pod_security.size(limits["ephemeral-storage"]), on_disk)
 
-    def test_clients_are_let_in_by_their_label_only_and_nothing_gets_out(self):
+    def test_only_labelled_clients_get_in_and_nothing_gets_out(self):
         policies = [document["spec"] for _, document in documents() if document["kind"] == "NetworkPolicy"]
         policies += [document["spec"]["networkPolicy"] for _, document in documents() if document["kind"] == TEMPLATE]
         self.assertEqual(len(policies), len(pods()))

@@ -1,6 +1,6 @@
-"""A server for each connection to a socket, as systemd starts them, and the commands by which an assistant reaches it.
+"""A server for each connection to a socket, as systemd starts it, and the commands that an assistant connects with.
 
-systemd-socket-activate stands for systemd's socket unit here; installed.py has the unit itself, in a virtual machine.
+systemd-socket-activate replaces systemd's socket unit here; installed.py tests the unit itself, in a virtual machine.
 """
 import json
 import pathlib
@@ -12,7 +12,7 @@ import time
 import unittest
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path.append(str(TESTS / "sdk"))
+sys.path.append(str(TESTS / "clients"))
 
 import packages  # noqa: E402
 from client import BINARY, SLOW, Server, need_userns  # noqa: E402
@@ -29,9 +29,9 @@ class Socket(unittest.TestCase):
         need_userns()
         if not shutil.which(LISTEN):
             raise unittest.SkipTest(f"{LISTEN}: not installed")
-        folder = tempfile.TemporaryDirectory(prefix="sp-socket-")
-        self.addCleanup(folder.cleanup)
-        self.path = pathlib.Path(folder.name, "socket")
+        directory = tempfile.TemporaryDirectory(prefix="sp-socket-")
+        self.addCleanup(directory.cleanup)
+        self.path = pathlib.Path(directory.name, "socket")
         self.listener = subprocess.Popen([LISTEN, "--accept", "--inetd", f"--listen={self.path}", BINARY],
                                          stderr=subprocess.DEVNULL)
         self.addCleanup(self.listener.wait)
@@ -45,7 +45,7 @@ class Socket(unittest.TestCase):
         self.assertTrue(what())
 
     def is_listening(self):
-        """By the flag __SO_ACCEPTCON, proc_net(5)."""
+        """Checks the flag __SO_ACCEPTCON, proc_net(5)."""
         rows = [row.split() for row in pathlib.Path("/proc/net/unix").read_text().splitlines()]
         return any(row[-1] == str(self.path) and int(row[3], 16) & 0x10000 for row in rows[1:])
 
@@ -56,7 +56,7 @@ class Socket(unittest.TestCase):
         return self.command("socat", "-", f"UNIX-CONNECT:{self.path}")
 
     def command(self, *words):
-        """As docs/INSTALL.md gives it to assistants."""
+        """A command that docs/DEPLOY.md gives for assistants."""
         if not shutil.which(words[0]):
             raise unittest.SkipTest(f"{words[0]}: not installed")
         return list(words)
@@ -70,17 +70,17 @@ class Socket(unittest.TestCase):
             self.assertEqual(len(children(self.listener.pid)), 2)
         self.until(lambda: not children(self.listener.pid))
 
-    def test_netcat_has_a_server_for_each_connection_and_it_ends_with_it(self):
+    def test_netcat_has_a_server_for_each_connection_that_exits_with_it(self):
         self.talk(self.netcat())
 
-    def test_socat_has_a_server_for_each_connection_and_it_ends_with_it(self):
+    def test_socat_has_a_server_for_each_connection_that_exits_with_it(self):
         self.talk(self.socat())
 
     def test_the_official_client(self):
         node = packages.node()
-        place = packages.own(TESTS / "sdk", "smoke.mjs", "picture.py", "clients/sdk_v2.mjs", "clients/results.mjs")
+        place = packages.own(TESTS / "clients", "smoke.mjs", "picture.py", "libraries/sdk_v2.mjs", "libraries/results.mjs")
         done = subprocess.run([node, place / "smoke.mjs", "sdk_v2", "auto", *self.netcat()], capture_output=True,
-                              text=True, timeout=120 * SLOW, cwd=packages.folder())
+                              text=True, timeout=120 * SLOW, cwd=packages.directory())
         steps = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertGreater(len(steps), 10, done.stderr)
         self.assertEqual([step for step in steps if not step["ok"]], [], done.stderr)

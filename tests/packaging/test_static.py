@@ -1,5 +1,5 @@
-"""The static files of a release: the same bytes wherever they are made, nothing that they need, and Debian 12 to 14
-with name services that are modules, in which a static program of glibc dies as soon as it asks one."""
+"""The static files of a release: a reproducible build, no dependencies, and runs on Debian 12 to 14 with name service
+modules, where a static program of glibc dies at its first name look-up."""
 import os
 import pathlib
 import platform
@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT / "tests" / "e2e"), str(ROOT / "build-aux" / "dist")]
 
 import programs  # noqa: E402
 
-HOSTVM = [sys.executable, "-B", ROOT / "tests" / "hosts" / "hostvm.py"]
+HOSTVM = [sys.executable, "-B", ROOT / "tests" / "machines" / "hostvm.py"]
 NO_HOST = 125
 NAME_SERVICES = """passwd: compat systemd
 group: compat systemd
@@ -45,7 +45,7 @@ def copy_of_the_tree(target):
 
 
 def loader_and_libraries(data):
-    """How often a 64-bit program names a loader or a library."""
+    """The number of loaders and libraries that a 64-bit program names."""
     offset, = struct.unpack_from("<Q", data, 32)
     size, count = struct.unpack_from("<HH", data, 54)
     found = 0
@@ -62,14 +62,14 @@ def loader_and_libraries(data):
 class Static(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="sp-static-"))
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        cls.made = dist(ROOT, cls.folder / "made")
+        cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="sp-static-"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        cls.made = dist(ROOT, cls.directory / "made")
         cls.programs = {}
         for path in cls.made.glob("*.tar.gz"):
             with tarfile.open(path) as archive:
-                archive.extractall(cls.folder)
-            top = cls.folder / path.name.removesuffix(".tar.gz")
+                archive.extractall(cls.directory)
+            top = cls.directory / path.name.removesuffix(".tar.gz")
             cls.programs[path.name.removesuffix(".tar.gz").rpartition("-")[2]] = top
 
     def program(self, arch):
@@ -78,7 +78,7 @@ class Static(unittest.TestCase):
         return self.programs[arch] / "bin" / "sandpiper"
 
     def test_another_copy_of_the_source_gives_the_same_bytes(self):
-        again = dist(copy_of_the_tree(self.folder / "another" / "place"), self.folder / "again")
+        again = dist(copy_of_the_tree(self.directory / "another" / "place"), self.directory / "again")
         self.assertEqual((again / "SHA256SUMS").read_text(), (self.made / "SHA256SUMS").read_text())
 
     def test_they_need_no_loader_and_no_library(self):
@@ -100,7 +100,7 @@ class Static(unittest.TestCase):
         if not shutil.which("qemu-aarch64-static"):
             self.skipTest("qemu: no qemu-aarch64-static")
         env = {**os.environ, "SANDPIPER": str(self.program("arm64")), "SANDPIPER_TEST_WRAP": "qemu-aarch64-static"}
-        done = subprocess.run([sys.executable, "-B", ROOT / "tests/e2e/tap.py", ROOT / "tests/e2e/test_emulated.py"],
+        done = subprocess.run([sys.executable, "-B", ROOT / "tests/e2e/tap.py", ROOT / "tests/e2e/isolation/test_emulated.py"],
                               env=env, capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertNotIn("SKIP", done.stdout)
@@ -110,19 +110,19 @@ class Static(unittest.TestCase):
             self.skipTest(f"release: none for {platform.machine()}")
         env = {**os.environ, "SANDPIPER": str(self.program(programs.ARCHES[platform.machine()])),
                "SANDPIPER_TEST_WHOLE": "1"}
-        done = subprocess.run([sys.executable, "-B", ROOT / "tests/e2e/tap.py", ROOT / "tests/sdk/test_forms.py"],
+        done = subprocess.run([sys.executable, "-B", ROOT / "tests/e2e/tap.py", ROOT / "tests/clients/test_forms.py"],
                               env=env, capture_output=True, text=True, timeout=900)
         self.assertEqual(done.returncode, 0, done.stdout)
         if "SKIP" in done.stdout:
             self.skipTest(done.stdout[done.stdout.index("SKIP") + 5:].split("\n")[0])
 
     def on_host(self, host, command):
-        (self.folder / "nsswitch.conf").write_text(NAME_SERVICES)
-        asks = self.folder / "asks"
+        (self.directory / "nsswitch.conf").write_text(NAME_SERVICES)
+        asks = self.directory / "asks"
         subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", asks], input=ASKS, text=True, check=True,
-                       stderr=subprocess.DEVNULL)  # the linker's warning is what the program is about
+                       stderr=subprocess.DEVNULL)  # the linker warns of what the program is meant to show
         done = subprocess.run([*HOSTVM, "run", "--host", host, "--kernel", "um", "--no-input", "--timeout", "400",
-                               "--copy", f"{self.folder}/nsswitch.conf:/etc/nsswitch.conf", "--copy", f"{asks}:/srv/asks",
+                               "--copy", f"{self.directory}/nsswitch.conf:/etc/nsswitch.conf", "--copy", f"{asks}:/srv/asks",
                                "--copy", f"{self.program('x64')}:/srv/sandpiper", "--", "sh", "-c", command],
                               capture_output=True, text=True)
         if done.returncode == NO_HOST and "here yet" in done.stderr:
@@ -133,7 +133,7 @@ class Static(unittest.TestCase):
         done = self.on_host(host, "/srv/asks; echo asks $?; /srv/sandpiper run -c 'print(6 * 7)'; /srv/sandpiper doctor")
         self.assertIn("\n42\n", done.stdout, done.stderr)
         self.assertIn("Tools run code in the sandbox.", done.stdout)
-        # Else the host is not what this is about.
+        # The control: a static program of glibc dies here where the test expects it to.
         self.assertEqual("asked 0\nasks 0\n" not in done.stdout, asking_is_deadly, done.stdout)
 
     def test_debian_12(self):

@@ -1,11 +1,11 @@
-"""Start servers and end them, gently or not, at random moments of their life; nothing may be left behind.
+"""Start servers and end them, gently or not, at random moments; nothing may be left behind.
 
     soak.py [--lives 1000] [--jobs 3] [--seed N] [--only NUMBER]
 
-Each life is a process of its own that plays the host: it starts one server, brings it into one phase,
-waits for a moment and lets it die in one way. All of it follows from the seed and the life's number, so
-that a failure can be looked at again; only the scheduler differs. This program makes itself the reaper of
-its orphans, so that no process of a dead server can leave its sight. SANDPIPER names the binary.
+Each life is a separate process that plays the client: it starts one server, brings it into one phase, waits for a
+moment and ends it in one way. The seed and the life's number determine everything except scheduling, so a failure can
+be repeated. This program is the subreaper of its orphans, so that it sees every process of a dead server. SANDPIPER
+names the binary.
 """
 import argparse
 import collections
@@ -28,7 +28,7 @@ from traces import Traces, descendants, processes  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
 LEFT_WITHIN_S = 5
-STALE_S = 10.5  # a server removes groups of dead ones when they are that old: sandbox/limits/cgroup.c
+STALE_S = 10.5  # the age at which a server removes groups and directories of dead ones, sandbox/programs/init/cleanup.c
 
 SPIN = "\nimport os, time\nwhile True: "
 # name → (arguments of the server, [code to run to its end], code that runs when it dies, longest wait in s)
@@ -52,14 +52,14 @@ PHASES = {
     "reset": ([], ["x = 1"], "RESET", 0.1),
     "three sessions": ([], ["x = 1"], "SESSIONS", 0.2),
     "write_file": ([], ["x = 1"], "WRITE", 0.05),
-    "host folder": (["--workspace", "FOLDER"], ["open('here', 'w').write('x')"],
+    "host directory": (["--workspace", "DIRECTORY"], ["open('here', 'w').write('x')"],
                     "import time; time.sleep(60)", 0.1),
     "shared memory": ([], [], "from multiprocessing import shared_memory, Pool\n"
                       "kept = shared_memory.SharedMemory(create=True, size=1 << 20)\n"
                       "import time; time.sleep(60)", 0.2),
 }
-DEATHS = ("SIGKILL", "SIGKILL", "SIGKILL with the reaper", "SIGKILL of the group", "SIGKILL with pid 1",
-          "SIGTERM", "end of stdin", "SIGKILL of the host", "SIGSTOP, then SIGKILL")
+DEATHS = ("SIGKILL", "SIGKILL", "SIGKILL with the helper", "SIGKILL of the group", "SIGKILL with pid 1",
+          "SIGTERM", "end of stdin", "SIGKILL of the client", "SIGSTOP, then SIGKILL")
 
 
 class Life:
@@ -75,7 +75,7 @@ class Life:
 
 
 def named(pid, name):
-    """The descendants of pid that carry this name as their first argument."""
+    """The descendants of pid whose first argument is this name."""
     found = []
     for child in descendants(pid):
         try:
@@ -109,18 +109,18 @@ def begin(server, code):
 
 
 def die(server, death):
-    """Returns the exit statuses that are right for this death."""
+    """Ends the server; returns the expected exit statuses."""
     server.look()
     if death == "SIGTERM":
         server.signal(signal.SIGTERM)
-        return (0, -signal.SIGTERM)  # as a signal, before the program came so far as to catch it
+        return (0, -signal.SIGTERM)  # killed by the signal, before the program caught it
     if death == "end of stdin":
         server.close_stdin()
         return (0,)
     if death == "SIGKILL of the group":
         os.killpg(server.pid, signal.SIGKILL)
-    elif death == "SIGKILL with the reaper":
-        kill(server.pid, *named(server.pid, "sandpiper-reaper"))
+    elif death == "SIGKILL with the helper":
+        kill(server.pid, *named(server.pid, "sandpiper-cleanup"))
     elif death == "SIGKILL with pid 1":
         kill(*named(server.pid, "sandpiper-init"), server.pid)
     else:
@@ -131,24 +131,26 @@ def die(server, death):
 
 
 def live(life, report):
-    """Plays the host. Tells report what the server is called, then what is left of it."""
+    """Plays the client. Calls report with the server's pid, then with what it left."""
     arguments, before, code, _ = PHASES[life.phase]
-    folder = tempfile.mkdtemp(prefix="sp-soak-")
-    server = Server(*[folder if word == "FOLDER" else word for word in arguments], check=False,
+    directory = tempfile.mkdtemp(prefix="sp-soak-")
+    server = Server(*[directory if word == "DIRECTORY" else word for word in arguments], check=False,
                     initialize=life.phase != "before initialize")
-    report({"pid": server.pid, "remove": [server.temp, folder]})
+    report({"pid": server.pid, "remove": [server.temp, directory]})
     for line in before:
         server.python(line)
     begin(server, code)
     time.sleep(life.wait_s)
-    if life.death == "SIGKILL of the host":
+    if life.death == "SIGKILL of the client":
         report({"ready": True})
         time.sleep(600)
     right = die(server, life.death)
     status = server.join(10)
     left = server.left(LEFT_WITHIN_S)
-    if life.death == "SIGKILL with the reaper":
-        left = [what for what in left if not what.startswith("cgroup ")]  # for the next server
+    if life.death == "SIGKILL with the helper":
+        left, later = [], left  # the next server removes groups and directories
+        left += [what for what in later if not what.startswith(("cgroup ", "directory "))]
+        report({"later": [what.removeprefix("directory ") for what in later if what.startswith("directory ")]})
     if status not in right:
         left.append(f"exit status {status}")
     report({"left": left})
@@ -165,10 +167,11 @@ def host(life, pipe):
 
 
 class Running:
-    """A life that is being lived, seen from outside."""
+    """A life in progress, seen from outside."""
 
     def __init__(self, life):
         self.life, self.pid, self.remove, self.left, self.traces = life, None, [], None, None
+        self.later = []
         self.pipe, theirs = os.pipe()
         self.host = os.fork()
         if self.host == 0:
@@ -190,22 +193,23 @@ class Running:
             message = json.loads(line)
             if "pid" in message:
                 self.pid, self.remove = message["pid"], message["remove"]
-                self.traces = Traces("/nonexistent")  # the client's own folder outlives a killed host
+                self.traces = Traces("/nonexistent")  # the client's own directory survives a killed client
             self.left = message.get("left", self.left)
+            self.later = message.get("later", self.later)
             if "ready" in message:
                 self.kill_host()
         if data:
             return False
         os.close(self.pipe)
         if self.left is None:
-            self.left = ["the host ended without a word"]
-        for folder in self.remove:
-            os.system(f"rm -rf '{folder}'")
+            self.left = ["the client exited without a report"]
+        for directory in self.remove:
+            os.system(f"rm -rf '{directory}'")
         return True
 
 
 def groups(pids):
-    """Control groups that carry the number of one of our servers."""
+    """Control groups with the pid of one of our servers in their name."""
     found = glob.glob("/sys/fs/cgroup/**/sandpiper-*", recursive=True)
     return [path for path in found if any(path.rpartition("/")[2].startswith(f"sandpiper-{pid}-")
                                           for pid in pids)]
@@ -219,10 +223,10 @@ def reap():
         pass
 
 
-def live_all(numbers, seed, jobs, told):
-    """Lives all of them, some at a time. Returns (failures, pids of the servers)."""
+def live_all(numbers, seed, jobs, report):
+    """Runs all lives, some at a time. Returns (failures, pids of the servers, directories for the next server)."""
     waiting = collections.deque(numbers)
-    running, failures, pids = {}, [], set()
+    running, failures, pids, later = {}, [], set(), []
     while waiting or running:
         while waiting and len(running) < jobs:
             one = Running(Life(seed, waiting.popleft()))
@@ -233,16 +237,17 @@ def live_all(numbers, seed, jobs, told):
                 continue
             del running[pipe]
             pids.add(one.pid)
+            later += one.later
             if one.left:
                 failures.append(f"{one.life}: {', '.join(one.left)}")
                 print("failed ", failures[-1], flush=True)
-            told(one.life)
+            report(one.life)
         reap()
-    return failures, pids
+    return failures, pids, later
 
 
-def last_look(pids):
-    """What is there when all are dead, the last groups are old, and one more server has come and gone."""
+def last_look(pids, later):
+    """What is left when all are dead, the last groups are old, and one more server has run."""
     time.sleep(STALE_S)
     with Server() as server:
         server.python("pass")
@@ -250,7 +255,8 @@ def last_look(pids):
     table = processes()
     left = [f"process {pid}: {pathlib.Path(f'/proc/{pid}/cmdline').read_bytes()[:80]}"
             for pid in descendants(os.getpid(), table) if table[pid][2] not in "ZX"]
-    return left + [f"cgroup {path}" for path in groups(pids)]
+    return left + [f"cgroup {path}" for path in groups(pids)] + [f"directory {path}" for path in later
+                                                                 if os.path.exists(path)]
 
 
 def main():
@@ -265,12 +271,12 @@ def main():
     numbers = range(options.lives) if options.only is None else [options.only]
     began, deaths = time.monotonic(), collections.Counter()
 
-    def told(life):
+    def report(life):
         deaths[life.death] += 1
         if deaths.total() % 100 == 0:
             print(f"{time.monotonic() - began:6.0f} s  {deaths.total()} lives", flush=True)
-    failures, pids = live_all(numbers, options.seed, options.jobs, told)
-    failures += last_look(pids)
+    failures, pids, later = live_all(numbers, options.seed, options.jobs, report)
+    failures += last_look(pids, later)
     for death, count in sorted(deaths.items()):
         print(f"{count:6}  {death}")
     for failure in failures:

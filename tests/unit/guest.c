@@ -14,19 +14,19 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
-#include "sandbox/wire/packet.h"
-#include "sandbox/wire/wire.h"
+#include "sandbox/protocol/init_protocol.h"
+#include "sandbox/protocol/packet.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
 char guest_work[PATH_MAX];
 char guest_outside[PATH_MAX];
 struct guest_shared *shared;
-struct notify guest_notify = NOTIFY_EMPTY;
+struct notify guest_notify = {.fd = -1};
 struct notify_settings guest_settings;
 const struct filter_container guest_new = {.landlock_abi = 7};
 const struct filter_container guest_old = {.landlock_abi = 2};
-const struct filter_container guest_way_out = {.landlock_abi = 7, .egress = true};
+const struct filter_container guest_egress = {.landlock_abi = 7, .egress = true};
 
 static struct temp temp;
 
@@ -36,8 +36,8 @@ int guest_make_all(void **)
                                            {guest_outside, LANDLOCK_RULE_READ},
                                            {"/dev/null", LANDLOCK_FS_WRITE_FILE}};
     temp_make(&temp);
-    temp_folder(&temp, "work");
-    temp_folder(&temp, "outside");
+    temp_directory(&temp, "work");
+    temp_directory(&temp, "outside");
     temp_file(&temp, "outside/file", "x", 0600);
     (void)temp_path(&temp, "work", guest_work);
     (void)temp_path(&temp, "outside", guest_outside);
@@ -57,10 +57,10 @@ int guest_remove_all(void **)
 }
 
 void guest_open(const struct filter_container *kind, const struct notify_settings *with,
-                struct plan_filter *filter)
+                struct filter_program *filter)
 {
     struct fail fail = {};
-    *filter = (struct plan_filter){};
+    *filter = (struct filter_program){};
     if (filter_build_notified(kind, filter, &fail) < 0) {
         unit_skip("listener", fail.text);
     }
@@ -71,7 +71,7 @@ void guest_open(const struct filter_container *kind, const struct notify_setting
     shared->stop = 0;
 }
 
-void guest_close(struct plan_filter *filter)
+void guest_close(struct filter_program *filter)
 {
     free(filter->program);
     (void)close(guest_notify.fd);
@@ -88,7 +88,7 @@ void guest_mark(unsigned tag)
     EXPECT(setrlimit(RLIMIT_MSGQUEUE, &limit) == 0 && setrlimit(RLIMIT_LOCKS, &counterpart) == 0);
 }
 
-__attribute__((noreturn)) static void be_guest(const struct plan_filter *filter, int socket_fd,
+__attribute__((noreturn)) static void be_guest(const struct filter_program *filter, int socket_fd,
                                                void (*guest)(void))
 {
     const struct sock_fprog program = {.len = (unsigned short)filter->count,
@@ -112,7 +112,7 @@ __attribute__((noreturn)) static void be_guest(const struct plan_filter *filter,
     _exit(0);
 }
 
-pid_t guest_start(const struct plan_filter *filter, void (*guest)(void))
+pid_t guest_start(const struct filter_program *filter, void (*guest)(void))
 {
     int ends[2];
     char byte = 0;
@@ -130,7 +130,7 @@ pid_t guest_start(const struct plan_filter *filter, void (*guest)(void))
     (void)close(ends[0]);
     if (listener_fd < 0 && shared->result == -EBUSY) {
         (void)waitpid(pid, NULL, 0);
-        unit_skip("listener", "the surrounding has one already");
+        unit_skip("listener", "the container has one already");
     }
     assert_true(listener_fd >= 0);
     assert_int_equal(notify_take(&guest_notify, listener_fd), 0);
@@ -157,7 +157,7 @@ static int serve_until_end(pid_t pid)
 void guest_run(const struct filter_container *kind, const struct notify_settings *with,
                void (*guest)(void), int expected_status)
 {
-    struct plan_filter filter;
+    struct filter_program filter;
     guest_open(kind, with, &filter);
     int status = serve_until_end(guest_start(&filter, guest));
     guest_close(&filter);
@@ -167,10 +167,10 @@ void guest_run(const struct filter_container *kind, const struct notify_settings
     assert_int_equal(status, expected_status);
 }
 
-char *guest_path(const char *folder, const char *name)
+char *guest_path(const char *directory, const char *name)
 {
     static char path[2 * PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    (void)snprintf(path, sizeof path, "%s/%s", directory, name);
     return path;
 }
 

@@ -23,7 +23,7 @@ static bool jumps(const struct sock_filter *step, uint32_t a)
 }
 
 /* What the program answers to the call: SECCOMP_RET_*. */
-static uint32_t interpret(const struct plan_filter *filter, const struct seccomp_data *call)
+static uint32_t interpret(const struct filter_program *filter, const struct seccomp_data *call)
 {
     uint32_t a = 0;
     for (unsigned at = 0; at < filter->count; at++) {
@@ -50,7 +50,7 @@ static uint32_t interpret(const struct plan_filter *filter, const struct seccomp
     return 0;
 }
 
-int program_answer(const struct plan_filter *filter, const struct seccomp_data *call)
+int program_action(const struct filter_program *filter, const struct seccomp_data *call)
 {
     uint32_t said = interpret(filter, call);
     switch (said & SECCOMP_RET_ACTION_FULL) {

@@ -47,7 +47,7 @@ static void make_parents(const struct temp *temp, const char *name)
     }
 }
 
-void temp_folder(const struct temp *temp, const char *name)
+void temp_directory(const struct temp *temp, const char *name)
 {
     make_parents(temp, name);
     assert_int_equal(mkdirat(temp->fd, name, 0755), 0);

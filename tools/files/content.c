@@ -1,19 +1,19 @@
-#include "tools/content.h"
+#include "tools/files/content.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/fail.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/text.h"
-#include "tools/magic.h"
+#include "tools/files/magic.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -55,23 +55,18 @@ const char *content_image_type(const char *bytes, size_t size)
                : NULL;
 }
 
-bool content_image_fits(const char *bytes, size_t size, uint32_t side_limit)
+bool content_image_fits(const char *bytes, size_t size)
 {
     uint32_t width = 0;
     uint32_t height = 0;
     return size <= LIMIT_IMAGES_BYTES && content_image_type(bytes, size) &&
            magic_is_whole(bytes, size) && magic_measure(bytes, size, &width, &height) &&
-           width > 0 && height > 0 && width <= side_limit && height <= side_limit;
+           width > 0 && height > 0 && width <= LIMIT_IMAGE_SIDE && height <= LIMIT_IMAGE_SIDE;
 }
 
-void content_answer(struct rpc_call *call, const char *text, size_t size, bool is_error)
+void content_result(struct rpc_call *call, const char *text, size_t size, bool is_error)
 {
-    json_t *content = json_array();
-    if (content && json_array_append_new(content, content_text(text, size)) < 0) {
-        json_decref(content);
-        content = NULL;
-    }
-    content_end(call, content, text, size, is_error);
+    content_end(call, json_pack("[o]", content_text(text, size)), text, size, is_error);
 }
 
 void content_end(struct rpc_call *call, json_t *content, const char *text, size_t size,
@@ -90,14 +85,12 @@ void content_refuse(struct rpc_call *call, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    content_answer(call, text, strlen(text), true);
+    content_result(call, text, strlen(text), true);
 }
 
 void content_no_sandbox(struct rpc_call *call, const struct fail *why)
 {
-    char text[FAIL_TEXT + 128];
-    content_refuse(call, "The sandbox is not available: %s.",
-                   fail_describe(why, text, sizeof text));
+    content_refuse(call, "The sandbox is not available: %s.", fail_text(why));
 }
 
 const char *content_size(uint64_t bytes, char out[16])
@@ -114,6 +107,34 @@ const char *content_size(uint64_t bytes, char out[16])
     }
     (void)snprintf(out, 16, size < 9.95 ? "%.1f %s" : "%.0f %s", size, units[unit]);
     return out;
+}
+
+int content_bytes_place(uint64_t offset, size_t shown, uint64_t size, const char *further,
+                        struct buf *text)
+{
+    unsigned long long next = offset + shown;
+    int r = buf_appendf(text, "\n[bytes %llu-%llu of %llu", (unsigned long long)offset, next - 1,
+                        (unsigned long long)size);
+    return r || next >= size ? r
+                             : buf_appendf(text, "; continue with offset=%llu%s", next, further);
+}
+
+int content_no_bytes(const char *path, uint64_t offset, uint64_t size, struct buf *text)
+{
+    int r = word_append(text, path, strlen(path));
+    return r ? r
+             : buf_appendf(text, " has %llu byte%s; there is no byte at offset %llu.",
+                           (unsigned long long)size, size == 1 ? "" : "s",
+                           (unsigned long long)offset);
+}
+
+int content_read(int fd, uint64_t offset, size_t size, struct buf *out)
+{
+    char *space = NULL;
+    int r = buf_reserve(out, size, &space);
+    ssize_t have = r < 0 ? r : fd_pread_all(fd, space, size, offset);
+    buf_commit(out, have > 0 ? (size_t)have : 0);
+    return have < 0 ? (int)have : 0;
 }
 
 int content_base64_encode(const void *bytes, size_t size, struct buf *out)
@@ -148,9 +169,9 @@ int content_base64_encode(const void *bytes, size_t size, struct buf *out)
     return 0;
 }
 
-enum { NO_DIGIT = 64 };
+enum { NO_DIGIT = 64, MEDIA_TYPE_MOST = 300 };
 
-/* The alphabet, turned around. */
+/* Inverts the alphabet. */
 static void make_digits(unsigned char digits[256])
 {
     memset(digits, NO_DIGIT, 256);
@@ -162,6 +183,20 @@ static void make_digits(unsigned char digits[256])
 static bool is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+size_t content_base64_begin(const char *text, size_t size)
+{
+    static const char begin[] = "data:";
+    static const char end[] = ";base64";
+    size_t most = size < MEDIA_TYPE_MOST ? size : MEDIA_TYPE_MOST;
+    const char *comma = memchr(text, ',', most);
+    size_t length = comma ? (size_t)(comma - text) : 0;
+    return length + 1 >= sizeof begin + sizeof end - 1 &&
+                   strncasecmp(text, begin, sizeof begin - 1) == 0 &&
+                   strncasecmp(comma - (sizeof end - 1), end, sizeof end - 1) == 0
+               ? length + 1
+               : 0;
 }
 
 int content_base64_more(struct content_base64 *state, const char *text, size_t size,
@@ -209,23 +244,5 @@ int content_base64_end(struct content_base64 *state, unsigned char *bytes, size_
             bytes[(*count)++] = (unsigned char)(group >> 8);
         }
     }
-    return 0;
-}
-
-int content_base64_decode(const char *text, size_t size, void **ret_bytes, size_t *ret_size)
-{
-    struct content_base64 state = {};
-    size_t count = 0;
-    unsigned char *bytes = malloc(size / 4 * 3 + 3);
-    if (!bytes) {
-        return -ENOMEM;
-    }
-    if (content_base64_more(&state, text, size, bytes, &count) < 0 ||
-        content_base64_end(&state, bytes, &count) < 0) {
-        free(bytes);
-        return -EINVAL;
-    }
-    *ret_bytes = bytes;
-    *ret_size = count;
     return 0;
 }

@@ -1,4 +1,4 @@
-#include "tools/lines.h"
+#include "tools/files/lines.h"
 
 #include <stdbool.h>
 #include <string.h>

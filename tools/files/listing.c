@@ -1,4 +1,4 @@
-#include "tools/listing.h"
+#include "tools/files/listing.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,10 +11,11 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/word.h"
-#include "tools/content.h"
+#include "tools/files/content.h"
 
 enum { LISTING_READ = 20000 };
 
@@ -29,7 +30,7 @@ static int append_entry(int dir_fd, const char *name, struct buf *text)
     char size[16];
     char target[PATH_MAX];
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        return 0; /* gone meanwhile */
+        return 0; /* the directory is gone */
     }
     ssize_t length = S_ISLNK(st.st_mode) ? readlinkat(dir_fd, name, target, sizeof target - 1) : 0;
     target[length > 0 ? length : 0] = '\0';
@@ -82,18 +83,6 @@ void listing_done(struct listing *listing)
     *listing = (struct listing){};
 }
 
-/* Entries from index at up to limit, as many as one answer takes. *ret_next: behind the last of them. */
-static int append_entries(int dir_fd, char **names, size_t at, size_t limit, struct buf *text,
-                          size_t *ret_next)
-{
-    int r = 0;
-    while (r == 0 && at < limit && buf_size(text) < LIMIT_TEXT_BYTES) {
-        r = append_entry(dir_fd, names[at++], text);
-    }
-    *ret_next = at;
-    return r;
-}
-
 static int compose(int dir_fd, const struct listing *listing, const char *path, long long first,
                    long long last, struct buf *text)
 {
@@ -105,7 +94,9 @@ static int compose(int dir_fd, const struct listing *listing, const char *path, 
     int r = buf_appendf(text, "[directory %s, %zu%s %s]\n",
                         word_show(path, strlen(path), shown, sizeof shown), count,
                         listing->more ? " or more" : "", count == 1 ? "entry" : "entries");
-    r = r ? r : append_entries(dir_fd, listing->names, at, limit, text, &next);
+    while (r == 0 && next < limit && buf_size(text) < LIMIT_TEXT_BYTES) {
+        r = append_entry(dir_fd, listing->names[next++], text);
+    }
     if (r == 0 && next < count && next > at) {
         r = buf_appendf(text, "[entries %zu-%zu of %zu; continue with start_line=%zu]\n", at + 1,
                         next, count, next + 1);
@@ -115,24 +106,19 @@ static int compose(int dir_fd, const struct listing *listing, const char *path, 
 
 int listing_compose(int dir_fd, const char *path, long long first, long long last, struct buf *text)
 {
-    DIR *dir = fdopendir(dir_fd);
+    defer_closedir DIR *dir = fd_directory(dir_fd);
     if (!dir) {
-        int r = -errno;
-        (void)close(dir_fd);
-        return r;
+        return -errno;
     }
     OWNED(listing_done) struct listing listing = {};
     int r = listing_read(dir, &listing);
-    r = r ? r : compose(dirfd(dir), &listing, path, first, last, text);
-    (void)closedir(dir);
-    return r;
+    return r ? r : compose(dirfd(dir), &listing, path, first, last, text);
 }
 
 json_t *listing_names(int dir_fd)
 {
-    DIR *dir = fdopendir(dir_fd);
+    defer_closedir DIR *dir = fd_directory(dir_fd);
     if (!dir) {
-        (void)close(dir_fd);
         return NULL;
     }
     OWNED(listing_done) struct listing listing = {};
@@ -143,6 +129,5 @@ json_t *listing_names(int dir_fd)
             (void)json_object_set_new(object, listing.names[i], json_true()); /* not if not UTF-8 */
         }
     }
-    (void)closedir(dir);
     return object;
 }

@@ -1,9 +1,9 @@
-#include "tools/magic.h"
+#include "tools/files/magic.h"
 
 #include <string.h>
 
-/* Signatures as in the formats' own specifications; those of two or three bytes only where what
- * follows is checked too. */
+/* Signatures from the formats' specifications; of two or three bytes only where code checks what
+ * follows. */
 static const struct {
     unsigned offset;
     unsigned size;
@@ -86,8 +86,8 @@ static const struct {
 
 enum { CONTROL_SHARE = 32 };
 
-/* Text has no NUL, and of the other control characters hardly any but those that lay it out or colour
- * it. In compressed or random bytes every tenth is one. */
+/* Text has no NUL, and of the other control characters hardly any but those for layout and colour.
+ * In compressed or random bytes every tenth is a control character. */
 static bool is_text(const char *bytes, size_t size)
 {
     size_t controls = 0;
@@ -111,7 +111,7 @@ static bool is_plain(const char *bytes, size_t size)
     return size == 0;
 }
 
-/* Formats whose names are too short to stand alone: their header's sizes are looked at as well. */
+/* Formats with signatures too short to suffice: checks the sizes in their headers as well. */
 static const char *short_names(const unsigned char *p, size_t size, enum magic_kind *ret_kind)
 {
     if (size >= 18 && p[0] == 'B' && p[1] == 'M' && p[15] == 0 && p[16] == 0 && p[17] == 0) {

@@ -1,15 +1,14 @@
-/* Lines are found by looking through the file in pieces, some of them a turn of the loop:
+/* Finds lines by reading the file in pieces, some of them a turn of the loop:
  *
- *   count     all line ends, where the file is not too large; then every number of the range is one
- *             from the front
- *   begin     where the first line begins: from the front, or in a file that is not counted also from
- *             the back
- *   end       where the last line ends, in a file that is not counted and from the back; else it is
- *             seen in the part itself
+ *   count   all line ends, if the file is not too large; then every number of the range is one
+ *           from the front
+ *   begin   where the first line begins: from the front, or in an uncounted file also from the end
+ *   end     where the last line ends, in an uncounted file and from the end; else the part itself
+ *           has it
  *
- * The file may grow, shrink or change meanwhile: each piece is what it is when it is read, and nothing
- * is read twice to be trusted the second time. */
-#include "tools/read_text.h"
+ * The file may grow, shrink or change meanwhile: each piece is used as it is read, and nothing is
+ * read twice to be trusted the second time. */
+#include "tools/files/read_text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,9 +19,10 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/own.h"
-#include "rpc/text.h"
-#include "tools/content.h"
-#include "tools/lines.h"
+#include "base/utf8.h"
+#include "base/word.h"
+#include "tools/files/content.h"
+#include "tools/files/lines.h"
 
 enum { PIECE = 65536, PIECES_A_TURN = 16 };
 
@@ -35,41 +35,21 @@ static void end_with(struct read_text *reading, int r, const struct buf *text, b
 static void refuse(struct read_text *reading, const char *sentence)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    int r = buf_appendf(&text, "%.300s %s", reading->range.path, sentence);
+    int r = word_append(&text, reading->range.path, strlen(reading->range.path));
+    r = r ? r : buf_appendf(&text, " %s", sentence);
     end_with(reading, r, &text, true);
 }
 
-/* --- the answer --- */
+/* --- the result --- */
 
-/* Bytes that are not UTF-8 come out as replacement characters: the reader is told that they are. */
-static bool is_utf8(const struct buf *text)
-{
-    json_auto_t *checked = json_stringn(buf_bytes(text), buf_size(text));
-    return checked || buf_size(text) == 0;
-}
-
+/* Replacement characters stand for bytes that are not UTF-8: the result reports them. */
 static int append_encoding(const struct buf *shown, struct buf *text)
 {
-    return is_utf8(shown) ? 0
-                          : buf_append_text(text,
-                                            "; not UTF-8, perhaps Latin-1: bytes that do not "
-                                            "fit are shown as \xEF\xBF\xBD");
-}
-
-/* Reads [begin, begin + size) as far as it is there. */
-static int read_part(const struct read_text *reading, uint64_t begin, size_t size, struct buf *out)
-{
-    char *space = NULL;
-    int r = buf_reserve(out, size, &space);
-    if (r < 0) {
-        return r;
-    }
-    ssize_t have = fd_pread_all(reading->fd, space, size, begin);
-    if (have < 0) {
-        return (int)have;
-    }
-    buf_commit(out, (size_t)have);
-    return 0;
+    return utf8_is_whole(buf_bytes(shown), buf_size(shown))
+               ? 0
+               : buf_append_text(text,
+                                 "; not UTF-8, perhaps Latin-1: bytes that do not "
+                                 "fit are shown as \xEF\xBF\xBD");
 }
 
 static size_t least(uint64_t a, size_t b)
@@ -77,7 +57,7 @@ static size_t least(uint64_t a, size_t b)
     return a < b ? (size_t)a : b;
 }
 
-/* "[lines 3-7 of 90, 4.1 kB; continue with start_line=8]" below what is shown. */
+/* Appends "[lines 3-7 of 90, 4.1 kB; continue with start_line=8]" below the text. */
 static int append_place(const struct read_text *reading, const struct buf *shown, struct buf *text)
 {
     char human[16];
@@ -88,7 +68,7 @@ static int append_place(const struct read_text *reading, const struct buf *shown
     size_t count = lines_count(buf_bytes(shown), size);
     long long next = first + (long long)count;
     int r = whole_line ? 0 : buf_append_text(text, "\n");
-    /* Numbers from the end are not joined by a dash: "-20--11" is not read well. */
+    /* No dash between numbers from the end: "-20--11" is hard to read. */
     r = r ? r
           : buf_appendf(text, first < 0 ? "[lines %lld to %lld" : "[lines %lld-%lld", first,
                         next - 1);
@@ -100,7 +80,7 @@ static int append_place(const struct read_text *reading, const struct buf *shown
         r = buf_appendf(text, "; continue with start_line=%lld", next);
     } else if (r == 0 && more) {
         unsigned long long end = reading->begin + size;
-        r = buf_appendf(text, "; the line goes on: continue with offset=%llu", end);
+        r = buf_appendf(text, "; the line is longer: continue with offset=%llu", end);
     }
     r = r ? r : append_encoding(shown, text);
     return r ? r : buf_append_text(text, "]\n");
@@ -121,8 +101,8 @@ static void say_missing_lines(struct read_text *reading)
     refuse(reading, sentence);
 }
 
-/* begin is known, and end where it was counted from the back. */
-static void answer_lines(struct read_text *reading)
+/* begin is known, and end if it was counted from the back. */
+static void end_with_lines(struct read_text *reading)
 {
     OWNED(buf_done) struct buf shown = BUF_EMPTY;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
@@ -131,8 +111,8 @@ static void answer_lines(struct read_text *reading)
         say_missing_lines(reading);
         return;
     }
-    size_t room = least(reading->end - reading->begin, LIMIT_TEXT_BYTES + 1);
-    int r = read_part(reading, reading->begin, room, &shown);
+    size_t space = least(reading->end - reading->begin, LIMIT_TEXT_BYTES + 1);
+    int r = content_read(reading->fd, reading->begin, space, &shown);
     if (r < 0) {
         end_with(reading, r, NULL, false);
         return;
@@ -145,34 +125,31 @@ static void answer_lines(struct read_text *reading)
     size = lines_cut(buf_bytes(&shown), size, LIMIT_TEXT_BYTES);
     shown.end = shown.start + size;
     r = buf_append(&text, buf_bytes(&shown), size);
-    if (r == 0 && (size < reading->size || !is_utf8(&shown))) {
+    if (r == 0 && (size < reading->size || !utf8_is_whole(buf_bytes(&shown), buf_size(&shown)))) {
         r = append_place(reading, &shown, &text);
     }
     end_with(reading, r, &text, false);
 }
 
-static void answer_bytes(struct read_text *reading)
+static void end_with_bytes(struct read_text *reading)
 {
     OWNED(buf_done) struct buf shown = BUF_EMPTY;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     const struct read_range *range = &reading->range;
-    uint64_t begin = range->offset < reading->size ? range->offset : reading->size;
-    size_t room = least(reading->size - begin, LIMIT_TEXT_BYTES + 4);
-    int r = read_part(reading, begin, least(range->length, room), &shown);
-    if (r == 0) {
-        size_t size = lines_cut(buf_bytes(&shown), buf_size(&shown), LIMIT_TEXT_BYTES);
-        shown.end = shown.start + size;
-        r = buf_append(&text, buf_bytes(&shown), size);
-        unsigned long long end = begin + size;
-        r = r ? r
-              : buf_appendf(&text, "\n[bytes %llu-%llu of %llu", (unsigned long long)begin, end,
-                            (unsigned long long)reading->size);
-        if (r == 0 && end < reading->size) {
-            r = buf_appendf(&text, "; continue with offset=%llu", end);
-        }
-        r = r ? r : append_encoding(&shown, &text);
-        r = r ? r : buf_append_text(&text, "]\n");
+    size_t space = least(range->length, LIMIT_TEXT_BYTES + 4);
+    int r =
+        range->offset < reading->size ? content_read(reading->fd, range->offset, space, &shown) : 0;
+    size_t size = lines_cut(buf_bytes(&shown), buf_size(&shown), LIMIT_TEXT_BYTES);
+    if (r == 0 && size == 0) {
+        r = content_no_bytes(range->path, range->offset, reading->size, &text);
+        end_with(reading, r, &text, true);
+        return;
     }
+    shown.end = shown.start + size;
+    r = r ? r : buf_append(&text, buf_bytes(&shown), size);
+    r = r ? r : content_bytes_place(range->offset, size, reading->size, "", &text);
+    r = r ? r : append_encoding(&shown, &text);
+    r = r ? r : buf_append_text(&text, "]\n");
     end_with(reading, r, &text, false);
 }
 
@@ -185,16 +162,16 @@ static bool is_too_far(struct read_text *reading, uint64_t passed)
         return false;
     }
     (void)snprintf(sentence, sizeof sentence,
-                   "is too large, %llu bytes: the lines asked for are more than %lu MiB away; use "
+                   "is too large, %llu bytes: the requested lines are more than %lu MiB away; use "
                    "offset and length.",
                    (unsigned long long)reading->size, LIMIT_SCAN_BYTES >> 20);
     refuse(reading, sentence);
     return true;
 }
 
-/* Looks at one piece: passes over line ends, counts them where count is not NULL. Returns 1 at the
- * end of the search, where at is behind the last line end that was to be passed, or at the file's end;
- * else 0 or -errno. */
+/* Searches one piece: skips line ends, counts them if count is not NULL. Returns 1 at the end of
+ * the search, when at is after the last line end to skip, or at the file's end; else 0 or
+ * -errno. */
 static int forward_piece(struct read_text *reading, uint64_t *count)
 {
     char piece[PIECE];
@@ -222,7 +199,7 @@ static int backward_piece(struct read_text *reading)
         return (int)have;
     }
     if (reading->at == reading->size && have > 0 && piece[have - 1] == '\n') {
-        reading->skip++; /* the end of the last line begins no other */
+        reading->skip++; /* the end of the last line begins no further one */
     }
     size_t index = lines_backward(piece, (size_t)have, &reading->skip);
     reading->at -= size - (reading->skip == 0 ? index : 0);
@@ -241,7 +218,7 @@ static void seek_end(struct read_text *reading)
             return;
         }
     }
-    answer_lines(reading);
+    end_with_lines(reading);
 }
 
 static void find_end(void *arg)
@@ -255,7 +232,7 @@ static void find_end(void *arg)
         end_with(reading, r, NULL, false);
     } else if (r > 0) {
         reading->end = reading->at;
-        answer_lines(reading);
+        end_with_lines(reading);
     } else if (!is_too_far(reading, reading->size - reading->at)) {
         loop_task_queue(reading->loop, &reading->task, find_end, reading);
     }
@@ -287,7 +264,7 @@ static void seek_begin(struct read_text *reading)
     const struct read_range *range = &reading->range;
     bool back = range->start_line < 0;
     if (back && range->end_line > 0) {
-        refuse(reading, "is too large to count its lines: let end_line count from the end too.");
+        refuse(reading, "is too large to count its lines: count end_line from the end too.");
         return;
     }
     reading->at = back ? reading->size : 0;
@@ -342,7 +319,7 @@ void read_text_start(struct read_text *reading, struct loop *loop, int fd,
     }
     reading->size = reading->end = (uint64_t)st.st_size;
     if (range->has_bytes) {
-        answer_bytes(reading);
+        end_with_bytes(reading);
         return;
     }
     if (range->start_line == 0) {

@@ -10,16 +10,16 @@ struct buf;
 /* Finds a range of lines or bytes in a text file and reads only that, however large the file is. */
 
 struct read_range {
-    const char *path;     /* the file's name in sentences */
-    bool has_bytes;       /* offset and length, in place of lines */
+    const char *path;     /* the file's name for sentences */
+    bool has_bytes;       /* offset and length, instead of lines */
     long long start_line; /* from 1; negative: from the end; 0: from the first */
     long long end_line;   /* that line included; 0: to the end */
     uint64_t offset;
-    uint64_t length; /* UINT64_MAX: as much as there is room for */
+    uint64_t length; /* UINT64_MAX: as much as fits */
 };
 
-/* error: 0 or an errno value. text: borrowed, NULL on error; what the answer says. is_error: text is a
- * sentence that says why there is no such part. */
+/* error: 0 or an errno value. text: borrowed, NULL on error; the text of the result. is_error: text
+ * is a sentence that says why there is no such part. */
 typedef void (*read_text_fn)(void *arg, int error, const struct buf *text, bool is_error);
 
 struct read_text {
@@ -33,11 +33,11 @@ struct read_text {
     uint64_t lines; /* in the whole file; 0: not counted */
     uint64_t begin; /* the part, in bytes */
     uint64_t end;
-    uint64_t at; /* how far the present search has come, */
-    size_t skip; /* and the line ends that it still passes over */
+    uint64_t at; /* the current search's offset, */
+    size_t skip; /* and the line ends that it still skips */
 };
 
-/* fd: a regular file; it and the path are borrowed until fn is called, maybe before this returns. */
+/* fd: a regular file; borrowed, as the path, until fn is called, maybe before this returns. */
 void read_text_start(struct read_text *reading, struct loop *loop, int fd,
                      const struct read_range *range, read_text_fn fn, void *arg);
 void read_text_stop(struct read_text *reading);

@@ -1,4 +1,4 @@
-#include "tools/utf16.h"
+#include "tools/files/utf16.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,7 +38,7 @@ int utf16_decode(const char *bytes, size_t size, struct buf *out)
         return r;
     }
     char *at = space;
-    uint32_t high = 0; /* the first half of a surrogate pair that waits for its second, or 0 */
+    uint32_t high = 0; /* the first half of a surrogate pair, until its second comes, or 0 */
     for (size_t i = 2; i + 1 < size; i += 2) {
         uint32_t unit = big ? (uint32_t)p[i] << 8 | p[i + 1] : (uint32_t)p[i + 1] << 8 | p[i];
         bool is_low = unit >= 0xdc00 && unit < 0xe000;

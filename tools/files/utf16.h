@@ -3,6 +3,6 @@
 
 struct buf;
 
-/* Appends UTF-16 text, which begins with its byte order mark, as UTF-8; what is no character becomes
- * U+FFFD. 0 or -ENOMEM. */
+/* Appends UTF-16 text, which begins with its byte order mark, as UTF-8; U+FFFD replaces what is no
+ * character. 0 or -ENOMEM. */
 int utf16_decode(const char *bytes, size_t size, struct buf *out);

@@ -1,4 +1,4 @@
-#include "tools/index_url.h"
+#include "tools/install/index_url.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "base/parse.h"
 
-/* Percent-decoded (RFC 3986, section 2.1); what a netrc file cannot hold is refused. */
+/* Decodes percent-encoding (RFC 3986, section 2.1); refuses what a netrc file cannot hold. */
 static bool decode(const char *text, size_t size, char *out, size_t out_size)
 {
     size_t length = 0;
@@ -86,14 +86,14 @@ const char *index_url_parse(const char *text, struct index_url *ret_url)
     struct index_url url = {};
     bool tls = strncmp(text, "https://", 8) == 0;
     if (!tls && strncmp(text, "http://", 7) != 0) {
-        return "is not http:// or https://";
+        return "the URL must begin with http:// or https://";
     }
     if (strlen(text) >= sizeof url.clean) {
-        return "is too long";
+        return "the URL is too long";
     }
     for (const char *at = text; *at; at++) {
         if (*at <= ' ' || *at > '~' || strchr("\"<>\\^`{|}?#", *at)) {
-            return "holds a character that the URL of an index has not";
+            return "invalid character in index URL";
         }
     }
     const char *authority = text + (tls ? 8 : 7);
@@ -103,10 +103,10 @@ const char *index_url_parse(const char *text, struct index_url *ret_url)
         host = authority[i] == '@' ? authority + i + 1 : host; /* the last one counts */
     }
     if (host > authority && !take_credentials(authority, (size_t)(host - 1 - authority), &url)) {
-        return "has credentials that cannot be used";
+        return "the URL has credentials that cannot be used";
     }
     if (!take_host(host, size - (size_t)(host - authority), tls, &url)) {
-        return "has no host, or a port that is none";
+        return "invalid host or port";
     }
     (void)snprintf(url.clean, sizeof url.clean, "%s%s", tls ? "https://" : "http://", host);
     *ret_url = url;

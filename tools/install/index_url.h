@@ -1,8 +1,8 @@
 #pragma once
 #include <stdint.h>
 
-/* The URL of a package index, as a flag gives it, with the credentials split off: what is shown, logged
- * or handed to a command line is the part without them. */
+/* The URL of a package index, as a flag gives it, with the credentials split off: only the part
+ * without them is shown, logged or passed on a command line. */
 
 struct index_url {
     char clean[1024];   /* without credentials */
@@ -13,6 +13,6 @@ struct index_url {
     uint16_t port;
 };
 
-/* NULL and *ret_url, or a clause that says what is wrong, without any part of the URL: "is not http or
- * https". */
+/* Returns NULL and sets *ret_url, or returns a clause that says what is wrong, without any part of
+ * the URL: "is not http or https". */
 const char *index_url_parse(const char *text, struct index_url *ret_url);

@@ -1,24 +1,23 @@
-/* An install is carried out in boxes of its own, which user code never sees:
+/* Installers are sandboxes of their own, which user code never sees:
  *
  *   FETCH ──► PLACE ──► a new layer
- *     ▲ │ sources among it
+ *     ▲ │ source archives
  *     └─ BUILD
  *
- * FETCH reaches the index through the broker and runs no package's code; BUILD runs a package's own build
- * and PLACE unpacks, both without any network. What they reply is judged here: the policy once more for all
- * that came in as a dependency, and box_packages_commit() for what they have put together. Until that, nothing
- * that the sessions see has changed. */
-#include "tools/install.h"
+ * FETCH reaches the index through the egress proxy and runs no package's code. BUILD runs a
+ * package's own build and PLACE unpacks, both without any network. This file checks their replies:
+ * the policy once more for every dependency, and box_packages_commit() for the staging directory.
+ * Until then, nothing that the sessions see has changed. */
+#include "tools/install/install.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
+#include "base/fail.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -26,54 +25,55 @@
 #include "base/word.h"
 #include "guest/guest.h"
 #include "sandbox/sandbox.h"
-#include "tools/install_log.h"
-#include "tools/install_policy.h"
-#include "tools/install_request.h"
-#include "tools/workspace.h"
+#include "tools/install/install_log.h"
+#include "tools/install/install_policy.h"
+#include "tools/install/install_request.h"
+#include "tools/install/requirement.h"
+#include "tools/server_sandbox.h"
 
 struct installs {
     struct loop *loop;
-    struct workspace *workspace;
-    struct spills *spills;
+    struct server_box *server_box;
+    struct overflows *overflows;
     struct install_sources sources;
     struct egress_policy egress;
-    struct install_job *current;
-    struct install_job *queue;
+    struct install_op *current;
+    struct install_op *queue;
     unsigned queued;
     struct loop_task task; /* begins the next one outside of the caller */
 
-    /* of the current one */
+    /* of the current one: */
     uint64_t started_ns;
     enum install_step step;
     unsigned rounds; /* of building */
-    struct box_errand *errand;
-    struct box_errand_spec errand_spec; /* what it borrows */
+    struct box_installer *installer;
+    struct box_installer_spec installer_spec; /* what the step's sandbox borrows */
     char *request;
-    json_t *reply;                   /* the last line that is none of progress */
+    json_t *reply;                   /* the last line that is not progress */
     json_t *built;                   /* by BUILD so far */
-    char refused[EGRESS_TEXT_BYTES]; /* what the broker has refused last */
+    char refused[EGRESS_TEXT_BYTES]; /* what the egress proxy has refused last */
     struct install_log log;
-    struct spill *spill; /* the log on its way to a file */
+    struct overflow *overflow; /* the log while it is written to a file */
 };
 
-struct install_job *install_job_new(json_t *packages)
+struct install_op *install_op_new(json_t *packages)
 {
-    struct install_job *job = packages ? calloc(1, sizeof *job) : NULL;
-    if (!job) {
+    struct install_op *op = packages ? calloc(1, sizeof *op) : NULL;
+    if (!op) {
         json_decref(packages);
         return NULL;
     }
-    job->packages = packages;
-    return job;
+    op->packages = packages;
+    return op;
 }
 
-void install_job_free(struct install_job *job)
+void install_op_free(struct install_op *op)
 {
-    if (job) {
-        json_decref(job->packages);
-        json_decref(job->report.fetched);
-        json_decref(job->report.installed);
-        free(job);
+    if (op) {
+        json_decref(op->packages);
+        json_decref(op->report.fetched);
+        json_decref(op->report.installed);
+        free(op);
     }
 }
 
@@ -82,34 +82,29 @@ static void add_host(void *arg, const char *word)
     struct installs *installs = arg;
     struct fail fail = {};
     if (egress_policy_add(&installs->egress, word, &fail) < 0) {
-        char text[FAIL_TEXT + 128];
-        log_warn("tools", "install: %s", fail_describe(&fail, text, sizeof text));
+        log_warn("tools", "install: %s", fail_text(&fail));
     }
 }
 
-int installs_new(struct loop *loop, struct workspace *workspace,
-                 const struct install_config *config, struct spills *spills,
-                 struct installs **ret_installs, struct fail *ret_fail)
+int installs_new(struct loop *loop, struct server_box *server_box,
+                 const struct install_config *config, struct overflows *overflows,
+                 struct installs **ret_installs)
 {
     struct installs *installs = calloc(1, sizeof *installs);
     if (!installs) {
-        return fail_set(ret_fail, ENOMEM, "packages");
+        return -ENOMEM;
     }
     installs->loop = loop;
-    installs->workspace = workspace;
-    installs->spills = spills;
-    int r = install_sources_read(config, &installs->sources, ret_fail);
-    if (r < 0) {
-        free(installs);
-        return r;
-    }
+    installs->server_box = server_box;
+    installs->overflows = overflows;
+    install_sources_read(config, &installs->sources);
     installs->egress.flag = "--index-host";
     install_sources_hosts(&installs->sources, add_host, installs);
     *ret_installs = installs;
     return 0;
 }
 
-/* What one install leaves behind for the next. */
+/* Clears what one install leaves behind for the next. */
 static void installs_clear(struct installs *installs)
 {
     json_decref(take_ptr(installs->reply));
@@ -124,20 +119,20 @@ void installs_free(struct installs *installs)
     if (!installs) {
         return;
     }
-    box_errand_free(installs->errand);
-    spill_free(installs->spill);
+    box_installer_free(installs->installer);
+    overflow_free(installs->overflow);
     loop_task_cancel(&installs->task);
-    struct install_job *job = installs->current;
-    if (job) {
-        job->next = installs->queue;
+    struct install_op *op = installs->current;
+    if (op) {
+        op->next = installs->queue;
     } else {
-        job = installs->queue;
+        op = installs->queue;
     }
-    while (job) {
-        struct install_job *next = job->next;
-        job->cancelled = true;
-        job->on_done(job->arg, job);
-        job = next;
+    while (op) {
+        struct install_op *next = op->next;
+        op->cancelled = true;
+        op->on_done(op->arg, op);
+        op = next;
     }
     installs_clear(installs);
     free(installs->request);
@@ -158,29 +153,30 @@ const char *installs_source(const struct installs *installs, char *out, size_t s
 
 static void installs_begin(void *arg);
 
-static void installs_done(void *arg, const char *path, uint64_t size)
+static void installs_done(void *arg, const char *path, uint64_t)
 {
     struct installs *installs = arg;
-    struct install_job *job = installs->current;
-    (void)size;
-    installs->spill = NULL;
-    (void)snprintf(job->report.log, sizeof job->report.log, "%s", path ? path : "");
-    job->report.duration_ns = clock_now_ns() - installs->started_ns;
+    struct install_op *op = installs->current;
+    installs->overflow = NULL;
+    (void)snprintf(op->report.log, sizeof op->report.log, "%s", path ? path : "");
+    op->report.duration_ns = clock_now_ns() - installs->started_ns;
     installs_clear(installs);
     installs->current = NULL;
     loop_task_queue(installs->loop, &installs->task, installs_begin, installs);
-    job->on_done(job->arg, job);
+    op->on_done(op->arg, op);
 }
 
+/* Where nothing was to be done, the log tells nothing. */
 static void finish(struct installs *installs)
 {
-    struct install_job *job = installs->current;
-    if (job->cancelled) {
+    struct install_op *op = installs->current;
+    bool has_changed = op->report.failure || op->report.installed;
+    if (op->cancelled || !has_changed) {
         installs_done(installs, NULL, 0);
         return;
     }
-    install_sources_redact(&installs->sources, job->report.message, strlen(job->report.message));
-    install_log_save(&installs->log, &installs->sources, installs->spills, &installs->spill,
+    install_sources_redact(&installs->sources, op->report.message, strlen(op->report.message));
+    install_log_save(&installs->log, &installs->sources, installs->overflows, &installs->overflow,
                      installs_done, installs);
 }
 
@@ -193,63 +189,62 @@ fail_with(struct installs *installs, enum install_failure failure, const char *f
     (void)vsnprintf(report->message, sizeof report->message, fmt, args);
     va_end(args);
     report->failure = failure;
-    box_packages_discard(workspace_packages(installs->workspace));
+    box_packages_discard(server_box_packages(installs->server_box));
     finish(installs);
 }
 
-/* A reply that says why it could not be. What the broker has refused is the reason of most of what an
- * installer finds unreachable, and says which flag would help. */
+/* Fails by a reply that has an error. Most of what an installer cannot reach was refused by the
+ * egress proxy, whose message says which flag would help. */
 static void fail_by_reply(struct installs *installs, const json_t *reply)
 {
     enum install_failure failure = install_failure_of(reply);
     const char *message = json_string_value(json_object_get(reply, "message"));
     const char *refused = installs->refused;
     bool network = failure == INSTALL_UNREACHABLE || failure == INSTALL_BLOCKED;
-    bool told = !network || !refused[0] || (message && strstr(message, refused));
-    /* The installer has read what packages and indexes say, and may have run what a package brought. */
+    bool reported = !network || !refused[0] || (message && strstr(message, refused));
+    /* The installer has read text of packages and indexes, and may have run code of a package. */
     char words[sizeof installs->current->report.message];
     char quoted[WORD_PHRASE + 1];
-    (void)snprintf(words, sizeof words, "%s%s%s", message ? message : "", told ? "" : " ",
-                   told ? "" : refused);
+    (void)snprintf(words, sizeof words, "%s%s%s", message ? message : "", reported ? "" : " ",
+                   reported ? "" : refused);
     install_sources_redact(&installs->sources, words, strlen(words));
     fail_with(installs, failure, "%s",
               words[0] ? word_quote(words, strlen(words), quoted, sizeof quoted) : "");
 }
 
-/* The step's box has ended without the reply that it owes. */
-static void fail_by_end(struct installs *installs, const struct box_errand_end *end)
+/* Fails because the step's sandbox has ended without a reply. */
+static void fail_by_end(struct installs *installs, const struct box_installer_end *end)
 {
-    char text[FAIL_TEXT + 128];
     unsigned long long used = end->used_bytes >> 20;
     unsigned long long limit = end->limit_bytes >> 20;
-    if (end->outcome == BOX_ERRAND_OOM || end->out_of_memory) {
-        fail_with(installs, INSTALL_MEMORY, "The installer needs more than its %llu MiB", limit);
+    if (end->outcome == BOX_INSTALLER_OOM || end->out_of_memory) {
+        fail_with(installs, INSTALL_MEMORY, "the installer exceeded its memory limit of %llu MiB",
+                  limit);
         return;
     }
     switch (end->outcome) {
-    case BOX_ERRAND_DISK:
-        fail_with(installs, INSTALL_DISK,
-                  "What was to be installed takes %llu of %llu MiB and more", used, limit);
+    case BOX_INSTALLER_DISK:
+        fail_with(installs, INSTALL_DISK, "package disk full: %llu of %llu MiB", used, limit);
         break;
-    case BOX_ERRAND_TIMEOUT:
-        fail_with(installs, INSTALL_TIMEOUT, "The installer was ended after %u s",
+    case BOX_INSTALLER_TIMEOUT:
+        fail_with(installs, INSTALL_TIMEOUT, "the installer was killed after %u s",
                   LIMIT_INSTALL_STEP_MS / 1000);
         break;
-    case BOX_ERRAND_NO_BOX:
+    case BOX_INSTALLER_NO_BOX:
         fail_with(installs, INSTALL_UNAVAILABLE, "%s",
-                  end->why ? fail_describe(end->why, text, sizeof text) : "there is no sandbox");
+                  end->why ? fail_text(end->why) : "no sandbox is available");
         break;
-    case BOX_ERRAND_SIGNAL:
-        fail_with(installs, INSTALL_OTHER, "It was ended by signal %d", end->code);
+    case BOX_INSTALLER_SIGNAL:
+        fail_with(installs, INSTALL_OTHER, "installer killed by signal %d", end->code);
         break;
-    case BOX_ERRAND_EXITED:
-        fail_with(installs, INSTALL_OTHER, "It ended with status %d and without a word", end->code);
+    case BOX_INSTALLER_EXITED:
+        fail_with(installs, INSTALL_OTHER, "installer exited with status %d, no output", end->code);
         break;
-    case BOX_ERRAND_OOM:
-    case BOX_ERRAND_CANCELLED:
-    case BOX_ERRAND_LOST:
+    case BOX_INSTALLER_OOM:
+    case BOX_INSTALLER_CANCELLED:
+    case BOX_INSTALLER_LOST:
     default:
-        fail_with(installs, INSTALL_OTHER, "It did not keep to the protocol");
+        fail_with(installs, INSTALL_OTHER, "malformed reply from installer");
         break;
     }
 }
@@ -258,22 +253,24 @@ static void fail_by_end(struct installs *installs, const struct box_errand_end *
 
 static void run_step(struct installs *installs, enum install_step step);
 
-/* Whether all names of array key may be installed; else the install has failed. */
+/* Whether all names of array key may be installed; if not, the install has failed. */
 static bool is_allowed(struct installs *installs, const json_t *reply, const char *key)
 {
     size_t i = 0;
     json_t *item = NULL;
     json_array_foreach (json_object_get(reply, key), i, item) {
-        char text[256];
-        const char *name = json_string_value(json_object_get(item, "name"));
-        if (!name) {
-            fail_with(installs, INSTALL_OTHER, "It named something without a name");
+        char name[REQUIREMENT_NAME_BYTES];
+        char text[REQUIREMENT_TEXT_BYTES];
+        const json_t *sent = json_object_get(item, "name");
+        if (!json_is_string(sent) ||
+            requirement_check(json_string_value(sent), json_string_length(sent), name, text)) {
+            fail_with(installs, INSTALL_OTHER, "installer sent a package without a name");
             return false;
         }
         if (install_policy_refusal(installs->sources.config, name, text, sizeof text)) {
             bool requested = json_is_true(json_object_get(item, "requested"));
             fail_with(installs, INSTALL_BLOCKED, "%s%s", text,
-                      requested ? "" : "; what was asked for needs it");
+                      requested ? "" : "; a requested package depends on it");
             return false;
         }
     }
@@ -293,13 +290,13 @@ static void after_fetch(struct installs *installs)
         if (builds && (!installs->sources.config->allow_sdist ||
                        installs->rounds++ == LIMIT_INSTALL_ROUNDS)) {
             fail_with(installs, INSTALL_BUILD_FAILED,
-                      "Too much would have to be built from source");
+                      "too many packages must be built from source");
         } else if (builds) {
             run_step(installs, INSTALL_BUILD);
         } else if (json_array_size(json_object_get(report->fetched, "to_install")) > 0) {
             run_step(installs, INSTALL_PLACE);
         } else {
-            box_packages_discard(workspace_packages(installs->workspace));
+            box_packages_discard(server_box_packages(installs->server_box));
             finish(installs);
         }
     }
@@ -315,7 +312,7 @@ static void after_build(struct installs *installs)
     if (!installs->built) {
         installs->built = json_array();
     }
-    /* By the names that FETCH gave: a build may write and say what it likes. */
+    /* By the names from FETCH's reply: a build may write and reply anything. */
     (void)json_array_extend(installs->built,
                             json_object_get(installs->current->report.fetched, "to_build"));
     run_step(installs, INSTALL_FETCH);
@@ -324,19 +321,17 @@ static void after_build(struct installs *installs)
 static void after_place(struct installs *installs)
 {
     struct install_report *report = &installs->current->report;
-    struct box_layer_made layer = {};
+    struct box_packages_layer layer = {};
     struct fail fail = {};
-    char text[FAIL_TEXT + 128];
     report->installed = take_ptr(installs->reply);
     if (!json_is_true(json_object_get(report->installed, "ok"))) {
         fail_by_reply(installs, report->installed);
         return;
     }
-    int r = box_packages_commit(workspace_packages(installs->workspace), &layer, &fail);
+    int r = box_packages_commit(server_box_packages(installs->server_box), &layer, &fail);
     if (r < 0) {
         bool full = r == -EDQUOT || r == -ENOSPC;
-        fail_with(installs, full ? INSTALL_DISK : INSTALL_OTHER, "%s",
-                  fail_describe(&fail, text, sizeof text));
+        fail_with(installs, full ? INSTALL_DISK : INSTALL_OTHER, "%s", fail_text(&fail));
         return;
     }
     log_info("tools", "install: layer %u, %llu bytes in %llu files", layer.number,
@@ -347,7 +342,7 @@ static void after_place(struct installs *installs)
 static void on_line(void *arg, const char *line, size_t size)
 {
     struct installs *installs = arg;
-    struct install_job *job = installs->current;
+    struct install_op *op = installs->current;
     json_t *object = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL);
     const char *progress = json_string_value(json_object_get(object, "progress"));
     if (progress) {
@@ -356,8 +351,8 @@ static void on_line(void *arg, const char *line, size_t size)
         (void)snprintf(words, sizeof words, "%s", progress);
         install_sources_redact(&installs->sources, words, strlen(words));
         (void)word_quote(words, strlen(words), text, sizeof text);
-        if (job->on_progress && !job->cancelled) {
-            job->on_progress(job->arg, text);
+        if (op->on_progress && !op->cancelled) {
+            op->on_progress(op->arg, text);
         }
         json_decref(object);
     } else if (object) {
@@ -380,15 +375,15 @@ static void on_egress(void *arg, const struct egress_event *event)
     install_log_add(&installs->log, "\n", 1);
 }
 
-static void on_end(void *arg, const struct box_errand_end *end)
+static void on_end(void *arg, const struct box_installer_end *end)
 {
     struct installs *installs = arg;
-    installs->errand = NULL;
+    installs->installer = NULL;
     free(take_ptr(installs->request));
     if (installs->current->cancelled) {
-        box_packages_discard(workspace_packages(installs->workspace));
+        box_packages_discard(server_box_packages(installs->server_box));
         finish(installs);
-    } else if (end->outcome != BOX_ERRAND_EXITED || !installs->reply) {
+    } else if (end->outcome != BOX_INSTALLER_EXITED || !installs->reply) {
         fail_by_end(installs, end);
     } else if (installs->step == INSTALL_FETCH) {
         after_fetch(installs);
@@ -399,25 +394,25 @@ static void on_end(void *arg, const struct box_errand_end *end)
     }
 }
 
-static const struct box_errand_events errand_events = {
+static const struct box_installer_events installer_events = {
     .on_line = on_line, .on_log = on_log, .on_egress = on_egress, .on_end = on_end};
 
-/* New: the request as text; NULL when there is no memory. */
+/* New: the request as text; NULL when out of memory. */
 static char *compose_request(const struct installs *installs, enum install_step step)
 {
-    const struct box_spec *spec = workspace_spec(installs->workspace);
-    const struct box_packages *packages = workspace_packages(installs->workspace);
-    const struct install_job *job = installs->current;
-    struct install_wish wish = {
-        .packages = job->packages,
-        .upgrade = job->upgrade,
+    const struct box_spec *spec = server_box_spec(installs->server_box);
+    const struct box_packages *packages = server_box_packages(installs->server_box);
+    const struct install_op *op = installs->current;
+    struct install_input input = {
+        .packages = op->packages,
+        .upgrade = op->upgrade,
         .layers = box_packages_layers(packages),
         .layers_path = box_packages_path(packages),
         .bytes_most = spec->packages_bytes,
-        .fetched = job->report.fetched,
+        .fetched = op->report.fetched,
         .built = installs->built,
     };
-    json_auto_t *request = install_request(&installs->sources, step, &wish);
+    json_auto_t *request = install_request(&installs->sources, step, &input);
     return request ? json_dumps(request, JSON_COMPACT) : NULL;
 }
 
@@ -425,7 +420,6 @@ static void run_step(struct installs *installs, enum install_step step)
 {
     const struct install_config *config = installs->sources.config;
     struct fail fail = {};
-    char text[FAIL_TEXT + 128];
     bool fetches = step == INSTALL_FETCH;
     installs->step = step;
     json_decref(take_ptr(installs->reply));
@@ -434,7 +428,7 @@ static void run_step(struct installs *installs, enum install_step step)
         fail_with(installs, INSTALL_OTHER, "The server is out of memory");
         return;
     }
-    installs->errand_spec = (struct box_errand_spec){
+    installs->installer_spec = (struct box_installer_spec){
         .program = installer_catalog,
         .main = "installer.py",
         .request = installs->request,
@@ -446,11 +440,12 @@ static void run_step(struct installs *installs, enum install_step step)
         .cert = fetches ? config->index_cert : NULL,
         .time_limit_ms = LIMIT_INSTALL_STEP_MS,
     };
-    int r = box_errand_start(workspace_packages(installs->workspace), &installs->errand_spec,
-                             &errand_events, installs, &installs->errand, &fail);
+    int r =
+        box_installer_start(server_box_packages(installs->server_box), &installs->installer_spec,
+                            &installer_events, installs, &installs->installer, &fail);
     if (r < 0) {
         free(take_ptr(installs->request));
-        fail_with(installs, INSTALL_UNAVAILABLE, "%s", fail_describe(&fail, text, sizeof text));
+        fail_with(installs, INSTALL_UNAVAILABLE, "%s", fail_text(&fail));
     }
 }
 
@@ -466,43 +461,43 @@ static void installs_begin(void *arg)
     installs->queue = installs->current->next;
     installs->queued--;
     installs->started_ns = clock_now_ns();
-    box_packages_discard(workspace_packages(installs->workspace));
+    box_packages_discard(server_box_packages(installs->server_box));
     run_step(installs, INSTALL_FETCH);
 }
 
-int installs_add(struct installs *installs, struct install_job *job)
+int installs_add(struct installs *installs, struct install_op *op)
 {
-    struct install_job **at = &installs->queue;
+    struct install_op **at = &installs->queue;
     if (installs->queued == LIMIT_INSTALL_QUEUE) {
         return -EBUSY;
     }
     while (*at) {
         at = &(*at)->next;
     }
-    job->next = NULL;
-    *at = job;
+    op->next = NULL;
+    *at = op;
     installs->queued++;
     loop_task_queue(installs->loop, &installs->task, installs_begin, installs);
     return 0;
 }
 
-void installs_cancel(struct installs *installs, struct install_job *job)
+void installs_cancel(struct installs *installs, struct install_op *op)
 {
-    struct install_job **at = &installs->queue;
-    if (installs->current == job) {
-        job->cancelled = true;
-        if (installs->errand) {
-            box_errand_cancel(installs->errand);
+    struct install_op **at = &installs->queue;
+    if (installs->current == op) {
+        op->cancelled = true;
+        if (installs->installer) {
+            box_installer_cancel(installs->installer);
         }
         return;
     }
-    while (*at && *at != job) {
+    while (*at && *at != op) {
         at = &(*at)->next;
     }
     if (*at) {
-        *at = job->next;
+        *at = op->next;
         installs->queued--;
-        job->cancelled = true;
-        job->on_done(job->arg, job);
+        op->cancelled = true;
+        op->on_done(op->arg, op);
     }
 }

@@ -1,4 +1,4 @@
-#include "tools/install_log.h"
+#include "tools/install/install_log.h"
 
 #include "base/limits.h"
 #include "base/own.h"
@@ -9,7 +9,7 @@ void install_log_add(struct install_log *log, const char *bytes, size_t size)
     size_t part = LIMIT_INSTALL_LOG_BYTES / 2 - used;
     part = size < part ? size : part;
     log->total += size;
-    /* Without memory the log has a hole; the install goes on. */
+    /* Without memory the log has a gap; the install goes on. */
     (void)buf_append(&log->head, bytes, part);
     (void)buf_append(&log->tail, bytes + part, size - part);
     if (buf_size(&log->tail) > LIMIT_INSTALL_LOG_BYTES) {
@@ -25,25 +25,22 @@ void install_log_done(struct install_log *log)
 }
 
 void install_log_save(struct install_log *log, const struct install_sources *sources,
-                      struct spills *spills, struct spill **ret_spill, spill_fn fn, void *arg)
+                      struct overflows *overflows, struct overflow **ret_overflow, overflow_fn fn,
+                      void *arg)
 {
     uint64_t left_out = log->total - buf_size(&log->head) - buf_size(&log->tail);
     OWNED(buf_done) struct buf text = log->head;
     log->head = BUF_EMPTY;
     if (left_out > 0) {
-        (void)buf_appendf(&text, "\n[... %llu bytes left out ...]\n", (unsigned long long)left_out);
+        (void)buf_appendf(&text, "\n[... %llu bytes omitted ...]\n", (unsigned long long)left_out);
     }
     (void)buf_append(&text, buf_bytes(&log->tail), buf_size(&log->tail));
     install_log_done(log);
-    struct spill *spill = NULL;
+    struct overflow *overflow = NULL;
     if (buf_size(&text) > 0) {
         install_sources_redact(sources, text.data + text.start, buf_size(&text));
-        spill = spill_begin(spills, "install", &text, NULL, NULL);
+        overflow = overflow_begin(overflows, "install", &text, NULL, NULL);
     }
-    *ret_spill = spill;
-    if (spill) {
-        spill_finish(spill, fn, arg);
-    } else {
-        fn(arg, NULL, 0);
-    }
+    *ret_overflow = overflow;
+    overflow_finish(overflow, fn, arg);
 }

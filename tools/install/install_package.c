@@ -1,7 +1,5 @@
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -12,25 +10,25 @@
 #include "rpc/code.h"
 #include "rpc/text.h"
 #include "sandbox/sandbox.h"
-#include "tools/content.h"
-#include "tools/install.h"
-#include "tools/install_policy.h"
-#include "tools/requirement.h"
+#include "tools/files/content.h"
+#include "tools/install/install.h"
+#include "tools/install/install_policy.h"
+#include "tools/install/requirement.h"
 #include "tools/tool.h"
 
-/* An install's way back to its call. */
+/* Connects an install with its call. */
 struct install_call {
     struct tool_work work;
     struct tools *tools;
     struct rpc_call *call;
-    struct install_job *job;
+    struct install_op *op;
     uint64_t since_ns;
     struct loop_timer heartbeat; /* with a progress token */
     char doing[200];
 };
 
-/* In the structured form the text is the same object, for hosts that read only text. */
-static void answer(struct rpc_call *call, const struct install_report *report)
+/* In the structured form the text is the same object, for clients that read only text. */
+static void end(struct rpc_call *call, const struct install_report *report)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     OWNED(buf_done) struct buf dump = BUF_EMPTY;
@@ -44,28 +42,23 @@ static void answer(struct rpc_call *call, const struct install_report *report)
     }
     bool dumped = structured && rpc_text_show(&dump, structured) == 0;
     const struct buf *shown = dumped ? &dump : &text;
-    json_t *content = json_array();
-    if (content &&
-        json_array_append_new(content, content_text(buf_bytes(shown), buf_size(shown))) < 0) {
-        json_decref(content);
-        content = NULL;
-    }
+    json_t *content = json_pack("[o]", content_text(buf_bytes(shown), buf_size(shown)));
     rpc_call_result(call, content, structured, report->failure != INSTALL_DONE);
 }
 
-static void install_package_done(void *arg, struct install_job *job)
+static void install_package_done(void *arg, struct install_op *op)
 {
     struct install_call *own = arg;
     struct rpc_call *call = own->call;
     loop_timer_disarm(&own->heartbeat);
     rpc_call_set_data(call, NULL);
     free(own);
-    if (job->cancelled) {
+    if (op->cancelled) {
         content_refuse(call, "The install was cancelled; nothing has changed.");
     } else {
-        answer(call, &job->report);
+        end(call, &op->report);
     }
-    install_job_free(job);
+    install_op_free(op);
 }
 
 static void install_package_beat(void *arg)
@@ -89,8 +82,8 @@ static void install_package_progress(void *arg, const char *text)
     }
 }
 
-/* Checks all requirements before anything is begun. Returns whether they can be tried; else the call is
- * answered, with all that is wrong. */
+/* Checks all requirements before the install begins. Returns whether all are valid; if not, ends
+ * the call with all violations. */
 static bool check(const struct install_config *config, struct rpc_call *call,
                   const json_t *packages)
 {
@@ -102,23 +95,22 @@ static bool check(const struct install_config *config, struct rpc_call *call,
         char name[REQUIREMENT_NAME_BYTES];
         char text[REQUIREMENT_TEXT_BYTES];
         if (requirement_check(json_string_value(item), json_string_length(item), name, text)) {
-            (void)buf_appendf(&wrong, "- /packages/%zu: %s\n", i, text);
+            static const char head[] = "The arguments of install_package are not valid:\n";
+            (void)buf_appendf(&wrong, "%s- /packages/%zu: %s\n", buf_size(&wrong) ? "" : head, i,
+                              text);
         } else if (install_policy_refusal(config, name, text, sizeof text)) {
             (void)buf_appendf(&blocked, "%s%s", buf_size(&blocked) ? "; " : "", text);
         }
     }
     if (buf_size(&wrong) > 0) {
-        OWNED(buf_done) struct buf text = BUF_EMPTY;
-        (void)buf_append_text(&text, "The arguments of install_package are not valid:\n");
-        (void)buf_append(&text, buf_bytes(&wrong), buf_size(&wrong));
-        content_answer(call, buf_bytes(&text), buf_size(&text), true);
+        content_result(call, buf_bytes(&wrong), buf_size(&wrong), true);
         return false;
     }
     if (buf_size(&blocked) > 0) {
         struct install_report report = {.failure = INSTALL_BLOCKED};
         (void)snprintf(report.message, sizeof report.message, "%.*s", (int)buf_size(&blocked),
                        buf_bytes(&blocked));
-        answer(call, &report);
+        end(call, &report);
         return false;
     }
     return true;
@@ -127,74 +119,75 @@ static bool check(const struct install_config *config, struct rpc_call *call,
 static void install_package_cancel(struct tool_work *work)
 {
     struct install_call *own = (struct install_call *)work;
-    installs_cancel(own->tools->installs, own->job);
+    installs_cancel(own->tools->installs, own->op);
 }
 
-/* Queues the install, whose requirements are good. packages: stolen. */
+/* Queues the install, whose requirements are valid. packages: stolen. */
 static void begin(struct tools *tools, struct rpc_call *call, json_t *packages, bool upgrade)
 {
     struct install_call *own = calloc(1, sizeof *own);
-    struct install_job *job = install_job_new(packages);
-    if (!own || !job) {
+    struct install_op *op = install_op_new(packages);
+    if (!own || !op) {
         free(own);
-        install_job_free(job);
+        install_op_free(op);
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return;
     }
     *own = (struct install_call){.work.cancel = install_package_cancel,
                                  .tools = tools,
                                  .call = call,
-                                 .job = job,
-                                 .since_ns = clock_now_ns()};
-    (void)snprintf(own->doing, sizeof own->doing, "waiting for the install before this one");
-    job->upgrade = upgrade;
-    job->on_done = install_package_done;
-    job->on_progress = install_package_progress;
-    job->arg = own;
-    if (installs_add(tools->installs, job) < 0) {
+                                 .op = op,
+                                 .since_ns = rpc_call_since_ns(call)};
+    (void)snprintf(own->doing, sizeof own->doing, "waiting for the previous install");
+    op->upgrade = upgrade;
+    op->on_done = install_package_done;
+    op->on_progress = install_package_progress;
+    op->arg = own;
+    if (installs_add(tools->installs, op) < 0) {
         free(own);
-        install_job_free(job);
-        content_refuse(call, "Busy: %u installs wait, no more can. Wait for their answers.",
+        install_op_free(op);
+        content_refuse(call,
+                       "Busy: %u installs are waiting, which is the limit. Wait for their results.",
                        LIMIT_INSTALL_QUEUE);
         return;
     }
     rpc_call_set_data(call, own);
     if (rpc_call_wants_progress(call)) {
         loop_timer_arm(tools->loop, &own->heartbeat,
-                       own->since_ns + LIMIT_PROGRESS_FIRST_MS * CLOCK_NS_PER_MS,
+                       clock_now_ns() + LIMIT_PROGRESS_FIRST_MS * CLOCK_NS_PER_MS,
                        install_package_beat, own);
     }
 }
 
 /* --- --install ask --- */
 
-struct install_question {
+struct install_approval {
     struct tools *tools;
     struct rpc_call *call;
     json_t *packages;
     bool upgrade;
 };
 
-static void answered(void *arg, enum consent_outcome outcome, const char *why)
+static void responded(void *arg, enum consent_outcome outcome, const char *why)
 {
-    struct install_question *question = arg;
+    struct install_approval *approval = arg;
     if (outcome == CONSENT_GIVEN) {
-        begin(question->tools, question->call, take_ptr(question->packages), question->upgrade);
+        begin(approval->tools, approval->call, take_ptr(approval->packages), approval->upgrade);
     } else if (outcome == CONSENT_REFUSED) {
         struct install_report report = {.failure = INSTALL_BLOCKED};
         (void)snprintf(report.message, sizeof report.message, "%s", why);
-        answer(question->call, &report);
+        end(approval->call, &report);
     } else if (outcome == CONSENT_GONE) {
-        rpc_call_fail(question->call, RPC_INTERNAL_ERROR, "the call did not begin");
+        rpc_call_fail(approval->call, RPC_INTERNAL_ERROR, "the call did not start");
     }
-    json_decref(question->packages);
-    free(question);
+    json_decref(approval->packages);
+    free(approval);
 }
 
 /* packages: stolen. */
 static void ask(struct tools *tools, struct rpc_call *call, json_t *packages, bool upgrade)
 {
-    struct install_question *question = calloc(1, sizeof *question);
+    struct install_approval *approval = calloc(1, sizeof *approval);
     OWNED(buf_done) struct buf names = BUF_EMPTY;
     OWNED(buf_done) struct buf message = BUF_EMPTY;
     char source[300];
@@ -208,19 +201,19 @@ static void ask(struct tools *tools, struct rpc_call *call, json_t *packages, bo
     (void)buf_append(&names, "", 1);
     (void)buf_appendf(&message, "Install %s into the sandbox, from %s?", buf_bytes(&names),
                       installs_source(tools->installs, source, sizeof source));
-    if (!question || buf_append(&message, "", 1) < 0) {
+    if (!approval || buf_append(&message, "", 1) < 0) {
         json_decref(packages);
-        free(question);
+        free(approval);
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return;
     }
-    *question = (struct install_question){tools, call, packages, upgrade};
+    *approval = (struct install_approval){tools, call, packages, upgrade};
     const struct consent consent = {.kind = "install",
                                     .subject = buf_bytes(&names),
                                     .message = buf_bytes(&message),
-                                    .always = "Install other packages too without asking",
+                                    .always = "Also install other packages without asking",
                                     .flag = "--install on"};
-    consents_ask(&tools->consents, call, &consent, answered, question);
+    consents_ask(&tools->consents, call, &consent, responded, approval);
 }
 
 void install_package_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
@@ -231,7 +224,7 @@ void install_package_call(struct tools *tools, struct rpc_call *call, const json
     if (!check(config, call, packages)) {
         return;
     }
-    sessions_preinstall(tools->sessions); /* before this one, where it has not begun */
+    sessions_preinstall(tools->sessions); /* before this one, if it has not begun */
     if (config->mode == INSTALL_ASK) {
         ask(tools, call, json_deep_copy(packages), upgrade);
     } else {

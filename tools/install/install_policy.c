@@ -1,4 +1,4 @@
-#include "tools/install_policy.h"
+#include "tools/install/install_policy.h"
 
 #include <fnmatch.h>
 #include <stdbool.h>
@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "tools/install_config.h"
-#include "tools/requirement.h"
+#include "tools/install/install_config.h"
+#include "tools/install/requirement.h"
 
 /* The first pattern of the lists that matches name, cut to fit out; false: none. */
 static bool find_match(const struct install_words *lists, const char *name, char *out, size_t size)
@@ -31,15 +31,13 @@ static bool find_match(const struct install_words *lists, const char *name, char
 const char *install_policy_refusal(const struct install_config *config, const char *name,
                                    char *text, size_t size)
 {
-    char normal[REQUIREMENT_NAME_BYTES];
     char pattern[80];
-    (void)requirement_normalise(name, strlen(name), normal, sizeof normal);
-    if (find_match(&config->deny, normal, pattern, sizeof pattern)) {
-        (void)snprintf(text, size, "%s is refused (--deny-package %s)", normal, pattern);
+    if (find_match(&config->deny, name, pattern, sizeof pattern)) {
+        (void)snprintf(text, size, "%s is refused (--deny-package %s)", name, pattern);
         return text;
     }
-    if (config->allow.count > 0 && !find_match(&config->allow, normal, pattern, sizeof pattern)) {
-        (void)snprintf(text, size, "%s is not among what is allowed (--allow-package)", normal);
+    if (config->allow.count > 0 && !find_match(&config->allow, name, pattern, sizeof pattern)) {
+        (void)snprintf(text, size, "%s is not an allowed package (--allow-package)", name);
         return text;
     }
     return NULL;
@@ -64,18 +62,19 @@ static int append_words(const struct install_words *words, const char *before, s
 int install_policy_describe(const struct install_config *config, struct buf *text)
 {
     int r = buf_appendf(text, "\n\n%s",
-                        config->allow_sdist ? "What has no wheel is built from source."
+                        config->allow_sdist ? "Packages without a wheel are built from source."
                                             : "Only wheels are installed.");
-    r = r ? r : append_words(&config->allow, " Only these may be installed: ", text);
-    r = r ? r : append_words(&config->deny, " Never installed: ", text);
-    r = r ? r : append_words(&config->preinstall, " There from the beginning: ", text);
+    r = r ? r : append_words(&config->allow, " Allowed packages: ", text);
+    r = r ? r : append_words(&config->deny, " Denied packages: ", text);
+    r = r ? r : append_words(&config->preinstall, " Preinstalled: ", text);
     if (r == 0 && config->mode == INSTALL_ASK) {
-        r = buf_append_text(text, " The user is asked first.");
+        r = buf_append_text(text, " The user is asked for approval first.");
     }
     if (r == 0 && config->auto_install) {
-        r = buf_append_text(text,
-                            " What run_python's code imports and is missing is installed "
-                            "before it runs.");
+        r = buf_append_text(
+            text,
+            " Before code runs, what its import statements lack is installed if the package "
+            "has that name or is well known.");
     }
     return r;
 }

@@ -1,6 +1,6 @@
-#include "tools/install_request.h"
+#include "tools/install/install_request.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,31 +9,24 @@
 static const char public_index[] = "https://pypi.org/simple";
 static const char public_files[] = "files.pythonhosted.org:443";
 
-static int add_source(struct install_sources *sources, const char *flag, const char *text,
-                      struct fail *ret_fail)
+static void add_source(struct install_sources *sources, const char *text)
 {
-    const char *wrong = index_url_parse(text, &sources->urls[sources->count]);
-    if (wrong) { /* the URL may hold a password: it is not repeated */
-        return fail_set(ret_fail, EINVAL, "the URL of %s %s", flag, wrong);
-    }
-    sources->count++;
-    return 0;
+    const char *wrong = index_url_parse(text, &sources->urls[sources->count++]);
+    assert(!wrong); /* the flags take no such URL */
+    (void)wrong;
 }
 
-int install_sources_read(const struct install_config *config, struct install_sources *sources,
-                         struct fail *ret_fail)
+void install_sources_read(const struct install_config *config, struct install_sources *sources)
 {
     const struct install_words *extra = &config->extra_index_urls;
     *sources = (struct install_sources){.config = config};
     if (config->no_index) {
-        return 0;
+        return;
     }
-    int r = add_source(sources, "--index-url", config->index_url ? config->index_url : public_index,
-                       ret_fail);
-    for (unsigned i = 0; r == 0 && i < extra->count; i++) {
-        r = add_source(sources, "--extra-index-url", extra->at[i], ret_fail);
+    add_source(sources, config->index_url ? config->index_url : public_index);
+    for (unsigned i = 0; i < extra->count; i++) {
+        add_source(sources, extra->at[i]);
     }
-    return r;
 }
 
 void install_sources_hosts(const struct install_sources *sources,
@@ -58,7 +51,7 @@ static void redact(const char *secret, char *bytes, size_t size)
 {
     size_t length = strlen(secret);
     char *at = bytes;
-    /* A shorter one would blot out half of the text, and is none. */
+    /* A shorter one is not a real secret, and would blot out half of the text. */
     while (length >= 4 && (at = memmem(at, size - (size_t)(at - bytes), secret, length))) {
         memset(at, '*', length);
         at += length;
@@ -80,10 +73,10 @@ void install_sources_redact(const struct install_sources *sources, char *bytes, 
 const char *install_sources_describe(const struct install_sources *sources, char *out, size_t size)
 {
     const struct install_config *config = sources->config;
-    const char *also = config->find_links ? " and a folder of wheels" : "";
+    const char *also = config->find_links ? " and a directory of wheels" : "";
     if (sources->count == 0) {
         (void)snprintf(out, size, "%s",
-                       config->find_links ? "a folder of wheels" : "nowhere: --no-index is given");
+                       config->find_links ? "a directory of wheels" : "no index (--no-index)");
     } else if (sources->count == 1) {
         (void)snprintf(out, size, "%.200s%s", sources->urls[0].clean, also);
     } else {
@@ -93,16 +86,16 @@ const char *install_sources_describe(const struct install_sources *sources, char
     return out;
 }
 
-static json_t *layers_of(const struct install_wish *wish)
+static json_t *layers_of(const struct install_input *input)
 {
     json_t *list = json_array();
-    for (unsigned n = wish->layers; list && n > 0; n--) {
-        (void)json_array_append_new(list, json_sprintf("%s/%u", wish->layers_path, n));
+    for (unsigned n = input->layers; list && n > 0; n--) {
+        (void)json_array_append_new(list, json_sprintf("%s/%u", input->layers_path, n));
     }
     return list;
 }
 
-/* Without credentials: those stand beside. */
+/* Without credentials, which have a member of their own. */
 static json_t *extra_urls_of(const struct install_sources *sources)
 {
     json_t *list = json_array();
@@ -126,25 +119,26 @@ static json_t *credentials_of(const struct install_sources *sources)
     return list;
 }
 
-static json_t *fetch_request(const struct install_sources *sources, const struct install_wish *wish)
+static json_t *fetch_request(const struct install_sources *sources,
+                             const struct install_input *input)
 {
     const struct install_config *config = sources->config;
     json_t *request = json_pack(
         "{s:s, s:O, s:b, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o}", "step", "fetch", "packages",
-        wish->packages, "upgrade", wish->upgrade, "extra_index_urls", extra_urls_of(sources),
+        input->packages, "upgrade", input->upgrade, "extra_index_urls", extra_urls_of(sources),
         "no_index", config->no_index, "find_links", config->find_links != NULL, "constraint",
         config->constraint != NULL, "cert", config->index_cert != NULL, "only_binary",
-        !config->allow_sdist, "layers", layers_of(wish), "credentials", credentials_of(sources));
+        !config->allow_sdist, "layers", layers_of(input), "credentials", credentials_of(sources));
     if (request && sources->count > 0) {
         (void)json_object_set_new(request, "index_url", json_string(sources->urls[0].clean));
     }
-    if (request && wish->built) {
-        (void)json_object_set_new(request, "built", json_deep_copy(wish->built));
+    if (request && input->built) {
+        (void)json_object_set_new(request, "built", json_deep_copy(input->built));
     }
     return request;
 }
 
-/* The names of the files that the fetch box has left for the step. */
+/* The names of the files that FETCH has left for the step. */
 static json_t *wheels_of(const json_t *fetched)
 {
     json_t *list = json_array();
@@ -158,25 +152,27 @@ static json_t *wheels_of(const json_t *fetched)
 }
 
 json_t *install_request(const struct install_sources *sources, enum install_step step,
-                        const struct install_wish *wish)
+                        const struct install_input *input)
 {
     json_t *request = NULL;
     switch (step) {
     case INSTALL_FETCH:
-        request = fetch_request(sources, wish);
+        request = fetch_request(sources, input);
         break;
     case INSTALL_BUILD:
-        request = json_pack("{s:s, s:O, s:o}", "step", "build", "to_build",
-                            json_object_get(wish->fetched, "to_build"), "layers", layers_of(wish));
+        request =
+            json_pack("{s:s, s:O, s:o}", "step", "build", "to_build",
+                      json_object_get(input->fetched, "to_build"), "layers", layers_of(input));
         break;
     case INSTALL_PLACE:
     default:
         request = json_pack("{s:s, s:o, s:o}", "step", "install", "wheels",
-                            wheels_of(wish->fetched), "layers", layers_of(wish));
+                            wheels_of(input->fetched), "layers", layers_of(input));
         break;
     }
     if (request) {
-        (void)json_object_set_new(request, "max_bytes", json_integer((json_int_t)wish->bytes_most));
+        (void)json_object_set_new(request, "max_bytes",
+                                  json_integer((json_int_t)input->bytes_most));
         (void)json_object_set_new(request, "max_files", json_integer(LIMIT_PACKAGE_FILES));
     }
     return request;

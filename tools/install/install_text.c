@@ -1,4 +1,4 @@
-#include "tools/install_text.h"
+#include "tools/install/install_text.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/word.h"
 #include "rpc/text.h"
-#include "tools/content.h"
+#include "tools/files/content.h"
 
 enum { NAMES_SHOWN = 16, NOTES_SHOWN = 6 };
 
@@ -24,30 +24,31 @@ static const struct {
                           "Another version or package may have one; the user can allow building "
                           "from source with --allow-sdist."},
     [INSTALL_CONFLICT] = {"conflict", "version conflict",
-                          "Relax or leave out one of the versions, or install them in separate "
-                          "calls."},
+                          "Relax or remove one of the version requirements, or install the "
+                          "packages in separate calls."},
     [INSTALL_UNREACHABLE] = {"unreachable", "index unreachable",
                              "Try again later; the user can check the network and --index-url."},
     [INSTALL_BLOCKED] = {"blocked", "blocked by policy",
-                         "Do without it, or ask the user to allow it."},
-    [INSTALL_DISK] = {"disk", "out of disk",
+                         "Continue without it, unless the user allows it."},
+    [INSTALL_DISK] = {"disk", "package disk full",
                       "Install fewer or smaller packages; the user can raise --package-disk."},
     [INSTALL_TIMEOUT] = {"timeout", "timeout",
-                         "Try again: what was downloaded is kept; or ask for fewer at once."},
-    [INSTALL_AUTH] = {"auth", "the index wants credentials",
-                      "The user can put them into --index-url."},
-    [INSTALL_BAD_HASH] = {"bad_hash", "a download is not what the index says",
-                          "Try again; if it stays so, the index is broken or not to be trusted."},
+                         "Try again: downloads are kept. Or install fewer packages at once."},
+    [INSTALL_AUTH] = {"auth", "the index requires credentials",
+                      "The user can add them to --index-url."},
+    [INSTALL_BAD_HASH] =
+        {"bad_hash", "wrong hash of a download",
+         "Try again; if it fails again, the index is broken or cannot be trusted."},
     [INSTALL_NO_INSTALLER] = {"no_installer", "no pip",
                               "The user can install pip for this Python (python3 -m ensurepip, or "
                               "the package python3-pip), or choose another with --python."},
     [INSTALL_BUILD_FAILED] =
         {"build_failed", "the build from source failed",
-         "Another version may have a wheel; the log has the compiler's words."},
+         "Another version may have a wheel; the log has the compiler's output."},
     [INSTALL_MEMORY] = {"memory", "out of memory",
                         "Install fewer packages at once; the user can raise --memory."},
-    [INSTALL_UNAVAILABLE] = {"unavailable", "packages cannot be installed here", ""},
-    [INSTALL_OTHER] = {"other", "the installer failed", "The log has its words."},
+    [INSTALL_UNAVAILABLE] = {"unavailable", "packages cannot be installed on this machine", ""},
+    [INSTALL_OTHER] = {"other", "the installer failed", "See the log."},
 };
 
 _Static_assert(sizeof failures / sizeof *failures == INSTALL_FAILURE_COUNT, "a row for each");
@@ -86,12 +87,12 @@ enum install_failure install_failure_of(const json_t *reply)
 /* A list as it grows: "a, b and 3 more". */
 struct enumeration {
     struct buf *text;
-    const char *before; /* what stands before the first */
+    const char *before; /* written before the first */
     unsigned count;
     int error;
 };
 
-/* Words of an index, of a package or of the installer. second: after a blank, or NULL. */
+/* Appends words of an index, of a package or of the installer. second: after a blank, or NULL. */
 static void list_item(struct enumeration *list, const char *first, const char *second)
 {
     if (list->count++ >= NAMES_SHOWN || list->error) {
@@ -114,15 +115,15 @@ static int list_end(struct enumeration *list)
     return list->error;
 }
 
-/* Array key of reply: "name version" of each. */
-static int append_packages(const json_t *reply, const char *key, const char *before,
-                           struct buf *text)
+/* Appends array key of reply: "name version" of each. version: the key of that. */
+static int append_packages(const json_t *reply, const char *key, const char *version,
+                           const char *before, struct buf *text)
 {
     struct enumeration list = {.text = text, .before = before};
     size_t i = 0;
     json_t *item = NULL;
     json_array_foreach (json_object_get(reply, key), i, item) {
-        list_item(&list, string_of(item, "name"), string_of(item, "version"));
+        list_item(&list, string_of(item, "name"), string_of(item, version));
     }
     return list_end(&list);
 }
@@ -141,7 +142,7 @@ static int append_strings(const json_t *reply, const char *key, const char *befo
     return r == 0 && list.count > 0 ? buf_append_text(text, behind) : r;
 }
 
-/* What was asked for first, then what that needs. */
+/* Appends the requested packages first, then their dependencies. */
 static int append_installed(const struct install_report *report, struct buf *text)
 {
     struct enumeration list = {.text = text, .before = "installed "};
@@ -188,14 +189,8 @@ static int append_imports(const struct install_report *report, struct buf *text)
 
 static int append_replaced(const struct install_report *report, struct buf *text)
 {
-    struct enumeration list = {.text = text, .before = "\nin place of "};
-    size_t i = 0;
-    json_t *item = NULL;
-    json_array_foreach (json_object_get(report->fetched, "replaces"), i, item) {
-        list_item(&list, string_of(item, "name"), string_of(item, "from"));
-    }
-    int r = list_end(&list);
-    return r == 0 && list.count > 0
+    int r = append_packages(report->fetched, "replaces", "from", "\nreplaced ", text);
+    return r == 0 && json_array_size(json_object_get(report->fetched, "replaces")) > 0
                ? buf_append_text(text,
                                  ": an interpreter that has imported it keeps the old version "
                                  "until it is reset (run_python with reset=true)")
@@ -224,28 +219,35 @@ static int compose_success(const struct install_report *report, struct buf *text
     if (report->installed) {
         r = append_installed(report, text);
         r = r ? r : append_imports(report, text);
-        r = r ? r : append_packages(fetched, "already", "\nalready installed: ", text);
+        r = r ? r : append_packages(fetched, "already", "version", "\nalready installed: ", text);
         r = r ? r : append_replaced(report, text);
     } else if (json_array_size(json_object_get(fetched, "already")) > 0) {
-        r = append_packages(fetched, "already", "already installed: ", text);
+        r = append_packages(fetched, "already", "version", "already installed: ", text);
     } else {
         r = buf_append_text(text, "nothing to install");
     }
-    r = r ? r : append_strings(fetched, "skipped", "\nnot wanted on this machine: ", "", text);
+    r = r ? r : append_strings(fetched, "skipped", "\nskipped, not for this machine: ", "", text);
     r = r ? r : append_notes(fetched, text);
     return r ? r : append_notes(report->installed, text);
 }
 
-/* The reply that has the failure, with what may help. */
+/* The reply with the failure and its hints. */
 static const json_t *failed_reply(const struct install_report *report)
 {
     return report->installed ? report->installed : report->fetched;
 }
 
+/* An installer that died has no log to see. */
+static const char *remedy_of(const struct install_report *report)
+{
+    bool has_log = report->failure != INSTALL_OTHER || report->log[0];
+    return has_log ? failures[report->failure].remedy : "";
+}
+
 static int compose_failure(const struct install_report *report, struct buf *text)
 {
     const json_t *reply = failed_reply(report);
-    const char *remedy = failures[report->failure].remedy;
+    const char *remedy = remedy_of(report);
     size_t size = strlen(report->message);
     const char *stop = size > 0 && !strchr(".!?", report->message[size - 1]) ? "." : "";
     char shown[sizeof report->message];
@@ -253,8 +255,8 @@ static int compose_failure(const struct install_report *report, struct buf *text
         buf_appendf(text, "not installed, %s%s%s%s", failures[report->failure].headline,
                     size > 0 ? ": " : ".", word_line(report->message, shown, sizeof shown), stop);
     size_t before = buf_size(text);
-    r = r ? r : append_strings(reply, "near", " Near names: ", ".", text);
-    r = r ? r : append_strings(reply, "available", " There are versions ", ".", text);
+    r = r ? r : append_strings(reply, "near", " Similar names: ", ".", text);
+    r = r ? r : append_strings(reply, "available", " Available versions: ", ".", text);
     if (r == 0 && (buf_size(text) == before || report->failure != INSTALL_NOT_FOUND) && *remedy) {
         r = buf_appendf(text, " %s", remedy);
     }
@@ -265,7 +267,7 @@ int install_text_compose(const struct install_report *report, struct buf *text)
 {
     int r = report->failure ? compose_failure(report, text) : compose_success(report, text);
     if (r == 0 && report->log[0]) {
-        r = buf_appendf(text, "\n[log of pip: %s]", report->log);
+        r = buf_appendf(text, "\n[pip log: %s]", report->log);
     }
     return r ? r : buf_append_text(text, "\n");
 }
@@ -285,7 +287,7 @@ int install_text_brief(const struct install_report *report, struct buf *text)
 
 /* --- the structured form --- */
 
-/* New: those of the keys that each object of an array has, as they are. */
+/* New: each object of an array, with only these keys. */
 static json_t *objects_of(const json_t *reply, const char *key, const char *const *keys)
 {
     json_t *list = json_array();
@@ -349,7 +351,7 @@ static void set_failure(json_t *object, const struct install_report *report)
     (void)json_object_set_new(object, "reason", json_string(failures[report->failure].name));
     (void)json_object_set_new(object, "message",
                               rpc_text(report->message, strlen(report->message)));
-    (void)json_object_set_new(object, "remedy", json_string(failures[report->failure].remedy));
+    (void)json_object_set_new(object, "remedy", json_string(remedy_of(report)));
     set_strings(object, "near", reply, "near");
     set_strings(object, "available", reply, "available");
 }

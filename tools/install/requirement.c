@@ -1,4 +1,4 @@
-#include "tools/requirement.h"
+#include "tools/install/requirement.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "base/word.h"
 
-/* ctype(3) would ask the locale, and is not defined for bytes of UTF-8. */
+/* ctype(3) depends on the locale, and is not defined for bytes of UTF-8. */
 static bool is_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -46,7 +46,7 @@ char *requirement_normalise(const char *name, size_t size, char *out, size_t out
     return out;
 }
 
-/* A name at the front of *at, which then moves behind it: letters and digits at both ends. */
+/* Takes a name at the front of *at and moves *at after it: letters and digits at both ends. */
 static size_t take_name(const char **at)
 {
     const char *begin = *at;
@@ -57,7 +57,7 @@ static size_t take_name(const char **at)
     return size > 0 && is_word(begin[0]) && is_word(begin[size - 1]) ? size : 0;
 }
 
-/* "[a, b]" behind a name. */
+/* Takes "[a, b]" after a name. */
 static bool take_extras(const char **at)
 {
     if (**at != '[') {
@@ -79,7 +79,7 @@ static bool take_extras(const char **at)
     return true;
 }
 
-/* One of PEP 440's operators. */
+/* Takes one of PEP 440's operators. */
 static bool take_operator(const char **at)
 {
     static const char *const operators[] = {"===", "==", "~=", "!=", "<=", ">=", "<", ">"};
@@ -93,7 +93,7 @@ static bool take_operator(const char **at)
     return false;
 }
 
-/* ">=1.2, <2", maybe in parentheses. */
+/* Takes ">=1.2, <2", maybe in parentheses. */
 static bool take_versions(const char **at)
 {
     bool parenthesis = **at == '(';
@@ -123,7 +123,7 @@ static bool take_versions(const char **at)
     return true;
 }
 
-/* Whether this is a place, not a name: nothing that a name may hold looks like it. */
+/* Whether this is a path or a URL, not a name: a name cannot contain these. */
 static bool is_place(const char *requirement)
 {
     const char *marker = strchr(requirement, ';');
@@ -132,25 +132,25 @@ static bool is_place(const char *requirement)
            memchr(requirement, '\\', size) || memchr(requirement, '@', size);
 }
 
-/* What pip's users write that is no requirement, each with what to send. NULL: nothing known. */
+/* What pip's users write that is no requirement, each with what to send. NULL: unknown. */
 static const char *common_mistake(const char *requirement, const char *at)
 {
     if (requirement[0] == '-') {
-        return "is an option of pip; only names of packages are taken, and the index is the "
-               "user's choice (--index-url)";
+        return "is a pip option; only package names are accepted, and the user chooses the index "
+               "(--index-url)";
     }
     if (is_place(requirement)) {
         return "is a URL or a path; packages come from the index only, by name: send \"name\" or "
                "\"name==1.2\"";
     }
     if (strncmp(requirement, "pip ", 4) == 0 || strncmp(requirement, "uv ", 3) == 0) {
-        return "is a command; send the names alone, each as an item of its own";
+        return "is a command; send only the names, each as a separate item";
     }
     if (*at == '=') {
         return "has one \"=\"; a version is written name==1.2";
     }
     if (is_word(*at) || *at == ',') {
-        return "holds more than one name; send each as an item of its own";
+        return "contains more than one name; send each as a separate item";
     }
     return NULL;
 }
@@ -168,16 +168,15 @@ const char *requirement_check(const char *requirement, size_t size,
                               char name[REQUIREMENT_NAME_BYTES], char text[REQUIREMENT_TEXT_BYTES])
 {
     static const char wrong[] =
-        "is no requirement; send a name, maybe with extras, versions and a "
-        "marker, such as \"pandas\", \"pandas[excel]>=2,<3\"";
+        "is an invalid requirement; send a name, optionally with extras, versions and a marker, "
+        "such as \"pandas\", \"pandas[excel]>=2,<3\"";
     if (size >= REQUIREMENT_BYTES) {
         return refuse(requirement, size, "is too long for a requirement", text);
     }
     for (size_t i = 0; i < size; i++) {
         if ((requirement[i] < ' ' && requirement[i] != '\t') || requirement[i] > '~') {
             return refuse(requirement, size,
-                          "holds characters that no requirement has; send each as an item of its "
-                          "own",
+                          "contains invalid characters; send each requirement as a separate item",
                           text);
         }
     }

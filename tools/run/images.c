@@ -1,18 +1,16 @@
-#include "tools/images.h"
+#include "tools/run/images.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/own.h"
-#include "tools/content.h"
+#include "tools/files/content.h"
 
 struct images {
-    struct workspace *workspace;
+    struct server_box *server_box;
     images_fn fn;
     void *arg;
     char *paths; /* each with a NUL behind it */
@@ -29,29 +27,18 @@ static void images_next(struct images *images);
 static void take_image(struct images *images, int fd, uint64_t size)
 {
     OWNED(buf_done) struct buf content = BUF_EMPTY;
-    char *space = NULL;
     if (size > LIMIT_IMAGES_BYTES - images->bytes ||
-        buf_reserve(&content, (size_t)size + 1, &space) < 0) {
+        content_read(fd, 0, (size_t)size, &content) < 0) {
         return;
     }
-    size_t have = 0;
-    while (have < size) {
-        ssize_t n = pread(fd, space + have, (size_t)size - have, (off_t)have);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            break;
-        }
-        have += (size_t)n;
-    }
-    const char *mime = content_image_type(space, have);
-    if (!mime) {
+    size_t have = buf_size(&content);
+    if (!content_image_fits(buf_bytes(&content), have)) {
         return;
     }
+    const char *mime = content_image_type(buf_bytes(&content), have);
     images->bytes += have;
     images->count++;
-    (void)json_array_append_new(images->blocks, content_image(space, have, mime));
+    (void)json_array_append_new(images->blocks, content_image(buf_bytes(&content), have, mime));
 }
 
 static void image_opened(void *arg, int error, int fd, const struct box_file *file)
@@ -66,7 +53,7 @@ static void image_opened(void *arg, int error, int fd, const struct box_file *fi
 
 static void images_next(struct images *images)
 {
-    struct box *box = workspace_box(images->workspace);
+    struct box *box = server_box_get(images->server_box);
     while (images->next < images->paths_size && box && images->count < LIMIT_IMAGES) {
         const char *path = images->paths + images->next;
         images->next += strlen(path) + 1;
@@ -82,7 +69,8 @@ static void images_next(struct images *images)
     fn(arg, blocks);
 }
 
-void images_take(struct workspace *workspace, const struct run_text *paths, images_fn fn, void *arg)
+void images_take(struct server_box *server_box, const struct run_text *paths, images_fn fn,
+                 void *arg)
 {
     struct images *images = calloc(1, sizeof *images);
     json_t *blocks = json_array();
@@ -95,7 +83,7 @@ void images_take(struct workspace *workspace, const struct run_text *paths, imag
         return;
     }
     memcpy(copy, paths->data, size);
-    *images = (struct images){.workspace = workspace,
+    *images = (struct images){.server_box = server_box,
                               .fn = fn,
                               .arg = arg,
                               .paths = copy,

@@ -1,4 +1,4 @@
-#include "tools/outcome.h"
+#include "tools/run/outcome.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,22 +29,6 @@ static void set_place(struct run *run, uint64_t cell, uint64_t line, const char 
         snprintf(place, sizeof place, "<cell %u>:%u%s%s", (unsigned)cell, (unsigned)line,
                  size ? " " : "", size ? word_quote(source, size, shown, sizeof shown) : "");
     run_set_part(run, RUN_WHERE, place, (size_t)length);
-}
-
-/* "<cell 7>:4 source", in the guest's words. */
-static void take_guest_place(struct run *run, const char *bytes, size_t size)
-{
-    char text[PLACE_SOURCE_BYTES + 64] = "";
-    const char *at = text + strlen("<cell ");
-    uint64_t cell = 0;
-    uint64_t line = 0;
-    memcpy(text, bytes, size < sizeof text ? size : sizeof text - 1);
-    if (strncmp(text, "<cell ", strlen("<cell ")) != 0 || parse_digits(at, &cell, &at) < 0 ||
-        strncmp(at, ">:", 2) != 0 || parse_digits(at + 2, &line, &at) < 0) {
-        return;
-    }
-    at += *at == ' ';
-    set_place(run, cell, line, at, strlen(at));
 }
 
 /* "  File "<cell 7>", line 4 in f" of the handler's lines becomes "<cell 7>:4 source". */
@@ -79,27 +63,25 @@ enum part_form {
     FORM_TEXT,   /* cut where it is too long */
     FORM_DIGITS, /* anything else is no value */
     FORM_PATH,   /* one line, whole or not at all */
-    FORM_PLACE,
-    FORM_NOTE, /* a sentence, put in quotes */
+    FORM_NOTE,   /* a sentence, put in quotes */
 };
 
-/* Each bound is above what the driver sends (guest/display.py, trace.py, outcome.py, changes.py, images.py).
- * Lists that belong together (file, file_size, file_kind) may come equally often. */
+/* Each bound is above what the driver sends (guest/display.py, trace.py, outcome.py, changes.py,
+ * images.py). Lists that belong together (file, file_size, file_kind) may come equally often. */
 static const struct part {
     const char *name;
     enum run_part part;
     enum part_form form;
-    unsigned
-        most; /* how often it may come; one that comes once does not replace what the server knows */
+    unsigned most; /* how often it may come; one that comes once does not replace what the server
+                      knows */
     size_t characters;
 } result_parts[] = {
     {"value", RUN_VALUE, FORM_TEXT, 1, 17000},
-    {"traceback", RUN_TRACEBACK, FORM_TEXT, 1, 13000},
+    {"traceback", RUN_TRACEBACK, FORM_TEXT, 1, 14000},
     {"error_type", RUN_ERROR_TYPE, FORM_TEXT, 1, 200},
     {"error_message", RUN_ERROR_MESSAGE, FORM_TEXT, 1, 2200},
     {"error_cell", RUN_ERROR_CELL, FORM_DIGITS, 1, NUMBER_BYTES},
     {"error_line", RUN_ERROR_LINE, FORM_DIGITS, 1, NUMBER_BYTES},
-    {"where", RUN_WHERE, FORM_PLACE, 1, 400},
     {"hint", RUN_HINT, FORM_TEXT, 1, 2000},
     {"file", RUN_FILES, FORM_TEXT, 40, LIMIT_PATH_BYTES + 40},
     {"file_size", RUN_FILE_SIZES, FORM_DIGITS, 40, NUMBER_BYTES},
@@ -126,7 +108,8 @@ static bool is_digits(const struct box_field *value)
     return digits > 0 && digits == value->size && digits <= NUMBER_BYTES;
 }
 
-/* An empty item stands for one of a list that is no number: it keeps its place beside those of other lists. */
+/* An empty item stands for one of a list that is no number: it keeps its place beside those of
+ * other lists. */
 static void take_digits(struct run *run, const struct part *part, const struct box_field *value)
 {
     bool sound = is_digits(value);
@@ -165,9 +148,6 @@ static void take_part(struct run *run, const struct part *part, const struct box
             run_set_part(run, part->part, value->data, value->size);
         }
         break;
-    case FORM_PLACE:
-        take_guest_place(run, value->data, fitting);
-        break;
     case FORM_NOTE:
         (void)word_quote(value->data, fitting, note, sizeof note);
         run_set_part(run, part->part, note, strlen(note));
@@ -176,6 +156,19 @@ static void take_part(struct run *run, const struct part *part, const struct box
     default:
         take_text(run, part, value, fitting);
         break;
+    }
+}
+
+/* Where the code was, unless the server knows that. */
+static void take_where(struct run *run, const struct box_message *message, size_t left)
+{
+    struct box_field source;
+    uint64_t cell = box_message_number(message, "where_cell", 0);
+    size_t space = left < PLACE_SOURCE_BYTES ? left : PLACE_SOURCE_BYTES;
+    if (cell > 0 && run->parts[RUN_WHERE].size == 0 &&
+        box_message_get(message, "where_source", &source)) {
+        set_place(run, cell, box_message_number(message, "where_line", 0), source.data,
+                  rpc_text_fitting(source.data, source.size, &space));
     }
 }
 
@@ -193,88 +186,60 @@ void outcome_take_parts(struct run *run, const struct box_message *message)
             }
         }
     }
+    take_where(run, message, left);
 }
 
-bool outcome_take_output(struct run *run, struct spills *spills, enum box_stream stream,
-                         struct box_field piece, void (*on_open)(void *arg), void *arg)
+bool outcome_begin_overflow(struct run *run, struct overflows *overflows,
+                            void (*on_open)(void *arg), void *arg)
 {
     OWNED(buf_done) struct buf before = BUF_EMPTY;
-    bool separate = workspace_spec(spills->workspace)->separate_streams;
-    struct output *output = separate && stream == BOX_STDERR ? &run->errors : &run->output;
-    bool begun = false;
-    if (!run->spill && output_overflows(output, piece.data, piece.size) &&
-        output_append_raw(&run->output, &before) == 0 &&
+    if (output_append_raw(&run->output, &before) == 0 &&
         output_append_raw(&run->errors, &before) == 0) {
-        run->spill = spill_begin(spills, "output", &before, on_open, arg);
-        begun = run->spill != NULL;
+        run->overflow = overflow_begin(overflows, "output", &before, on_open, arg);
     }
-    if (run->spill) {
-        spill_add(run->spill, piece.data, piece.size);
+    return run->overflow != NULL;
+}
+
+bool outcome_take_output(struct run *run, struct overflows *overflows, enum box_stream stream,
+                         struct box_field piece, void (*on_open)(void *arg), void *arg)
+{
+    bool separate = server_box_spec(overflows->server_box)->separate_streams;
+    struct output *output = separate && stream == BOX_STDERR ? &run->errors : &run->output;
+    bool begun = !run->overflow && output_overflows(output, piece.data, piece.size) &&
+                 outcome_begin_overflow(run, overflows, on_open, arg);
+    if (run->overflow) {
+        overflow_add(run->overflow, piece.data, piece.size);
     }
     output_add(output, (unsigned)stream, piece.data, piece.size);
     return begun;
 }
 
-uint64_t outcome_number(const struct box_message *message, const char *name)
-{
-    struct box_field field;
-    char text[24] = "";
-    uint64_t value = 0;
-    if (box_message_get(message, name, &field) && field.size < sizeof text) {
-        memcpy(text, field.data, field.size);
-    }
-    return parse_u64(text, &value) == 0 ? value : 0;
-}
-
 int outcome_exit_code(const struct box_message *message)
 {
-    struct box_field field;
-    char text[16] = "";
-    uint64_t value = 0;
-    if (box_message_get(message, "exit_code", &field) && field.size < sizeof text) {
-        memcpy(text, field.data, field.size);
-    }
-    return parse_u64(text, &value) == 0 && value < 256 ? (int)value : 1;
+    uint64_t value = box_message_number(message, "exit_code", 1);
+    return value < 256 ? (int)value : 1;
 }
 
-static enum run_outcome outcome_of_kill(const struct run *run)
-{
-    return run->cancelled ? RUN_CANCELLED : RUN_TIMEOUT;
-}
-
-enum run_outcome outcome_of_end(struct run *run, const struct box_end *end, bool killed)
+void outcome_take_end(struct run *run, const struct box_end *end)
 {
     run->code_number = end->code;
     run->used_bytes = end->used_bytes;
     run->limit_bytes = end->limit_bytes;
     run->used_files = end->used_files;
     run->limit_files = end->limit_files;
-    switch (end->kind) {
-    case BOX_END_EXIT:
-        return RUN_EXIT;
-    case BOX_END_SIGNAL:
-        return killed ? outcome_of_kill(run) : RUN_CRASHED;
-    case BOX_END_OOM:
-        return RUN_OOM;
-    case BOX_END_DISK:
-        return RUN_DISK;
-    case BOX_END_LOST:
-        return RUN_LOST;
-    case BOX_END_REFUSED:
-    case BOX_END_KILLED:
-    default:
-        return killed ? outcome_of_kill(run) : RUN_ENDED;
-    }
 }
 
 const char *outcome_end_text(const struct box_end *end, char out[64])
 {
     const char *name = end->kind == BOX_END_SIGNAL ? sigabbrev_np(end->code) : NULL;
+    if (end->kind == BOX_END_EXIT) {
+        (void)snprintf(out, 64, "exit status %d", end->code);
+        return out;
+    }
     (void)snprintf(out, 64, "%s%s",
                    name                        ? "SIG"
                    : end->kind == BOX_END_OOM  ? "out of memory"
-                   : end->kind == BOX_END_DISK ? "too much on the disk"
-                   : end->kind == BOX_END_EXIT ? "it exited"
+                   : end->kind == BOX_END_DISK ? "disk full"
                                                : "it was killed",
                    name ? name : "");
     return out;

@@ -1,6 +1,5 @@
-#include "tools/output.h"
+#include "tools/run/output.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +7,7 @@
 
 #include "base/limits.h"
 #include "base/own.h"
-#include "tools/content.h"
+#include "tools/files/content.h"
 
 /* A change to the other stream inside of head and tail. The guest's own NULs are dropped on the way
  * in, so the mark cannot be forged; it is one byte, so that no cut can leave half of it. */
@@ -33,8 +32,8 @@ static void keep(struct output *output, const char *bytes, size_t size)
         output->head = malloc(LIMIT_OUTPUT_HEAD_BYTES);
     }
     if (output->head && output->head_size < LIMIT_OUTPUT_HEAD_BYTES) {
-        size_t room = LIMIT_OUTPUT_HEAD_BYTES - output->head_size;
-        size_t part = size < room ? size : room;
+        size_t space = LIMIT_OUTPUT_HEAD_BYTES - output->head_size;
+        size_t part = size < space ? size : space;
         memcpy(output->head + output->head_size, bytes, part);
         output->head_size += part;
         bytes += part;
@@ -57,8 +56,8 @@ static void keep(struct output *output, const char *bytes, size_t size)
         bytes += skip;
         size = LIMIT_OUTPUT_TAIL_BYTES;
     }
-    size_t room = LIMIT_OUTPUT_TAIL_BYTES - output->tail_at;
-    size_t part = size < room ? size : room;
+    size_t space = LIMIT_OUTPUT_TAIL_BYTES - output->tail_at;
+    size_t part = size < space ? size : space;
     memcpy(output->tail + output->tail_at, bytes, part);
     memcpy(output->tail, bytes + part, size - part);
     output->tail_at = (output->tail_at + size) % LIMIT_OUTPUT_TAIL_BYTES;
@@ -167,7 +166,7 @@ static size_t whole_size(const char *bytes, size_t size)
     return size;
 }
 
-/* A line that is longer than a host shows keeps its beginning and its end. */
+/* Ends a line. One that is longer than clients show keeps its beginning and its end. */
 static void end_line(struct cleaner *cleaner)
 {
     struct buf *text = cleaner->text;
@@ -234,8 +233,8 @@ static size_t span_of(const char *bytes, size_t size, size_t at, char first, cha
     return at;
 }
 
-/* Length of the terminal sequence at bytes, which starts with ESC (ECMA-48, 5.3 to 5.6). One that is
- * not ended hides no more than the rest of its line. */
+/* Length of the terminal sequence at bytes, which starts with ESC (ECMA-48, 5.3 to 5.6). One that
+ * is not ended hides no more than the rest of its line. */
 static size_t escape_length(const char *bytes, size_t size)
 {
     if (size < 2) {

@@ -1,4 +1,4 @@
-#include "tools/run.h"
+#include "tools/run/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/word.h"
-#include "tools/content.h"
+#include "tools/files/content.h"
 
 struct run *run_new_from(json_t *code, json_t *stdin_text)
 {
@@ -47,7 +47,7 @@ void run_free(struct run *run)
     }
     output_done(&run->output);
     output_done(&run->errors);
-    spill_free(run->spill);
+    overflow_free(run->overflow);
     free(run);
 }
 
@@ -87,7 +87,8 @@ const char *run_next_item(const struct run *run, enum run_part list, const char 
 
 bool run_is_error(const struct run *run)
 {
-    return run->outcome != RUN_OK && (run->outcome != RUN_EXIT || run->code_number != 0);
+    bool kept = run->state == RUN_STATE_KEPT || run->state == RUN_STATE_DROPPED;
+    return run->outcome != RUN_OK && (run->outcome != RUN_EXIT || run->code_number != 0 || !kept);
 }
 
 static bool has(const struct run *run, enum run_part part)
@@ -111,11 +112,14 @@ static int duration(const struct run *run, struct buf *text)
 
 static int timeout(const struct run *run, struct buf *text)
 {
-    char seconds[32];
-    (void)snprintf(seconds, sizeof seconds, "%g", (double)run->timeout_ms / 1000);
-    int r = buf_appendf(text, "timeout: %s s limit", seconds);
+    int r = buf_appendf(text, "timeout: %g s limit", (double)run->timeout_ms / 1000);
+    if (r == 0 && run->late) {
+        r = buf_append_text(text, "; the code caught the interrupt");
+        return r == 0 && has(run, RUN_WHERE) ? buf_appendf(text, " at %s", text_of(run, RUN_WHERE))
+                                             : r;
+    }
     if (r == 0 && has(run, RUN_WHERE)) {
-        const char *how = run->interrupted ? "was at"
+        const char *how = run->interrupted ? "interrupted at"
                           : run->stuck     ? "stuck in native code at"
                                            : "ignored the interrupt at";
         r = buf_appendf(text, "; %s %s", how, text_of(run, RUN_WHERE));
@@ -131,10 +135,10 @@ static int out_of_memory(const struct run *run, struct buf *text)
                            (unsigned long long)(run->used_bytes >> 20), limit_mib);
     }
     return limit_mib ? buf_appendf(text,
-                                   "out of memory: the %llu MiB that the server's container or "
-                                   "service may have are used up",
+                                   "out of memory: the server's container or service reached its "
+                                   "limit of %llu MiB",
                                    limit_mib)
-                     : buf_append_text(text, "out of memory: the machine has no more");
+                     : buf_append_text(text, "out of memory: the machine has no free memory");
 }
 
 static int disk(const struct run *run, struct buf *text)
@@ -173,7 +177,7 @@ static int outcome(const struct run *run, struct buf *text)
                             has(run, RUN_ERROR_CELL) ? text_of(run, RUN_ERROR_CELL) : "?",
                             text_of(run, RUN_ERROR_LINE));
         }
-        r = r ? r : buf_append_text(text, " | ");
+        r = r ? r : buf_append_text(text, ", ");
         return r ? r : duration(run, text);
     case RUN_EXIT:
         return buf_appendf(text, "exit code %d", run->code_number);
@@ -193,7 +197,7 @@ static int outcome(const struct run *run, struct buf *text)
     case RUN_LOST:
         return buf_append_text(text, "crashed: connection to the interpreter lost");
     case RUN_ENDED:
-        return buf_append_text(text, "crashed: the sandbox ended");
+        return buf_append_text(text, "crashed: the sandbox exited");
     case RUN_CANCELLED:
         return buf_append_text(text, "cancelled");
     case RUN_REFUSED:
@@ -205,25 +209,17 @@ static int outcome(const struct run *run, struct buf *text)
 
 const char *run_state_name(enum run_state state)
 {
-    switch (state) {
-    case RUN_STATE_KEPT:
-        return "kept";
-    case RUN_STATE_INTERRUPTED:
-        return "kept (interrupted)";
-    case RUN_STATE_RESTORED:
-        return "restored to before this call";
-    case RUN_STATE_RESTORED_EARLIER:
-        return "restored";
-    case RUN_STATE_DROPPED:
-        return "not kept (fresh run)";
-    case RUN_STATE_PENDING:
-        return "not yet restored (its processes are killed and have not ended yet)";
-    case RUN_STATE_LOST:
-        return "lost (a fresh interpreter starts, variables are gone, files are kept)";
-    case RUN_STATE_ALL_LOST:
-    default:
-        return "lost (a fresh sandbox starts, variables and files are gone)";
-    }
+    static const char *const names[] = {
+        [RUN_STATE_KEPT] = "kept",
+        [RUN_STATE_INTERRUPTED] = "kept (interrupted)",
+        [RUN_STATE_RESTORED] = "restored to the state before this call",
+        [RUN_STATE_RESTORED_EARLIER] = "restored",
+        [RUN_STATE_DROPPED] = "not kept (fresh run)",
+        [RUN_STATE_PENDING] = "not yet restored (waiting for killed processes to exit)",
+        [RUN_STATE_LOST] = "lost (variables lost, files kept, a new interpreter starts)",
+        [RUN_STATE_ALL_LOST] = "lost (variables and files lost, a new sandbox starts)",
+    };
+    return names[state];
 }
 
 const char *run_back_text(const struct run *run, char out[128])
@@ -234,17 +230,18 @@ const char *run_back_text(const struct run *run, char out[128])
         (void)snprintf(where, sizeof where, "after <cell %u>", run->back_cell);
     }
     if (run->back_name[0]) {
-        (void)snprintf(how, sizeof how, "restored \"%s\"", run->back_name);
+        (void)snprintf(how, sizeof how, "restore \"%s\"", run->back_name);
     }
-    (void)snprintf(out, 128, "back to %s (%s)", where, how);
+    (void)snprintf(out, 128, "back to the state %s (%s)", where, how);
     return out;
 }
 
 const char *run_unsaved_text(const struct run *run)
 {
-    return run->saving == RUN_SAVE_FAILED    ? "the call failed"
-           : run->saving == RUN_SAVE_NO_ROOM ? "memory or processes do not suffice for a copy"
-                                             : NULL;
+    return run->saving == RUN_SAVE_FAILED     ? "the call failed"
+           : run->saving == RUN_SAVE_NO_SPACE ? "not enough memory or processes"
+           : run->saving == RUN_SAVE_SLOW     ? "still being saved"
+                                              : NULL;
 }
 
 static int append_saved(const struct run *run, struct buf *text)
@@ -253,7 +250,9 @@ static int append_saved(const struct run *run, struct buf *text)
     if (run->saving == RUN_SAVE_NONE) {
         return 0;
     }
-    int r = buf_appendf(text, " | checkpoint: %ssaved as \"%s\"", why ? "not " : "", run->save);
+    const char *yet = run->saving == RUN_SAVE_SLOW ? "yet " : "";
+    int r =
+        buf_appendf(text, " | checkpoint: %s%ssaved as \"%s\"", why ? "not " : "", yet, run->save);
     r = r == 0 && why ? buf_appendf(text, ": %s", why) : r;
     return r == 0 && run->dropped[0]
                ? buf_appendf(text, "; the oldest, \"%s\", was dropped", run->dropped)
@@ -263,14 +262,17 @@ static int append_saved(const struct run *run, struct buf *text)
 static int append_lost(const struct run *run, struct buf *text)
 {
     if (run->state == RUN_STATE_RESTORED_EARLIER) {
-        int r = buf_appendf(text, "restored to after <cell %u>, what came later is lost",
+        int r = buf_appendf(text, "restored to the state after <cell %u>; later changes lost",
                             run->restored_cell);
-        return r == 0 && run->gone[0] ? buf_appendf(text, " (gone: %s)", run->gone) : r;
+        r = r == 0 && run->gone[0] ? buf_appendf(text, " (variables lost: %s)", run->gone) : r;
+        return r == 0 && run->older[0]
+                   ? buf_appendf(text, "; back to older values: %s " RUN_OLDER_NOTE, run->older)
+                   : r;
     }
     if (run->gone[0] && (run->state == RUN_STATE_LOST || run->state == RUN_STATE_ALL_LOST)) {
         bool files = run->state == RUN_STATE_LOST;
-        return buf_appendf(text, "lost (a fresh %s starts, files are %s; gone: %s)",
-                           files ? "interpreter" : "sandbox", files ? "kept" : "gone too",
+        return buf_appendf(text, "lost (a new %s starts, files %s, variables lost: %s)",
+                           files ? "interpreter" : "sandbox", files ? "kept" : "lost too",
                            run->gone);
     }
     return buf_append_text(text, run_state_name(run->state));
@@ -290,19 +292,12 @@ static int append_state(const struct run *run, struct buf *text)
         r = buf_append_text(text, "reset, then ");
     }
     if (r == 0 && run->went_back && run->state == RUN_STATE_RESTORED) {
-        return buf_append_text(text, "restored to there");
+        return buf_append_text(text, "restored to that state");
     }
     return r ? r : append_lost(run, text);
 }
 
-/* The item of a list that belongs to the one behind at in another. */
-static const char *next_beside(const struct run *run, enum run_part list, const char *at,
-                               bool first)
-{
-    return first || at ? run_next_item(run, list, at) : NULL;
-}
-
-/* A change, "+" or "~" or "-", and the word behind it. */
+/* A change: "+", "~" or "-", and the name after it. */
 static int append_change(struct buf *text, const char *change)
 {
     const char *name = change[0] ? change + 1 : change;
@@ -310,7 +305,7 @@ static int append_change(struct buf *text, const char *change)
     return r ? r : word_append(text, name, strlen(name));
 }
 
-/* A type's name, and at most the lengths of its sides: "DataFrame 1000x8". */
+/* Whether kind is a type's name, with at most a shape: "DataFrame 1000x8". */
 static bool is_kind(const char *kind)
 {
     const char *sides = strchr(kind, ' ');
@@ -329,7 +324,7 @@ int run_append_var(struct buf *text, const char *name, const char *kind)
     return r;
 }
 
-/* kind: the guest's word, of which only those that are known here are shown. */
+/* kind: from the guest; only the known ones are shown. */
 static int append_file(struct buf *text, const char *name, const char *size, const char *kind)
 {
     char human[16];
@@ -341,6 +336,11 @@ static int append_file(struct buf *text, const char *name, const char *size, con
     }
     if (kind && (strcmp(kind, "symlink") == 0 || strcmp(kind, "directory") == 0)) {
         return buf_appendf(text, " (%s)", kind);
+    }
+    uint64_t files = 0;
+    const char *rest = NULL;
+    if (kind && sized && parse_digits(kind, &files, &rest) == 0 && strcmp(rest, " files") == 0) {
+        return buf_appendf(text, " (%u files, %s)", (unsigned)files, content_size(bytes, human));
     }
     bool linked = kind && strcmp(kind, "hard link") == 0;
     return sized ? buf_appendf(text, " (%s%s)", content_size(bytes, human),
@@ -355,30 +355,28 @@ static int append_more(const struct run *run, enum run_part more, struct buf *te
 
 static int append_files(const struct run *run, struct buf *text)
 {
-    const char *size = NULL;
-    const char *kind = NULL;
-    bool first = true;
-    int r = 0;
-    for (const char *at = NULL; r == 0 && (at = run_next_item(run, RUN_FILES, at)); first = false) {
-        size = next_beside(run, RUN_FILE_SIZES, size, first);
-        kind = next_beside(run, RUN_FILE_KINDS, kind, first);
-        r = buf_append_text(text, first ? " | files: " : " ");
+    const char *size = run_next_item(run, RUN_FILE_SIZES, NULL);
+    const char *kind = run_next_item(run, RUN_FILE_KINDS, NULL);
+    int r = has(run, RUN_FILES) ? buf_append_text(text, " | files:") : 0;
+    for (const char *at = NULL; r == 0 && (at = run_next_item(run, RUN_FILES, at));) {
+        r = buf_append_text(text, " ");
         r = r ? r : append_file(text, at, size, kind);
+        size = size ? run_next_item(run, RUN_FILE_SIZES, size) : NULL;
+        kind = kind ? run_next_item(run, RUN_FILE_KINDS, kind) : NULL;
     }
-    return r || first ? r : append_more(run, RUN_FILES_MORE, text);
+    return r || !has(run, RUN_FILES) ? r : append_more(run, RUN_FILES_MORE, text);
 }
 
 static int append_vars(const struct run *run, struct buf *text)
 {
-    const char *kind = NULL;
-    bool first = true;
-    int r = 0;
-    for (const char *at = NULL; r == 0 && (at = run_next_item(run, RUN_VARS, at)); first = false) {
-        kind = next_beside(run, RUN_VAR_KINDS, kind, first);
-        r = buf_append_text(text, first ? " | vars: " : " ");
+    const char *kind = run_next_item(run, RUN_VAR_KINDS, NULL);
+    int r = has(run, RUN_VARS) ? buf_append_text(text, " | vars:") : 0;
+    for (const char *at = NULL; r == 0 && (at = run_next_item(run, RUN_VARS, at));) {
+        r = buf_append_text(text, " ");
         r = r ? r : run_append_var(text, at, kind);
+        kind = kind ? run_next_item(run, RUN_VAR_KINDS, kind) : NULL;
     }
-    return r || first ? r : append_more(run, RUN_VARS_MORE, text);
+    return r || !has(run, RUN_VARS) ? r : append_more(run, RUN_VARS_MORE, text);
 }
 
 static int append_notes(const struct run *run, struct buf *text)
@@ -392,45 +390,44 @@ static int append_notes(const struct run *run, struct buf *text)
     return r;
 }
 
+/* A part of the status line; none if value is empty. */
+static int append_field(const char *before, const char *value, const char *behind, struct buf *text)
+{
+    return value[0] ? buf_appendf(text, " | %s%s%s", before, value, behind) : 0;
+}
+
 int run_compose_status(const struct run *run, struct buf *text)
 {
     int r = buf_append_text(text, "[");
     r = r ? r : outcome(run, text);
+    if (r == 0 && run->late) {
+        r = buf_append_text(text, " | ");
+        r = r ? r : timeout(run, text);
+    }
     bool says_state = run->outcome != RUN_OK || run->was_reset || run->fresh || run->went_back;
     if (r == 0 && says_state) {
         r = append_state(run, text);
     }
+    r = r ? r : append_field("named states: ", run->named_states, "", text);
     r = r ? r : append_saved(run, text);
     if (r == 0 && run->threads > 0) {
-        r = buf_appendf(text, " | threads: %u did not come back with the state", run->threads);
+        r = buf_appendf(text, " | threads: %u lost", run->threads);
     }
-    if (r == 0 && run->memory[0]) {
-        r = buf_appendf(text, " | %s", run->memory);
+    if (r == 0 && run->processes > 0) {
+        r = buf_appendf(text, " | processes: %u killed", run->processes);
     }
-    if (r == 0 && run->before[0]) {
-        r = buf_appendf(text, " | before: %s", run->before);
-    }
+    r = r ? r : append_field("", run->memory, "", text);
+    r = r ? r : append_field("", run->waited, "", text);
+    r = r ? r : append_field("before: ", run->before, "", text);
     if (r == 0 && run->clamped) {
-        r = buf_appendf(text, " | timeout_s: more than allowed, %g s was the limit",
-                        (double)run->timeout_ms / 1000);
+        r = buf_appendf(text, " | timeout_s: capped at %g s", (double)run->timeout_ms / 1000);
     }
-    if (r == 0 && run->network[0]) {
-        r = buf_appendf(text, " | network: %s", run->network);
-    }
-    if (r == 0 && run->weaker[0]) {
-        r = buf_appendf(text, " | isolation: weaker for %s, sandpiper doctor tells why",
-                        run->weaker);
-    }
-    if (r == 0 && run->protected_note[0]) {
-        r = buf_appendf(text, " | workspace: %s", run->protected_note);
-    }
-    if (r == 0 && run->protected_news[0]) {
-        r = buf_appendf(
-            text,
-            " | changed settings: %s (programs outside of the sandbox act on them: tell "
-            "the user)",
-            run->protected_news);
-    }
+    r = r ? r : append_field("network: ", run->network, "", text);
+    r = r ? r : append_field("isolation: degraded (", run->weaker, "), see sandpiper doctor", text);
+    r = r ? r : append_field("workspace: ", run->protected_note, "", text);
+    r = r ? r
+          : append_field("changed settings: ", run->protected_news,
+                         " (programs outside the sandbox act on these files; tell the user)", text);
     r = r ? r : append_files(run, text);
     r = r ? r : append_vars(run, text);
     r = r ? r : append_notes(run, text);

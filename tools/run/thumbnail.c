@@ -1,4 +1,4 @@
-#include "tools/thumbnail.h"
+#include "tools/run/thumbnail.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +7,11 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/word.h"
-#include "tools/content.h"
+#include "guest/guest.h"
+#include "tools/files/content.h"
 #include "tools/tool.h"
 
-enum { THUMBNAIL_TIMEOUT_MS = 10000, REASON_BYTES = 200, EXIT_NO_PILLOW = 3 };
+enum { THUMBNAIL_TIMEOUT_MS = 10000, REASON_BYTES = 200 };
 
 struct thumbnail {
     thumbnail_fn fn;
@@ -40,8 +41,8 @@ static void thumbnail_output(void *arg, unsigned stream, const char *bytes, size
         }
         return;
     }
-    size_t room = sizeof thumbnail->reason - 1 - thumbnail->reason_size;
-    size = size < room ? size : room;
+    size_t space = sizeof thumbnail->reason - 1 - thumbnail->reason_size;
+    size = size < space ? size : space;
     memcpy(thumbnail->reason + thumbnail->reason_size, bytes, size);
     thumbnail->reason_size += size;
 }
@@ -50,19 +51,18 @@ static void thumbnail_done(void *arg, struct run *run)
 {
     struct thumbnail *thumbnail = arg;
     char said[REASON_BYTES];
-    const char *reason = "it could not be made smaller";
+    const char *reason = "it could not be scaled down";
     enum thumbnail_outcome outcome = THUMBNAIL_FAILED;
-    if (run->outcome == RUN_EXIT && run->code_number == EXIT_NO_PILLOW) {
+    if (run->outcome == RUN_EXIT && run->code_number == GUEST_EXIT_NO_PILLOW) {
         outcome = THUMBNAIL_NO_TOOL;
-        reason = "this Python has no Pillow to make it smaller";
+        reason = "this Python has no Pillow to convert it";
     } else if (run->outcome == RUN_OK &&
-               content_image_fits(buf_bytes(&thumbnail->image), buf_size(&thumbnail->image),
-                                  LIMIT_IMAGE_SIDE)) {
+               content_image_fits(buf_bytes(&thumbnail->image), buf_size(&thumbnail->image))) {
         outcome = THUMBNAIL_MADE;
     } else if (run->outcome == RUN_TIMEOUT) {
-        reason = "it takes too long to make it smaller";
+        reason = "it takes too long to scale it down";
     } else if (run->outcome == RUN_OOM) {
-        reason = "there is not enough memory to make it smaller";
+        reason = "there is not enough memory to scale it down";
     } else if (thumbnail->reason_size > 0) {
         reason = word_quote(thumbnail->reason, thumbnail->reason_size, said, sizeof said);
     }
@@ -76,7 +76,7 @@ void thumbnail_make(struct tools *tools, const char *path, thumbnail_fn fn, void
     OWNED(buf_done) struct buf code = BUF_EMPTY;
     /* The file comes with the driver's, see guest/. */
     int r =
-        buf_appendf(&code, "exec(open('%s/thumbnail.py').read())\n", tools->config.spec->view.run);
+        buf_appendf(&code, "exec(open('%s/thumbnail.py').read())\n", tools->config.spec->paths.run);
     struct run *run = r < 0 ? NULL : run_new(buf_bytes(&code), buf_size(&code), path, strlen(path));
     if (!thumbnail || !run) {
         free(thumbnail);
@@ -93,6 +93,7 @@ void thumbnail_make(struct tools *tools, const char *path, thumbnail_fn fn, void
     r = sessions_run(tools->sessions, NULL, run);
     if (r < 0) {
         run_free(run);
-        thumbnail_end(thumbnail, THUMBNAIL_FAILED, "too many sessions run to make it smaller");
+        thumbnail_end(thumbnail, THUMBNAIL_FAILED,
+                      "too many sessions are running to scale it down");
     }
 }

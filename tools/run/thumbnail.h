@@ -3,17 +3,17 @@
 
 struct tools;
 
-/* An image that is too large for an answer, or of a type that hosts do not show, made into one that
- * fits, by the user's interpreter in a session of its own that sees what run_python sees. */
+/* Converts an image that is too large for a result, or of a type that clients do not show, to one
+ * that fits. The user's interpreter does it, in a session of its own with run_python's paths. */
 
 enum thumbnail_outcome {
     THUMBNAIL_MADE,
-    THUMBNAIL_NO_TOOL, /* this interpreter has nothing to make one with: the image may still be good */
+    THUMBNAIL_NO_TOOL, /* this interpreter has no Pillow; the image may still be valid */
     THUMBNAIL_FAILED,
 };
 
-/* bytes: a PNG or JPEG image of at most LIMIT_IMAGES_BYTES, borrowed; NULL when none was made. reason: a
- * clause that says why, then. */
+/* bytes: a PNG or JPEG image of at most LIMIT_IMAGES_BYTES, borrowed; NULL when none was made.
+ * reason: then, why, as a clause. */
 typedef void (*thumbnail_fn)(void *arg, enum thumbnail_outcome outcome, const void *bytes,
                              size_t size, const char *reason);
 

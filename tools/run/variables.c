@@ -1,4 +1,4 @@
-#include "tools/names.h"
+#include "tools/run/variables.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,10 +7,12 @@
 
 enum { NAMES_SHOWN = 8, NAME_BYTES = 64 };
 
-/* The place of name in the list, or NULL. */
-static const char *names_find(const struct names *names, const char *name, size_t size)
+/* The place of name in the list, or NULL. ret_index: how many names are before it. */
+static const char *names_find(const struct names *names, const char *name, size_t size,
+                              unsigned *ret_index)
 {
-    for (const char *at = names->text; *at;) {
+    *ret_index = 0;
+    for (const char *at = names->text; *at; ++*ret_index) {
         size_t length = strcspn(at, " ");
         if (length == size && memcmp(at, name, size) == 0) {
             return at;
@@ -23,8 +25,11 @@ static const char *names_find(const struct names *names, const char *name, size_
 
 static void names_remove(struct names *names, const char *name, size_t size)
 {
-    const char *found = names_find(names, name, size);
+    unsigned index = 0;
+    const char *found = names_find(names, name, size, &index);
     if (found) {
+        memmove(names->cells + index, names->cells + index + 1,
+                sizeof names->cells - (index + 1) * sizeof *names->cells);
         char *at = names->text + (found - names->text);
         size_t cut = size + strspn(at + size, " ");
         memmove(at, at + cut, strlen(at + cut) + 1);
@@ -39,8 +44,9 @@ static bool is_name(const char *name, size_t size)
     return word_is_plain(name, size) && !memchr(name, ' ', size);
 }
 
-void names_change(struct names *names, const char *change, size_t size)
+void names_change(struct names *names, const char *change, size_t size, unsigned cell)
 {
+    unsigned index = 0;
     if (size < 2 || size - 1 > NAME_BYTES) {
         return;
     }
@@ -50,7 +56,8 @@ void names_change(struct names *names, const char *change, size_t size)
         names_remove(names, name, length);
         return;
     }
-    if (names_find(names, name, length)) {
+    if (names_find(names, name, length, &index)) {
+        names->cells[index] = cell;
         return;
     }
     size_t used = strlen(names->text);
@@ -60,20 +67,26 @@ void names_change(struct names *names, const char *change, size_t size)
     }
     (void)snprintf(names->text + used, sizeof names->text - used, "%s%.*s", used ? " " : "",
                    (int)length, name);
+    names->cells[index] = cell;
 }
 
-const char *names_lost(const struct names *from, const struct names *rest, char *out, size_t size)
+/* Lists the names of from that rest lacks or, if older, that it has from an earlier cell. more: how
+ * many others there are. */
+static const char *names_list(const struct names *from, const struct names *rest, bool older,
+                              unsigned more, char *out, size_t size)
 {
     unsigned shown = 0;
-    unsigned more = from->more - (rest && rest->more < from->more ? rest->more : 0);
+    unsigned index = 0;
     size_t used = 0;
     out[0] = '\0';
-    for (const char *at = from->text; *at;) {
+    for (const char *at = from->text; *at; index++) {
         size_t length = strcspn(at, " ");
-        bool lost = !rest || !names_find(rest, at, length);
-        if (lost && (shown == NAMES_SHOWN || used + length + 32 > size)) {
+        unsigned other = 0;
+        bool common = rest && names_find(rest, at, length, &other);
+        bool listed = older ? common && rest->cells[other] != from->cells[index] : !common;
+        if (listed && (shown == NAMES_SHOWN || used + length + 32 > size)) {
             more++;
-        } else if (lost) {
+        } else if (listed) {
             used += (size_t)snprintf(out + used, size - used, "%s%.*s", shown ? ", " : "",
                                      (int)length, at);
             shown++;
@@ -85,4 +98,15 @@ const char *names_lost(const struct names *from, const struct names *rest, char 
         (void)snprintf(out + used, size - used, " and %u more", more);
     }
     return out;
+}
+
+const char *names_lost(const struct names *from, const struct names *rest, char *out, size_t size)
+{
+    unsigned more = from->more - (rest && rest->more < from->more ? rest->more : 0);
+    return names_list(from, rest, /* older= */ false, more, out, size);
+}
+
+const char *names_older(const struct names *from, const struct names *rest, char *out, size_t size)
+{
+    return names_list(from, rest, /* older= */ true, 0, out, size);
 }

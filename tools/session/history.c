@@ -1,4 +1,4 @@
-#include "tools/history.h"
+#include "tools/session/history.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,12 +37,8 @@ bool history_pop(struct history *history)
 void history_name(struct history *history, const char *name, char dropped[HISTORY_NAME_BYTES])
 {
     dropped[0] = '\0';
-    const struct history_state *old = history_find(history, name);
-    if (old) {
-        history_remove_named(history, (unsigned)(old - history->named));
-    } else if (history->named_count == HISTORY_NAMED) {
-        memcpy(dropped, history->named[0].name, HISTORY_NAME_BYTES);
-        history_remove_named(history, 0);
+    if (!history_drop(history, name) && history->named_count == HISTORY_NAMED) {
+        (void)history_drop_oldest(history, dropped);
     }
     struct history_state *state = &history->named[history->named_count++];
     *state = history->now;
@@ -120,5 +116,24 @@ bool history_shorten(struct history *history)
         return false;
     }
     history_remove_step(history, 1);
+    return true;
+}
+
+bool history_drop(struct history *history, const char *name)
+{
+    const struct history_state *state = history_find(history, name);
+    if (state) {
+        history_remove_named(history, (unsigned)(state - history->named));
+    }
+    return state != NULL;
+}
+
+bool history_drop_oldest(struct history *history, char name[HISTORY_NAME_BYTES])
+{
+    if (history->named_count == 0) {
+        return false;
+    }
+    memcpy(name, history->named[0].name, HISTORY_NAME_BYTES);
+    history_remove_named(history, 0);
     return true;
 }

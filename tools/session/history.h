@@ -2,14 +2,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tools/names.h"
+#include "tools/run/variables.h"
 
-/* The states that a session can go back to: those before its last calls, and those that were given
- * a name. A state is known by the number of the cell that made it; 0 is the fresh interpreter. Pure
- * data: whoever changes it tells the sandbox which checkpoints to keep. */
+/* The states that a session can restore: those before its last calls, and the named ones. A state
+ * is identified by the number of the cell that made it; 0 is the fresh interpreter. Pure data:
+ * whoever changes it also makes the sandbox keep the checkpoints (session_states.c). */
 
 enum {
-    HISTORY_STEPS = 3, /* of undo; each holds what the calls since have replaced */
+    HISTORY_STEPS = 3, /* of undo; each holds the memory that later calls have replaced */
     HISTORY_NAMED = 8,
     HISTORY_NAME_BYTES = 65,
 };
@@ -29,13 +29,13 @@ struct history {
     unsigned named_count;
 };
 
-/* A call begins that may be undone to the present state. */
+/* Adds the current state to those that undo restores. */
 void history_push(struct history *history);
 
-/* Takes the present state back to what it was before the last call. false: nothing is known of it. */
+/* Makes the state before the last call the current one. Returns false if there is none. */
 bool history_pop(struct history *history);
 
-/* Gives the present state a name. dropped: the name that had to go, or empty. */
+/* Gives the current state a name. dropped: the name that was dropped for it, or empty. */
 void history_name(struct history *history, const char *name, char dropped[HISTORY_NAME_BYTES]);
 
 /* NULL: there is none of that name. */
@@ -44,16 +44,22 @@ const struct history_state *history_find(const struct history *history, const ch
 /* The state that this cell made, or NULL. */
 const struct history_state *history_of_cell(const struct history *history, unsigned cell);
 
-/* The cells of all states but the present, each once, without 0. cells: room for all of them.
- * Returns how many. */
+/* The cells of all states except the current one, each once, without 0. cells: space for all of
+ * them. Returns how many. */
 unsigned history_cells(const struct history *history, unsigned *cells);
 
-/* Whether the checkpoint of this cell is needed, beside that of the present state. */
+/* Whether a state other than the current one needs the checkpoint of this cell. */
 bool history_uses(const struct history *history, unsigned cell);
 
-/* The checkpoint of this cell is gone: steps of undo that reach it end before it. Returns the name
- * that it had, copied to lost, or empty. */
+/* Removes the state of a lost checkpoint, and with it the older steps of undo. Returns its name,
+ * copied to lost, or empty. */
 const char *history_forget(struct history *history, unsigned cell, char lost[HISTORY_NAME_BYTES]);
 
 /* Drops the oldest step of undo. false: there is none. */
 bool history_shorten(struct history *history);
+
+/* Drops the state of this name. false: there is none. */
+bool history_drop(struct history *history, const char *name);
+
+/* Drops the oldest named state. false: there is none. name: receives its name. */
+bool history_drop_oldest(struct history *history, char name[HISTORY_NAME_BYTES]);

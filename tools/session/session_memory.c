@@ -1,17 +1,19 @@
 /* Where the code is when memory runs out.
  *
- * The kernel kills without a word, so the place must be known before: while code runs the memory in use
- * is looked at, the more often the less is left, and from three quarters of the limit on each growth by
- * a part of what is left makes the interpreters write down where they are. The one that dies tells by
- * what it wrote last. Where no control group counts, pid 1 asks the one it is about to kill. */
+ * The kernel kills without a report, so the place must be known before. While code runs, the server
+ * checks the memory in use, more often when less is left. From three quarters of the limit on, each
+ * growth by a part of what is left makes the interpreters write a trace. The last trace of the one
+ * that dies shows the place. Where no control group counts, init requests a trace from the
+ * interpreter that it is about to kill. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/loop.h"
-#include "tools/outcome.h"
-#include "tools/session_inside.h"
+#include "tools/run/outcome.h"
+#include "tools/session/checkpoint_policy.h"
+#include "tools/session/session_internal.h"
 
 static bool is_running(const struct session *session)
 {
@@ -27,8 +29,8 @@ static bool any_runs(const struct sessions *sessions)
     return session != NULL;
 }
 
-/* Takes what has been written down. Returns false when that is not all of it. */
-static bool memory_answer(struct session *session)
+/* Takes the trace. Returns false when it is not complete. */
+static bool memory_take_trace(struct session *session)
 {
     struct memory_trace *trace = &session->trace;
     char text[8192];
@@ -45,13 +47,13 @@ static bool memory_answer(struct session *session)
     return true;
 }
 
-/* Asks where the code is, when it uses more by a part of what is left than when it was last asked. */
+/* Requests a trace if the memory in use has grown by step_bytes since the last one. */
 static void memory_ask(struct session *session, uint64_t used_bytes, uint64_t step_bytes)
 {
     struct memory_trace *trace = &session->trace;
     uint64_t now_ns = clock_now_ns();
-    if (trace->waiting && !memory_answer(session) &&
-        now_ns - trace->asked_ns < LIMIT_MEMORY_ANSWER_MS * CLOCK_NS_PER_MS) {
+    if (trace->waiting && !memory_take_trace(session) &&
+        now_ns - trace->asked_ns < LIMIT_MEMORY_REPORT_MS * CLOCK_NS_PER_MS) {
         return;
     }
     trace->floor_bytes = used_bytes < trace->floor_bytes ? used_bytes : trace->floor_bytes;
@@ -68,15 +70,63 @@ static void memory_ask(struct session *session, uint64_t used_bytes, uint64_t st
     trace->floor_bytes = used_bytes;
 }
 
+/* Lets older states make way, or else the newest checkpoint, if that helps; see
+ * sandbox/checkpoint_policy.h. The next check sees the effect. Returns false if nothing is left
+ * that could make way. */
+static bool memory_make_way(struct sessions *sessions, struct box *box, uint64_t used_bytes)
+{
+    struct checkpoint_memory memory = {
+        .limit_bytes = server_box_spec(sessions->server_box)->limits.memory_bytes,
+        .used_bytes = used_bytes,
+    };
+    uint64_t held = 0;
+    if (!checkpoint_memory_is_full(&memory) || !box_memory_of_checkpoints(box, &held)) {
+        return true;
+    }
+    if (!checkpoint_older_make_way(&memory, held)) {
+        return false;
+    }
+    /* First those of the sessions whose code runs: it fills the memory. */
+    for (unsigned pass = 0; pass < 2; pass++) {
+        for (struct session *session = sessions->list; session; session = session->next) {
+            bool first = is_running(session);
+            if (session->guest && first == (pass == 0) && session_state_yield(session)) {
+                return true;
+            }
+        }
+    }
+    for (struct session *session = sessions->list; session; session = session->next) {
+        memory.state_bytes = session->state_bytes;
+        if (is_running(session) && checkpoint_makes_way(&memory, held) &&
+            session_state_give_up(session)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* While states can make way, code that allocates is slow: the server's time to check does not
+ * decide whether they go before the kernel kills. */
+static void memory_slow(const struct sessions *sessions, bool slow)
+{
+    struct box *box = server_box_get(sessions->server_box);
+    uint64_t limit = server_box_spec(sessions->server_box)->limits.memory_bytes;
+    if (box) {
+        box_memory_slow(box, slow ? checkpoint_bytes(limit, CHECKPOINT_YIELD_PERCENT) : 0);
+    }
+}
+
 static void memory_look(void *arg)
 {
     struct sessions *sessions = arg;
-    struct box *box = workspace_box(sessions->workspace);
-    uint64_t limit = workspace_spec(sessions->workspace)->limits.memory_bytes;
+    struct box *box = server_box_get(sessions->server_box);
+    uint64_t limit = server_box_spec(sessions->server_box)->limits.memory_bytes;
     uint64_t used = box && any_runs(sessions) ? box_memory_used(box, limit - limit / 4) : 0;
     if (used == 0) {
-        return; /* nothing runs, and the next run looks again; or no control group counts */
+        memory_slow(sessions, false);
+        return; /* nothing runs, and the next run starts this again; or no control group counts */
     }
+    memory_slow(sessions, memory_make_way(sessions, box, used));
     uint64_t left = used < limit ? limit - used : 0;
     uint64_t step = left / 4 > limit / 1024 ? left / 4 : limit / 1024;
     for (struct session *session = sessions->list; session; session = session->next) {
@@ -96,6 +146,8 @@ void session_memory_watch(struct session *session)
     struct sessions *sessions = session->owner;
     uint64_t first_ns = clock_now_ns() + LIMIT_MEMORY_LOOK_FIRST_MS * CLOCK_NS_PER_MS;
     session->trace = (struct memory_trace){};
+    session->gave_up = false;
+    memory_slow(sessions, true);
     if (!sessions->memory_timer.loop || sessions->memory_timer.deadline_ns > first_ns) {
         loop_timer_arm(sessions->loop, &sessions->memory_timer, first_ns, memory_look, sessions);
     }
@@ -105,17 +157,17 @@ void session_memory_place(struct session *session, const struct box_end *end)
 {
     struct memory_trace *trace = &session->trace;
     bool ran = session->state == SESSION_RUNNING || session->state == SESSION_INTERRUPTED;
-    if (!ran || session->unsent || end->kind != BOX_END_OOM) {
+    if (!ran || end->kind != BOX_END_OOM) {
         return;
     }
     if (trace->asked_bytes == 0) {
-        trace->waiting = true; /* if it was asked, then by pid 1 as its last */
+        trace->waiting = true; /* if a trace was requested, init did it before the kill */
         trace->asked_bytes = end->limit_bytes;
     }
     if (trace->waiting) {
-        (void)memory_answer(session);
+        (void)memory_take_trace(session);
     }
-    /* What was written too long before the end may be another place. */
+    /* A trace from long before the end may show another place. */
     if (trace->place_bytes >= end->limit_bytes - end->limit_bytes / 8) {
         outcome_take_place(session->current, trace->place);
     }

@@ -1,34 +1,33 @@
-/* What the sessions have to do with installed packages: each run is told which there are, the first waits for
- * those that the user wants from the beginning (--preinstall), and with --auto-install the code's missing
- * imports are installed before it runs. */
+/* What the sessions have to do with installed packages: each run receives their list, the first
+ * waits for those that the user wants from the beginning (--preinstall), and with --auto-install
+ * the code's missing imports are installed before it runs. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/own.h"
-#include "tools/install.h"
-#include "tools/install_policy.h"
-#include "tools/requirement.h"
-#include "tools/session_inside.h"
+#include "tools/install/install.h"
+#include "tools/install/install_policy.h"
+#include "tools/install/requirement.h"
+#include "tools/session/session_internal.h"
 
 enum { NEEDS_MOST = 20 };
 
-void sessions_set_installs(struct sessions *sessions, struct installs *installs)
+int sessions_new_installs(struct sessions *sessions, const struct install_config *config,
+                          struct installs **ret_installs)
 {
-    sessions->installs = installs;
-}
-
-struct spills *sessions_spills(struct sessions *sessions)
-{
-    return &sessions->spills;
+    int r = installs_new(sessions->loop, sessions->server_box, config, &sessions->overflows,
+                         &sessions->installs);
+    *ret_installs = sessions->installs;
+    return r;
 }
 
 size_t session_packages_fields(const struct session *session, struct buf *layers,
                                struct box_field *fields)
 {
     const struct sessions *sessions = session->owner;
-    const struct box_packages *packages = workspace_packages(sessions->workspace);
+    const struct box_packages *packages = server_box_packages(sessions->server_box);
     size_t count = 0;
     for (unsigned n = packages ? box_packages_layers(packages) : 0; n > 0; n--) {
         (void)buf_appendf(layers, "%s%s/%u", buf_size(layers) ? ":" : "",
@@ -43,21 +42,24 @@ size_t session_packages_fields(const struct session *session, struct buf *layers
 
 /* --- --preinstall --- */
 
-static void preinstall_done(void *arg, struct install_job *job)
+static void preinstall_done(void *arg, struct install_op *op)
 {
     struct sessions *sessions = arg;
-    bool cancelled = job->cancelled;
+    bool cancelled = op->cancelled;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    if (job->report.failure && install_text_brief(&job->report, &text) == 0) {
-        (void)snprintf(sessions->preinstall_trouble, sizeof sessions->preinstall_trouble,
+    if (op->report.failure && install_text_brief(&op->report, &text) == 0) {
+        (void)snprintf(sessions->preinstall_error, sizeof sessions->preinstall_error,
                        "--preinstall: %.*s", (int)buf_size(&text), buf_bytes(&text));
     }
-    install_job_free(job);
+    install_op_free(op);
     sessions->preinstalled = true;
     struct session *next = NULL;
     for (struct session *session = cancelled ? NULL : sessions->list; session; session = next) {
         next = session->next; /* a fresh one may go */
-        session_pump(session);
+        if (session->state == SESSION_PREINSTALLING) {
+            session_enter(session, SESSION_IDLE);
+            session_pump(session);
+        }
     }
 }
 
@@ -73,40 +75,44 @@ void sessions_preinstall(struct sessions *sessions)
     for (unsigned i = 0; packages && i < words->count; i++) {
         (void)json_array_append_new(packages, json_string(words->at[i]));
     }
-    struct install_job *job = install_job_new(packages);
-    if (job) {
-        job->on_done = preinstall_done;
-        job->arg = sessions;
+    struct install_op *op = install_op_new(packages);
+    if (op) {
+        op->on_done = preinstall_done;
+        op->arg = sessions;
     }
-    if (!job || installs_add(sessions->installs, job) < 0) {
-        install_job_free(job);
+    if (!op || installs_add(sessions->installs, op) < 0) {
+        install_op_free(op);
         sessions->preinstalled = true;
     }
 }
 
-const char *sessions_preinstall_trouble(const struct sessions *sessions)
+const char *sessions_preinstall_error(const struct sessions *sessions)
 {
-    return sessions->preinstall_trouble;
+    return sessions->preinstall_error;
 }
 
-bool session_packages_wait(struct session *session)
+bool session_packages_are_awaited(const struct session *session)
 {
-    sessions_preinstall(session->owner);
-    if (!session->owner->installs || session->owner->preinstalled) {
-        return false;
-    }
+    return session->owner->installs && !session->owner->preinstalled;
+}
+
+void session_packages_await(struct session *session)
+{
     struct run *run = session->current;
-    (void)snprintf(run->doing, sizeof run->doing, "waiting for the packages of --preinstall");
-    return true;
+    sessions_preinstall(session->owner);
+    if (session_packages_are_awaited(session)) {
+        session_enter(session, SESSION_PREINSTALLING);
+        (void)snprintf(run->doing, sizeof run->doing, "waiting for the packages of --preinstall");
+    }
 }
 
 void session_packages_sent(struct session *session)
 {
     session->current->doing[0] = '\0';
-    char *trouble = session->owner->preinstall_trouble;
-    if (trouble[0] && !session->current->on_output) {
-        run_set_part(session->current, RUN_NOTES, trouble, strlen(trouble));
-        trouble[0] = '\0';
+    char *error = session->owner->preinstall_error;
+    if (error[0] && !session->current->on_output) {
+        run_set_part(session->current, RUN_NOTES, error, strlen(error));
+        error[0] = '\0';
     }
 }
 
@@ -120,22 +126,20 @@ static void supply_progress(void *arg, const char *text)
 }
 
 /* The session has gone another way. */
-static void supply_dropped(void *arg, struct install_job *job)
+static void supply_dropped(void *, struct install_op *op)
 {
-    (void)arg;
-    install_job_free(job);
+    install_op_free(op);
 }
 
-static void supply_done(void *arg, struct install_job *job)
+static void supply_done(void *arg, struct install_op *op)
 {
     struct session *session = arg;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    session->job = NULL;
-    session->state = SESSION_IDLE;
-    if (install_text_brief(&job->report, &text) == 0 && !job->cancelled) {
+    session->op = NULL;
+    if (install_text_brief(&op->report, &text) == 0 && !op->cancelled) {
         run_set_part(session->current, RUN_NOTES, buf_bytes(&text), buf_size(&text));
     }
-    install_job_free(job);
+    install_op_free(op);
     session_send(session);
 }
 
@@ -162,17 +166,21 @@ static json_t *wanted(const struct installs *installs, const struct box_message 
     return packages;
 }
 
-/* The code is not sent before its imports are known: whatever the guest says while it runs, the clock goes on. */
-bool session_packages_check(struct session *session)
+bool session_packages_need_check(const struct session *session)
 {
     const struct installs *installs = session->owner->installs;
+    const struct run *run = session->current;
+    return installs && installs_config(installs)->auto_install && !run->supplied &&
+           !run->on_output && memmem(run->code, run->code_size, "import", strlen("import"));
+}
+
+/* The code is not sent before its imports are known: whatever the guest says while it runs, the
+ * clock goes on. */
+void session_packages_check(struct session *session)
+{
     struct run *run = session->current;
     OWNED(buf_done) struct buf layers = BUF_EMPTY;
     char cell[16];
-    if (!installs || !installs_config(installs)->auto_install || run->supplied || run->on_output ||
-        !memmem(run->code, run->code_size, "import", strlen("import"))) {
-        return false;
-    }
     run->supplied = true;
     run->cell = ++session->cell;
     run->started_ns = clock_now_ns();
@@ -183,45 +191,41 @@ bool session_packages_check(struct session *session)
                                   {"code", 4},
                                   {run->code, run->code_size}};
     size_t count = 5 + session_packages_fields(session, &layers, fields + 5);
-    session->state = SESSION_CHECKING;
-    session->checking = true;
+    session_enter(session, SESSION_CHECKING);
     session_arm_deadline(session);
     if (box_session_send(session->guest, fields, count) < 0) {
-        session_wait_for_heir(session);
+        session_enter(session, SESSION_FAILOVER);
     }
-    return true;
 }
 
 void session_packages_supply(struct session *session, const struct box_message *message)
 {
     struct installs *installs = session->owner->installs;
     struct run *run = session->current;
-    loop_timer_disarm(&session->timer);
     run->spent_ns = clock_now_ns() - run->started_ns;
-    session->checking = false;
     session->cell--; /* the run has not begun */
-    struct install_job *job = install_job_new(wanted(installs, message));
-    if (job) {
-        job->on_done = supply_done;
-        job->on_progress = supply_progress;
-        job->arg = session;
+    struct install_op *op = install_op_new(wanted(installs, message));
+    if (op) {
+        op->on_done = supply_done;
+        op->on_progress = supply_progress;
+        op->arg = session;
     }
-    if (!job || json_array_size(job->packages) == 0 || installs_add(installs, job) < 0) {
-        install_job_free(job);
+    if (!op || json_array_size(op->packages) == 0 || installs_add(installs, op) < 0) {
+        install_op_free(op);
         session_send(session);
         return;
     }
-    (void)snprintf(run->doing, sizeof run->doing, "installing what the code imports");
-    session->state = SESSION_SUPPLYING;
-    session->job = job;
+    (void)snprintf(run->doing, sizeof run->doing, "installing missing imports");
+    session_enter(session, SESSION_SUPPLYING);
+    session->op = op;
 }
 
 void session_packages_forget(struct session *session)
 {
-    struct install_job *job = take_ptr(session->job);
-    if (job) {
-        job->on_done = supply_dropped;
-        job->on_progress = NULL;
-        installs_cancel(session->owner->installs, job);
+    struct install_op *op = take_ptr(session->op);
+    if (op) {
+        op->on_done = supply_dropped;
+        op->on_progress = NULL;
+        installs_cancel(session->owner->installs, op);
     }
 }

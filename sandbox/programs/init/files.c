@@ -1,7 +1,7 @@
-/* Opens files for the file tools, in the box's own view and with the guest's own rights. Links that
- * the guest planted lead to what the guest itself can reach; what is not a regular file or a
- * directory is refused before anyone reads it; nothing here waits. */
-#include "sandbox/init/init.h"
+/* Opens files for the file tools, by the sandbox's paths and with the guest's rights. Symlinks that
+ * the guest planted lead to what the guest itself can reach. Everything but regular files and
+ * directories is refused before it is read. Nothing here blocks. */
+#include "sandbox/programs/init/init.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +14,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "sandbox/init/walk.h"
+#include "base/own.h"
 
-/* A file being written: a name beside the final one until it is complete. */
+/* A file being written: it has a temporary name beside the final one until it is complete. */
 static struct pending {
     uint32_t token; /* 0: free */
     int dir_fd;
@@ -32,8 +32,8 @@ void files_keep_outputs(int fd)
     output_fd = fd;
 }
 
-/* Whether a directory is that of whole outputs, which the file tools write as little to as code. A mount says
- * so by itself; to a guardian it is like any other. */
+/* Whether this is the directory for overflow files, which neither the file tools nor code may
+ * write to. A mount enforces that by itself; for a supervisor it is a directory like any other. */
 static bool is_for_outputs(int dir_fd)
 {
     struct stat st;
@@ -42,8 +42,7 @@ static bool is_for_outputs(int dir_fd)
            st.st_dev == outputs.st_dev && st.st_ino == outputs.st_ino;
 }
 
-/* Files of /proc are regular by name and never by nature: through this process they would show
- * pid 1. */
+/* Files of /proc are regular in name only: through this process they would show init. */
 static int refuse_odd(int fd, struct stat *ret_stat)
 {
     struct statfs fs;
@@ -54,15 +53,15 @@ static int refuse_odd(int fd, struct stat *ret_stat)
         return -EACCES;
     }
     if (!S_ISREG(ret_stat->st_mode) && !S_ISDIR(ret_stat->st_mode)) {
-        return -EMEDIUMTYPE; /* our word for: neither a file nor a folder */
+        return -EMEDIUMTYPE; /* our code for: neither a file nor a directory */
     }
     return 0;
 }
 
-static void answer_file(uint32_t id, int error, int fd, const struct stat *st, uint32_t token,
-                        bool existed)
+static void respond_file(uint32_t id, int error, int fd, const struct stat *st, uint32_t token,
+                         bool existed)
 {
-    struct wire_reply reply = {.event = WIRE_ANSWER, .id = id, .error = error, .token = token};
+    struct wire_reply reply = {.event = WIRE_RESPONSE, .id = id, .error = error, .token = token};
     if (!error || error == EMEDIUMTYPE) {
         reply.file = (struct wire_file){
             .mode = st->st_mode, .existed = existed, .size_bytes = (uint64_t)st->st_size};
@@ -73,26 +72,20 @@ static void answer_file(uint32_t id, int error, int fd, const struct stat *st, u
 void files_open_read(const struct wire_request *request)
 {
     struct stat st = {};
-    /* First without opening: opening a device or a FIFO can have effects, and fails on sockets. */
-    int fd = walk_open(AT_FDCWD, request->path, O_PATH, 0);
+    /* Checks before it opens: opening a device or a FIFO can have effects, and fails on sockets. */
+    defer_close int fd = walk_open(AT_FDCWD, request->path, O_PATH, 0);
     int error = fd < 0 ? -fd : -refuse_odd(fd, &st);
-    if (fd >= 0) {
-        (void)close(fd);
-        fd = -1;
-    }
+    drop_fd(&fd);
     if (!error) {
         fd = walk_open(AT_FDCWD, request->path, O_RDONLY | O_NONBLOCK, 0);
         error = fd < 0 ? -fd : -refuse_odd(fd, &st);
     }
-    answer_file(request->id, error, fd, &st, 0, !error);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
+    respond_file(request->id, error, fd, &st, 0, !error);
 }
 
-/* Opens path's folders one below the other and makes those that are missing. By descriptor, because
- * mkdir(2) on a whole path would pass through /proc's magic links. Cuts path into names. */
-static int make_folders(char *path)
+/* Opens path's directories one below the other and makes missing ones. Uses descriptors, because
+ * mkdir(2) on a whole path would pass through /proc's magic links. Splits path into names. */
+static int make_directories(char *path)
 {
     char *rest = NULL;
     int fd = walk_open(AT_FDCWD, *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY, 0);
@@ -111,8 +104,8 @@ static int make_folders(char *path)
     return fd;
 }
 
-/* Opens the folder that path's last part lies in, making what is missing. *ret_name is that part.
- * Returns the descriptor or -errno. */
+/* Opens the directory of path's last part and makes missing ones. *ret_name is that part. Returns
+ * the descriptor or -errno. */
 static int open_parent(const char *path, const char **ret_name)
 {
     static char text[LIMIT_PATH_BYTES];
@@ -125,7 +118,7 @@ static int open_parent(const char *path, const char **ret_name)
     *ret_name = path + (name - text) + 1;
     name[name == text ? 1 : 0] = '\0';
     int fd = walk_open(AT_FDCWD, text, O_PATH | O_DIRECTORY, 0);
-    return fd == -ENOENT ? make_folders(text) : fd;
+    return fd == -ENOENT ? make_directories(text) : fd;
 }
 
 static struct pending *pending_find(uint32_t token)
@@ -144,7 +137,7 @@ static void pending_close(struct pending *p)
     *p = (struct pending){};
 }
 
-/* Makes the file that will take the name when it is complete. Takes dir_fd on success. */
+/* Makes the file that takes the name when it is complete. Takes dir_fd on success. */
 static int begin_write(int dir_fd, const char *name, mode_t mode, bool must_not_exist,
                        uint32_t *ret_token)
 {
@@ -175,10 +168,10 @@ static int begin_write(int dir_fd, const char *name, mode_t mode, bool must_not_
     return fd;
 }
 
-/* What path's last part is now: *ret_existed and *ret_mode. Links are looked through only to refuse
- * folders; a link is replaced, never written through. */
-static int look_at_target(int dir_fd, const char *name, enum wire_write_mode mode,
-                          bool *ret_existed, mode_t *ret_mode)
+/* Checks what path's last part names: *ret_existed and *ret_mode. Symlinks are resolved only to
+ * refuse directories; a symlink is replaced, never written through. */
+static int check_target(int dir_fd, const char *name, enum wire_write_mode mode, bool *ret_existed,
+                        mode_t *ret_mode)
 {
     struct stat st;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
@@ -210,14 +203,14 @@ void files_open_write(const struct wire_request *request)
     uint32_t token = 0;
     bool existed = false;
     mode_t mode = 0644;
-    int fd = -1;
-    int dir_fd = open_parent(request->path, &name);
+    defer_close int fd = -1;
+    defer_close int dir_fd = open_parent(request->path, &name);
     int error = dir_fd < 0 ? -dir_fd : is_for_outputs(dir_fd) ? EROFS : 0;
     if (!error && (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)) {
         error = EISDIR;
     }
     if (!error) {
-        error = -look_at_target(dir_fd, name, (enum wire_write_mode)request->mode, &existed, &mode);
+        error = -check_target(dir_fd, name, (enum wire_write_mode)request->mode, &existed, &mode);
     }
     if (!error && request->mode == WIRE_WRITE_APPEND) {
         fd = walk_open(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, 0644);
@@ -230,14 +223,11 @@ void files_open_write(const struct wire_request *request)
         error = -refuse_odd(fd, &st);
     }
     if (!error && request->mode == WIRE_WRITE_APPEND && st.st_nlink > 1) {
-        error = EMLINK; /* its other names may lie outside of what code can write to */
+        error = EMLINK; /* its other names may be outside the writable directories */
     }
-    answer_file(request->id, error, fd, &st, token, existed);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    if (!token && dir_fd >= 0) {
-        (void)close(dir_fd);
+    respond_file(request->id, error, fd, &st, token, existed);
+    if (token) {
+        (void)take_fd(&dir_fd); /* the file being written holds it */
     }
 }
 
@@ -245,7 +235,7 @@ void files_commit(const struct wire_request *request)
 {
     struct pending *p = request->token ? pending_find(request->token) : NULL;
     if (!p) {
-        init_answer(request->id, ENOENT);
+        init_respond(request->id, ENOENT);
         return;
     }
     int error = 0;
@@ -255,7 +245,7 @@ void files_commit(const struct wire_request *request)
         (void)unlinkat(p->dir_fd, p->temporary, 0);
     }
     pending_close(p);
-    init_answer(request->id, error);
+    init_respond(request->id, error);
 }
 
 void files_abort(const struct wire_request *request)
@@ -265,26 +255,24 @@ void files_abort(const struct wire_request *request)
         (void)unlinkat(p->dir_fd, p->temporary, 0);
         pending_close(p);
     }
-    init_answer(request->id, 0);
+    init_respond(request->id, 0);
 }
 
-/* --- whole outputs --- */
+/* --- overflow files --- */
 
-/* In a directory that code can only read: on a mount of which this program holds the one descriptor, or
- * outside of what code's Landlock rules let it write. So a name leads to what was made here. */
+/* Code can only read this directory: it is on a mount of which this program holds the only
+ * descriptor, or outside the directories that code's Landlock rules let it write to. So a name
+ * leads to the file that was made here. */
 void files_make_output(const struct wire_request *request)
 {
     struct stat st = {};
-    int fd = openat(output_fd, request->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                    0444);
+    defer_close int fd = openat(output_fd, request->path,
+                                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
     int error = fd < 0 || fstat(fd, &st) < 0 ? errno : 0;
-    answer_file(request->id, error, fd, &st, /* token= */ 0, /* existed= */ false);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
+    respond_file(request->id, error, fd, &st, /* token= */ 0, /* existed= */ false);
 }
 
-/* A process that ends when its parent has closed all that is behind the pipe. */
+/* A process that exits when its parent has closed everything after the pipe. */
 static void close_aside(int fd)
 {
     int ends[2] = {-1, -1};
@@ -296,14 +284,12 @@ static void close_aside(int fd)
         _exit(0);
     }
     (void)close(fd);
-    if (ends[0] >= 0) {
-        (void)close(ends[0]);
-        (void)close(ends[1]);
-    }
+    own_close(&ends[0]);
+    own_close(&ends[1]);
 }
 
-/* To give back a big file takes the kernel long: the last who holds it, and waits for that, is a process of
- * its own. */
+/* Freeing a large file takes the kernel long, and blocks whoever closes it last: so that is a
+ * separate process. */
 void files_remove_output(const struct wire_request *request)
 {
     int fd = openat(output_fd, request->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -311,5 +297,5 @@ void files_remove_output(const struct wire_request *request)
     if (fd >= 0) {
         close_aside(fd);
     }
-    init_answer(request->id, error);
+    init_respond(request->id, error);
 }

@@ -1,14 +1,14 @@
-/* pid 1 of a box.
+/* Init, pid 1 of a sandbox.
  *
- * The server's child has built the box and executed this program from a memfd, so no memory of the
- * server is here. It has no capabilities, is not dumpable, and runs under a filter of its own. It
- * starts the interpreter, reaps, signals and kills on the server's word, and opens files for the
- * file tools in the box's own view. It never parses what the guest says; what the guest controls
- * here are file names' targets, exit statuses and the number of processes.
+ * The server's child has built the sandbox and executed this program from a memfd, so no memory of
+ * the server is here. It has no capabilities, is not dumpable, and runs under a filter of its own.
+ * It starts the interpreter, reaps, signals and kills at the server's request, and opens files for
+ * the file tools by the sandbox's paths. It never parses messages of the guest; the guest controls
+ * only the targets of file names, exit statuses and the number of processes.
  *
- * It ends when its socket does: with the server, however that ends. The kernel then kills every
+ * It exits when its socket ends: with the server, for whatever reason. The kernel then kills every
  * process of the pid namespace, pid_namespaces(7). */
-#include "sandbox/init/init.h"
+#include "sandbox/programs/init/init.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -24,18 +24,19 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "sandbox/egress.h"
-#include "sandbox/plan/mount.h"
-#include "sandbox/wire/packet.h"
+#include "base/own.h"
+#include "sandbox/protocol/packet.h"
+#include "sandbox/types.h"
 
 enum { INIT_STRINGS = 128 + BOX_MOUNTS };
 
-static struct init state = {.notify = NOTIFY_EMPTY};
+static struct init state = {.notify.fd = -1};
 
-void init_end(int code)
+/* Exits, and ends all other processes of the sandbox. */
+__attribute__((noreturn)) static void init_end(int code)
 {
     if (state.root) {
-        (void)family_kill(state.root);
+        (void)process_tree_kill(state.root);
     }
     _exit(code);
 }
@@ -43,14 +44,19 @@ void init_end(int code)
 void init_send_fds(const struct wire_reply *reply, const int *fds, size_t count)
 {
     ssize_t sent = packet_send(WIRE_INIT_FD, reply, sizeof *reply, fds, count, 0);
-    if (sent == -ETOOMANYREFS) { /* the guest has as many on their way as the user may have */
+    if (sent == -ETOOMANYREFS) { /* the guest has as many in transit as the user may have */
         struct wire_reply refused = *reply;
         refused.error = ETOOMANYREFS;
         sent = packet_send(WIRE_INIT_FD, &refused, sizeof refused, NULL, 0, 0);
     }
     if (sent < 0) {
-        init_end(1); /* the server is gone */
+        init_end(1); /* the server has exited */
     }
+}
+
+void init_send_note(const struct wire_reply *reply)
+{
+    (void)packet_send(WIRE_INIT_FD, reply, sizeof *reply, NULL, 0, MSG_DONTWAIT);
 }
 
 void init_send(const struct wire_reply *reply, int fd)
@@ -58,40 +64,35 @@ void init_send(const struct wire_reply *reply, int fd)
     init_send_fds(reply, &fd, fd >= 0);
 }
 
-void init_answer(uint32_t id, int error)
+void init_respond(uint32_t id, int error)
 {
-    init_send(&(struct wire_reply){.event = WIRE_ANSWER, .id = id, .error = error}, -1);
+    init_send(&(struct wire_reply){.event = WIRE_RESPONSE, .id = id, .error = error}, -1);
 }
 
 static void init_make_pair(void)
 {
-    int ends[WIRE_FDS];
+    int ends[WIRE_FDS] = {-1, -1};
     int r = fd_socketpair(SOCK_STREAM, ends);
     const struct wire_reply reply = {.event = WIRE_PAIR_MADE, .error = -r};
     init_send_fds(&reply, ends, r < 0 ? 0 : WIRE_FDS);
-    if (r == 0) {
-        (void)close(ends[0]);
-        (void)close(ends[1]);
-    }
+    own_close(&ends[0]);
+    own_close(&ends[1]);
 }
 
-/* The box's one way out: what connects here is taken by the egress broker, outside. */
+/* The sandbox's only egress: the egress proxy, outside, accepts the connections to this socket. */
 static void init_listen(uint32_t id)
 {
     enum { WAITING = 128 };
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_port = htons(EGRESS_PROXY_PORT),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct wire_reply reply = {.event = WIRE_ANSWER, .id = id};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    struct wire_reply reply = {.event = WIRE_RESPONSE, .id = id};
+    defer_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at) < 0 ||
         listen(fd, WAITING) < 0) {
         reply.error = errno;
     }
     init_send(&reply, reply.error ? -1 : fd);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
 }
 
 static void init_dispatch(const struct wire_request *request)
@@ -103,8 +104,8 @@ static void init_dispatch(const struct wire_request *request)
     case WIRE_START_PROGRAM:
         program_start(&state, request);
         break;
-    case WIRE_PROVE:
-        proof_start(&state, request);
+    case WIRE_SELFTEST:
+        selftest_spawn(&state, request);
         break;
     case WIRE_PAIR:
         init_make_pair();
@@ -119,7 +120,7 @@ static void init_dispatch(const struct wire_request *request)
         watch_signal(&state, request);
         break;
     case WIRE_TRACE:
-        init_answer(request->id, -watch_trace(&state, request->pid));
+        init_respond(request->id, -watch_trace(&state, request->pid));
         break;
     case WIRE_KILL_TAG:
         watch_kill_tag(&state, request);
@@ -144,12 +145,12 @@ static void init_dispatch(const struct wire_request *request)
         break;
     case WIRE_OP_COUNT:
     default:
-        init_answer(request->id, ENOSYS);
+        init_respond(request->id, ENOSYS);
         break;
     }
 }
 
-/* One packet. Leaves the program when the server has closed its end. */
+/* Receives one packet. Exits when the server has closed its end. */
 static void init_receive(void)
 {
     static struct wire_request request;
@@ -164,27 +165,27 @@ static void init_receive(void)
     init_dispatch(&request);
 }
 
-/* How long nothing need be looked at. */
+/* The time until the next check is due. */
 static int init_watch_ms(void)
 {
     if (!state.guest_runs) {
         return -1;
     }
     if (state.config->disk_bytes) {
-        return INIT_GUARD_MS;
+        return INIT_SUPERVISOR_MS;
     }
     if (state.config->watch_memory_bytes && !state.blind) {
         return INIT_WATCH_MS;
     }
-    if (state.config->uncounted_bytes && !state.blind && !state.config->stage_bytes) {
+    if (state.config->uncounted_bytes && !state.blind && !state.config->staging_bytes) {
         return objects_looking() ? INIT_WATCH_MS : INIT_UNCOUNTED_MS;
     }
-    return state.config->stage_bytes ? INIT_DISK_MS : -1;
+    return state.config->staging_bytes ? INIT_DISK_MS : -1;
 }
 
-/* Counts memory when that is due. What code asks wakes this program as often as it likes: a look at all
- * processes is not to go with each question. And as long as it took, it rests: else a slow machine with many
- * processes would do nothing but count them. */
+/* Counts memory when that is due. Code's notifications wake this program at any rate, and a scan of
+ * all processes must not run for each of them. After a scan it pauses as long as the scan took:
+ * otherwise a slow machine with many processes would only count. */
 static void init_look(void)
 {
     static uint64_t next_ns;
@@ -207,16 +208,16 @@ static int init_main(void)
     sigset_t mask;
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
-    /* Ignored, which is inherited, it would take away how processes ended, sigaction(2). */
+    /* An ignored SIGCHLD is inherited, and would discard exit statuses, sigaction(2). */
     (void)sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
-    /* Set already, except where it would have cost the guardian an id (child.c). */
+    /* Set already, except where that would have cost the supervisor an id (child.c). */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !settings_load(&state)) {
         return 1;
     }
     assert(state.config);
-    enum wire_step failed = state.config->guards ? guard_begin(&state) : WIRE_STEP_NONE;
+    enum wire_step failed = state.config->guards ? supervisor_begin(&state) : WIRE_STEP_NONE;
     if (failed) {
-        return (int)failed; /* what the server knows it by */
+        return (int)failed; /* the server's number of the step */
     }
     if (!state.config->guards && state.filter_notified.len &&
         notify_open(&state.notify, &(struct notify_settings){}) < 0) {
@@ -231,7 +232,7 @@ static int init_main(void)
     (void)fcntl(WIRE_INIT_FD, F_SETFD, FD_CLOEXEC);
     (void)fcntl(WIRE_OUTPUT_FD, F_SETFD, FD_CLOEXEC);
     files_keep_outputs(state.config->guards
-                           ? open(state.view.output, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                           ? open(state.paths.output, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
                            : WIRE_OUTPUT_FD);
     if (state.notify.fd >= 0 && (notify_also(&state.notify, WIRE_INIT_FD) < 0 ||
                                  notify_also(&state.notify, state.signal_fd) < 0)) {
@@ -255,11 +256,11 @@ static int init_main(void)
         }
         watch_reap(&state);
         init_look();
-        if (state.config->stage_bytes) {
+        if (state.config->staging_bytes) {
             watch_disk(&state);
         }
         if (state.config->disk_bytes) {
-            watch_room(&state);
+            watch_scratch(&state);
         }
         if (fds[0].revents) {
             init_receive();
@@ -270,17 +271,16 @@ static int init_main(void)
 
 int main(int argc, char **argv)
 {
-    /* Executing a program resets this, prctl(2); from here on the guest cannot trace us or read
-     * our memory, descriptors or environment through /proc. */
+    /* Executing a program resets this, prctl(2). The guest can then neither trace this process nor
+     * read its memory, descriptors or environment through /proc. */
     (void)prctl(PR_SET_DUMPABLE, 0);
-    if (argc > 1 && strcmp(argv[0], "sandpiper-reaper") == 0) {
-        return reaper_main(argc, argv);
+    /* A program that is executed from a memfd is otherwise named by the descriptor's number. */
+    (void)prctl(PR_SET_NAME, argv[0]);
+    if (strcmp(argv[0], "sandpiper-cleanup") == 0) {
+        return cleanup_main();
     }
-    if (argc > 1 && strcmp(argv[0], "sandpiper-sweeper") == 0) {
-        return sweeper_main(argc, argv);
-    }
-    if (argc > 1 && strcmp(argv[0], "sandpiper-lookout") == 0) {
-        return lookout_main(argc, argv);
+    if (strcmp(argv[0], "sandpiper-monitor") == 0) {
+        return monitor_main(argc, argv);
     }
     return init_main();
 }

@@ -1,37 +1,34 @@
-/* The watchdog: where no control group counts memory, pid 1 does, every INIT_WATCH_MS.
+/* The watchdog: where no control group counts memory, init does, every INIT_WATCH_MS.
  *
- * What code can fill, and how it is seen:
+ * What code can fill, and how the watchdog sees it:
  *
- *   its own pages, page tables     /proc/PID/status. Forks share pages, so this is too much; only
- *                                  when it passes the limit the exact share is asked for, which makes
- *                                  the kernel walk all pages
- *   files in /work, /tmp, /dev/shm statvfs(3) of their tmpfs, whoever holds or has deleted them, and
- *                                  INODE_BYTES for each inode. A room's (../room.c) are in memory only
- *                                  where it lies on a tmpfs, and are counted by disk.c then
- *   queues of sockets and pipes    in no process's figures: each costs what it could hold. Their number
- *                                  is looked at closely only when the sizes of the descriptor tables
- *                                  would let it matter
- *   sockets that no process holds  on their way in a message, or connected and not accepted, with what was sent
- *                                  already: the network namespace knows how many sockets there are. What has no
- *                                  namespace bounds them otherwise (notify_sockets.c). Pipes on their way: at most
- *                                  RLIMIT_NOFILE, unix(7)
- *   objects of the kernel          objects.c
- *   shared memory without a name   mmap(2) with MAP_SHARED of /dev/zero or of nothing. Its pages stay
- *                                  when nobody maps them, and nothing tells its size: but all such
- *                                  memory of the machine together has grown by no more than sysinfo(2)
- *                                  says. If that matters, whoever has such a mapping has it all
- *   memfds                         refused by a filter (filter_build_uncounted)
+ * - Its own pages and page tables: /proc/PID/status. Forks share pages, so this is too much; only
+ *   above the limit it reads the exact share, for which the kernel walks all pages.
+ * - Files in /work, /tmp and /dev/shm: statvfs(3) of their tmpfs, whoever holds or has deleted
+ *   them, and INODE_BYTES for each inode. Files of a scratch directory (unprivileged/scratch.c)
+ *   are in memory only where it lies on a tmpfs; then disk.c counts them.
+ * - Queues of sockets and pipes: no process's figures contain them, so each counts as what it
+ *   could hold. Their number is checked closely only when the descriptor tables are large enough
+ *   to matter.
+ * - Sockets that no process holds, in transit in a message or connected and not accepted, with
+ *   the data that was sent: the network namespace knows the number of sockets. Without a
+ *   namespace notify_sockets.c bounds them. Pipes in transit: at most RLIMIT_NOFILE, unix(7).
+ * - Objects of the kernel: objects.c.
+ * - Shared memory without a name: mmap(2) with MAP_SHARED of /dev/zero or of nothing. Its pages
+ *   stay when no process maps them, and nothing reports its size. But all such memory of the
+ *   machine has grown by no more than sysinfo(2) says; if that matters, a process with such a
+ *   mapping has it all.
+ * - Memfds: a filter refuses them (filter_build_uncounted).
  *
- * It stays soft: what is allocated between two looks is there. Where the container around us has a limit
- * of its own, the kernel may end all of it when that is reached: far beyond ours everybody goes at once. */
-#include "sandbox/init/init.h"
+ * The limit is soft: memory allocated between two scans exists. If an enclosing container has a
+ * limit of its own, the kernel may kill all of the container there: so far above our limit all
+ * sessions are killed at once. */
+#include "sandbox/programs/init/init.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -40,32 +37,35 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/own.h"
+#include "base/parse.h"
+#include "sandbox/checkpoint_policy.h"
 
 enum {
-    SEEN = 16384,             /* distinct queues; what does not fit is counted each time */
+    SEEN = 16384,             /* distinct queues; further ones are counted each time */
     SOCKET_BYTES = 256 << 10, /* SO_SNDBUF is 208 KiB and cannot be raised; a message may pass it */
     PIPE_BYTES = 64 << 10,    /* pipe(7) */
-    PIPES_WHOLE = 1024, /* of a user, then they get two pages: pipe-user-pages-soft, pipe(7) */
+    PIPES_WHOLE = 1024, /* per user; further pipes get two pages: pipe-user-pages-soft, pipe(7) */
     PIPE_LEAST_BYTES = 8 << 10,
     INODE_BYTES = 1 << 10,  /* of kernel memory, with its name */
-    FAR_BEYOND_PART = 8,    /* more than the limit by this part of it */
-    TRACE_NS = 5000000,     /* for the one that is killed to write down where it is */
-    THOROUGH_EVERY = 8,     /* looks */
+    FAR_BEYOND_PART = 8,    /* above the limit by this part of it */
+    TRACE_NS = 5000000,     /* for the process to write its trace before it is killed */
+    THOROUGH_EVERY = 8,     /* scans */
     RUN_TICKS = 2,          /* of 10 ms, proc(5) */
-    OBJECTS_NS = 400000000, /* between two looks at objects */
+    OBJECTS_NS = 400000000, /* between two scans of objects */
     OBJECTS_REST =
-        10, /* that they rest for as many times as long as they took, but not more than */
+        10, /* pause after a scan of objects, in multiples of its duration, but at most */
     OBJECTS_REST_NS = 1000000000,
-    SESSION_SOCKETS = 4, /* that server and pid 1 hold, for each session */
-    OTHER_SOCKETS = 16,  /* and besides */
+    SESSION_SOCKETS = 4, /* that server and init hold, for each session */
+    OTHER_SOCKETS = 16,  /* and in addition */
 };
 
-/* How closely a look counts; each level is dearer and never finds more than the one before. */
+/* How closely a scan counts. Each level costs more and never finds more than the one before. */
 enum closeness { CLOSE_STATUS, CLOSE_QUEUES, CLOSE_PAGES, CLOSE_COUNT };
 
 struct look {
     enum closeness closeness;
-    uint64_t unnamed; /* shared memory that could be the box's */
+    uint64_t unnamed; /* shared memory that could be the sandbox's */
     uint64_t all;
     uint64_t largest;
     pid_t largest_pid;
@@ -75,25 +75,31 @@ struct look {
     uint64_t seen[SEEN]; /* a table of inode numbers, by their value */
 };
 
-/* The number behind name in a file of /proc. */
-static uint64_t field(const char *text, const char *name)
+/* Whether pid is exiting and has lost its memory, maybe since its status was read. Then neither its
+ * pages nor its descriptors can be read any more, ptrace(2), and it has no pages. The exit of one
+ * of its threads is not its own. */
+static bool has_lost_memory(pid_t pid)
 {
-    const char *found = strstr(text, name);
-    return found ? strtoul(found + strlen(name), NULL, 10) : 0;
+    static char status[INIT_STATUS_BYTES];
+    pid_t thread = proc_thread(pid);
+    return read_proc(thread, "status", status, sizeof status) > 0 ? !strstr(status, "\nVmPTE:")
+                                                                  : thread == pid;
 }
 
-static uint64_t pages_of(pid_t pid, const char *status, enum closeness closeness)
+/* thread: one of pid that has its memory. status: of thread. */
+static uint64_t pages_of(pid_t pid, pid_t thread, const char *status, enum closeness closeness)
 {
     char text[2048];
-    uint64_t tables = field(status, "\nVmPTE:") * 1024;
-    if (closeness == CLOSE_PAGES && read_proc(pid, "smaps_rollup", text, sizeof text) > 0 &&
-        strstr(text, "Pss_Anon:")) {
-        return tables + field(text, "Pss_Anon:") * 1024;
+    uint64_t pages_kib = parse_field(status, "RssAnon:", 0);
+    if (closeness == CLOSE_PAGES && read_proc(thread, "smaps_rollup", text, sizeof text) > 0) {
+        pages_kib = parse_field(text, "Pss_Anon:", pages_kib);
+    } else if (closeness == CLOSE_PAGES && has_lost_memory(pid)) {
+        return 0;
     }
-    return tables + field(status, "RssAnon:") * 1024;
+    return (parse_field(status, "VmPTE:", 0) + pages_kib) * 1024;
 }
 
-/* Whether this inode is met for the first time in this look. */
+/* Whether this scan has not met this inode yet. */
 static bool is_new(struct look *look, uint64_t inode)
 {
     for (uint64_t i = 0; i < 64; i++) {
@@ -114,7 +120,8 @@ static uint64_t pipe_bytes(struct look *look)
     return look->pipes++ < PIPES_WHOLE ? PIPE_BYTES : PIPE_LEAST_BYTES;
 }
 
-/* A FIFO's link is a path, fifo(7). AT_STATX_DONT_SYNC: no server of a file system is waited for, statx(2). */
+/* A FIFO's link in /proc is a path, fifo(7). AT_STATX_DONT_SYNC: does not wait for a file system's
+ * server, statx(2). */
 static uint64_t fifo_bytes(struct look *look, int dir_fd, const char *name)
 {
     struct statx st;
@@ -138,7 +145,8 @@ static uint64_t queue_bytes(struct look *look, int dir_fd, const char *name)
     }
     bool is_socket = strncmp(target, "socket:[", 8) == 0;
     bool is_pipe = strncmp(target, "pipe:[", 6) == 0;
-    if ((!is_socket && !is_pipe) || !is_new(look, field(target, ":["))) {
+    const char *inode = target + (is_socket ? 8 : 6);
+    if ((!is_socket && !is_pipe) || !is_new(look, parse_field(inode, "", 0))) {
         return 0;
     }
     if (is_socket) {
@@ -148,41 +156,38 @@ static uint64_t queue_bytes(struct look *look, int dir_fd, const char *name)
     return pipe_bytes(look);
 }
 
-/* What waits in the sockets and pipes that pid holds. One that hides its descriptors may hold as many
- * as fit in its table. */
-static uint64_t queues_of(struct look *look, pid_t pid, const char *status)
+/* What the sockets and pipes of pid may hold in their queues. A process that hides its descriptors
+ * may hold as many as fit in its table. Of one that is exiting those count that others share,
+ * there. */
+static uint64_t queues_of(struct look *look, pid_t pid, pid_t thread, const char *status)
 {
-    char path[48];
-    uint64_t most = field(status, "FDSize:") * SOCKET_BYTES;
     uint64_t sum = 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    DIR *dir = look->closeness == CLOSE_STATUS ? NULL : opendir(path);
+    defer_closedir DIR *dir = look->closeness == CLOSE_STATUS ? NULL : open_proc(thread, "fd");
     if (!dir) {
-        return most;
+        bool exits = look->closeness != CLOSE_STATUS && has_lost_memory(pid);
+        return exits ? 0 : parse_field(status, "FDSize:", 0) * SOCKET_BYTES;
     }
     const struct dirent *entry = NULL;
     while ((entry = readdir(dir))) {
         sum += queue_bytes(look, dirfd(dir), entry->d_name);
     }
-    (void)closedir(dir);
     return sum;
 }
 
-/* Who hides (an unreadable program, execve(2)) may have it. */
+/* A process that hides its mappings (an unreadable program, execve(2)) may have it. */
 static bool has_unnamed_memory(pid_t pid)
 {
     char path[48];
     char line[512];
     bool found = false;
     (void)snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-    FILE *file = fopen(path, "re");
+    defer_fclose FILE *file = fopen(path, "re");
     if (!file) {
         return errno == EACCES || errno == EPERM;
     }
     while (!found && fgets(line, sizeof line, file)) {
         found = strstr(line, "/dev/zero") != NULL;
     }
-    (void)fclose(file);
     return found;
 }
 
@@ -190,18 +195,18 @@ static uint64_t files_bytes(const struct init *init, uint64_t *ret_blocks)
 {
     struct statvfs fs;
     if (init->config->disk_bytes) {
-        *ret_blocks = watch_room_memory(init);
+        *ret_blocks = watch_scratch_memory(init);
         return *ret_blocks;
     }
-    if (init->config->guards || statvfs(init->view.tmp, &fs) < 0) {
+    if (init->config->guards || statvfs(init->paths.tmp, &fs) < 0) {
         return 0;
     }
     *ret_blocks = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
     return *ret_blocks + (uint64_t)(fs.f_files - fs.f_ffree) * INODE_BYTES;
 }
 
-/* How much more shared memory the whole machine has than when the box began, or than the least since,
- * besides the box's own files. */
+/* How much more shared memory the whole machine has than when the sandbox started, or than the
+ * least since, except for the sandbox's own files. */
 static uint64_t unnamed_bytes(uint64_t blocks)
 {
     static uint64_t least = UINT64_MAX;
@@ -229,12 +234,12 @@ static void add_process(struct look *look, pid_t pid, uint64_t free_bytes)
         thread = proc_thread(pid);
         (void)read_proc(thread, "status", status, sizeof status);
     }
-    uint64_t pages = pages_of(thread, status, look->closeness);
-    uint64_t used = queues_of(look, thread, status) + objects_bytes(pid) +
+    uint64_t pages = pages_of(pid, thread, status, look->closeness);
+    uint64_t used = queues_of(look, pid, thread, status) + objects_bytes(pid) +
                     (pages > free_bytes ? pages - free_bytes : 0);
     if (look->closeness == CLOSE_PAGES && look->unnamed > 0 && has_unnamed_memory(thread)) {
         used += look->unnamed;
-        look->unnamed = 0; /* once: forks have it in common */
+        look->unnamed = 0; /* only once: forks share it */
     }
     look->all += used;
     if (used > look->largest) {
@@ -243,7 +248,7 @@ static void add_process(struct look *look, pid_t pid, uint64_t free_bytes)
     }
 }
 
-/* Sockets beyond those that were seen and ours. */
+/* Sockets beyond those that the scan has seen and our own. */
 static uint64_t unheld_bytes(const struct init *init, const struct look *look)
 {
     uint64_t ours = OTHER_SOCKETS;
@@ -254,9 +259,8 @@ static uint64_t unheld_bytes(const struct init *init, const struct look *look)
     return all > look->sockets + ours ? (all - look->sockets - ours) * SOCKET_BYTES : 0;
 }
 
-/* Adds up what the guest's processes use; the zygote is not to be killed for it. Nor is a checkpoint,
- * which has half of the limit at most (guest/checkpoint.py), for what it may have in common with its
- * session. What has more is none, but code that passes for one. They come last: what they share with
+/* Adds up what the guest's processes use, except for the zygote, which must not be killed for it,
+ * nor must a checkpoint, see checkpoint_policy.h. Checkpoints come last: what they share with
  * others is counted there. */
 static void look_around(struct init *init, struct look *look, enum closeness closeness)
 {
@@ -270,7 +274,7 @@ static void look_around(struct init *init, struct look *look, enum closeness clo
     }
     const pid_t *pids = NULL;
     bool thorough = closeness != CLOSE_STATUS || looks++ % THOROUGH_EVERY == 0;
-    unsigned count = (thorough ? family_list : family_glance)(init->root, &pids);
+    unsigned count = (thorough ? process_tree_list : process_tree_glance)(init->root, &pids);
     for (unsigned i = 0; i < count; i++) {
         if (!watch_spares(init, pids[i])) {
             add_process(look, pids[i], 0);
@@ -278,7 +282,9 @@ static void look_around(struct init *init, struct look *look, enum closeness clo
     }
     for (unsigned i = 0; i < INIT_WATCHED; i++) {
         if (init->watched[i].pid > 0 && init->watched[i].role == WIRE_ROLE_CHECKPOINT) {
-            add_process(look, init->watched[i].pid, init->config->watch_memory_bytes / 2);
+            add_process(
+                look, init->watched[i].pid,
+                checkpoint_bytes(init->config->watch_memory_bytes, CHECKPOINT_STATE_PERCENT));
         }
     }
     look->unheld = unheld_bytes(init, look);
@@ -287,19 +293,23 @@ static void look_around(struct init *init, struct look *look, enum closeness clo
 
 static void end_process(struct init *init, const struct look *look, pid_t pid)
 {
-    init_send(&(struct wire_reply){.event = WIRE_MEMORY,
-                                   .pid = init_number(init, pid),
-                                   .memory_bytes = look->all},
-              -1);
+    const struct wire_reply reply = {
+        .event = WIRE_MEMORY, .pid = init_number(init, pid), .memory_bytes = look->all};
+    /* Code can have any number of other processes killed, also while the server is stopped. */
+    if (watch_find(init, pid)) {
+        init_send(&reply, -1);
+    } else {
+        init_send_note(&reply);
+    }
     watch_kill(init, pid);
     objects_forget(pid);
 }
 
-/* All but the zygote and the checkpoints. */
+/* Kills all processes but the zygote and the checkpoints. */
 static void end_sessions(struct init *init, const struct look *look)
 {
     const pid_t *pids = NULL;
-    unsigned count = family_list(init->root, &pids);
+    unsigned count = process_tree_list(init->root, &pids);
     for (unsigned i = 0; i < count; i++) {
         if (!watch_spares(init, pids[i])) {
             end_process(init, look, pids[i]);
@@ -307,7 +317,7 @@ static void end_sessions(struct init *init, const struct look *look)
     }
 }
 
-/* Whether anybody has run since the last look at objects, for longer than it takes to make some mebibytes. */
+/* Whether processes have run since the last scan of objects, long enough to make some mebibytes. */
 static bool has_run(const struct init *init)
 {
     static uint64_t seen;
@@ -319,9 +329,9 @@ static bool has_run(const struct init *init)
     return true;
 }
 
-/* Looks at objects when that is due, or now: then only where the last look was longer ago than it took. Goes on with
- * a look that is under way. */
-static void look_at_objects(struct init *init, bool now)
+/* Scans objects when that is due, or at once; then only if the last scan was longer ago than it
+ * took. Continues a scan that is in progress. */
+static void check_objects(struct init *init, bool now)
 {
     static uint64_t next_ns;
     static uint64_t fresh_ns;
@@ -347,28 +357,29 @@ void watch_memory(struct init *init)
 {
     static struct look look;
     uint64_t limit = init->config->watch_memory_bytes;
-    look_at_objects(init, /* now= */ false);
+    check_objects(init, /* now= */ false);
     for (enum closeness closeness = CLOSE_STATUS; closeness < CLOSE_COUNT; closeness++) {
         look_around(init, &look, closeness);
         if (look.all <= limit) {
             return;
         }
     }
-    if (look.all <= limit + objects_all_bytes()) { /* they decide, and may be gone since */
-        look_at_objects(init, /* now= */ true);
+    /* The objects decide, and may be gone by this time. */
+    if (look.all <= limit + objects_all_bytes()) {
+        check_objects(init, /* now= */ true);
         look_around(init, &look, CLOSE_PAGES);
         if (look.all <= limit) {
             return;
         }
     }
-    if (look.unheld > look.largest) { /* of somebody's who is not known */
+    if (look.unheld > look.largest) { /* the owner is unknown */
         end_sessions(init, &look);
     } else if (look.largest_pid > 1) {
         if (watch_trace(init, look.largest_pid) == 0) {
             (void)nanosleep(&(struct timespec){.tv_nsec = TRACE_NS}, NULL);
         }
-        /* In a namespace its parent sees the signal. Here more is at stake, and the session's end is
-         * what an answer names the limit by. */
+        /* In a pid namespace the parent process sees the signal. Without one the session is killed
+         * as well, because the result names the limit as the reason of the session's end. */
         const struct watched *session =
             init->config->guards ? watch_owner(init, look.largest_pid) : NULL;
         pid_t session_pid = session ? session->pid : look.largest_pid;
@@ -382,11 +393,11 @@ void watch_memory(struct init *init)
     }
 }
 
-/* Ends who has most of what the last look at objects has found. Returns false when nobody has any. */
+/* Kills the process with most objects in the last scan. Returns false when no process has any. */
 static bool end_holder(struct init *init, struct look *look)
 {
     const pid_t *pids = NULL;
-    unsigned count = family_list(init->root, &pids);
+    unsigned count = process_tree_list(init->root, &pids);
     look->largest = 0;
     for (unsigned i = 0; i < count; i++) {
         if (!watch_spares(init, pids[i]) && objects_bytes(pids[i]) > look->largest) {

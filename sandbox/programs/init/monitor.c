@@ -1,13 +1,15 @@
-/* The lookout sees the processes of a box for its pid 1, where that one has no /proc.
+/* The process monitor sees the processes of a sandbox for its init, where that has no /proc.
  *
- * Without /proc nothing tells pid 1 what processes use, and it would have to try each number to find them. So
- * the server starts this program outside of the box, with the /proc that the server sees. It counts memory,
- * kills a session's processes and asks for traces, by the code and the messages of pid 1; there is no guest
- * in it, and nothing of a guest is read but the kernel's words about it. It ends with its socket.
+ * Without /proc nothing tells init what processes use, and it would have to try each number to find
+ * them. So the server starts this program outside the sandbox, with the server's /proc. It counts
+ * memory, kills a session's processes and requests traces, with init's code and messages. It runs
+ * no guest, and reads nothing of a guest but what the kernel reports about it. It exits with its
+ * socket.
  *
- *   sandpiper-lookout PID LIMIT     fd 3: the socket; pid 1's number outside; bytes, 0: not to be watched
+ *   sandpiper-monitor PID LIMIT     fd 3: the socket
  *
- * Numbers in messages are the box's, like all that server and pid 1 say to each other. */
+ * PID: init's number outside. LIMIT: in bytes; 0: memory is not watched. Numbers in messages are
+ * the sandbox's, as in all messages between server and init. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -16,10 +18,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sandbox/init/init.h"
-#include "sandbox/wire/packet.h"
+#include "sandbox/programs/init/init.h"
+#include "sandbox/protocol/packet.h"
 
-/* The last number of "NSpid:\t4711\t12", that of the innermost namespace: proc(5), Linux 4.1. 0: gone. */
+/* The last number of "NSpid:\t4711\t12", that of the innermost namespace: proc(5), Linux 4.1. 0:
+ * the process is gone. */
 static pid_t inner_number(pid_t pid)
 {
     static char status[INIT_STATUS_BYTES];
@@ -42,11 +45,11 @@ pid_t init_number(const struct init *init, pid_t pid)
     return init->outside ? inner_number(pid) : pid;
 }
 
-/* 0: there is none of that number. */
+/* 0: no process has this number. */
 static pid_t outer_number(const struct init *init, pid_t inner)
 {
     const pid_t *pids = NULL;
-    unsigned count = family_list(init->root, &pids);
+    unsigned count = process_tree_list(init->root, &pids);
     for (unsigned i = 0; inner > 1 && i < count; i++) {
         if (inner_number(pids[i]) == inner) {
             return pids[i];
@@ -55,7 +58,7 @@ static pid_t outer_number(const struct init *init, pid_t inner)
     return 0;
 }
 
-static void lookout_receive(struct init *lookout)
+static void monitor_receive(struct init *monitor)
 {
     static struct wire_request request;
     ssize_t size = packet_receive(WIRE_INIT_FD, &request, sizeof request, NULL, 0);
@@ -66,31 +69,31 @@ static void lookout_receive(struct init *lookout)
         _exit(size < 0);
     }
     if (request.op == WIRE_KILL_TAG) {
-        watch_kill_tag(lookout, &request);
+        watch_kill_tag(monitor, &request);
         return;
     }
-    request.pid = outer_number(lookout, request.pid);
+    request.pid = outer_number(monitor, request.pid);
     if (request.op == WIRE_TRACE) {
-        init_answer(request.id, -watch_trace(lookout, request.pid));
+        init_respond(request.id, -watch_trace(monitor, request.pid));
     } else if (request.op == WIRE_WATCH && request.role == WIRE_ROLE_ZYGOTE) {
-        lookout->zygote = request.pid;
+        monitor->zygote = request.pid;
     } else if (request.op == WIRE_WATCH) {
-        watch_add(lookout, &request);
+        watch_add(monitor, &request);
     }
 }
 
-int lookout_main(int argc, char **argv)
+int monitor_main(int argc, char **argv)
 {
     static struct wire_config config;
-    static struct init lookout = {.config = &config, .outside = true, .signal_fd = -1};
+    static struct init monitor = {.config = &config, .outside = true, .signal_fd = -1};
     char tmp[32];
     if (argc != 3) {
         return 1;
     }
-    lookout.root = (pid_t)strtoul(argv[1], NULL, 10);
+    monitor.root = (pid_t)strtoul(argv[1], NULL, 10);
     config.watch_memory_bytes = strtoull(argv[2], NULL, 10);
-    (void)snprintf(tmp, sizeof tmp, "/proc/%d/root/tmp", (int)lookout.root);
-    lookout.view.tmp = tmp;
+    (void)snprintf(tmp, sizeof tmp, "/proc/%d/root/tmp", (int)monitor.root);
+    monitor.paths.tmp = tmp;
     bool sweeps = false;
     for (;;) {
         struct pollfd socket = {.fd = WIRE_INIT_FD, .events = POLLIN};
@@ -99,11 +102,11 @@ int lookout_main(int argc, char **argv)
                    : config.watch_memory_bytes ? INIT_WATCH_MS
                                                : -1);
         if (socket.revents) {
-            lookout_receive(&lookout);
+            monitor_receive(&monitor);
         }
-        sweeps = watch_sweep(&lookout);
+        sweeps = watch_sweep(&monitor);
         if (config.watch_memory_bytes) {
-            watch_memory(&lookout);
+            watch_memory(&monitor);
         }
     }
 }

@@ -1,4 +1,4 @@
-#include "sandbox/init/notify.h"
+#include "sandbox/programs/init/notify.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,54 +14,55 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "sandbox/confine/abi.h"
-#include "sandbox/init/notify_call.h"
+#include "base/own.h"
+#include "sandbox/policy/landlock_abi.h"
+#include "sandbox/programs/init/notify_call.h"
 
 enum {
-    OTHERS = -1,          /* in the place of a descriptor that is not ours to serve */
-    STAY_NS = 500000,     /* awake after a birth, which is seldom the last */
-    SERVE_MOST = 64,      /* questions, before others of pid 1's duties have their turn */
-    QUESTION_BYTES = 512, /* of a kernel that says more than we know of, seccomp_unotify(2) */
+    OTHERS = -1,              /* marks a descriptor that others serve */
+    STAY_NS = 500000,         /* to poll after a fork, as more usually follow */
+    SERVE_MOST = 64,          /* notifications, before init's other duties have their turn */
+    NOTIFICATION_BYTES = 512, /* for kernels with a larger struct, seccomp_unotify(2) */
 };
 
-/* Filled with what the kernel says, which may be longer than we know. */
-union question {
+/* The kernel fills it; its struct may be larger than ours. */
+union notification {
     struct seccomp_notif head;
-    char bytes[QUESTION_BYTES];
+    char bytes[NOTIFICATION_BYTES];
 };
 
 static const struct {
     int number;
-    long (*answer)(const struct notify_call *call);
-} answers[] = {
-#ifdef SYS_chmod /* 64-bit ARM has the newer of each call only */
-    {SYS_chmod, answer_chmod},
-    {SYS_utime, answer_utime},
-    {SYS_utimes, answer_utimes},
-    {SYS_futimesat, answer_futimesat},
-    {SYS_fork, answer_clone},
-    {SYS_vfork, answer_clone},
+    long (*handle)(const struct notify_call *call);
+} handlers[] = {
+#ifdef SYS_chmod /* 64-bit ARM has only the newer of these calls */
+    {SYS_chmod, handle_chmod},
+    {SYS_utime, handle_utime},
+    {SYS_utimes, handle_utimes},
+    {SYS_futimesat, handle_futimesat},
+    {SYS_fork, handle_clone},
+    {SYS_vfork, handle_clone},
 #endif
-    {SYS_fchmod, answer_fchmod},
-    {SYS_fchmodat, answer_fchmodat},
-    {SYS_utimensat, answer_utimensat},
-    {SYS_truncate, answer_truncate},
-    {SYS_socket, answer_socket},
-    {SYS_bind, answer_bind},
-    {SYS_connect, answer_connect},
-    {SYS_clone, answer_clone},
-    {SYS_kill, answer_kill},
-    {SYS_tkill, answer_tkill},
-    {SYS_tgkill, answer_tgkill},
-    {SYS_rt_sigqueueinfo, answer_sigqueue},
-    {SYS_rt_tgsigqueueinfo, answer_tgsigqueue},
-    {SYS_pidfd_send_signal, answer_pidfd_signal},
+    {SYS_fchmod, handle_fchmod},
+    {SYS_fchmodat, handle_fchmodat},
+    {SYS_utimensat, handle_utimensat},
+    {SYS_truncate, handle_truncate},
+    {SYS_socket, handle_socket},
+    {SYS_bind, handle_bind},
+    {SYS_connect, handle_connect},
+    {SYS_clone, handle_clone},
+    {SYS_kill, handle_kill},
+    {SYS_tkill, handle_tkill},
+    {SYS_tgkill, handle_tgkill},
+    {SYS_rt_sigqueueinfo, handle_sigqueue},
+    {SYS_rt_tgsigqueueinfo, handle_tgsigqueue},
+    {SYS_pidfd_send_signal, handle_pidfd_signal},
 };
 
 int notify_install(const struct sock_fprog *program)
 {
     unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    /* With it no signal but a deadly one interrupts a call that is being answered. */
+    /* With this flag only a fatal signal interrupts a call that is being handled. */
     int fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                           flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, program);
     if (fd < 0 && errno == EINVAL) {
@@ -78,24 +79,19 @@ static int add_places(struct notify *notify)
             continue;
         }
         struct stat st;
-        int fd = landlock_open(rule);
-        if (fd < 0) {
-            continue; /* no rule either */
-        }
-        if (fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode)) {
-            (void)close(fd);
-            continue;
+        defer_close int fd = landlock_open(rule);
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode)) {
+            continue; /* no rule either, or a file */
         }
         if (notify->place_count == NOTIFY_PLACES) {
-            (void)close(fd);
             return -E2BIG;
         }
-        notify->places[notify->place_count++] = fd;
+        notify->places[notify->place_count++] = take_fd(&fd);
     }
     return 0;
 }
 
-/* known_as: what serve_event() gets for it */
+/* known_as: the value that serve_event() gets for it */
 static int watch_fd(const struct notify *notify, int fd, int known_as)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = known_as};
@@ -108,7 +104,7 @@ int notify_open(struct notify *notify, const struct notify_settings *settings)
     if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0) {
         return -errno;
     }
-    if (sizes.seccomp_notif > sizeof(union question)) {
+    if (sizes.seccomp_notif > sizeof(union notification)) {
         return -E2BIG;
     }
     *notify = (struct notify){.settings = *settings, .tasks = UINT32_MAX};
@@ -126,7 +122,7 @@ int notify_open(struct notify *notify, const struct notify_settings *settings)
 
 int notify_take(struct notify *notify, int listener_fd)
 {
-    /* Who asks sleeps and we wake, and the other way round: on one processor that is quicker. Only a wish. */
+    /* Caller and init take turns: on one processor a synchronous wake-up is quicker. Optional. */
     (void)ioctl(listener_fd, NOTIFY_SET_FLAGS, NOTIFY_SYNC_WAKE_UP);
     int r = watch_fd(notify, listener_fd, listener_fd);
     if (r < 0) {
@@ -140,10 +136,10 @@ bool notify_is_asked(const struct notify_call *call)
     return ioctl(call->listener_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &call->id) == 0;
 }
 
-void notify_answer(const struct notify_call *call, long result)
+void notify_respond(const struct notify_call *call, long result)
 {
     struct seccomp_notif_resp response = {.id = call->id};
-    if (result == NOTIFY_ANSWERED) {
+    if (result == NOTIFY_LATER) {
         return;
     }
     if (result == NOTIFY_GO_ON) {
@@ -153,19 +149,19 @@ void notify_answer(const struct notify_call *call, long result)
     } else {
         response.val = result;
     }
-    /* It fails where whoever asked is gone. */
+    /* Fails if the caller is gone. */
     (void)ioctl(call->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 
 static void serve_one(struct notify *notify, int listener_fd)
 {
-    static union question question;
-    memset(&question, 0, sizeof question); /* the kernel insists */
-    /* Does not wait: somebody asked, and if he was killed since, this is ENOENT. */
-    if (ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &question) < 0) {
+    static union notification notification;
+    memset(&notification, 0, sizeof notification); /* the kernel requires it */
+    /* Does not block: a notification is pending, or ENOENT if the caller was killed meanwhile. */
+    if (ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &notification) < 0) {
         return;
     }
-    const struct seccomp_notif *head = &question.head;
+    const struct seccomp_notif *head = &notification.head;
     struct notify_call call = {.notify = notify,
                                .listener_fd = listener_fd,
                                .id = head->id,
@@ -173,13 +169,13 @@ static void serve_one(struct notify *notify, int listener_fd)
                                .number = head->data.nr};
     memcpy(call.arguments, head->data.args, sizeof call.arguments);
     long result = -ENOSYS;
-    for (unsigned i = 0; i < sizeof answers / sizeof *answers; i++) {
-        if (answers[i].number == call.number) {
-            result = answers[i].answer(&call);
+    for (unsigned i = 0; i < sizeof handlers / sizeof *handlers; i++) {
+        if (handlers[i].number == call.number) {
+            result = handlers[i].handle(&call);
             break;
         }
     }
-    notify_answer(&call, result);
+    notify_respond(&call, result);
 }
 
 static void serve_event(struct notify *notify, const struct epoll_event *event)
@@ -191,7 +187,7 @@ static void serve_event(struct notify *notify, const struct epoll_event *event)
         sockets_retry(notify);
     } else if (event->events & EPOLLIN) {
         serve_one(notify, fd);
-    } else { /* EPOLLHUP: the last process with this filter has ended */
+    } else { /* EPOLLHUP: the last process with this filter has exited */
         sockets_forget(notify, fd);
         (void)close(fd);
     }
@@ -208,7 +204,7 @@ void notify_serve(struct notify *notify, int timeout_ms)
     bool others = false;
     int count = 1;
     for (int served = 0; served < SERVE_MOST && !others; served += count) {
-        bool stays = clock_now_ns() - notify->born_ns < STAY_NS;
+        bool stays = clock_now_ns() - notify->forked_ns < STAY_NS;
         count = epoll_wait(notify->fd, events, sizeof events / sizeof *events,
                            served == 0 && !stays ? timeout_ms : 0);
         if (count <= 0) {

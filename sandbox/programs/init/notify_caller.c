@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/init/notify_call.h"
-#include "sandbox/init/walk.h"
+#include "base/parse.h"
+#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/init/notify_call.h"
 
 int caller_look(const struct notify_call *call, const char *name, int flags)
 {
@@ -16,11 +17,9 @@ int caller_look(const struct notify_call *call, const char *name, int flags)
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)call->tid, name);
     int fd = open(path, flags | O_CLOEXEC);
     int error = fd < 0 ? errno : 0;
-    /* Before this it could be a stranger's who has the number now. */
+    /* Without this check the number could by this time belong to an unrelated process. */
     if (!notify_is_asked(call)) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
+        own_close(&fd);
         return -ESRCH;
     }
     return fd < 0 ? -(error == EACCES ? EPERM : error) : fd;
@@ -42,7 +41,7 @@ int caller_read_path(const struct notify_call *call, uint64_t address, char path
     if (fd < 0) {
         return fd;
     }
-    /* What lies behind the string may not be there: then less is read, proc_pid_mem(5). */
+    /* The memory after the string may be unmapped; the read then returns less, proc_pid_mem(5). */
     while (size < PATH_MAX) {
         ssize_t got = pread(fd, path + size, PATH_MAX - size, (off_t)(address + size));
         if (got <= 0) {
@@ -67,8 +66,8 @@ int caller_descriptor(const struct notify_call *call, int number)
     return fd == -ENOENT ? -EBADF : fd;
 }
 
-/* The number in "/proc/self/fd/7", which C libraries act upon where they hold a file with O_PATH: for
- * us it would name a descriptor of our own. -1: another path. */
+/* The number in "/proc/self/fd/7", which C libraries use for a file that they hold with O_PATH. For
+ * init the name would mean one of its own descriptors. -1: another path. */
 static int own_descriptor(const struct notify_call *call, const char *path)
 {
     static const char *const roots[] = {"/proc/self/fd/", "/proc/thread-self/fd/"};
@@ -108,18 +107,9 @@ int caller_open(const struct notify_call *call, int dir_number, const char *path
 
 pid_t caller_process(pid_t tid)
 {
-    static const char field[] = "\nTgid:";
-    char path[40];
-    char text[512]; /* it is the fourth line, proc(5) */
-    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)tid);
-    defer_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (size <= 0) {
-        return 0;
-    }
-    text[size] = '\0';
-    const char *found = strstr(text, field);
-    return found ? (pid_t)strtoul(found + sizeof field - 1, NULL, 10) : 0;
+    char text[512]; /* the fourth line has it, proc(5) */
+    size_t size = read_proc(tid, "status", text, sizeof text);
+    return size > 0 ? (pid_t)parse_field(text, "Tgid:", 0) : 0;
 }
 
 const char *held_name(int object_fd, char name[HELD_NAME])

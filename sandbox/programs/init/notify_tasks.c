@@ -1,32 +1,31 @@
-/* Births and signals. What is judged here is in registers, which nobody changes any more; so a birth and
- * a signal to oneself are the kernel's to carry out. Another process could be gone and its number
- * somebody else's before the kernel came to it: those signals are sent here, by pidfd_open(2). */
+/* Fork and signal notifications. What is checked here is in registers, which nothing can change any
+ * more; so the kernel carries out forks and signals to oneself. Another process could be gone and
+ * its number reused before the kernel reads it: init sends those signals itself, pidfd_open(2). */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/own.h"
-#include "sandbox/init/family.h"
-#include "sandbox/init/notify_call.h"
-#include "sandbox/init/tags.h"
+#include "base/parse.h"
+#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/init/notify_call.h"
+#include "sandbox/programs/init/process_tree.h"
 
 enum {
-    SETTLE_MS = 20, /* a birth that was let through has been seen by then */
-    FULL_MS = 5, /* a full house is not counted again before: that takes a look at all processes */
+    RESOLVE_MS = 20, /* after this time an allowed fork is visible */
+    FULL_MS = 5,     /* pause between two counts at the limit: a count reads all processes */
 };
 
-/* --- births --- */
+/* --- forks --- */
 
-/* Threads of a process; 0: it is gone. */
+/* Number of a process's threads; 0: it is gone. */
 static uint32_t count_threads(pid_t pid)
 {
     char path[32];
@@ -35,25 +34,25 @@ static uint32_t count_threads(pid_t pid)
     return stat(path, &st) < 0 ? 0 : (uint32_t)st.st_nlink - 2;
 }
 
-/* Tasks that live, and those that were let through and may not be seen yet. A thread that asks again has
- * come back from the call before. */
+/* Living tasks, and allowed ones that may not be visible yet. A thread that calls again has
+ * returned from its last fork. */
 static uint32_t count_tasks(const struct notify *notify, pid_t asking, uint64_t now)
 {
     const pid_t *pids = NULL;
     uint32_t tasks = 0;
-    unsigned count = family_list(notify->settings.root, &pids);
+    unsigned count = process_tree_list(notify->settings.root, &pids);
     for (unsigned i = 0; i < count; i++) {
         tasks += count_threads(pids[i]);
     }
     for (unsigned i = 0; i < NOTIFY_PENDING; i++) {
         const struct notify_pending *pending = &notify->pending[i];
         tasks += pending->tid && pending->tid != asking &&
-                 now - pending->since_ns < SETTLE_MS * CLOCK_NS_PER_MS;
+                 now - pending->since_ns < RESOLVE_MS * CLOCK_NS_PER_MS;
     }
     return tasks;
 }
 
-static void remember_birth(struct notify *notify, pid_t tid, uint64_t now)
+static void remember_fork(struct notify *notify, pid_t tid, uint64_t now)
 {
     unsigned at = notify->pending_next;
     for (unsigned i = 0; i < NOTIFY_PENDING; i++) {
@@ -67,16 +66,16 @@ static void remember_birth(struct notify *notify, pid_t tid, uint64_t now)
     }
 }
 
-long answer_clone(const struct notify_call *call)
+long handle_clone(const struct notify_call *call)
 {
     struct notify *notify = call->notify;
     uint32_t most = notify->settings.tasks_max;
     uint64_t now = clock_now_ns();
-    notify->born_ns = now;
+    notify->forked_ns = now;
     if (!most) {
         return NOTIFY_GO_ON;
     }
-    /* Since the last count each birth was asked for here, so there are no more than these. */
+    /* Every fork since the last count was notified here, so there are no more tasks than these. */
     if (notify->tasks >= most) {
         if (now < notify->full_until_ns) {
             return -EAGAIN;
@@ -88,7 +87,7 @@ long answer_clone(const struct notify_call *call)
         }
     }
     notify->tasks++;
-    remember_birth(notify, call->tid, now);
+    remember_fork(notify, call->tid, now);
     return NOTIFY_GO_ON;
 }
 
@@ -105,14 +104,15 @@ static bool has_ended(int pidfd)
     return poll(&fd, 1, /* timeout= */ 0) > 0;
 }
 
-/* Whether a thread is one of this process. Asks no /proc, which there may not be. */
+/* Whether a thread belongs to this process. Does not need /proc, which may be missing. */
 static bool is_thread_of(pid_t process, pid_t thread)
 {
     return process > 0 && syscall(SYS_tgkill, process, thread, 0) == 0;
 }
 
-/* To a process of the caller's session: neither to the zygote nor to init, other sessions or their copies.
- * info: NULL: as kill(2), but SI_QUEUE: SI_USER is for init's own signals, which wake copies. */
+/* Sends to a process of the caller's session, but not to the zygote, init, other sessions or their
+ * checkpoints. info: NULL: as kill(2), but with SI_QUEUE: SI_USER marks init's own signals, which
+ * wake checkpoints. */
 static long send_to(const struct notify_call *call, pid_t pid, int number, const siginfo_t *info)
 {
     siginfo_t own = {.si_signo = number, .si_code = SI_QUEUE};
@@ -122,23 +122,23 @@ static long send_to(const struct notify_call *call, pid_t pid, int number, const
     if (pidfd < 0) {
         return -errno;
     }
-    bool same = family_has(call->notify->settings.root, pid) && tags_same(call->tid, pid);
+    bool same = process_tree_has(call->notify->settings.root, pid) && tags_same(call->tid, pid);
     if (!notify_is_asked(call)) {
         return -ESRCH;
     }
     if (has_ended(pidfd)) {
-        return 0; /* whoever's zombie it is: nothing happens */
+        return 0; /* a zombie, whoever its parent is: nothing happens */
     }
-    /* Not reaped meanwhile: so it was this one that was looked at. */
+    /* It is not reaped, so it is the process that was checked. */
     return same ? pidfd_signal(pidfd, number, info ? info : &own) : -EPERM;
 }
 
-/* group: 0: all but the caller */
+/* group: 0: all processes but the caller */
 static long send_to_group(const struct notify_call *call, pid_t group, int number)
 {
     const pid_t *pids = NULL;
     long result = -ESRCH;
-    unsigned count = family_list(call->notify->settings.root, &pids);
+    unsigned count = process_tree_list(call->notify->settings.root, &pids);
     for (unsigned i = 0; i < count; i++) {
         bool meant = group ? getpgid(pids[i]) == group : !is_thread_of(pids[i], call->tid);
         if (meant) {
@@ -149,7 +149,7 @@ static long send_to_group(const struct notify_call *call, pid_t group, int numbe
     return result;
 }
 
-long answer_kill(const struct notify_call *call)
+long handle_kill(const struct notify_call *call)
 {
     pid_t to = (pid_t)call->arguments[0];
     int number = (int)call->arguments[1];
@@ -167,11 +167,13 @@ long answer_kill(const struct notify_call *call)
     if (to == -1) {
         return send_to_group(call, /* group= */ 0, number);
     }
-    /* The guest's first process began a session of its own, so its groups are of its family alone. */
+    /* The guest's first process started a process session of its own, so its groups have only its
+     * descendants. */
     return to == 0 || -to == group ? NOTIFY_GO_ON : send_to_group(call, -to, number);
 }
 
-/* Another process's thread gets no signal of its own, but for its first, which stands for all. */
+/* A thread of another process gets no signal of its own, except for the first, which stands for
+ * all. */
 static long send_to_thread(const struct notify_call *call, pid_t process, pid_t thread, int number)
 {
     bool own = is_thread_of(process, call->tid);
@@ -184,14 +186,14 @@ static long send_to_thread(const struct notify_call *call, pid_t process, pid_t 
     return process == thread ? send_to(call, process, number, NULL) : -EPERM;
 }
 
-long answer_tgkill(const struct notify_call *call)
+long handle_tgkill(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     return send_to_thread(call, (pid_t)a[0], (pid_t)a[1], (int)a[2]);
 }
 
-/* It names no process: one is looked up, and then named. */
-long answer_tkill(const struct notify_call *call)
+/* The call names no process: it is looked up first. */
+long handle_tkill(const struct notify_call *call)
 {
     pid_t thread = (pid_t)call->arguments[0];
     int number = (int)call->arguments[1];
@@ -218,7 +220,7 @@ static long queue_to(const struct notify_call *call, pid_t process, pid_t thread
         return -ESRCH;
     }
     if (own && call->number != SYS_pidfd_send_signal) {
-        return NOTIFY_GO_ON; /* the kernel reads what it says, and judges it */
+        return NOTIFY_GO_ON; /* the kernel reads and checks the info */
     }
     int r = caller_read(call, address, &info, sizeof info);
     if (r < 0) {
@@ -228,35 +230,32 @@ static long queue_to(const struct notify_call *call, pid_t process, pid_t thread
     return process == thread ? send_to(call, process, number, &info) : -EPERM;
 }
 
-long answer_sigqueue(const struct notify_call *call)
+long handle_sigqueue(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     return queue_to(call, (pid_t)a[0], (pid_t)a[0], (int)a[1], a[2]);
 }
 
-long answer_tgsigqueue(const struct notify_call *call)
+long handle_tgsigqueue(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     return queue_to(call, (pid_t)a[0], (pid_t)a[1], (int)a[2], a[3]);
 }
 
-/* The process that a descriptor of the caller's stands for; 0: none, or none that lives. Its number is its own
- * as long as the descriptor is open and it is not reaped; send_to() looks whether it is. */
+/* The process of the caller's pidfd; 0: none, or it has exited. Its number is not reused while the
+ * descriptor is open and it is not reaped, which send_to() checks. */
 static pid_t process_of_descriptor(const struct notify_call *call, int number)
 {
-    static const char field[] = "\nPid:";
     char name[32];
     char text[512];
     (void)snprintf(name, sizeof name, "fdinfo/%d", number);
     defer_close int fd = caller_look(call, name, O_RDONLY);
     ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     text[size > 0 ? size : 0] = '\0';
-    const char *found = strstr(text, field); /* of pidfds only, pidfd_open(2) */
-    long pid = found ? strtol(found + sizeof field - 1, NULL, 10) : 0;
-    return pid > 0 ? (pid_t)pid : 0;
+    return (pid_t)parse_field(text, "Pid:", 0); /* only in pidfds, pidfd_open(2) */
 }
 
-long answer_pidfd_signal(const struct notify_call *call)
+long handle_pidfd_signal(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     pid_t process = process_of_descriptor(call, (int)a[0]);

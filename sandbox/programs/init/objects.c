@@ -1,18 +1,18 @@
-/* Kernel memory behind what a process holds, of which neither /proc/PID/status nor every control group knows:
+/* Kernel memory behind what a process holds, which neither /proc/PID/status nor every control
+ * group counts:
  *
- *   mappings      vm_area_struct with its place in the tree, and for each living ancestor one anon_vma_chain: forks
- *                 have their pages' reverse mappings in common (mm/rmap.c)
- *   descriptors   struct file with what is behind it; a file of /proc keeps the buffer of its last read
- *   epoll         an item for each descriptor in each instance; /proc/PID/fdinfo lists them, proc(5)
- *   file locks    POSIX locks of ranges, as many as somebody makes. No control group counts them (CVE-2022-0480, whose
- *                 fix was taken back). fdinfo lists them as well. Locks of open file descriptions could be hidden in a
- *                 message, and are refused (filter_lists.c)
- *   tasks         kernel stack and task_struct
+ * - Mappings: vm_area_struct with its place in the tree, and for each living ancestor one
+ *   anon_vma_chain, because forks share their pages' reverse mappings (mm/rmap.c).
+ * - Descriptors: struct file with its object; a file of /proc keeps the buffer of its last read.
+ * - Epoll: an item for each descriptor in each instance; /proc/PID/fdinfo lists them, proc(5).
+ * - File locks: POSIX locks of ranges, any number. No control group counts them (CVE-2022-0480,
+ *   whose fix was reverted); fdinfo lists them. Locks of open file descriptions could be hidden
+ *   in a message, and are refused (filter_lists.c).
+ * - Tasks: kernel stack and task_struct.
  *
- * A look reads a line for each of them, so it is taken now and then, and what it found stands until the next. Code can
- * make one as long as it likes, with descriptors that are duplicates of few: a look is taken in turns, between which
- * messages are answered. */
-#include <dirent.h>
+ * A scan reads a line for each of them, so it runs only periodically, and its result holds until
+ * the next. Code can make a scan arbitrarily long, with many duplicates of few descriptors: so a
+ * scan is done in turns, and messages are handled between them. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +20,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "sandbox/init/init.h"
-#include "sandbox/init/usage.h"
+#include "base/own.h"
+#include "base/parse.h"
+#include "sandbox/programs/init/init.h"
 
 enum {
     PROCESSES = 4096,
@@ -30,17 +31,17 @@ enum {
     CHAIN_BYTES = 64,
     FILE_BYTES = 512,
     PROC_FILE_BYTES = 8 << 10,
-    FDINFO_BYTES = 1 << 20, /* at the least: its descriptor may be gone, and the text stays */
+    FDINFO_BYTES = 1 << 20, /* at least: its descriptor may be gone, while the text stays */
     EPOLL_BYTES = 256,
     LOCK_BYTES = 192,
     TASK_BYTES = 24 << 10,
     LOCKS_A_TICK = 10000,    /* of 10 ms, proc(5): no call takes less than a microsecond */
-    UNSEEN_MAPPINGS = 65530, /* vm.max_map_count as Linux has it by default */
+    UNSEEN_MAPPINGS = 65530, /* Linux's default of vm.max_map_count */
     PAGE = 4096,
     TURN_NS = 50000000,
 };
 
-enum { WORD = 8, LOCKS = 0, ITEMS, WORDS }; /* that lines of fdinfo begin with */
+enum { WORD = 8, LOCKS = 0, ITEMS, WORDS }; /* prefixes of lines in fdinfo */
 
 struct entry {
     pid_t pid;
@@ -49,20 +50,20 @@ struct entry {
 };
 
 struct list {
-    struct entry entries[PROCESSES]; /* by their number */
+    struct entry entries[PROCESSES]; /* sorted by pid */
     unsigned count;
 };
 
 static struct list lists[2];
-static struct list *whole = &lists[0]; /* what the last look that came to its end has found */
-static struct list *fresh = &lists[1]; /* of the one that goes on; else empty */
+static struct list *whole = &lists[0]; /* result of the last complete scan */
+static struct list *fresh = &lists[1]; /* of the current scan; else empty */
 
-/* The look that goes on. */
+/* The current scan. */
 static struct {
-    unsigned at;     /* which entry it is at */
-    long descriptor; /* that was the last, of this entry's; -1: none yet */
+    unsigned at;     /* current entry */
+    long descriptor; /* the last one read of this entry; -1: none yet */
     unsigned orphans;
-    uint64_t found; /* bytes, of those who live */
+    uint64_t found; /* bytes, of living processes */
     uint64_t limit;
     uint64_t turn_ends_ns;
 } look;
@@ -85,7 +86,6 @@ bool objects_looking(void)
     return fresh->count > 0;
 }
 
-/* Whom a look has not come to yet has what the last one found. */
 uint64_t objects_bytes(pid_t pid)
 {
     const struct entry *old = find(whole, pid);
@@ -121,7 +121,7 @@ uint64_t objects_all_bytes(void)
 struct lines {
     const char *const *words;
     uint64_t counts[WORDS];
-    char begin[WORD + 1]; /* of a line, which may have begun in the part before */
+    char begin[WORD + 1]; /* of a line, which may have begun in the previous part */
     size_t length;
     size_t size; /* of all parts */
 };
@@ -145,40 +145,30 @@ static void count_part(struct lines *lines, const char *text, size_t size)
     }
 }
 
-/* What any look has seen: of what is gone, or on its way in a message, nothing else is known. */
+/* The largest that any scan has seen: nothing else is known of one that is gone or in transit in a
+ * message. */
 static size_t largest_fdinfo;
 static uint64_t most_items;
 
-/* Counts lines of a file of /proc/PID by the words they begin with; false: it cannot be read. */
+/* Counts lines of a file of /proc/PID by their prefixes. False: it cannot be read. */
 static bool count_lines(pid_t pid, const char *name, struct lines *lines)
 {
     static char text[PART];
     char path[64];
     ssize_t size = 0;
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    defer_close int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return false;
     }
     while ((size = read(fd, text, sizeof text)) > 0) {
         count_part(lines, text, (size_t)size);
     }
-    (void)close(fd);
     return true;
 }
 
-static uint64_t number_behind(const char *text, const char *name)
-{
-    const char *found = strstr(text, name);
-    return found ? strtoul(found + strlen(name), NULL, 10) : 0;
-}
-
-enum {
-    USER = 14,
-    SYSTEM,
-    CHILDREN_USER,
-    CHILDREN_SYSTEM
-}; /* fields of /proc/PID/stat, in ticks, proc(5) */
+/* Fields of /proc/PID/stat, in ticks, proc(5). */
+enum { USER = 14, SYSTEM, CHILDREN_USER, CHILDREN_SYSTEM };
 
 /* The sum of the fields from first to last. */
 static uint64_t ticks_of(pid_t pid, unsigned first, unsigned last)
@@ -198,8 +188,8 @@ static uint64_t ticks_of(pid_t pid, unsigned first, unsigned last)
 uint64_t objects_ticks(const struct init *init)
 {
     const pid_t *pids = NULL;
-    unsigned count = family_list(init->root, &pids);
-    /* Who has ended counts on with whoever reaped it. */
+    unsigned count = process_tree_list(init->root, &pids);
+    /* An exited process counts in the process that reaped it. */
     uint64_t sum = ticks_of(init->outside ? init->root : getpid(), CHILDREN_USER, CHILDREN_SYSTEM);
     for (unsigned i = 0; i < count; i++) {
         sum += ticks_of(pids[i], USER, CHILDREN_SYSTEM);
@@ -212,8 +202,8 @@ static bool begins(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-/* Of a file of /proc: the buffer of its last read. fdinfo is one record, in a buffer that doubles until all of it
- * fits (seq_read_iter(), fs/seq_file.c). */
+/* For a file of /proc: the buffer of its last read. fdinfo is one record, in a buffer that doubles
+ * until all of it fits (seq_read_iter(), fs/seq_file.c). */
 static uint64_t proc_file_bytes(const char *target)
 {
     uint64_t bytes = FDINFO_BYTES;
@@ -233,11 +223,11 @@ static uint64_t descriptor_bytes(pid_t pid, const char *number, const char *targ
     struct lines lines = {.words = words};
     char info[32];
     bool proc_file = begins(target, "/proc/");
-    /* Only what has a path can be locked: a deleted file has one as well. */
+    /* Only a file with a path can be locked; a deleted file has one, too. */
     if (locks_only && (target[0] != '/' || proc_file)) {
         return 0;
     }
-    if (begins(target, "socket:")) { /* what is on its way to it may be an epoll instance */
+    if (begins(target, "socket:")) { /* it may have an epoll instance in transit */
         return FILE_BYTES + usage_flights(pid, number) * (FILE_BYTES + most_items * EPOLL_BYTES);
     }
     (void)snprintf(info, sizeof info, "fdinfo/%.16s", number);
@@ -258,25 +248,23 @@ static void add(struct entry *entry, uint64_t bytes)
     look.found += bytes;
 }
 
-/* What passes the limit is somebody's end: nothing more need be known before. */
+/* A total above the limit gets a process killed, so the turn can stop there. */
 static bool turn_is_over(void)
 {
     return look.found > look.limit || clock_now_ns() >= look.turn_ends_ns;
 }
 
-/* Goes on with an entry's descriptors. Returns false when the turn was over before the last of them. */
+/* Continues an entry's descriptors. Returns false when the turn was over before the last one. */
 static bool add_descriptors(struct entry *entry, pid_t pid, bool locks_only)
 {
-    char path[48];
     const struct dirent *found = NULL;
     bool over = false;
-    (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    DIR *dir = opendir(path);
+    defer_closedir DIR *dir = open_proc(pid, "fd");
     if (!dir) { /* hidden: nothing else bounds its locks */
         add(entry, ticks_of(pid, SYSTEM, SYSTEM) * LOCKS_A_TICK * LOCK_BYTES);
         return true;
     }
-    while (!over && (found = readdir(dir))) { /* in the order of their numbers */
+    while (!over && (found = readdir(dir))) { /* in numerical order */
         char target[64] = "";
         long number = strtol(found->d_name, NULL, 10);
         if (found->d_name[0] == '.' || number <= look.descriptor) {
@@ -288,12 +276,11 @@ static bool add_descriptors(struct entry *entry, pid_t pid, bool locks_only)
         look.descriptor = number;
         over = turn_is_over();
     }
-    (void)closedir(dir);
     return !over;
 }
 
-/* Processes that may have pages in common with this one: its ancestors. Between it and one of them somebody may have
- * ended; then those with nobody above them could be among them as well. */
+/* Processes that may share pages with this one: its ancestors. One of them may have exited; then
+ * orphans could be among them as well. */
 static unsigned ancestors_of(struct init *init, const struct entry *entry)
 {
     unsigned above = 0;
@@ -312,7 +299,7 @@ static uint64_t mappings_of(pid_t pid, const char *status, unsigned above)
     struct lines lines = {.words = all};
     uint64_t count = count_lines(pid, "maps", &lines) ? lines.counts[0] : 0;
     if (count == 0) {
-        uint64_t most = number_behind(status, "\nVmSize:") * 1024 / PAGE;
+        uint64_t most = parse_field(status, "VmSize:", 0) * 1024 / PAGE;
         count = most < UNSEEN_MAPPINGS ? most : UNSEEN_MAPPINGS;
     }
     return count * (MAPPING_BYTES + (uint64_t)above * CHAIN_BYTES);
@@ -322,12 +309,12 @@ static void begin_look(struct init *init)
 {
     static char status[INIT_STATUS_BYTES];
     const pid_t *pids = NULL;
-    unsigned count = family_list(init->root, &pids);
+    unsigned count = process_tree_list(init->root, &pids);
     for (unsigned i = 0; i < count && fresh->count < PROCESSES; i++) {
         if (pids[i] == init->zygote || read_proc(pids[i], "status", status, sizeof status) == 0) {
             continue;
         }
-        pid_t parent = (pid_t)number_behind(status, "\nPPid:\t");
+        pid_t parent = (pid_t)parse_field(status, "PPid:", 0);
         fresh->entries[fresh->count++] = (struct entry){.pid = pids[i], .parent = parent};
     }
     qsort(fresh->entries, fresh->count, sizeof *fresh->entries, compare);
@@ -340,11 +327,12 @@ static void begin_look(struct init *init)
     }
 }
 
-/* Sets what this look has found of those who live: who has ended would make each further turn a short one. */
+/* Sums up what this scan has found for living processes: exited ones would cut every further turn
+ * short. */
 static void begin_turn(const struct init *init, uint64_t limit)
 {
     const pid_t *pids = NULL;
-    unsigned count = family_list(init->root, &pids);
+    unsigned count = process_tree_list(init->root, &pids);
     look.found = 0;
     for (unsigned i = 0; i < count; i++) {
         const struct entry *entry = find(fresh, pids[i]);
@@ -377,7 +365,7 @@ bool objects_look(struct init *init, bool locks_only, uint64_t limit)
         }
         if (!locks_only && read_proc(thread, "status", status, sizeof status) > 0) {
             add(entry, mappings_of(thread, status, ancestors_of(init, entry)) +
-                           number_behind(status, "\nThreads:\t") * TASK_BYTES);
+                           parse_field(status, "Threads:", 0) * TASK_BYTES);
         }
         look.at++;
         look.descriptor = -1;
@@ -398,7 +386,7 @@ static uint64_t net_number(const struct init *init, const char *file, const char
     char text[1024];
     (void)snprintf(path, sizeof path, "net/%s", file);
     pid_t pid = init->outside ? init->root : getpid();
-    return read_proc(pid, path, text, sizeof text) > 0 ? number_behind(text, name) : 0;
+    return read_proc(pid, path, text, sizeof text) > 0 ? parse_field(text, name, 0) : 0;
 }
 
 uint64_t objects_sockets(const struct init *init)

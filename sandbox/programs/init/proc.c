@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -6,13 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sandbox/init/init.h"
+#include "base/own.h"
+#include "sandbox/programs/init/init.h"
 
 size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
 {
     char path[48];
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    defer_close int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return 0;
     }
@@ -22,9 +22,15 @@ size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
         length = read(fd, text + have, size - 1 - have);
         have += length > 0 ? (size_t)length : 0;
     } while (length > 0 && have + 1 < size);
-    (void)close(fd);
     text[have] = '\0';
     return have;
+}
+
+DIR *open_proc(pid_t pid, const char *name)
+{
+    char path[48];
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    return opendir(path);
 }
 
 static bool has_left(pid_t tid)
@@ -37,20 +43,15 @@ static bool has_left(pid_t tid)
 
 pid_t proc_thread(pid_t pid)
 {
-    char path[32];
     if (!has_left(pid)) {
         return pid;
     }
-    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *dir = opendir(path);
+    defer_closedir DIR *dir = open_proc(pid, "task");
     const struct dirent *entry = NULL;
     pid_t found = pid;
     while (dir && found == pid && (entry = readdir(dir))) {
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         found = tid > 0 && !has_left(tid) ? tid : pid;
-    }
-    if (dir) {
-        (void)closedir(dir);
     }
     return found;
 }

@@ -1,10 +1,7 @@
-#include "sandbox/init/family.h"
+#include "sandbox/programs/init/process_tree.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/own.h"
+#include "sandbox/programs/init/init.h"
+
 enum {
-    MOST = 65536,     /* processes in one /proc; what is beyond is seen when others are gone */
-    PID_SCAN = 32768, /* where /proc is not there to be listed */
-    DEPTH = 4096,     /* of a chain of parents */
-    LOOKS = 4,        /* at a tree that changes while it is read */
+    MOST = 65536,     /* processes in one /proc; others are seen when some are gone */
+    PID_SCAN = 32768, /* where /proc cannot be listed */
+    DEPTH = 4096,     /* maximum length of a chain of parents */
+    LOOKS = 4,        /* attempts to read a tree that changes meanwhile */
     STOP_ROUNDS = 32,
     KILL_ROUNDS = 5000, /* with a pause each */
     QUICK_ROUNDS = 20,
@@ -27,7 +27,7 @@ enum {
 static pid_t pids[MOST];
 static pid_t parents[MOST];
 
-/* The number of the field behind the name in a line of /proc/PID/stat, which begins at 3, proc(5). */
+/* The number of a field in /proc/PID/stat. behind_name: the line from field 3 on, proc(5). */
 static long stat_number(const char *behind_name, unsigned field)
 {
     const char *at = behind_name;
@@ -37,21 +37,13 @@ static long stat_number(const char *behind_name, unsigned field)
     return at ? strtol(at, NULL, 10) : 0;
 }
 
-/* The parent, 0: ended or gone. "7 (name) S 1 ...": the name may hold anything. A process whose first
- * thread has left is a zombie by its letter, and goes on while it has others. */
+/* The parent, or 0: exited or gone. "7 (name) S 1 ...": the name may contain anything. A process
+ * whose first thread has exited looks like a zombie, but runs while it has other threads. */
 static pid_t parent_of(pid_t pid)
 {
     enum { PARENT = 4, THREADS = 20 };
-    char path[32];
     char text[512];
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    text[size > 0 ? size : 0] = '\0';
-    const char *end = strrchr(text, ')');
+    const char *end = read_proc(pid, "stat", text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
     if (!end || !end[1] || !end[2]) {
         return 0;
     }
@@ -60,10 +52,10 @@ static pid_t parent_of(pid_t pid)
     return ended ? 0 : (pid_t)stat_number(state, PARENT);
 }
 
-/* All numbers in /proc. *ret_count: how many. Returns whether /proc could be listed. */
-static bool list_proc(unsigned *ret_count)
+/* Lists all numbers in /proc. Returns how many; 0: it could not be listed. */
+static unsigned list_proc(void)
 {
-    DIR *dir = opendir("/proc");
+    defer_closedir DIR *dir = opendir("/proc");
     const struct dirent *entry = NULL;
     unsigned count = 0;
     while (dir && count < MOST && (entry = readdir(dir))) {
@@ -73,26 +65,19 @@ static bool list_proc(unsigned *ret_count)
             pids[count++] = (pid_t)pid;
         }
     }
-    if (dir) {
-        (void)closedir(dir);
-    }
-    *ret_count = count;
-    return count > 0;
+    return count;
 }
 
 static unsigned list_namespace(void)
 {
-    unsigned count = 0;
+    unsigned count = list_proc();
     unsigned kept = 0;
-    if (list_proc(&count)) {
-        for (unsigned i = 0; i < count; i++) {
-            if (pids[i] > 1) {
-                pids[kept++] = pids[i];
-            }
+    for (unsigned i = 0; i < count; i++) {
+        if (pids[i] > 1) {
+            pids[kept++] = pids[i];
         }
-        return kept;
     }
-    for (pid_t pid = 2; pid < PID_SCAN; pid++) {
+    for (pid_t pid = 2; count == 0 && pid < PID_SCAN; pid++) {
         if (kill(pid, 0) == 0) {
             pids[kept++] = pid;
         }
@@ -107,18 +92,18 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Where pid stands in the list, or -1. */
+/* Index of pid in the list, or -1. */
 static int place_of(pid_t pid, unsigned count)
 {
     const pid_t *found = bsearch(&pid, pids, count, sizeof *pids, compare);
     return found ? (int)(found - pids) : -1;
 }
 
-enum kin { STRANGER, RELATED, UNSURE };
+enum descendants { UNRELATED, RELATED, UNSURE };
 
-/* Follows the parents that were read, up to root. UNSURE: one of them ended meanwhile, and who it left
- * has another parent by now. */
-static enum kin kin_of(unsigned at, unsigned count, pid_t root)
+/* Follows the recorded parents up to root. UNSURE: one of them has exited, and its children have
+ * another parent by this time. */
+static enum descendants descendants_of(unsigned at, unsigned count, pid_t root)
 {
     for (unsigned depth = 0; depth < DEPTH; depth++) {
         pid_t parent = parents[at];
@@ -126,7 +111,7 @@ static enum kin kin_of(unsigned at, unsigned count, pid_t root)
             return RELATED;
         }
         if (parent <= 1) {
-            return STRANGER;
+            return UNRELATED;
         }
         int above = place_of(parent, count);
         if (above < 0 || parents[above] == 0) {
@@ -137,20 +122,20 @@ static enum kin kin_of(unsigned at, unsigned count, pid_t root)
     return UNSURE;
 }
 
-/* Reads everybody's parent once. Returns false when the tree changed too much to tell. */
+/* Reads every process's parent once. Returns false when the tree changed too much for a result. */
 static bool look_for_descendants(pid_t root, unsigned *ret_kept)
 {
     static bool related[MOST];
-    unsigned count = 0;
-    bool sure = list_proc(&count);
+    unsigned count = list_proc();
+    bool sure = count > 0;
     qsort(pids, count, sizeof *pids, compare);
     for (unsigned i = 0; i < count; i++) {
         parents[i] = parent_of(pids[i]);
     }
     for (unsigned i = 0; i < count; i++) {
-        enum kin kin = parents[i] == 0 ? STRANGER : kin_of(i, count, root);
-        related[i] = kin == RELATED;
-        sure = sure && kin != UNSURE;
+        enum descendants descendants = parents[i] == 0 ? UNRELATED : descendants_of(i, count, root);
+        related[i] = descendants == RELATED;
+        sure = sure && descendants != UNSURE;
     }
     unsigned kept = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -162,14 +147,14 @@ static bool look_for_descendants(pid_t root, unsigned *ret_kept)
     return sure;
 }
 
-unsigned family_list(pid_t root, const pid_t **ret_pids)
+unsigned process_tree_list(pid_t root, const pid_t **ret_pids)
 {
     unsigned count = 0;
     *ret_pids = pids;
     if (root == 0) {
         return list_namespace();
     }
-    /* Whoever asks in order to end them asks again: only "nobody" has to be sure. */
+    /* A caller that kills them calls again, so only an empty result must be certain. */
     for (unsigned look = 0; look < LOOKS && count == 0; look++) {
         if (look_for_descendants(root, &count)) {
             break;
@@ -178,47 +163,41 @@ unsigned family_list(pid_t root, const pid_t **ret_pids)
     return count;
 }
 
-/* Adds the children of one task of a process. Returns false where there is no such list: the task is gone,
- * or the kernel has none (CONFIG_PROC_CHILDREN). */
+/* Adds the children of one task of a process. Returns false where there is no such list: the task
+ * is gone, or the kernel lacks it (CONFIG_PROC_CHILDREN). */
 static bool add_children_of_task(pid_t pid, pid_t tid, unsigned *count)
 {
     char path[64];
     int child = 0;
     (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)tid);
-    FILE *file = fopen(path, "re");
+    defer_fclose FILE *file = fopen(path, "re");
     if (!file) {
         return false;
     }
     while (*count < MOST && fscanf(file, "%d", &child) == 1) {
         pids[(*count)++] = child;
     }
-    (void)fclose(file);
     return true;
 }
 
 static bool add_children(pid_t pid, unsigned *count)
 {
-    char path[32];
     bool listed = false;
-    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *dir = opendir(path);
+    defer_closedir DIR *dir = open_proc(pid, "task");
     const struct dirent *entry = NULL;
     while (dir && (entry = readdir(dir))) {
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         listed |= tid > 0 && add_children_of_task(pid, tid, count);
     }
-    if (dir) {
-        (void)closedir(dir);
-    }
     return listed;
 }
 
-unsigned family_glance(pid_t root, const pid_t **ret_pids)
+unsigned process_tree_glance(pid_t root, const pid_t **ret_pids)
 {
     unsigned count = 0;
     *ret_pids = pids;
     if (root == 0 || !add_children(root, &count)) {
-        return family_list(root, ret_pids);
+        return process_tree_list(root, ret_pids);
     }
     for (unsigned i = 0; i < count; i++) {
         (void)add_children(pids[i], &count);
@@ -226,7 +205,12 @@ unsigned family_glance(pid_t root, const pid_t **ret_pids)
     return count;
 }
 
-bool family_has(pid_t root, pid_t pid)
+bool process_tree_ended(pid_t pid)
+{
+    return pid > 1 && parent_of(pid) == 0;
+}
+
+bool process_tree_has(pid_t root, pid_t pid)
 {
     if (root == 0) {
         return pid > 1;
@@ -246,7 +230,7 @@ bool family_has(pid_t root, pid_t pid)
     return false;
 }
 
-/* Returns whether there are children left. */
+/* Returns whether any children are left. */
 static bool reap(void)
 {
     pid_t pid = 0;
@@ -256,25 +240,25 @@ static bool reap(void)
     return pid == 0;
 }
 
-unsigned family_signal(pid_t root, int number)
+unsigned process_tree_signal(pid_t root, int number)
 {
     const pid_t *list = NULL;
     if (root == 0) {
-        return kill(-1, number) == 0; /* at one stroke, kill(2) */
+        return kill(-1, number) == 0; /* atomic, kill(2) */
     }
-    unsigned count = family_list(root, &list);
+    unsigned count = process_tree_list(root, &list);
     for (unsigned i = 0; i < count; i++) {
         (void)kill(list[i], number);
     }
     return count;
 }
 
-/* Stopped processes fork no more, so a fork bomb runs dry. */
+/* Stopped processes cannot fork, so a fork bomb cannot grow. */
 static void stop_all(pid_t root)
 {
     unsigned before = 0;
     for (unsigned round = 0; round < STOP_ROUNDS; round++) {
-        unsigned now = family_signal(root, SIGSTOP);
+        unsigned now = process_tree_signal(root, SIGSTOP);
         if (now == before) {
             return;
         }
@@ -282,13 +266,13 @@ static void stop_all(pid_t root)
     }
 }
 
-bool family_kill(pid_t root)
+bool process_tree_kill(pid_t root)
 {
     for (unsigned round = 0; round < KILL_ROUNDS; round++) {
         if (round > 0) {
-            stop_all(root); /* mostly nobody is left whom that would be good for */
+            stop_all(root); /* usually no process is left */
         }
-        (void)family_signal(root, SIGKILL);
+        (void)process_tree_signal(root, SIGKILL);
         if (!reap()) {
             return true;
         }

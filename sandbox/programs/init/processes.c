@@ -1,21 +1,21 @@
-#include "sandbox/init/init.h"
+#include "sandbox/programs/init/init.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "sandbox/init/tags.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/checkpoint_policy.h"
 
 enum {
     STOP_ROUNDS = 400,
-    QUICK_ROUNDS = 20, /* with a pause each: 2 ms, in which most sessions are gone */
+    QUICK_ROUNDS = 20, /* with a pause each: 2 ms, in which most sessions exit */
     QUICK_NS = 100000,
 };
 
@@ -35,30 +35,24 @@ bool watch_spares(struct init *init, pid_t pid)
     return pid == init->zygote || (known && known->role == WIRE_ROLE_CHECKPOINT);
 }
 
-static void watch_answer(const struct wire_request *request, int error)
+static void watch_respond(const struct wire_request *request, int error)
 {
     init_send(
         &(struct wire_reply){
-            .event = WIRE_ANSWER, .id = request->id, .error = error, .pid = request->pid},
+            .event = WIRE_RESPONSE, .id = request->id, .error = error, .pid = request->pid},
         -1);
 }
 
-/* The live process of a session, with all that it starts, is the first to go when memory runs out;
- * its checkpoint goes before pid 1 and the zygote. The guest cannot set this itself: under Landlock
- * /proc is read-only to it. */
 static void offer_to_memory_killer(pid_t pid, uint32_t role)
 {
     char path[48];
-    const char *score = role == WIRE_ROLE_SESSION ? "1000" : "300";
+    const char *score =
+        role == WIRE_ROLE_SESSION ? CHECKPOINT_OOM_SCORE_LIVE : CHECKPOINT_OOM_SCORE_SUSPENDED;
     (void)snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)write(fd, score, strlen(score));
-        (void)close(fd);
-    }
+    (void)fd_write_text_at(AT_FDCWD, path, score);
 }
 
-/* Whether pid has the tag that its session was given. */
+/* Whether pid has the tag that was given to its session. */
 static bool has_tag(pid_t pid, uint32_t tag)
 {
     struct tags tags = {};
@@ -86,18 +80,16 @@ void watch_kill(const struct init *init, pid_t pid)
         (void)kill(pid, SIGKILL);
         return;
     }
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd >= 0) {
-        if (family_has(init->root, pid)) {
-            (void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
-        }
-        (void)close(fd);
+    defer_close int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd >= 0 && process_tree_has(init->root, pid)) {
+        (void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
     }
 }
 
-/* A session's process is pid 1's child: ended, it stays a zombie until watch_reap, and its number is not
- * reused; only a lookout sees it gone. What code passes off as its checkpoint may be a child of its own, which it can reap: then the
- * number is nobody's, or another session's. */
+/* A session's process is a child of init: after its exit it stays a zombie until watch_reap, and
+ * its number is not reused; only a process monitor sees it disappear. What code presents as its
+ * checkpoint may be a child of its own, which it can reap: then the number is free, or another
+ * session's. */
 static bool is_stale(const struct watched *entry)
 {
     return entry->role == WIRE_ROLE_CHECKPOINT ? !has_tag(entry->pid, entry->tag)
@@ -117,36 +109,46 @@ static struct watched *watch_free_entry(struct init *init)
 void watch_add(struct init *init, const struct wire_request *request)
 {
     pid_t pid = request->pid;
-    if (pid <= 1 || pid == init->zygote || !family_has(init->root, pid) || kill(pid, 0) < 0) {
-        watch_answer(request, ESRCH);
+    if (pid <= 1 || pid == init->zygote || !process_tree_has(init->root, pid) || kill(pid, 0) < 0) {
+        watch_respond(request, ESRCH);
         return;
     }
-    /* The number is the guest's word: it may name another session's process. */
+    /* The guest sent the number: it may be another session's process. */
     if (!has_tag(pid, request->tag)) {
-        watch_answer(request, EPERM);
+        watch_respond(request, EPERM);
         return;
     }
     struct watched *entry = watch_find(init, pid);
     entry = entry ? entry : watch_free_entry(init);
     if (!entry) {
-        watch_answer(request, ENOSPC);
+        watch_respond(request, ENOSPC);
         return;
     }
     *entry = (struct watched){.pid = pid, .tag = request->tag, .role = request->role};
     offer_to_memory_killer(pid, request->role);
-    watch_answer(request, 0);
+    watch_respond(request, 0);
+}
+
+/* Whether pid's exit will be reported: no process but its parent can reap it. Sets errno. */
+static bool is_child(pid_t pid)
+{
+    return waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
 
 void watch_signal(struct init *init, const struct wire_request *request)
 {
     const struct watched *entry = watch_find(init, request->pid);
+    bool is_zygote = request->pid == init->zygote && request->tag == WIRE_TAG_ZYGOTE;
     int error = 0;
-    if (request->pid != init->zygote && (!entry || is_stale(entry))) {
+    /* Until init has refused to watch it, the server takes for a checkpoint whatever pid the guest
+     * has sent: the tag keeps the signal within the guest's own session. */
+    if (!is_zygote && (!entry || entry->tag != request->tag || is_stale(entry))) {
         error = ESRCH;
-    } else if (kill(request->pid, request->signal) < 0) {
+    } else if (kill(request->pid, request->signal) < 0 ||
+               (request->signal == SIGKILL && !is_child(request->pid))) {
         error = errno;
     }
-    init_answer(request->id, error);
+    init_respond(request->id, error);
 }
 
 void watch_reap(struct init *init)
@@ -157,7 +159,8 @@ void watch_reap(struct init *init)
         struct watched *entry = watch_find(init, pid);
         if (WIFSTOPPED(status)) {
             if (watch_spares(init, pid)) {
-                (void)kill(pid, SIGCONT); /* by the guest's hand: nobody else could go on */
+                (void)kill(pid,
+                           SIGCONT); /* stopped by the guest: it could not continue by itself */
             }
             continue;
         }
@@ -171,8 +174,8 @@ void watch_reap(struct init *init)
     }
 }
 
-/* Whether the server gave tag after it had sent request: the session was opened while this sweep
- * waited or went on. */
+/* Whether the server assigned tag after it had sent request: the session was opened while this
+ * sweep waited or ran. */
 static bool tag_is_younger(rlim_t tag, const struct wire_request *request)
 {
     enum { TAGS = WIRE_TAG_ZYGOTE - WIRE_TAG_LEAST };
@@ -183,8 +186,25 @@ static bool tag_is_younger(rlim_t tag, const struct wire_request *request)
     return behind > 0 && behind < TAGS / 2;
 }
 
-/* Whether pid is to die with the session that has request's tag. A tag that no session has is that
- * of a process that changed its own: it dies too. */
+/* Whether the request's session has started a process with these tags. Code of another session can
+ * lower one of the pair to look like it, but then they do not add up. */
+static bool is_of_session(const struct tags *tags, const struct wire_request *request)
+{
+    return tags->hard == request->tag &&
+           (tags->counterpart == RLIM_INFINITY || tags->counterpart + tags->hard == WIRE_TAG_SUM);
+}
+
+/* Whether the request's cell has started pid, or one of its ancestors. What has exited is left to
+ * its parent, which lives. */
+static bool is_of_cell(pid_t pid, const struct wire_request *request)
+{
+    struct tags tags = {};
+    return tags_of(pid, &tags) == 0 && is_of_session(&tags, request) &&
+           tags.cell == request->cell && !process_tree_ended(pid);
+}
+
+/* Whether pid must be killed with the session that has request's tag. A process whose tag belongs
+ * to no session has changed its tag: it is killed, too. */
 static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_request *request)
 {
     struct tags tags = {};
@@ -193,11 +213,14 @@ static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_r
         return false;
     }
     if (entry && !is_stale(entry)) {
-        return entry->tag == request->tag && entry->role == WIRE_ROLE_SESSION;
+        return entry->tag == request->tag && entry->role == WIRE_ROLE_SESSION && request->cell == 0;
+    }
+    if (request->cell > 0) {
+        return is_of_cell(pid, request);
     }
     int r = tags_of(pid, &tags);
     if (r < 0) {
-        return r == -EPERM; /* set-uid is off here: only a stranger would refuse */
+        return r == -EPERM; /* set-uid is off here: only an unrelated process would refuse */
     }
     if (tags.soft == request->tag) {
         return true;
@@ -216,11 +239,11 @@ static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_r
     return !tag_is_younger(tags.hard, request);
 }
 
-/* Sends signal to all that belong to the tag. Returns how many there were. */
+/* Sends signal to all processes with the tag. Returns their number. */
 static unsigned kill_sweep(const struct init *init, const struct wire_request *request, int signal)
 {
     const pid_t *pids = NULL;
-    unsigned all = family_list(init->root, &pids);
+    unsigned all = process_tree_list(init->root, &pids);
     unsigned count = 0;
     for (unsigned i = 0; i < all; i++) {
         if (kill_belongs(init, pids[i], request) && kill(pids[i], signal) == 0) {
@@ -230,18 +253,48 @@ static unsigned kill_sweep(const struct init *init, const struct wire_request *r
     return count;
 }
 
-/* Sweeps that wait for processes which the kernel takes its time to end. At most one for each session. */
-static struct wire_request sweeps[WIRE_TAGS];
+/* How many processes of the session's cells run that will be killed, without the interpreter and
+ * what it has forked between cells for its checkpoint. */
+static unsigned count_started(struct init *init, const struct wire_request *request)
+{
+    const pid_t *pids = NULL;
+    unsigned all = process_tree_list(init->root, &pids);
+    unsigned count = 0;
+    for (unsigned i = 0; i < all; i++) {
+        struct tags tags = {};
+        count += kill_belongs(init, pids[i], request) && !watch_find(init, pids[i]) &&
+                 !process_tree_ended(pids[i]) && tags_of(pids[i], &tags) == 0 && tags.cell > 0 &&
+                 is_of_session(&tags, request);
+    }
+    return count;
+}
+
+/* Sweeps that wait for processes which the kernel is slow to end. A session has at most two: of a
+ * cell, and of all. */
+static struct sweep {
+    struct wire_request request;
+    uint32_t processes;
+} sweeps[2 * WIRE_TAGS];
 static unsigned sweep_count;
 
-static bool sweep_is_done(struct init *init, const struct wire_request *request)
+static bool sweep_is_done(struct init *init, const struct sweep *sweep)
 {
-    unsigned left = kill_sweep(init, request, SIGKILL);
+    unsigned left = kill_sweep(init, &sweep->request, SIGKILL);
     watch_reap(init);
     return left == 0;
 }
 
-/* Stops first, kills then: a stopped process forks no more, so a fork bomb runs dry. */
+static void sweep_respond(const struct sweep *sweep, int error)
+{
+    init_send(&(struct wire_reply){.event = WIRE_RESPONSE,
+                                   .id = sweep->request.id,
+                                   .error = error,
+                                   .pid = sweep->request.pid,
+                                   .processes = sweep->processes},
+              -1);
+}
+
+/* Stops first, then kills: stopped processes cannot fork, so a fork bomb cannot grow. */
 void watch_kill_tag(struct init *init, const struct wire_request *request)
 {
     const struct timespec pause = {.tv_nsec = QUICK_NS};
@@ -253,26 +306,27 @@ void watch_kill_tag(struct init *init, const struct wire_request *request)
         }
         before = now;
     }
+    struct sweep sweep = {*request, before > 0 ? count_started(init, request) : 0};
     for (unsigned round = 0; round < QUICK_ROUNDS; round++) {
-        if (sweep_is_done(init, request)) {
-            init_answer(request->id, 0);
+        if (sweep_is_done(init, &sweep)) {
+            sweep_respond(&sweep, 0);
             return;
         }
         (void)nanosleep(&pause, NULL);
     }
-    if (sweep_count == WIRE_TAGS) {
-        init_answer(request->id, EAGAIN);
+    if (sweep_count == sizeof sweeps / sizeof *sweeps) {
+        sweep_respond(&sweep, EAGAIN);
         return;
     }
-    sweeps[sweep_count++] = *request;
+    sweeps[sweep_count++] = sweep;
 }
 
 bool watch_sweep(struct init *init)
 {
     for (unsigned i = 0; i < sweep_count;) {
-        (void)kill_sweep(init, &sweeps[i], SIGSTOP);
+        (void)kill_sweep(init, &sweeps[i].request, SIGSTOP);
         if (sweep_is_done(init, &sweeps[i])) {
-            init_answer(sweeps[i].id, 0);
+            sweep_respond(&sweeps[i], 0);
             sweeps[i] = sweeps[--sweep_count];
         } else {
             i++;

@@ -9,8 +9,8 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/confine/landlock.h"
-#include "sandbox/init/init.h"
+#include "sandbox/policy/landlock.h"
+#include "sandbox/programs/init/init.h"
 
 static bool set_limit(const struct rlimit_wanted *wanted)
 {
@@ -18,7 +18,7 @@ static bool set_limit(const struct rlimit_wanted *wanted)
     if (getrlimit((__rlimit_resource_t)wanted->which, &now) < 0) {
         return false;
     }
-    /* Only ever lowered: raising would need CAP_SYS_RESOURCE. */
+    /* Only lowered, because raising would need CAP_SYS_RESOURCE. */
     struct rlimit limit = {.rlim_cur = wanted->soft, .rlim_max = wanted->hard};
     if (limit.rlim_max > now.rlim_max) {
         limit.rlim_max = now.rlim_max;
@@ -52,13 +52,13 @@ static bool install(const struct sock_fprog *program)
     return program->len == 0 || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program) == 0;
 }
 
-/* Of a guardian's guest only: it has no namespace that would bound it. */
+/* Only for a supervisor's guest, which no namespace bounds. */
 static bool become_guest(const struct init *init)
 {
-    enum { NICE = 10 }; /* below the guardian, which must not starve */
+    enum { NICE = 10 }; /* below the supervisor, which must not starve */
     const struct wire_config *config = init->config;
     (void)setpriority(PRIO_PROCESS, 0, NICE);
-    /* The death signal is asked for behind the change of identity, which clears it, prctl(2). */
+    /* The death signal is requested after the change of identity, which clears it, prctl(2). */
     return setresgid(config->guest_gid, config->guest_gid, config->guest_gid) == 0 &&
            setresuid(config->guest_uid, config->guest_uid, config->guest_uid) == 0 &&
            prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == init->root;
@@ -74,8 +74,8 @@ static bool arrange_descriptors(int control_fd, int listener_fd)
     return true;
 }
 
-/* With namespaces the mounts hold without it: where there is no Landlock, doctor says so. Where there is,
- * it holds. */
+/* With namespaces the mounts hold without Landlock, and doctor reports its absence. Where the
+ * kernel has Landlock, it must work. */
 static bool restrict_files(const struct init *init)
 {
     if (init->config->guards) {
@@ -86,7 +86,7 @@ static bool restrict_files(const struct init *init)
            init->config->landlock_optional;
 }
 
-/* Beside the filter that refuses new rulesets. */
+/* Installed beside the filter that refuses new rulesets. */
 static bool give_ruleset(const struct init *init)
 {
     defer_close int fd = landlock_nested_ruleset();
@@ -114,7 +114,7 @@ enum wire_step confine(const struct init *init, int control_fd, int listener_fd,
     if (!arrange_descriptors(control_fd, listener_fd)) {
         return WIRE_STEP_DESCRIPTORS;
     }
-    /* Ignored signals stay ignored over execve(2): what the host and the server ignore is not for
+    /* Ignored signals stay ignored over execve(2), but what client and server ignore must not reach
      * the guest. */
     for (int number = 1; number < NSIG; number++) {
         (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
@@ -123,8 +123,8 @@ enum wire_step confine(const struct init *init, int control_fd, int listener_fd,
         return WIRE_STEP_LANDLOCK;
     }
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    /* What is notified comes first: from then on the other filters answer before the question is asked.
-     * Names at last: that filter refuses seccomp(2) itself. */
+    /* The notifying filter comes first: the later filters then refuse a call before it is notified.
+     * The filter by name comes last, because it refuses seccomp(2) itself. */
     if (!listener_give(init, CONFINED_LISTENER_FD)) {
         return WIRE_STEP_LISTENER;
     }

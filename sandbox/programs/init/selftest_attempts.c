@@ -1,7 +1,7 @@
-/* The inside witness of the start-up proof, see sandbox/grade/proof.h: a process that is confined as the
- * interpreter is, tries what must not work, reports, and ends. What an attempt would do if it did
- * work is harmless: it happens in this process, which has nothing else to do. */
-#include "sandbox/grade/proof.h"
+/* The self-test inside the sandbox, see sandbox/protocol/selftest_record.h: a process with the
+ * interpreter's confinement tries what must fail, reports, and exits. An attempt that succeeded
+ * would be harmless: it happens in this process, which does nothing else. */
+#include "sandbox/protocol/selftest_record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,15 +26,15 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/init/init.h"
+#include "sandbox/programs/init/init.h"
 
 #ifndef SYS_io_uring_setup
 #define SYS_io_uring_setup 425 /* the same on all architectures */
 #endif
 
-_Static_assert((int)PROOF_LIMITS >= (int)RLIMITS_MOST, "the record has room for all limits");
+_Static_assert((int)SELFTEST_LIMITS >= (int)RLIMITS_MOST, "the record has space for all limits");
 
-enum { PROOF_FD_MOST = 512, NULL_MAJOR = 1, NULL_MINOR = 3 };
+enum { SELFTEST_FD_MOST = 512, NULL_MAJOR = 1, NULL_MINOR = 3 };
 
 static const char own_status[] = "/proc/self/status";
 
@@ -45,30 +45,22 @@ static int32_t outcome(long result)
 
 static int32_t try_open(const char *path, int flags)
 {
-    int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0600);
-    int32_t error = outcome(fd);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return error;
+    defer_close int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0600);
+    return outcome(fd);
 }
 
-static int32_t try_socket(int family)
+static int32_t try_socket(int tree)
 {
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int32_t error = outcome(fd);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return error;
+    defer_close int fd = socket(tree, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return outcome(fd);
 }
 
-static void look_at_privileges(struct proof_record *record)
+static void check_privileges(struct selftest_record *record)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
     if (syscall(SYS_capget, &head, sets) < 0) {
-        sets[0] = (struct __user_cap_data_struct){~0U, ~0U, ~0U}; /* not proven */
+        sets[0] = (struct __user_cap_data_struct){~0U, ~0U, ~0U}; /* not tested */
         sets[1] = sets[0];
     }
     record->capabilities[0] = sets[0].inheritable | (uint64_t)sets[1].inheritable << 32;
@@ -78,7 +70,7 @@ static void look_at_privileges(struct proof_record *record)
     for (unsigned long cap = 0; cap < 64; cap++) {
         held = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
         if (held < 0) {
-            break; /* there are no more, prctl(2) */
+            break; /* no further capabilities, prctl(2) */
         }
         record->capabilities[3] |= (uint64_t)(held == 1) << cap;
         held = prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0);
@@ -101,19 +93,19 @@ static bool is_expected_descriptor(int fd)
                : S_ISCHR(st.st_mode) && st.st_rdev == makedev(NULL_MAJOR, NULL_MINOR);
 }
 
-/* All that may be open are asked for in one call: none can have a number beyond the limit, unless it was
- * open before, and those were closed. */
-static void look_at_descriptors(struct proof_record *record)
+/* Polls all possible descriptors in one call. None has a number above the limit, unless it was
+ * opened before the limit was set, and those were closed. */
+static void check_descriptors(struct selftest_record *record)
 {
-    static struct pollfd fds[PROOF_FD_MOST];
+    static struct pollfd fds[SELFTEST_FD_MOST];
     struct rlimit limit = {};
     (void)getrlimit(RLIMIT_NOFILE, &limit);
-    nfds_t count = limit.rlim_cur < PROOF_FD_MOST ? limit.rlim_cur : PROOF_FD_MOST;
+    nfds_t count = limit.rlim_cur < SELFTEST_FD_MOST ? limit.rlim_cur : SELFTEST_FD_MOST;
     for (nfds_t i = 0; i < count; i++) {
         fds[i].fd = (int)i;
     }
     if (poll(fds, count, 0) < 0) {
-        return; /* none were counted: not proven */
+        return; /* none counted: not tested */
     }
     for (nfds_t i = 0; i < count; i++) {
         if (!(fds[i].revents & POLLNVAL)) {
@@ -123,47 +115,47 @@ static void look_at_descriptors(struct proof_record *record)
     }
 }
 
-static void look_at_folders(struct proof_record *record)
+static void check_directories(struct selftest_record *record)
 {
-    static const char *const folders[PROOF_FOLDER_COUNT] = PROOF_FOLDERS;
+    static const char *const directories[SELFTEST_DIRECTORY_COUNT] = SELFTEST_DIRECTORIES;
     struct stat st;
-    for (unsigned i = 0; i < PROOF_FOLDER_COUNT; i++) {
-        if (stat(folders[i], &st) == 0) {
-            record->folders[i] = (struct file_id){st.st_dev, st.st_ino};
+    for (unsigned i = 0; i < SELFTEST_DIRECTORY_COUNT; i++) {
+        if (stat(directories[i], &st) == 0) {
+            record->directories[i] = (struct file_id){st.st_dev, st.st_ino};
         }
     }
 }
 
-/* What the plan may have gone without. */
-static void look_at_optional(struct proof_record *record)
+/* What the plan may have done without. */
+static void check_optional(struct selftest_record *record)
 {
     struct utsname names = {};
     struct stat st;
     record->has_proc = stat("/proc/self", &st) == 0;
-    record->has_hostname = uname(&names) == 0 && strcmp(names.nodename, PROOF_HOSTNAME) == 0;
+    record->has_hostname = uname(&names) == 0 && strcmp(names.nodename, BOX_HOSTNAME) == 0;
 }
 
-static void look_at_mounts(struct proof_record *record)
+static void check_mounts(struct selftest_record *record)
 {
-    static const struct proof_mount mounts[PROOF_MOUNT_COUNT] = PROOF_MOUNTS;
+    static const struct selftest_mount mounts[SELFTEST_MOUNT_COUNT] = SELFTEST_MOUNTS;
     struct statvfs fs;
-    for (unsigned i = 0; i < PROOF_MOUNT_COUNT; i++) {
+    for (unsigned i = 0; i < SELFTEST_MOUNT_COUNT; i++) {
         record->mount_flags[i] = statvfs(mounts[i].path, &fs) == 0 ? fs.f_flag : 0;
     }
 }
 
-/* A file without a name leaves nothing behind where it can be made, open(2). */
-static void look_at_data(const struct init *init, struct proof_record *record)
+/* A file without a name leaves nothing behind if it can be made, open(2). */
+static void check_data(const struct init *init, struct selftest_record *record)
 {
     struct statvfs fs;
     for (uint32_t i = 0; i < init->config->datac && i < BOX_MOUNTS; i++) {
         bool there = statvfs(init->data[i], &fs) == 0;
-        record->data_flags[i] = there ? PROOF_DATA_THERE | fs.f_flag : 0;
+        record->data_flags[i] = there ? SELFTEST_DATA_THERE | fs.f_flag : 0;
         record->data_write[i] = try_open(init->data[i], O_WRONLY | O_TMPFILE);
     }
 }
 
-static void look_at_limits(const struct init *init, struct proof_record *record)
+static void check_limits(const struct init *init, struct selftest_record *record)
 {
     struct rlimit_wanted wanted[RLIMITS_MOST];
     unsigned count = limits_wanted(init->config, wanted);
@@ -175,45 +167,45 @@ static void look_at_limits(const struct init *init, struct proof_record *record)
     }
 }
 
-static void attempt_all(struct proof_record *record, const char *canary)
+static void attempt_all(struct selftest_record *record, const char *canary)
 {
     int32_t *attempts = record->attempts;
     char params[128] = {}; /* struct io_uring_params */
-    attempts[PROOF_UNSHARE] = outcome(syscall(SYS_unshare, CLONE_NEWUSER));
-    attempts[PROOF_MOUNT] = outcome(mount("tmpfs", "/tmp", "tmpfs", 0, NULL));
-    attempts[PROOF_PTRACE] = outcome(ptrace(PTRACE_TRACEME, 0, NULL, NULL));
-    attempts[PROOF_IO_URING] = outcome(syscall(SYS_io_uring_setup, 1, params));
-    attempts[PROOF_NETLINK] = try_socket(AF_NETLINK);
-    attempts[PROOF_BECOME_ROOT] = outcome(setuid(0));
-    attempts[PROOF_CANARY] = try_open(canary, O_RDONLY);
-    attempts[PROOF_WRITE_ROOT] = try_open("/etc/proof", O_WRONLY | O_CREAT | O_EXCL);
-    attempts[PROOF_WRITE_DEVICE] = try_open("/dev/urandom", O_WRONLY);
-    attempts[PROOF_SIGNAL_PARENT] = outcome(kill(getppid(), 0));
-    attempts[PROOF_READ_PROC] = try_open(own_status, O_RDONLY);
-    attempts[PROOF_MEMFD] = outcome(memfd_create("proof", MFD_CLOEXEC));
-    attempts[PROOF_PRIORITY] = outcome(
+    attempts[SELFTEST_UNSHARE] = outcome(syscall(SYS_unshare, CLONE_NEWUSER));
+    attempts[SELFTEST_MOUNT] = outcome(mount("tmpfs", "/tmp", "tmpfs", 0, NULL));
+    attempts[SELFTEST_PTRACE] = outcome(ptrace(PTRACE_TRACEME, 0, NULL, NULL));
+    attempts[SELFTEST_IO_URING] = outcome(syscall(SYS_io_uring_setup, 1, params));
+    attempts[SELFTEST_NETLINK] = try_socket(AF_NETLINK);
+    attempts[SELFTEST_BECOME_ROOT] = outcome(setuid(0));
+    attempts[SELFTEST_CANARY] = try_open(canary, O_RDONLY);
+    attempts[SELFTEST_WRITE_ROOT] = try_open("/etc/selftest", O_WRONLY | O_CREAT | O_EXCL);
+    attempts[SELFTEST_WRITE_DEVICE] = try_open("/dev/urandom", O_WRONLY);
+    attempts[SELFTEST_SIGNAL_PARENT] = outcome(kill(getppid(), 0));
+    attempts[SELFTEST_READ_PROC] = try_open(own_status, O_RDONLY);
+    attempts[SELFTEST_MEMFD] = outcome(memfd_create("selftest", MFD_CLOEXEC));
+    attempts[SELFTEST_PRIORITY] = outcome(
         setpriority(PRIO_PROCESS, (id_t)getppid(), getpriority(PRIO_PROCESS, (id_t)getppid())));
 }
 
-__attribute__((noreturn)) static void proof_child(const struct init *init, int fd, int listener_fd,
-                                                  const char *canary)
+__attribute__((noreturn)) static void selftest_child(const struct init *init, int fd,
+                                                     int listener_fd, const char *canary)
 {
-    static struct proof_record record;
+    static struct selftest_record record;
     uint64_t began_ns = clock_now_ns();
-    record.magic = PROOF_MAGIC;
+    record.magic = SELFTEST_MAGIC;
     record.write_device_before = try_open("/dev/urandom", O_WRONLY);
     record.signal_parent_before = outcome(kill(getppid(), 0));
     record.read_proc_before = try_open(own_status, O_RDONLY);
     record.step = (int32_t)confine(init, fd, listener_fd, /* nests= */ false);
     record.error = record.step ? errno : 0;
     if (record.step == WIRE_STEP_NONE) {
-        look_at_descriptors(&record);
-        look_at_privileges(&record);
-        look_at_folders(&record);
-        look_at_optional(&record);
-        look_at_mounts(&record);
-        look_at_data(init, &record);
-        look_at_limits(init, &record);
+        check_descriptors(&record);
+        check_privileges(&record);
+        check_directories(&record);
+        check_optional(&record);
+        check_mounts(&record);
+        check_data(init, &record);
+        check_limits(init, &record);
         attempt_all(&record, canary);
         fd = CONFINED_CONTROL_FD;
     }
@@ -222,21 +214,21 @@ __attribute__((noreturn)) static void proof_child(const struct init *init, int f
     _exit(0);
 }
 
-void proof_start(struct init *init, const struct wire_request *request)
+void selftest_spawn(struct init *init, const struct wire_request *request)
 {
     int ends[2] = {-1, -1};
     int listener[2] = {-1, -1};
-    struct wire_reply reply = {.event = WIRE_ANSWER, .id = request->id};
+    struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
     int r = fd_socketpair(SOCK_SEQPACKET, ends);
     r = r ? r : listener_pair(init, listener);
     pid_t pid = r < 0 ? -1 : fork();
     if (pid == 0) {
-        proof_child(init, ends[1], listener[1], request->path);
+        selftest_child(init, ends[1], listener[1], request->path);
     }
     if (pid > 0) {
         init_send(&reply, ends[0]);
     } else {
-        init_answer(request->id, r < 0 ? -r : errno);
+        init_respond(request->id, r < 0 ? -r : errno);
     }
     listener_take(init, listener);
     own_close(&ends[0]);

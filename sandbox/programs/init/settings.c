@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sandbox/init/init.h"
+#include "sandbox/programs/init/init.h"
 
 enum { STRINGS = 192 };
 
@@ -15,7 +15,7 @@ static struct sock_filter *cut_filter(struct sock_filter *filters, uint32_t coun
     return filters + count;
 }
 
-/* The string at *text, which moves behind it. */
+/* Returns the string at *text and moves *text behind it. */
 static char *cut_string(char **text)
 {
     char *string = *text;
@@ -23,7 +23,7 @@ static char *cut_string(char **text)
     return string;
 }
 
-/* Makes a list of the strings at *text, which moves behind them. */
+/* Makes a list of the strings at *text and moves *text behind them. */
 static char **cut_strings(char **text, uint32_t count, char **list)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -51,13 +51,13 @@ static void cut_all(struct init *init, char *bytes)
         init->rules[init->rule_count] =
             (struct landlock_rule){cut_string(&text), rights[init->rule_count]};
     }
-    init->view.work = cut_string(&text);
-    init->view.tmp = cut_string(&text);
-    init->view.stage = cut_string(&text);
-    init->view.egress = cut_string(&text);
-    init->view.output = cut_string(&text);
-    for (unsigned i = 0; i < INIT_ROOM_FOLDERS; i++) {
-        init->view.room[i] = cut_string(&text);
+    init->paths.work = cut_string(&text);
+    init->paths.tmp = cut_string(&text);
+    init->paths.staging = cut_string(&text);
+    init->paths.egress = cut_string(&text);
+    init->paths.output = cut_string(&text);
+    for (unsigned i = 0; i < INIT_SCRATCH_DIRECTORIES; i++) {
+        init->paths.scratch[i] = cut_string(&text);
     }
 }
 

@@ -5,10 +5,10 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/init/init.h"
+#include "sandbox/programs/init/init.h"
 
-/* In the child. Any step that does not work ends it: never go on half-confined. The exit code is
- * the number of the step, so that the server can name it. */
+/* Runs in the child. Any failed step ends it: it must never continue half-confined. The exit code
+ * is the number of the step, so that the server can name it. */
 __attribute__((noreturn)) static void guest_child(const struct init *init, int control_fd,
                                                   int listener_fd, bool nests)
 {
@@ -20,13 +20,13 @@ __attribute__((noreturn)) static void guest_child(const struct init *init, int c
     _exit(errno == ENOENT ? WIRE_STEP_FIND : WIRE_STEP_EXECUTE);
 }
 
-/* The control socket, the server's end first. */
+/* Makes the control socket; ends[0] is the server's. */
 static int make_control(int ends[2])
 {
     const int on = 1;
     int r = fd_socketpair(SOCK_STREAM, ends);
     if (r == 0) {
-        /* Before the first word: it is the kernel's that says whose it is. */
+        /* Set before the first message, so that the kernel reports who sent it. */
         (void)setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
     }
     return r;
@@ -36,12 +36,12 @@ void zygote_start(struct init *init, const struct wire_request *request)
 {
     int ends[2] = {-1, -1};
     int listener[2] = {-1, -1};
-    struct wire_reply reply = {.event = WIRE_ANSWER, .id = request->id};
+    struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
     int r = make_control(ends);
     r = r ? r : listener_pair(init, listener);
     reply.pid = r < 0 ? -1 : fork();
     if (reply.pid == 0) {
-        if (chdir("/") < 0) { /* the workspace is no place to start an interpreter in */
+        if (chdir("/") < 0) { /* the interpreter must not start in the workspace */
             _exit(WIRE_STEP_SESSION);
         }
         guest_child(init, ends[1], listener[1], /* nests= */ true);
@@ -51,14 +51,14 @@ void zygote_start(struct init *init, const struct wire_request *request)
         init->guest_runs = true;
         init_send(&reply, ends[0]);
     } else {
-        init_answer(request->id, r < 0 ? -r : errno);
+        init_respond(request->id, r < 0 ? -r : errno);
     }
     listener_take(init, listener);
     own_close(&ends[0]);
     own_close(&ends[1]);
 }
 
-/* In the child: confinement leaves 0, 1 and 2 alone. */
+/* Runs in the child. The confinement leaves 0, 1 and 2 alone. */
 __attribute__((noreturn)) static void program_child(const struct init *init, int control_fd,
                                                     int log_fd, int listener_fd)
 {
@@ -74,12 +74,10 @@ void program_start(struct init *init, const struct wire_request *request)
     int control[2] = {-1, -1};
     int log[2] = {-1, -1};
     int listener[2] = {-1, -1};
-    struct wire_reply reply = {.event = WIRE_ANSWER, .id = request->id};
+    struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
     int r = make_control(control);
     r = r ? r : listener_pair(init, listener);
-    if (r == 0 && pipe2(log, O_CLOEXEC) < 0) {
-        r = -errno;
-    }
+    r = r ? r : fd_pipe(&log[0], &log[1]);
     reply.pid = r < 0 ? -1 : fork();
     if (reply.pid == 0) {
         program_child(init, control[1], log[1], listener[1]);
@@ -91,7 +89,7 @@ void program_start(struct init *init, const struct wire_request *request)
         init->guest_runs = true;
         init_send_fds(&reply, theirs, 2);
     } else {
-        init_answer(request->id, r < 0 ? -r : errno);
+        init_respond(request->id, r < 0 ? -r : errno);
     }
     listener_take(init, listener);
     own_close(&control[0]);

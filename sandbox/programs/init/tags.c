@@ -1,12 +1,10 @@
-#include "sandbox/init/tags.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sandbox/init/init.h"
+#include "sandbox/programs/init/init.h"
 
-/* The number at column of the row that name begins in /proc/PID/limits. */
+/* The number at column of the row that begins with name in /proc/PID/limits. */
 static rlim_t limit_in(const char *limits, const char *name, unsigned column)
 {
     const char *at = strstr(limits, name);
@@ -22,7 +20,7 @@ static rlim_t limit_in(const char *limits, const char *name, unsigned column)
     return *at >= '0' && *at <= '9' ? strtoul(at, NULL, 10) : RLIM_INFINITY;
 }
 
-/* Of a guest with ids of its own prlimit(2) tells us nothing: it asks the real ones. */
+/* prlimit(2) refuses a guest with a separate uid: it checks the real ids. */
 int tags_of(pid_t pid, struct tags *ret_tags)
 {
     char text[4096];
@@ -30,7 +28,8 @@ int tags_of(pid_t pid, struct tags *ret_tags)
     struct rlimit counterpart;
     if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) == 0 &&
         prlimit(pid, RLIMIT_LOCKS, NULL, &counterpart) == 0) {
-        *ret_tags = (struct tags){limit.rlim_cur, limit.rlim_max, counterpart.rlim_max};
+        *ret_tags = (struct tags){limit.rlim_cur, limit.rlim_max, counterpart.rlim_max,
+                                  counterpart.rlim_cur};
         return 0;
     }
     int error = errno;
@@ -39,7 +38,8 @@ int tags_of(pid_t pid, struct tags *ret_tags)
     }
     *ret_tags = (struct tags){.soft = limit_in(text, "Max msgqueue size", 0),
                               .hard = limit_in(text, "Max msgqueue size", 1),
-                              .counterpart = limit_in(text, "Max file locks", 1)};
+                              .counterpart = limit_in(text, "Max file locks", 1),
+                              .cell = limit_in(text, "Max file locks", 0)};
     return 0;
 }
 

@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,14 +6,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sandbox/init/init.h"
+#include "base/own.h"
+#include "sandbox/programs/init/init.h"
 
 enum {
     LOOKS = 4,
-    LOOK_NS = 250000, /* between two of them */
+    LOOK_NS = 250000, /* between two looks */
 };
 
-/* Whether the thread runs or waits for a page: "7 (name) R ...", proc(5). The name may hold anything. */
+/* Whether the thread runs or waits for a page: "7 (name) R ...", proc(5). The name may contain
+ * anything. */
 static bool is_at_work(pid_t pid, pid_t thread)
 {
     char name[32];
@@ -27,13 +28,11 @@ static bool is_at_work(pid_t pid, pid_t thread)
     return end && (strncmp(end, ") R", 3) == 0 || strncmp(end, ") D", 3) == 0);
 }
 
-/* A thread that is at work: the first one, which runs the cell, where it is one of several. 0: none. */
+/* A busy thread: the first one, which runs the cell, if it is among them. 0: none. */
 static pid_t thread_at_work(pid_t pid)
 {
-    char path[32];
     pid_t found = is_at_work(pid, pid) ? pid : 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *dir = found ? NULL : opendir(path);
+    defer_closedir DIR *dir = found ? NULL : open_proc(pid, "task");
     const struct dirent *entry = NULL;
     while (dir && !found && (entry = readdir(dir))) {
         pid_t thread = (pid_t)strtoul(entry->d_name, NULL, 10);
@@ -41,28 +40,13 @@ static pid_t thread_at_work(pid_t pid)
             found = thread;
         }
     }
-    if (dir) {
-        (void)closedir(dir);
-    }
     return found;
-}
-
-/* Another program may have taken the interpreter's place, whom the signal would end. */
-static bool has_handler(pid_t pid)
-{
-    char status[4096];
-    static const char mask[] = "\nSigCgt:";
-    const char *found = NULL;
-    if (read_proc(pid, "status", status, sizeof status) > 0) {
-        found = strstr(status, mask);
-    }
-    return found && strtoull(found + sizeof mask - 1, NULL, 16) >> (WIRE_TRACE_SIGNAL - 1) & 1;
 }
 
 int watch_trace(struct init *init, pid_t pid)
 {
     const struct watched *entry = watch_find(init, pid);
-    if (!entry || entry->role != WIRE_ROLE_SESSION || !has_handler(pid)) {
+    if (!entry || entry->role != WIRE_ROLE_SESSION) {
         return -ESRCH;
     }
     for (unsigned look = 0; look < LOOKS; look++) {

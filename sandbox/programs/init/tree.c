@@ -1,10 +1,10 @@
 /* Removing a tree that hostile code has made.
  *
- * A tree of thousands of folders in folders must not cost a descriptor or a call frame a level, and a way
- * back by ".." could be led astray by who moves folders meanwhile. So nothing goes down: the
- * folders in a folder are moved up to the top, each once, under names of ours, until all are flat.
- * Every call is relative to a descriptor of a folder that was opened without following links. */
-#include <dirent.h>
+ * A tree of thousands of nested directories must not cost a descriptor or a call frame per level,
+ * and whoever moves directories meanwhile could misdirect a return by "..". So nothing descends:
+ * subdirectories are moved up to the top, each once, under names of our own, until all are flat.
+ * Every call is relative to a descriptor of a directory that was opened without following
+ * symlinks. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -13,16 +13,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sandbox/init/tree.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/programs/init/init.h"
 
-enum { FOLDER = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
+enum { DIRECTORY = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
 
-/* Gives a folder back the modes that its owner needs; by itself, because chmod follows links. */
+/* Gives a directory the modes that its owner needs; a separate function, because chmod follows
+ * symlinks. */
 static void open_up(int parent_fd, const char *name)
 {
     char path[32];
     struct stat st;
-    int fd = openat(parent_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    defer_close int fd = openat(parent_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         return;
     }
@@ -30,21 +33,16 @@ static void open_up(int parent_fd, const char *name)
     if (fstat(fd, &st) == 0 && (st.st_mode & S_IRWXU) != S_IRWXU) {
         (void)chmod(path, S_IRWXU);
     }
-    (void)close(fd);
 }
 
-static DIR *open_folder(int parent_fd, const char *name)
+static DIR *open_directory(int parent_fd, const char *name)
 {
-    int fd = openat(parent_fd, name, FOLDER);
+    int fd = openat(parent_fd, name, DIRECTORY);
     if (fd < 0 && errno == EACCES) {
         open_up(parent_fd, name);
-        fd = openat(parent_fd, name, FOLDER);
+        fd = openat(parent_fd, name, DIRECTORY);
     }
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir && fd >= 0) {
-        (void)close(fd);
-    }
-    return dir;
+    return fd_directory(fd);
 }
 
 static bool is_dots(const char *name)
@@ -52,18 +50,18 @@ static bool is_dots(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* Moves a folder to the top. Its ".." changes, for which it must be writable itself. */
-static bool lift(int folder_fd, const char *name, int top_fd)
+/* Moves a directory to the top. It must itself be writable, because its ".." changes. */
+static bool lift(int directory_fd, const char *name, int top_fd)
 {
     static unsigned long last;
     for (unsigned tries = 0; tries < 100; tries++) {
         char lifted[32];
         (void)snprintf(lifted, sizeof lifted, ".lifted-%lu", ++last);
-        if (renameat(folder_fd, name, top_fd, lifted) == 0) {
+        if (renameat(directory_fd, name, top_fd, lifted) == 0) {
             return true;
         }
         if (errno == EACCES) {
-            open_up(folder_fd, name);
+            open_up(directory_fd, name);
         } else if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) {
             return false;
         }
@@ -71,8 +69,8 @@ static bool lift(int folder_fd, const char *name, int top_fd)
     return false;
 }
 
-/* Removes what is in a folder of the top: files at once, folders by lifting them. Returns whether
- * anything could be done. */
+/* Removes what is in a top-level directory: files at once, directories by lifting them. Returns
+ * whether it made progress. */
 static bool empty(DIR *dir, int top_fd)
 {
     bool any = false;
@@ -90,14 +88,14 @@ static bool empty(DIR *dir, int top_fd)
     return any;
 }
 
-/* One entry of the top. Returns whether it is nearer to its end. */
+/* Handles one entry of the top. Returns whether it made progress. */
 static bool reduce(int top_fd, const char *name)
 {
     if (unlinkat(top_fd, name, 0) == 0 || unlinkat(top_fd, name, AT_REMOVEDIR) == 0) {
         return true;
     }
-    open_up(top_fd, name); /* to read, to write and to search it */
-    DIR *dir = open_folder(top_fd, name);
+    open_up(top_fd, name); /* to read, write and search it */
+    defer_closedir DIR *dir = open_directory(top_fd, name);
     if (!dir) {
         return false;
     }
@@ -106,14 +104,13 @@ static bool reduce(int top_fd, const char *name)
         any = true;
         rewinddir(dir);
     }
-    (void)closedir(dir);
     return unlinkat(top_fd, name, AT_REMOVEDIR) == 0 || any;
 }
 
 bool tree_remove(int parent_fd, const char *name)
 {
     open_up(parent_fd, name);
-    DIR *top = open_folder(parent_fd, name);
+    defer_closedir DIR *top = open_directory(parent_fd, name);
     if (!top) {
         return unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT;
     }
@@ -125,6 +122,5 @@ bool tree_remove(int parent_fd, const char *name)
             any = (!is_dots(entry->d_name) && reduce(dirfd(top), entry->d_name)) || any;
         }
     }
-    (void)closedir(top);
     return unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT;
 }

@@ -1,42 +1,35 @@
-#include "sandbox/init/usage.h"
-
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sandbox/init/init.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "base/parse.h"
+#include "sandbox/programs/init/init.h"
 
 enum {
     BLOCK = 512,
-    SEEN = 8192, /* distinct files; what does not fit is counted each time */
+    SEEN = 8192, /* distinct files; further ones are counted each time */
     PROBES = 64,
     LINK_BYTES = 4096,
     PROC_BYTES = 1 << 20,
 };
 
-/* A table of files, by their inode; an inode of 0 is free. */
+/* A table of files by inode; inode 0 marks a free slot. */
 static struct {
     dev_t device;
     ino_t inode;
 } seen[SEEN];
 
-void usage_add_folder(struct usage *usage, int fd, unsigned depth, const struct usage *most)
+void usage_add_directory(struct usage *usage, int fd, unsigned depth, const struct usage *most)
 {
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    defer_closedir DIR *dir = fd_directory(fd);
     const struct dirent *entry = NULL;
     struct stat st;
-    if (!dir) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return;
-    }
-    while (usage->bytes <= most->bytes && usage->entries <= most->entries &&
+    while (dir && usage->bytes <= most->bytes && usage->entries <= most->entries &&
            (entry = readdir(dir))) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
@@ -50,10 +43,9 @@ void usage_add_folder(struct usage *usage, int fd, unsigned depth, const struct 
             int below =
                 openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             usage->hides = usage->hides || (below < 0 && errno == EACCES);
-            usage_add_folder(usage, below, depth - 1, most);
+            usage_add_directory(usage, below, depth - 1, most);
         }
     }
-    (void)closedir(dir);
 }
 
 void usage_begin(void)
@@ -77,17 +69,10 @@ static bool is_new(const struct stat *st)
     return true;
 }
 
-static DIR *open_proc(pid_t pid, const char *name)
-{
-    char path[48];
-    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)proc_thread(pid), name);
-    return opendir(path);
-}
-
 void usage_add_deleted(struct usage *usage, pid_t pid)
 {
     static const char deleted[] = " (deleted)"; /* proc(5) */
-    DIR *dir = open_proc(pid, "fd");
+    defer_closedir DIR *dir = open_proc(proc_thread(pid), "fd");
     const struct dirent *entry = NULL;
     struct stat st;
     while (dir && (entry = readdir(dir))) {
@@ -97,7 +82,7 @@ void usage_add_deleted(struct usage *usage, pid_t pid)
             continue;
         }
         target[size] = '\0';
-        /* A name of this length is cut; the number of links tells all the same. */
+        /* A target of this length is truncated; the number of links decides all the same. */
         if ((size < LINK_BYTES - 1 && !strstr(target, deleted)) ||
             fstatat(dirfd(dir), entry->d_name, &st, 0) < 0) {
             continue;
@@ -107,25 +92,22 @@ void usage_add_deleted(struct usage *usage, pid_t pid)
             usage->entries++;
         }
     }
-    if (dir) {
-        (void)closedir(dir);
-    }
 }
 
 uint64_t usage_flights(pid_t pid, const char *descriptor)
 {
-    static const char name[] = "scm_fds:"; /* unix_show_fdinfo(), net/unix/af_unix.c */
     char path[32];
     char text[1024];
     (void)snprintf(path, sizeof path, "fdinfo/%.16s", descriptor);
-    const char *count = read_proc(pid, path, text, sizeof text) > 0 ? strstr(text, name) : NULL;
-    return count ? strtoul(count + strlen(name), NULL, 10) : 0;
+    size_t size = read_proc(pid, path, text, sizeof text);
+    /* unix_show_fdinfo(), net/unix/af_unix.c */
+    return size > 0 ? parse_field(text, "scm_fds:", 0) : 0;
 }
 
-/* Whether a socket of pid has descriptors on their way to it. */
+/* Whether a socket of pid has descriptors in transit to it. */
 static bool has_flights(pid_t pid)
 {
-    DIR *dir = open_proc(pid, "fd");
+    defer_closedir DIR *dir = open_proc(proc_thread(pid), "fd");
     const struct dirent *entry = NULL;
     bool found = false;
     while (dir && !found && (entry = readdir(dir))) {
@@ -134,9 +116,6 @@ static bool has_flights(pid_t pid)
                 strncmp(target, "socket:", strlen("socket:")) == 0 &&
                 usage_flights(pid, entry->d_name) > 0;
     }
-    if (dir) {
-        (void)closedir(dir);
-    }
     return found;
 }
 
@@ -144,7 +123,7 @@ bool usage_hides(pid_t pid)
 {
     static char maps[PROC_BYTES];
     size_t size = read_proc(proc_thread(pid), "maps", maps, sizeof maps);
-    /* Shared memory without a name looks so too, and is none of a disk. */
+    /* Shared memory without a name looks the same, but is not on a disk. */
     for (const char *at = maps; size > 0 && (at = strstr(at, " (deleted)\n"));) {
         const char *line = at;
         while (line > maps && line[-1] != '\n') {
@@ -162,12 +141,6 @@ bool usage_hides(pid_t pid)
 uint64_t usage_written(pid_t pid)
 {
     char text[1024];
-    uint64_t sum = 0;
-    static const char *const fields[] = {"wchar: ", "write_bytes: "};
     size_t size = read_proc(pid, "io", text, sizeof text);
-    for (unsigned i = 0; size > 0 && i < sizeof fields / sizeof *fields; i++) {
-        const char *found = strstr(text, fields[i]);
-        sum += found ? strtoul(found + strlen(fields[i]), NULL, 10) : 0;
-    }
-    return sum;
+    return size > 0 ? parse_field(text, "wchar:", 0) + parse_field(text, "write_bytes:", 0) : 0;
 }

@@ -1,36 +1,35 @@
-/* Opens a name as openat2(2) with RESOLVE_NO_MAGICLINKS does, also where that call is refused: there
- * the name is walked component by component, and no link is ever followed by the kernel. What a link
- * says is read and walked in the same way, so that a magic link of /proc, which leads to an object
- * and not to a name, has no effect. Names may be changed while we walk: each step starts at a
- * descriptor that we hold, and what the last step opens is checked by the caller. */
-#include "sandbox/init/walk.h"
-
+/* Opens a name like openat2(2) with RESOLVE_NO_MAGICLINKS, also where that call is refused. There
+ * it walks the name component by component, and the kernel never follows a symlink: the symlink's
+ * text is read and walked in the same way. So a magic link of /proc, which leads to an object and
+ * not to a name, has no effect. Names may change during the walk: each step starts at a held
+ * descriptor, and the caller checks what the last step opens. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/own.h"
+#include "sandbox/programs/init/init.h"
+
 enum {
     WALK_LINKS = 40,    /* as the kernel, path_resolution(7) */
-    WALK_PROC_ROOT = 1, /* inode of the root of a proc file system; its links are plain ones */
-    WALK_ON = -10000,   /* no errno: there is more to walk */
+    WALK_PROC_ROOT = 1, /* inode of the root of a proc file system; its symlinks are plain ones */
+    WALK_ON = -10000,   /* not an errno: the walk continues */
 };
 
 struct walk {
-    int at; /* the folder reached, owned */
+    int at; /* the current directory of the walk, owned */
     unsigned links;
     char rest[2 * PATH_MAX]; /* what is still to be walked */
 };
 
-/* Whether the kernel has the call and lets us have it: its first check is that of the size. */
+/* Whether the kernel has the call and allows it: it checks the size first. */
 static bool has_openat2(void)
 {
     static int has = -1;
@@ -49,22 +48,20 @@ static int open_whole(int dir_fd, const char *path, int flags, mode_t mode)
     return fd < 0 ? -errno : fd;
 }
 
-/* Takes the place of the folder reached by another. */
+/* Replaces the current directory of the walk. */
 static int step_into(struct walk *walk, int dir_fd, const char *name)
 {
     int fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         return -errno;
     }
-    if (walk->at >= 0) {
-        (void)close(walk->at);
-    }
+    own_close(&walk->at);
     walk->at = fd;
     return 0;
 }
 
-/* Puts what the link says before rest, which is empty or begins with a slash. WALK_ON, -EINVAL when
- * name is no link, or another -errno. */
+/* Puts the symlink's text before rest, which is empty or begins with a slash. WALK_ON, -EINVAL when
+ * name is not a symlink, or another -errno. */
 static int expand_link(struct walk *walk, const char *name, const char *rest)
 {
     char text[2 * PATH_MAX];
@@ -81,7 +78,7 @@ static int expand_link(struct walk *walk, const char *name, const char *rest)
     if (size == PATH_MAX || (size_t)size + rest_size > sizeof text) {
         return -ENAMETOOLONG;
     }
-    /* A link lies in the file system of its folder. */
+    /* A symlink is in the file system of its directory. */
     if (fstatfs(walk->at, &fs) < 0 || fstat(walk->at, &st) < 0) {
         return -errno;
     }
@@ -95,7 +92,7 @@ static int expand_link(struct walk *walk, const char *name, const char *rest)
     return r < 0 ? r : WALK_ON;
 }
 
-/* Whether an attempt to open name, with this result, met a link: O_PATH opens it itself, open(2). */
+/* Whether an attempt to open name met a symlink: O_PATH opens the symlink itself, open(2). */
 static bool met_link(int fd, int error, int flags)
 {
     struct stat st;
@@ -108,7 +105,7 @@ static bool met_link(int fd, int error, int flags)
     return flags & O_PATH && fstat(fd, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-/* The last name of all: opens it, or finds that it is a link and goes on with that. */
+/* Opens the last name of all, or expands it if it is a symlink. */
 static int open_last(struct walk *walk, const char *name, int flags, mode_t mode)
 {
     int fd = openat(walk->at, name, flags | O_NOFOLLOW, mode);
@@ -116,18 +113,16 @@ static int open_last(struct walk *walk, const char *name, int flags, mode_t mode
     if (!met_link(fd, error, flags)) {
         return fd < 0 ? -error : fd;
     }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
+    own_close(&fd);
     int r = expand_link(walk, name, "");
     if (r != -EINVAL) {
         return r;
     }
-    /* No link, or none any more. */
+    /* Not a symlink, or replaced meanwhile. */
     return error == ENOTDIR || ++walk->links > WALK_LINKS ? -ENOTDIR : WALK_ON;
 }
 
-/* Walks one component of the rest. The descriptor when it was the last, WALK_ON, or -errno. */
+/* Walks one component of the rest. Returns the descriptor of the last one, WALK_ON, or -errno. */
 static int walk_step(struct walk *walk, int flags, mode_t mode)
 {
     char name[NAME_MAX + 1] = ".";
@@ -181,7 +176,7 @@ static int open_by_steps(int dir_fd, const char *path, int flags, mode_t mode)
 
 int walk_open(int dir_fd, const char *path, int flags, mode_t mode)
 {
-    /* With O_PATH nothing but the place is taken, and openat2 refuses flags that mean more. */
+    /* O_PATH only marks the place, and openat2 refuses flags that mean more. */
     flags |= flags & O_PATH ? O_CLOEXEC : O_CLOEXEC | O_NOCTTY;
     return has_openat2() ? open_whole(dir_fd, path, flags, mode)
                          : open_by_steps(dir_fd, path, flags, mode);

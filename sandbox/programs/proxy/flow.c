@@ -1,12 +1,12 @@
-/* One connection from the box, on its way through these states:
+/* One connection from the sandbox, in one of these states:
  *
- *   HEAD     the request is read; the policy judges its target
- *   RESOLVE  its name is looked up; all addresses are judged, and those are the ones to connect to
- *   CONNECT  one after the other, until one answers
- *   RELAY    bytes go both ways: of a tunnel all, of a request its head as we wrote it and its body
- *   REFUSE   the answer that says why, then the end
+ *   HEAD     the request is read; the policy checks its target
+ *   RESOLVE  its name is looked up; all addresses are checked, and only those are connected to
+ *   CONNECT  the addresses are tried in order, until one accepts
+ *   RELAY    bytes go both ways: all of a tunnel; of a request the head as rewritten, and the body
+ *   REFUSE   the response says why, then the connection ends
  *
- * Each state has a deadline; the peer can make none of them longer. */
+ * Each state has a deadline, which the peer cannot extend. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -17,8 +17,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
-#include "sandbox/egress/broker.h"
-#include "sandbox/egress/connect.h"
+#include "sandbox/programs/proxy/proxy.h"
 
 enum flow_state { FLOW_NONE, FLOW_HEAD, FLOW_RESOLVE, FLOW_CONNECT, FLOW_RELAY, FLOW_REFUSE };
 
@@ -27,16 +26,16 @@ enum { SOCKET_BUFFER_BYTES = 262144, WINDOW_BYTES = 1048576, ACCEPTED_A_TURN = 1
 struct pipe {
     size_t start;
     size_t end;
-    bool ended; /* its source has no more */
-    bool told;  /* and its sink knows */
-    char bytes[BROKER_PIPE_BYTES];
+    bool ended;    /* the source has no more data */
+    bool reported; /* and the sink has been shut down */
+    char bytes[PROXY_PIPE_BYTES];
 };
 
 struct flow {
     struct pipe up; /* from the client */
     struct pipe down;
     struct request request;
-    uint64_t deadline_ns; /* of the state, or of silence */
+    uint64_t deadline_ns; /* of the state, or of inactivity */
     uint64_t end_ns;
     uint64_t relayed_bytes;
     uint64_t body_left; /* of a request: what the client may still send */
@@ -46,17 +45,17 @@ struct flow {
     unsigned row;
     unsigned candidate_count;
     unsigned candidate; /* the next one */
-    struct egress_address candidates[BROKER_CANDIDATES];
+    struct egress_address candidates[PROXY_CANDIDATES];
 };
 
-static struct flow flows[BROKER_FLOWS];
+static struct flow flows[PROXY_FLOWS];
 
 static void pipe_reset(struct pipe *pipe)
 {
     pipe->start = 0;
     pipe->end = 0;
     pipe->ended = false;
-    pipe->told = false;
+    pipe->reported = false;
 }
 
 static void flow_close(struct flow *flow)
@@ -80,7 +79,7 @@ static const char *status_name(unsigned status)
                            : "Bad Request";
 }
 
-/* RFC 9209 2.3: what went wrong, for programs. */
+/* RFC 9209 2.3: the cause, for programs. */
 static const char *const errors[EGRESS_EVENT_COUNT] = {
     [EGRESS_REFUSED_HOST] = "http_request_denied",
     [EGRESS_REFUSED_ADDRESS] = "destination_ip_prohibited",
@@ -89,9 +88,8 @@ static const char *const errors[EGRESS_EVENT_COUNT] = {
     [EGRESS_UNREACHABLE] = "destination_unavailable",
 };
 
-/* The sentence stands in the reason phrase too: that is what programs show of a tunnel that was
- * refused. */
-static void flow_refuse(struct broker *broker, struct flow *flow, unsigned status,
+/* The sentence is also in the reason phrase, which programs show when a tunnel is refused. */
+static void flow_refuse(struct proxy *proxy, struct flow *flow, unsigned status,
                         const struct egress_event *event, uint64_t now_ns)
 {
     drop_fd(&flow->upstream);
@@ -104,21 +102,21 @@ static void flow_refuse(struct broker *broker, struct flow *flow, unsigned statu
                         strlen(event->text) + 1, event->text);
     flow->down.end = (size_t)size;
     flow->down.ended = true;
-    flow_enter(flow, FLOW_REFUSE, now_ns, BROKER_LINGER_MS);
-    broker_tell(broker, event);
+    flow_enter(flow, FLOW_REFUSE, now_ns, PROXY_LINGER_MS);
+    proxy_tell(proxy, EGRESS_NOTICE_EVENT, event);
 }
 
-static void flow_unreachable(struct broker *broker, struct flow *flow, unsigned status,
+static void flow_unreachable(struct proxy *proxy, struct flow *flow, unsigned status,
                              const char *why, uint64_t now_ns)
 {
     struct egress_event event;
     event_set(&event, EGRESS_UNREACHABLE, &flow->request.target, "cannot be reached: %s", why);
-    flow_refuse(broker, flow, status, &event, now_ns);
+    flow_refuse(proxy, flow, status, &event, now_ns);
 }
 
-bool flows_have_room(void)
+bool flows_have_space(void)
 {
-    for (unsigned i = 0; i < BROKER_FLOWS; i++) {
+    for (unsigned i = 0; i < PROXY_FLOWS; i++) {
         if (flows[i].state == FLOW_NONE) {
             return true;
         }
@@ -126,7 +124,7 @@ bool flows_have_room(void)
     return false;
 }
 
-/* What a peer that does not read can make the kernel keep. */
+/* Bounds what the kernel keeps for a peer that does not read. */
 static void bound_buffers(int fd)
 {
     int bytes = SOCKET_BUFFER_BYTES;
@@ -137,15 +135,15 @@ static void bound_buffers(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-void flows_accept(struct broker *broker, uint64_t now_ns)
+void flows_accept(struct proxy *proxy, uint64_t now_ns)
 {
     unsigned accepted = 0;
-    for (unsigned i = 0; i < BROKER_FLOWS && accepted < ACCEPTED_A_TURN; i++) {
+    for (unsigned i = 0; i < PROXY_FLOWS && accepted < ACCEPTED_A_TURN; i++) {
         struct flow *flow = &flows[i];
         if (flow->state != FLOW_NONE) {
             continue;
         }
-        int fd = accept4(broker->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = accept4(proxy->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             return;
         }
@@ -153,27 +151,27 @@ void flows_accept(struct broker *broker, uint64_t now_ns)
         bound_buffers(fd);
         flow->client = fd;
         flow->upstream = -1;
-        flow->end_ns = now_ns + (uint64_t)BROKER_LIFE_MS * CLOCK_NS_PER_MS;
+        flow->end_ns = now_ns + (uint64_t)PROXY_LIFE_MS * CLOCK_NS_PER_MS;
         flow->relayed_bytes = 0;
         pipe_reset(&flow->up);
         pipe_reset(&flow->down);
-        flow_enter(flow, FLOW_HEAD, now_ns, BROKER_HEAD_MS);
+        flow_enter(flow, FLOW_HEAD, now_ns, PROXY_HEAD_MS);
     }
 }
 
-/* Reads what there is room for. False: the connection is broken. */
+/* Reads as much as there is space for. False: the connection is broken. */
 static bool pipe_fill(struct pipe *pipe, int fd, size_t most)
 {
     if (pipe->start == pipe->end) {
         pipe->start = 0;
         pipe->end = 0;
     }
-    size_t room = sizeof pipe->bytes - pipe->end;
-    room = room < most ? room : most;
-    if (room == 0 || pipe->ended) {
+    size_t scratch = sizeof pipe->bytes - pipe->end;
+    scratch = scratch < most ? scratch : most;
+    if (scratch == 0 || pipe->ended) {
         return true;
     }
-    ssize_t size = recv(fd, pipe->bytes + pipe->end, room, MSG_DONTWAIT);
+    ssize_t size = recv(fd, pipe->bytes + pipe->end, scratch, MSG_DONTWAIT);
     if (size < 0) {
         return errno == EAGAIN || errno == EINTR;
     }
@@ -182,7 +180,8 @@ static bool pipe_fill(struct pipe *pipe, int fd, size_t most)
     return true;
 }
 
-/* Writes what the sink takes, and then that there is no more. False: the connection is broken. */
+/* Writes as much as the sink takes, and shuts it down after the last byte. False: the connection is
+ * broken. */
 static bool pipe_drain(struct pipe *pipe, int fd)
 {
     if (pipe->start < pipe->end) {
@@ -193,14 +192,14 @@ static bool pipe_drain(struct pipe *pipe, int fd)
         }
         pipe->start += (size_t)size;
     }
-    if (pipe->ended && !pipe->told && pipe->start == pipe->end) {
-        pipe->told = true;
+    if (pipe->ended && !pipe->reported && pipe->start == pipe->end) {
+        pipe->reported = true;
         (void)shutdown(fd, SHUT_WR);
     }
     return true;
 }
 
-static bool pipe_has_room(const struct pipe *pipe)
+static bool pipe_has_space(const struct pipe *pipe)
 {
     return !pipe->ended && (pipe->end < sizeof pipe->bytes || pipe->start == pipe->end);
 }
@@ -208,21 +207,21 @@ static bool pipe_has_room(const struct pipe *pipe)
 static void flow_start_relay(struct flow *flow, uint64_t now_ns)
 {
     static const char established[] = "HTTP/1.1 200 Connection established\r\n\r\n";
-    static char head[BROKER_PIPE_BYTES];
+    static char head[PROXY_PIPE_BYTES];
     struct pipe *up = &flow->up;
     const struct request *request = &flow->request;
     bound_buffers(flow->upstream);
-    flow_enter(flow, FLOW_RELAY, now_ns, BROKER_IDLE_MS);
+    flow_enter(flow, FLOW_RELAY, now_ns, PROXY_IDLE_MS);
     if (request->tunnel) {
         memcpy(flow->down.bytes, established, sizeof established - 1);
         flow->down.end = sizeof established - 1;
-        up->start = request->head_bytes; /* what came behind it is for the other end */
+        up->start = request->head_bytes; /* what follows the head is for the other end */
         return;
     }
     size_t size = request_write_head(request, up->bytes, head, sizeof head);
     size_t early = up->end - request->head_bytes;
     if (size == 0 || early > request->body_bytes || size + early > sizeof up->bytes) {
-        flow_close(flow); /* a second request behind the first: never read */
+        flow_close(flow); /* a second request after the first: never read */
         return;
     }
     memmove(up->bytes + size, up->bytes + request->head_bytes, early);
@@ -232,7 +231,7 @@ static void flow_start_relay(struct flow *flow, uint64_t now_ns)
     flow->body_left = request->body_bytes - early;
 }
 
-static void flow_connect_next(struct broker *broker, struct flow *flow, uint64_t now_ns, int error)
+static void flow_connect_next(struct proxy *proxy, struct flow *flow, uint64_t now_ns, int error)
 {
     while (flow->candidate < flow->candidate_count) {
         int fd = connect_start(&flow->candidates[flow->candidate++], flow->request.target.port,
@@ -240,45 +239,44 @@ static void flow_connect_next(struct broker *broker, struct flow *flow, uint64_t
         drop_fd(&flow->upstream);
         if (fd >= 0) {
             flow->upstream = fd;
-            flow_enter(flow, FLOW_CONNECT, now_ns, BROKER_CONNECT_MS);
+            flow_enter(flow, FLOW_CONNECT, now_ns, PROXY_CONNECT_MS);
             return;
         }
         error = -fd;
     }
-    flow_unreachable(broker, flow, error == ETIMEDOUT ? 504 : 502,
-                     error == ETIMEDOUT      ? "nobody answers in time"
-                     : error == ECONNREFUSED ? "the connection is refused"
-                                             : "no route leads there",
+    flow_unreachable(proxy, flow, error == ETIMEDOUT ? 504 : 502,
+                     error == ETIMEDOUT      ? "the connection timed out"
+                     : error == ECONNREFUSED ? "the connection was refused"
+                                             : "there is no route to it",
                      now_ns);
 }
 
-static void flow_take_addresses(struct broker *broker, struct flow *flow, uint64_t now_ns)
+static void flow_take_addresses(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
 {
     static struct egress_address addresses[2 * DNS_ADDRESSES];
     struct egress_event event;
-    size_t count = lookup_addresses(&broker->lookups[flow->row], addresses);
-    if (!policy_allows_addresses(&broker->policy, &flow->request.target, addresses, count,
-                                 &event)) {
-        flow_refuse(broker, flow, 403, &event, now_ns);
+    size_t count = lookup_addresses(&proxy->lookups[flow->row], addresses);
+    if (!policy_allows_addresses(&proxy->policy, &flow->request.target, addresses, count, &event)) {
+        flow_refuse(proxy, flow, 403, &event, now_ns);
         return;
     }
     flow->candidate = 0;
-    flow->candidate_count = count < BROKER_CANDIDATES ? (unsigned)count : BROKER_CANDIDATES;
+    flow->candidate_count = count < PROXY_CANDIDATES ? (unsigned)count : PROXY_CANDIDATES;
     memcpy(flow->candidates, addresses, flow->candidate_count * sizeof *addresses);
-    flow_connect_next(broker, flow, now_ns, ENETUNREACH);
+    flow_connect_next(proxy, flow, now_ns, ENETUNREACH);
 }
 
-static void flow_step_resolve(struct broker *broker, struct flow *flow, uint64_t now_ns)
+static void flow_step_resolve(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
 {
-    switch (broker->lookups[flow->row].state) {
+    switch (proxy->lookups[flow->row].state) {
     case LOOKUP_FOUND:
-        flow_take_addresses(broker, flow, now_ns);
+        flow_take_addresses(proxy, flow, now_ns);
         break;
     case LOOKUP_NO_NAME:
-        flow_unreachable(broker, flow, 502, "there is no such name", now_ns);
+        flow_unreachable(proxy, flow, 502, "the name does not exist", now_ns);
         break;
     case LOOKUP_SILENT:
-        flow_unreachable(broker, flow, 504, "no name server answers", now_ns);
+        flow_unreachable(proxy, flow, 504, "no name server responds", now_ns);
         break;
     case LOOKUP_NONE:
     case LOOKUP_ASKING:
@@ -287,7 +285,7 @@ static void flow_step_resolve(struct broker *broker, struct flow *flow, uint64_t
     }
 }
 
-static void flow_step_head(struct broker *broker, struct flow *flow, uint64_t now_ns)
+static void flow_step_head(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
 {
     struct egress_event event;
     unsigned status = 0;
@@ -303,22 +301,22 @@ static void flow_step_head(struct broker *broker, struct flow *flow, uint64_t no
     }
     if (result == REQUEST_BAD) {
         event_set(&event, EGRESS_REFUSED_REQUEST, &(struct target){},
-                  "the proxy does not take this: %s", why);
-        flow_refuse(broker, flow, status, &event, now_ns);
+                  "the proxy refuses this request: %s", why);
+        flow_refuse(proxy, flow, status, &event, now_ns);
         return;
     }
-    int row = policy_find(&broker->policy, &flow->request.target, &event);
+    int row = policy_find(&proxy->policy, &flow->request.target, &event);
     if (row < 0) {
-        flow_refuse(broker, flow, 403, &event, now_ns);
+        flow_refuse(proxy, flow, 403, &event, now_ns);
         return;
     }
     flow->row = (unsigned)row;
-    flow_enter(flow, FLOW_RESOLVE, now_ns, 2ULL * BROKER_RESOLVE_MS);
-    lookup_want(broker, flow->row, now_ns);
-    flow_step_resolve(broker, flow, now_ns);
+    flow_enter(flow, FLOW_RESOLVE, now_ns, 2ULL * PROXY_RESOLVE_MS);
+    lookup_want(proxy, flow->row, now_ns);
+    flow_step_resolve(proxy, flow, now_ns);
 }
 
-static void flow_step_connect(struct broker *broker, struct flow *flow, uint64_t now_ns)
+static void flow_step_connect(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
 {
     int error = 0;
     socklen_t size = sizeof error;
@@ -326,13 +324,13 @@ static void flow_step_connect(struct broker *broker, struct flow *flow, uint64_t
         error = errno;
     }
     if (error) {
-        flow_connect_next(broker, flow, now_ns, error);
+        flow_connect_next(proxy, flow, now_ns, error);
     } else {
         flow_start_relay(flow, now_ns);
     }
 }
 
-/* A request's body goes up and not a byte more. */
+/* Forwards a request's body, and not a byte more. */
 static bool flow_fill_up(struct flow *flow)
 {
     struct pipe *up = &flow->up;
@@ -351,7 +349,7 @@ static bool flow_fill_up(struct flow *flow)
     return whole;
 }
 
-static void flow_step_relay(struct broker *broker, struct flow *flow, short client, short upstream,
+static void flow_step_relay(struct proxy *proxy, struct flow *flow, short client, short upstream,
                             uint64_t now_ns)
 {
     struct pipe *up = &flow->up;
@@ -368,21 +366,21 @@ static void flow_step_relay(struct broker *broker, struct flow *flow, short clie
     whole = whole && pipe_drain(up, flow->upstream) && pipe_drain(down, flow->client);
     flow->relayed_bytes += came;
     if (came || client & POLLOUT || upstream & POLLOUT) {
-        flow->deadline_ns = now_ns + BROKER_IDLE_MS * CLOCK_NS_PER_MS;
+        flow->deadline_ns = now_ns + PROXY_IDLE_MS * CLOCK_NS_PER_MS;
     }
-    if (!whole || (down->told && (up->told || !flow->request.tunnel))) {
+    if (!whole || (down->reported && (up->reported || !flow->request.tunnel))) {
         flow_close(flow);
-    } else if (flow->relayed_bytes > BROKER_FLOW_BYTES) {
+    } else if (flow->relayed_bytes > PROXY_FLOW_BYTES) {
         struct egress_event event;
         event_set(&event, EGRESS_REFUSED_LIMIT, &flow->request.target,
-                  "was cut off: more than %llu GiB over one connection", BROKER_FLOW_BYTES >> 30);
-        broker_tell(broker, &event);
+                  "was cut off: more than %llu GiB over one connection", PROXY_FLOW_BYTES >> 30);
+        proxy_tell(proxy, EGRESS_NOTICE_EVENT, &event);
         flow_close(flow);
     }
 }
 
-/* Reads on for a moment: closing with bytes unread would reset the connection, and the answer with
- * it. */
+/* Reads on for a moment: closing with unread bytes would reset the connection and lose the
+ * response. */
 static void flow_step_refuse(struct flow *flow)
 {
     if (!pipe_drain(&flow->down, flow->client)) {
@@ -395,20 +393,21 @@ static void flow_step_refuse(struct flow *flow)
     }
 }
 
-static void flow_late(struct broker *broker, struct flow *flow, uint64_t now_ns)
+static void flow_late(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
 {
     struct egress_event event;
     switch (flow->state) {
     case FLOW_RESOLVE:
-        flow_unreachable(broker, flow, 504, "no name server answers", now_ns);
+        flow_unreachable(proxy, flow, 504, "no name server responds", now_ns);
         break;
     case FLOW_CONNECT:
-        flow_connect_next(broker, flow, now_ns, ETIMEDOUT);
+        flow_connect_next(proxy, flow, now_ns, ETIMEDOUT);
         break;
     case FLOW_RELAY:
         event_set(&event, EGRESS_REFUSED_LIMIT, &flow->request.target, "was cut off: %s",
-                  now_ns >= flow->end_ns ? "the connection lasted too long" : "nothing moved");
-        broker_tell(broker, &event);
+                  now_ns >= flow->end_ns ? "the connection lasted too long"
+                                         : "it was idle for too long");
+        proxy_tell(proxy, EGRESS_NOTICE_EVENT, &event);
         flow_close(flow);
         break;
     case FLOW_NONE:
@@ -420,10 +419,10 @@ static void flow_late(struct broker *broker, struct flow *flow, uint64_t now_ns)
     }
 }
 
-/* Where all places are taken, a connection that asks for nothing leaves its own sooner. */
+/* While all slots are taken, an idle connection must give up its slot sooner. */
 static uint64_t flow_deadline(const struct flow *flow, bool full)
 {
-    enum { LESS_MS = BROKER_HEAD_MS - BROKER_HEAD_FULL_MS };
+    enum { LESS_MS = PROXY_HEAD_MS - PROXY_HEAD_FULL_MS };
     uint64_t less_ns = full && flow->state == FLOW_HEAD ? LESS_MS * CLOCK_NS_PER_MS : 0;
     uint64_t deadline_ns = flow->deadline_ns - less_ns;
     return deadline_ns < flow->end_ns ? deadline_ns : flow->end_ns;
@@ -431,8 +430,8 @@ static uint64_t flow_deadline(const struct flow *flow, bool full)
 
 nfds_t flows_poll(struct pollfd *polled, uint64_t *deadline_ns)
 {
-    bool full = !flows_have_room();
-    for (unsigned i = 0; i < BROKER_FLOWS; i++) {
+    bool full = !flows_have_space();
+    for (unsigned i = 0; i < PROXY_FLOWS; i++) {
         const struct flow *flow = &flows[i];
         struct pollfd *client = &polled[2 * (size_t)i];
         struct pollfd *upstream = client + 1;
@@ -450,42 +449,42 @@ nfds_t flows_poll(struct pollfd *polled, uint64_t *deadline_ns)
         } else if (flow->state == FLOW_CONNECT) {
             *upstream = (struct pollfd){.fd = flow->upstream, .events = POLLOUT};
         } else if (flow->state == FLOW_RELAY) {
-            bool in = flow->request.tunnel || flow->body_left == 0 || pipe_has_room(&flow->up);
-            in = in && (!flow->request.tunnel || pipe_has_room(&flow->up));
+            bool in = flow->request.tunnel || flow->body_left == 0 || pipe_has_space(&flow->up);
+            in = in && (!flow->request.tunnel || pipe_has_space(&flow->up));
             bool up = flow->up.start < flow->up.end;
             bool down = flow->down.start < flow->down.end;
             short client_events = (short)((in ? POLLIN : 0) | (down ? POLLOUT : 0));
             short upstream_events =
-                (short)((pipe_has_room(&flow->down) ? POLLIN : 0) | (up ? POLLOUT : 0));
+                (short)((pipe_has_space(&flow->down) ? POLLIN : 0) | (up ? POLLOUT : 0));
             *client =
                 (struct pollfd){.fd = client_events ? flow->client : -1, .events = client_events};
             *upstream = (struct pollfd){.fd = upstream_events ? flow->upstream : -1,
                                         .events = upstream_events};
         }
     }
-    return (nfds_t)2 * BROKER_FLOWS;
+    return (nfds_t)2 * PROXY_FLOWS;
 }
 
-void flows_step(struct broker *broker, const struct pollfd *polled, uint64_t now_ns)
+void flows_step(struct proxy *proxy, const struct pollfd *polled, uint64_t now_ns)
 {
-    bool full = !flows_have_room();
-    for (unsigned i = 0; i < BROKER_FLOWS; i++) {
+    bool full = !flows_have_space();
+    for (unsigned i = 0; i < PROXY_FLOWS; i++) {
         struct flow *flow = &flows[i];
         short client = polled[2 * (size_t)i].revents;
         short upstream = polled[2 * (size_t)i + 1].revents;
         if (flow->state == FLOW_RESOLVE) {
-            flow_step_resolve(broker, flow, now_ns);
+            flow_step_resolve(proxy, flow, now_ns);
         } else if (flow->state == FLOW_HEAD && client) {
-            flow_step_head(broker, flow, now_ns);
+            flow_step_head(proxy, flow, now_ns);
         } else if (flow->state == FLOW_CONNECT && upstream) {
-            flow_step_connect(broker, flow, now_ns);
+            flow_step_connect(proxy, flow, now_ns);
         } else if (flow->state == FLOW_RELAY && (client || upstream)) {
-            flow_step_relay(broker, flow, client, upstream, now_ns);
+            flow_step_relay(proxy, flow, client, upstream, now_ns);
         } else if (flow->state == FLOW_REFUSE && client) {
             flow_step_refuse(flow);
         }
         if (flow->state != FLOW_NONE && now_ns >= flow_deadline(flow, full)) {
-            flow_late(broker, flow, now_ns);
+            flow_late(proxy, flow, now_ns);
         }
     }
 }

@@ -1,8 +1,7 @@
-/* Names become addresses here: our own small client, because the C library's resolver opens files and
- * loads plug-ins, and this process can do neither. Names are taken as they are written, without search
- * domains. What the host's own table knows is not asked for. */
+/* Resolves names with a small client of our own, because the C library's resolver opens files and
+ * loads plug-ins, and this process can do neither. Names are resolved as written, without search
+ * domains. What the host's own table knows is not queried. */
 #include <errno.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -10,8 +9,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
-#include "sandbox/egress/broker.h"
-#include "sandbox/egress/connect.h"
+#include "sandbox/programs/proxy/proxy.h"
 
 enum { DNS_PORT = 53, FAMILIES = 2, ROUNDS = 2, LENGTH_BYTES = 2 };
 
@@ -19,28 +17,32 @@ static const uint16_t types[FAMILIES] = {DNS_A, DNS_AAAA};
 
 static void lookup_finish(struct lookup *lookup, enum lookup_state state, uint64_t now_ns)
 {
-    uint64_t good_ms = BROKER_TTL_LEAST_MS;
+    uint64_t good_ms = PROXY_TTL_LEAST_MS;
     drop_fd(&lookup->fd);
     lookup->state = state;
     if (state == LOOKUP_FOUND) {
-        uint64_t ttl_ms = BROKER_TTL_MOST_MS;
+        uint64_t ttl_ms = PROXY_TTL_MOST_MS;
         for (unsigned i = 0; i < FAMILIES; i++) {
             const struct dns_answer *family = &lookup->families[i];
-            uint64_t family_ms = (uint64_t)family->ttl_s * 1000;
-            ttl_ms = family->count && family_ms < ttl_ms ? family_ms : ttl_ms;
+            uint64_t record_ms = (uint64_t)family->ttl_s * 1000;
+            ttl_ms = family->count && record_ms < ttl_ms ? record_ms : ttl_ms;
         }
         good_ms = ttl_ms > good_ms ? ttl_ms : good_ms;
     }
     lookup->deadline_ns = now_ns + good_ms * CLOCK_NS_PER_MS;
 }
 
-static bool lookup_settled(struct lookup *lookup, uint64_t now_ns)
+static bool lookup_has_any(const struct lookup *lookup)
 {
-    bool found = lookup->families[0].count + lookup->families[1].count > 0;
+    return lookup->families[0].count + lookup->families[1].count > 0;
+}
+
+static bool lookup_resolved(struct lookup *lookup, uint64_t now_ns)
+{
     if (!lookup->answered[0] || !lookup->answered[1]) {
         return false;
     }
-    lookup_finish(lookup, found ? LOOKUP_FOUND : LOOKUP_NO_NAME, now_ns);
+    lookup_finish(lookup, lookup_has_any(lookup) ? LOOKUP_FOUND : LOOKUP_NO_NAME, now_ns);
     return true;
 }
 
@@ -70,45 +72,43 @@ static bool lookup_send_datagrams(const struct lookup *lookup)
     return true;
 }
 
-/* Asks a server, both families at once, from a port and with numbers that cannot be guessed. */
-static bool lookup_ask(struct broker *broker, unsigned row, bool tcp, uint64_t now_ns)
+/* Queries a server for both families at once, from an unpredictable port and with unpredictable
+ * ids. */
+static bool lookup_ask(struct proxy *proxy, unsigned row, bool tcp, uint64_t now_ns)
 {
-    struct lookup *lookup = &broker->lookups[row];
-    const struct egress_resolvers *resolvers = &broker->resolvers;
+    struct lookup *lookup = &proxy->lookups[row];
+    const struct egress_resolvers *resolvers = &proxy->resolvers;
     const struct egress_address *server =
         &resolvers->servers[lookup->tries % (resolvers->count ? resolvers->count : 1)];
     drop_fd(&lookup->fd);
     lookup->tcp = tcp;
-    lookup->deadline_ns = now_ns + BROKER_TRY_MS * CLOCK_NS_PER_MS;
+    lookup->deadline_ns = now_ns + PROXY_TRY_MS * CLOCK_NS_PER_MS;
     if (getrandom(lookup->ids, sizeof lookup->ids, 0) != sizeof lookup->ids) {
         return false;
     }
-    lookup_write(lookup, broker->policy.rows[row].host);
+    lookup_write(lookup, proxy->policy.rows[row].host);
     lookup->fd = connect_start(server, DNS_PORT, tcp ? SOCK_STREAM : SOCK_DGRAM);
     return lookup->fd >= 0 && (tcp || lookup_send_datagrams(lookup));
 }
 
-/* The next server, or the end. A family that was answered is enough when the other one never is. */
-static void lookup_next(struct broker *broker, unsigned row, uint64_t now_ns)
+/* Tries the next server, or finishes. One family's result suffices when the other never arrives. */
+static void lookup_next(struct proxy *proxy, unsigned row, uint64_t now_ns)
 {
-    struct lookup *lookup = &broker->lookups[row];
-    while (++lookup->tries < ROUNDS * broker->resolvers.count && now_ns < lookup->give_up_ns) {
-        bool found = lookup->families[0].count + lookup->families[1].count > 0;
-        if (found) {
-            break;
-        }
-        if (lookup_ask(broker, row, /* tcp= */ false, now_ns)) {
+    struct lookup *lookup = &proxy->lookups[row];
+    bool found = lookup_has_any(lookup);
+    while (++lookup->tries < ROUNDS * proxy->resolvers.count && now_ns < lookup->give_up_ns &&
+           !found) {
+        if (lookup_ask(proxy, row, /* tcp= */ false, now_ns)) {
             return;
         }
     }
-    bool found = lookup->families[0].count + lookup->families[1].count > 0;
     lookup_finish(lookup,
                   found             ? LOOKUP_FOUND
                   : lookup->no_name ? LOOKUP_NO_NAME
                                     : LOOKUP_SILENT,
                   now_ns);
     if (lookup->state == LOOKUP_SILENT) {
-        broker_ask_resolvers(broker);
+        proxy_tell(proxy, EGRESS_NOTICE_NO_RESOLVER, NULL);
     }
 }
 
@@ -121,11 +121,11 @@ static void lookup_know(struct lookup *lookup, const struct egress_address *addr
     lookup_finish(lookup, LOOKUP_FOUND, now_ns);
 }
 
-void lookup_want(struct broker *broker, unsigned row, uint64_t now_ns)
+void lookup_want(struct proxy *proxy, unsigned row, uint64_t now_ns)
 {
-    struct lookup *lookup = &broker->lookups[row];
-    const struct egress_row *wanted = &broker->policy.rows[row];
-    const struct egress_known *known = &broker->known[row];
+    struct lookup *lookup = &proxy->lookups[row];
+    const struct egress_row *wanted = &proxy->policy.rows[row];
+    const struct egress_known *known = &proxy->known[row];
     if (lookup->state == LOOKUP_ASKING ||
         (lookup->state != LOOKUP_NONE && now_ns < lookup->deadline_ns)) {
         return;
@@ -134,7 +134,7 @@ void lookup_want(struct broker *broker, unsigned row, uint64_t now_ns)
     lookup->fd = -1;
     lookup->tries = 0;
     lookup->no_name = false;
-    lookup->give_up_ns = now_ns + BROKER_RESOLVE_MS * CLOCK_NS_PER_MS;
+    lookup->give_up_ns = now_ns + PROXY_RESOLVE_MS * CLOCK_NS_PER_MS;
     for (unsigned i = 0; i < FAMILIES; i++) {
         lookup->answered[i] = false;
         lookup->families[i].count = 0;
@@ -143,8 +143,8 @@ void lookup_want(struct broker *broker, unsigned row, uint64_t now_ns)
         lookup_know(lookup, &wanted->address, 1, now_ns);
     } else if (known->count) {
         lookup_know(lookup, known->addresses, known->count, now_ns);
-    } else if (!broker->resolvers.count || !lookup_ask(broker, row, /* tcp= */ false, now_ns)) {
-        lookup_next(broker, row, now_ns);
+    } else if (!proxy->resolvers.count || !lookup_ask(proxy, row, /* tcp= */ false, now_ns)) {
+        lookup_next(proxy, row, now_ns);
     }
 }
 
@@ -156,12 +156,12 @@ void lookup_poll(const struct lookup *lookup, struct pollfd *ret_polled)
         (struct pollfd){.fd = asking ? lookup->fd : -1, .events = sending ? POLLOUT : POLLIN};
 }
 
-/* Returns false when this server is of no use. */
-static bool lookup_take(struct broker *broker, unsigned row, const uint8_t *bytes, size_t size,
+/* Returns false when this server is unusable. */
+static bool lookup_take(struct proxy *proxy, unsigned row, const uint8_t *bytes, size_t size,
                         bool *ret_truncated)
 {
-    struct lookup *lookup = &broker->lookups[row];
-    const char *name = broker->policy.rows[row].host;
+    struct lookup *lookup = &proxy->lookups[row];
+    const char *name = proxy->policy.rows[row].host;
     for (unsigned i = 0; i < FAMILIES; i++) {
         if (lookup->answered[i]) {
             continue;
@@ -189,10 +189,10 @@ static bool lookup_take(struct broker *broker, unsigned row, const uint8_t *byte
     return true;
 }
 
-/* Over TCP: the whole messages that have come. False: the server ended, or says too much. */
-static bool lookup_read_stream(struct broker *broker, unsigned row)
+/* Reads the complete messages of a TCP stream. False: the server has closed or overfilled it. */
+static bool lookup_read_stream(struct proxy *proxy, unsigned row)
 {
-    struct lookup *lookup = &broker->lookups[row];
+    struct lookup *lookup = &proxy->lookups[row];
     bool truncated = false;
     ssize_t size = recv(lookup->fd, lookup->in + lookup->in_size,
                         sizeof lookup->in - lookup->in_size, MSG_DONTWAIT);
@@ -209,8 +209,7 @@ static bool lookup_read_stream(struct broker *broker, unsigned row)
         if (lookup->in_size < whole) {
             return true;
         }
-        if (!lookup_take(broker, row, lookup->in + LENGTH_BYTES, message, &truncated) ||
-            truncated) {
+        if (!lookup_take(proxy, row, lookup->in + LENGTH_BYTES, message, &truncated) || truncated) {
             return false;
         }
         lookup->in_size -= whole;
@@ -230,35 +229,35 @@ static bool lookup_write_stream(struct lookup *lookup)
     return true;
 }
 
-static bool lookup_read_datagram(struct broker *broker, unsigned row, uint64_t now_ns)
+static bool lookup_read_datagram(struct proxy *proxy, unsigned row, uint64_t now_ns)
 {
-    struct lookup *lookup = &broker->lookups[row];
+    struct lookup *lookup = &proxy->lookups[row];
     bool truncated = false;
     ssize_t size = recv(lookup->fd, lookup->in, sizeof lookup->in, MSG_DONTWAIT);
     if (size < 0) {
         return errno == EAGAIN || errno == EINTR;
     }
-    if (!lookup_take(broker, row, lookup->in, (size_t)size, &truncated)) {
+    if (!lookup_take(proxy, row, lookup->in, (size_t)size, &truncated)) {
         return false;
     }
-    return !truncated || lookup_ask(broker, row, /* tcp= */ true, now_ns);
+    return !truncated || lookup_ask(proxy, row, /* tcp= */ true, now_ns);
 }
 
-void lookup_step(struct broker *broker, unsigned row, short revents, uint64_t now_ns)
+void lookup_step(struct proxy *proxy, unsigned row, short revents, uint64_t now_ns)
 {
-    struct lookup *lookup = &broker->lookups[row];
+    struct lookup *lookup = &proxy->lookups[row];
     bool useful = true;
     if (lookup->state != LOOKUP_ASKING) {
         return;
     }
     if (revents && lookup->tcp) {
         useful = lookup->out_sent < lookup->out_size ? lookup_write_stream(lookup)
-                                                     : lookup_read_stream(broker, row);
+                                                     : lookup_read_stream(proxy, row);
     } else if (revents) {
-        useful = lookup_read_datagram(broker, row, now_ns);
+        useful = lookup_read_datagram(proxy, row, now_ns);
     }
-    if (!lookup_settled(lookup, now_ns) && (!useful || now_ns >= lookup->deadline_ns)) {
-        lookup_next(broker, row, now_ns);
+    if (!lookup_resolved(lookup, now_ns) && (!useful || now_ns >= lookup->deadline_ns)) {
+        lookup_next(proxy, row, now_ns);
     }
 }
 

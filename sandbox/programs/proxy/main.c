@@ -1,12 +1,13 @@
-/* The egress broker: takes the connections that a box makes to its one listening socket, and makes those
- * of them that the policy allows, from the host's network.
+/* The egress proxy: accepts the connections that a sandbox makes to its only listening socket, and
+ * connects those that the policy allows from the host's network.
  *
- * The server's child has built an empty root and executed this program from a memfd, so no memory of the
- * server is here. The sockets that it accepts belong to the box's network, those that it connects to the
- * host's: bytes go from one to the other, and no packet has a way of its own. It is told everything it
- * knows: policy, name servers, what the host's table says. What it reads is hostile from both sides.
+ * The server's child has built an empty root and executed this program from a memfd, so no memory
+ * of the server is here. The sockets that it accepts belong to the sandbox's network, those that it
+ * connects to the host's: bytes are copied from one to the other, and no packet is routed. The
+ * server sends it everything it knows: policy, name servers, the host's table. Its input is hostile
+ * from both sides.
  *
- * It ends when its control socket does, or with the server. */
+ * It exits when its control socket ends, or with the server. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <poll.h>
@@ -19,20 +20,19 @@
 
 #include "base/clock.h"
 #include "base/own.h"
-#include "sandbox/egress/broker.h"
-#include "sandbox/wire/packet.h"
-#include "sandbox/wire/wire.h"
+#include "sandbox/programs/proxy/proxy.h"
+#include "sandbox/protocol/init_protocol.h"
+#include "sandbox/protocol/packet.h"
 
 enum { EVENTS_A_SECOND = 32 };
 
-static struct broker state;
+static struct proxy state;
 
-static void send_notice(struct broker *broker, enum egress_notice_kind kind,
-                        const struct egress_event *event)
+void proxy_tell(struct proxy *proxy, enum egress_notice_kind kind, const struct egress_event *event)
 {
     static uint64_t second;
     static unsigned sent;
-    struct egress_notice notice = {.kind = kind, .missed = broker->missed};
+    struct egress_notice notice = {.kind = kind, .missed = proxy->missed};
     uint64_t now = clock_now_ns() / CLOCK_NS_PER_S;
     sent = now == second ? sent + 1 : 1;
     second = now;
@@ -40,21 +40,11 @@ static void send_notice(struct broker *broker, enum egress_notice_kind kind,
         notice.event = *event;
     }
     if (sent <= EVENTS_A_SECOND &&
-        packet_send(broker->control_fd, &notice, sizeof notice, NULL, 0, MSG_DONTWAIT) >= 0) {
-        broker->missed = 0;
+        packet_send(proxy->control_fd, &notice, sizeof notice, NULL, 0, MSG_DONTWAIT) >= 0) {
+        proxy->missed = 0;
     } else {
-        broker->missed++;
+        proxy->missed++;
     }
-}
-
-void broker_tell(struct broker *broker, const struct egress_event *event)
-{
-    send_notice(broker, EGRESS_NOTICE_EVENT, event);
-}
-
-void broker_ask_resolvers(struct broker *broker)
-{
-    send_notice(broker, EGRESS_NOTICE_NO_RESOLVER, NULL);
 }
 
 static const struct egress_config *map_config(void)
@@ -72,31 +62,31 @@ static const struct egress_config *map_config(void)
     return whole ? config : NULL;
 }
 
-static bool take_listener(struct broker *broker)
+static bool take_listener(struct proxy *proxy)
 {
     struct pollfd polled = {.fd = WIRE_INIT_FD, .events = POLLIN};
     uint32_t hello = 0;
     return poll(&polled, 1, -1) == 1 &&
-           packet_receive(WIRE_INIT_FD, &hello, sizeof hello, &broker->listen_fd, 1) ==
+           packet_receive(WIRE_INIT_FD, &hello, sizeof hello, &proxy->listen_fd, 1) ==
                sizeof hello &&
-           broker->listen_fd >= 0;
+           proxy->listen_fd >= 0;
 }
 
-static void take_order(struct broker *broker)
+static void take_order(struct proxy *proxy)
 {
     static struct egress_order order;
-    ssize_t size = packet_receive(broker->control_fd, &order, sizeof order, NULL, 0);
+    ssize_t size = packet_receive(proxy->control_fd, &order, sizeof order, NULL, 0);
     if (size == -EAGAIN || size == -EINTR) {
         return;
     }
     if (size != sizeof order) {
         _exit(size < 0); /* the server has closed its end */
     }
-    struct egress_policy *policy = &broker->policy;
+    struct egress_policy *policy = &proxy->policy;
     if (order.kind == EGRESS_ORDER_RESOLVERS && order.resolvers.count <= EGRESS_RESOLVERS) {
-        broker->resolvers = order.resolvers;
+        proxy->resolvers = order.resolvers;
     } else if (order.kind == EGRESS_ORDER_ROW && policy->count < EGRESS_ROWS) {
-        broker->known[policy->count] = order.known;
+        proxy->known[policy->count] = order.known;
         policy->rows[policy->count++] = order.row;
     }
 }
@@ -111,15 +101,15 @@ static int wait_ms(uint64_t deadline_ns, uint64_t now_ns)
     return ms < MOST_MS ? (int)ms : MOST_MS;
 }
 
-static void broker_turn(struct broker *broker)
+static void proxy_turn(struct proxy *proxy)
 {
-    static struct pollfd polled[BROKER_POLLED];
+    static struct pollfd polled[PROXY_POLLED];
     uint64_t deadline_ns = UINT64_MAX;
     nfds_t count = 2;
-    polled[0] = (struct pollfd){.fd = broker->control_fd, .events = POLLIN};
-    polled[1] = (struct pollfd){.fd = flows_have_room() ? broker->listen_fd : -1, .events = POLLIN};
+    polled[0] = (struct pollfd){.fd = proxy->control_fd, .events = POLLIN};
+    polled[1] = (struct pollfd){.fd = flows_have_space() ? proxy->listen_fd : -1, .events = POLLIN};
     for (unsigned row = 0; row < EGRESS_ROWS; row++, count++) {
-        const struct lookup *lookup = &broker->lookups[row];
+        const struct lookup *lookup = &proxy->lookups[row];
         lookup_poll(lookup, &polled[count]);
         if (lookup->state == LOOKUP_ASKING && lookup->deadline_ns < deadline_ns) {
             deadline_ns = lookup->deadline_ns;
@@ -130,32 +120,34 @@ static void broker_turn(struct broker *broker)
     (void)poll(polled, count, wait_ms(deadline_ns, clock_now_ns()));
     uint64_t now_ns = clock_now_ns();
     if (polled[0].revents) {
-        take_order(broker);
+        take_order(proxy);
     }
     for (unsigned row = 0; row < EGRESS_ROWS; row++) {
-        lookup_step(broker, row, polled[2 + row].revents, now_ns);
+        lookup_step(proxy, row, polled[2 + row].revents, now_ns);
     }
-    flows_step(broker, of_flows, now_ns);
+    flows_step(proxy, of_flows, now_ns);
     if (polled[1].revents) {
-        flows_accept(broker, now_ns);
+        flows_accept(proxy, now_ns);
     }
 }
 
-int main(void)
+int main(int, char **argv)
 {
-    struct broker *broker = &state;
+    struct proxy *proxy = &state;
+    /* A program that is executed from a memfd is otherwise named by the descriptor's number. */
+    (void)prctl(PR_SET_NAME, argv[0]);
     (void)prctl(PR_SET_DUMPABLE, 0);
     const struct egress_config *config = map_config();
-    if (!config || !take_listener(broker) || !broker_confine(config)) {
+    if (!config || !take_listener(proxy) || !proxy_confine(config)) {
         return 1;
     }
-    broker->control_fd = WIRE_INIT_FD;
-    broker->resolvers = config->resolvers;
-    broker->policy.count = config->row_count;
-    broker->policy.flag = config->flag;
-    memcpy(broker->policy.rows, config->rows, sizeof config->rows);
-    memcpy(broker->known, config->known, sizeof config->known);
+    proxy->control_fd = WIRE_INIT_FD;
+    proxy->resolvers = config->resolvers;
+    proxy->policy.count = config->row_count;
+    proxy->policy.flag = config->flag;
+    memcpy(proxy->policy.rows, config->rows, sizeof config->rows);
+    memcpy(proxy->known, config->known, sizeof config->known);
     for (;;) {
-        broker_turn(broker);
+        proxy_turn(proxy);
     }
 }

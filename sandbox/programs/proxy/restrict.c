@@ -1,17 +1,17 @@
-/* What the way here has left to this process (namespaces of its own but the network's, an empty root
- * that is read-only, no capabilities, no_new_privs: plan_build_egress()) is narrowed once more before it
- * looks at a byte of the box's: no file by name at all, and only the system calls of this program. */
+/* Before it reads a byte from the sandbox, this process drops what the plan has left to it
+ * (namespaces of its own but for the network's, an empty read-only root, no capabilities,
+ * no_new_privs: plan_build_egress()). It can then open no file by name, and make only the system
+ * calls of this program. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "sandbox/confine/landlock.h"
-#include "sandbox/egress/broker.h"
+#include "sandbox/policy/landlock.h"
+#include "sandbox/programs/proxy/proxy.h"
 
-enum { MEMORY_BYTES = 256 << 20, DESCRIPTORS = 2 * BROKER_FLOWS + EGRESS_ROWS + 16 };
+enum { MEMORY_BYTES = 256 << 20, DESCRIPTORS = 2 * PROXY_FLOWS + EGRESS_ROWS + 16 };
 
 static bool set_limits(void)
 {
@@ -39,12 +39,12 @@ static bool set_limits(void)
     return true;
 }
 
-bool broker_confine(const struct egress_config *config)
+bool proxy_confine(const struct egress_config *config)
 {
     struct sock_fprog filter = {
         .len = (unsigned short)config->filter_count,
         .filter = (struct sock_filter *)(void *)((char *)(uintptr_t)config + sizeof *config)};
-    /* The mounts hold without Landlock, as in the box. */
+    /* The mounts hold without Landlock, as in the sandbox. */
     bool has_landlock = landlock_abi() >= LANDLOCK_ABI_LEAST;
     return set_limits() && (!has_landlock || landlock_confine(NULL, 0, /* flags= */ 0) == 0) &&
            syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0;

@@ -8,12 +8,13 @@
 #include <utime.h>
 
 #include "base/own.h"
-#include "sandbox/init/notify_call.h"
+#include "sandbox/programs/init/notify_call.h"
 
-enum { MODE_BITS = 01777 }; /* and no set-ids, which a filter refuses as well */
+/* Without set-user-ID and set-group-ID, which a filter refuses as well. */
+enum { MODE_BITS = 01777 };
 
-/* The object that a call names, if its attributes are the guest's to change; else -EPERM. */
-static int judge(const struct notify_call *call, int object_fd)
+/* Returns the object that a call names if the guest may change its attributes; else -EPERM. */
+static int check(const struct notify_call *call, int object_fd)
 {
     if (object_fd < 0 || notify_is_in_place(call->notify, object_fd)) {
         return object_fd;
@@ -22,18 +23,18 @@ static int judge(const struct notify_call *call, int object_fd)
     return -EPERM;
 }
 
-static int judge_path(const struct notify_call *call, int dir_number, uint64_t address,
+static int check_path(const struct notify_call *call, int dir_number, uint64_t address,
                       bool nofollow)
 {
     char path[PATH_MAX];
     int r = caller_read_path(call, address, path);
-    return r < 0 ? r : judge(call, caller_open(call, dir_number, path, nofollow));
+    return r < 0 ? r : check(call, caller_open(call, dir_number, path, nofollow));
 }
 
-/* A descriptor that was opened with O_PATH is as good as any here: what it names is the guest's. */
-static int judge_descriptor(const struct notify_call *call, uint64_t number)
+/* Accepts descriptors opened with O_PATH like any other, because the objects are the guest's. */
+static int check_descriptor(const struct notify_call *call, uint64_t number)
 {
-    return judge(call, caller_descriptor(call, (int)number));
+    return check(call, caller_descriptor(call, (int)number));
 }
 
 static long change_mode(int object_fd, uint64_t mode)
@@ -46,7 +47,7 @@ static long change_mode(int object_fd, uint64_t mode)
     return chmod(held_name(fd, name), (mode_t)mode & MODE_BITS) < 0 ? -errno : 0;
 }
 
-/* times: NULL: now */
+/* times: NULL: the current time */
 static long change_times(int object_fd, const struct timespec *times)
 {
     char name[HELD_NAME];
@@ -57,25 +58,25 @@ static long change_times(int object_fd, const struct timespec *times)
     return utimensat(AT_FDCWD, held_name(fd, name), times, 0) < 0 ? -errno : 0;
 }
 
-long answer_chmod(const struct notify_call *call)
+long handle_chmod(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
-    return change_mode(judge_path(call, AT_FDCWD, a[0], /* nofollow= */ false), a[1]);
+    return change_mode(check_path(call, AT_FDCWD, a[0], /* nofollow= */ false), a[1]);
 }
 
-long answer_fchmod(const struct notify_call *call)
+long handle_fchmod(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
-    return change_mode(judge_descriptor(call, a[0]), a[1]);
+    return change_mode(check_descriptor(call, a[0]), a[1]);
 }
 
-long answer_fchmodat(const struct notify_call *call)
+long handle_fchmodat(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
-    return change_mode(judge_path(call, (int)a[0], a[1], /* nofollow= */ false), a[2]);
+    return change_mode(check_path(call, (int)a[0], a[1], /* nofollow= */ false), a[2]);
 }
 
-long answer_utime(const struct notify_call *call)
+long handle_utime(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     struct utimbuf given;
@@ -88,11 +89,11 @@ long answer_utime(const struct notify_call *call)
         times[0].tv_sec = given.actime;
         times[1].tv_sec = given.modtime;
     }
-    return change_times(judge_path(call, AT_FDCWD, a[0], /* nofollow= */ false),
+    return change_times(check_path(call, AT_FDCWD, a[0], /* nofollow= */ false),
                         a[1] ? times : NULL);
 }
 
-/* futimesat(2); dir_number may be a file's where there is no path. */
+/* futimesat(2). Without a path dir_number may be a file's. */
 static long change_by_timeval(const struct notify_call *call, int dir_number, uint64_t path,
                               uint64_t address)
 {
@@ -110,28 +111,28 @@ static long change_by_timeval(const struct notify_call *call, int dir_number, ui
         return r;
     }
     int fd = !path && dir_number != AT_FDCWD
-                 ? judge_descriptor(call, (uint64_t)dir_number)
-                 : judge_path(call, dir_number, path, /* nofollow= */ false);
+                 ? check_descriptor(call, (uint64_t)dir_number)
+                 : check_path(call, dir_number, path, /* nofollow= */ false);
     return change_times(fd, address ? times : NULL);
 }
 
-long answer_utimes(const struct notify_call *call)
+long handle_utimes(const struct notify_call *call)
 {
     return change_by_timeval(call, AT_FDCWD, call->arguments[0], call->arguments[1]);
 }
 
-long answer_futimesat(const struct notify_call *call)
+long handle_futimesat(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     return change_by_timeval(call, (int)a[0], a[1], a[2]);
 }
 
-/* The object of utimensat(2): without a path that of the descriptor, which is what futimens(3) asks. */
-static int judge_utimensat(const struct notify_call *call, int dir_number, uint64_t path, int flags)
+/* The object of utimensat(2). Without a path it is the descriptor's, as for futimens(3). */
+static int check_utimensat(const struct notify_call *call, int dir_number, uint64_t path, int flags)
 {
     char first = '\0';
     if (!path && dir_number != AT_FDCWD) {
-        return flags ? -EINVAL : judge_descriptor(call, (uint64_t)dir_number);
+        return flags ? -EINVAL : check_descriptor(call, (uint64_t)dir_number);
     }
     if (flags & AT_EMPTY_PATH) {
         int r = caller_read(call, path, &first, 1);
@@ -139,14 +140,14 @@ static int judge_utimensat(const struct notify_call *call, int dir_number, uint6
             return r;
         }
         if (!first) {
-            return dir_number == AT_FDCWD ? judge(call, caller_look(call, "cwd", O_PATH))
-                                          : judge_descriptor(call, (uint64_t)dir_number);
+            return dir_number == AT_FDCWD ? check(call, caller_look(call, "cwd", O_PATH))
+                                          : check_descriptor(call, (uint64_t)dir_number);
         }
     }
-    return judge_path(call, dir_number, path, flags & AT_SYMLINK_NOFOLLOW);
+    return check_path(call, dir_number, path, flags & AT_SYMLINK_NOFOLLOW);
 }
 
-long answer_utimensat(const struct notify_call *call)
+long handle_utimensat(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     struct timespec times[2];
@@ -158,18 +159,18 @@ long answer_utimensat(const struct notify_call *call)
     if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) {
         return -EINVAL;
     }
-    return change_times(judge_utimensat(call, (int)a[0], a[1], flags), a[2] ? times : NULL);
+    return change_times(check_utimensat(call, (int)a[0], a[1], flags), a[2] ? times : NULL);
 }
 
-long answer_truncate(const struct notify_call *call)
+long handle_truncate(const struct notify_call *call)
 {
     char name[HELD_NAME];
     int64_t size = (int64_t)call->arguments[1];
-    defer_close int fd = judge_path(call, AT_FDCWD, call->arguments[0], /* nofollow= */ false);
+    defer_close int fd = check_path(call, AT_FDCWD, call->arguments[0], /* nofollow= */ false);
     if (fd < 0) {
         return fd;
     }
-    /* RLIMIT_FSIZE is the guest's, not ours. */
+    /* RLIMIT_FSIZE limits the guest, not init. */
     if (size > 0 && (uint64_t)size > call->notify->settings.file_bytes) {
         return -EFBIG;
     }

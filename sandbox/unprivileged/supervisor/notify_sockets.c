@@ -1,8 +1,9 @@
-/* Sockets of the guest: streams of the file system's names within its places, and one way out.
+/* The guest's sockets: Unix streams with paths in its places, and one to the egress proxy.
  *
- * A name is judged, and what it names is held; but no call connects somebody else's socket. So we connect
- * one of our own and put it in the place of the caller's descriptor. Its other descriptors of the old one
- * keep that. A socket of TCP never exists: what is given for one is of this family too. */
+ * A path is checked, and its object held; but no call connects another process's socket. So init
+ * connects a socket of its own and puts it in place of the caller's descriptor. Duplicates of the
+ * caller's descriptor keep the old socket. A TCP socket never exists: its substitute is a Unix
+ * socket, too. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,16 +21,16 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/egress.h"
-#include "sandbox/init/notify_call.h"
+#include "sandbox/programs/init/notify_call.h"
+#include "sandbox/types.h"
 
 enum {
-    RETRY_NS = 5000000, /* between two tries to connect where a queue is full */
+    RETRY_NS = 5000000, /* between two attempts to connect while a queue is full */
     UNACCEPTED =
-        64, /* connections: what was sent through each is held, and no figure of a process has it */
+        64, /* connections; no process's figures contain the data that was sent through one */
 };
 
-/* An address of the caller's, with a NUL behind it. */
+/* An address of the caller's, with a NUL after it. */
 struct address {
     union {
         struct sockaddr any;
@@ -50,17 +51,17 @@ static int read_address(const struct notify_call *call, struct address *address)
     return caller_read(call, call->arguments[1], address, size);
 }
 
-/* 0: it is a name of the file system. */
-static int judge_local(const struct address *address)
+/* 0: the address is a path. */
+static int check_local(const struct address *address)
 {
     if (address->size > sizeof address->local) {
         return -EINVAL;
     }
-    /* Abstract, or to be chosen by the kernel, which chooses an abstract one: unix(7) */
+    /* Abstract, or left to the kernel, which chooses an abstract one: unix(7) */
     return address->size > sizeof address->any.sa_family && address->local.sun_path[0] ? 0 : -EPERM;
 }
 
-/* Flags of the caller's descriptor as fcntl(2) has them, with O_CLOEXEC. -ENOTSOCK, -EBADF or flags. */
+/* Flags of the caller's descriptor as in fcntl(2), with O_CLOEXEC, or -ENOTSOCK or -EBADF. */
 static int socket_flags(const struct notify_call *call, int number)
 {
     static const char field[] = "flags:";
@@ -91,7 +92,7 @@ static int make_socket(void)
     return fd < 0 ? -errno : fd;
 }
 
-/* Puts made in the place of the caller's descriptor. */
+/* Puts made_fd in place of the caller's descriptor. */
 static long replace(const struct notify_call *call, int number, int flags, int made_fd)
 {
     struct seccomp_notif_addfd add = {.id = call->id,
@@ -99,15 +100,15 @@ static long replace(const struct notify_call *call, int number, int flags, int m
                                       .srcfd = (uint32_t)made_fd,
                                       .newfd = (uint32_t)number,
                                       .newfd_flags = flags & O_CLOEXEC ? O_CLOEXEC : 0};
-    /* A file that we have in common: what does not wait for him must not wait for us, and is ours no
-     * more. */
+    /* Caller and init share this file: once it is nonblocking for the caller it is so for init,
+     * which must not use it any more. */
     if (fcntl(made_fd, F_SETFL, flags & O_NONBLOCK) < 0) {
         return -errno;
     }
     return ioctl(call->listener_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0 ? -errno : 0;
 }
 
-long answer_socket(const struct notify_call *call)
+long handle_socket(const struct notify_call *call)
 {
     int type = (int)call->arguments[1];
     defer_close int fd = make_socket();
@@ -123,10 +124,9 @@ long answer_socket(const struct notify_call *call)
     return number < 0 ? -errno : number;
 }
 
-/* The name is the guest's, and stays what getsockname(2) says, so it is looked up once more by bind(2)
- * itself. Whatever it is by then, Landlock judges: where a socket may be made is not more for us than for
- * him. */
-long answer_bind(const struct notify_call *call)
+/* getsockname(2) returns the guest's name, so bind(2) itself must resolve it once more. Landlock
+ * checks the result: it lets init make sockets only where it lets the guest. */
+long handle_bind(const struct notify_call *call)
 {
     struct address address;
     int number = (int)call->arguments[0];
@@ -137,7 +137,7 @@ long answer_bind(const struct notify_call *call)
     if (address.any.sa_family != AF_UNIX) {
         return address.any.sa_family == AF_INET ? -EACCES : -EINVAL;
     }
-    r = judge_local(&address);
+    r = check_local(&address);
     int flags = r < 0 ? r : socket_flags(call, number);
     if (flags < 0) {
         return flags;
@@ -152,27 +152,25 @@ long answer_bind(const struct notify_call *call)
     return fchdir(here_fd) < 0 || r < 0 ? r : replace(call, number, flags, made_fd);
 }
 
-/* Connections of this network namespace that nobody has accepted: a socket in state 2 without an inode
- * (unix_seq_show() in net/unix/af_unix.c). */
+/* Connections of this network namespace that are not yet accepted: a socket in state 2 without an
+ * inode (unix_seq_show() in net/unix/af_unix.c). */
 static unsigned count_unaccepted(void)
 {
     char line[512];
     unsigned count = 0;
-    FILE *file = fopen("/proc/self/net/unix", "re");
+    defer_fclose FILE *file = fopen("/proc/self/net/unix", "re");
     while (file && fgets(line, sizeof line, file)) {
         unsigned state = 0;
         unsigned long inode = 1;
         count += sscanf(line, "%*s %*s %*s %*s %*s %x %lu", &state, &inode) == 2 && state == 2 &&
                  inode == 0;
     }
-    if (file) {
-        (void)fclose(file);
-    }
     return count;
 }
 
-/* Whether the guest has as many as it may: more than others had at the least. */
-static bool has_room(void)
+/* Whether the guest may have one more. Assumes that others always have at least the lowest number
+ * seen. */
+static bool has_space(void)
 {
     static unsigned least = UINT_MAX;
     unsigned count = count_unaccepted();
@@ -180,7 +178,7 @@ static bool has_room(void)
     return count - least < UNACCEPTED;
 }
 
-/* Connects a new socket to what is held, and puts it in place. -EAGAIN: there is no room now. */
+/* Connects a new socket to the held object, replaces the descriptor. -EAGAIN: the queue is full. */
 static long connect_held(const struct notify_call *call, int number, int flags, const char *name)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -188,7 +186,7 @@ static long connect_held(const struct notify_call *call, int number, int flags, 
         return -ENAMETOOLONG;
     }
     memcpy(to.sun_path, name, strlen(name));
-    if (!has_room()) {
+    if (!has_space()) {
         return -EAGAIN;
     }
     defer_close int made_fd = make_socket();
@@ -213,8 +211,8 @@ static void forget(struct notify *notify, struct notify_waiting *waiting)
     notify->waiting_count--;
 }
 
-/* Answers it later, when there is room. to_fd: taken. */
-static long wait_for_room(const struct notify_call *call, int number, int to_fd)
+/* Responds later, when there is space. to_fd: taken. */
+static long wait_for_space(const struct notify_call *call, int number, int to_fd)
 {
     struct notify *notify = call->notify;
     for (unsigned i = 0; i < NOTIFY_WAITING; i++) {
@@ -227,7 +225,7 @@ static long wait_for_room(const struct notify_call *call, int number, int to_fd)
                                                .number = number};
             notify->waiting_count++;
             arm(notify);
-            return NOTIFY_ANSWERED;
+            return NOTIFY_LATER;
         }
     }
     (void)close(to_fd);
@@ -238,7 +236,7 @@ static long connect_local(const struct notify_call *call, int number, const stru
 {
     char name[HELD_NAME];
     struct stat st;
-    int r = judge_local(address);
+    int r = check_local(address);
     int flags = r < 0 ? r : socket_flags(call, number);
     if (flags < 0) {
         return flags;
@@ -255,8 +253,9 @@ static long connect_local(const struct notify_call *call, int number, const stru
         return -ECONNREFUSED;
     }
     long result = connect_held(call, number, flags, held_name(to_fd, name));
-    return result == -EAGAIN && !(flags & O_NONBLOCK) ? wait_for_room(call, number, take_fd(&to_fd))
-                                                      : result;
+    return result == -EAGAIN && !(flags & O_NONBLOCK)
+               ? wait_for_space(call, number, take_fd(&to_fd))
+               : result;
 }
 
 static long connect_inet(const struct notify_call *call, int number, const struct address *address)
@@ -275,17 +274,17 @@ static long connect_inet(const struct notify_call *call, int number, const struc
     if (flags < 0) {
         return flags;
     }
-    /* A full queue is no error of TCP, and most programs that do not wait (with a time limit, say) have no
-     * word for one: so they wait, too, for the little while that the broker takes. */
+    /* TCP has no error for a full queue, and most nonblocking programs (those with a time limit,
+     * say) cannot handle one. So they wait, too, for the short time that the egress proxy needs. */
     long result = connect_held(call, number, flags, egress);
     if (result == -EAGAIN) {
         int to_fd = open(egress, O_PATH | O_CLOEXEC);
-        return to_fd < 0 ? -errno : wait_for_room(call, number, to_fd);
+        return to_fd < 0 ? -errno : wait_for_space(call, number, to_fd);
     }
     return result;
 }
 
-long answer_connect(const struct notify_call *call)
+long handle_connect(const struct notify_call *call)
 {
     struct address address;
     int number = (int)call->arguments[0];
@@ -320,7 +319,7 @@ void sockets_retry(struct notify *notify)
                                 : connect_held(&call, waiting->number, flags,
                                                held_name(waiting->to_fd, name));
         if (result != -EAGAIN) {
-            notify_answer(&call, result);
+            notify_respond(&call, result);
             forget(notify, waiting);
         }
     }

@@ -1,7 +1,7 @@
-// @ai-sdk/mcp of Vercel's AI SDK. It tells no server of a cancelled call, and is surprised by the answer.
+// @ai-sdk/mcp of Vercel's AI SDK. It does not notify the server of a cancelled call, and complains about the response.
 import { createMCPClient } from '@ai-sdk/mcp';
 import { Experimental_StdioMCPTransport as StdioTransport } from '@ai-sdk/mcp/mcp-stdio';
-import { told } from './results.mjs';
+import { resultOf } from './results.mjs';
 
 export async function connect(mode, command, args) {
   const complaints = [];
@@ -18,7 +18,7 @@ export async function connect(mode, command, args) {
     cancelsAlone: true,
     instructions: () => client.instructions,
     tools: async () => Object.keys(await client.tools()),
-    call: async (name, given, signal) => told(
+    call: async (name, given, signal) => resultOf(
       await client.callTool({ name, arguments: given, options: { signal } })),
     close: () => client.close(),
   };

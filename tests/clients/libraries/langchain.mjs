@@ -1,4 +1,4 @@
-// @langchain/mcp-adapters: tools as LangChain's agents call them. An error is thrown there.
+// @langchain/mcp-adapters: tools as LangChain's agents call them. It throws on an error.
 import { MultiServerMCPClient } from '@langchain/mcp-adapters';
 
 const typeOf = block => block.mime_type ?? block.mimeType ?? /^data:([^;]*)/.exec(block.image_url?.url)?.[1];

@@ -1,6 +1,6 @@
-// @openai/agents-core, which the OpenAI Agents SDK for JavaScript is made of.
+// @openai/agents-core, the core of the OpenAI Agents SDK for JavaScript.
 import { MCPServerStdio } from '@openai/agents-core';
-import { told } from './results.mjs';
+import { resultOf } from './results.mjs';
 
 export async function connect(mode, command, args) {
   const server = new MCPServerStdio({ name: 'sandpiper', command, args });
@@ -8,7 +8,7 @@ export async function connect(mode, command, args) {
   return {
     complaints: [],
     tools: async () => (await server.listTools()).map(tool => tool.name),
-    call: async (name, given, signal) => told(await server.callToolResult(name, given, null, { signal })),
+    call: async (name, given, signal) => resultOf(await server.callToolResult(name, given, null, { signal })),
     close: () => server.close(),
   };
 }

@@ -1,5 +1,5 @@
-// A CallToolResult as smoke.mjs wants it.
-export const told = result => ({
+// Converts a CallToolResult for smoke.mjs.
+export const resultOf = result => ({
   text: result.content.map(block => block.text ?? '').join(''),
   images: result.content.filter(block => block.type === 'image').map(block => block.mimeType),
   isError: result.isError === true,

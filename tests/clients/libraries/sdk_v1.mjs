@@ -1,7 +1,7 @@
-// @modelcontextprotocol/sdk 1.x, which knows initialize only.
+// @modelcontextprotocol/sdk 1.x, which supports only initialize.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
-import { codeOf, told } from './results.mjs';
+import { codeOf, resultOf } from './results.mjs';
 
 export async function connect(mode, command, args) {
   const client = new Client({ name: 'sandpiper-tests', version: '1' }, { capabilities: {} });
@@ -14,7 +14,7 @@ export async function connect(mode, command, args) {
     instructions: () => client.getInstructions(),
     ping: () => client.ping(),
     tools: async () => (await client.listTools()).tools.map(tool => tool.name),
-    call: async (...given) => told(await call(...given)),
+    call: async (...given) => resultOf(await call(...given)),
     refusal: tool => codeOf(call(tool, {})),
     close: () => client.close(),
   };

@@ -1,7 +1,7 @@
-// @modelcontextprotocol/client 2.x, in every way in which it can begin.
+// @modelcontextprotocol/client 2.x, with each way to connect.
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { codeOf, told } from './results.mjs';
+import { codeOf, resultOf } from './results.mjs';
 
 const modes = { legacy: 'legacy', auto: 'auto', modern: { pin: '2026-07-28' } };
 
@@ -20,7 +20,7 @@ export async function connect(mode, command, args) {
     instructions: () => client.getInstructions(),
     ...(mode === 'legacy' && { ping: () => client.ping() }),
     tools: async () => (await client.listTools()).tools.map(tool => tool.name),
-    call: async (...given) => told(await call(...given)),
+    call: async (...given) => resultOf(await call(...given)),
     refusal: tool => codeOf(call(tool, {})),
     close: () => client.close(),
   };

@@ -1,4 +1,4 @@
-"""The shells' completions, asked as the shells ask them, offer what the program's own help names."""
+"""The shells' completions, requested as the shells do, offer the words of the program's help."""
 import os
 import pathlib
 import re
@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 BINARY = os.environ["SANDPIPER"]
-FOLDER = pathlib.Path(os.environ["SANDPIPER_COMPLETIONS"])
+DIRECTORY = pathlib.Path(os.environ["SANDPIPER_COMPLETIONS"])
 HELP = subprocess.run([BINARY, "--help"], capture_output=True, text=True, check=True).stdout
 FLAGS = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", HELP, re.M))
 COMMANDS = {"run", "doctor", "schema", "call", "config"}
@@ -21,13 +21,13 @@ def need(shell):
 def bash(*words):
     script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sandpiper 2>/dev/null; '
               'printf "%s\\n" "${COMPREPLY[@]}"')
-    done = subprocess.run(["bash", "--norc", "-c", script, "bash", FOLDER / "sandpiper", "sandpiper", *words],
+    done = subprocess.run(["bash", "--norc", "-c", script, "bash", DIRECTORY / "sandpiper", "sandpiper", *words],
                           capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
 
 def fish(line):
-    done = subprocess.run(["fish", "--no-config", "-c", f"source {FOLDER}/sandpiper.fish; complete -C '{line}'"],
+    done = subprocess.run(["fish", "--no-config", "-c", f"source {DIRECTORY}/sandpiper.fish; complete -C '{line}'"],
                           capture_output=True, text=True, check=True)
     return {row.partition("\t")[0] for row in done.stdout.splitlines()}
 
@@ -44,7 +44,7 @@ class Completions(unittest.TestCase):
     def test_flags_of_other_commands_are_not_offered(self):
         self.assertIn("--plan", bash("doctor", "--p"))
         self.assertNotIn("--plan", bash("--p"))
-        self.assertEqual(bash("config", "--"), {"--host", "--name", "--install", "--file"})
+        self.assertEqual(bash("config", "--"), {"--host", "--name", "--install", "--in-memory", "--file"})
         self.assertIn("--memory", bash("config", "--host", "zed", "--", "--m"))
 
     def test_values(self):
@@ -62,7 +62,7 @@ class Completions(unittest.TestCase):
         self.assertEqual(fish("sandpiper schema --format g"), {"gemini"})
         self.assertLessEqual(COMMANDS, fish("sandpiper "))
 
-    def test_zsh_takes_the_syntax(self):
+    def test_zsh_accepts_the_syntax(self):
         need("zsh")
-        done = subprocess.run(["zsh", "-n", FOLDER / "_sandpiper"], capture_output=True, text=True)
+        done = subprocess.run(["zsh", "-n", DIRECTORY / "_sandpiper"], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -1,4 +1,4 @@
-"""sandpiper config: the entries of hosts, and how they get into files that belong to a user."""
+"""sandpiper config: the entries for clients, and their installation into files that belong to a user."""
 import json
 import os
 import pathlib
@@ -14,7 +14,7 @@ try:
 except ImportError:  # before Python 3.11
     tomllib = None
 
-# host: (its file below the home folder, the object with its servers)
+# client: (its file below the home directory, the object with its servers)
 HOSTS = {
     "claude-code": (".claude.json", "mcpServers"),
     "claude-desktop": (".config/Claude/claude_desktop_config.json", "mcpServers"),
@@ -29,7 +29,7 @@ HOSTS = {
 
 
 def command_of(entry):
-    """The program and its arguments, whichever way a host writes them."""
+    """The program and its arguments in any client's form."""
     command = entry["command"]
     return command if isinstance(command, list) else [command, *entry["args"]]
 
@@ -37,9 +37,9 @@ def command_of(entry):
 class Config(Case):
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory(prefix="sp-config-")
-        self.addCleanup(folder.cleanup)
-        self.home = pathlib.Path(folder.name)
+        directory = tempfile.TemporaryDirectory(prefix="sp-config-")
+        self.addCleanup(directory.cleanup)
+        self.home = pathlib.Path(directory.name)
 
     def config(self, *args, status=0, **env):
         done = subprocess.run([*COMMAND, "config", *args], capture_output=True, text=True,
@@ -55,11 +55,12 @@ class Config(Case):
             return tomllib.loads(text)
         return json.loads(text)
 
-    def test_what_is_printed_starts_a_server(self):
+    def test_printed_entry_starts_a_server(self):
         for host, (path, section) in HOSTS.items():
             with self.subTest(host=host):
                 done = self.config("--host", host, "--name", "py", "--", "--memory", "256M")
                 self.assertIn(str(self.home / path), done.stderr)
+                self.assertIn("without a workspace", done.stderr)
                 self.assertFalse((self.home / path).exists())
                 command = command_of(self.parse(path, done.stdout)[section]["py"])
                 self.assertEqual(command[1:], ["--memory", "256M"])
@@ -68,7 +69,7 @@ class Config(Case):
                     command, input=hello, capture_output=True, text=True,
                     timeout=60 * SLOW).stdout)
 
-    def test_installed_it_is_beside_what_was_there(self):
+    def test_install_keeps_the_other_entries(self):
         for host, (path, section) in HOSTS.items():
             with self.subTest(host=host):
                 self.config("--host", host, "--install", "--name", "first")
@@ -85,7 +86,7 @@ class Config(Case):
                 self.assertEqual(sorted(one.name for one in file.parent.glob(file.name + "*")),
                                  [file.name, backup.name])
 
-    def test_comments_stay_and_each_change_keeps_the_file_before_it(self):
+    def test_comments_stay_and_each_change_keeps_a_backup(self):
         file = self.home / ".config/zed/settings.json"
         file.parent.mkdir(parents=True)
         text = '// mine\n{\n    "theme": "x", // dark\n}\n'
@@ -98,11 +99,11 @@ class Config(Case):
         self.assertEqual(changed.count('"sandbox"'), 1)
         self.assertIn('"99"', changed)
         self.assertEqual(pathlib.Path(str(file) + ".bak").read_text(), text)
-        self.assertIn('"args": []', pathlib.Path(str(file) + ".bak.1").read_text())
+        self.assertNotIn('"99"', pathlib.Path(str(file) + ".bak.1").read_text())
         for path in (file, pathlib.Path(str(file) + ".bak")):
             self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o640)
 
-    def test_what_it_does_not_understand_stays_and_the_entry_is_printed(self):
+    def test_a_file_it_cannot_parse_stays_and_the_entry_is_printed(self):
         for host, text in (("cursor", '{"mcpServers": '), ("cursor", '{"mcpServers": 1}'),
                            ("codex", "[mcp_servers.sandbox]\ncommand = 'other'\n"),
                            ("codex", "what\n")):
@@ -118,7 +119,69 @@ class Config(Case):
                 self.assertEqual(file.read_text(), text)
                 self.assertEqual(list(file.parent.iterdir()), [file])
 
-    def test_a_link_stays_a_link(self):
+    def args_of(self, host="cursor"):
+        path, section = HOSTS[host]
+        return command_of(self.parse(path, (self.home / path).read_text())[section]["sandbox"])[1:]
+
+    def test_install_gives_files_a_directory_of_the_users(self):
+        place = self.home / "Sandpiper"
+        done = self.config("--host", "cursor", "--install", "--", "--memory", "2G")
+        self.assertEqual(self.args_of(), ["--workspace", str(place), "--memory", "2G"])
+        self.assertIn(f"files are kept in {place}", done.stdout)
+        self.assertEqual(stat.S_IMODE(place.stat().st_mode), 0o700)
+        (place / "kept.txt").write_text("mine")
+        self.assertIn("already", self.config("--host", "cursor", "--install", "--", "--memory", "2G").stdout)
+        self.assertEqual((place / "kept.txt").read_text(), "mine")
+
+    def test_install_adds_no_second_workspace_and_none_that_is_refused(self):
+        other = self.home / "other"
+        other.mkdir()
+        self.config("--host", "cursor", "--install", "--", f"--workspace={other}")
+        self.assertEqual(self.args_of(), [f"--workspace={other}"])
+        self.config("--host", "zed", "--install", "--in-memory")
+        self.assertEqual(self.args_of("zed"), [])
+        settings = self.home / ".config/sandpiper/config"
+        settings.parent.mkdir()
+        settings.write_text(f"workspace = {other}\n")
+        self.config("--host", "gemini", "--install")
+        self.assertEqual(self.args_of("gemini"), [])
+        settings.unlink()
+        self.assertFalse((self.home / "Sandpiper").exists())
+        for make in (lambda place: place.symlink_to(self.home), lambda place: place.write_text("a file")):
+            make(self.home / "Sandpiper")
+            done = self.config("--host", "cursor", "--install")
+            self.assertEqual(self.args_of(), [])
+            self.assertIn("files stay in memory", done.stderr)
+            (self.home / "Sandpiper").unlink()
+
+    def test_installs_at_the_same_time_lose_nothing(self):
+        commands = [subprocess.Popen([*COMMAND, "config", "--host", "gemini", "--install", "--in-memory", "--name", f"n{n}"],
+                                     env={"PATH": os.environ["PATH"], "HOME": str(self.home)}, stdout=subprocess.PIPE,
+                                     stderr=subprocess.STDOUT, text=True) for n in range(24)]
+        for command in commands:
+            self.assertIn("added", command.communicate(timeout=60 * SLOW)[0])
+        file = self.home / ".gemini/settings.json"
+        self.assertEqual(set(json.loads(file.read_text())["mcpServers"]), {f"n{n}" for n in range(24)})
+        self.assertEqual([one.name for one in file.parent.iterdir() if not re.fullmatch(r"settings\.json(\.bak(\.\d+)?)?", one.name)], [])
+
+    def test_a_read_only_file_stays(self):
+        file = self.home / ".claude.json"
+        file.write_text("{}")
+        file.chmod(0o400)
+        done = self.config("--host", "claude-code", "--install", status=1)
+        self.assertIn("is read-only", done.stderr)
+        self.assertEqual((file.read_text(), stat.S_IMODE(file.stat().st_mode)), ("{}", 0o400))
+
+    def test_long_blanks_and_comments_take_no_longer_than_their_size(self):
+        """Time that grows with the square of 16 million blanks would not end."""
+        file = self.home / ".cursor/mcp.json"
+        file.parent.mkdir()
+        text = '{"a": 1,' + " " * 8_000_000 + "/*" + "x" * 8_000_000 + "*/}"
+        file.write_text(text)
+        self.config("--host", "cursor", "--install")
+        self.assertIn("sandbox", file.read_text())
+
+    def test_a_symlink_stays_a_symlink(self):
         kept = self.home / "dotfiles.json"
         kept.write_text("{}")
         (self.home / ".claude.json").symlink_to(kept)
@@ -144,7 +207,7 @@ class Config(Case):
         done = self.config("--host", "zed", "--install", status=1, HOME="")
         self.assertIn("--file", done.stderr)
 
-    def test_the_longest_call_is_told_to_hosts_that_give_up_before(self):
+    def test_clients_with_shorter_timeouts_get_the_longest_call(self):
         done = self.config("--host", "codex", "--", "--max-timeout", "1200")
         limit = int(re.search(r"tool_timeout_sec = (\d+)", done.stdout)[1])
         self.assertGreater(limit, 1200)

@@ -1,13 +1,14 @@
-"""read_file and write_file against names and files that somebody has prepared, and against a full disk.
+"""read_file and write_file with planted names and files, and on a full disk.
 
-Code in the sandbox plants them; the tools answer at once, and reach nothing that the code itself could not.
+Code in the sandbox plants them; the tools respond at once, and reach nothing that the code itself cannot reach.
 """
 import os
 import pathlib
 import tempfile
+import time
 import unittest
 
-from client import Case, Server, Shared, need_userns
+from client import SLOW, Case, Server, Shared, need_userns
 
 PLANT = """
 import os, socket
@@ -27,7 +28,7 @@ open('chain60', 'w').write('end of the chain\\n')
 open('secret', 'w').close(); os.chmod('secret', 0)
 os.chdir('..')
 """
-# Not one of these is a file that can be read.
+# None of these is a readable file.
 UNREADABLE = (
     "odd/fifo", "odd/socket", "odd/loop-a", "odd/self", "odd/to-fifo", "odd/to-zero", "odd/to-environ", "odd/to-root",
     "odd/to-fd", "odd/broken", "odd/chain0", "odd/to-root/etc/passwd", "odd/file/x", "odd/loop-a/x", "odd/fifo/x",
@@ -51,7 +52,7 @@ class Odd(Shared):
         if result.is_error:
             raise AssertionError(result.text)
 
-    def test_what_is_no_file_is_refused_in_a_sentence(self):
+    def test_reading_what_is_not_a_file_is_refused(self):
         for path in UNREADABLE:
             for encoding in ("auto", "base64"):
                 result = self.server.read(path, encoding=encoding)
@@ -59,7 +60,7 @@ class Odd(Shared):
                 self.assertLess(len(result.text), 1500)
                 self.assertNotRegex(result.text, r"[\x00-\x09\x0b-\x1f]")
 
-    def test_what_cannot_be_written_is_refused_in_a_sentence(self):
+    def test_writing_what_is_not_a_file_is_refused(self):
         for path in UNWRITABLE:
             for mode in ("overwrite", "append", "create"):
                 result = self.server.write(path, "planted", mode=mode)
@@ -75,20 +76,20 @@ class Odd(Shared):
             self.assertEqual(self.server.read(self.server.here(path)).text, "inside\n", path)
         self.assertIn("end of the chain", self.server.read("odd/chain45").text)
 
-    def test_a_link_leads_where_it_leads_for_the_code(self):
-        """The sandbox has an /etc/passwd of its own, or shows none."""
+    def test_a_link_resolves_as_it_does_for_the_code(self):
+        """The sandbox has its own /etc/passwd or none."""
         seen = self.server.python("print(open('/etc/passwd').read(), end='')")
         read = self.server.read("odd/to-passwd")
         self.assertEqual(read.is_error, seen.is_error, read.text)
         if seen.is_error:
-            self.assertIn("may not be accessed", read.text)
+            self.assertIn("is not accessible", read.text)
         else:
             self.assertEqual(read.text.rstrip("\n"), seen.output.rstrip("\n"))
 
     def test_a_file_without_permission_is_refused(self):
         if "True" in self.server.python("import os; print(os.access('odd/secret', os.R_OK))").output:
             self.skipTest("owner: this user reads every file of the sandbox")
-        self.assertIn("may not be accessed", self.server.read("odd/secret").text)
+        self.assertIn("is not accessible", self.server.read("odd/secret").text)
 
     def test_overwriting_a_name_leaves_the_other_names_of_the_file(self):
         self.server.python("import os\nopen('one', 'w').write('old'); os.link('one', 'two'); os.symlink('one', 'three')")
@@ -117,8 +118,113 @@ class Odd(Shared):
         self.assert_ok(self.server.finish_call(slow))
 
 
+class Planted(Case):
+    """Objects planted at paths that the file tools then use."""
+
+    def setUp(self):
+        need_userns()
+        self.server = Server()
+        self.server.must_be_contained()
+
+    def tearDown(self):
+        with self.server:
+            pass
+
+    def plant(self, code):
+        self.assert_ok(self.server.python("import os, socket\n" + code))
+
+    def answers_quickly(self, tool, **arguments):
+        began = time.monotonic()
+        result = self.server.call(tool, **arguments)
+        self.assertLess(time.monotonic() - began, 2 * SLOW)
+        return result
+
+    def test_fifo(self):
+        self.plant("os.mkfifo('pipe')")
+        self.assertTrue(self.answers_quickly("read_file", path="pipe").is_error)
+        self.answers_quickly("write_file", path="pipe", content="x", mode="append")
+        self.assert_alive(self.server)
+
+    def test_fifo_with_a_reader_and_a_writer(self):
+        self.plant("os.mkfifo('pipe'); fd = os.open('pipe', os.O_RDWR); os.write(fd, b'trap')")
+        self.assertNotIn("trap", self.answers_quickly("read_file", path="pipe").text)
+
+    def test_socket(self):
+        self.plant("s = socket.socket(socket.AF_UNIX); s.bind('sock'); s.listen()")
+        self.assertTrue(self.answers_quickly("read_file", path="sock").is_error)
+
+    def test_symbolic_links_out_of_the_workspace(self):
+        for target in ("/etc/passwd", "/proc/1/environ", "/proc/self/environ", "/dev/zero",
+                       "../../../../etc/shadow", "/proc/1/root/etc/shadow", "/dev/stdin"):
+            with self.subTest(target=target):
+                self.plant(f"os.path.lexists('link') and os.unlink('link')\n"
+                           f"os.symlink({target!r}, 'link')")
+                result = self.answers_quickly("read_file", path="link")
+                self.assertNotIn("daemon:", result.text)
+                self.assertLess(len(result.text), 2_000)
+                self.answers_quickly("write_file", path="link", content="x")
+
+    def test_a_link_to_itself(self):
+        self.plant("os.symlink('loop', 'loop')")
+        self.assertTrue(self.answers_quickly("read_file", path="loop").is_error)
+
+    def test_a_linked_parent_directory(self):
+        self.plant("os.symlink('/', 'up'); os.symlink('/proc/self', 'me')")
+        self.assertNotIn("daemon:", self.answers_quickly("read_file", path="up/etc/passwd").text)
+        self.answers_quickly("write_file", path="up/tmp/planted", content="x")
+        self.answers_quickly("read_file", path="me/environ")
+        self.assert_alive(self.server)
+
+    def test_devices(self):
+        for path in ("/dev/zero", "/dev/random", "/dev/full", "/dev/tty"):
+            result = self.answers_quickly("read_file", path=path)
+            self.assertTrue(result.is_error, result.text)
+
+    def test_a_file_that_grows_while_it_is_read(self):
+        self.plant("import threading\nf = open('grow', 'wb', buffering=0)\n"
+                   "def grow():\n    for _ in range(3000): f.write(b'x' * 10000)\n"
+                   "threading.Thread(target=grow).start()")
+        for _ in range(10):
+            self.assertLess(len(self.answers_quickly("read_file", path="grow").text), 40_000)
+
+    def test_a_sparse_file_of_a_terabyte(self):
+        self.plant("fd = os.open('sparse', os.O_CREAT | os.O_WRONLY)\ntry: os.ftruncate(fd, 1 << 40)\n"
+                   "except OSError: os.ftruncate(fd, 1 << 29)")
+        self.assertLess(len(self.answers_quickly("read_file", path="sparse").text), 40_000)
+        self.answers_quickly("read_file", path="sparse", start_line=-5)
+
+    def test_a_very_deep_directory(self):
+        self.plant("d = '.'\nfor _ in range(500):\n    os.mkdir('d'); os.chdir('d')\n"
+                   "os.chdir('/')")
+        self.answers_quickly("read_file", path="d")
+        self.assert_alive(self.server)
+
+    def test_names_that_are_no_utf8_or_hold_line_breaks(self):
+        self.plant("os.makedirs('names', exist_ok=True)\n"
+                   "for n in (b'\\xff\\xfe', b'a\\nb', b'a\\x1b[31mb', b'x' * 255):\n"
+                   "    open(b'names/' + n, 'w').close()")
+        result = self.answers_quickly("read_file", path="names")
+        self.assertNotIn("\x1b", result.text)
+
+    def test_a_workspace_that_is_gone(self):
+        self.plant("import shutil\nshutil.rmtree(os.getcwd(), ignore_errors=True)")
+        self.answers_quickly("write_file", path="again.txt", content="x")
+        self.assert_alive(self.server)
+
+    def test_swapping_a_file_for_a_link_while_it_is_written(self):
+        self.plant("import threading, time\nstop = time.time() + 3\ndef swap():\n"
+                   "    while time.time() < stop:\n        try:\n"
+                   "            os.symlink('/etc/passwd', 't'); os.rename('t', 'race')\n"
+                   "            os.mkfifo('t'); os.rename('t', 'race')\n"
+                   "            open('t', 'w').close(); os.rename('t', 'race')\n"
+                   "        except OSError: pass\nthreading.Thread(target=swap).start()")
+        for _ in range(40):
+            self.answers_quickly("write_file", path="race", content="x")
+            self.assertNotIn("daemon:", self.answers_quickly("read_file", path="race").text)
+
+
 class FullDisk(Case):
-    def test_a_write_that_does_not_fit_leaves_what_was_there(self):
+    def test_a_write_that_does_not_fit_keeps_the_old_file(self):
         need_userns()
         with Server("--disk", "4M") as server:
             self.assertFalse(server.write("kept.txt", "old\n").is_error)
@@ -138,16 +244,16 @@ class FullDisk(Case):
             self.assert_prints(server.python("import os; print(sorted(os.listdir('.')))"), "['filler', 'kept.txt']")
             self.assertFalse(server.write("kept.txt", "new\n").is_error)
 
-    def test_a_host_folder_has_the_bound_too(self):
+    def test_a_host_directory_is_bounded_too(self):
         need_userns()
-        with tempfile.TemporaryDirectory(prefix="sp-bound-") as folder, \
-                Server("--workspace", folder, "--disk", "2M") as server:
+        with tempfile.TemporaryDirectory(prefix="sp-bound-") as directory, \
+                Server("--workspace", directory, "--disk", "2M") as server:
             self.assertFalse(server.write("f", "x" * (1 << 20)).is_error)
             self.assertIn("--disk", server.write("f", "x" * (3 << 19), mode="append").text)
             self.assertIn("--disk", server.write("g", "x" * (3 << 20)).text)
-            server.read("f")  # what pid 1 was told before, it has done by then
-            self.assertEqual(os.path.getsize(pathlib.Path(folder) / "f"), 1 << 20)
-            self.assertEqual(os.listdir(folder), ["f"])
+            server.read("f")  # init has completed its earlier requests by then
+            self.assertEqual(os.path.getsize(pathlib.Path(directory) / "f"), 1 << 20)
+            self.assertEqual(os.listdir(directory), ["f"])
 
 
 class AnyTime(Case):
@@ -157,7 +263,7 @@ class AnyTime(Case):
             self.assertFalse(server.write("early.txt", "early\n").is_error)
             self.assertEqual(server.read("early.txt").text, "early\n")
 
-    def test_the_longest_path_is_a_path(self):
+    def test_the_longest_path_is_accepted(self):
         need_userns()
         with Server() as server:
             path = "d/" * 2047 + "f"
@@ -165,11 +271,11 @@ class AnyTime(Case):
             self.assertFalse(server.write(path, "deep\n").is_error)
             self.assertEqual(server.read(path).text, "deep\n")
 
-    def test_while_code_runs_and_after_each_end_of_it(self):
+    def test_file_tools_work_while_code_runs_and_after_it_exits(self):
         need_userns()
         with Server() as server:
             server.write("calm.txt", "calm\n")
-            slow = server.start_call("run_python", code="while True: pass", timeout_s=2)
+            slow = server.start_call("run_python", code="while True: pass", timeout_s=2, session="other")
             self.assertFalse(server.write("calm.txt", "calmer\n").is_error)
             self.assertEqual(server.read("calm.txt").text, "calmer\n")
             self.assertEqual(server.stash, {})  # the code still runs
@@ -180,14 +286,14 @@ class AnyTime(Case):
                 self.assertEqual(server.read("calm.txt").text, "calmer\n", end)
                 self.assertFalse(server.write("calm.txt", "calmer\n").is_error, end)
 
-    def test_others_are_answered_between_the_pieces_of_a_large_file(self):
-        """By order, not by time: pings that were sent behind the read are answered before it."""
+    def test_other_calls_are_served_during_a_large_file(self):
+        """Checks the order, not the time: pings sent after the read are answered before it."""
         need_userns()
-        with tempfile.TemporaryDirectory(prefix="sp-pieces-") as folder:
-            with open(pathlib.Path(folder) / "big", "wb") as file:
+        with tempfile.TemporaryDirectory(prefix="sp-pieces-") as directory:
+            with open(pathlib.Path(directory) / "big", "wb") as file:
                 file.write(b"x" * 99 + b"\n")
                 file.truncate(64 << 20)
-            with Server("--workspace", folder) as server:
+            with Server("--workspace", directory) as server:
                 server.read("big", encoding="text", end_line=1)
                 with server.at_once():
                     read = server.start_call("read_file", path="big", encoding="text", end_line=1)

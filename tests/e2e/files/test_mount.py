@@ -1,4 +1,4 @@
-"""--mount: folders of the host below /data, for reading, or for writing as well."""
+"""--mount: directories of the host below /data, read-only or writable."""
 import json
 import os
 import pathlib
@@ -8,17 +8,17 @@ import tempfile
 import unittest
 
 from client import Case, Server, is_denied, need_userns, run_cli
-from isolation import CONTAINER
+from container_level import CONTAINER
 
 
 def is_writable_here():
-    """Root's own folder changes hands by a mapping of ids only."""
+    """True if a directory can be writable: one of root's needs an id mapping."""
     mapped = pathlib.Path("/proc/self/uid_map").read_text().split()[2] != "1"
     return not (os.geteuid() == 0 and mapped and (CONTAINER or is_denied("mount_setattr")))
 
 
-class Folders(Case):
-    """A folder to read, one to write to, and a home folder of the test's own."""
+class Directories(Case):
+    """A read-only directory, a writable one, and the test's own home directory."""
 
     @classmethod
     def setUpClass(cls):
@@ -43,13 +43,13 @@ class Folders(Case):
         return f"{self.temp}/{name}{rest}"
 
     @staticmethod
-    def mounted(server, **folders):
-        """What is below /data, for server.here(): without mounts it is where the host has it."""
+    def mounted(server, **directories):
+        """The paths of directories below /data, for server.here(): without mounts they are the host's."""
         if CONTAINER:
-            server.folders.update({f"/data/{name}": os.path.realpath(folder) for name, folder in folders.items()})
+            server.directories.update({f"/data/{name}": os.path.realpath(directory) for name, directory in directories.items()})
 
 
-class Shown(Folders):
+class Shown(Directories):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -57,7 +57,7 @@ class Shown(Folders):
         if is_writable_here():
             args += ["--mount", f"{cls.temp}/out:results:rw"]
         cls.server = Server(*args, initialize=False)
-        cls.told = cls.server.initialize()["instructions"]
+        cls.instructions = cls.server.initialize()["instructions"]
         cls.mounted(cls.server, **{"in": f"{cls.temp}/in", "results": f"{cls.temp}/out"})
 
     @classmethod
@@ -77,16 +77,16 @@ class Shown(Folders):
         self.assert_prints(python(here("import os; print(os.path.isdir('/data/in/2023'))"), fresh=True), "True")
         self.assertEqual(self.server.read(here("/data/in/sales.csv")).text, "a,b\n1,2\n")
 
-    def test_it_is_told_where_a_model_looks(self):
+    def test_mounts_are_named_in_descriptions_and_instructions(self):
         tools = {tool["name"]: tool["description"] for tool in self.server.request("tools/list")["result"]["tools"]}
         for name in ("run_python", "read_file", "write_file"):
-            if CONTAINER and "The user's folders are there; the instructions list them." in tools[name]:
-                continue  # their own names may be too long for a description
+            if CONTAINER and "The user's directories are there; the instructions list them." in tools[name]:
+                continue  # their paths may be too long for a description
             self.assertIn(self.server.here("read-only: /data/in"), tools[name])
             if is_writable_here() and name == "run_python":
                 self.assertIn(self.server.here("writable: /data/results"), tools[name])
         source = "" if CONTAINER else " " + os.path.realpath(self.at("in"))
-        self.assertIn(self.server.here("/data/in") + f" is the user's folder{source}, read-only.", self.told)
+        self.assertIn(self.server.here("/data/in") + f" is the user's directory{source}, read-only.", self.instructions)
 
     def test_what_is_only_read_cannot_be_written(self):
         self.assert_prints(self.server.python(self.server.here(
@@ -97,7 +97,7 @@ class Shown(Folders):
         self.assertIn(f"{new} is read-only in the sandbox", self.server.write(new, "x").text)
         self.assertEqual(pathlib.Path(self.at("in/sales.csv")).read_text(), "a,b\n1,2\n")
 
-    def test_what_is_written_belongs_to_the_folders_owner(self):
+    def test_what_is_written_belongs_to_the_directories_owner(self):
         self.need_writable()
         self.assert_ok(self.server.python(self.server.here(
             "import os\nos.mkdir('/data/results/deep'); open('/data/results/deep/a', 'w').write('by code')\n"
@@ -109,18 +109,25 @@ class Shown(Folders):
         pathlib.Path(self.at("out/later")).write_text("by the host")
         self.assertEqual(self.server.read(self.server.here("/data/results/later")).text, "by the host")
 
-    def test_links_lead_nowhere_else(self):
+    def test_links_do_not_leave_the_mount(self):
         self.assertNotIn("daemon", self.server.read(self.server.here("/data/in/passwd")).text)
         self.assertTrue(self.server.read(self.server.here("/data/in/up")).is_error)
 
+    def test_its_path_on_the_host_is_understood(self):
+        host = os.path.realpath(self.at("in"))
+        self.assertEqual(self.server.read(f"{host}/sales.csv").text, "a,b\n1,2\n")
+        self.assertIn(self.server.here("/data/in/new") + " is ", self.server.write(f"{host}/new", "x").text)
+        if not CONTAINER:
+            result = self.server.python(f"open('{host}/2023/x.csv')")
+            self.assertIn(f"Hint: the user's directory {host} is /data/in here", result.text)
+
     def test_near_names(self):
         for path, near in (("/data/in/sale.csv", "/data/in/sales.csv"), ("/data/inn", "/data/in"),
-                           (os.path.realpath(self.at("in/sales.csv")) + "2", "/data/in/sales.csv2"),
                            ("in/x.csv", "/data/in/x.csv"), ("/work/in/x.csv", "/data/in/x.csv")):
             self.assertIn(f"Did you mean {near}?", self.server.read(path).text)
         for path, hint in (("/data/in/sale.csv", "did you mean '/data/in/sales.csv'?"),
-                           ("/data/nothing/x", "in /data there is: in"),
-                           ("/srv/none/x", "the user's folders are below /data: in")):
+                           ("/data/nothing/x", "/data contains: in"),
+                           ("/srv/none/x", "the user's directories are below /data: in")):
             self.assertIn(f"Hint: {hint}", self.server.python(f"open({path!r})").text)
 
     def test_no_program_in_it_is_executed(self):
@@ -129,57 +136,57 @@ class Shown(Folders):
         program.chmod(0o755)
         result = self.server.python(self.server.here("import subprocess; subprocess.run(['/data/in/2023/program'])"))
         self.assert_kind(result, "error")
-        self.assertIn("Hint: no program below /data is executed", result.text)
+        self.assertIn("Hint: programs below /data cannot run", result.text)
 
 
-class Changing(Folders):
-    """The box starts behind the first answer: what changes before is seen by it as a change after the start."""
+class Changing(Directories):
+    """The sandbox starts after the first response, so a change before it looks like one after the start."""
 
     def changed(self, change, *args):
-        folder = pathlib.Path(self.at("changing"))
-        folder.mkdir()
-        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        server = Server("--mount", str(folder), "--mount", self.at("in"), *args, initialize=False)
+        directory = pathlib.Path(self.at("changing"))
+        directory.mkdir()
+        self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+        server = Server("--mount", str(directory), "--mount", self.at("in"), *args, initialize=False)
         with server:
             server.request("ping")
-            change(folder)
+            change(directory)
             server.initialize()
             result = server.python("import os; print(os.listdir('/data'))")
             self.assert_alive(server)
         return result
 
-    def test_a_folder_that_is_gone_is_missing_for_code(self):
+    def test_a_directory_that_is_gone_is_missing_for_code(self):
         self.assert_prints(self.changed(os.rmdir), "['in']")
 
     def test_a_link_in_its_place_is_not_followed(self):
-        def replace(folder):
-            folder.rmdir()
-            folder.symlink_to(self.home)
-            self.addCleanup(folder.unlink)
+        def replace(directory):
+            directory.rmdir()
+            directory.symlink_to(self.home)
+            self.addCleanup(directory.unlink)
         self.assert_prints(self.changed(replace), "['in']")
 
     def test_a_file_in_its_place_is_not_shown(self):
-        def replace(folder):
-            folder.rmdir()
-            folder.write_text("x")
-            self.addCleanup(folder.unlink)
+        def replace(directory):
+            directory.rmdir()
+            directory.write_text("x")
+            self.addCleanup(directory.unlink)
         self.assert_prints(self.changed(replace), "['in']")
 
-    def test_one_that_vanishes_under_the_code_is_an_error_of_the_call(self):
-        folder = pathlib.Path(self.at("vanishing"))
-        folder.mkdir()
-        (folder / "a").write_text("x")
-        with Server("--mount", str(folder)) as server:
-            self.mounted(server, vanishing=folder)
+    def test_a_mount_that_vanishes_is_an_error_of_the_call(self):
+        directory = pathlib.Path(self.at("vanishing"))
+        directory.mkdir()
+        (directory / "a").write_text("x")
+        with Server("--mount", str(directory)) as server:
+            self.mounted(server, vanishing=directory)
             self.assert_prints(server.python(server.here("print(open('/data/vanishing/a').read())")), "x")
-            shutil.rmtree(folder)
+            shutil.rmtree(directory)
             self.assert_kind(server.python(server.here("open('/data/vanishing/a')")), "error")
             self.assertTrue(server.read(server.here("/data/vanishing/a")).is_error)
             self.assert_alive(server)
 
 
-class Mounted(Folders):
-    """What lies on file systems of the test's own."""
+class Mounted(Directories):
+    """Directories on the test's own file systems."""
 
     def wrapped(self, script):
         wrap = ["unshare", "-Urm", "sh", "-ec", script + '; exec "$@"', "sh"]
@@ -188,14 +195,14 @@ class Mounted(Folders):
             self.skipTest("mount: " + tried.stderr.decode(errors="replace").strip())
         return wrap
 
-    def test_a_folder_that_fills_up_is_an_error_of_the_call(self):
+    def test_a_directory_that_fills_up_is_an_error_of_the_call(self):
         wrap = self.wrapped(f"mount -t tmpfs -o size=64k tmpfs {self.at('out')}")
         with Server("--mount", self.at("out", ":rw"), wrap=wrap) as server:
             self.mounted(server, out=self.at("out"))
             result = server.python(server.here("open('/data/out/a', 'wb').write(bytes(1 << 20))"))
             self.assert_kind(result, "error")
             self.assertIn("No space left", result.text)
-            self.assertIn("the user's own disk below /data is full", result.text)
+            self.assertIn("the disk of the user's directory /data is full", result.text)
             self.assertIn("does not fit", server.write(server.here("/data/out/b"), "x" * (1 << 20)).text)
             self.assert_alive(server)
 
@@ -204,19 +211,19 @@ class Mounted(Folders):
         with Server("--mount", self.at("in"), wrap=wrap) as server:
             result = server.python("print('code ' + 'ran')")
             self.assertTrue(result.is_error)
-            self.assertIn("file system of the kernel is mounted in it: proc", result.text)
+            self.assertIn("it contains a kernel file system: proc", result.text)
 
 
-class Unmounted(Folders):
-    """The grade without mounts: a folder is where the host has it."""
+class Unmounted(Directories):
+    """The level without mounts: directories have the host's paths."""
 
-    def test_it_is_granted_and_told_at_its_own_place(self):
+    def test_without_mounts_the_host_path_is_granted_and_reported(self):
         flags = ("--isolation", "container")
         if run_cli("doctor", *flags).returncode == 2:
-            self.skipTest("isolation: no container grade here")
+            self.skipTest("isolation: level container unavailable here")
         shown, out = os.path.realpath(self.at("in")), os.path.realpath(self.at("out"))
         with Server(*flags, "--mount", shown, "--mount", f"{out}:results:rw", initialize=False) as server:
-            self.assertIn(f"Data: {shown} is the user's folder, read-only.", server.initialize()["instructions"])
+            self.assertIn(f"Data: {shown} is the user's directory, read-only.", server.initialize()["instructions"])
             self.assert_prints(server.python(f"print(open('{shown}/sales.csv').read().split())"), "['a,b', '1,2']")
             self.assertIn("a,b", server.read(f"{shown}/sales.csv").text)
             self.assertIn(f"Did you mean {shown}/a?", server.read("in/a").text)
@@ -227,15 +234,15 @@ class Unmounted(Folders):
                 self.assert_ok(server.python(f"open('{out}/by-code', 'w').write('x')"))
 
 
-class Chosen(Folders):
-    """Flags, the home folder, and what doctor says."""
+class Chosen(Directories):
+    """Flags, the home directory, and doctor's output."""
 
     def run_code(self, code, *flags):
         return run_cli("run", *flags, "-c", code, env=self.env)
 
-    def test_what_would_show_more_than_data_is_refused_with_a_sentence(self):
-        for flags, words in ((["--mount", "/"], "all of this machine"), (["--mount", "/proc"], "of the kernel"),
-                             (["--mount", "~"], "--mount-home"), (["--mount", self.at("")], "home directory is in it"),
+    def test_directories_with_more_than_data_are_refused(self):
+        for flags, words in ((["--mount", "/"], "the whole file system"), (["--mount", "/proc"], "kernel file system"),
+                             (["--mount", "~"], "--mount-home"), (["--mount", self.at("")], "contains your home directory"),
                              (["--mount", self.at("none")], "No such file"),
                              (["--mount", self.at("in"), "--workspace", self.at("in/2023")], "the workspace"),
                              (["--mount", self.at("in"), "--mount", self.at("out", ":in")], "DIR:NAME"),
@@ -249,15 +256,15 @@ class Chosen(Folders):
 
     def test_a_server_says_what_is_wrong(self):
         with Server("--mount", "/") as server:
-            self.assertIn("--mount /: that is all of this machine", server.python("1").text)
+            self.assertIn("--mount /: it is the whole file system", server.python("1").text)
 
-    def test_the_home_folder_is_shown_without_hidden_ones(self):
+    def test_the_home_directory_is_shown_without_hidden_ones(self):
         done = self.run_code("import os; print(sorted(os.walk('/data')))", "--mount", "~:me", "--mount-home")
         self.assertEqual(done.stdout.decode().strip(), str(
             [("/data", ["me"], []), ("/data/me", ["Documents"], []),
              ("/data/me/Documents", [], ["letter.txt"])]), done.stderr)
 
-    def test_doctor_lists_each_with_where_it_comes_from(self):
+    def test_doctor_lists_each_mount_with_its_source(self):
         config = pathlib.Path(self.at("config"))
         config.write_text(f"mount = {self.at('in')}\nmount = {self.at('in/2023')}:old\n")
         flags = ("--config", str(config), "--mount", self.at("home/Documents", ":docs:rw"))
@@ -271,7 +278,7 @@ class Chosen(Folders):
             done = run_cli("doctor", "--json", *flags, env=self.env)
             facts = [row["text"] for row in json.loads(done.stdout)["facts"] if row["fact"] == "data"]
             self.assertEqual(len(facts), 3, facts)
-            for fact, words in zip(facts, ("/data/in is", "/data/old is", "code can change all of it")):
+            for fact, words in zip(facts, ("/data/in is", "/data/old is", "writable: code can fill")):
                 self.assertIn(words, fact)
 
 

@@ -1,38 +1,18 @@
-"""read_file on what is not a short text: huge and odd files, images, binaries, folders; and how long others
-wait meanwhile."""
+"""read_file on anything but a short text: huge and odd files, images, binaries, directories; and the delay of other
+calls."""
 import base64
 import os
 import pathlib
 import re
-import struct
+import subprocess
 import tempfile
 import unittest
-import zlib
 
 from client import Case, Server, Shared, need_userns
+from libraries import PYTHON
+from pictures import png, size_of
 
-PYTHON = "/usr/bin/python3"  # where Debian puts Pillow
 LONG_SIDE = 1568
-
-
-def png(width, height, level=1):
-    """An RGB image of one colour."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = zlib.compress((b"\0" + b"\x20\x60\xa0" * width) * height, level)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) \
-        + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
-
-
-def size_of(block):
-    data = base64.b64decode(block["data"])
-    if data[:4] == b"\x89PNG":
-        return struct.unpack(">II", data[16:24])
-    at = 2
-    while data[at + 1] not in (0xC0, 0xC1, 0xC2):
-        at += 2 + int.from_bytes(data[at + 2:at + 4], "big")
-    height, width = struct.unpack(">HH", data[at + 5:at + 9])
-    return width, height
 
 
 class Kinds(Shared):
@@ -49,7 +29,7 @@ class Kinds(Shared):
         if "True" not in self.server.python("import importlib.util as u; print(bool(u.find_spec('PIL')))").output:
             self.skipTest("pillow: not installed for this interpreter")
 
-    def test_a_small_image_comes_as_it_is(self):
+    def test_a_small_image_is_returned_unchanged(self):
         data = png(40, 30)
         self.put("small.png", data)
         result = self.server.read("small.png")
@@ -57,7 +37,7 @@ class Kinds(Shared):
         self.assertEqual(self.images(result)[0]["mimeType"], "image/png")
         self.assertRegex(result.text, r"^\[small.png: PNG image, 40x30, \d+ B\]\n$")
 
-    def test_a_large_image_comes_smaller(self):
+    def test_a_large_image_is_scaled_down(self):
         self.need_pillow()
         for name, width, height in (("wide.png", 3000, 500), ("tall.png", 300, 6000)):
             self.put(name, png(width, height))
@@ -68,7 +48,7 @@ class Kinds(Shared):
             self.assertIn(f"{width}x{height}", result.text)
             self.assertIn("shown as %dx%d" % size_of(shown[0]), result.text)
 
-    def test_an_image_of_many_bytes_comes_smaller(self):
+    def test_an_image_of_many_bytes_is_scaled_down(self):
         self.need_pillow()
         self.server.python("from PIL import Image\nimport os\n"
                            "Image.frombytes('RGB', (1500, 1500), os.urandom(6750000)).save('noise.png')")
@@ -76,25 +56,41 @@ class Kinds(Shared):
         self.assertEqual(len(self.images(result)), 1, result.text)
         self.assertLess(len(self.images(result)[0]["data"]), 900_000)
 
-    def test_an_image_of_a_type_that_hosts_do_not_show_is_converted(self):
+    def test_an_image_type_that_clients_cannot_show_is_converted(self):
         self.need_pillow()
         self.server.python("from PIL import Image\nfor end in 'bmp', 'tiff': Image.new('RGB', (40, 30)).save('i.' + end)")
         for end in ("bmp", "tiff"):
             result = self.server.read("i." + end)
             self.assertEqual([size_of(block) for block in self.images(result)], [(40, 30)], result.text)
 
+    def test_without_pillow_a_large_image_is_only_described(self):
+        """Some hosts lose the conversation over an image of thousands of pixels."""
+        with tempfile.TemporaryDirectory(prefix="sp-bare-") as directory:
+            if subprocess.run([PYTHON, "-m", "venv", "--without-pip", directory], capture_output=True).returncode:
+                self.skipTest("venv: the module is not installed")
+            os.chmod(directory, 0o755)
+            for install, ends in (("off", " to convert it"), ("on", ", install_package can add it")):
+                with Server("--python", f"{directory}/bin/python", "--install", install) as server:
+                    server.must_be_contained()
+                    for side in (1569, 2500):
+                        server.write("big.png", base64.b64encode(png(20, side)).decode(), encoding="base64")
+                        result = server.read("big.png")
+                        self.assertEqual(self.images(result), [])
+                        self.assertRegex(result.text, rf"^\[big.png: PNG image, 20x{side}, .*no Pillow.*{ends}\]\n$")
+                    server.write("fits.png", base64.b64encode(png(20, 1568)).decode(), encoding="base64")
+                    self.assertEqual(len(self.images(server.read("fits.png"))), 1)
+
     def test_a_broken_image_is_no_image_block(self):
-        """Some hosts refuse a whole conversation for one of these."""
+        """Some clients refuse a whole conversation because of one."""
         data = png(40, 30)
         for broken in (data[:60], b"\x89PNG\r\n\x1a\n" + bytes(40), b"\xff\xd8\xff\xe0" + bytes(200)):
             self.put("broken.png", broken)
             result = self.server.read("broken.png")
             self.assertEqual(self.images(result), [], result.text)
             self.assertFalse(result.is_error)
-            self.assertIn("binary", result.text)
-            self.assertRegex(result.text, "no image that can be shown|no Pillow")
-        self.put("mended.png", data[:-12])
-        for block in self.images(self.server.read("mended.png")):
+            self.assertRegex(result.text, r"^\[broken.png: .*; not shown: .*(not a displayable image|incomplete or damaged).*\]\n$")
+        self.put("fixed.png", data[:-12])
+        for block in self.images(self.server.read("fixed.png")):
             self.assertIn(b"IEND", base64.b64decode(block["data"]))
 
     def test_reading_an_image_leaves_the_session_as_it_is(self):
@@ -124,11 +120,37 @@ class Kinds(Shared):
         self.assertEqual(self.server.read("wide.txt").text, "one é\ntwo 😀\n")
         self.assertIn("two 😀", self.server.read("wide.txt", start_line=-1).text)
 
-    def test_what_is_not_utf8_is_said(self):
+    def test_an_encoding_other_than_utf8_is_reported(self):
         self.put("latin.txt", "grüße\n".encode("latin-1"))
         self.assertIn("not UTF-8", self.server.read("latin.txt").lines[-1])
 
-    def test_base64_goes_on_where_it_was_cut(self):
+    def test_bytes_are_named_as_lines_are(self):
+        self.put("ten.txt", b"123\n567\n9\n")
+        read = self.server.read
+        self.assertEqual(read("ten.txt", start_line=2, end_line=2).lines[-1], "[lines 2-2 of 3, 10 B; continue with start_line=3]")
+        self.assertEqual(read("ten.txt", offset=4, length=4).lines[-1], "[bytes 4-7 of 10; continue with offset=8]")
+        self.assertEqual(read("ten.txt", offset=4, length=4, encoding="base64").lines[-1],
+                         "[bytes 4-7 of 10; continue with offset=8, length up to 480000]")
+        for offset in (10, 2**63 - 1):
+            for encoding in ("auto", "text", "base64"):
+                result = read("ten.txt", offset=offset, encoding=encoding)
+                self.assertTrue(result.is_error)
+                self.assertEqual(result.text, f"ten.txt has 10 bytes; there is no byte at offset {offset}.")
+
+    def test_lines_and_bytes_at_once_are_refused(self):
+        self.put("ten.txt", b"123\n567\n9\n")
+        read = self.server.read
+        for arguments in ({"start_line": 2, "offset": 4}, {"end_line": 2, "length": 4}, {"start_line": -1, "encoding": "base64"}):
+            result = read("ten.txt", **arguments)
+            self.assertTrue(result.is_error, arguments)
+            self.assertIn("length", result.text)
+        self.assertEqual(read("ten.txt", start_line=3, offset=0).lines[0], "9")
+        self.assertEqual(read("ten.txt", start_line=1, offset=8).lines[0], "9")
+        self.assertIn("is a directory", read(".", offset=1).text)
+        self.put("small.png", png(4, 3))
+        self.assertIn("binary file: PNG image", read("small.png", offset=1).text)
+
+    def test_base64_continues_where_it_was_cut(self):
         data = bytes(range(256)) * 200
         self.put("long.bin", data)
         got, offset = b"", 0
@@ -142,7 +164,7 @@ class Kinds(Shared):
         whole = self.server.read("long.bin", encoding="base64", length=len(data)).text
         self.assertEqual(base64.b64decode(whole), data)
 
-    def test_every_answer_fits_into_a_page(self):
+    def test_every_result_fits_into_a_page(self):
         self.server.python("import os\nopen('one-line', 'w').write('é' * 500000)\n"
                            "open('lines', 'w').write('abc\\n' * 500000)\n"
                            "os.makedirs('many', exist_ok=True)\n"
@@ -155,7 +177,7 @@ class Kinds(Shared):
             self.assertIn("continue with", result.lines[-1])
             self.assertNotIn("\ufffd", result.text)
 
-    def test_a_folder_of_many_entries_is_read_in_parts(self):
+    def test_a_directory_of_many_entries_is_read_in_parts(self):
         self.server.python("import os\nos.makedirs('parts', exist_ok=True)\n"
                            "for i in range(3000): open(f'parts/{i:04}', 'w').close()")
         seen, start = [], 1
@@ -166,7 +188,7 @@ class Kinds(Shared):
             start = int(found[1]) if found else None
         self.assertEqual(seen, [f"{i:04}" for i in range(3000)])
 
-    def test_a_folder_with_very_many_entries_is_bounded(self):
+    def test_a_directory_with_very_many_entries_is_bounded(self):
         self.server.python("import os\nos.makedirs('crowd', exist_ok=True)\n"
                            "for i in range(20100): os.link('crowd/0', f'crowd/{i}') if i else open('crowd/0', 'w').close()")
         result = self.server.read("crowd")
@@ -174,7 +196,7 @@ class Kinds(Shared):
         self.assertLess(len(result.text), 16_700)
         self.assertIn("In crowd: ", self.server.read("crowd/missing").text)
 
-    def test_a_missing_path_names_what_is_near(self):
+    def test_a_missing_path_is_reported_with_similar_names(self):
         self.server.write("reports/2024/sales.csv", "a\n")
         for path, near in (("reports/2024/sale.csv", "reports/2024/sales.csv"), ("reports/2042/sales.csv", "reports/2024"),
                            ("report/2024/sales.csv", "reports"), ("reports/2024/zzzzzz", "sales.csv")):
@@ -182,16 +204,18 @@ class Kinds(Shared):
             self.assertTrue(result.is_error)
             self.assertIn("not found", result.text)
             self.assertIn(near, result.text)
+        for path in ("/mnt/data/sales.csv", "/zzzzzz", "~/sales.csv"):
+            self.assertIn(self.server.here("Files are in /work."), self.server.read(path).text)
 
 
 class Huge(Case):
-    """Files that no answer could hold, on a folder of the host: there --disk is no bound."""
+    """Files larger than any result, in a directory of the host, where --disk does not limit them."""
 
     @classmethod
     def setUpClass(cls):
         need_userns()
-        cls.folder = tempfile.TemporaryDirectory(prefix="sp-huge-")
-        root = pathlib.Path(cls.folder.name)
+        cls.directory = tempfile.TemporaryDirectory(prefix="sp-huge-")
+        root = pathlib.Path(cls.directory.name)
         with open(root / "sparse.log", "wb") as file:
             file.write(b"first\nsecond\n")
             file.truncate(1 << 40)
@@ -200,11 +224,11 @@ class Huge(Case):
         with open(root / "numbers.txt", "w", encoding="ascii") as file:
             for thousand in range(9000):
                 file.write("".join(f"line {n}\n" for n in range(thousand * 1000 + 1, thousand * 1000 + 1001)))
-        cls.server = Server("--workspace", cls.folder.name)
+        cls.server = Server("--workspace", cls.directory.name)
 
     @classmethod
     def tearDownClass(cls):
-        with cls.folder, cls.server:
+        with cls.directory, cls.server:
             pass
 
     def resident(self):
@@ -219,7 +243,7 @@ class Huge(Case):
         self.assertEqual(tail[:2], ["last but one", "last"])
         self.assertIn("last\n", read("sparse.log", encoding="text", offset=(1 << 40) + 1).text)
 
-    def test_what_lies_too_far_inside_is_refused(self):
+    def test_offsets_too_far_inside_a_file_are_refused(self):
         result = self.server.read("sparse.log", encoding="text", start_line=-3)
         self.assertTrue(result.is_error)
         self.assertIn("offset", result.text)
@@ -237,7 +261,7 @@ class Huge(Case):
 
     def test_a_file_that_shrinks_and_grows_while_it_is_read(self):
         name = "restless.txt"
-        (pathlib.Path(self.folder.name) / name).write_text("line\n" * 1000)
+        (pathlib.Path(self.directory.name) / name).write_text("line\n" * 1000)
         slow = self.server.start_call("run_python", timeout_s=60, code=(
             f"import os\nf = open({name!r}, 'r+')\nwhile not os.path.exists('stop'):\n"
             "    f.truncate(2000000); f.seek(0); f.write('line\\n' * 400000); f.flush(); f.truncate(10)"))

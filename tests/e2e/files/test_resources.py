@@ -1,4 +1,4 @@
-"""The workspace's files as resources: a host lists and reads them by itself."""
+"""The workspace's files as MCP resources, which a client can list and read."""
 import base64
 import json
 import os
@@ -16,7 +16,7 @@ MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
 
 
 def pages(server):
-    """All pages of the list."""
+    """Reads all pages of the list."""
     params = {}
     while True:
         result = server.request("resources/list", params)["result"]
@@ -53,12 +53,43 @@ class Resources(Shared):
         self.assertEqual(resource, {"uri": PREFIX + "data/%C3%A9t%C3%A9%201%25.csv",
                                     "name": "data/été 1%.csv", "size": 8})
         item = self.server.request("resources/read", {"uri": resource["uri"]})["result"]["contents"]
-        self.assertEqual(item, [{"uri": resource["uri"], "mimeType": "text/plain",
+        self.assertEqual(item, [{"uri": resource["uri"], "mimeType": "text/csv",
                                  "text": "a,b\n1,2\n"}])
 
-    def test_files_come_in_the_order_of_their_folders_without_hidden_ones_and_links(self):
+    def test_results_link_files_that_the_client_can_read(self):
+        def links(result):
+            found = [block for block in result.content if block["type"] == "resource_link"]
+            for link in found:
+                item, = self.server.request("resources/read", {"uri": link["uri"]})["result"]["contents"]
+                self.assertIn(item["mimeType"], (link["mimeType"], "text/plain"))
+                self.assertTrue(item["mimeType"] == link["mimeType"] or link["name"].endswith(".bin"), link)
+            return [(link["name"], link["mimeType"], link["size"]) for link in found]
+
+        result = self.server.python("import os\nos.mkdir('out d')\nopen('out d/tab é.csv', 'w').write('a\\n')\n"
+                                    "open('.hidden', 'w').close()\nos.symlink('nowhere', 'link')\nopen('/tmp/other', 'w').close()")
+        self.assertEqual(links(result), [("out d/tab é.csv", "text/csv", 2)])
+        self.assertEqual(result.content[0]["type"], "text")
+        work = self.server.python("import os; print(os.getcwd())").lines[0]
+        for path, name in (("notes.md", "notes.md"), (f"{work}/sub/x.bin", "sub/x.bin")):
+            written = self.server.write(path, "12345")
+            self.assertEqual([link[0::2] for link in links(written)], [(name, 5)])
+        self.assertEqual(links(self.server.write("notes.md", "67", mode="append")), [("notes.md", "text/markdown", 7)])
+        self.assertEqual(links(self.server.call("write_file", path="notes.md", old_text="5", new_text="five")), [("notes.md", "text/markdown", 10)])
+        for path in (".env", "a/.git/x", "/tmp/x"):
+            self.assertEqual(links(self.server.write(path, "1")), [])
+        many = self.server.python("for n in range(30): open(f'{n}-{n * n}.txt', 'w').write('x')\nraise ValueError")
+        self.assertLessEqual(len(links(many)), 8)
+        self.assertEqual(links(self.server.python("os.remove('notes.md')")), [])
+
+    def test_no_links_for_clients_that_do_not_know_them(self):
+        for args, version in ((("--resources",), "2025-03-26"), ((), "2025-11-25")):
+            with Server(*args, version=version) as server:
+                for result in (server.python("open('a.txt', 'w').close()"), server.write("b.txt", "")):
+                    self.assertEqual([block["type"] for block in result.content], ["text"])
+
+    def test_files_are_sorted_without_hidden_files_and_links(self):
         self.server.python("import os\n"
-                           "for folder in ('b', 'a/c', '.git', 'empty'): os.makedirs(folder)\n"
+                           "for directory in ('b', 'a/c', '.git', 'empty'): os.makedirs(directory)\n"
                            "for name in ('z', 'b/1', 'a/c/2', 'a/0', 'a.txt', '.hidden', '.git/x'):\n"
                            "    open(name, 'w').close()\n"
                            "os.symlink('z', 'link'); os.symlink('/etc', 'outside'); os.mkfifo('pipe')")
@@ -80,7 +111,7 @@ class Resources(Shared):
         self.assertEqual(sum(map(len, answers)), 300)
         self.assertLess(max(len(json.dumps(page)) for page in answers), 900_000)
 
-    def test_a_cursor_that_was_not_given_is_refused(self):
+    def test_an_unknown_cursor_is_refused(self):
         for cursor in ("bogus!", "", 5, "Li4vYQ=="):
             with self.subTest(cursor=cursor):
                 self.assert_error_code(self.server.request("resources/list", {"cursor": cursor}), -32602)
@@ -91,7 +122,7 @@ class Resources(Shared):
         self.assertEqual(template["uriTemplate"], PREFIX + "{+path}")
         self.assertTrue(template["name"])
 
-    def test_what_is_no_text_comes_as_base64(self):
+    def test_binary_files_come_as_base64(self):
         data = bytes(range(256)) * 4
         self.server.write("data.bin", base64.b64encode(data).decode(), encoding="base64")
         self.server.write("dot.png", base64.b64encode(PNG).decode(), encoding="base64")
@@ -107,9 +138,9 @@ class Resources(Shared):
         self.assertEqual(self.contents("wide")["text"], "é")
 
     def test_a_file_that_is_not_there_is_not_found(self):
-        self.server.python("import os; os.mkdir('folder'); os.mkfifo('pipe')")
-        for path in ("none", "folder", "pipe", "folder/none", "../etc/passwd", "/etc/passwd", "a//b", "",
-                     "%00", "folder/%2e%2e/x"):
+        self.server.python("import os; os.mkdir('directory'); os.mkfifo('pipe')")
+        for path in ("none", "directory", "pipe", "directory/none", "../etc/passwd", "/etc/passwd", "a//b", "",
+                     "%00", "directory/%2e%2e/x"):
             with self.subTest(path=path):
                 answer = self.read(path)
                 self.assert_error_code(answer, -32002)
@@ -119,7 +150,7 @@ class Resources(Shared):
         for params in ({}, {"uri": 5}, {"uri": None}):
             self.assert_error_code(self.server.request("resources/read", params), -32602)
 
-    def test_the_largest_answers_stay_within_what_hosts_take(self):
+    def test_the_largest_results_stay_within_what_clients_accept(self):
         self.server.python("import os\n"
                            "open('text', 'w').write('\\\\' * 640_000)\n"
                            "open('lines', 'w').write('\\n' * 640_000)\n"
@@ -172,16 +203,16 @@ class Beginnings(Case):
             self.assertEqual(server.initialize()["capabilities"], {"tools": {}, "resources": {}})
             self.assertEqual(names(server), [])
 
-    def test_a_folder_of_the_users_is_listed_before_any_call_and_nothing_beside_it(self):
+    def test_a_directory_of_the_users_is_listed_before_any_call_and_nothing_beside_it(self):
         need_userns()
-        with tempfile.TemporaryDirectory(prefix="sp-resources-") as folder:
-            pathlib.Path(folder, "mine").mkdir()
-            pathlib.Path(folder, "mine", "note.txt").write_text("hello")
-            pathlib.Path(folder, "out").symlink_to(pathlib.Path(__file__).parent)
-            for path in (folder, f"{folder}/mine", f"{folder}/mine/note.txt"):
+        with tempfile.TemporaryDirectory(prefix="sp-resources-") as directory:
+            pathlib.Path(directory, "mine").mkdir()
+            pathlib.Path(directory, "mine", "note.txt").write_text("hello")
+            pathlib.Path(directory, "out").symlink_to(pathlib.Path(__file__).parent)
+            for path in (directory, f"{directory}/mine", f"{directory}/mine/note.txt"):
                 os.chmod(path, 0o755)
                 give_away(path)
-            with Server("--resources", "--workspace", folder) as server:
+            with Server("--resources", "--workspace", directory) as server:
                 self.assertEqual(names(server), ["mine/note.txt"])
                 answer = server.request("resources/read", {"uri": PREFIX + "mine/note.txt"})
                 self.assertEqual(answer["result"]["contents"][0]["text"], "hello")

@@ -1,4 +1,4 @@
-"""The grade without namespaces: what runs in it, what its code cannot do, and that none of it outlives its ends.
+"""The level without namespaces: what runs, what code cannot do, and that no process survives the server.
 
 The sandbox's processes are ordinary ones here, so a test can see and kill each of them.
 """
@@ -13,7 +13,7 @@ from client import COMMAND, DENY, Case, Server
 from traces import descendants, processes
 
 CONTAINER = ("--isolation", "container")
-# Forks, leaves its session and its parent; returns when the orphans run.
+# Starts orphans in process sessions of their own, and returns when they run.
 ORPHANS = """
 import os, time
 reading, writing = os.pipe()
@@ -42,7 +42,7 @@ print("started")
 
 
 def refusal():
-    """Why this grade cannot be had here, or None."""
+    """The reason why this level is unavailable here, or None."""
     done = subprocess.run([*COMMAND, "doctor", *CONTAINER], capture_output=True, text=True)
     return None if done.returncode < 2 else done.stdout.partition("Tools refuse")[2]
 
@@ -54,12 +54,12 @@ def named(server, name):
             if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().startswith(name.encode()):
                 found.append(pid)
         except OSError:
-            pass  # it has just ended
+            pass  # the process has exited
     return found
 
 
 def wait_for_end(pids, within_s=5):
-    """The seconds until none of them runs any more, or None."""
+    """The seconds until all of them have exited, or None."""
     began = time.monotonic()
     while time.monotonic() < began + within_s:
         now = processes()
@@ -75,14 +75,14 @@ class Container(Case):
     def setUpClass(cls):
         why = refusal()
         if why is not None:
-            raise unittest.SkipTest(f"isolation: no container grade here: {why.strip()[:200]}")
+            raise unittest.SkipTest(f"isolation: level container unavailable here: {why.strip()[:200]}")
 
     def family(self, server):
         table = processes()
         return [(pid, table[pid][1]) for pid in descendants(server.pid, table)]
 
     def started(self, server):
-        """Orphans that code has left behind: the children of the guardian by now."""
+        """Orphans that code has left, which are children of the supervisor by then."""
         result = server.python(ORPHANS)
         self.assertRegex(result.output, "^started( [0-9]+){4}$")
         server.look()
@@ -91,7 +91,7 @@ class Container(Case):
 
 
 class Runs(Container):
-    def test_sessions_fresh_ones_and_files(self):
+    def test_sessions_fresh_runs_and_files_work(self):
         with Server(*CONTAINER) as server:
             self.assert_ok(server.python("x = 41"))
             self.assert_prints(server.python("print(x + 1)"), "42")
@@ -100,13 +100,13 @@ class Runs(Container):
             self.assert_prints(server.python("print(open('notes/a.txt').read())"), "text")
             self.assertIn("text", server.read("notes/a.txt").text)
 
-    def test_a_crash_is_taken_over(self):
+    def test_a_crash_fails_over_to_the_checkpoint(self):
         with Server(*CONTAINER) as server:
             self.assert_ok(server.python("x = 41"))
             self.assert_kind(server.python("import os; os.kill(os.getpid(), 9)"), "crashed")
             self.assert_prints(server.python("print(x + 1)"), "42")
 
-    def test_what_a_session_has_started_ends_with_it(self):
+    def test_processes_of_a_session_end_with_it(self):
         with Server(*CONTAINER) as server:
             started = self.started(server)
             self.assert_kind(server.python("import os; os.kill(os.getpid(), 9)"), "crashed")
@@ -115,16 +115,16 @@ class Runs(Container):
 
 
 class Lacks(Container):
-    def test_what_is_missing_is_named_and_the_server_stays(self):
-        for call, layer in (("memfd_create", "privileges: make the folder"), ("capset", "privileges: "),
-                            ("landlock_restrict_self", "landlock: a Landlock domain")):
+    def test_a_missing_kernel_feature_is_named_and_the_server_stays(self):
+        for call, layer in (("memfd_create", "privileges: cannot create the directory"), ("capset", "privileges: "),
+                            ("landlock_restrict_self", "landlock: cannot enter a Landlock domain")):
             with self.subTest(call), Server(*CONTAINER, wrap=[*DENY, call, "--"]) as server:
                 for result in (server.python("print(1)"), server.write("a.txt", "text")):
                     self.assertIn(f"The sandbox is not available: {layer}", result.text)
 
 
 class Refuses(Container):
-    def test_files_of_others_and_proc(self):
+    def test_files_of_others_and_proc_are_closed(self):
         with Server(*CONTAINER) as server:
             for path in (f"/proc/{server.pid}/environ", "/proc/self/status", "/etc/shadow", os.path.abspath(__file__)):
                 with self.subTest(path=path):
@@ -138,7 +138,7 @@ class Refuses(Container):
 
 
 class Ends(Container):
-    """Each time code has started processes that want to stay."""
+    """In each test code has started processes that try to survive."""
 
     def test_server_killed(self):
         with Server(*CONTAINER, check=False) as server:
@@ -150,24 +150,24 @@ class Ends(Container):
             self.assertIsNotNone(wait_for_end(family))
             self.assertEqual(server.left(5), [])
 
-    def test_guardian_killed(self):
+    def test_supervisor_killed(self):
         with Server(*CONTAINER) as server:
             self.started(server)
             family = self.family(server)
-            guardian, = named(server, "sandpiper-guardian")
-            os.kill(guardian, signal.SIGKILL)
+            supervisor, = named(server, "sandpiper-supervisor")
+            os.kill(supervisor, signal.SIGKILL)
             self.assertIsNotNone(wait_for_end([entry for entry in family if entry[0] not in
-                                               named(server, "sandpiper-sweeper")]))
+                                               named(server, "sandpiper-cleanup")]))
             self.assert_prints(server.python("print(1)"), "1")
 
     def test_both_killed(self):
-        """Sessions are tied to the guardian. What their code has started is not: docs/THREATS.md says so."""
+        """Sessions die with the supervisor. Processes that their code has started do not: see docs/THREATS.md."""
         with Server(*CONTAINER, check=False) as server:
             self.assert_prints(server.python("print(1)"), "1")
             family = self.family(server)
-            guardian, = named(server, "sandpiper-guardian")
+            supervisor, = named(server, "sandpiper-supervisor")
             os.kill(server.pid, signal.SIGSTOP)
-            os.kill(guardian, signal.SIGKILL)
+            os.kill(supervisor, signal.SIGKILL)
             os.kill(server.pid, signal.SIGKILL)
             server.process.wait()
             self.assertIsNotNone(wait_for_end(family))

@@ -1,6 +1,6 @@
-"""What works where no sandbox can be made: the protocol, the files that need no box, and a refusal that says why.
+"""Without a sandbox these work: the protocol, files that need none, and a refusal that gives the reason.
 
-An emulator of user programs is such a place (SANDPIPER_TEST_WRAP): it has no namespaces, and no filters for calls.
+An emulator of user programs is such a place (SANDPIPER_TEST_WRAP): it has no namespaces and no system call filters.
 """
 import json
 import os
@@ -8,13 +8,13 @@ import unittest
 
 from client import ROOT, Case, Server, run_cli
 
-PATIENT_S = 20  # what is emulated ends late
+PATIENT_S = 20  # emulated processes exit late
 
 
 @unittest.skipUnless(os.environ.get("SANDPIPER_TEST_WRAP"), "emulator: SANDPIPER_TEST_WRAP names none")
 class Emulated(Case):
-    def test_the_tools_are_told_as_they_are_everywhere(self):
-        with Server(settle_s=PATIENT_S) as server:
+    def test_tools_list_is_the_same_as_everywhere(self):
+        with Server(cleanup_s=PATIENT_S) as server:
             tools = server.request("tools/list")["result"]["tools"]
         for tool in tools:
             schema = json.loads((ROOT / "schema" / f"{tool['name']}.input.json").read_text())
@@ -22,13 +22,13 @@ class Emulated(Case):
         self.assertEqual({tool["name"] for tool in tools},
                          {"run_python", "write_file", "read_file", "install_package"})
 
-    def test_no_code_runs_and_each_call_is_told_why(self):
-        with Server(settle_s=PATIENT_S) as server:
+    def test_no_code_runs_and_each_call_says_why(self):
+        with Server(cleanup_s=PATIENT_S) as server:
             for call in (lambda: server.python("print(1)"), lambda: server.python("print(2)"),
                          lambda: server.write("a.txt", "x")):
                 result = call()
                 self.assertTrue(result.is_error, result.text)
-                self.assertRegex(result.text, r"^The sandbox is not available: \w+: .*\. What to do: ")
+                self.assertRegex(result.text, r"^The sandbox is not available: \w+: .*\. Fix: ")
             self.assertEqual(server.request("ping")["result"], {})
 
     def test_the_command_says_the_same(self):

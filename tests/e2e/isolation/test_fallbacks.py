@@ -1,4 +1,4 @@
-"""What an older kernel lacks or a filter refuses: replaced by something as strong, or refused by name."""
+"""System calls that an older kernel lacks or a filter refuses: an equally strong fallback, or a refusal by name."""
 import os
 import pathlib
 import re
@@ -9,10 +9,10 @@ import unittest
 from client import COMMAND, DENY, SLOW, Case, Server, is_denied, need_userns, run_cli
 
 MOUNT_CALLS = ("open_tree", "mount_setattr", "move_mount")
-# Place, root in its file system, and options of each mount in the box.
+# Path, root in its file system, and options of each mount in the sandbox. Without these calls it has no terminals.
 MOUNTS = ("print(*sorted(' '.join([f[4], f[3], f[5]]) for f in map(str.split, "
-          "open('/proc/self/mountinfo'))), sep='\\n')")
-# A host with mounts below /usr: one that has a blank in its name and allows all, one below that.
+          "open('/proc/self/mountinfo')) if f[4] != '/dev/pts'), sep='\\n')")
+# A host with mounts below /usr: one with a blank in its name and no restrictions, and one below that.
 BELOW_USR = ["unshare", "-Urm", "sh", "-ec", """
     mount -t tmpfs -o suid,dev,exec tmpfs /usr/games
     mkdir '/usr/games/with blank'
@@ -29,7 +29,7 @@ class Calls(Case):
     def setUp(self):
         need_userns()
 
-    def test_calls_that_have_a_fallback(self):
+    def test_a_missing_call_with_a_fallback_is_replaced(self):
         for calls in (("openat2",), ("clone3", "pidfd_open"), ("landlock_create_ruleset",),
                       ("epoll_pwait2", "statx", "faccessat2"), ("close_range:EPERM",), MOUNT_CALLS):
             with self.subTest(calls=calls), Server(wrap=without(*calls)) as server:
@@ -37,7 +37,7 @@ class Calls(Case):
                 self.assertFalse(server.write("a.txt", "x").is_error)
                 self.assertIn("x", server.read("a.txt").text)
 
-    def test_calls_without_which_no_code_runs(self):
+    def test_a_missing_call_without_fallback_stops_all_code(self):
         for call, words in (("seccomp", "seccomp"), ("pivot_root", "pivot"), ("mount", "mount"),
                             ("capset", "capabilities"), ("memfd_create", "memfd"),
                             ("execveat", "execute"), ("landlock_restrict_self", "Landlock")):
@@ -52,7 +52,7 @@ class Calls(Case):
 
 
 class Mounts(Case):
-    """Bind mounts make the same view as the calls of Linux 5.12 do."""
+    """Bind mounts give the same paths as the mount calls of Linux 5.12."""
 
     def setUp(self):
         need_userns()
@@ -61,12 +61,12 @@ class Mounts(Case):
         done = subprocess.run([*wrap, *COMMAND, "run", "-c", MOUNTS], capture_output=True, text=True,
                               timeout=60 * SLOW)
         self.assertEqual(done.returncode, 0, done.stderr)
-        # The folder of packages is another one in each server.
+        # Each server has its own directory of packages.
         lines = re.sub(r"/boxes/\w+", "/boxes/NAME", done.stdout).splitlines()
         self.assertGreater(len(lines), 8, done.stdout)
         return lines
 
-    def test_the_view_is_the_same(self):
+    def test_bind_mounts_give_the_same_paths(self):
         with_calls = self.mounts()
         for calls in ([MOUNT_CALLS[0]], [MOUNT_CALLS[1] + ":EPERM"], [MOUNT_CALLS[2]]):
             with self.subTest(calls=calls):
@@ -84,24 +84,24 @@ class Mounts(Case):
         for line in below:
             self.assertRegex(line, r"^\S+ / ro,nosuid,nodev\b")
 
-    def test_roots_own_workspace_is_refused_with_the_remedy(self):
+    def test_workspace_of_root_is_refused_with_the_remedy(self):
         if os.geteuid() != 0 or pathlib.Path("/proc/self/uid_map").read_text().split()[2] == "1":
-            self.skipTest("root: only the host's root owns a folder that needs mapped ids")
-        with tempfile.TemporaryDirectory(prefix="sp-root-") as folder:
-            with Server("--workspace", folder, wrap=without("mount_setattr")) as server:
+            self.skipTest("root: only the host's root owns a directory that needs mapped ids")
+        with tempfile.TemporaryDirectory(prefix="sp-root-") as directory:
+            with Server("--workspace", directory, wrap=without("mount_setattr")) as server:
                 result = server.python("print('code ' + 'ran')")
                 self.assertTrue(result.is_error, result.text)
                 self.assertIn("belongs to root", result.text)
                 self.assertIn("name a directory that an ordinary user owns", result.text)
                 self.assertNotIn("chown", result.text)
-            os.chown(folder, 12345, 12345)
-            with Server("--workspace", folder, wrap=without("mount_setattr")) as server:
+            os.chown(directory, 12345, 12345)
+            with Server("--workspace", directory, wrap=without("mount_setattr")) as server:
                 self.assertFalse(server.write("a.txt", "x").is_error)
-            self.assertEqual(os.stat(f"{folder}/a.txt").st_uid, 12345)
+            self.assertEqual(os.stat(f"{directory}/a.txt").st_uid, 12345)
 
 
-class Told(Case):
-    """doctor says what is weaker."""
+class Report(Case):
+    """doctor reports degraded protections."""
 
     def setUp(self):
         need_userns()
@@ -121,15 +121,15 @@ class Told(Case):
     def test_plan_without_the_mount_calls(self):
         done = subprocess.run([*without("mount_setattr"), *COMMAND, "doctor", "--plan"],
                               capture_output=True, text=True, timeout=60 * SLOW)
-        self.assertRegex(done.stdout, r"(?m)^ +\d+  bind tree /usr at /usr read-only nosuid nodev$")
+        self.assertRegex(done.stdout, r"(?m)^ *\d+  bind tree /usr at /usr read-only nosuid nodev$")
         self.assertNotIn("mount tree", done.stdout)
 
     def test_control_groups(self):
         if os.geteuid() != 0:
             self.skipTest("root: only root can take control groups away")
-        told = self.doctor("cgroup")
+        report = self.doctor("cgroup")
         for layer in ("memory", "pids"):
-            self.assertRegex(told, rf"(?m)^{layer} +degraded")
+            self.assertRegex(report, rf"(?m)^{layer} +degraded")
         with Server("--memory", "256M", wrap=without("cgroup")) as server:
             self.assert_kind(server.python("x = bytearray(1 << 30)"), "out of memory")
 

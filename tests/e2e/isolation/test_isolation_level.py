@@ -1,7 +1,7 @@
-"""The grades of a sandbox: which one comes of a surrounding, who says so, and what the user may insist on.
+"""Isolation levels: which one an enclosing container allows, how it is reported, and which one the user may require.
 
-A container is imitated by one of its traits: parts of /proc have something mounted over them, upon which the
-kernel refuses a new /proc to user namespaces.
+The tests imitate one property of a container: mounts hide parts of /proc, so that the kernel refuses a new /proc to
+user namespaces.
 """
 import os
 import shutil
@@ -10,12 +10,12 @@ import subprocess
 import unittest
 
 from client import BINARY, Case, Server, need_userns
-from test_grade import doctor, instructions, without
+from test_isolation_report import doctor, instructions, without
 from traces import command_of, descendants
 
 MASK = 'mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys && exec "$@"'
 MASKED = ["unshare", "-Urm", "sh", "-c", MASK, "sh"]
-# As in most containers: nothing that could be a control group can be written either.
+# As in most containers, no control group is writable either.
 BARE = [*MASKED[:-2], "mount -t tmpfs none /sys/fs/cgroup && " + MASK, "sh"]
 
 
@@ -33,7 +33,7 @@ class WithoutProc(Isolation):
         super().setUp()
         self.need_masked()
 
-    def test_it_is_stepped_down_to_and_said_by_all(self):
+    def test_falls_back_and_reports_it(self):
         status, report, layers = doctor(wrap=MASKED)
         self.assertEqual((status, report["isolation"]), (1, "full without /proc"))
         self.assertTrue(report["usable"] and report["proven"])
@@ -42,10 +42,10 @@ class WithoutProc(Isolation):
         with Server(wrap=MASKED) as server:
             first = server.python("import os\nprint(os.listdir('/proc'))")
             self.assertEqual(first.output.split("\n")[0], "[]")
-            self.assertRegex(first.text, r"isolation: weaker for mounts\b")
+            self.assertRegex(first.text, r"isolation: degraded \(mounts[,)]")
             self.assertIn("Isolation: full without /proc: ", instructions(server))
 
-    def test_who_insists_on_all_is_refused(self):
+    def test_full_isolation_on_demand_is_refused(self):
         for arguments in (("--isolation", "full"), ("--require", "mounts")):
             with self.subTest(arguments=arguments):
                 status, report, layers = doctor(*arguments, wrap=MASKED)
@@ -60,8 +60,8 @@ class WithoutProc(Isolation):
         self.assertNotIn("code ran", result.text)
         return result.text
 
-    def test_a_state_comes_back_and_all_else_of_the_session_is_gone(self):
-        """pid 1 finds processes by their numbers here."""
+    def test_failover_restores_the_state_and_kills_other_processes(self):
+        """init finds processes by their pids here."""
         with Server(wrap=MASKED) as server:
             self.assert_ok(server.python("x = 41\nimport os, subprocess"))
             self.assert_ok(server.python("subprocess.Popen(['sleep', '1000'], start_new_session=True)"))
@@ -78,12 +78,12 @@ class WithoutProc(Isolation):
             self.assertIn("memory", bomb.text.split("\n[")[-1])
             self.assertEqual(server.python("print(x + 1)").output.split("\n")[0], "42")
 
-    def test_a_box_that_nobody_watches_ends(self):
+    def test_a_sandbox_without_its_process_monitor_exits(self):
         with Server(wrap=BARE) as server:
             self.assert_ok(server.python("x = 1"))
-            lookout, = [pid for pid in descendants(server.process.pid)
-                        if command_of(pid).startswith(b"sandpiper-lookout")]
-            os.kill(lookout, signal.SIGKILL)
+            monitor, = [pid for pid in descendants(server.process.pid)
+                        if command_of(pid).startswith(b"sandpiper-monitor")]
+            os.kill(monitor, signal.SIGKILL)
             lost = server.python("print('x' in globals())")
             self.assertEqual(server.python("print(6 * 7)").output.split("\n")[0], "42", lost.text)
 
@@ -97,7 +97,7 @@ class WithoutProc(Isolation):
 
 
 class InsideBubblewrap(Isolation):
-    """On a read-only view of this machine, as assistants start their tools."""
+    """On a read-only mount of this machine, as assistants start their tools."""
 
     BWRAP = ["bwrap", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/run",
              "--unshare-all", "--unshare-user", "--die-with-parent"]
@@ -112,7 +112,7 @@ class InsideBubblewrap(Isolation):
         self.assertTrue(report["usable"], report["refusal"])
         self.assertIn(report["isolation"], ("full", "full without /proc"))
 
-    def test_without_any_the_refusal_says_what_to_leave_out(self):
+    def test_with_user_namespaces_disabled_the_refusal_names_the_option(self):
         closed = [*self.BWRAP, "--disable-userns"]
         if subprocess.run([*closed, "true"], capture_output=True).returncode:
             self.skipTest("bwrap: no --disable-userns")
@@ -124,26 +124,26 @@ class InsideBubblewrap(Isolation):
             self.assertTrue(report["usable"], report["refusal"])
 
 
-class Surroundings(Isolation):
-    def test_a_refused_host_name_is_kept_and_named(self):
+class Enclosing(Isolation):
+    def test_a_refused_hostname_change_is_reported(self):
         status, report, layers = doctor(wrap=without("sethostname:EPERM"))
         self.assertEqual((report["isolation"], report["usable"]), ("full", True))
-        self.assertIn("the host's name is kept", layers["namespaces"]["detail"])
-        self.assertNotIn("name is kept", doctor()[2]["namespaces"]["detail"])
+        self.assertIn("the hostname is the host's", layers["namespaces"]["detail"])
+        self.assertNotIn("hostname is the host's", doctor()[2]["namespaces"]["detail"])
 
-    def test_the_best_that_can_be_had(self):
+    def test_best_chooses_the_strongest_level_available(self):
         self.assertEqual(doctor("--isolation", "best")[1]["isolation"], "full")
         refused = without("pivot_root:EPERM")
         status, report, layers = doctor(wrap=refused)
         self.assertEqual((status, report["not_promised"]), (2, []))
         if layers["landlock"]["state"] != "on":
-            self.skipTest("landlock: not in this kernel")
+            self.skipTest("landlock: the kernel has none")
         self.assertIn("--isolation=container", report["refusal"])
         status, report, layers = doctor("--isolation", "best", wrap=refused)
         self.assertEqual((report["isolation"], report["usable"]), ("container", True))
-        self.assertIn("other processes can be noticed", report["not_promised"])
+        self.assertIn("code can detect other processes", report["not_promised"])
 
-    def test_the_flag_goes_before_the_variable(self):
+    def test_the_flag_overrides_the_variable(self):
         def says(value, *arguments):
             done = subprocess.run([BINARY, "doctor", "--effective", *arguments], text=True,
                                   env={**os.environ, "SANDPIPER_ISOLATION": value},
@@ -155,7 +155,7 @@ class Surroundings(Isolation):
         self.assertEqual(says("full"), "full SANDPIPER_ISOLATION")
         self.assertEqual(says("full", "--isolation=auto"), "auto command line")
 
-    def test_what_is_no_grade_is_told(self):
+    def test_an_unknown_level_is_refused(self):
         done = subprocess.run([BINARY, "doctor", "--isolation", "none"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--isolation takes ", done.stderr)

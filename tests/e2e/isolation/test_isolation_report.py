@@ -1,7 +1,7 @@
-"""What holds, said in one voice: doctor, the instructions, refusals; and who may accept less.
+"""doctor, the instructions and refusals report the same protections; the user may accept less.
 
-Layers are broken by taking calls away from the kernel (helpers/deny.py) or the control groups from the
-view; each must be refused or named, with a remedy, and never passed over.
+The tests disable protections by denying system calls (helpers/deny.py) or hiding control groups; the server must refuse
+or report each, with a remedy.
 """
 import json
 import os
@@ -13,7 +13,7 @@ import unittest
 from client import BINARY, DENY, SLOW, Case, Server, need_userns
 from traces import descendants
 
-# Nothing that could be a control group can be seen.
+# Hides all control groups.
 NO_CGROUPS = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "sh"]
 LIMITS = ("memory", "pids", "cpu")
 
@@ -35,7 +35,7 @@ def instructions(server):
                           )["result"]["instructions"]
 
 
-class Grade(Case):
+class Report(Case):
     def setUp(self):
         need_userns()
 
@@ -44,7 +44,7 @@ class Grade(Case):
             self.skipTest("cgroup: it cannot be hidden here")
 
     def refused(self, layer, *args, wrap=()):
-        """Tools, instructions and doctor refuse, and name the layer."""
+        """Asserts that tools, instructions and doctor refuse, and name the protection."""
         with Server(*args, wrap=wrap) as server:
             for _ in range(2):
                 result = server.python("print('code ' + 'ran')")
@@ -60,7 +60,7 @@ class Grade(Case):
                          [layer] if layers[layer]["state"] == "off" else [])
         return result.text, layers
 
-    def test_all_voices_say_the_same(self):
+    def test_doctor_and_instructions_agree(self):
         status, report, layers = doctor()
         self.assertTrue(report["usable"] and report["proven"])
         weaker = [name for name in layers if layers[name]["state"] != "on"]
@@ -69,37 +69,37 @@ class Grade(Case):
             self.assertEqual((layers[name]["state"], layers[name]["required"]), ("on", True))
         with Server() as server:
             first = server.python("1")
-            told = re.findall(r"isolation: weaker for ([a-z, ]+), sandpiper doctor", first.text)
+            named = re.findall(r"isolation: degraded \(([a-z, ]+)\), see sandpiper doctor", first.text)
             early = instructions(server)
-            self.assertIn("all proven", early)
+            self.assertIn("all tested at start-up", early)
             self.assertEqual("Isolation: full" in early, not weaker)
             for name in weaker:
                 self.assertIn(name + " (", early)
             limits = [name for name in weaker if name in LIMITS]
-            self.assertEqual(told, [", ".join(limits)] if limits else [])
+            self.assertEqual(named, [", ".join(limits)] if limits else [])
             self.assertNotIn("isolation:", server.python("1").text, "said once")
 
-    def test_the_first_answer_does_not_wait_for_a_sandbox(self):
+    def test_initialize_does_not_wait_for_a_sandbox(self):
         with Server(initialize=False) as server:
             text = instructions(server)
-            self.assertIn("proven before any code runs", text)
+            self.assertIn("tested before any code runs", text)
             self.assertLess(len(text), 2048)
 
-    def test_a_step_that_cannot_be_done_is_its_layers_refusal(self):
+    def test_a_failed_step_is_reported_as_its_protection(self):
         for calls, layer in ((("pivot_root",), "mounts"), (("capset",), "privileges"),
                              (("sethostname",), "namespaces"), (("seccomp",), "seccomp")):
             with self.subTest(calls=calls):
                 self.refused(layer, wrap=without(*calls))
 
-    def test_what_cannot_be_proven_is_refused(self):
-        """The box is built, and a witness cannot see that the layer holds."""
+    def test_a_protection_that_fails_the_self_test_stops_all_code(self):
+        """The sandbox is built, but the protection fails its self-test."""
         for calls, layer in ((("statfs",), "mounts"), (("capget",), "privileges")):
             with self.subTest(calls=calls):
                 self.refused(layer, wrap=without(*calls))
 
-    def test_landlock_that_does_not_take_hold_is_noticed(self):
+    def test_landlock_without_effect_is_detected(self):
         if doctor()[2]["landlock"]["state"] != "on":
-            self.skipTest("landlock: not in this kernel")
+            self.skipTest("landlock: the kernel has none")
         wrap = without("landlock_restrict_self")
         text, layers = self.refused("landlock", wrap=wrap)
         self.assertEqual(layers["landlock"]["state"], "off")
@@ -126,7 +126,7 @@ class Grade(Case):
             self.assertEqual(layers[name]["state"], "degraded")
             self.assertTrue(layers[name]["consequence"] and layers[name]["remedy"], name)
         with Server(wrap=NO_CGROUPS) as server:
-            self.assertIn("isolation: weaker for memory, pids, cpu", server.python("1").text)
+            self.assertIn("isolation: degraded (memory, pids, cpu)", server.python("1").text)
         for name in ("memory", "pids"):
             with self.subTest(required=name):
                 self.refused(name, "--require", name, wrap=NO_CGROUPS)
@@ -138,7 +138,7 @@ class Grade(Case):
         with Server("--cpus", "1", "--allow-degraded", "cpu", wrap=NO_CGROUPS) as server:
             self.assert_ok(server.python("1"))
 
-    def test_wrong_layers_are_named_with_the_valid_ones(self):
+    def test_unknown_protections_are_refused_with_the_valid_names(self):
         for args, words in ((("--require", "sandbox"), ('"sandbox"', "landlock, memory, pids")),
                             (("--allow-degraded", "cpu,seccomp"), ("seccomp", "landlock, memory")),
                             (("--require", "cpu", "--allow-degraded", "cpu"), ("cpu", "both"))):
@@ -148,14 +148,14 @@ class Grade(Case):
                 for word in words:
                     self.assertIn(word, result.text)
 
-    def test_facts_beside_the_layers(self):
+    def test_doctor_reports_facts_beside_the_protections(self):
         facts = {fact["fact"]: fact["text"] for fact in doctor()[1]["facts"]}
         self.assertIn(os.uname().release, facts["kernel"])
         self.assertIn("outside", facts["identity"] + "outside" * ("root" in facts["identity"]))
-        for name in ("view", "workspace", "leftovers"):
+        for name in ("paths", "workspace", "leftovers"):
             self.assertTrue(facts[name], name)
 
-    def test_the_box_has_a_keyring_of_its_own(self):
+    def test_the_sandbox_has_its_own_keyring(self):
         with Server() as server:
             self.assert_ok(server.python("1"))
             uids = {self.uid(pid) for pid in descendants(server.pid)} - {str(os.getuid())}

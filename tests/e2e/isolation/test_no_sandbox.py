@@ -1,11 +1,12 @@
-"""Where no sandbox can be made, code does not run: the tools say why, and the server stays up."""
+"""Without a sandbox no code runs: the tools give the reason, and the server keeps running."""
 import os
+import signal
 import subprocess
 import unittest
 
-from client import COMMAND, SLOW, Case, Server, need_userns
+from client import COMMAND, DENY, SLOW, Case, Server, need_userns
 
-# A user namespace below which no further one can be made, as on machines where they are turned off.
+# A user namespace that allows no further one, as on machines where they are disabled.
 NO_NAMESPACES = ["unshare", "-Ur", "sh", "-c",
                  'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', "sh"]
 NO_MOUNTS = ["unshare", "-Ur", "sh", "-c",
@@ -40,13 +41,19 @@ class Refusals(Case):
     def test_without_mount_namespaces(self):
         self.refused(NO_MOUNTS)
 
+    def test_a_process_that_dies_while_the_sandbox_is_built_is_not_the_interpreter(self):
+        with Server(wrap=[*DENY, "capset:KILL", "--"]) as server:
+            text = server.python("1").text
+        self.assertIn(f"init was killed by signal {signal.SIGSYS:d}", text)
+        self.assertNotIn("--python", text)
+
     def test_doctor_says_so(self):
         done = subprocess.run([*NO_NAMESPACES, *COMMAND, "doctor"], capture_output=True,
                               timeout=60 * SLOW)
         self.assertNotEqual(done.returncode, 0, done.stderr)
         self.assertIn(b"namespace", done.stdout.lower())
 
-    def test_run_does_not_run_either(self):
+    def test_run_is_refused_too(self):
         done = subprocess.run([*NO_NAMESPACES, *COMMAND, "run", "-c", "print('code ' + 'ran')"],
                               capture_output=True, timeout=60 * SLOW)
         self.assertNotEqual(done.returncode, 0)

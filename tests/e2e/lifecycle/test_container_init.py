@@ -1,21 +1,22 @@
-"""The server as the first process of a pid namespace, as in a container that it is the command of."""
+"""The server as pid 1 of a pid namespace, as in a container whose command it is."""
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
 from client import BINARY, COMMAND, SLOW, Server, need_userns
 from traces import descendants, processes
 
-# A new one, with a /proc of its own. As an ordinary user it takes a user namespace besides.
+# A new pid namespace with its own /proc. An ordinary user also needs a user namespace.
 NAMESPACE = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--pid", "--fork", "--kill-child",
              "--mount-proc", "--"]
 
 
-class FirstProcess(unittest.TestCase):
+class ContainerInit(unittest.TestCase):
     def setUp(self):
         need_userns()
         if not shutil.which("unshare") or subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode:
@@ -31,7 +32,7 @@ class FirstProcess(unittest.TestCase):
             time.sleep(0.02)
 
     def names(self, pids):
-        """{pid: name} of those that run."""
+        """{pid: name} of those that still run."""
         found = {}
         for pid in pids:
             try:
@@ -40,20 +41,41 @@ class FirstProcess(unittest.TestCase):
                 pass
         return found
 
-    def test_its_exit_status_is_the_servers(self):
+    def test_exit_status_is_that_of_the_server(self):
         self.assertEqual(self.status("--version").stdout.split()[0], "sandpiper")
         self.assertEqual(self.status("--version").returncode, 0)
         self.assertEqual(self.status("run", "-c", "import sys; sys.exit(3)").returncode, 3)
 
+    def test_its_name_is_not_the_servers(self):
+        with Server(wrap=NAMESPACE) as server:
+            server.python("1")
+            names = list(self.names(descendants(server.pid)).values())
+            self.assertEqual((names.count("container-init"), names.count("sandpiper")), (1, 1), names)
+
+    def test_large_directories_are_removed(self):
+        """The container init waits, because its exit would kill the cleanup helper."""
+        with tempfile.TemporaryDirectory(prefix="sp-first-") as cache:
+            with Server("--cache", f"{cache}/cache", wrap=NAMESPACE, check=False) as server:
+                server.python("1")
+                store, = pathlib.Path(cache, "cache", "boxes").iterdir()
+                pids = {name: pid for pid, name in self.names(descendants(server.pid)).items()}
+                helper = pids["sandpiper-clean"]
+                os.kill(helper, signal.SIGSTOP)  # as if there were much to remove
+                server.close_stdin()
+                self.await_true(lambda: pids["sandpiper"] not in processes(), "the server goes on")
+                os.kill(helper, signal.SIGCONT)
+                self.assertEqual(server.join(20), 0)
+                self.assertFalse(store.exists())
+
     def test_orphans_are_reaped(self):
-        """A child that the shell leaves behind ends while the server works."""
+        """A child that the shell left exits while the server runs."""
         left = ["sh", "-c", 'sleep 0.1 & exec "$@"', "sh"]
         with Server(wrap=[*NAMESPACE, *left]) as server:
             self.assertEqual(server.python("print(1)").output, "1")
-            # One that nobody reaps keeps its name.
+            # A zombie would keep its name.
             self.await_true(lambda: "sleep" not in self.names(descendants(server.pid)).values(), "an orphan stays")
 
-    def test_a_signal_ends_it_and_nothing_is_left(self):
+    def test_a_signal_stops_the_server_and_leaves_nothing(self):
         with Server(wrap=NAMESPACE, check=False) as server:
             server.python("kept = 1")
             inside = descendants(server.pid)
@@ -61,7 +83,7 @@ class FirstProcess(unittest.TestCase):
             self.assertEqual(server.join(20), 0)
             self.await_true(lambda: not set(inside) & processes().keys(), f"some of {inside} are left")
 
-    def test_a_server_that_is_killed_ends_it(self):
+    def test_container_init_exits_when_the_server_is_killed(self):
         with Server(wrap=NAMESPACE, check=False) as server:
             server.python("kept = 1")
             inside = descendants(server.pid)

@@ -1,7 +1,7 @@
-"""No constant of time decides over state: what is killed may end slowly, and init may have no processor.
+"""No fixed time decides the fate of state: a killed process may exit slowly, and init may not be scheduled.
 
-A process that the test traces is a zombie which init cannot reap until the test has, ptrace(2): to the server it
-is one that the kernel takes its time to end, for as long as the test wants.
+When a process that the test traces dies, init cannot reap it until the test has, ptrace(2): to the server it is a
+process that takes as long to exit as the test wants.
 """
 import ctypes
 import os
@@ -14,17 +14,18 @@ import time
 import unittest
 
 from client import SLOW, Case, Server, need_userns
-from isolation import CONTAINER
+from container_level import CONTAINER
 from traces import descendants, init_of
 
 PTRACE_CONT, PTRACE_SEIZE, WALL = 7, 0x4206, 0x40000000
-NOT_YET = "not yet restored (its processes are killed and have not ended yet)"
+NOT_YET = "not yet restored (waiting for killed processes to exit)"
 IGNORING = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+AWAITED_S = 3  # a call's time limit also bounds the wait for killed processes
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def outer(server, inner):
-    """The number that the host gives to a process of the sandbox."""
+    """The host's pid of a process of the sandbox."""
     for pid in [] if CONTAINER else descendants(server.pid):
         if re.search(rf"NSpid:.*\t{inner}\n", pathlib.Path(f"/proc/{pid}/status").read_text()):
             return pid
@@ -32,7 +33,7 @@ def outer(server, inner):
 
 
 class Held(threading.Thread):
-    """A process of the sandbox that does not go away, however it ends. Who traces must be the one that waits."""
+    """Keeps a process of the sandbox unreaped after its death. The thread that traces it must also wait for it."""
 
     def __init__(self, server, inner):
         super().__init__(daemon=True)
@@ -56,7 +57,7 @@ class Held(threading.Thread):
             _, status = os.waitpid(self.pid, WALL)
             if ended:
                 return
-            # A traced process stops at each signal, which is to take its effect.
+            # A traced process stops at each signal; this delivers the signal.
             LIBC.ptrace(PTRACE_CONT, self.pid, None, os.WSTOPSIG(status) if status >> 16 == 0 else 0)
 
     def let_go(self):
@@ -76,7 +77,7 @@ class SlowEnds(Case):
     def assert_the_other_lives(self):
         self.assert_prints(self.server.python("print(kept)", session="other"), "kept")
 
-    def test_an_interpreter_that_is_killed_and_does_not_go(self):
+    def test_a_killed_interpreter_exits_slowly(self):
         held = Held(self.server, self.inner)
         result = self.server.python("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nstate = 'changed'\n"
                                     "while True: time.sleep(1)", timeout_s=1)
@@ -85,46 +86,46 @@ class SlowEnds(Case):
         self.assert_the_other_lives()
         result = self.server.python("state = 'never'")
         self.assertTrue(result.is_error)
-        self.assertIn("The code has not begun", result.text)
+        self.assertIn("The code has not started", result.text)
         self.assert_the_other_lives()
         waiting = self.server.start_call("run_python", code="print(state)")
         held.let_go()
         result = self.server.finish_call(waiting)
-        if "not begun" in result.text:  # a busy machine
+        if "not started" in result.text:  # a busy machine
             result = self.server.python("print(state)")
         self.assert_prints(result, "there")
-        self.assertIn("state restored to after <cell 1>", result.text)
+        self.assertIn("restored to the state after <cell 1>", result.text)
         self.assert_the_other_lives()
 
-    def test_an_interpreter_that_ends_by_itself_and_does_not_go(self):
+    def test_an_interpreter_that_exits_is_reaped_late(self):
         held = Held(self.server, self.inner)
-        result = self.server.python("state = 'changed'; os._exit(3)")
+        result = self.server.python("state = 'changed'; os._exit(3)", timeout_s=AWAITED_S)
         self.assertEqual(result.status.state, NOT_YET, result.text)
         self.assert_the_other_lives()
         held.let_go()
         self.assert_prints(self.server.python("print(state)"), "there")
 
-    def test_what_the_interpreter_started_does_not_go(self):
+    def test_child_processes_exit_slowly(self):
         result = self.server.python("child = os.fork()\nif child == 0: time.sleep(600)\nprint(child)")
         child = int(result.output.split()[-1])
         held = Held(self.server, child)
-        result = self.server.python("state = 'changed'; os._exit(3)")
-        self.assertIn(result.status.state, (NOT_YET, "restored to before this call"), result.text)
+        result = self.server.python("state = 'changed'; os._exit(3)", timeout_s=AWAITED_S)
+        self.assertIn(result.status.state, (NOT_YET, "restored to the state before this call"), result.text)
         self.assert_the_other_lives()
         held.let_go()
         self.assert_prints(self.server.python("print(state)"), "there")
         self.assert_the_other_lives()
 
-    def test_a_reset_of_a_session_that_does_not_go(self):
+    def test_a_session_exits_slowly_on_reset(self):
         held = Held(self.server, self.inner)
-        self.assertEqual(self.server.python("os._exit(3)").status.state, NOT_YET)
-        result = self.server.python("print('state' in globals())", reset=True)
-        self.assertIn("The code has not begun", result.text)
+        self.assertEqual(self.server.python("os._exit(3)", timeout_s=AWAITED_S).status.state, NOT_YET)
+        result = self.server.python("print('state' in globals())", reset=True, timeout_s=AWAITED_S)
+        self.assertIn("The code has not started", result.text)
         held.let_go()
         self.assert_prints(self.server.python("print('state' in globals())"), "False")
         self.assert_the_other_lives()
 
-    def test_init_without_a_processor(self):
+    def test_init_is_not_scheduled(self):
         init = init_of(self.server.pid)
         call = self.server.start_call("run_python", code="print('begun', flush=True)\nwhile True:\n"
                                       "    try: time.sleep(600)\n    except KeyboardInterrupt: pass", timeout_s=1)
@@ -136,11 +137,11 @@ class SlowEnds(Case):
         self.assertEqual(result.status.state, NOT_YET, result.text)
         self.assert_the_other_lives()
         result = self.server.python("print(state)")
-        if "not begun" in result.text:
+        if "not started" in result.text:
             result = self.server.python("print(state)")
         self.assert_prints(result, "there")
 
-    def test_init_with_more_requests_than_its_queue_takes(self):
+    def test_init_gets_more_requests_than_its_queue_holds(self):
         init = init_of(self.server.pid)
         self.assertFalse(self.server.write("a.txt", "content").is_error)
         os.kill(init, signal.SIGSTOP)
@@ -157,18 +158,18 @@ class SlowEnds(Case):
                                     "        filler = bytearray(b'x' * (8 << 20)); os.kill(os.getpid(), signal.SIGSTOP)\n"
                                     "        os._exit(0)\n    children.append(pid)\n"
                                     "for pid in children: os.waitpid(pid, os.WUNTRACED)\nos._exit(3)", timeout_s=60)
-        self.assertEqual(result.status.state, "restored to before this call", result.text)
+        self.assertEqual(result.status.state, "restored to the state before this call", result.text)
         self.assert_prints(self.server.python("print(state)"), "there")
         self.assert_the_other_lives()
 
 
 class Ignored(Case):
-    def test_whoever_starts_the_server_may_ignore_the_ends_of_children(self):
+    def test_the_parent_ignores_sigchld(self):
         need_userns()
         with Server(wrap=(sys.executable, "-c", IGNORING)) as server:
             self.assert_ok(server.python("state = 'there'"))
             result = server.python("import os; os._exit(3)")
-            self.assertEqual(result.status.state, "restored to before this call", result.text)
+            self.assertEqual(result.status.state, "restored to the state before this call", result.text)
             self.assert_prints(server.python("print(state)"), "there")
 
 

@@ -1,5 +1,5 @@
-"""In a container or service with a memory limit of its own: at that one the kernel may end all of it, so the sandbox's
-stays below, and where it is met all the same the answer names it."""
+"""In a container or service with its own memory limit, at which the kernel may kill all of it: the sandbox's limit is
+lower, and a result names the enclosing limit when it is reached."""
 import contextlib
 import os
 import pathlib
@@ -10,7 +10,7 @@ import time
 import unittest
 
 from client import COMMAND, DENY, SLOW, Case, Server, need_userns
-from isolation import CONTAINER
+from container_level import CONTAINER
 
 MEBIBYTE = 1 << 20
 LIMIT_MIB = 400
@@ -18,15 +18,15 @@ OWN_MIB = LIMIT_MIB // 4 * 3
 
 CHILDREN = """
 import os, time
-born = []
+pids = []
 for n in range(8):
-    born.append(os.fork())
-    if born[-1] == 0:
+    pids.append(os.fork())
+    if pids[-1] == 0:
         held = b'x' * (90 << 20)
         time.sleep(60)
         os._exit(0)
 gone = os.wait()[0]
-for pid in born:
+for pid in pids:
     if pid != gone:
         os.kill(pid, 9)
         os.waitpid(pid, 0)
@@ -40,12 +40,12 @@ time.sleep(600)
 """
 
 
-def remove(folder):
-    """Whoever was in it may be dying still."""
+def remove(directory):
+    """Removes the group when its processes have exited."""
     end = time.monotonic() + 20 * SLOW
     while True:
         try:
-            return folder.rmdir()
+            return directory.rmdir()
         except OSError:
             if time.monotonic() > end:
                 raise
@@ -54,47 +54,47 @@ def remove(folder):
 
 @contextlib.contextmanager
 def group():
-    """What puts a command into a group of that limit."""
+    """The command prefix that puts a command into a group with that limit."""
     tops = ("/sys/fs/cgroup/memory", "/sys/fs/cgroup")
     try:
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="test-around-", dir=next(filter(os.path.isdir, tops), "/nowhere")))
+        directory = pathlib.Path(tempfile.mkdtemp(prefix="test-around-", dir=next(filter(os.path.isdir, tops), "/nowhere")))
     except OSError:
         raise unittest.SkipTest("cgroup: no memory group can be made here") from None
     try:
-        limit = [folder / name for name in ("memory.max", "memory.limit_in_bytes") if (folder / name).exists()]
+        limit = [directory / name for name in ("memory.max", "memory.limit_in_bytes") if (directory / name).exists()]
         if not limit:
             raise unittest.SkipTest("cgroup: no memory group can be made here")
         limit[0].write_text(str(LIMIT_MIB * MEBIBYTE))
-        if (folder / "memory.swap.max").exists():
-            (folder / "memory.swap.max").write_text("0")
-        yield ("sh", "-c", f"echo $$ >{folder}/cgroup.procs; exec \"$@\"", "sh")
+        if (directory / "memory.swap.max").exists():
+            (directory / "memory.swap.max").write_text("0")
+        yield ("sh", "-c", f"echo $$ >{directory}/cgroup.procs; exec \"$@\"", "sh")
     finally:
-        remove(folder)
+        remove(directory)
 
 
-class Around(Case):
+class Enclosing(Case):
     def setUp(self):
         need_userns()
         self.inside = self.enterContext(group())
         self.wrap = (*self.inside, *DENY, "cgroup", "--")
 
-    def test_the_own_limit_is_below_and_doctor_says_so(self):
+    def test_own_limit_is_below_the_enclosing_one_and_doctor_reports_it(self):
         done = subprocess.run([*self.wrap, *COMMAND, "doctor"], capture_output=True, text=True, timeout=60 * SLOW)
         said = " ".join(done.stdout.split())
-        self.assertIn(f"{OWN_MIB} MiB, three quarters of the {LIMIT_MIB} around the server", said)
+        self.assertIn(f"{OWN_MIB} MiB, three quarters of the server's own limit of {LIMIT_MIB} MiB", said)
         done = subprocess.run([*self.wrap, *COMMAND, "doctor", "--memory", "128M"], capture_output=True, text=True,
                               timeout=60 * SLOW)
-        self.assertIn("128 MiB by a watchdog", " ".join(done.stdout.split()))
+        self.assertIn("128 MiB, checked every", " ".join(done.stdout.split()))
 
-    def test_a_bomb_of_many_processes_is_survived(self):
+    def test_a_memory_bomb_of_many_processes_is_survived(self):
         with Server(wrap=self.wrap) as server:
             server.python("kept = 1")
             for _ in range(3):
                 result = server.python(CHILDREN, timeout_s=60)
-                self.assertIn(f"{OWN_MIB} MiB (--memory)" if CONTAINER else "memory ran out", result.text)
+                self.assertIn(f"{OWN_MIB} MiB (--memory)" if CONTAINER else "memory: limit reached", result.text)
                 self.assert_prints(server.python("print(kept)"), "1")
 
-    def test_the_limit_around_is_named_where_it_strikes(self):
+    def test_the_enclosing_limit_is_named_when_it_is_reached(self):
         with Server(wrap=self.wrap) as server, subprocess.Popen(
                 [*self.inside, sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True) as other:
             try:
@@ -102,7 +102,7 @@ class Around(Case):
                 self.assertEqual(other.stdout.readline(), "held\n")
                 result = server.python("big = bytearray(200 << 20)")
                 self.assert_kind(result, "out of memory")
-                self.assertIn(f"the {LIMIT_MIB} MiB that the server's container or service may have", result.text)
+                self.assertIn(f"the server's container or service reached its limit of {LIMIT_MIB} MiB", result.text)
             finally:
                 other.kill()
             self.assert_prints(server.python("print(kept)"), "1")

@@ -1,11 +1,11 @@
-"""In the container grade limits are kept by a watchdog: whoever passes one is ended, the answer names it, and the
-server goes on. Each kind is tried in both variants, with the server's own uid and with one of the box's; without
-control groups, which a container mostly has none of."""
+"""At the level `container` a watchdog enforces limits: it kills code beyond a limit, the result names the limit, and
+the server continues. Each kind is tested with the server's own uid and with a separate uid, and without control
+groups, which most containers lack."""
 import os
 import subprocess
 import unittest
 
-from client import BINARY, DENY, Case, Server
+from client import BINARY, DENY, SLOW, Case, Server
 
 NO_GROUP = [*DENY, "cgroup", "--"]
 
@@ -20,7 +20,7 @@ for n in range(30):
 time.sleep(60)
 """
 
-# Descriptors of socket pairs that nobody reads, in many processes: in no process's figures.
+# Socket pairs that are never read, in many processes: no process's memory figures include the queued data.
 QUEUES = """
 import os, socket, time
 def fill():
@@ -41,7 +41,7 @@ for n in range(10):
 time.sleep(20)
 """
 
-# What tests write stays below five quarters of the limit, or all of the box ends.
+# Tests write less than five quarters of the limit, beyond which the watchdog ends the whole sandbox.
 WRITE = """
 import os, time
 def write(name, mebibytes, pause=0.01):
@@ -50,7 +50,7 @@ def write(name, mebibytes, pause=0.01):
             file.write(bytes(1 << 20)); time.sleep(pause)
 """
 
-# Freed only when the last descriptor is closed.
+# Deleted files, which are freed only when the last descriptor is closed.
 NAMELESS = WRITE + """
 held = []
 for n in range(6):
@@ -59,6 +59,22 @@ for n in range(6):
     for _ in range(12):
         held[-1].write(bytes(1 << 20)); time.sleep(0.01)
 time.sleep(20)
+"""
+
+# Exiting processes lose their memory first, and then their descriptors.
+EXITS = """
+import os, resource, signal
+held = bytearray(120 << 20)
+last = os.dup2(1, min(900, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 1))
+for _ in range(8):
+    forked = []
+    for _ in range(24):
+        pid = os.fork()
+        if pid == 0:
+            signal.pause()
+        forked.append(pid)
+    for pid in forked: os.kill(pid, signal.SIGKILL)
+    for pid in forked: os.waitpid(pid, 0)
 """
 
 FORKS = """
@@ -74,7 +90,7 @@ os._exit(1)
 
 
 def variants():
-    """Arguments of the two: an interpreter that only its owner can reach keeps the server's uid."""
+    """Arguments of the two variants: with an interpreter that only its owner can reach, code keeps the server's uid."""
     yield "the server's uid", ()
     system = "/usr/bin/python3"
     if os.geteuid() == 0 and os.access(system, os.X_OK):
@@ -86,7 +102,7 @@ class ContainerLimits(Case):
     def setUpClass(cls):
         found = subprocess.run([*NO_GROUP, BINARY, "doctor", "--isolation=container"], capture_output=True)
         if found.returncode not in (0, 1):
-            raise unittest.SkipTest("container grade: " + found.stderr.decode(errors="replace").strip()[:200])
+            raise unittest.SkipTest("isolation: " + found.stderr.decode(errors="replace").strip()[:200])
 
     def each(self, check, *args, most=1):
         for name, more in list(variants())[:most]:
@@ -121,13 +137,17 @@ class ContainerLimits(Case):
 
         self.each(check, "--memory", "192M")
 
+    def test_exiting_processes_count_for_nothing(self):
+        self.each(lambda server: self.assert_ok(server.python(EXITS, timeout_s=int(60 * SLOW))),
+                  "--memory", "512M", "--timeout", "600", most=2)
+
     def test_disk(self):
         def check(server):
             result = server.python(WRITE + "write('a', 40); write('b', 32)\ntime.sleep(20)")
             self.assert_kind(result, "disk full")
             self.assertIn("--disk", result.status.line)
             self.assert_state_is_back(server)
-            # The files are there: code can remove some, and has room again.
+            # The files remain, and code can remove some to free space.
             self.assert_ok(server.python("import os\nos.unlink('a')\nos.unlink('b')"))
             self.assert_ok(server.python(WRITE + "write('c', 40)\ntime.sleep(0.6)"))
 
@@ -141,8 +161,8 @@ class ContainerLimits(Case):
 
         self.each(check, "--disk", "64M")
 
-    def test_far_beyond_the_disk_limit_the_room_is_emptied(self):
-        """Code that only ever adds to what is there gets no further than that."""
+    def test_far_beyond_the_disk_limit_scratch_is_emptied(self):
+        """Code that only adds files exceeds the limit by no more than that."""
         def check(server):
             for _ in range(20):
                 result = server.python(WRITE + "for n in range(40): write('f%.9f' % time.time(), 60, 0)\ntime.sleep(20)")

@@ -1,4 +1,4 @@
-"""--allow-host: what is named is reached, and nothing else, whatever the code and the names do."""
+"""--allow-host: code reaches the named hosts and no others, even with hostile code and hostile DNS."""
 import os
 import pathlib
 import shutil
@@ -13,7 +13,7 @@ INSIDE = egress_world.enter()
 if INSIDE:
     WORLD = egress_world.World()
 
-# In the sandbox: raw words to the proxy, and what it says.
+# In the sandbox: sends raw bytes to the proxy and reads its response.
 RAW = """
 import os, socket, urllib.request, urllib.error
 def raw(data, wait=True):
@@ -41,27 +41,27 @@ def get(url):
 """
 
 
-def broker_of(server):
-    """The pid of its egress broker."""
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+def proxy_of(server):
+    """The pid of its egress proxy."""
+    for directory in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            status = (folder / "status").read_text()
-            command = (folder / "cmdline").read_bytes()
+            status = (directory / "status").read_text()
+            command = (directory / "cmdline").read_bytes()
         except OSError:
             continue
-        if f"\nPPid:\t{server.pid}\n" in status and command.startswith(b"sandpiper-egress\0"):
-            return int(folder.name)
+        if f"\nPPid:\t{server.pid}\n" in status and command.startswith(b"sandpiper-proxy\0"):
+            return int(directory.name)
     return None
 
 
-def wait_for_broker(server, other_than=None):
+def wait_for_proxy(server, other_than=None):
     end = time.monotonic() + 20 * SLOW
     while time.monotonic() < end:
-        pid = broker_of(server)
+        pid = proxy_of(server)
         if pid not in (None, other_than):
             return pid
         time.sleep(0.01)
-    raise AssertionError("no broker")
+    raise AssertionError("no proxy")
 
 
 class AllowHost(Case):
@@ -69,13 +69,13 @@ class AllowHost(Case):
         need_userns()
         if not INSIDE:
             self.skipTest("netns: no network namespace for the test's own servers")
-        for server in (WORLD.web, WORLD.other, *WORLD.bait):
+        for server in (WORLD.web, WORLD.other, *WORLD.canary):
             server.seen.clear()
         WORLD.names.asked.clear()
 
     def tearDown(self):
         if INSIDE:
-            self.assertEqual(WORLD.bait_taken(), [])
+            self.assertEqual(WORLD.canary_taken(), [])
 
     def serve(self, *hosts, **more):
         server = Server(*[word for host in hosts for word in ("--allow-host", host)], **more)
@@ -102,7 +102,7 @@ class AllowHost(Case):
                 "'import urllib.request as u; print(u.urlopen(\"http://web.example/\").read().decode())'],"
                 "capture_output=True, text=True).stdout)"))
             names = {name for name, _, _ in WORLD.names.asked}
-            self.assertEqual(names, {"web.example"})  # the other one stands in /etc/hosts
+            self.assertEqual(names, {"web.example"})  # the other host is in /etc/hosts
 
     def test_tls_is_end_to_end(self):
         if not shutil.which("openssl"):
@@ -120,8 +120,8 @@ except OSError as e:
 print(get('http://web.example/')[:29])"""),
                 rf"b'{egress_world.PUBLIC} /x\n'" + "\nTrue\n403 Forbidden: web.example:80")
 
-    def test_others_are_refused_with_a_sentence(self):
-        sentence = ("other.example:443 is not among the hosts that may be reached (web.example); "
+    def test_unnamed_hosts_are_refused(self):
+        sentence = ("other.example:443 is not an allowed host (web.example); "
                     "the user can allow it: --allow-host other.example:443")
         with self.serve("web.example") as server:
             self.assertIn(f"Tunnel connection failed: 403 Forbidden: {sentence}",
@@ -139,18 +139,18 @@ except OSError as e:
     print(e)"""))
             self.assertIn("403", self.evaluate(server, "print(get('http://web.example:8080/'))"))
         self.assertEqual(WORLD.other.seen, [])
-        self.assertEqual(WORLD.names.asked, [])  # nor is the name told to anybody
+        self.assertEqual(WORLD.names.asked, [])  # no name server receives the name either
 
-    def test_the_model_is_told_whose_decision_it_is(self):
+    def test_a_refusal_says_that_the_user_decides(self):
         with self.serve("web.example") as server:
-            for code, hint in (("urllib.request.urlopen('https://other.example/')", "the user's policy, not a fault"),
-                               ("urllib.request.urlopen('http://other.example/')", "the user's policy, not a fault"),
-                               ("socket.create_connection(('web.example', 80))", "use a library that goes that way"),
-                               (f"socket.create_connection(('{egress_world.PUBLIC}', 80))", "but the HTTP proxy")):
+            for code, hint in (("urllib.request.urlopen('https://other.example/')", "the user's policy, not an error"),
+                               ("urllib.request.urlopen('http://other.example/')", "the user's policy, not an error"),
+                               ("socket.create_connection(('web.example', 80))", "use a library that uses this proxy"),
+                               (f"socket.create_connection(('{egress_world.PUBLIC}', 80))", "except the HTTP proxy")):
                 with self.subTest(code):
                     self.assertIn(hint, server.python(RAW + code).text)
 
-    def test_names_that_lead_inside_are_refused(self):
+    def test_names_with_private_addresses_are_refused(self):
         hosts = ("private.example", "both.example", "six.example", "metadata.example", "mapped.example",
                  "inner.example")
         with self.serve(*hosts) as server:
@@ -158,7 +158,7 @@ except OSError as e:
                 with self.subTest(host):
                     for say in (f"print(tunnel('{host}:80'))", f"print(get('http://{host}/'))"):
                         self.assertRegex(self.evaluate(server, say),
-                                         rf"403 Forbidden: {host}:80 leads to \S+, .* address")
+                                         rf"403 Forbidden: {host}:80 resolves to \S+, .* address")
         self.assertEqual(WORLD.web.seen, [])
 
     def test_an_address_is_reached_when_it_is_named(self):
@@ -167,11 +167,11 @@ except OSError as e:
                 self.assertEqual(self.evaluate(server, f"print(get('http://{host}/'))"),
                                  rf"b'{egress_world.PRIVATE} /\n'")
             self.assertIn("403", self.evaluate(server, f"print(tunnel('{egress_world.PRIVATE}:443'))"))
-        for server in WORLD.bait:
+        for server in WORLD.canary:
             server.seen.clear()
 
-    def test_a_name_that_changes_leads_nowhere_else(self):
-        """DNS rebinding: each look-up is judged, and the connection goes to what was judged."""
+    def test_a_name_that_changes_its_address_is_refused(self):
+        """DNS rebinding: each look-up is checked, and the connection goes to the checked address."""
         turns = iter([[egress_world.PUBLIC]] * 2)
         WORLD.names.names["turns.example"] = lambda: next(turns, [egress_world.PRIVATE])
         with self.serve("turns.example") as server:
@@ -184,14 +184,14 @@ while len(said) < 2:
 print(sorted(said))""")
         self.assertEqual(said, "[\"403 Forbidden: turns.e\", \"b'93.184.215.14 /\\\\n'\"]".replace('"403', "'403").replace('turns.e"', "turns.e'"))
 
-    def test_a_redirect_is_judged_like_any_request(self):
+    def test_a_redirect_is_checked_like_any_request(self):
         with self.serve("web.example") as server:
             for to in (f"http://{egress_world.PRIVATE}/", "http://other.example/", "http://web.example:8080/"):
                 with self.subTest(to):
                     self.assertIn("403 Forbidden", self.evaluate(server, f"print(get('http://web.example/to/{to}'))"))
             self.assertIn("b'", self.evaluate(server, "print(get('http://web.example/to/http://web.example/'))"))
 
-    def test_an_address_has_one_spelling(self):
+    def test_other_spellings_of_an_address_are_refused(self):
         spellings = ("127.0.0.1", "127.1", "2130706433", "0x7f000001", "017700000001", "0177.0.0.1", "[::1]",
                      "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "localhost", "localhost.", "0", "0.0.0.0",
                      "127.0.0.1.", "web.example@127.0.0.1", "127.0.0.1#web.example", "127.0.0.1%00.web.example",
@@ -203,7 +203,7 @@ for spelling in {spellings!r}:
         print(tunnel(f'{{spelling}}:{{port}}')[9:12], raw(f'GET http://{{spelling}}:{{port}}/ HTTP/1.1\\r\\n\\r\\n')[9:12])""")
             self.assertEqual(set(said.split()) - {"400", "403"}, set(), said)
 
-    def test_no_second_request_hides_behind_the_first(self):
+    def test_a_second_request_in_one_message_is_refused(self):
         first = "GET http://web.example/first HTTP/1.1\\r\\nHost: other.example\\r\\n"
         second = "GET http://web.example/second HTTP/1.1\\r\\nHost: other.example\\r\\n\\r\\n"
         with self.serve("web.example") as server:
@@ -228,27 +228,27 @@ with socket.create_connection(('127.0.0.1', 3128), 30) as s:
         self.assertEqual({fields["Host"] for _, _, fields in WORLD.web.seen}, {"web.example"})
         self.assertEqual({fields.get("Connection") for _, _, fields in WORLD.web.seen}, {"close"})
 
-    def test_names_are_asked_as_they_must(self):
+    def test_dns_retries_over_tcp_and_caches_answers(self):
         with self.serve("big.example", "missing.example", "empty.example") as server:
             self.assertIn(egress_world.PUBLIC, self.evaluate(server, "print(get('http://big.example/'))"))
             self.assertIn(("big.example", 1, True), WORLD.names.asked)  # over TCP
             self.assertIn("502", self.evaluate(server, "print(tunnel('missing.example:80'))"))
-            self.assertIn("no such name", self.evaluate(server, "print(tunnel('empty.example:80'))"))
+            self.assertIn("the name does not exist", self.evaluate(server, "print(tunnel('empty.example:80'))"))
             before = len(WORLD.names.asked)
             WORLD.names.ttl = 300
             self.evaluate(server, "print({tunnel('big.example:80')[9:12] for _ in range(100)})")
             self.assertLess(len(WORLD.names.asked) - before, 60)
             WORLD.names.ttl = 0
 
-    def test_a_closed_port_is_told(self):
+    def test_a_closed_port_is_an_error(self):
         with self.serve("web.example:81", "silent.example") as server:
-            self.assertIn("502 Bad Gateway: web.example:81 cannot be reached: the connection is refused",
+            self.assertIn("502 Bad Gateway: web.example:81 cannot be reached: the connection was refused",
                           self.evaluate(server, "print(tunnel('web.example:81'))"))
-            self.assertIn("504 Gateway Timeout: silent.example:80 cannot be reached: no name server answers",
+            self.assertIn("504 Gateway Timeout: silent.example:80 cannot be reached: no name server responds",
                           self.evaluate(server, "print(tunnel('silent.example:80'))"))
 
-    def test_floods_stop_nobody(self):
-        """Connections that say nothing, that end at once, that end in the middle; then an honest one."""
+    def test_a_flood_of_connections_blocks_no_other(self):
+        """Connections that send nothing, close at once, or close in the middle of a request; then an honest one."""
         with self.serve("web.example") as server:
             self.assertIn(egress_world.PUBLIC, self.evaluate(server, """
 idle = [socket.create_connection(('127.0.0.1', 3128), 30) for _ in range(150)]
@@ -262,42 +262,42 @@ for _ in range(50):
     raw('GET http://web.example/bytes/100000 HTTP/1.1\\r\\n\\r\\n', wait=False)
     tunnel('other.example:1')
 print(get('http://web.example/'))"""))
-            status = pathlib.Path(f"/proc/{broker_of(server)}/status").read_text()
+            status = pathlib.Path(f"/proc/{proxy_of(server)}/status").read_text()
             resident = int(status.split("VmRSS:")[1].split()[0])
-            self.assertLess(resident, 40 << 10)  # kB: its tables are all it has
+            self.assertLess(resident, 40 << 10)  # kB: its tables have fixed sizes
 
     def test_waiting_connections_get_their_turn(self):
-        """More than the broker takes at one time; those that are first end by their deadline."""
+        """More than the proxy accepts at one time; the deadline closes the first ones."""
         with self.serve("web.example") as server:
             self.assertIn(egress_world.PUBLIC, self.evaluate(server, """
 idle = [socket.create_connection(('127.0.0.1', 3128), 60) for _ in range(300)]
 print(get('http://web.example/'))"""))
 
-    def test_another_broker_takes_over(self):
+    def test_a_killed_proxy_is_replaced(self):
         with self.serve("web.example") as server:
             self.evaluate(server, "print(get('http://web.example/'))")
-            first = wait_for_broker(server)
+            first = wait_for_proxy(server)
             os.kill(first, signal.SIGKILL)
-            wait_for_broker(server, other_than=first)
+            wait_for_proxy(server, other_than=first)
             self.assertIn(egress_world.PUBLIC, self.evaluate(server, "print(get('http://web.example/'))"))
 
-    def test_it_dies_with_the_server(self):
+    def test_the_proxy_exits_with_the_server(self):
         with self.serve("web.example", check=False) as server:
             self.evaluate(server, "print(get('http://web.example/'))")
-            broker = wait_for_broker(server)
+            proxy = wait_for_proxy(server)
             server.signal(signal.SIGKILL)
             server.join()
             end = time.monotonic() + 10 * SLOW
-            while os.path.exists(f"/proc/{broker}") and time.monotonic() < end:
+            while os.path.exists(f"/proc/{proxy}") and time.monotonic() < end:
                 time.sleep(0.01)
-            self.assertFalse(os.path.exists(f"/proc/{broker}"))
+            self.assertFalse(os.path.exists(f"/proc/{proxy}"))
             self.assertEqual(server.left(), [])
 
-    def test_what_confines_it(self):
+    def test_the_proxy_is_confined(self):
         with self.serve("web.example") as server:
             self.evaluate(server, "print(get('http://web.example/'))")
-            folder = pathlib.Path(f"/proc/{wait_for_broker(server)}")
-            status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines()
+            directory = pathlib.Path(f"/proc/{wait_for_proxy(server)}")
+            status = dict(line.split(":\t", 1) for line in (directory / "status").read_text().splitlines()
                           if ":\t" in line)
             self.assertEqual({status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")},
                              {"0" * 16})
@@ -305,20 +305,20 @@ print(get('http://web.example/'))"""))
             self.assertEqual(status["NSpid"].split()[-1], "1")
             for name in ("user", "mnt", "pid", "ipc", "uts"):
                 with self.subTest(name):
-                    self.assertNotEqual(os.readlink(folder / "ns" / name), os.readlink(f"/proc/self/ns/{name}"))
-            self.assertEqual(os.readlink(folder / "ns" / "net"), os.readlink("/proc/self/ns/net"))
-            root = folder / "root"
+                    self.assertNotEqual(os.readlink(directory / "ns" / name), os.readlink(f"/proc/self/ns/{name}"))
+            self.assertEqual(os.readlink(directory / "ns" / "net"), os.readlink("/proc/self/ns/net"))
+            root = directory / "root"
             self.assertEqual(sorted(os.listdir(root)), ["dev", "work"])
             self.assertEqual((os.listdir(root / "dev"), os.listdir(root / "work")), (["null"], []))
             self.assertTrue(os.statvfs(root).f_flag & os.ST_RDONLY)
             try:
-                held = [os.readlink(folder / "fd" / fd) for fd in os.listdir(folder / "fd")]
-            except PermissionError:  # it is not dumpable: only root may look
+                held = [os.readlink(directory / "fd" / fd) for fd in os.listdir(directory / "fd")]
+            except PermissionError:  # it is not dumpable: only root may read this
                 held = []
             self.assertEqual({link for link in held if not link.startswith("socket:")}, {"/dev/null"} if held else set())
             self.assertLess(len(held), 8)
 
-    def test_a_mistake_is_told(self):
+    def test_a_wrong_flag_is_refused(self):
         with Server("--allow-host", "https://web.example/") as server:
             result = server.python("1")
             self.assertTrue(result.is_error)
@@ -328,7 +328,7 @@ print(get('http://web.example/'))"""))
         with Server() as server:
             self.assert_prints(server.python("import os; print([n for n in os.environ if 'proxy' in n.lower()])"),
                                "[]")
-            self.assertIsNone(broker_of(server))
+            self.assertIsNone(proxy_of(server))
             self.assertIn("refused", self.evaluate(server, """
 try: socket.create_connection(('127.0.0.1', 3128), 5)
 except OSError as e: print(e)"""))

@@ -1,20 +1,16 @@
-"""The user is asked through the host: by a request of the server's, or in 2026-07-28 by a result."""
+"""Elicitation: the server asks the user through the client, by a request or, in 2026-07-28, by a result."""
 import contextlib
 import http.server
 import json
 import os
-import pathlib
 import signal
-import sys
 import tempfile
 import threading
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
-from client import LATEST, Case, Result, Server, need_userns  # noqa: E402
-from index import projects  # noqa: E402
-from traces import descendants  # noqa: E402
+from client import LATEST, Case, Result, Server, need_userns
+from index import projects
+from traces import descendants
 
 META = "io.modelcontextprotocol/"
 ACCEPT = {"action": "accept", "content": {}}
@@ -22,7 +18,7 @@ DECLINE = {"action": "decline"}
 
 
 class AskingServer(Server):
-    """A host whose user answers each question with the next of `answers`, and not while there is none."""
+    """A client whose user answers each question with the next of `answers`, and waits while there is none."""
 
     def __init__(self, *args, capabilities=None, **options):
         self.capabilities = {"elicitation": {}} if capabilities is None else capabilities
@@ -43,7 +39,7 @@ class AskingServer(Server):
 
 
 class ModernServer(Server):
-    """A host of 2026-07-28: no initialize, and a call whose result asks is made again."""
+    """A client of 2026-07-28: no initialize, and it repeats a call whose result asks for input."""
 
     def __init__(self, *args, **options):
         self.answers, self.questions = [], []
@@ -75,7 +71,7 @@ class Quiet(http.server.BaseHTTPRequestHandler):
 
 
 class Hosts(Case):
-    """--allow-host ask: the call after a refusal asks first."""
+    """--allow-host ask: the call after a refusal asks the user first."""
 
     def setUp(self):
         need_userns()
@@ -86,7 +82,7 @@ class Hosts(Case):
         self.addCleanup(thread.join)
         self.addCleanup(self.site.shutdown)
         self.name = f"127.0.0.1:{self.site.server_port}"
-        # Past no_proxy, which has the loopback addresses of the sandbox.
+        # Bypasses no_proxy, which has the loopback addresses of the sandbox.
         self.code = ("import http.client\n"
                      "proxy = http.client.HTTPConnection('127.0.0.1', 3128)\n"
                      f"proxy.request('GET', 'http://{self.name}/')\n"
@@ -100,7 +96,7 @@ class Hosts(Case):
             with self.subTest(kind=kind.__name__), kind("--allow-host", "ask") as server:
                 server.answers = [ACCEPT]
                 self.assertEqual(self.status(server.python(self.code)),
-                                 ("403", f"the next run_python call asks the user for {self.name}"))
+                                 ("403", f"the next run_python call asks the user to allow {self.name}"))
                 self.assertEqual(server.questions, [])
                 result = server.python(self.code)
                 self.assertEqual(self.status(result), ("200", f"the user allowed {self.name}"))
@@ -121,7 +117,7 @@ class Hosts(Case):
                 self.assertEqual(self.status(server.python(self.code)), ("403", None))
                 self.assertEqual(len(server.questions), 1)
 
-    def test_a_host_that_cannot_ask_is_refused_with_the_flag(self):
+    def test_without_elicitation_a_remote_host_is_refused_with_the_flag(self):
         code = self.code + "\nprint(answer.reason)"
         for capabilities in ({}, {"elicitation": {"url": {}}}):
             with AskingServer("--allow-host", "ask", capabilities=capabilities) as server:
@@ -142,7 +138,7 @@ class Hosts(Case):
             server.send({"id": question["id"], "result": ACCEPT})
             self.assertIn("[1, 2]", [server.finish_call(number) for number in ids][2].output)
 
-    def test_a_call_that_is_cancelled_meanwhile_takes_its_question_with_it(self):
+    def test_a_cancelled_call_withdraws_its_question(self):
         with AskingServer("--allow-host", "ask") as server:
             server.python(self.code)
             asking = server.start_call("run_python", code="ran = 1")
@@ -154,14 +150,14 @@ class Hosts(Case):
             withdrawn = server.receive()
             self.assertEqual((withdrawn["method"], withdrawn["params"]["requestId"]),
                              ("notifications/cancelled", question["id"]))
-            self.assertIn("False", server.finish_call(waiting).output)
             server.send({"id": question["id"], "result": ACCEPT})
             server.answers = [DECLINE]
+            self.assertIn("False", server.finish_call(waiting).output)
             self.assertEqual(self.status(server.python(self.code))[0], "403")
             self.assertEqual(len(server.questions), 2, "asked anew by the call after it")
             self.assertFalse({asking, dropped} & set(server.stash))
 
-    def test_an_allowed_host_stays_allowed_when_the_sandbox_is_made_anew(self):
+    def test_an_allowed_host_stays_allowed_in_a_new_sandbox(self):
         with AskingServer("--allow-host", "ask") as server:
             server.answers = [ACCEPT]
             for _ in range(2):
@@ -171,10 +167,10 @@ class Hosts(Case):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             while "answer" in server.python("print(*globals())").output:
-                pass  # the old one still answers
+                pass  # the old one still responds
             self.assertEqual(self.status(server.python(self.code)), ("200", None))
 
-    def test_the_end_comes_while_a_question_is_open(self):
+    def test_the_server_exits_while_a_question_is_open(self):
         for how in ("eof", "signal"):
             with self.subTest(how=how), AskingServer("--allow-host", "ask") as server:
                 server.python(self.code)
@@ -187,10 +183,10 @@ class Hosts(Case):
                     server.close_stdin()
                 self.assertEqual(server.join(), 0)
 
-    def test_tools_and_instructions_say_so(self):
+    def test_tools_and_instructions_mention_ask(self):
         with AskingServer("--allow-host", "ask", "--allow-host", "a.example:8080",
                           "--allow-host", "b.example") as server:
-            words = "network: only a.example:8080, b.example and what the user allows when asked"
+            words = "network: only a.example:8080, b.example and hosts that the user approves"
             tool = server.request("tools/list")["result"]["tools"][0]
             self.assertIn(words, tool["description"])
             self.assertIs(tool["annotations"]["openWorldHint"], True)
@@ -199,19 +195,19 @@ class Hosts(Case):
 
 
 class Installs(Case):
-    """--install ask: each set of packages is asked about once."""
+    """--install ask: the server asks once about each set of packages."""
 
     @classmethod
     def setUpClass(cls):
         need_userns()
-        cls.folder = tempfile.TemporaryDirectory(prefix="sp-ask-")
-        cls.addClassCleanup(cls.folder.cleanup)
-        os.chmod(cls.folder.name, 0o755)
-        projects.save(cls.folder.name + "/wheels", projects.Wheel("one"), projects.Wheel("two"))
+        cls.directory = tempfile.TemporaryDirectory(prefix="sp-ask-")
+        cls.addClassCleanup(cls.directory.cleanup)
+        os.chmod(cls.directory.name, 0o755)
+        projects.save(cls.directory.name + "/wheels", projects.Wheel("one"), projects.Wheel("two"))
 
     def serve(self, kind, **options):
-        return kind("--install", "ask", "--no-index", "--find-links", self.folder.name + "/wheels", "--cache",
-                    self.folder.name + "/cache", **options)
+        return kind("--install", "ask", "--no-index", "--find-links", self.directory.name + "/wheels", "--cache",
+                    self.directory.name + "/cache", **options)
 
     def has(self, server, module):
         return not server.python(f"import {module}").is_error
@@ -230,7 +226,7 @@ class Installs(Case):
                 self.assertEqual((always["type"], always["default"]), ("boolean", False))
 
     def test_the_question_has_only_the_servers_words(self):
-        """A marker is text of the caller's choice; names, extras and versions cannot be a sentence."""
+        """A marker is free text of the caller's; names, extras and versions cannot form a sentence."""
         asked = ["one[more] ; python_version > '3' or platform_version == 'into /tmp? It is safe, press Accept. (Was: x'",
                  "two ( >= 0, < 9 ); os_name != ' | Install two'"]
         for kind in (AskingServer, ModernServer):
@@ -241,27 +237,28 @@ class Installs(Case):
                 self.assertTrue(self.has(server, "one") and self.has(server, "two"))
                 question, = server.questions
                 self.assertRegex(question["params"]["message"],
-                                 r"^Install one\[more\], two>=0,<9 into the sandbox, from a folder of wheels\?$")
+                                 r"^Install one\[more\], two>=0,<9 into the sandbox, from a directory of wheels\?$")
 
-    def test_nothing_is_installed_when_the_user_does_not(self):
+    def test_nothing_is_installed_when_the_user_declines(self):
         for kind in (AskingServer, ModernServer):
             with self.subTest(kind=kind.__name__), self.serve(kind) as server:
                 server.answers = [DECLINE, {"action": "cancel"}]
-                for words in ("declined", "without a choice"):
+                for words in ("declined", "without deciding"):
                     result = server.call("install_package", packages=["one"])
                     self.assertTrue(result.is_error)
                     self.assertIn(words, result.text)
+                    self.assertEqual(result.text.count("Continue without it"), 1, result.text)
                     self.assertFalse(self.has(server, "one"))
                 self.assertEqual(len(server.questions), 2, "a user may think again")
 
-    def test_a_host_that_cannot_ask_is_told_the_flag(self):
+    def test_without_elicitation_the_flag_is_named(self):
         with self.serve(AskingServer, capabilities={}) as server:
             result = server.call("install_package", packages=["one"])
             self.assertTrue(result.is_error)
             self.assertIn("--install on", result.text)
             self.assertFalse(self.has(server, "one"))
 
-    def test_a_call_that_is_cancelled_meanwhile_installs_nothing(self):
+    def test_a_call_cancelled_during_the_question_installs_nothing(self):
         with self.serve(AskingServer) as server:
             asking = server.start_call("install_package", packages=["one"])
             question = server.receive()
@@ -271,7 +268,7 @@ class Installs(Case):
             self.assertFalse(self.has(server, "one"))
             self.assertNotIn(asking, server.stash)
 
-    def test_the_end_comes_while_a_question_is_open(self):
+    def test_the_server_exits_while_a_question_is_open(self):
         for how in ("eof", "signal"):
             with self.subTest(how=how), self.serve(AskingServer) as server:
                 server.start_call("install_package", packages=["one"])

@@ -1,12 +1,12 @@
-"""Hosts that write or read in unusual ways: everything at once, a byte at a time, nothing for a while."""
+"""Clients that write or read in unusual ways: everything at once, a byte at a time, nothing for a while."""
 import json
 import threading
 import unittest
 
-from client import SLOW, STATELESS, Case, Result, Server
+from client import LARGE, STATELESS, Case, Result, Server
 
 MANY = 10_000
-BOUND_KB = 32 << 10  # what a flood may add to the server's memory
+BOUND_KB = 32 << 10  # the most that a flood may add to the server's memory
 
 
 def resident_kb(pid):
@@ -15,7 +15,7 @@ def resident_kb(pid):
 
 
 def request(number):
-    """One of several, in both eras, so that answers differ."""
+    """One of several requests in both eras, so that responses differ."""
     method = ("ping", "no/such", "tools/call")[number % 3]
     params = {"name": "no_such_tool"} if method == "tools/call" else {}
     if number % 2:
@@ -24,7 +24,7 @@ def request(number):
 
 
 def right_answer(number):
-    """The error's code, or None for a result: 2026-07-28 has no ping."""
+    """The expected error code, or None for a result: 2026-07-28 has no ping."""
     return (None if number % 2 == 0 else -32601, -32601, -32602)[number % 3]
 
 
@@ -42,16 +42,16 @@ class Floods(Case):
             writer.start()
             self.assert_answered_in_order(server, range(MANY, 2 * MANY))
             writer.join()
-            self.assertLess(resident_kb(server.pid) - before, BOUND_KB * SLOW)
+            self.assertLess(resident_kb(server.pid) - before, BOUND_KB * LARGE)
             self.assert_alive(server)
 
-    def test_a_host_that_reads_nothing_until_it_has_written_everything(self):
+    def test_a_client_that_writes_everything_before_reading(self):
         with Server() as server:
             before = resident_kb(server.pid)
             server.stop_reading()
             server.send_bytes("".join(json.dumps(request(number)) + "\n"
                                       for number in range(MANY, 2 * MANY)).encode())
-            self.assertLess(resident_kb(server.pid) - before, BOUND_KB * SLOW)
+            self.assertLess(resident_kb(server.pid) - before, BOUND_KB * LARGE)
             server.go_on_reading()
             self.assert_answered_in_order(server, range(MANY, 2 * MANY))
             self.assert_alive(server)
@@ -69,7 +69,7 @@ class Floods(Case):
                 self.assertEqual(Result(answer["result"]).output, str(number))
                 self.assertEqual("resultType" in answer["result"], number % 2 == 1)
 
-    def test_a_request_that_comes_slowly_holds_up_no_answer(self):
+    def test_a_slow_request_delays_no_response(self):
         slow = json.dumps({"jsonrpc": "2.0", "id": "slow", "method": "ping"}).encode() + b"\n"
         with Server() as server:
             server.python("import time")

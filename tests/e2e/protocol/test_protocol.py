@@ -1,13 +1,13 @@
-"""JSON-RPC and the MCP life cycle, as a host on the other end of the pipes sees them."""
+"""JSON-RPC and the MCP life cycle, as a client at the other end of the pipes sees them."""
 import json
 import re
 import time
 import unittest
 
-from client import LATEST, SLOW, VERSIONS, Case, Result, Server, Shared
+from client import LATEST, LINE_LIMIT, SLOW, VERSIONS, Case, Result, Server, Shared
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
-# Runs until somebody writes the file.
+# Runs until the file exists.
 UNTIL_GO = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"
 
 
@@ -22,7 +22,7 @@ class Lines(Shared):
         self.assertEqual(self.server.request("ping"), {"jsonrpc": "2.0", "id": self.server.last_id,
                                                        "result": {}})
 
-    def test_a_line_that_is_no_json_is_a_parse_error(self):
+    def test_a_line_that_is_not_json_is_a_parse_error(self):
         for line in ("this is not json", '{"jsonrpc":"2.0","id":5,"method":', "{", '"', "nul", "'",
                      b"\xff\xfe{}"):
             with self.subTest(line=line):
@@ -31,8 +31,8 @@ class Lines(Shared):
                 self.assertIsNot(answer.get("id", "absent"), None, "no MCP schema allows id null")
         self.still_answers()
 
-    def test_a_request_that_cannot_be_parsed_hears_of_it_by_its_id(self):
-        """Else its host would wait until its own time limit: half an emoji is enough."""
+    def test_an_invalid_request_gets_an_error_with_its_id(self):
+        """Without a response the client would wait until its own time limit; half an emoji is enough to cause this."""
         for code in (b'"\\ud83d"', b'"\xff"', b'"a\x01b"', b"01"):
             with self.subTest(code=code):
                 answer = self.error_after(b'{"jsonrpc":"2.0","id":"lost","method":"tools/call","params":'
@@ -41,7 +41,7 @@ class Lines(Shared):
                 self.assertEqual(answer["id"], "lost")
         self.still_answers()
 
-    def test_a_value_that_is_no_request_is_invalid(self):
+    def test_a_value_that_is_not_a_request_is_invalid(self):
         for line in ("[]", "1", "null", '"ping"', "true", '{"jsonrpc":"2.0"}',
                      '{"jsonrpc":"1.0","id":6,"method":"ping"}', '{"id":7,"method":"ping"}',
                      '{"jsonrpc":"2.0","id":null,"method":"ping"}',
@@ -102,15 +102,34 @@ class Lines(Shared):
         self.assert_ok(result)
         self.assertIn("Out: 10485760", result.text)
 
+    def test_a_line_at_the_limit_is_served_and_one_over_refused(self):
+        head, tail = '{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"', '"}}'
+        fill = "a" * ((16 << 20) - len(head) - len(tail))
+        self.server.send_line(head + fill + tail)
+        self.assertEqual(self.server.receive(60)["result"], {})
+        self.server.send_line(head + fill + "a" + tail)
+        refused = self.server.receive(60)
+        self.assert_error_code(refused, INVALID_REQUEST)
+        self.assertIn("longer than 16 MiB", refused["error"]["message"])
+        self.still_answers()
+
     def test_a_line_beyond_the_limit_is_skipped_to_its_end(self):
         self.server.send_bytes(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"')
-        for _ in range(70):
+        for _ in range(40):
             self.server.send_bytes(b"a" * (1 << 20))
         self.server.send_bytes(b'"}}\n')
         self.assert_error_code(self.server.receive(60), INVALID_REQUEST)
         self.still_answers()
 
-    def test_one_byte_at_a_time_is_a_message_too(self):
+    def test_numbers_beyond_64_bits_are_refused(self):
+        for token in ("9223372036854775808", "-9223372036854775809", "1" * 400):
+            with self.subTest(token=token):
+                answer = self.error_after(f'{{"jsonrpc":"2.0","id":{token},"method":"ping"}}')
+                self.assert_error_code(answer, INVALID_REQUEST)
+                self.assertNotIn("id", answer)
+        self.still_answers()
+
+    def test_a_message_may_come_byte_by_byte(self):
         for byte in b'{"jsonrpc":"2.0","id":"slow","method":"ping"}\n':
             self.server.send_bytes(bytes([byte]))
         self.assertEqual(self.server.receive()["id"], "slow")
@@ -170,7 +189,7 @@ class Calls(Shared):
         result = self.server.python("print(1)", timeout_s=None, stdin=None, session=None)
         self.assert_prints(result, "1")
 
-    def test_answers_keep_to_lines_whatever_the_code_prints(self):
+    def test_responses_stay_one_line_whatever_the_code_prints(self):
         text = "a\u2028b\u2029c\u0085d\x00e\x1bf"
         self.server.send_line(json.dumps({
             "jsonrpc": "2.0", "id": "separators", "method": "tools/call", "params": {
@@ -180,7 +199,7 @@ class Calls(Shared):
             self.assertNotIn(separator.encode(), raw)
         self.assertIn("b", Result(json.loads(raw)["result"]).text)
 
-    def test_bytes_that_are_no_utf8_become_replacement_characters(self):
+    def test_invalid_utf8_becomes_replacement_characters(self):
         result = self.server.python("import os; os.write(1, b'a\\xff\\xed\\xa0\\x80b\\n')")
         self.assertIn("\ufffd", result.text)
         result = self.server.python("print('\\ud800'.encode('utf-8', 'surrogatepass'))")
@@ -224,9 +243,9 @@ class Concurrency(Case):
             self.assert_prints(server.python("open('go', 'w').close(); print(1)", session="b"), "1")
             self.assert_ok(server.finish_call(slow))
 
-    def test_everything_quick_is_answered_while_code_runs(self):
+    def test_quick_requests_are_answered_while_code_runs(self):
         with Server() as server:
-            slow = server.start_call("run_python", code=UNTIL_GO)
+            slow = server.start_call("run_python", code=UNTIL_GO, session="slow")
             server.request("ping")
             server.request("tools/list")
             server.call("write_file", path="meanwhile.txt", content="hello")
@@ -320,7 +339,7 @@ class Lifecycle(Case):
             self.assertIn("result", server.request("tools/list"))
 
     def test_nothing_is_set_up_before_the_first_message(self):
-        """Hosts start servers only to probe them: a sandbox may begin after the first answer."""
+        """Some clients start servers only to probe them, so the sandbox starts after the first response."""
         with Server(initialize=False) as server:
             server.request("ping")
             server.look()
@@ -339,7 +358,28 @@ class Lifecycle(Case):
             server.send_line("[]")
             self.assert_error_code(server.receive(), INVALID_REQUEST)
 
-    def test_half_a_line_at_the_end_is_no_crash(self):
+    def test_the_line_of_a_batch_is_limited(self):
+        with Server(version="2025-03-26") as server:
+            server.python("import os; _ = open('noise', 'wb').write(os.urandom(480000))")
+            read = {"name": "read_file", "arguments": {"path": "noise", "encoding": "base64", "length": 480000}}
+            server.send_line(json.dumps([{"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": read}
+                                         for n in range(100, 120)]))
+            line = server.lines.get(timeout=60 * SLOW)
+            self.assertLessEqual(len(line), LINE_LIMIT)
+            results = [answer["result"] for answer in json.loads(line)]
+            self.assertEqual(len(results), 20)
+            self.assertEqual(sum(len(result["content"][0]["text"]) > 600_000 for result in results), 15)
+            self.assertIn("the results of the batch exceed 10 MiB", results[-1]["content"][0]["text"])
+            self.assertTrue(results[-1]["isError"])
+
+    def test_lines_of_very_many_values(self):
+        with Server() as server:
+            server.send_line('{"jsonrpc":"2.0","id":1000,"method":"ping","params":{"a":[' + "{}," * 4_000_000 + "0]}}")
+            self.assert_error_code(server.wait(1000, 60), INVALID_REQUEST)
+            many = server.call("read_file", path="x", **{f"argument_{n}": n for n in range(200_000)})
+            self.assertIn("- and 199984 more\n", many.text)
+
+    def test_half_a_line_at_the_end_does_not_crash(self):
         for tail in (b'{"jsonrpc":"2.0","id":1,"meth', b"\xff", b'{"jsonrpc":"2.0","id":1'):
             with self.subTest(tail=tail), Server() as server:
                 server.send_bytes(tail)

@@ -1,6 +1,6 @@
-"""The revision 2026-07-28: each request says its version and is judged alone, beside requests of the eras before.
+"""The revision 2026-07-28: each request names its version and is checked alone, beside requests of earlier eras.
 
-What every result must have (resultType, serverInfo, the fields for caches) is seen to by tests/wire.
+helpers/wire.py checks what every result must have (resultType, serverInfo, the fields for caches).
 """
 import json
 import unittest
@@ -14,7 +14,7 @@ PING = {"jsonrpc": "2.0", "method": "tools/list", "params": {"_meta": STATELESS}
 
 
 class Stateless(Case):
-    """One server for all cases, which never hears initialize."""
+    """One server for all cases, which never receives initialize."""
 
     @classmethod
     def setUpClass(cls):
@@ -27,12 +27,12 @@ class Stateless(Case):
             pass
 
     def refused(self, method, meta, **params):
-        """The error of a request with this _meta, or none at all, and nothing else."""
+        """The error response to a request with this _meta, which may be None."""
         self.server.send({"id": "r", "method": method,
                           "params": params if meta is None else {**params, "_meta": meta}})
         return self.server.wait("r")
 
-    def test_discover_says_what_a_host_wants_to_know(self):
+    def test_discover_describes_the_server(self):
         result = self.server.request("server/discover")["result"]
         self.assertEqual(result["supportedVersions"], [MODERN])
         self.assertEqual(result["capabilities"], {"tools": {}})
@@ -45,7 +45,7 @@ class Stateless(Case):
         self.assert_prints(self.server.python("print(kept)", session="one"), "1")
         self.assertTrue(self.server.python("kept", session="two").is_error)
 
-    def test_each_request_is_judged_alone(self):
+    def test_each_request_is_checked_alone(self):
         for meta in (None, {}, {META + "clientCapabilities": {}}, {META + "protocolVersion": MODERN},
                      {**STATELESS, META + "protocolVersion": 5}, {**STATELESS, META + "protocolVersion": None},
                      {**STATELESS, META + "clientCapabilities": []}):
@@ -53,7 +53,7 @@ class Stateless(Case):
                 self.assert_error_code(self.refused("tools/list", meta), INVALID_PARAMS)
                 self.assertIn("result", self.server.request("tools/list"))
 
-    def test_another_version_is_refused_with_those_that_are_served(self):
+    def test_an_unsupported_version_is_refused_with_the_supported_ones(self):
         for version in ("2030-01-01", LATEST, "", MODERN + "\0"):
             with self.subTest(version=version):
                 answer = self.refused("tools/list", {**STATELESS, META + "protocolVersion": version})
@@ -87,7 +87,7 @@ class Stateless(Case):
         self.server.python("1", session="other")
         self.assertEqual(self.server.request("tools/list")["result"], before)
 
-    def test_a_subscription_is_acknowledged_held_and_ends_without_a_word(self):
+    def test_a_subscription_is_acknowledged_and_ends_silently(self):
         for request_id in ("s", 0, 2**53 + 1):
             with self.subTest(id=request_id):
                 self.server.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, request_id)
@@ -107,7 +107,7 @@ class Stateless(Case):
                 seen = []
                 while "id" not in (message := self.server.receive()) or message["id"] != call:
                     if "id" in message:
-                        continue  # the file is written
+                        continue  # the response to write_file
                     self.assertEqual((message["method"], message["params"]["progressToken"]), (PROGRESS, token))
                     seen.append(message["params"]["progress"])
                     if len(seen) == 1:
@@ -119,7 +119,7 @@ class Stateless(Case):
 
 
 class Cancelled(Case):
-    def test_nothing_more_is_said_of_a_cancelled_call(self):
+    def test_a_cancelled_call_sends_nothing_more(self):
         with Server(version=MODERN) as server:
             server.python("kept = 1")
             call = server.start("tools/call", {"name": "run_python", "_meta": {"progressToken": 7},
@@ -133,9 +133,9 @@ class Cancelled(Case):
 
 
 class Eras(Case):
-    """Both in one process, message by message."""
+    """Both eras in one process, message by message."""
 
-    def test_they_take_turns(self):
+    def test_both_eras_alternate(self):
         with Server(initialize=False) as server:
             self.assert_error_code(server.request("tools/list"), INVALID_PARAMS)
             self.assertEqual(server.request("server/discover", {"_meta": STATELESS})["result"]["supportedVersions"],
@@ -166,7 +166,7 @@ class Eras(Case):
             self.assertEqual(set(answers), {50, 51, 52})
             self.assertIn("resultType", answers[50]["result"])
             self.assertEqual(answers[51]["result"], {})
-            self.assertIn("error", answers[52])  # its acknowledgement could not come first
+            self.assertIn("error", answers[52])  # its acknowledgement could not precede it
 
 
 class End(Case):

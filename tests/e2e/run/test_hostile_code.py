@@ -1,10 +1,10 @@
-"""Code that misbehaves: the server answers, says what happened, and the next call works."""
+"""Code that misbehaves: the server responds, reports what happened, and the next call works."""
 import time
 import unittest
 
 from client import SLOW, Case, Server, need_userns
 
-PATIENT_S = min(int(10 * SLOW), 600)  # for what ends by itself, on a slow machine later
+PATIENT_S = min(int(10 * SLOW), 600)  # for code that ends by itself, later on a slow machine
 STATUS_OF_A_KILL = ("crashed", "out of memory", "exit code", "error", "timeout")
 
 
@@ -22,11 +22,11 @@ class Hostile(Case):
             pass
 
     def survives(self, code, kinds=STATUS_OF_A_KILL, timeout=60, noisy=False, **arguments):
-        """noisy: processes that the code left may write between the next answer's lines."""
+        """noisy: processes that the code left may write into the next result, even in the middle of its lines."""
         result = self.server.python(code, _timeout=timeout, **arguments)
         self.assertIn(result.status.kind, kinds, result.text)
         if noisy:
-            self.assertIn("42", self.server.python("print(6 * 7)").output.split("\n"))
+            self.assertIn("survived 42", self.server.python("print(f'survived {6 * 7}')").output)
         else:
             self.assert_alive(self.server)
         return result
@@ -43,12 +43,12 @@ class Hostile(Case):
         self.assertIn("last words", result.text)
         self.assert_state_after_kill(result)
 
-    def test_os_exit_with_status_zero_is_told_too(self):
+    def test_os_exit_with_status_zero_is_reported_too(self):
         result = self.survives("import os; os._exit(0)")
         self.assertIn("exit code 0", result.status.parts[0])
 
-    def test_no_exit_status_says_more_than_its_number(self):
-        """The driver has statuses of its own, init and the installer too: code can exit with any of them."""
+    def test_exit_statuses_are_reported_by_number_only(self):
+        """The driver, init and the installer have their own exit statuses; code can exit with any of them."""
         for fresh in {}, {"fresh": True}:
             for code in (1, 2, 3, 96, 97, 98, 99, *range(100, 112), 124, 125, 126, 127, 128, 137, 255):
                 with self.subTest(code=code, **fresh):
@@ -56,11 +56,11 @@ class Hostile(Case):
                     self.assertEqual(result.status.parts[0], f"exit code {code}")
                     self.assertNotRegex(result.text, "descriptor|Landlock|Pillow|connection")
 
-    def test_a_closed_connection_is_told_as_what_it_is(self):
+    def test_a_closed_control_socket_is_reported(self):
         result = self.survives("import os; os.closerange(3, 1000)")
         self.assertEqual(result.status.kind, "exit code")
         self.assertIn("the code has closed descriptor 64", result.output)
-        # Nothing was closed here.
+        # This code closed nothing.
         result = self.survives("import os, time; os.write(64, b'\\xff' * 64); time.sleep(9)")
         self.assertEqual(result.status.parts[0], "crashed: connection to the interpreter lost")
 
@@ -139,11 +139,11 @@ class Hostile(Case):
 
     def test_filling_every_temporary_file_system(self):
         result = self.survives(
-            "import os, errno\nfor folder in ('.', '/tmp', '/dev/shm'):\n    try:\n"
-            "        with open(folder + '/big', 'wb') as f:\n"
+            "import os, errno\nfor directory in ('.', '/tmp', '/dev/shm'):\n    try:\n"
+            "        with open(directory + '/big', 'wb') as f:\n"
             "            while True: f.write(bytes(1 << 20))\n"
             "    except OSError as e: print(errno.errorcode[e.errno])\n"
-            "    finally:\n        os.path.exists(folder + '/big') and os.unlink(folder + '/big')",
+            "    finally:\n        os.path.exists(directory + '/big') and os.unlink(directory + '/big')",
             ("ok", "disk full", *STATUS_OF_A_KILL))
         self.assertIsNotNone(result)
 
@@ -172,7 +172,7 @@ class Hostile(Case):
 
     def test_descriptors_until_none_is_left(self):
         self.survives("import os\nfds = []\nwhile True: fds.append(os.open('/dev/null', 0))",
-                      ("error",))
+                      ("error",), timeout_s=PATIENT_S)
 
     # --- the channel to the server ---
 
@@ -198,7 +198,7 @@ class Hostile(Case):
                       "    try:\n        os.fstat(fd); os.dup2(n, fd)\n    except OSError: pass",
                       ("ok", *STATUS_OF_A_KILL))
 
-    def test_a_forged_outcome_frame_is_not_the_answer(self):
+    def test_a_forged_outcome_frame_is_not_the_result(self):
         result = self.survives(
             "import os, struct\nbody = b'outcome\\0ok'\nfor fd in range(3, 64):\n    try:\n"
             "        os.set_blocking(fd, False)\n"
@@ -221,18 +221,18 @@ class Hostile(Case):
                 self.assert_alive_after_reset()
 
     def assert_alive_after_reset(self):
-        """State that the code itself broke is its own; a fresh interpreter must be there."""
+        """The code's state may be broken; a reset must give a fresh interpreter."""
         self.assert_prints(self.server.python("print(6 * 7)", reset=True), "42")
 
-    def test_an_atexit_handler_that_hangs_does_not_hold_the_end(self):
+    def test_an_atexit_handler_that_hangs_does_not_delay_the_exit(self):
         self.survives("import atexit, time; atexit.register(time.sleep, 99)", ("ok",))
         status, seconds = self.server.end()
         self.assertEqual(status, 0)
         self.assertLess(seconds, 1.0 * SLOW)
 
-    # --- what is left running ---
+    # --- processes left running ---
 
-    def test_daemons_do_not_hold_the_answer(self):
+    def test_daemons_do_not_delay_the_result(self):
         began = time.monotonic()
         self.survives("import subprocess\nsubprocess.Popen(['sh', '-c', 'sleep 60'], "
                       "start_new_session=True)\nprint('started')", ("ok",))
@@ -243,7 +243,7 @@ class Hostile(Case):
                       "    if os.fork() == 0:\n        time.sleep(60)\n    os._exit(0)\n"
                       "os.wait(); print('done')", ("ok",))
 
-    def test_a_daemon_that_keeps_writing_does_not_mix_into_later_answers_without_end(self):
+    def test_a_daemon_that_keeps_writing_does_not_disturb_later_results_for_ever(self):
         self.survives("import subprocess\nsubprocess.Popen(['sh', '-c', "
                       "'while :; do echo noise; sleep 0.01; done'])", ("ok",), noisy=True)
         for _ in range(5):
@@ -253,111 +253,6 @@ class Hostile(Case):
         self.survives("import subprocess\nfor _ in range(200):\n"
                       "    subprocess.run(['sh', '-c', '(true &) '])", ("ok",), timeout_s=PATIENT_S)
         self.assert_alive(self.server)
-
-
-class Planted(Case):
-    """Things planted under the names that the file tools then use."""
-
-    def setUp(self):
-        need_userns()
-        self.server = Server()
-        self.server.must_be_contained()
-
-    def tearDown(self):
-        with self.server:
-            pass
-
-    def plant(self, code):
-        self.assert_ok(self.server.python("import os, socket\n" + code))
-
-    def answers_quickly(self, tool, **arguments):
-        began = time.monotonic()
-        result = self.server.call(tool, **arguments)
-        self.assertLess(time.monotonic() - began, 2 * SLOW)
-        return result
-
-    def test_fifo(self):
-        self.plant("os.mkfifo('pipe')")
-        self.assertTrue(self.answers_quickly("read_file", path="pipe").is_error)
-        self.answers_quickly("write_file", path="pipe", content="x", mode="append")
-        self.assert_alive(self.server)
-
-    def test_fifo_with_a_reader_and_a_writer(self):
-        self.plant("os.mkfifo('pipe'); fd = os.open('pipe', os.O_RDWR); os.write(fd, b'trap')")
-        self.assertNotIn("trap", self.answers_quickly("read_file", path="pipe").text)
-
-    def test_socket(self):
-        self.plant("s = socket.socket(socket.AF_UNIX); s.bind('sock'); s.listen()")
-        self.assertTrue(self.answers_quickly("read_file", path="sock").is_error)
-
-    def test_symbolic_links_out_of_the_workspace(self):
-        for target in ("/etc/passwd", "/proc/1/environ", "/proc/self/environ", "/dev/zero",
-                       "../../../../etc/shadow", "/proc/1/root/etc/shadow", "/dev/stdin"):
-            with self.subTest(target=target):
-                self.plant(f"os.path.lexists('link') and os.unlink('link')\n"
-                           f"os.symlink({target!r}, 'link')")
-                result = self.answers_quickly("read_file", path="link")
-                self.assertNotIn("daemon:", result.text)
-                self.assertLess(len(result.text), 2_000)
-                self.answers_quickly("write_file", path="link", content="x")
-
-    def test_a_link_to_itself(self):
-        self.plant("os.symlink('loop', 'loop')")
-        self.assertTrue(self.answers_quickly("read_file", path="loop").is_error)
-
-    def test_a_linked_parent_folder(self):
-        self.plant("os.symlink('/', 'up'); os.symlink('/proc/self', 'me')")
-        self.assertNotIn("daemon:", self.answers_quickly("read_file", path="up/etc/passwd").text)
-        self.answers_quickly("write_file", path="up/tmp/planted", content="x")
-        self.answers_quickly("read_file", path="me/environ")
-        self.assert_alive(self.server)
-
-    def test_devices(self):
-        for path in ("/dev/zero", "/dev/random", "/dev/full", "/dev/tty"):
-            result = self.answers_quickly("read_file", path=path)
-            self.assertTrue(result.is_error, result.text)
-
-    def test_a_file_that_grows_while_it_is_read(self):
-        self.plant("import threading\nf = open('grow', 'wb', buffering=0)\n"
-                   "def grow():\n    for _ in range(3000): f.write(b'x' * 10000)\n"
-                   "threading.Thread(target=grow).start()")
-        for _ in range(10):
-            self.assertLess(len(self.answers_quickly("read_file", path="grow").text), 40_000)
-
-    def test_a_sparse_file_of_a_terabyte(self):
-        self.plant("fd = os.open('sparse', os.O_CREAT | os.O_WRONLY)\ntry: os.ftruncate(fd, 1 << 40)\n"
-                   "except OSError: os.ftruncate(fd, 1 << 29)")
-        self.assertLess(len(self.answers_quickly("read_file", path="sparse").text), 40_000)
-        self.answers_quickly("read_file", path="sparse", start_line=-5)
-
-    def test_a_very_deep_folder(self):
-        self.plant("d = '.'\nfor _ in range(500):\n    os.mkdir('d'); os.chdir('d')\n"
-                   "os.chdir('/')")
-        self.answers_quickly("read_file", path="d")
-        self.assert_alive(self.server)
-
-    def test_names_that_are_no_utf8_or_hold_line_breaks(self):
-        self.plant("os.makedirs('names', exist_ok=True)\n"
-                   "for n in (b'\\xff\\xfe', b'a\\nb', b'a\\x1b[31mb', b'x' * 255):\n"
-                   "    open(b'names/' + n, 'w').close()")
-        result = self.answers_quickly("read_file", path="names")
-        self.assertNotIn("\x1b", result.text)
-
-    def test_a_workspace_that_is_gone(self):
-        self.plant("import shutil\nshutil.rmtree(os.getcwd(), ignore_errors=True)")
-        self.answers_quickly("write_file", path="again.txt", content="x")
-        self.assert_alive(self.server)
-
-    def test_swapping_a_file_for_a_link_while_it_is_written(self):
-        self.plant("import threading, time\nstop = time.time() + 3\ndef swap():\n"
-                   "    while time.time() < stop:\n        try:\n"
-                   "            os.symlink('/etc/passwd', 't'); os.rename('t', 'race')\n"
-                   "            os.mkfifo('t'); os.rename('t', 'race')\n"
-                   "            open('t', 'w').close(); os.rename('t', 'race')\n"
-                   "        except OSError: pass\nthreading.Thread(target=swap).start()")
-        for _ in range(40):
-            self.answers_quickly("write_file", path="race", content="x")
-            self.assertNotIn("daemon:", self.answers_quickly("read_file", path="race").text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The interpreter is the user's own: --python, an active virtual environment, a shim, python3."""
+"""The interpreter is the user's: --python, an active virtual environment, a shim, python3."""
 import glob
 import os
 import pathlib
@@ -9,24 +9,24 @@ import tempfile
 import unittest
 
 from client import Case, Server, give_away, need_userns, run_cli
-from isolation import CONTAINER
+from container_level import CONTAINER
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
-def make_venv(folder, *options):
-    subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--without-pip", *options, folder], check=True,
+def make_venv(directory, *options):
+    subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--without-pip", *options, directory], check=True,
                    capture_output=True)
-    packages = glob.glob(f"{folder}/lib/python3*/site-packages")[0]
+    packages = glob.glob(f"{directory}/lib/python3*/site-packages")[0]
     pathlib.Path(packages, "only_in_venv.py").write_text("value = 'from the venv'\n")
 
 
 class Interpreters(Case):
     def setUp(self):
         need_userns()
-        self.folder = tempfile.mkdtemp(prefix="sp-interpreter-")
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        os.chmod(self.folder, 0o755)
+        self.directory = tempfile.mkdtemp(prefix="sp-interpreter-")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        os.chmod(self.directory, 0o755)
 
     def need_system_python(self):
         if not os.access(SYSTEM_PYTHON, os.X_OK):
@@ -53,17 +53,63 @@ class Interpreters(Case):
         with Server("--python", "python3", env=self.environment(PATH="/usr/bin:/bin")) as server:
             self.assertTrue(self.where(server).startswith("/usr "))
 
+    def assert_programs_are_the_sessions(self, server):
+        """Under each name, in a shell, by PATH alone, and for a script that names env."""
+        code = ("import os, subprocess, sys\n"
+                "show = 'import sys; print(sys.executable, sys.prefix)'\n"
+                "open('script', 'w').write('#!/usr/bin/env python3\\n' + show); os.chmod('script', 0o755)\n"
+                "bare = {'PATH': os.environ['PATH']}\n"
+                "print({subprocess.check_output(command, text=True, **more).split()[-1] == sys.prefix for command, more in (\n"
+                "    (['python', '-c', show], {}), (['python3', '-c', show], {}), (f'python -c \"{show}\"', {'shell': True}),\n"
+                "    (['./script'], {}), (['python3', '-c', show], {'env': bare}))})")
+        self.assertEqual(server.python(code).output, "{True}")
+
+    def test_programs_named_python_are_the_sessions(self):
+        self.need_system_python()
+        for flags in ((), ("--python", SYSTEM_PYTHON)):
+            with Server(*flags) as server:
+                self.assert_programs_are_the_sessions(server)
+                code = "import subprocess, sys; print(subprocess.check_output(['python', '-c', 'import sys; print(sys.executable)'], text=True).strip() == sys.executable)"
+                self.assertEqual(server.python(code).output, "True")
+
+    def test_programs_of_a_virtual_environment_are_the_sessions(self):
+        self.need_venv()
+        make_venv(f"{self.directory}/venv")
+        with Server("--python", f"{self.directory}/venv/bin/python") as server:
+            self.assert_programs_are_the_sessions(server)
+            self.assertIn("from the venv", server.python("import os; os.system('python -c \"import only_in_venv as o; print(o.value)\"')").text)
+
+    @unittest.skipIf(CONTAINER, "isolation: this level has no /proc")
+    @unittest.skipUnless(shutil.which("ps", path="/usr/bin:/bin"), "ps: not installed")
+    def test_processes_are_listed(self):
+        with Server() as server:
+            for command in ("ps aux", "ps auxww", "ps -ef", "ps"):
+                self.assertIn("sandpiper-init", server.python(f"import os; os.system('{command}')").text, command)
+
+    def test_pip_names_the_tool_at_once(self):
+        with Server() as server:
+            for command in ("pip install rich", "pip3 install -q rich", "python -m pip install -U rich",
+                            "{sys.executable} -m pip install --user rich", "python3 -W ignore -m pip download rich"):
+                if server.python("import sys; sys.version_info < (3, 10)").output.endswith("True"):
+                    self.skipTest("python: 3.9 does not know its arguments")
+                result = server.python(f"import os, sys\nos.system(f'{command}')")
+                self.assertIn('use the tool install_package: packages=["rich"]', result.text, command)
+                self.assertNotIn("Traceback", result.text)
+            self.assertNotIn("install_package", server.python("import os; os.system('pip --version; pip install ./none.whl')").text)
+        with Server("--install", "off") as server:
+            self.assertRegex(server.python("import os; os.system('pip install rich')").text, "^pip: code in this sandbox has no network\n")
+
     def test_a_virtual_environment_by_flag(self):
         self.need_venv()
-        make_venv(f"{self.folder}/venv")
-        with Server("--python", f"{self.folder}/venv/bin/python") as server:
+        make_venv(f"{self.directory}/venv")
+        with Server("--python", f"{self.directory}/venv/bin/python") as server:
             self.assert_prints(server.python("import only_in_venv; print(only_in_venv.value)"),
                                "from the venv")
 
     def test_the_active_virtual_environment(self):
         self.need_venv()
-        make_venv(f"{self.folder}/venv")
-        env = self.environment(VIRTUAL_ENV=f"{self.folder}/venv")
+        make_venv(f"{self.directory}/venv")
+        env = self.environment(VIRTUAL_ENV=f"{self.directory}/venv")
         with Server(env=env) as server:
             self.assert_prints(server.python("import sys, only_in_venv; print(only_in_venv.value, "
                                              "sys.prefix != sys.base_prefix)"),
@@ -71,34 +117,34 @@ class Interpreters(Case):
 
     def test_a_virtual_environment_with_system_packages(self):
         self.need_venv()
-        make_venv(f"{self.folder}/venv", "--system-site-packages")
-        with Server("--python", f"{self.folder}/venv/bin/python3") as server:
+        make_venv(f"{self.directory}/venv", "--system-site-packages")
+        with Server("--python", f"{self.directory}/venv/bin/python3") as server:
             self.assert_prints(server.python("import only_in_venv, sys\n"
                                              "print(any('dist-packages' in p or p.startswith('/usr')"
                                              " for p in sys.path))"), "True")
 
     def test_a_virtual_environment_with_spaces_and_umlauts_in_its_path(self):
         self.need_venv()
-        make_venv(f"{self.folder}/my vénv")
-        with Server("--python", f"{self.folder}/my vénv/bin/python") as server:
+        make_venv(f"{self.directory}/my vénv")
+        with Server("--python", f"{self.directory}/my vénv/bin/python") as server:
             self.assert_prints(server.python("import only_in_venv; print(1)"), "1")
 
     def test_a_virtual_environment_is_read_only(self):
         self.need_venv()
-        make_venv(f"{self.folder}/venv")
-        with Server("--python", f"{self.folder}/venv/bin/python") as server:
+        make_venv(f"{self.directory}/venv")
+        with Server("--python", f"{self.directory}/venv/bin/python") as server:
             result = server.python("import only_in_venv as m\nopen(m.__file__, 'a').write('x')")
             self.assertTrue(result.is_error)
-        for path in pathlib.Path(self.folder).rglob("only_in_venv.py"):
+        for path in pathlib.Path(self.directory).rglob("only_in_venv.py"):
             self.assertEqual(path.read_text(), "value = 'from the venv'\n")
 
     def test_a_virtual_environment_that_is_mounted_in_the_workspace(self):
-        """As a container's volume is, beside a project that comes from the host."""
+        """Like a container's volume beside a project from the host."""
         self.need_venv()
-        work = f"{self.folder}/work"
+        work = f"{self.directory}/work"
         os.makedirs(f"{work}/.venv")
-        os.mkdir(f"{self.folder}/volume")
-        script = f'mount --bind {self.folder}/volume {work}/.venv; {SYSTEM_PYTHON} -m venv --without-pip {work}/.venv; exec "$@"'
+        os.mkdir(f"{self.directory}/volume")
+        script = f'mount --bind {self.directory}/volume {work}/.venv; {SYSTEM_PYTHON} -m venv --without-pip {work}/.venv; exec "$@"'
         wrap = ["unshare", "-Urm", "sh", "-ec", script, "sh"]
         tried = subprocess.run([*wrap, "true"], capture_output=True)
         if tried.returncode:
@@ -106,24 +152,24 @@ class Interpreters(Case):
         with Server("--workspace", work, "--python", f"{work}/.venv/bin/python", wrap=wrap) as server:
             result = server.python("import sys; print(sys.prefix)")
             if CONTAINER:
-                self.assertIn("where code could change it", result.text)
+                self.assertIn("where code can change it", result.text)
                 return
             self.assert_prints(result, f"{work}/.venv")
             self.assert_kind(server.python("open('/work/.venv/pyvenv.cfg', 'a')"), "error")
 
     def test_a_symbolic_link_to_an_interpreter(self):
         self.need_system_python()
-        os.symlink(SYSTEM_PYTHON, f"{self.folder}/my-python")
-        with Server("--python", f"{self.folder}/my-python") as server:
+        os.symlink(SYSTEM_PYTHON, f"{self.directory}/my-python")
+        with Server("--python", f"{self.directory}/my-python") as server:
             self.assert_prints(server.python("print(1)"), "1")
 
     def test_a_shell_script_that_finds_the_interpreter(self):
-        """As pyenv, asdf and mise put them on the PATH."""
+        """Like those that pyenv, asdf and mise put on the PATH."""
         self.need_system_python()
-        shim = pathlib.Path(self.folder, "python3")
+        shim = pathlib.Path(self.directory, "python3")
         shim.write_text(f"#!/bin/sh\nexec {SYSTEM_PYTHON} \"$@\"\n")
         shim.chmod(0o755)
-        env = self.environment(PATH=f"{self.folder}:{os.environ['PATH']}")
+        env = self.environment(PATH=f"{self.directory}:{os.environ['PATH']}")
         with Server(env=env) as server:
             self.assertTrue(self.where(server).startswith("/usr "))
 
@@ -165,9 +211,22 @@ class Interpreters(Case):
             with Server("--workspace", work, env=env, cwd=work) as server:
                 self.assert_prints(server.python("print(1)"), "1")
 
+    def test_hash_seed_of_the_servers_environment_is_the_codes(self):
+        hashes = set()
+        for _ in range(2):
+            with Server(env=self.environment(PYTHONHASHSEED="4242")) as server:
+                self.assert_prints(server.python("import sys, os; print(sys.flags.hash_randomization,"
+                                                 " os.environ['PYTHONHASHSEED'])"), "1 4242")
+                hashes.add(server.python("print(hash('tern'))", reset=True).output)
+                hashes.add(server.python("print(hash('tern'))", session="other").output)
+        self.assertEqual(len(hashes), 1)
+        with Server(env=self.environment(PYTHONHASHSEED="many")) as server:
+            self.assertIn('PYTHONHASHSEED must be "random" or an integer from 0 to 4294967295',
+                          server.python("1").text)
+
 
 class Missing(Case):
-    """Where there is no usable interpreter the server stays up and says so."""
+    """Without a usable interpreter the server keeps running and reports it."""
 
     def assert_sentence(self, server, *words):
         result = server.python("1")
@@ -177,7 +236,7 @@ class Missing(Case):
         self.assertEqual(server.request("ping")["result"], {})
         self.assertTrue(server.python("2").is_error)
 
-    def test_a_path_that_is_not_there(self):
+    def test_a_path_that_does_not_exist(self):
         with Server("--python", "/nonexistent/python3") as server:
             self.assert_sentence(server, "/nonexistent/python3", "--python")
 
@@ -190,11 +249,11 @@ class Missing(Case):
             self.assert_sentence(server, "/bin/true")
 
     def test_a_program_that_hangs(self):
-        with tempfile.TemporaryDirectory(prefix="sp-interpreter-") as folder:
-            path = pathlib.Path(folder, "python3")
+        with tempfile.TemporaryDirectory(prefix="sp-interpreter-") as directory:
+            path = pathlib.Path(directory, "python3")
             path.write_text("#!/bin/sh\nexec sleep 60\n")
             path.chmod(0o755)
-            os.chmod(folder, 0o755)
+            os.chmod(directory, 0o755)
             with Server("--python", str(path), check=False) as server:
                 self.assertTrue(server.python("1", _timeout=30).is_error)
                 self.assertEqual(server.end()[0], 0)

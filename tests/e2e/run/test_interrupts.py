@@ -1,6 +1,6 @@
-"""A call that is cancelled or runs out of time, in whatever it is busy with: one answer or none, and the
-state that was promised. Where the moment counts, pid 1 of the box is held with SIGSTOP: what the server has
-asked of it then stays undone until the test has said all that it wants to say meanwhile.
+"""A call that is cancelled or times out at any moment has exactly one response or none, and the promised state. To
+choose the moment, tests stop the sandbox's init with SIGSTOP: the server's requests to it then wait until the test
+continues it.
 """
 import contextlib
 import os
@@ -13,7 +13,7 @@ from client import SLOW, Case, Server
 from traces import init_of, processes
 
 KEPT = "kept (interrupted)"
-RESTORED = "restored to before this call"
+RESTORED = "restored to the state before this call"
 LOOP = "while True: pass"
 
 # name: (code, beginning of the status line, state)
@@ -25,7 +25,7 @@ BUSY = {
         "import ctypes, time\nuntil = time.monotonic() + 60\n"
         "while time.monotonic() < until: ctypes.PyDLL(None).usleep(100000)", "timeout", KEPT),
     "a regular expression without end": ("import re; re.match('(a+)+$', 'a' * 40 + 'b')", "timeout", KEPT),
-    "C that looks at no signal": ("import itertools; sum(itertools.repeat(0))",
+    "C that checks for no signal": ("import itertools; sum(itertools.repeat(0))",
                                   "timeout", RESTORED),
     "a child process": ("import subprocess; subprocess.run(['sleep', '60'])", "timeout", KEPT),
     "a lock": ("import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()", "timeout", KEPT),
@@ -58,12 +58,12 @@ BUSY = {
         "import asyncio\nasync def stay():\n    while True:\n        try: await asyncio.sleep(60)\n"
         "        except asyncio.CancelledError: pass\nawait stay()", "timeout", RESTORED),
 }
-CANCELLED = ("an endless loop", "C that looks at no signal", "an interrupt that is swallowed once",
+CANCELLED = ("an endless loop", "C that checks for no signal", "an interrupt that is swallowed once",
              "an interrupt that is swallowed always", "an interrupt that becomes another exception",
              "all signals blocked", "a stop of its own")
 
 
-# Not in the call: an import that is interrupted leaves half a module.
+# Imported before the call, because an interrupted import leaves a partial module.
 PREPARE = "import asyncio, ctypes, itertools, os, re, signal, subprocess, threading, time\ndone, ticks = [], []"
 
 
@@ -78,8 +78,8 @@ class Busy(Case):
                     self.assertEqual(result.status.state, state, result.text)
                     self.assert_prints(server.python("print(done[:1])"), "[]" if state == RESTORED else "['begun']")
 
-    def test_by_the_host(self):
-        """The same where the call is cancelled: no answer, and the next one tells."""
+    def test_cancelled_by_the_client(self):
+        """The same for a cancelled call: no response, and the next result reports it."""
         with Server() as server:
             for name in CANCELLED:
                 code, _, state = BUSY[name]
@@ -88,7 +88,7 @@ class Busy(Case):
                     call = server.start_call("run_python", code="done.append('begun')\nopen('begun', 'w')\n" + code)
                     while "begun" not in server.read(".").text:
                         pass
-                    time.sleep(0.1 * SLOW)  # for what comes behind it
+                    time.sleep(0.1 * SLOW)  # for the call after it
                     server.cancel(call)
                     result = server.python("print(done[:1]); import os; os.unlink('begun')")
                     self.assert_prints(result, "[]" if state == RESTORED else "['begun']")
@@ -96,17 +96,18 @@ class Busy(Case):
                                      f"a call was cancelled, state {state or 'kept'}", result.text)
                     self.assertNotIn(call, server.stash)
 
-    def test_a_shielded_task_goes_on_with_the_next_await(self):
+    def test_a_shielded_task_continues_with_the_next_await(self):
         with Server() as server:
             self.assert_ok(server.python(PREPARE))
             self.assert_kind(server.python(BUSY["a shielded task"][0], timeout_s=0.4), "timeout")
             self.assert_prints(server.python("n = len(ticks)\nwhile len(ticks) < n + 3: await asyncio.sleep(0.01)\n"
                                              "print(task.done())"), "False")
 
-    def test_a_task_that_the_interrupt_meets_goes_on(self):
+    def test_a_task_that_the_interrupt_hits_continues(self):
         with Server() as server:
             self.assert_ok(server.python(PREPARE))
-            result = server.python("import asyncio, time\nasync def work():\n"
+            self.assert_ok(server.python("import asyncio, time"))  # which takes longer than the limit on a busy machine
+            result = server.python("async def work():\n"
                                    "    while True: ticks.append(1); time.sleep(0.02); await asyncio.sleep(0)\n"
                                    "task = asyncio.ensure_future(work())\nawait asyncio.sleep(60)", timeout_s=0.4)
             self.assert_kind(result, "timeout")
@@ -134,7 +135,7 @@ class Busy(Case):
             self.assert_prints(server.python("print(done, a.sum())"), "0 1000000.0")
 
 
-# Says in the workspace that the state has been copied.
+# Creates a file in the workspace when the state has been forked.
 COPIED = "os.register_at_fork(after_in_parent=lambda: open('copied', 'w').close())"
 
 
@@ -151,18 +152,18 @@ class Moments(Case):
 
     @staticmethod
     def taken(server):
-        """All that was sent has been read: requests are read in their order."""
+        """Waits until the server has read all requests, which it reads in order."""
         server.request("ping")
 
     def wait_for_copy(self, server):
-        """A guardian judges births, so that there are none while it is held."""
+        """Waits for a fork of the state; a supervisor checks forks, so none happens while it is stopped."""
         until = time.monotonic() + 20 * SLOW
         while "copied" not in server.read(".").text:
             self.assertLess(time.monotonic(), until)
 
     @staticmethod
     def wait_for_death(server):
-        """Until an interpreter has died; pid 1, which is held, leaves it lying."""
+        """Waits until an interpreter has died; init, which is stopped, does not reap it."""
         init, until = init_of(server.pid), time.monotonic() + 20 * SLOW
         while time.monotonic() < until:
             if any((parent, state) == (init, "Z") for parent, _, state in processes().values()):
@@ -193,20 +194,31 @@ class Moments(Case):
             self.assertIsNone(result.status.field("before"))
             self.assertNotIn(second, server.stash)
 
-    def test_on_the_way_back(self):
-        """The way back is gone to its end; the code is not run, and what waits behind is not touched."""
-        for arguments, told in (({"undo": True}, "back to after <cell 1> (undo)"),
-                                ({"restore": "one"}, 'back to after <cell 1> (restored "one")')):
+    def test_a_late_interrupt_spares_the_next_call(self):
+        """The first call ends by itself while its interrupt still waits for init."""
+        with Server() as server:
+            self.assert_ok(server.python("import os, time; x = 0"))
+            with self.held(server):
+                ends = server.start_call("run_python", code="x += 1; time.sleep(1)", timeout_s=0.3)
+                following = server.start_call("run_python", code="time.sleep(0.5); x += 1; print(x)")
+                server.finish_call(ends)
+                time.sleep(0.2)  # in which the second call could begin
+            self.assert_prints(server.finish_call(following), "2")
+
+    def test_cancelled_during_restore(self):
+        """The restore completes; the code does not run, and queued calls are not affected."""
+        for arguments, outcome in (({"undo": True}, "back to the state after <cell 1> (undo)"),
+                                ({"restore": "one"}, 'back to the state after <cell 1> (restore "one")')):
             with self.subTest(arguments), Server() as server:
                 self.assert_ok(server.python("x = 1", checkpoint="one"))
-                self.assert_ok(server.python("x = 2", checkpoint="two"))  # its copy is not waited for
+                self.assert_ok(server.python("x = 2", checkpoint="two"))  # does not wait for its checkpoint
                 call = self.cancelled_while_held(server, code="x = 'run'", **arguments)
                 result = server.python("print(x)")
                 self.assert_prints(result, "1")
-                self.assertEqual(result.status.field("before"), f"a call was cancelled, state {told}")
+                self.assertEqual(result.status.field("before"), f"a call was cancelled, state {outcome}")
                 self.assertNotIn(call, server.stash)
 
-    def test_on_the_way_back_with_another_behind(self):
+    def test_cancelled_during_restore_with_a_queued_call(self):
         with Server() as server:
             for number in (1, 2, 3):
                 self.assert_ok(server.python(f"x = {number}", checkpoint=f"n{number}"))
@@ -218,21 +230,21 @@ class Moments(Case):
                 self.taken(server)
             result = server.finish_call(second)
             self.assert_prints(result, "1")
-            self.assertIn("back to after <cell 1> (undo)", result.status.line)
+            self.assertIn("back to the state after <cell 1> (undo)", result.status.line)
 
-    def test_while_the_interpreter_is_made_anew(self):
+    def test_cancelled_while_a_new_interpreter_starts(self):
         for arguments in ({"reset": True}, {"undo": True}):
             with self.subTest(arguments), Server() as server:
                 self.assert_ok(server.python("x = 1"))
                 call = self.cancelled_while_held(server, code="y = 'run'; import time; time.sleep(60)", **arguments)
                 result = server.python("print('x' in globals(), 'y' in globals())")
-                # Where the undo still waited for the copy of the call before it, it is not begun.
+                # The undo has not begun if it still waited for the checkpoint of the preceding call.
                 begun = "a call was cancelled, state " in (result.status.field("before") or "")
                 self.assertTrue(begun or "undo" in arguments, result.text)
                 self.assert_prints(result, f"{not begun} False")
                 self.assertNotIn(call, server.stash)
 
-    def test_when_the_interpreter_is_dead_and_nobody_knows_yet(self):
+    def test_cancelled_before_the_interpreters_death_is_known(self):
         with Server() as server:
             self.assert_ok(server.python("import os; x = 1\n" + COPIED))
             self.wait_for_copy(server)
@@ -255,7 +267,7 @@ class Moments(Case):
             self.assert_prints(server.python("print(x)"), "1")
 
     def test_a_call_for_an_interpreter_that_has_just_died(self):
-        """It was not begun when it was cancelled, and the one that takes over does not begin it."""
+        """The call had not begun when it was cancelled, and the interpreter that takes over does not begin it."""
         with Server() as server:
             self.assert_ok(server.python("import os, threading; x = 1"))
             with self.held(server):
@@ -269,7 +281,7 @@ class Moments(Case):
             self.assert_prints(server.python("print(x)"), "1")
             self.assertNotIn(call, server.stash)
 
-    def test_while_a_large_state_is_copied(self):
+    def test_cancelled_while_a_large_state_is_copied(self):
         with Server() as server:
             self.assert_ok(server.python("x = 0"))
             for number in range(4):
@@ -280,8 +292,8 @@ class Moments(Case):
                 self.assertIn(server.python("print(x)").output, (str(number), "run"))
                 self.assertNotIn(call, server.stash)
 
-    def test_while_a_name_is_given(self):
-        """Wherever the cancel falls: a name that is there is that of the state after the code."""
+    def test_cancelled_while_a_state_is_named(self):
+        """Whenever the cancellation arrives, a name that exists is that of the state after the code."""
         with Server() as server:
             self.assert_ok(server.python("import time; big = [bytes(50) for _ in range(300_000)]; x = 0"))
             for number, delay_s in enumerate((0, 0.001, 0.003, 0.01, 0.03, 0.1)):
@@ -290,7 +302,7 @@ class Moments(Case):
                 time.sleep(delay_s)
                 server.cancel(call)
                 self.assertFalse(server.python("x").is_error)
-                server.stash.pop(call, None)  # it came before the cancel did
+                server.stash.pop(call, None)  # the result may precede the cancellation
                 result = server.python("print(x)", restore=name)
                 if result.is_error:
                     self.assertIn("no state is named", result.text)

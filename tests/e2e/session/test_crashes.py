@@ -1,10 +1,11 @@
-"""Whatever ends an interpreter, and whenever: the state is what the answer says it is.
+"""However and whenever an interpreter dies, the state is what the result says.
 
-test_checkpoints.py has the plain cases; here stand all ways to die (deaths.py), the moments at which a
-death can fall, and a short form of the stress test (stress.py).
+test_checkpoints.py has the simple cases; this file has all ways to die (deaths.py), the moments at which a death can
+happen, and a short form of the stress test (stress.py).
 """
 import random
 import subprocess
+import time
 import unittest
 
 import deaths
@@ -47,7 +48,7 @@ class EveryWay(Case):
         for _ in range(times):
             result = server.python(CHANGE + code, timeout_s=0.5 if expected.startswith("timeout") else 60)
             self.assertRegex(result.status.line, rf"^\[(?:{expected})")
-            self.assertEqual(result.status.state, "restored to before this call", result.text)
+            self.assertEqual(result.status.state, "restored to the state before this call", result.text)
         self.assert_prints(server.python(CHECK), server.here(WHOLE))
 
     def test_sudden(self):
@@ -55,6 +56,15 @@ class EveryWay(Case):
             for name, (code, expected) in deaths.SUDDEN.items():
                 with self.subTest(death=name):
                     self.dies_and_comes_back(server, code, expected, times=2)
+
+    def test_without_a_checkpoint(self):
+        """Nothing but the interpreter holds the control socket."""
+        with Server() as server:
+            for name in (*deaths.SUDDEN, "becomes a program that stays"):
+                code, expected = deaths.ALL[name]
+                with self.subTest(death=name):
+                    result = server.python(code, fresh=True, timeout_s=2 if expected == "timeout" else 60)
+                    self.assertRegex(result.status.line, rf"^\[(?:{expected})")
 
     def test_slow(self):
         with Server("--memory", "256M") as server:
@@ -71,21 +81,28 @@ class EveryWay(Case):
             self.assertTrue(server.silent(0.3 * SLOW))
             server.cancel(call)
             result = server.python(CHECK)
-            self.assertEqual(result.status.field("before"),
-                             "a call was cancelled, state restored to before this call")
+            self.assertRegex(result.status.field("before"),
+                             r"^a call was cancelled, state restored to the state before this call; its output \(3 B\) ")
             self.assert_prints(result, server.here(WHOLE))
 
-    def test_a_cancelled_call_hides_no_death_before_it(self):
+    def test_a_death_before_a_cancelled_call_is_reported(self):
         with Server() as server:
-            later_us = int(200000 * SLOW)  # when the checkpoint has been made
+            later_us = int(200000 * SLOW)  # after the fork of the checkpoint
             self.assert_ok(server.python(deaths.KILLED_LATER.format(us=later_us)))
             self.assertTrue(server.silent(0.5 * SLOW))
             call = server.start_call("run_python", code="import time; time.sleep(60)")
             self.assertTrue(server.silent(0.3 * SLOW))
             server.cancel(call)
             self.assertEqual(server.python("1").status.field("before"),
-                             "the interpreter ended between the calls (SIGKILL), state restored to after "
+                             "the interpreter exited between calls (SIGKILL), restored to the state after "
                              "<cell 1>; a call was cancelled, state kept (interrupted)")
+
+    def test_an_exit_between_calls_is_reported_with_its_status(self):
+        with Server() as server:
+            pause_s = 0.2 * SLOW
+            self.assert_ok(server.python(f"import os, threading\nthreading.Timer({pause_s}, os._exit, [7]).start()"))
+            time.sleep(3 * pause_s)
+            self.assertIn("the interpreter exited between calls (exit status 7)", server.python("1").status.line)
 
     def test_numpy_random_state(self):
         if subprocess.run(["/usr/bin/python3", "-c", "import numpy"], capture_output=True).returncode:
@@ -100,9 +117,9 @@ class EveryWay(Case):
 
 
 class EveryMoment(Case):
-    """The kill comes from a thread that the dying call leaves behind, so it falls behind the answer.
+    """The kill comes from a thread that the dying call leaves, so it happens after the result.
 
-    The model of stress.py judges each answer; here the calls are chosen, and wait for each other or not.
+    The model of stress.py checks each result; these tests choose the calls and whether they wait for each other.
     """
 
     def killed_after(self, code, within_us, times, pipelined):
@@ -114,9 +131,10 @@ class EveryMoment(Case):
                     self.kill_once(stress, code, choice.randrange(within_us), pipelined)
             except Mismatch as error:
                 self.fail(explain(stress, error))
-        deaths_told = [name for name in stress.tally
+        self.assertEqual(stress.losses, [])
+        deaths_reported = [name for name in stress.tally
                        if name == "taken back" or name.startswith(("restored", "lost"))]
-        self.assertTrue(deaths_told, "no kill was met")
+        self.assertTrue(deaths_reported, "no kill was met")
 
     @staticmethod
     def kill_once(stress, code, delay_us, pipelined):
@@ -129,13 +147,13 @@ class EveryMoment(Case):
         while stress.in_flight:
             stress.receive()
 
-    def test_behind_a_small_answer(self):
+    def test_killed_after_a_small_result(self):
         self.killed_after("", 4000, times=60, pipelined=False)
 
-    def test_behind_a_small_answer_when_the_next_call_waits(self):
+    def test_killed_after_a_small_result_with_a_queued_call(self):
         self.killed_after("", 4000, times=60, pipelined=True)
 
-    def test_behind_an_answer_that_does_not_fit_the_socket(self):
+    def test_killed_after_a_result_larger_than_the_socket(self):
         self.killed_after("print('x' * 6_000_000); 'y' * 2_000_000", 30000, times=12, pipelined=True)
 
     def test_while_a_large_state_is_forked(self):
@@ -155,12 +173,12 @@ class Neighbours(Case):
                 for name, way, call in calls:
                     result = server.finish_call(call)
                     self.assertRegex(result.status.line, rf"^\[(?:{deaths.SUDDEN[way][1]})", way)
-                    self.assertEqual(result.status.state, "restored to before this call", result.text)
+                    self.assertEqual(result.status.state, "restored to the state before this call", result.text)
             for name in "ab":
                 self.assert_prints(server.python("print(kept, os.getcwd())", session=name), server.here(f"{name} /tmp"))
 
-    def test_sessions_open_while_another_is_swept(self):
-        """What a dead call left is killed by a tag; an interpreter that was opened meanwhile is spared."""
+    def test_sessions_open_while_another_is_cleaned_up(self):
+        """The cleanup after a dead call kills processes by their tag, and spares an interpreter opened meanwhile."""
         with Server() as server:
             self.assert_ok(server.python("import os"))
             for _ in range(15):
@@ -177,9 +195,50 @@ class Neighbours(Case):
                 tally = stress.run(300)
             except Mismatch as error:
                 self.fail(explain(stress, error))
-            for what, least in (("restored to before this call", 30), ("restored to there", 5), ("went back", 30),
+            self.assertEqual(stress.losses, [])
+            for what, least in (("restored to the state before this call", 30), ("restored to that state", 5), ("went back", 30),
                                 ("named", 5)):
                 self.assertGreater(tally[what], least, what)
+
+
+class BetweenCalls(Case):
+    """An interpreter that dies between two calls, or whose copy has hardly begun, costs neither of them."""
+
+    def test_a_call_that_was_not_begun_is_sent_again(self):
+        pause_s = 0.2 * SLOW  # for the result; on a busy machine its checkpoint may come too late, which takes its names
+        dies = ("import ctypes, os, signal, threading, time\nlocked = ctypes.PyDLL(None).usleep\ndef end():\n"
+                f"    time.sleep({pause_s})\n    signal.setitimer(signal.ITIMER_REAL, {5 * pause_s})\n"
+                "    locked(60000000)  # with the interpreter's lock\n")
+        for fresh in (False, True):
+            with self.subTest(first_call=fresh), Server() as server:
+                if not fresh:
+                    self.assert_ok(server.python("value = [41]"))
+                self.assert_ok(server.python(dies + "threading.Thread(target=end).start()"))
+                time.sleep(3 * pause_s)
+                result = server.python("import threading; value = 1 + value[0] if 'value' in globals() else 42; print(value)")
+                self.assert_prints(result, "42")
+                self.assertIn("exited between calls", result.status.line)
+                self.assert_prints(server.python("print(value, threading.active_count())"), "42 1")
+
+    def test_a_call_that_ends_each_interpreter_is_sent_twice(self):
+        with Server() as server:
+            self.assert_ok(server.python("import ctypes, os, threading, time; value = 1"))
+            for _ in range(2):
+                result = server.python("value = 2; os._exit(9)")
+                self.assertTrue(result.is_error)
+                self.assertRegex(result.status.line, r"^\[exit code 9 \| state: restored to the state before this call")
+            self.assert_prints(server.python("print(value)"), "1")
+
+    def test_a_signal_to_the_group_spares_the_new_copy(self):
+        with Server() as server:
+            self.assert_ok(server.python("import os, signal; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); n = 0"))
+            for count in range(1, 31):
+                call = server.start_call("run_python", code="n += 1")
+                dying = server.start_call("run_python", code="os.kill(0, signal.SIGKILL)")
+                self.assert_ok(server.finish_call(call))
+                result = server.finish_call(dying)
+                self.assertEqual(result.status.state, "restored to the state before this call", result.text)
+                self.assert_prints(server.python("print(n)"), str(count))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What of threads, loops, connections and libraries still works when a checkpoint has taken over.
+"""The threads, loops, connections and libraries that still work after a failover.
 
-Each row: what the session holds before, what the dying call does to it, what is tried afterwards and what
-that prints. The same rows say what is lost, so that the documents can be believed on both.
+Each row: the code before, the code of the dying call, the code afterwards and its expected output. Rows cover both what
+is kept and what is lost, as the documents describe them.
 """
 import subprocess
 import unittest
@@ -79,7 +79,7 @@ LOST = {
     "interval timers": (
         "import signal; signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 100)", "",
         "print(signal.getitimer(signal.ITIMER_REAL))", "(0.0, 0.0)"),
-    "the way back of shared memory and of file offsets": (
+    "old contents of shared memory and old file offsets": (
         "import mmap; m = mmap.mmap(-1, 1); m[0] = 1; open('r', 'w').write('abcdef'); f = open('r', 'rb', 0); f.read(1)",
         "m[0] = 2; f.read(2)", "print(m[0], f.read(1))", "2 b'd'"),
     "a transaction that the dead call ended": (
@@ -102,10 +102,10 @@ NUMERIC = {
 }
 
 
-class TakeOver(Case):
+class Failover(Case):
     def play(self, server, before, dying, after, expected):
         self.assert_ok(server.python(before, reset=True))
-        self.assertEqual(server.python(dying + DIE).status.state, "restored to before this call")
+        self.assertEqual(server.python(dying + DIE).status.state, "restored to the state before this call")
         self.assert_prints(server.python(after, timeout_s=20), expected)
 
     def play_all(self, rows):
@@ -115,10 +115,10 @@ class TakeOver(Case):
                 with self.subTest(name):
                     self.play(server, *row)
 
-    def test_kept(self):
+    def test_kept_after_failover(self):
         self.play_all(KEPT)
 
-    def test_lost(self):
+    def test_lost_after_failover(self):
         self.play_all(LOST)
 
     def test_numeric(self):

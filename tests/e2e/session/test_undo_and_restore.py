@@ -1,20 +1,20 @@
-"""Undo and named states: where each leads, what it costs, and the sentence where it cannot be had."""
+"""Undo and named states: the resulting state, the cost, and the message if a state is unavailable."""
 import unittest
 
-from client import Case, Server
+from client import Case, Server, writable_cgroup
 
 KILL = "import os; os.kill(os.getpid(), 9)"
 
 
 class Undo(Case):
-    def test_goes_back_call_by_call(self):
+    def test_undo_goes_back_call_by_call(self):
         with Server() as server:
             for number in range(1, 5):
                 self.assert_ok(server.python(f"x = {number}"))
             for number in (3, 2):
                 result = server.python("", undo=True)
                 self.assert_ok(result)
-                self.assertIn(f"state: back to after <cell {number}> (undo), files are not rolled back",
+                self.assertIn(f"state: back to the state after <cell {number}> (undo), files are not rolled back",
                               result.status.line)
                 self.assertTrue(result.text.startswith("[ok"), result.text)
             self.assert_prints(server.python("print(x)", undo=True), "1")
@@ -46,14 +46,14 @@ class Undo(Case):
                     self.assert_prints(server.python("print(x)", undo=True), "[]")
                     self.assert_ok(server.python("", undo=True))
 
-    def test_of_the_first_call_is_a_fresh_interpreter(self):
+    def test_undo_of_the_first_call_gives_a_fresh_interpreter(self):
         with Server() as server:
             self.assert_ok(server.python("x = 1"))
             result = server.python("print('x' in globals())", undo=True)
             self.assert_prints(result, "False")
-            self.assertIn("back to before the first call", result.status.line)
+            self.assertIn("back to the state before the first call", result.status.line)
 
-    def test_with_nothing_to_undo(self):
+    def test_undo_without_a_previous_call_is_an_error(self):
         with Server() as server:
             result = server.python("print('not run')", undo=True)
             self.assertTrue(result.is_error)
@@ -64,10 +64,10 @@ class Undo(Case):
                 self.assert_ok(server.python("", undo=True))
             result = server.python("", undo=True)
             self.assertTrue(result.is_error)
-            self.assertIn("undo reaches back 3 calls", result.text)
+            self.assertIn("goes back up to 3 calls", result.text)
             self.assert_prints(server.python("print(x)"), "2")
 
-    def test_files_stay_and_the_rest_goes(self):
+    def test_undo_keeps_files_and_nothing_else(self):
         with Server() as server:
             self.assert_ok(server.python("import os, subprocess\nos.mkdir('deep')"))
             self.assert_ok(server.python("os.chdir('deep'); open('new', 'w').close()\n"
@@ -86,10 +86,10 @@ class Undo(Case):
             for _ in range(2):
                 self.assert_prints(server.python("print(random.random())", undo=True), first)
 
-    def test_few_processes_allow_none(self):
+    def test_a_low_process_limit_allows_no_undo(self):
         with Server("--pids", "12") as server:
             self.assert_ok(server.python("x = 1"))
-            self.assertIn("no earlier state is held", server.python("", undo=True).text)
+            self.assertIn("no earlier state is kept", server.python("", undo=True).text)
             self.assertIn("restored", server.python(KILL).status.line)
 
     def test_sessions_apart(self):
@@ -113,7 +113,7 @@ class Named(Case):
             for name, text in (("a", "[1, 2, 3, 6]"), ("b", "[]"), ("loaded", "[1, 2, 3]"), ("a", "[1, 2, 3, 6]")):
                 result = server.python("print(data)", restore=name)
                 self.assert_prints(result, text)
-                self.assertIn(f'(restored "{name}"), files are not rolled back', result.status.line)
+                self.assertIn(f'(restore "{name}"), files are not rolled back', result.status.line)
 
     def test_survives_crashes_and_being_restored(self):
         with Server() as server:
@@ -122,7 +122,7 @@ class Named(Case):
                 self.assert_ok(server.python(f"x += 10; y = {number}", restore="base"))
                 self.assertIn("restored", server.python("x = 5\n" + KILL).status.line)
                 result = server.python("x = 6\n" + KILL, restore="base")
-                self.assertIn("then restored to there", result.status.line)
+                self.assertIn("then restored to that state", result.status.line)
                 self.assert_prints(server.python("print(x)"), "1")
 
     def test_restore_can_be_undone(self):
@@ -132,12 +132,12 @@ class Named(Case):
             self.assert_ok(server.python("x += 10", restore="base"))
             self.assert_prints(server.python("print(x)", undo=True), "2")
 
-    def test_without_code(self):
+    def test_restore_without_code(self):
         with Server() as server:
             self.assert_ok(server.python("x = 1"))
             self.assertIn('saved as "one"', server.python("", checkpoint="one").status.line)
             self.assert_ok(server.python("x = 2"))
-            self.assertIn("back to after <cell 1>", server.python("", restore="one").status.line)
+            self.assertIn("back to the state after <cell 1>", server.python("", restore="one").status.line)
             self.assert_prints(server.python("print(x)"), "1")
 
     def test_a_failed_call_is_not_saved(self):
@@ -147,16 +147,16 @@ class Named(Case):
             self.assertIn('checkpoint: not saved as "base": the call failed', result.status.line)
             self.assert_prints(server.python("print(x)", restore="base"), "1")
 
-    def test_an_unknown_name_lists_those_that_are_there(self):
+    def test_an_unknown_name_lists_the_known_ones(self):
         with Server() as server:
-            self.assertIn("None has a name yet", server.python("1", restore="bass").text)
+            self.assertIn("No state has a name.", server.python("1", restore="bass").text)
             self.assert_ok(server.python("x = 1", checkpoint="base"))
             result = server.python("print('not run')", restore="bass")
             self.assertTrue(result.is_error)
             self.assertEqual(result.text.strip(),
                              'Nothing was run: no state is named "bass". Named states: "base"')
 
-    def test_the_oldest_of_many_is_dropped_and_told(self):
+    def test_the_oldest_named_state_is_dropped_and_reported(self):
         with Server() as server:
             for number in range(8):
                 self.assert_ok(server.python(f"x = {number}", checkpoint=f"n{number}"))
@@ -166,37 +166,78 @@ class Named(Case):
                 self.assert_prints(server.python("print(x)", restore=f"n{number}"), str(number))
             self.assertTrue(server.python("", restore="n0").is_error)
 
-    def test_reset_drops_them_and_tells(self):
+    def test_reset_drops_named_states_and_reports_it(self):
         with Server() as server:
             self.assert_ok(server.python("x = 1", checkpoint="base"))
-            self.assertIn("the named states are gone", server.python("1", reset=True).status.line)
+            self.assertIn("the named states are lost", server.python("1", reset=True).status.line)
             self.assertTrue(server.python("1", restore="base").is_error)
 
-    def test_undo_does_not_drop_them_behind_the_first_call(self):
+    def test_one_named_state_is_dropped(self):
+        with Server() as server:
+            self.assert_ok(server.python("rows = 3", checkpoint="raw"))
+            self.assert_ok(server.python("rows = 2", checkpoint="clean"))
+            self.assert_ok(server.python("rows = 1", checkpoint="-tiny"))
+            result = server.python("rows += 10; rows", drop="clean")
+            self.assertIn("Out: 11\n", result.text)
+            self.assertIn('| named states: "clean" dropped, left: "raw", "-tiny"', result.status.line)
+            self.assertEqual(server.python("1", drop="clean").text.strip(),
+                             'Nothing was run: no state is named "clean". Named states: "raw", "-tiny"')
+            self.assertIn('"raw" dropped, left: "-tiny"', server.call("run_python", drop="raw").status.line)
+            self.assert_prints(server.python("print(rows)"), "11")
+            self.assertIn('"-tiny" dropped, left: "last" | checkpoint: saved as "last"',
+                          server.python("", drop="-tiny", checkpoint="last").status.line)
+            self.assert_prints(server.python("print(rows)", restore="last"), "11")
+            self.assertFalse(server.python("", drop="last").is_error)
+            self.assertIn("No state has a name.", server.python("1", drop="last").text)
+
+    def test_a_dropped_state_frees_its_memory(self):
+        if not writable_cgroup("memory"):
+            self.skipTest("no control group counts")
+        with Server("--memory", "256M") as server:
+            self.assert_ok(server.python("state = bytearray(b'x') * (100 << 20)", checkpoint="table"))
+            self.assert_ok(server.python("del state"))
+            self.assert_ok(server.python("", drop="table"))
+            for number in range(3):  # undo no longer leads there
+                self.assert_ok(server.python(f"number = {number}"))
+            result = server.python("state = bytearray(b'y') * (180 << 20)")
+            self.assert_ok(result)
+            self.assertNotIn("memory", result.status.line)
+
+    def test_a_cancelled_call_reports_the_name_that_it_dropped(self):
+        with Server() as server:
+            self.assert_ok(server.python("import time", checkpoint="old"))
+            number = server.start_call("run_python", code="open('begun', 'w'); time.sleep(60)", drop="old")
+            while "begun" not in server.python("import os; print(os.listdir())", session="other").output:
+                pass
+            server.cancel(number)
+            self.assertIn('before: named states: "old" dropped, none left', server.python("1").status.line)
+
+    def test_undo_of_the_first_call_keeps_named_states(self):
         with Server() as server:
             self.assert_ok(server.python("x = 1", checkpoint="base"))
             self.assertIn("Nothing was undone", server.python("", undo=True).text)
             self.assert_prints(server.python("print(x)"), "1")
 
-    def test_one_killed_by_the_code_is_told(self):
+    def test_a_named_state_killed_by_the_code_is_reported(self):
         with Server() as server:
             self.assert_ok(server.python("import os", checkpoint="base"))
             self.assert_ok(server.python("x = 2"))
-            # Its death is told by pid 1, the result by the session: neither waits for the other.
+            # init reports its death, the session sends the result: neither waits for the other.
             lines = server.python("os.kill(-1, 9)").status.line
             calls = 0
-            while 'the state "base" is gone' not in lines and calls < 50:
+            while 'the state "base" is lost' not in lines and calls < 50:
                 lines = server.python("import time; time.sleep(.05)").status.line
                 calls += 1
-            self.assertIn('the state "base" is gone', lines)
+            self.assertIn('the state "base" is lost', lines)
             self.assertTrue(server.python("", restore="base").is_error)
             self.assert_prints(server.python("print(x)"), "2")
 
-    def test_what_excludes_each_other(self):
+    def test_contradicting_state_arguments_are_refused(self):
         with Server() as server:
             for arguments in ({"undo": True, "restore": "a"}, {"undo": True, "reset": True},
                               {"restore": "a", "reset": True}, {"fresh": True, "undo": True},
-                              {"fresh": True, "checkpoint": "a"}):
+                              {"fresh": True, "checkpoint": "a"}, {"fresh": True, "drop": "a"},
+                              {"undo": True, "drop": "a"}, {"restore": "a", "drop": "a"}, {"reset": True, "drop": "a"}):
                 self.assertTrue(server.python("print('not run')", **arguments).is_error)
 
     def test_queued_calls_keep_their_order(self):
@@ -207,43 +248,65 @@ class Named(Case):
             self.assertIn("Out: 1\n", [server.finish_call(number) for number in ids][-1].text)
 
 
+KILL_NEWEST_COPY = """
+import os
+def is_copy(pid):
+    try: return "sp-checkpoint" in open(f"/proc/{pid}/comm").read()
+    except OSError: return False
+newest = max(filter(is_copy, map(int, filter(str.isdigit, os.listdir("/proc")))))
+os.kill(newest, 9)
+while is_copy(newest): pass
+"""
+
+
 class Lost(Case):
-    def test_threads_that_did_not_come_along_are_told(self):
+    def test_lost_threads_are_reported(self):
         with Server() as server:
             self.assert_ok(server.python("import threading, time\nfor _ in range(2): threading.Thread("
                                          "target=time.sleep, args=(1000,), daemon=True).start()"))
             result = server.python(KILL)
-            self.assertIn("restored to before this call", result.status.line)
-            self.assertIn("threads: 2 did not come back with the state", result.status.line)
+            self.assertIn("restored to the state before this call", result.status.line)
+            self.assertIn("threads: 2 lost", result.status.line)
             self.assert_prints(server.python("print(threading.active_count())"), "1")
             self.assertNotIn("threads", server.python(KILL).status.line)
 
-    def test_variables_are_named(self):
+    def test_lost_variables_are_named(self):
         with Server() as server:
             self.assert_ok(server.python("import os\ndf, model = [1], 2\ncfg = 3\ndel cfg"))
             result = server.python("os.kill(-1, 9); os._exit(1)")
-            self.assertIn("state: lost (a fresh interpreter starts, files are kept; gone: df, model)",
+            self.assertIn("state: lost (a new interpreter starts, files kept, variables lost: df, model)",
                           result.status.line)
 
-    def test_variables_of_later_calls_are_named(self):
-        with Server("--memory", "192M") as server:
+    def test_variables_that_went_back_to_older_values_are_named(self):
+        with Server() as server:
+            self.assert_ok(server.python("total, rate, unit = 10, 0.5, 'kg'"))
+            self.assert_ok(server.python("total = 20\nrate = 0.7\nextra = 1"))
+            result = server.python(KILL_NEWEST_COPY + "unit = 'g'\n" + KILL)
+            self.assertIn("restored to the state after <cell 1>; later changes lost (variables lost: extra); "
+                          "back to older values: total, rate (objects changed in place are not listed)",
+                          result.status.line)
+            self.assertNotIn("unit", result.status.line)
+            self.assert_prints(server.python("print(total, rate, unit)"), "10 0.5 kg")
+            self.assertNotIn("older", server.python(KILL).status.line)
+
+    def test_lost_variables_of_later_calls_are_named(self):
+        with Server() as server:
             self.assert_ok(server.python("small = 1"))
-            result = server.python("big = bytearray(120 << 20)")
-            self.assertRegex(result.status.line, r"checkpoint: none, the state of 1\d\d MiB leaves no room")
-            result = server.python(KILL)
-            self.assertIn("restored to after <cell 1>, what came later is lost (gone: big)",
+            self.assert_ok(server.python("big = [2]"))
+            result = server.python(KILL_NEWEST_COPY + KILL)
+            self.assertIn("restored to the state after <cell 1>; later changes lost (variables lost: big)",
                           result.status.line)
             self.assert_prints(server.python("print(small, 'big' in globals())"), "1 False")
 
 
 class Structured(Case):
-    def test_the_states_have_fields_of_their_own(self):
+    def test_the_states_have_their_own_fields(self):
         calls = (
             ({"code": "x = 1", "checkpoint": "one"}, {"checkpoint": {"name": "one", "saved": True}}),
             ({"code": "x = 2; 1/0", "checkpoint": "two"},
              {"checkpoint": {"name": "two", "saved": False, "reason": "the call failed"}}),
             ({"code": "", "undo": True}, {"went_back": {"by": "undo", "cell": 1}}),
-            ({"code": KILL, "restore": "one"}, {"state": "restored to before this call",
+            ({"code": KILL, "restore": "one"}, {"state": "restored to the state before this call",
                                                 "went_back": {"by": "restore", "cell": 1, "name": "one"}}),
             ({"code": "import os; os.kill(-1, 9); os._exit(1)"}, {"gone": "x"}),
         )
@@ -265,12 +328,12 @@ class Memory(Case):
                 result = server.python("filler = []\nwhile True: filler.append(bytearray(8 << 20))",
                                        timeout_s=60)
                 self.assert_kind(result, "out of memory")
-                self.assertIn("restored to before this call", result.status.line)
+                self.assertIn("restored to the state before this call", result.status.line)
             self.assert_prints(server.python("print(len(data))", restore="base"), str(40 << 20))
 
-    def test_states_for_undo_make_room(self):
+    def test_undo_states_are_dropped_when_memory_is_short(self):
         with Server("--memory", "256M") as server:
-            for number in range(8):  # each replaces what the one before has made
+            for number in range(8):  # each replaces the data of the one before
                 self.assert_ok(server.python(f"data = bytearray(b'{number}') * (60 << 20)"))
             self.assert_prints(server.python("print(data[0] - 48)"), "7")
 

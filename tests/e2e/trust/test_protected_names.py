@@ -1,4 +1,4 @@
-"""--workspace: names on which programs outside act, hard-linked files, and what of it is told."""
+"""--workspace: protected names, on which programs outside act, hard-linked files, and the reports about both."""
 import json
 import os
 import pathlib
@@ -10,7 +10,7 @@ import threading
 import unittest
 
 from client import ROOT, Case, Server, give_away, is_denied, need_userns, run_cli
-from isolation import CONTAINER
+from container_level import CONTAINER
 
 GIT = ("git", "-c", "safe.directory=*", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
 NEWS = "changed settings"
@@ -34,7 +34,7 @@ class Workspace(Case):
         return path
 
     def hand_over(self):
-        """To whom give_away() gave the directory: what was made since is root's."""
+        """Gives new files, which are root's, to the user to whom give_away() gave the directory."""
         if is_denied("mount_setattr"):
             subprocess.run(["chown", "-R", f"{os.stat(self.work).st_uid}", str(self.work)], check=False)
 
@@ -76,8 +76,8 @@ class Git(Workspace):
         self.assertEqual(self.git("status", "--short"), "")
 
 
-class Told(Workspace):
-    def test_what_code_creates_is_told_once_and_other_names_are_not(self):
+class Reports(Workspace):
+    def test_a_created_protected_name_is_reported_once(self):
         with self.server() as server:
             result = server.python("import os\nos.mkdir('.vscode'); open('.vscode/tasks.json', 'w').close()\n"
                                    "open('.mcp.json', 'w').close(); open('ordinary', 'w').close()")
@@ -86,14 +86,14 @@ class Told(Workspace):
             self.assertIn("~.vscode", server.python("open('.vscode/tasks.json', 'w').write('x')").status.field(NEWS))
             self.assertIn("-.mcp.json", server.python("os.unlink('.mcp.json')").status.field(NEWS))
 
-    def test_what_happens_while_the_call_ends_otherwise_is_told_too(self):
+    def test_changes_of_a_failed_call_are_reported_too(self):
         with self.server() as server:
             result = server.python("import os; os.mkdir('.claude'); os._exit(3)")
             self.assertIn("+.claude", result.status.field(NEWS) or "", result.text)
             result = server.python("import os, time; os.mkdir('.cursor'); time.sleep(60)", timeout_s=1)
             self.assertIn("+.cursor", result.status.field(NEWS) or "", result.text)
 
-    def test_what_is_replaced_outside_is_told(self):
+    def test_names_replaced_outside_are_reported(self):
         self.put(".mcp.json")
         with self.server() as server:
             self.assertIsNone(server.python("1").status.field(NEWS))
@@ -102,8 +102,8 @@ class Told(Workspace):
 
     def test_the_first_result_says_what_is_not_protected(self):
         with self.server() as server:
-            told = server.python("1").status.field("workspace") or ""
-            self.assertEqual("can be written at this isolation level" in told, CONTAINER, told)
+            report = server.python("1").status.field("workspace") or ""
+            self.assertEqual("are writable at this isolation level" in report, CONTAINER, report)
             self.assertIsNone(server.python("1").status.field("workspace"))
 
     def test_a_workspace_in_memory_has_no_such_names(self):
@@ -112,7 +112,7 @@ class Told(Workspace):
             self.assertNotIn("settings", result.status.line)
             self.assertFalse(server.write(".vscode/tasks.json", "{}").is_error)
 
-    def test_too_many_entries_are_told(self):
+    def test_too_many_entries_are_reported(self):
         (self.work / "many").mkdir()
         for number in range(5100):
             (self.work / "many" / str(number)).touch()
@@ -120,7 +120,7 @@ class Told(Workspace):
         with self.server() as server:
             result = server.python("open('.vscode/tasks.json', 'a')")
             self.assertIn("more than 5000 entries", result.status.field("workspace"))
-            self.assertEqual(result.is_error, not CONTAINER)  # what is near the top is protected all the same
+            self.assertEqual(result.is_error, not CONTAINER)  # names near the top are still protected
 
     def test_links_and_hidden_directories_are_among_the_files(self):
         self.put("old")
@@ -139,7 +139,7 @@ class Told(Workspace):
         os.link(self.put("data"), self.temp / "outside")
         done = run_cli("doctor", "--json", "--workspace", str(self.work))
         facts = {row["fact"]: row for row in json.loads(done.stdout)["facts"]}
-        self.assertIn("1 files and directories", facts["settings"]["text"])
+        self.assertIn("1 settings files and directories", facts["settings"]["text"])
         self.assertIn("1 files or package directories", facts["hard links"]["text"])
         for fact in ("settings", "hard links"):
             self.assertEqual(facts[fact].get("warning", False), CONTAINER, facts[fact])
@@ -192,7 +192,7 @@ class Allowed(Workspace):
                                (".git/modules/a/config", ".git/config"), (".git", ".git"), (".github/hooks/x.json", ".github/hooks")):
                 result = server.write(path, "x")
                 self.assertTrue(result.is_error, path)
-                self.assertIn(f"The user can allow it: --allow-write {name}.", result.text)
+                self.assertIn(f"The user can allow it with --allow-write {name}.", result.text)
             for path in ("vscode/a", ".github/workflows/ci.yml", ".gitignore", server.here("/tmp/.vscode/a"), ".env", "a.mcp.json"):
                 self.assertFalse(server.write(path, "x").is_error, path)
         with self.server("--allow-write", ".cursor,.vscode") as server:
@@ -217,16 +217,16 @@ class Documented(unittest.TestCase):
         rows = set(re.findall(r'^ +"([^"]+)",', table, re.MULTILINE))
         self.assertGreater(len(rows), 20)
         manual = (ROOT / "docs/sandpiper.1.scd").read_text().partition("*--allow-write*")[2].partition("*--mount*  ")[0]
-        threats = (ROOT / "docs/THREATS.md").read_text().partition("**Settings.**")[2].partition("Not listed")[0]
+        threats = (ROOT / "docs/WORKSPACE.md").read_text().partition("## Settings")[2].partition("Not listed")[0]
         self.assertEqual(rows - set(re.findall(r"_(\.?[a-z][\w./-]*?)_(?=[\s,;])", manual)), set())
         self.assertEqual(rows - set(re.findall(r"`([^`]+)`", threats)), set())
 
 
 class Leads(Workspace):
-    """What links and settings lead to, as programs outside find it."""
+    """The targets of links and settings, as programs outside follow them."""
 
     def attack(self, code, *stays, args=()):
-        """Runs code; what programs outside find at the paths of stays is as it was."""
+        """Runs code and asserts that programs outside find the paths of stays unchanged."""
         self.hand_over()
         with self.server(*args) as server:
             result = server.python("import os\ndef put(path):\n    try:\n        os.makedirs(os.path.dirname(path) or '.', exist_ok=True)\n"
@@ -320,16 +320,16 @@ class Floods(Workspace):
 
 
 class Shared(Workspace):
-    def test_another_sandbox_is_told(self):
+    def test_another_sandbox_is_reported(self):
         with self.server() as first:
             self.assertNotIn("another sandbox", first.python("1").text)
             with self.server() as second:
-                self.assertIn("another sandbox is at work in the workspace", second.python("1").status.field("workspace") or "")
+                self.assertIn("another sandbox uses the workspace", second.python("1").status.field("workspace") or "")
         with self.server() as alone:
             self.assertNotIn("another sandbox", alone.python("1").text)
 
     def test_a_file_that_may_have_moved_is_read_only(self):
-        """All names are seen, but the file changes as late as the walk: one may have been seen twice."""
+        """The walk sees all names, but the file changes during it, so one name may have been seen twice."""
         os.link(self.put("one"), self.work / "two")
         done = threading.Event()
 
@@ -343,11 +343,11 @@ class Shared(Workspace):
             changing.start()
             try:
                 with self.server() as second:
-                    told = second.python("1").status.field("workspace") or ""
+                    report = second.python("1").status.field("workspace") or ""
             finally:
                 done.set()
                 changing.join()
-            self.assertIn("hard-linked", told)
+            self.assertIn("hard-linked", report)
 
 
 class Large(Workspace):
@@ -357,20 +357,20 @@ class Large(Workspace):
                                    "open('.claude/a/b/c/d/deep', 'w').close()"))
         return done
 
-    def test_changes_deep_down_and_behind_many_files_are_told(self):
+    def test_changes_deep_down_and_behind_many_files_are_reported(self):
         with self.server() as server:
             for name in ("a/b/c/d/deep", *range(0, 300, 20)):
                 result = server.python(f"open('.claude/{name}', 'w').write('x')")
                 self.assertIn("~.claude", result.status.field(NEWS) or "", name)
 
-    def test_what_is_too_large_is_told(self):
+    def test_a_too_large_workspace_is_reported(self):
         with self.server() as server:
             result = server.python("for n in range(2000): open(f'.claude/more-{n}', 'w').close()")
-            self.assertIn("not all of it is watched", result.status.field(NEWS) or "")
+            self.assertIn("not watched completely", result.status.field(NEWS) or "")
 
 
 class Bare(Workspace):
-    def test_a_git_directory_at_the_top_is_told(self):
+    def test_a_git_directory_at_the_top_is_reported(self):
         self.put(".git/HEAD")
         with self.server() as server:
             self.assertIsNone(server.python("open('HEAD', 'w').close()").status.field(NEWS))
@@ -378,7 +378,7 @@ class Bare(Workspace):
             self.assertIn("+HEAD", result.status.field(NEWS) or "", result.text)
             self.assertIsNone(server.python("1").status.field(NEWS))
 
-    def test_what_it_has_is_protected(self):
+    def test_protected_names_of_a_bare_repository(self):
         for name in ("HEAD", "objects/x", "refs/x", "config", "hooks/x"):
             self.put(name)
         with self.server() as server:
@@ -388,7 +388,7 @@ class Bare(Workspace):
 
 
 class HooksPath(Workspace):
-    def test_the_directory_that_git_is_told_to_take_hooks_from(self):
+    def test_the_directory_of_core_hookspath(self):
         self.put(".git/config", "[core]\n\thooksPath = tools/hooks\n")
         self.put("tools/hooks/pre-commit")
         with self.server() as server:

@@ -1,7 +1,7 @@
-"""What the server executes, reads as settings or trusts on the host: nothing of what code can write.
+"""The server executes, reads as settings and trusts nothing on the host that code can write.
 
-Each test plants from inside of a session, and then looks for a file that only a program on the host could have
-written: after a reset, a crash, a fresh run, an installation, and the next start. docs/THREATS.md has the table."""
+Each test plants a file from a session, and then checks for a file that only a program on the host could have written:
+after a reset, a crash, a fresh run, an installation, and the next start. docs/THREATS.md has the table."""
 import json
 import os
 import pathlib
@@ -13,11 +13,11 @@ import tempfile
 import unittest
 
 from client import BINARY, COMMAND, SLOW, Case, Server, give_away, is_denied, need_userns, run_cli
-from isolation import CONTAINER
+from container_level import CONTAINER
 
 PYTHON = "/usr/bin/python3"
 
-# As asdf's: the version is what the nearest .tool-versions says, from the current directory up, else the user's.
+# Like asdf's: the nearest .tool-versions, from the current directory up, sets the version, otherwise the user's file.
 SHIM = """#!/bin/sh
 echo "$PWD" >>{asked}
 at=$PWD
@@ -28,7 +28,7 @@ case $version in path:*) exec "${{version#path:}}/bin/python3" "$@" ;; esac
 exec {python} "$@"
 """
 
-# In the sandbox: makes a file of this mode, with the directories above it.
+# In the sandbox: creates a file of this mode and the directories above it.
 PLANT = """
 import os
 def plant(path, text, mode=0o755):
@@ -40,7 +40,7 @@ def plant(path, text, mode=0o755):
 
 
 class Planting(Case):
-    """A workspace, a folder that is mounted to be written, and a home, none of them in another."""
+    """A workspace, a writable mount, and a home directory, none of them in another."""
 
     def setUp(self):
         need_userns()
@@ -69,7 +69,7 @@ class Planting(Case):
         return str(path)
 
     def granted(self, name):
-        """The flags that let code write to it, and where code finds it."""
+        """The flags that make the directory writable for code, and its path there."""
         if name == "work":
             return ["--workspace", self.at(name)], self.at(name) if CONTAINER else "/work"
         return ["--mount", self.at(name) + ":rw"], self.at(name) if CONTAINER else "/data/" + name
@@ -80,7 +80,7 @@ class Planting(Case):
             self.skipTest("mount_setattr: nothing of root's is handed over without mapped ids")
 
     def attack(self, name, planted, env=None, cwd=None, flags=(), wrap=()):
-        """Plants {path below name: text} from inside, and goes through all that starts a sandbox again."""
+        """Plants {path below name: text} from inside, and then starts the sandbox again in every way."""
         granted, inside = self.granted(name)
         options = dict(env={**self.env, **(env or {})}, cwd=cwd, wrap=wrap)
         code = PLANT + "".join(f"plant({inside + '/' + path!r}, {text!r})\n" for path, text in planted.items())
@@ -105,7 +105,7 @@ class Planting(Case):
 
 
 class Shims(Planting):
-    """An interpreter that is a script, whose answer depends on files."""
+    """An interpreter that is a script whose output depends on files."""
 
     def setUp(self):
         super().setUp()
@@ -119,14 +119,14 @@ class Shims(Planting):
         self.assert_prints(result, "next")
         asked = pathlib.Path(self.asked).read_text().splitlines()
         self.assertEqual(asked, ["/", "/"], "once in each of two servers, from /")
-        # The control: who asks it there gets what was planted.
+        # The control: run in that directory, it executes the planted file.
         subprocess.run([self.at("shims/python3"), "-c", ""], cwd=self.at(name), env=self.env, check=True)
         self.assertTrue(os.path.exists(self.marker))
 
     def test_the_workspace_chooses_no_version(self):
         self.attack_shim("work")
 
-    def test_a_folder_that_is_mounted_chooses_no_version(self):
+    def test_a_directory_that_is_mounted_chooses_no_version(self):
         self.attack_shim("out")
 
     def test_the_users_own_choice_is_followed(self):
@@ -139,11 +139,11 @@ class Shims(Planting):
     def test_the_users_choice_is_not_kept_where_code_writes(self):
         os.symlink(self.at("work/tool-versions"), self.at("home/.tool-versions"))
         with Server("--workspace", self.at("work"), env=self.env) as server:
-            self.assertIn(".tool-versions lies in the workspace", server.python("1").text)
+            self.assertIn(".tool-versions is in the workspace", server.python("1").text)
         self.assertFalse(os.path.exists(self.asked))
 
     def test_a_plugin_of_the_tool_is_not_where_code_writes(self):
-        """As of pyenv, which runs the hooks of all plugins; a user develops one, there or by a symlink."""
+        """Like pyenv, which runs the hooks of all plugins; a user may develop one there, directly or by a symlink."""
         plugins = self.at("home/.pyenv/plugins")
         for linked in (False, True):
             with self.subTest(linked=linked):
@@ -169,17 +169,17 @@ class Shims(Planting):
                 shutil.rmtree(f"{plugin}/etc")
                 (os.unlink if linked else os.rmdir)(f"{plugins}/mine")
 
-    def test_its_variables_are_few(self):
+    def test_a_shim_gets_few_variables(self):
         self.program("shims/python3", f"#!/bin/sh\n/usr/bin/env >{self.asked}\nexec {PYTHON} \"$@\"\n")
         env = {**self.env, "PATH": f":.:{self.at('work')}/bin:" + self.env["PATH"], "ASDF_PYTHON_VERSION": "path:evil",
                "PYENV_VERSION": "evil", "BASH_ENV": self.at("work/evil"), "PYTHONSTARTUP": self.at("work/evil"),
                "PYENV_ROOT": self.at("shims")}
         with Server("--workspace", self.at("work"), env=env, cwd=self.at("work")) as server:
             self.assert_prints(server.python("print(1)"), "1")
-        told = dict(line.split("=", 1) for line in pathlib.Path(self.asked).read_text().splitlines())
-        self.assertEqual({name for name in told if name not in ("PWD", "_", "SHLVL", "OLDPWD")},
+        given = dict(line.split("=", 1) for line in pathlib.Path(self.asked).read_text().splitlines())
+        self.assertEqual({name for name in given if name not in ("PWD", "_", "SHLVL", "OLDPWD")},
                          {"PATH", "HOME", "LC_ALL", "PYENV_ROOT"})
-        self.assertEqual(told["PATH"], self.env["PATH"])
+        self.assertEqual(given["PATH"], self.env["PATH"])
 
 
 class Interpreters(Planting):
@@ -189,7 +189,7 @@ class Interpreters(Planting):
                 self.need_mount(name)
                 path = f"{self.at(name)}/bin:/usr/bin:/bin"
                 result = self.attack(name, {"bin/python3": self.evil}, env={"PATH": path})
-                self.assertIn("where code could change it", result.text)
+                self.assertIn("where code can change it", result.text)
 
     def test_relative_and_empty_entries_of_path(self):
         for entry in ("", ".", "bin"):
@@ -198,24 +198,24 @@ class Interpreters(Planting):
                                      env={"PATH": f"{entry}:/usr/bin:/bin"}, cwd=self.at("work"))
                 self.assert_prints(result, "next")
 
-    def test_a_virtual_environment_in_a_folder_that_is_mounted(self):
+    def test_a_virtual_environment_in_a_directory_that_is_mounted(self):
         self.need_mount("out")
         result = self.attack("out", {"venv/bin/python": self.evil}, env={"VIRTUAL_ENV": self.at("out/venv")})
-        self.assertIn("where code could change it", result.text)
+        self.assertIn("where code can change it", result.text)
 
-    def test_a_way_through_the_workspace(self):
-        """No part of the path itself is in it: a symlink leads in, and the one there out again."""
+    def test_a_path_through_the_workspace(self):
+        """The path itself is outside: a symlink leads into the workspace, and one there out again."""
         self.program("tools/python3", f"#!/bin/sh\nexec {PYTHON} \"$@\"\n")
         os.symlink(self.at("tools"), self.at("work/tools"))
         os.symlink(self.at("work/tools"), self.at("by-way-of"))
         env = {**self.env, "PATH": f"{self.at('by-way-of')}:/usr/bin:/bin"}
         with Server("--workspace", self.at("work"), env=env) as server:
-            self.assertIn("where code could change it", server.python("1").text)
+            self.assertIn("where code can change it", server.python("1").text)
         with Server("--workspace", self.at("out"), env=env) as server:  # the control
             self.assert_prints(server.python("print(1)"), "1")
 
     def rewrite_environment(self, config, link=None):
-        """A session rewrites an environment in the workspace, which is then the interpreter of the next server."""
+        """A session rewrites an environment in the workspace; the next server uses it as its interpreter."""
         minor = subprocess.run([PYTHON, "-c", "import sys; print(sys.version_info[1])"], capture_output=True)
         self.other = self.at("other")
         self.program("other/bin/python3", "\x7fELF")
@@ -223,16 +223,16 @@ class Interpreters(Planting):
         self.program("other/secret", "SECRET")
         if subprocess.run([PYTHON, "-m", "venv", "--without-pip", self.at("work/.venv")], capture_output=True).returncode:
             self.skipTest("venv: the module is not installed")
-        for folder, _, _ in os.walk(self.at("work")):
-            give_away(folder)
+        for directory, _, _ in os.walk(self.at("work")):
+            give_away(directory)
         give_away(self.at("work/.venv/pyvenv.cfg"))
         granted, inside = self.granted("work")
         with Server(*granted, env={**self.env, "VIRTUAL_ENV": self.at("work/.venv")}) as server:
             result = server.python("import sys; print(sys.prefix != sys.base_prefix)")
             if CONTAINER:
-                self.assertIn("where code could change it", result.text)
+                self.assertIn("where code can change it", result.text)
             else:
-                self.assert_prints(result, "True")  # the control: one that is as the user made it
+                self.assert_prints(result, "True")  # the control: an unchanged environment
         code = f"import os\nopen({inside + '/.venv/pyvenv.cfg'!r}, 'w').write({config!r})\n"
         if link:
             code += f"p = {inside + '/.venv/bin/python'!r}\nos.unlink(p)\nos.symlink({link!r}, p)\n"
@@ -257,13 +257,13 @@ class Interpreters(Planting):
                 result = self.rewrite_environment(f"home = {self.at('other/bin')}\n", link)
                 self.assertTrue(result.is_error)
                 if not CONTAINER:
-                    self.assertIn("code could have chosen", result.text)
+                    self.assertIn("code can write to the file that names", result.text)
                 shutil.rmtree(self.at("work/.venv"))
 
     def test_an_environment_that_names_the_root(self):
         result = self.rewrite_environment("home = //bin\n")
         if os.path.exists("/lib/python3") and not CONTAINER:
-            self.assertIn("all of this machine", result.text)
+            self.assertIn("the whole file system", result.text)
 
     def test_modules_beside_the_workspace(self):
         packages = self.at("home/.local/lib/python3.%d/site-packages/mine")
@@ -272,13 +272,13 @@ class Interpreters(Planting):
         os.makedirs(packages)
         with Server("--workspace", packages, env=self.env) as server:
             self.assertIn("the interpreter", server.python("1").text)
-            self.assertIn("where code could change it", server.python("1").text)
+            self.assertIn("where code can change it", server.python("1").text)
 
 
 class Busctl(Planting):
-    """systemd's client, which is asked for a control group."""
+    """systemd's client, with which the server requests a control group."""
 
-    # A host whose groups are version 2 below systemd, as far as the server looks.
+    # Looks to the server like a host with cgroup version 2 below systemd.
     LIKE_SYSTEMD = ("for at in $(awk '$3 == \"cgroup\" {print $2}' /proc/self/mounts); do umount -l $at; done; "
                     "mount -t tmpfs tmpfs /run; mkdir -p /run/systemd/system; exec \"$@\"")
 
@@ -297,10 +297,10 @@ class Busctl(Planting):
         env = {**self.env, "PATH": f"{entry}:/usr/bin:/bin"}
         done = subprocess.run([*wrap, *COMMAND, "doctor", "--json"], env=env, capture_output=True, timeout=120 * SLOW)
         detail = {row["layer"]: row["detail"] for row in json.loads(done.stdout)["layers"]}["memory"]
-        if not re.search("systemd makes no scope|systemd is here|scope of systemd", detail):
+        if not re.search("systemd creates no scope|systemd is running|systemd runs in|systemd scope", detail):
             self.skipTest(f"systemd: the server asks it for nothing here: {detail}")
         self.attack(name, {"busctl": self.evil, "bin/busctl": self.evil}, env=env, cwd=cwd, wrap=wrap)
-        # The control: who looks for it on this PATH finds what was planted.
+        # The control: a look-up on this PATH finds the planted program.
         subprocess.run(["sh", "-c", "busctl --version"], env=env, cwd=cwd, capture_output=True)
         self.assertTrue(os.path.exists(self.marker))
 
@@ -318,7 +318,7 @@ class Busctl(Planting):
 
 
 class Settings(Planting):
-    """What is read at the next start."""
+    """Files that are read at the next start."""
 
     def plant_settings(self, path, flags=(), env=None):
         secret = pathlib.Path(self.at("home/Documents"))
@@ -334,7 +334,7 @@ class Settings(Planting):
             self.assertNotIn("dear diary", server.python(f"print(open({letter!r}).read())").text)
         self.assertTrue(first.is_error)
         self.assertIn("the configuration file", first.text)
-        self.assertIn("where code could change it", first.text)
+        self.assertIn("where code can change it", first.text)
         done = run_cli("run", *granted, *flags, "-c", "print('ran')", env=env)
         self.assertEqual((done.returncode, done.stdout), (2, b""))
 
@@ -342,7 +342,7 @@ class Settings(Planting):
         pathlib.Path(self.at("work/settings")).write_text("timeout = 5\n")
         self.plant_settings("settings", ("--config", self.at("work/settings")))
 
-    def test_a_default_place_in_the_workspace_where_none_is_yet(self):
+    def test_a_default_path_in_the_workspace_without_a_file(self):
         self.plant_settings("sandpiper/config", env={"XDG_CONFIG_HOME": self.at("work")})
 
     def test_a_symlink_into_the_workspace(self):
@@ -388,7 +388,7 @@ class Settings(Planting):
         done = run_cli("run", "--workspace", self.at("work"), "--config", str(settings), "-c", "print('ran')", env=self.env)
         self.assertEqual((done.returncode, done.stdout), (0, b"ran\n"), done.stderr)
 
-    def test_what_installers_go_by(self):
+    def test_files_for_the_installer_are_refused_in_the_workspace(self):
         for name in ("work", "home"):
             pathlib.Path(self.at(f"{name}/file")).write_text("")
             os.mkdir(self.at(f"{name}/wheels"))
@@ -399,13 +399,13 @@ class Settings(Planting):
                                    env=self.env)
                     self.assertEqual(done.returncode, status, done.stderr)
                     if status:
-                        self.assertIn(b"where code could change it", done.stderr)
+                        self.assertIn(b"where code can change it", done.stderr)
 
     def test_the_cache(self):
         with Server("--workspace", self.at("work"), env={**self.env, "XDG_CACHE_HOME": self.at("work")}) as server:
             result = server.call("install_package", packages=["nothing-of-this-name"])
             self.assertIn("the cache directory", result.text)
-            self.assertIn("where code could change it", result.text)
+            self.assertIn("where code can change it", result.text)
         self.assertEqual(os.listdir(self.at("work")), [])
 
     def test_scratch_files_are_not_in_the_workspace(self):
@@ -472,7 +472,7 @@ class Own(Planting):
 
 
 class Workspaces(Planting):
-    """--workspace is judged as --mount is."""
+    """--workspace is checked like --mount."""
 
     def refused(self, workspace, *words, env=None, wrap=()):
         env = {**self.env, **(env or {})}
@@ -495,7 +495,7 @@ class Workspaces(Planting):
         os.symlink(self.at("home"), self.at("alias"))
         for path in (self.at("home"), self.at("home/"), self.at("alias"), self.at("work/../home/."), "~"):
             self.refused(path, "your home directory")
-        self.refused(self.temp, "your home directory is in it")
+        self.refused(self.temp, "contains your home directory")
         os.mkdir(self.at("home/project"))
         for path in (self.at("home/project"), "~/project"):  # the control
             done = run_cli("run", "--workspace", path, "-c", "print('ran')", env=self.env)
@@ -518,11 +518,11 @@ class Workspaces(Planting):
         os.symlink("/", self.at("root"))
         os.symlink("/usr", self.at("usr"))
         for path in ("/", "//", "/.", "/usr/..", self.at("root"), self.at("root/.")):
-            self.refused(path, "all of this machine")
+            self.refused(path, "the whole file system")
         for path in ("/usr", "/etc", "/var", "/boot", "/bin", "/lib", "/etc/ssl", "/usr/lib", "/usr/bin", "/dev", "/opt",
                      self.at("usr"), self.at("root/etc")):
             if os.path.isdir(path):
-                self.refused(path, "the system runs from there")
+                self.refused(path, "the system runs from it")
         for path in ("/proc", "/sys"):
             self.refused(path)
 
@@ -535,7 +535,7 @@ class Workspaces(Planting):
                 self.skipTest("mount: " + tried.stderr.decode(errors="replace").strip())
             self.refused(self.at("bound"), word, wrap=wrap)
 
-    def test_a_mounted_folder_that_code_writes_is_judged_so_too(self):
+    def test_a_writable_mount_is_checked_like_the_workspace(self):
         for path, word in (("/usr", "the system"), ("/etc/ssl", "the system"), ("~", "home directory"),
                            (self.temp, "home directory")):
             done = run_cli("run", "--mount", path + ":rw", "-c", "print('ran')", env=self.env)
@@ -553,7 +553,7 @@ class Workspaces(Planting):
             self.assertIn("No such file", result.text)
             self.assertNotIn("isolation", result.text)
 
-    def test_one_that_vanishes_is_no_reason_for_a_weaker_level(self):
+    def test_a_vanished_workspace_does_not_weaken_the_level(self):
         os.mkdir(self.at("short"))
         server = Server("--workspace", self.at("short"), env=self.env, initialize=False)
         with server:
@@ -570,7 +570,7 @@ class Workspaces(Planting):
         os.chmod(cache, stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)
         with Server("--cache", cache, env=self.env) as server:
             text = server.call("install_package", packages=["nothing-of-this-name"]).text
-        self.assertIn("can be written by others", text)
+        self.assertIn("is writable by others", text)
         for word in ("chmod", "chown", "sudo"):
             self.assertNotIn(word, text)
 

@@ -1,4 +1,4 @@
-"""The packages that the tests install. Each function fills a folder and can be used alone."""
+"""The packages that the tests install. Each function fills a directory and can be used alone."""
 import glob
 import pathlib
 import shutil
@@ -10,15 +10,15 @@ FILE, LINK, SETUID = stat.S_IFREG | 0o644, stat.S_IFLNK | 0o777, stat.S_IFREG | 
 MIB = 1 << 20
 
 
-def save(folder, *distributions):
-    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    return [made.save(folder) for made in distributions if made]
+def save(directory, *distributions):
+    pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
+    return [made.save(directory) for made in distributions if made]
 
 
-def honest(folder):
+def honest(directory):
     """Pure wheels with dependencies, extras, markers, several versions and pins that contradict each other."""
     return save(
-        folder,
+        directory,
         *(Wheel("plain", version) for version in ("1.0", "1.1", "2.0", "2.1rc1")),
         Wheel("shared", "1.5"), Wheel("shared", "2.5"),
         Wheel("wants-old", requires=["shared<2"]), Wheel("wants-new", requires=["shared>=2"]),
@@ -38,11 +38,11 @@ def honest(folder):
     )
 
 
-def sources(folder):
+def sources(directory):
     """Source archives: one that builds, one that needs a wheel of the index, one that fails, one with a wheel too."""
     built = Wheel("from-source", requires=["plain"])
     return save(
-        folder,
+        directory,
         Sdist("from-source", backend=backend(built)),
         Sdist("with-tool", needs=["plain"], backend=backend(Wheel("with-tool"), "import plain")),
         Sdist("unbuildable", backend="raise SystemExit('compiler: no such thing')\n"),
@@ -54,7 +54,7 @@ def sources(folder):
 SPY = """
 import glob, json, os, socket, tempfile
 stage = os.path.dirname(tempfile.gettempdir())
-store = os.path.dirname(stage)  # of the server, where the folders are shown as they lie
+store = os.path.dirname(stage)  # of the server, where the directories are shown as they lie
 seen = {"stage": stage, "environment": dict(os.environ), "files": {}, "network": [], "planted": []}
 for address in [("127.0.0.1", 3128), ("127.0.0.1", 80), ("10.0.0.1", 80), ("169.254.169.254", 80), ("::1", 80)]:
     try:
@@ -78,12 +78,12 @@ print("SEEN " + json.dumps(seen), flush=True)
 
 
 def spying(name):
-    """An sdist whose build tries the network, looks around, plants files, and tells of it in a line of its output."""
+    """An sdist whose build tries the network, explores its sandbox, plants files, and prints the outcome."""
     return Sdist(name, backend=backend(Wheel(name, requires=["plain"]), SPY))
 
 
 def false_pillow():
-    """Modules in place of Pillow's: each image becomes one of 77x33 pixels, or 9000x33 where its name says huge."""
+    """Modules that replace Pillow's: each image becomes 77x33 pixels, or 9000x33 if its name contains huge."""
     return {
         "__init__": "",
         "ImageOps": "def exif_transpose(image):\n    return image\n",
@@ -107,11 +107,11 @@ def open(path):
 """}
 
 
-def hostile(folder):
+def hostile(directory):
     """Each wheel tries one thing; `hostile_NAME` is the distribution."""
     gone = "../../../../../../../../tmp/hostile-was-here"
     return save(
-        folder,
+        directory,
         Wheel("hostile-traversal", raw=[(gone, b"x", FILE)]),
         Wheel("hostile-dots", raw=[("hostile_dots/../../dots.py", b"x", FILE)]),
         Wheel("hostile-absolute", raw=[("/tmp/hostile-was-here", b"x", FILE)]),
@@ -126,44 +126,44 @@ def hostile(folder):
         Wheel("hostile-site", files={"hostile_site.py": "", "sitecustomize.py": "raise SystemExit(3)\n",
                                      "usercustomize/__init__.py": "raise SystemExit(3)\n"}),
         Wheel("hostile-two-infos", files={"hostile_two_infos.py": "", "plain-9.9.dist-info/METADATA": "Name: plain\n"}),
-        # Names of the standard library, some of which each start of an interpreter imports.
+        # Names of the standard library; each interpreter imports some of them at its start.
         Wheel("hostile-names", scripts={"hostile-names": "hostile_names:main"}, files={
             "hostile_names.py": "import encodings, json, os, re, site, _socket\ndef main():\n    print('as wanted')\n"
                                 "if __name__ == '__main__':\n    main()\n",
             **{f"{name}.py": f"raise SystemExit('{name} of a package')\n"
                for name in ("os", "site", "re", "_socket", "encodings/__init__", "json/__init__", "collections/__init__")}}),
         Wheel("hostile-pil", files={f"PIL/{name}.py": text for name, text in false_pillow().items()}),
-        # Names that pip itself imports when they are there.
+        # Names that pip itself imports if they exist.
         *(Wheel(name, files={f"{name}.py": "import os\nos.environ['HIJACKED'] = '1'\nraise SystemExit('hijacked')\n"})
           for name in ("keyring", "truststore", "socks", "brotli", "simplejson")),
         Wheel("hostile-source", files={"hostile_source.py": "(" * 5000 + ")" * 5000 + "\n", "bad.py": "def (\n"}),
     )
 
 
-def bomb(folder, size=256 * MIB):
+def bomb(directory, size=256 * MIB):
     """A small file that unpacks to `size` bytes of zeros."""
-    return save(folder, Wheel("bomb", files={"bomb.py": "", "zeros.bin": bytes(size)}))
+    return save(directory, Wheel("bomb", files={"bomb.py": "", "zeros.bin": bytes(size)}))
 
 
-def many(folder, count=20000):
+def many(directory, count=20000):
     files = {f"many/part{number // 100}/m{number}.txt": b"" for number in range(count)}
-    return save(folder, Wheel("many", files={"many/__init__.py": "", **files}))
+    return save(directory, Wheel("many", files={"many/__init__.py": "", **files}))
 
 
-def huge(folder, size=200 * MIB):
-    """A wheel that is as big to download as it is on disk."""
-    return save(folder, Wheel("huge", files={"huge.py": "", "data.bin": bytes(size)}, compressed=False))
+def huge(directory, size=200 * MIB):
+    """A wheel that is as large in the download as on disk."""
+    return save(directory, Wheel("huge", files={"huge.py": "", "data.bin": bytes(size)}, compressed=False))
 
 
-def of_the_system(folder):
+def of_the_system(directory):
     """Wheels that Debian ships; none elsewhere."""
-    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    return [shutil.copy(path, folder) for path in glob.glob("/usr/share/python-wheels/*.whl")]
+    pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
+    return [shutil.copy(path, directory) for path in glob.glob("/usr/share/python-wheels/*.whl")]
 
 
-def everything(folder):
-    """All but the big ones."""
-    honest(folder)
-    sources(folder)
-    hostile(folder)
-    of_the_system(folder)
+def everything(directory):
+    """All except the large ones."""
+    honest(directory)
+    sources(directory)
+    hostile(directory)
+    of_the_system(directory)

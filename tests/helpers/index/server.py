@@ -1,13 +1,13 @@
 """A package index on loopback: PEP 503 pages, PEP 691 JSON, PEP 658 metadata, over HTTP or TLS.
 
-    with Index(folder) as index:
+    with Index(directory) as index:
         pip install --index-url index.url ...
         index.count("/files/")
 
-It serves every wheel and sdist of the folder, whenever it was put there. Tests make it misbehave: `index.rules`
-maps a path, or its beginning when it ends with "*", to a function that is given the request in place of the
-honest answer (`status`, `redirect`, `hang`, `cut`, `slow` make such functions), `index.lies` holds files whose
-hash is told wrongly.
+It serves every wheel and sdist that is in the directory at the time of a request. Tests make it misbehave:
+`index.rules` maps a path, or a prefix that ends with "*", to a function that handles the request instead of an honest
+response (`status`, `redirect`, `hang`, `cut`, `slow` make such functions); `index.lies` has the files that get a wrong
+hash.
 """
 import base64
 import functools
@@ -38,7 +38,7 @@ def status(code, headers=()):
 
 
 def redirect(target):
-    """target: a URL, to which the path asked for is added when it ends with a slash."""
+    """target: a URL; if it ends with a slash, the requested path is appended."""
     def go(request):
         where = target + request.path.lstrip("/") if target.endswith("/") else target
         request.answer(302, b"", {"Location": where})
@@ -46,7 +46,7 @@ def redirect(target):
 
 
 def hang(request):
-    """No answer until the index is closed."""
+    """No response until the index is closed."""
     request.index.closing.wait()
     request.close_connection = True
 
@@ -60,7 +60,7 @@ def cut(size):
 
 
 def slow(pieces, seconds):
-    """The honest answer in so many pieces with a pause before each."""
+    """The honest response in so many pieces with a pause before each."""
     def send(request):
         def trickle(body):
             step = max(1, -(-len(body) // pieces))
@@ -77,7 +77,7 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads, block_on_close = True, False
 
     def handle_error(self, request, client_address):
-        # A client that hangs up, or does not trust the certificate, is what some tests are about.
+        # Some tests have a client that closes the connection or does not trust the certificate.
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
@@ -122,7 +122,7 @@ class Request(http.server.BaseHTTPRequestHandler):
             self.file(found[2] or "", send)
 
     def page(self, name, send):
-        # Projects are never listed: nothing of ours may ask for that.
+        # There is no list of projects: our programs must not request it.
         rows = self.index.rows(name) if name else []
         if not rows:
             return self.answer(404, b"", {})
@@ -138,9 +138,9 @@ class Request(http.server.BaseHTTPRequestHandler):
 
     def file(self, name, send):
         if name.endswith(".metadata"):
-            body = metadata(self.index.folder / name[:-len(".metadata")])
+            body = metadata(self.index.directory / name[:-len(".metadata")])
         else:
-            path = self.index.folder / name
+            path = self.index.directory / name
             body = path.read_bytes() if path.is_file() else None
         if body is None:
             return self.answer(404, b"", {})
@@ -172,14 +172,14 @@ def metadata(path):
 
 
 class Index:
-    """Serves `folder` from when it is made until `close`. Cheap: one thread and one a connection.
+    """Serves `directory` until `close`. Cheap: one thread, and one per connection.
 
-    auth: (login, password) that every request must bring. metadata: PEP 658 files are offered, as the big public
-    index does. files_at: base URL that files are said to lie at, for an index whose files are elsewhere.
+    auth: (login, password) that every request needs. metadata: offers PEP 658 files, as the large public index does.
+    files_at: base URL of the files, for an index whose files are elsewhere.
     """
 
-    def __init__(self, folder, tls=False, auth=None, metadata=True, files_at=None, port=0, address="127.0.0.1"):
-        self.folder, self.auth, self.metadata, self.files_at = pathlib.Path(folder), auth, metadata, files_at
+    def __init__(self, directory, tls=False, auth=None, metadata=True, files_at=None, port=0, address="127.0.0.1"):
+        self.directory, self.auth, self.metadata, self.files_at = pathlib.Path(directory), auth, metadata, files_at
         self.expected = "Basic " + base64.b64encode(":".join(auth or ()).encode()).decode()
         self.rules, self.lies, self.yanked, self.requests = {}, set(), {}, []
         self.lock, self.closing = threading.Lock(), threading.Event()
@@ -191,7 +191,7 @@ class Index:
             self.certificate = make_certificate(self.keys.name)
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(self.certificate, self.keys.name + "/key.pem")
-            # The handshake is made by the connection's own thread, at its first read.
+            # The connection's own thread performs the handshake at its first read.
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True,
                                                      do_handshake_on_connect=False)
             self.scheme = "https"
@@ -220,7 +220,7 @@ class Index:
 
     def rows(self, name):
         rows = []
-        for path in sorted(self.folder.iterdir()):
+        for path in sorted(self.directory.iterdir()):
             found = ARCHIVE.match(path.name)
             if not found or normal(found["name"]) != normal(name):
                 continue
@@ -239,16 +239,16 @@ class Index:
         return rows
 
     def count(self, beginning=""):
-        """How many requests there were for paths that begin so."""
+        """The number of requests for paths with this prefix."""
         with self.lock:
             return sum(path.startswith(beginning) for _, path, _ in self.requests)
 
 
-def make_certificate(folder):
-    """A certificate of its own for the loopback names; the path of it, with key.pem beside."""
+def make_certificate(directory):
+    """Creates a certificate for the loopback names; returns its path, beside which is key.pem."""
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-         "-days", "36500", "-subj", "/CN=test index", "-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem",
+         "-days", "36500", "-subj", "/CN=test index", "-keyout", f"{directory}/key.pem", "-out", f"{directory}/cert.pem",
          "-addext", "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost,DNS:index.test,DNS:files.test"],
         check=True, capture_output=True)
-    return f"{folder}/cert.pem"
+    return f"{directory}/cert.pem"

@@ -1,4 +1,4 @@
-"""Distributions made on the spot: wheels and sdists, honest ones and ones that no tool would build."""
+"""Generated distributions: wheels and sdists, honest ones and ones that no tool would build."""
 import base64
 import hashlib
 import io
@@ -18,8 +18,8 @@ OTHER_PLATFORM = "cp311-cp311-win_amd64"
 class Wheel:
     """One wheel, written by `save`. files: path inside -> text or bytes.
 
-    raw: entries that go in as they are and stay out of RECORD, (name, data, mode): what an attacker adds.
-    mode is st_mode of the entry, so that links and setuid files can be made.
+    raw: entries that an attacker adds, unchanged and not in RECORD: (name, data, mode).
+    mode is st_mode of the entry, which allows symlinks and setuid files.
     """
 
     def __init__(self, name, version="1.0", files=None, *, requires=(), extras=None, tag="py3-none-any",
@@ -60,8 +60,8 @@ class Wheel:
             found["entry_points.txt"] = f"[console_scripts]\n{entries}"
         return {f"{self.info}/{name}": text for name, text in found.items()}
 
-    def save(self, folder):
-        path = pathlib.Path(folder) / self.file
+    def save(self, directory):
+        path = pathlib.Path(directory) / self.file
         how = zipfile.ZIP_DEFLATED if self.compressed else zipfile.ZIP_STORED
         record = []
         with zipfile.ZipFile(path, "w", how) as archive:
@@ -80,14 +80,14 @@ class Wheel:
 
 def entry(name, mode):
     found = zipfile.ZipInfo("placeholder", (2020, 1, 1, 0, 0, 0))
-    # ZipInfo cuts a name at NUL and turns separators round; what stands here goes in as it is.
+    # ZipInfo truncates a name at NUL and converts separators; this keeps the name unchanged.
     found.filename = name
     found.external_attr = mode << 16
     return found
 
 
 class Sdist:
-    """A source archive. Without a backend of its own (backend.py in the tree) it asks for setuptools."""
+    """A source archive. Without its own backend (backend.py in the tree) it requires setuptools."""
 
     def __init__(self, name, version="1.0", files=None, *, needs=(), backend=None):
         self.name, self.version = name, version
@@ -104,8 +104,8 @@ class Sdist:
     def file(self):
         return f"{self.module}-{self.version}.tar.gz"
 
-    def save(self, folder):
-        path = pathlib.Path(folder) / self.file
+    def save(self, directory):
+        path = pathlib.Path(directory) / self.file
         with tarfile.open(path, "w:gz") as archive:
             for name, data in self.files.items():
                 data = data.encode() if isinstance(data, str) else data
@@ -116,12 +116,12 @@ class Sdist:
 
 
 def backend(wheel, before=""):
-    """Source of a build backend that makes `wheel` without any tool; `before` runs first, inside the build."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = base64.b64encode(wheel.save(folder).read_bytes()).decode()
+    """Source of a build backend that makes `wheel` without any tool; `before` runs first in the build."""
+    with tempfile.TemporaryDirectory() as directory:
+        data = base64.b64encode(wheel.save(directory).read_bytes()).decode()
     return (f"import base64, os\n{before}\n"
-            "def build_wheel(folder, config_settings=None, metadata_directory=None):\n"
-            f"    with open(os.path.join(folder, {wheel.file!r}), 'wb') as out:\n"
+            "def build_wheel(directory, config_settings=None, metadata_directory=None):\n"
+            f"    with open(os.path.join(directory, {wheel.file!r}), 'wb') as out:\n"
             f"        out.write(base64.b64decode({data!r}))\n"
             f"    return {wheel.file!r}\n")
 
@@ -136,8 +136,8 @@ def extension(name, version="1.0"):
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     abi = "cp" + sysconfig.get_config_var("py_version_nodot")
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    with tempfile.TemporaryDirectory() as folder:
-        code, out = os.path.join(folder, "module.c"), os.path.join(folder, "module.so")
+    with tempfile.TemporaryDirectory() as directory:
+        code, out = os.path.join(directory, "module.c"), os.path.join(directory, "module.so")
         pathlib.Path(code).write_text(source)
         compiler = shlex.split(os.environ.get("CC", "cc"))
         try:

@@ -17,7 +17,7 @@ static void bytes_come_back_in_order(void **)
     buf_done(&buf);
 }
 
-static void room_for_nothing_is_somewhere(void **)
+static void space_for_nothing_is_not_null(void **)
 {
     struct buf buf = BUF_EMPTY;
     char *space = NULL;
@@ -69,7 +69,7 @@ int main(void)
         cmocka_unit_test(bytes_come_back_in_order),
         cmocka_unit_test(consumed_front_is_used_again),
         cmocka_unit_test(impossible_size_is_refused_and_content_stays),
-        cmocka_unit_test(room_for_nothing_is_somewhere),
+        cmocka_unit_test(space_for_nothing_is_not_null),
         cmocka_unit_test(clear_gives_a_large_block_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

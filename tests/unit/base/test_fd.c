@@ -15,19 +15,6 @@
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
-static void moved_descriptor_is_high_and_closes_on_exec(void **)
-{
-    int low = open("/dev/null", O_RDONLY);
-    assert_in_range(low, 3, 9);
-    int high = fd_move_high(low);
-    assert_true(high >= 10);
-    assert_int_equal(fcntl(high, F_GETFD), FD_CLOEXEC);
-    assert_int_equal(fcntl(low, F_GETFD), -1);
-    assert_int_equal(fd_move_high(high), high);
-    (void)close(high);
-    assert_int_equal(fd_move_high(-1), -EBADF);
-}
-
 static void waiting_is_switched_off_and_on(void **)
 {
     int fds[2];
@@ -57,7 +44,7 @@ static void wake(int)
 {
 }
 
-/* More than a pipe holds, and signals: writes come back short, and with EINTR. */
+/* More than a pipe holds, and signals: writes are short, and fail with EINTR. */
 static void all_is_written_in_as_many_writes_as_it_takes(void **)
 {
     static char block[1 << 20];
@@ -87,7 +74,7 @@ static void all_is_written_in_as_many_writes_as_it_takes(void **)
     (void)close(fds[0]);
 }
 
-static void write_to_nobody_is_an_error(void **)
+static void write_without_a_reader_is_an_error(void **)
 {
     int fds[2];
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -100,7 +87,7 @@ static void write_to_nobody_is_an_error(void **)
     assert_int_equal(sigaction(SIGPIPE, &before, NULL), 0);
 }
 
-static void text_that_fills_the_room_is_refused_one_less_fits(void **)
+static void text_that_fills_the_buffer_is_refused_one_less_fits(void **)
 {
     struct temp temp;
     char text[8];
@@ -132,7 +119,8 @@ static void text_is_written_only_to_what_is_there(void **)
     temp_remove(&temp);
 }
 
-/* In a child: whether of the descriptors 40, 41 … 1240 exactly those of a range are closed. */
+/* In a child: whether exactly those of the descriptors 40, 41 … 1240 are closed that are in a
+ * range. */
 static int close_a_range(int error)
 {
     enum { FIRST = 40, COUNT = 1200, FROM = 100, TO = 1100 };
@@ -172,12 +160,11 @@ static void range_is_closed_with_and_without_the_call(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moved_descriptor_is_high_and_closes_on_exec),
         cmocka_unit_test(waiting_is_switched_off_and_on),
         cmocka_unit_test(no_pair_leaves_the_numbers_as_they_were),
         cmocka_unit_test(all_is_written_in_as_many_writes_as_it_takes),
-        cmocka_unit_test(write_to_nobody_is_an_error),
-        cmocka_unit_test(text_that_fills_the_room_is_refused_one_less_fits),
+        cmocka_unit_test(write_without_a_reader_is_an_error),
+        cmocka_unit_test(text_that_fills_the_buffer_is_refused_one_less_fits),
         cmocka_unit_test(text_is_written_only_to_what_is_there),
         cmocka_unit_test(range_is_closed_with_and_without_the_call),
     };

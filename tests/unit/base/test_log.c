@@ -12,8 +12,9 @@
 enum { SAID_BYTES = 1 << 17 };
 static char said[SAID_BYTES];
 
-/* Runs work with stderr as a pipe, in a process of its own because the levels are the process's,
- * and keeps what came out in said. work reads the pipe's other end itself when it wants room. */
+/* Runs work with stderr as a pipe, in a process of its own because the levels belong to the
+ * process, and keeps the output in said. work reads the pipe's other end itself when it needs
+ * space. */
 static void collect(const char *levels, void (*work)(int reader))
 {
     int fds[2];
@@ -50,13 +51,13 @@ static void say_each_level(int)
     log_trace("tools", "four");
 }
 
-static void warnings_and_errors_are_said_by_default(void **)
+static void warnings_and_errors_are_logged_by_default(void **)
 {
     collect(NULL, say_each_level);
     assert_string_equal(said, "error rpc number 1\nwarn rpc two\n");
 }
 
-static void room_has_its_own_level(void **)
+static void module_has_its_own_level(void **)
 {
     collect("error,tools=trace", say_each_level);
     assert_string_equal(said, "error rpc number 1\ntrace tools four\n");
@@ -64,7 +65,7 @@ static void room_has_its_own_level(void **)
     assert_string_equal(said, "error rpc number 1\nwarn rpc two\ninfo rpc three\n");
 }
 
-static void unknown_words_are_named_and_passed_over(void **)
+static void unknown_words_are_named_and_skipped(void **)
 {
     collect("loud,,rpc=info,rpc=,averylongnameofaroom=info", say_each_level);
     assert_string_equal(said,
@@ -79,7 +80,7 @@ static void say_words_of_others(int)
     log_error("rpc", "%s", "a\nerror rpc b\033[2J\u202e\xff");
 }
 
-static void words_of_others_end_no_line(void **)
+static void foreign_text_ends_no_line(void **)
 {
     collect(NULL, say_words_of_others);
     assert_string_equal(said, "error rpc a\\nerror rpc b\\x1b[2J\\u202e\\udcff\n");
@@ -110,8 +111,8 @@ static void say_more_than_a_pipe_holds(int reader)
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     unsigned written = 0;
-    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
-    while (poll(&room, 1, 0) == 1) {
+    struct pollfd scratch = {.fd = STDERR_FILENO, .events = POLLOUT};
+    while (poll(&scratch, 1, 0) == 1) {
         log_error("rpc", "%s", text);
         written++;
     }
@@ -146,10 +147,10 @@ static void closed_stderr_stops_nothing(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_of_others_end_no_line),
-        cmocka_unit_test(warnings_and_errors_are_said_by_default),
-        cmocka_unit_test(room_has_its_own_level),
-        cmocka_unit_test(unknown_words_are_named_and_passed_over),
+        cmocka_unit_test(foreign_text_ends_no_line),
+        cmocka_unit_test(warnings_and_errors_are_logged_by_default),
+        cmocka_unit_test(module_has_its_own_level),
+        cmocka_unit_test(unknown_words_are_named_and_skipped),
         cmocka_unit_test(long_line_is_cut_and_ends_in_a_line_feed),
         cmocka_unit_test(full_stderr_drops_lines_and_counts_them),
         cmocka_unit_test(closed_stderr_stops_nothing),

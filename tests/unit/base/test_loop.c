@@ -50,7 +50,7 @@ struct again {
 static void queue_again(void *arg)
 {
     struct again *again = arg;
-    again->runs++;
+    assert_true(++again->runs < 10);
     loop_task_queue(again->loop, &again->task, queue_again, again);
 }
 
@@ -68,6 +68,26 @@ static void task_that_queues_itself_runs_once_a_round(void **)
     assert_int_equal(loop_step(again.loop, 0), 0);
     assert_int_equal(again.runs, 2);
     loop_free(again.loop);
+}
+
+static void cancel_last_and_queue_again(void *arg)
+{
+    struct again *pair = arg; /* the second of the two is the last task of the round */
+    loop_task_cancel(&pair[1].task);
+    queue_again(pair);
+}
+
+static void task_cancels_the_last_one_of_its_round(void **)
+{
+    struct again pair[2] = {};
+    assert_int_equal(loop_new(&pair[0].loop), 0);
+    loop_task_queue(pair[0].loop, &pair[0].task, cancel_last_and_queue_again, pair);
+    loop_task_queue(pair[0].loop, &pair[1].task, queue_again, &pair[1]);
+    assert_int_equal(loop_step(pair[0].loop, 0), 0);
+    assert_int_equal(pair[0].runs, 1);
+    assert_int_equal(pair[1].runs, 0);
+    loop_task_cancel(&pair[0].task);
+    loop_free(pair[0].loop);
 }
 
 struct pair {
@@ -105,6 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timers_fire_by_deadline),
         cmocka_unit_test(task_that_queues_itself_runs_once_a_round),
+        cmocka_unit_test(task_cancels_the_last_one_of_its_round),
         cmocka_unit_test(source_removed_in_its_round_is_not_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,6 +53,18 @@ static void seconds_have_three_decimals(void **)
     assert_int_equal(value, 2000);
 }
 
+static void a_field_is_the_number_behind_its_name(void **)
+{
+    static const char text[] = "PPid:\t7\nUid:\t1000\t1001\nMax core file size        unlimited";
+    assert_int_equal(parse_field(text, "PPid:", 0), 7);
+    assert_int_equal(parse_field(text, "Uid:", 0), 1000);
+    assert_int_equal(parse_field(text, "Max core file size", 5), 5);
+    assert_int_equal(parse_field(text, "Gid:", 6), 6);
+    assert_int_equal(parse_field("-1", "", 8), 8);
+    assert_int_equal(parse_field("Name:\tRssAnon: 0\nRssAnon:\t  90 kB\n", "RssAnon:", 5), 90);
+    assert_int_equal(parse_field("Name:\tRssAnon: 0\n", "RssAnon:", 5), 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -60,6 +72,7 @@ int main(void)
         cmocka_unit_test(units_are_powers_of_1024),
         cmocka_unit_test(hexadecimal_digits_have_two_cases),
         cmocka_unit_test(seconds_have_three_decimals),
+        cmocka_unit_test(a_field_is_the_number_behind_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

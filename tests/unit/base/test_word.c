@@ -45,7 +45,7 @@ static void ordinary_names_are_shown_as_they_are(void **)
     }
 }
 
-static void what_could_end_a_part_or_a_line_is_quoted(void **)
+static void text_that_could_end_a_part_or_a_line_is_quoted(void **)
 {
     static const struct {
         const char *word;
@@ -132,7 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ordinary_names_are_shown_as_they_are),
-        cmocka_unit_test(what_could_end_a_part_or_a_line_is_quoted),
+        cmocka_unit_test(text_that_could_end_a_part_or_a_line_is_quoted),
         cmocka_unit_test(sentence_is_quoted_always),
         cmocka_unit_test(long_word_is_cut_behind_a_whole_character),
         cmocka_unit_test(line_keeps_its_own_signs),

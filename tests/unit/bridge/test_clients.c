@@ -1,4 +1,4 @@
-#include "bridge/hosts.h"
+#include "bridge/clients.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,19 +8,19 @@
 #include "base/own.h"
 #include "tests/unit/unit.h"
 
-/* Puts {"command": "/p"} as "sp" into the text for this host. */
-static int edit(const char *host, const char *text, struct buf *out, struct fail *fail)
+/* Puts {"command": "/p"} as "sp" into the text for this client. */
+static int edit(const char *client, const char *text, struct buf *out, struct fail *fail)
 {
     json_auto_t *entry = json_pack("{s:s}", "command", "/p");
     struct bridge_server server = {"sp", entry};
-    return bridge_host_edit(bridge_host_find(host), &server, text, strlen(text), out, fail);
+    return bridge_client_edit(bridge_client_find(client), &server, text, strlen(text), out, fail);
 }
 
-static void expect(const char *host, const char *text, int wanted, const char *wanted_text)
+static void expect(const char *client, const char *text, int wanted, const char *wanted_text)
 {
     OWNED(buf_done) struct buf out = BUF_EMPTY;
     struct fail fail = {};
-    int r = edit(host, text, &out, &fail);
+    int r = edit(client, text, &out, &fail);
     if (r != wanted) {
         fail_msg("%d, not %d, of %s: %s", r, wanted, text, fail.text);
     }
@@ -28,11 +28,11 @@ static void expect(const char *host, const char *text, int wanted, const char *w
     assert_string_equal(buf_bytes(&out), wanted_text);
 }
 
-static void expect_refusal(const char *host, const char *text, int wanted, const char *why)
+static void expect_refusal(const char *client, const char *text, int wanted, const char *why)
 {
     OWNED(buf_done) struct buf out = BUF_EMPTY;
     struct fail fail = {};
-    assert_int_equal(edit(host, text, &out, &fail), wanted);
+    assert_int_equal(edit(client, text, &out, &fail), wanted);
     assert_int_equal(buf_size(&out), 0);
     if (!strstr(fail.text, why)) {
         fail_msg("\"%s\" is not in: %s", why, fail.text);
@@ -51,7 +51,7 @@ static void a_new_json_file_is_whole(void **)
     expect("cursor", whole, BRIDGE_EDIT_SAME, "");
 }
 
-static void what_is_in_a_json_file_stays_as_it_is(void **)
+static void other_content_of_a_json_file_stays(void **)
 {
     expect("cursor", "{}", ADDED,
            "{\n  \"mcpServers\": {\n    \"sp\": {\n      \"command\": \"/p\"\n    }\n  }\n}");
@@ -97,13 +97,13 @@ static void another_entry_of_the_name_is_replaced(void **)
            "2}}");
 }
 
-static void what_is_no_right_json_is_refused(void **)
+static void invalid_json_is_refused(void **)
 {
     expect_refusal("cursor", "{\n\"a\": }", -EINVAL, "line 2");
     expect_refusal("cursor", "{\"a\": 1 /* no end }", -EINVAL, "line 1");
     expect_refusal("cursor", "{\"a\": 1, \"a\": 2}", -EINVAL, "duplicate");
-    expect_refusal("cursor", "[]", -EINVAL, "no JSON object");
-    expect_refusal("cursor", "{\"mcpServers\": []}", -EINVAL, "\"mcpServers\" is no object");
+    expect_refusal("cursor", "[]", -EINVAL, "not a JSON object");
+    expect_refusal("cursor", "{\"mcpServers\": []}", -EINVAL, "\"mcpServers\" is not an object");
     expect_refusal("cursor", "{,}", -EINVAL, "line 1");
 }
 
@@ -136,12 +136,12 @@ static void a_name_that_toml_defines_in_any_form_is_refused(void **)
     expect_refusal("codex", "[mcp_servers]\nsp = {}\n", -EEXIST, "another");
     expect_refusal("codex", "mcp_servers.'sp'.command = \"q\"\n", -EEXIST, "another");
     expect_refusal("codex", "[mcp_servers]\n\"\\u0073p\" = {}\n", -EEXIST, "another");
-    expect_refusal("codex", "mcp_servers = {}\n", -EINVAL, "no table");
-    expect_refusal("codex", "[[mcp_servers]]\n", -EINVAL, "no table");
-    expect_refusal("codex", "\"mcp\\u005fservers\".sp = {}\n", -EINVAL, "no table");
+    expect_refusal("codex", "mcp_servers = {}\n", -EINVAL, "not a table");
+    expect_refusal("codex", "[[mcp_servers]]\n", -EINVAL, "not a table");
+    expect_refusal("codex", "\"mcp\\u005fservers\".sp = {}\n", -EINVAL, "not a table");
 }
 
-static void what_is_no_right_toml_is_refused(void **)
+static void invalid_toml_is_refused(void **)
 {
     expect_refusal("codex", "a = 1\nb\n", -EINVAL, "line 2");
     expect_refusal("codex", "a = \"no end\n", -EINVAL, "line 1");
@@ -153,15 +153,15 @@ static void what_is_no_right_toml_is_refused(void **)
     expect_refusal("codex", "a = [1] [mcp_servers.sp]\n", -EINVAL, "line 1");
 }
 
-static void expect_entry(const char *host, const char *wanted)
+static void expect_entry(const char *client, const char *wanted)
 {
     json_auto_t *args = json_pack("[s, s]", "--memory", "2G");
-    json_auto_t *entry = bridge_host_entry(bridge_host_find(host), "/bin/sp", args, 600000);
+    json_auto_t *entry = bridge_client_entry(bridge_client_find(client), "/bin/sp", args, 600000);
     defer_free char *text = json_dumps(entry, JSON_COMPACT);
     assert_string_equal(text, wanted);
 }
 
-static void each_host_gets_its_form(void **)
+static void each_client_gets_its_format(void **)
 {
 #define COMMAND "\"command\":\"/bin/sp\",\"args\":[\"--memory\",\"2G\"]"
     expect_entry("claude-code", "{\"type\":\"stdio\"," COMMAND "}");
@@ -175,7 +175,7 @@ static void each_host_gets_its_form(void **)
                  "\"enabled\":true}");
     expect_entry("vscode", "{\"type\":\"stdio\"," COMMAND "}");
     expect_entry("zed", "{" COMMAND ",\"source\":\"custom\"}");
-    assert_null(bridge_host_find("emacs"));
+    assert_null(bridge_client_find("emacs"));
 }
 
 static void toml_strings_are_escaped(void **)
@@ -183,7 +183,7 @@ static void toml_strings_are_escaped(void **)
     OWNED(buf_done) struct buf out = BUF_EMPTY;
     json_auto_t *entry = json_pack("{s:[s, s], s:i}", "args", "a\"\\\n", "\x7f", "n", 3);
     struct bridge_server server = {"sp", entry};
-    assert_int_equal(bridge_host_edit(bridge_host_find("codex"), &server, NULL, 0, &out, NULL),
+    assert_int_equal(bridge_client_edit(bridge_client_find("codex"), &server, NULL, 0, &out, NULL),
                      ADDED);
     assert_int_equal(buf_append(&out, "", 1), 0);
     assert_string_equal(buf_bytes(&out),
@@ -194,14 +194,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_json_file_is_whole),
-        cmocka_unit_test(what_is_in_a_json_file_stays_as_it_is),
+        cmocka_unit_test(other_content_of_a_json_file_stays),
         cmocka_unit_test(comments_and_last_commas_stay),
         cmocka_unit_test(another_entry_of_the_name_is_replaced),
-        cmocka_unit_test(what_is_no_right_json_is_refused),
+        cmocka_unit_test(invalid_json_is_refused),
         cmocka_unit_test(a_table_is_added_to_toml),
         cmocka_unit_test(a_name_that_toml_defines_in_any_form_is_refused),
-        cmocka_unit_test(what_is_no_right_toml_is_refused),
-        cmocka_unit_test(each_host_gets_its_form),
+        cmocka_unit_test(invalid_toml_is_refused),
+        cmocka_unit_test(each_client_gets_its_format),
         cmocka_unit_test(toml_strings_are_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

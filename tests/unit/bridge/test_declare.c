@@ -24,7 +24,7 @@ static void expect(const char *format, bool strict, const char *wanted)
     free(text);
     json_decref(declared);
     char *after = json_dumps(tools, JSON_COMPACT);
-    assert_string_equal(after, tools_text); /* what was given is as before */
+    assert_string_equal(after, tools_text); /* the input is unchanged */
     free(after);
     json_decref(tools);
 }
@@ -105,7 +105,7 @@ static void forms_of_gemini(void **)
            "\"nullable\":true}},\"required\":[\"what\",\"tone\",\"spots\"]}}]}");
 }
 
-/* A tool whose description has paragraphs of these lengths, in two-byte characters. */
+/* New: a tool whose description has paragraphs of these lengths, in two-byte characters. */
 static json_t *wordy(size_t first, size_t second)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
@@ -144,7 +144,7 @@ static void expect_split(size_t first, size_t second, size_t kept, const char *p
     json_decref(tools);
 }
 
-static void what_is_too_long_for_openai_moves_to_a_parameter(void **)
+static void text_too_long_for_openai_moves_to_a_parameter(void **)
 {
     expect_split(1000, 22, 2024, "P.");                            /* 1,024 characters fit */
     expect_split(1000, 23, 2000, "P.\n\nbbbbbbbbbbbbbbbbbbbbbbb"); /* whole paragraphs */
@@ -165,7 +165,7 @@ int main(void)
         cmocka_unit_test(strict_forms_of_openai_require_all_and_allow_null),
         cmocka_unit_test(strict_form_of_anthropic_leaves_out_bounds_and_keeps_optional_ones),
         cmocka_unit_test(forms_of_gemini),
-        cmocka_unit_test(what_is_too_long_for_openai_moves_to_a_parameter),
+        cmocka_unit_test(text_too_long_for_openai_moves_to_a_parameter),
         cmocka_unit_test(only_known_formats_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,13 +37,13 @@ static void expect_text(const struct temp *temp, const char *name, const char *w
 
 static int replace(const struct temp *temp, const char *name, const char *text)
 {
-    OWNED(replace_done) struct replace file = {};
+    OWNED(replace_done) struct replace file = REPLACE_NONE;
     char path[PATH_MAX];
     int r = replace_read(&file, temp_path(temp, name, path), NULL);
     return r ? r : replace_write(&file, text, strlen(text), NULL);
 }
 
-static void folders_that_are_missing_are_made(void **state)
+static void directories_that_are_missing_are_made(void **state)
 {
     const struct temp *temp = *state;
     struct stat stat = {};
@@ -82,25 +83,25 @@ static void the_owner_of_a_file_that_root_replaces_stays(void **state)
     assert_int_equal(stat.st_uid, 12345);
 }
 
-static void what_somebody_else_writes_meanwhile_is_left(void **state)
+static void a_file_changed_by_another_program_is_left(void **state)
 {
     const struct temp *temp = *state;
-    OWNED(replace_done) struct replace changed = {};
-    OWNED(replace_done) struct replace appeared = {};
+    OWNED(replace_done) struct replace changed = REPLACE_NONE;
+    OWNED(replace_done) struct replace appeared = REPLACE_NONE;
     char path[PATH_MAX];
     temp_file(temp, "f", "old", 0600);
     assert_int_equal(replace_read(&changed, temp_path(temp, "f", path), NULL), 0);
-    assert_int_equal(replace_read(&appeared, temp_path(temp, "g", path), NULL), 0);
+    assert_int_equal(replace_read(&appeared, temp_path(temp, "d/g", path), NULL), 0);
     temp_file(temp, "f", "other", 0600);
-    temp_file(temp, "g", "other", 0600);
+    temp_file(temp, "d/g", "other", 0600);
     assert_int_equal(replace_write(&changed, "new", 3, NULL), -EBUSY);
     assert_int_equal(replace_write(&appeared, "new", 3, NULL), -EBUSY);
     expect_text(temp, "f", "other");
-    expect_text(temp, "g", "other");
+    expect_text(temp, "d/g", "other");
     assert_int_equal(faccessat(temp->fd, "f.bak", F_OK, 0), -1);
 }
 
-static void links_are_followed_and_what_is_no_file_is_refused(void **state)
+static void links_are_followed_and_other_kinds_of_file_refused(void **state)
 {
     const struct temp *temp = *state;
     struct stat stat = {};
@@ -114,20 +115,49 @@ static void links_are_followed_and_what_is_no_file_is_refused(void **state)
     assert_int_equal(replace(temp, "dangling", "new"), -ENOENT);
     assert_int_equal(mkfifoat(temp->fd, "fifo", 0600), 0);
     assert_int_equal(replace(temp, "fifo", "new"), -EINVAL);
-    temp_folder(temp, "folder");
-    assert_int_equal(replace(temp, "folder", "new"), -EINVAL);
+    temp_directory(temp, "directory");
+    assert_int_equal(replace(temp, "directory", "new"), -EINVAL);
+}
+
+static void files_that_a_new_one_cannot_stand_for_are_refused(void **state)
+{
+    const struct temp *temp = *state;
+    temp_file(temp, "f", "old", 0444);
+    assert_int_equal(replace(temp, "f", "new"), -EACCES);
+    expect_text(temp, "f", "old");
+    assert_int_equal(faccessat(temp->fd, "f.bak", F_OK, 0), -1);
+    if (geteuid() != 0) {
+        OWNED(replace_done) struct replace file = REPLACE_NONE;
+        assert_int_equal(replace_read(&file, "/etc/passwd", NULL), -EPERM);
+    }
+}
+
+static void a_file_in_the_way_is_left(void **state)
+{
+    const struct temp *temp = *state;
+    char name[64];
+    (void)snprintf(name, sizeof name, "f.new-%d", (int)getpid());
+    temp_file(temp, name, "another's", 0600);
+    temp_file(temp, "f", "old", 0600);
+    assert_int_equal(replace(temp, "f", "new"), -EEXIST);
+    expect_text(temp, name, "another's");
+    expect_text(temp, "f", "old");
+    assert_int_equal(faccessat(temp->fd, "f.bak", F_OK, 0), -1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(folders_that_are_missing_are_made, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(directories_that_are_missing_are_made, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_there_is_kept_with_its_mode, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_owner_of_a_file_that_root_replaces_stays, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(what_somebody_else_writes_meanwhile_is_left, set_up,
+        cmocka_unit_test_setup_teardown(a_file_changed_by_another_program_is_left, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(links_are_followed_and_what_is_no_file_is_refused, set_up,
+        cmocka_unit_test_setup_teardown(files_that_a_new_one_cannot_stand_for_are_refused, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_file_in_the_way_is_left, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(links_are_followed_and_other_kinds_of_file_refused, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-#include "rpc/ask.h"
+#include "rpc/elicitation.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -10,29 +10,30 @@
 #include "rpc/peer.h"
 #include "tests/unit/unit.h"
 
-/* A peer without descriptors: lines go in, and what it writes is looked at. Its only tool asks. */
+/* A peer without descriptors: lines go in, and the test reads what it writes. Its only tool asks
+ * the user. */
 struct world {
     struct loop *loop;
     struct rpc_peer peer;
     struct rpc_call *call; /* while it waits */
-    bool can_ask;
-    unsigned told;
+    bool can_elicit;
+    unsigned reported;
     unsigned cancelled;
-    enum rpc_answer answer;
+    enum rpc_elicitation_outcome outcome;
     char content[64]; /* as JSON */
 };
 
-static void fake_answered(void *arg, enum rpc_answer answer, const json_t *content)
+static void fake_elicited(void *arg, enum rpc_elicitation_outcome outcome, const json_t *content)
 {
     struct world *world = arg;
-    world->told++;
-    world->answer = answer;
+    world->reported++;
+    world->outcome = outcome;
     world->content[0] = '\0';
     if (content) {
         size_t size = json_dumpb(content, world->content, sizeof world->content - 1, JSON_COMPACT);
         world->content[size] = '\0';
     }
-    if (answer == RPC_ANSWER_LATER) {
+    if (outcome == RPC_ELICITATION_LATER) {
         world->call = NULL;
     }
 }
@@ -41,10 +42,10 @@ static bool fake_start(void *ctx, struct rpc_call *call, const char *, json_t *)
 {
     struct world *world = ctx;
     json_auto_t *schema = json_pack("{s:s, s:{}}", "type", "object", "properties");
-    struct rpc_question question = {"the key", "May I?", schema};
+    struct rpc_elicitation elicitation = {"the key", "May I?", schema};
     world->call = call;
-    world->can_ask = rpc_call_can_ask(call);
-    rpc_call_ask(call, &question, fake_answered, world);
+    world->can_elicit = rpc_call_can_elicit(call);
+    rpc_call_elicit(call, &elicitation, fake_elicited, world);
     return true;
 }
 
@@ -64,7 +65,7 @@ static void fake_written(void *)
 
 static void world_init(struct world *world)
 {
-    *world = (struct world){.answer = RPC_ANSWER_COUNT};
+    *world = (struct world){.outcome = RPC_ELICITATION_COUNT};
     assert_int_equal(loop_new(&world->loop), 0);
     world->peer = (struct rpc_peer){
         .config = {"fake", NULL, "1"},
@@ -88,10 +89,10 @@ static void world_done(struct world *world)
 
 static void feed(struct world *world, const char *line)
 {
-    dispatch_line(&world->peer, (struct span){line, strlen(line)}, /* cut= */ NULL);
+    dispatch_line(&world->peer, (struct span){line, strlen(line)});
 }
 
-/* Compares what was written since the last look. */
+/* Compares what was written since the last comparison. */
 static void expect(struct world *world, const char *expected)
 {
     assert_int_equal(buf_append(&world->peer.out, "", 1), 0);
@@ -101,7 +102,7 @@ static void expect(struct world *world, const char *expected)
 
 #define R "{\"jsonrpc\":\"2.0\","
 #define CALL(id) R "\"id\":" id ",\"method\":\"tools/call\",\"params\":{\"name\":\"x\"}}"
-#define QUESTION                                                                                   \
+#define ELICITATION                                                                                \
     "\"method\":\"elicitation/create\",\"params\":{\"message\":\"May I?\",\"requestedSchema\":{"   \
     "\"type\":\"object\",\"properties\":{}}}"
 
@@ -117,23 +118,24 @@ static void greet(struct world *world, const char *version, const char *capabili
     buf_clear(&world->peer.out, SIZE_MAX);
 }
 
-static void host_that_declared_forms_is_asked_by_a_request(void **)
+static void client_that_declared_forms_is_asked_by_a_request(void **)
 {
     static const struct {
         const char *result;
-        enum rpc_answer answer;
+        enum rpc_elicitation_outcome outcome;
         const char *content;
     } cases[] = {
-        {"\"result\":{\"action\":\"accept\",\"content\":{\"a\":true}}", RPC_ANSWER_ACCEPTED,
+        {"\"result\":{\"action\":\"accept\",\"content\":{\"a\":true}}", RPC_ELICITATION_ACCEPTED,
          "{\"a\":true}"},
-        {"\"result\":{\"action\":\"accept\",\"content\":7}", RPC_ANSWER_ACCEPTED, ""},
-        {"\"result\":{\"action\":\"decline\",\"content\":{\"a\":true}}", RPC_ANSWER_DECLINED, ""},
-        {"\"result\":{\"action\":\"cancel\"}", RPC_ANSWER_DISMISSED, ""},
-        {"\"result\":{\"action\":\"agree\"}", RPC_ANSWER_NONE, ""},
-        {"\"result\":{\"action\":[]}", RPC_ANSWER_NONE, ""},
-        {"\"result\":null", RPC_ANSWER_NONE, ""},
-        {"\"result\":5", RPC_ANSWER_NONE, ""},
-        {"\"error\":{\"code\":-32601,\"message\":\"?\"}", RPC_ANSWER_NONE, ""},
+        {"\"result\":{\"action\":\"accept\",\"content\":7}", RPC_ELICITATION_ACCEPTED, ""},
+        {"\"result\":{\"action\":\"decline\",\"content\":{\"a\":true}}", RPC_ELICITATION_DECLINED,
+         ""},
+        {"\"result\":{\"action\":\"cancel\"}", RPC_ELICITATION_DISMISSED, ""},
+        {"\"result\":{\"action\":\"agree\"}", RPC_ELICITATION_NONE, ""},
+        {"\"result\":{\"action\":[]}", RPC_ELICITATION_NONE, ""},
+        {"\"result\":null", RPC_ELICITATION_NONE, ""},
+        {"\"result\":5", RPC_ELICITATION_NONE, ""},
+        {"\"error\":{\"code\":-32601,\"message\":\"?\"}", RPC_ELICITATION_NONE, ""},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct world world;
@@ -141,58 +143,58 @@ static void host_that_declared_forms_is_asked_by_a_request(void **)
         world_init(&world);
         greet(&world, i % 2 ? "2025-06-18" : "2025-11-25", "{\"elicitation\":{}}");
         feed(&world, CALL("1"));
-        assert_true(world.can_ask);
-        expect(&world, "{" QUESTION ",\"id\":\"ask-1\",\"jsonrpc\":\"2.0\"}\n");
+        assert_true(world.can_elicit);
+        expect(&world, "{" ELICITATION ",\"id\":\"ask-1\",\"jsonrpc\":\"2.0\"}\n");
         feed(&world, R "\"id\":\"ask-2\",\"result\":{\"action\":\"accept\"}}");
         feed(&world, R "\"id\":1,\"result\":{\"action\":\"accept\"}}");
-        assert_int_equal(world.told, 0);
+        assert_int_equal(world.reported, 0);
         (void)snprintf(line, sizeof line, R "\"id\":\"ask-1\",%s}", cases[i].result);
         feed(&world, line);
         feed(&world, line);
-        assert_int_equal(world.told, 1);
-        assert_int_equal(world.answer, cases[i].answer);
+        assert_int_equal(world.reported, 1);
+        assert_int_equal(world.outcome, cases[i].outcome);
         assert_string_equal(world.content, cases[i].content);
         expect(&world, "");
         world_done(&world);
     }
 }
 
-static void host_that_cannot_ask_is_not_asked(void **)
+static void client_without_elicitation_is_not_asked(void **)
 {
-    static const char *const hosts[][2] = {
+    static const char *const clients[][2] = {
         {"2025-11-25", "{}"},
         {"2025-11-25", "{\"elicitation\":{\"url\":{}}}"},
         {"2025-11-25", "{\"elicitation\":true}"},
         {"2025-11-25", "7"},
         {"2025-03-26", "{\"elicitation\":{}}"},
     };
-    for (unsigned i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+    for (unsigned i = 0; i < sizeof clients / sizeof *clients; i++) {
         struct world world;
         world_init(&world);
-        greet(&world, hosts[i][0], hosts[i][1]);
+        greet(&world, clients[i][0], clients[i][1]);
         feed(&world, CALL("1"));
-        assert_false(world.can_ask);
-        assert_int_equal(world.told, 1);
-        assert_int_equal(world.answer, RPC_ANSWER_NONE);
+        assert_false(world.can_elicit);
+        assert_int_equal(world.reported, 1);
+        assert_int_equal(world.outcome, RPC_ELICITATION_NONE);
         expect(&world, "");
         world_done(&world);
     }
 }
 
-static void last_initialize_says_whether_the_host_can_ask(void **)
+static void last_initialize_decides_whether_the_client_is_asked(void **)
 {
     struct world world;
     world_init(&world);
     greet(&world, "2025-11-25", "{\"elicitation\":{\"form\":{},\"url\":{}}}");
     greet(&world, "2025-11-25", "{}");
     feed(&world, CALL("1"));
-    assert_false(world.can_ask);
+    assert_false(world.can_elicit);
     world_done(&world);
 }
 
 #define FORGET(id) R "\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":" id "}}"
 
-static void question_of_a_cancelled_call_is_withdrawn(void **)
+static void withdraws_the_elicitation_of_a_cancelled_call(void **)
 {
     struct world world;
     world_init(&world);
@@ -201,15 +203,15 @@ static void question_of_a_cancelled_call_is_withdrawn(void **)
     buf_clear(&world.peer.out, SIZE_MAX);
     feed(&world, FORGET("1"));
     expect(&world, FORGET("\"ask-1\"") "\n");
-    assert_int_equal(world.answer, RPC_ANSWER_NONE);
+    assert_int_equal(world.outcome, RPC_ELICITATION_NONE);
     assert_true(rpc_call_cancelled(world.call));
     feed(&world, R "\"id\":\"ask-1\",\"result\":{\"action\":\"accept\"}}");
-    assert_int_equal(world.told, 1);
+    assert_int_equal(world.reported, 1);
     assert_int_equal(world.cancelled, 0);
     world_done(&world);
 }
 
-static void question_of_an_ended_call_is_withdrawn(void **)
+static void withdraws_the_elicitation_of_an_ended_call(void **)
 {
     struct world world;
     world_init(&world);
@@ -221,7 +223,7 @@ static void question_of_an_ended_call_is_withdrawn(void **)
     world_done(&world);
 }
 
-static void questions_of_two_calls_are_told_apart(void **)
+static void elicitations_of_two_calls_have_different_ids(void **)
 {
     struct world world;
     world_init(&world);
@@ -230,28 +232,28 @@ static void questions_of_two_calls_are_told_apart(void **)
     struct rpc_call *first = world.call;
     feed(&world, CALL("2"));
     feed(&world, R "\"id\":\"ask-2\",\"result\":{\"action\":\"decline\"}}");
-    assert_int_equal(world.answer, RPC_ANSWER_DECLINED);
+    assert_int_equal(world.outcome, RPC_ELICITATION_DECLINED);
     feed(&world, R "\"id\":\"ask-1\",\"result\":{\"action\":\"accept\"}}");
-    assert_int_equal(world.answer, RPC_ANSWER_ACCEPTED);
+    assert_int_equal(world.outcome, RPC_ELICITATION_ACCEPTED);
     rpc_call_fail(first, RPC_INTERNAL_ERROR, "end");
     world_done(&world);
 }
 
-static void silent_user_is_waited_for_only_so_long(void **)
+static void silent_user_times_out(void **)
 {
     struct world world;
     world_init(&world);
     greet(&world, "2025-11-25", "{\"elicitation\":{}}");
     feed(&world, CALL("1"));
     buf_clear(&world.peer.out, SIZE_MAX);
-    struct loop_timer *timer = &world.call->ask.timer;
+    struct loop_timer *timer = &world.call->elicitation.timer;
     loop_timer_arm(world.loop, timer, 1, timer->fn, timer->arg);
     assert_int_equal(loop_step(world.loop, 0), 0);
-    assert_int_equal(world.told, 1);
-    assert_int_equal(world.answer, RPC_ANSWER_NONE);
+    assert_int_equal(world.reported, 1);
+    assert_int_equal(world.outcome, RPC_ELICITATION_NONE);
     expect(&world, FORGET("\"ask-1\"") "\n");
     feed(&world, R "\"id\":\"ask-1\",\"result\":{\"action\":\"accept\"}}");
-    assert_int_equal(world.told, 1);
+    assert_int_equal(world.reported, 1);
     world_done(&world);
 }
 
@@ -263,42 +265,42 @@ static void silent_user_is_waited_for_only_so_long(void **)
         more "}}"
 #define FORMS "{\"elicitation\":{\"form\":{}}}"
 #define ASKED                                                                                      \
-    "\"result\":{\"resultType\":\"input_required\",\"inputRequests\":{\"the key\":{" QUESTION      \
+    "\"result\":{\"resultType\":\"input_required\",\"inputRequests\":{\"the key\":{" ELICITATION   \
     "}},\"_meta\":{\"io.modelcontextprotocol/serverInfo\":{\"name\":\"fake\",\"version\":\"1\"}}}" \
     "}\n"
 
-static void stateless_host_is_asked_by_a_result_and_calls_again(void **)
+static void stateless_client_is_asked_by_a_result_and_calls_again(void **)
 {
     struct world world;
     world_init(&world);
     feed(&world, MODERN("1", FORMS, ""));
     expect(&world, R "\"id\":1," ASKED);
-    assert_int_equal(world.answer, RPC_ANSWER_LATER);
+    assert_int_equal(world.outcome, RPC_ELICITATION_LATER);
     assert_int_equal(world.peer.call_count, 0);
     feed(&world, MODERN("2", FORMS, ",\"inputResponses\":{\"the ke\":{\"action\":\"accept\"}}"));
     expect(&world, R "\"id\":2," ASKED);
     feed(&world, MODERN("3", FORMS,
                         ",\"inputResponses\":{\"the key\":{\"action\":\"accept\","
                         "\"content\":{\"b\":1}}},\"requestState\":\"any\""));
-    assert_int_equal(world.answer, RPC_ANSWER_ACCEPTED);
+    assert_int_equal(world.outcome, RPC_ELICITATION_ACCEPTED);
     assert_string_equal(world.content, "{\"b\":1}");
     expect(&world, "");
     rpc_call_result(take_ptr(world.call), json_array(), NULL, false);
     buf_clear(&world.peer.out, SIZE_MAX);
     feed(&world, MODERN("4", FORMS, ",\"inputResponses\":{\"the key\":5}"));
-    assert_int_equal(world.answer, RPC_ANSWER_NONE);
-    assert_int_equal(world.told, 4);
+    assert_int_equal(world.outcome, RPC_ELICITATION_NONE);
+    assert_int_equal(world.reported, 4);
     world_done(&world);
 }
 
-static void stateless_host_is_asked_only_as_each_request_declares(void **)
+static void stateless_client_is_asked_only_as_each_request_declares(void **)
 {
     struct world world;
     world_init(&world);
     greet(&world, "2025-11-25", "{\"elicitation\":{}}");
     feed(&world, MODERN("1", "{}", ""));
-    assert_false(world.can_ask);
-    assert_int_equal(world.answer, RPC_ANSWER_NONE);
+    assert_false(world.can_elicit);
+    assert_int_equal(world.outcome, RPC_ELICITATION_NONE);
     rpc_call_fail(take_ptr(world.call), RPC_INTERNAL_ERROR, "x");
     buf_clear(&world.peer.out, SIZE_MAX);
     feed(&world, MODERN("2", FORMS, ",\"inputResponses\":[]"));
@@ -311,15 +313,15 @@ static void stateless_host_is_asked_only_as_each_request_declares(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_that_declared_forms_is_asked_by_a_request),
-        cmocka_unit_test(host_that_cannot_ask_is_not_asked),
-        cmocka_unit_test(last_initialize_says_whether_the_host_can_ask),
-        cmocka_unit_test(question_of_a_cancelled_call_is_withdrawn),
-        cmocka_unit_test(question_of_an_ended_call_is_withdrawn),
-        cmocka_unit_test(questions_of_two_calls_are_told_apart),
-        cmocka_unit_test(silent_user_is_waited_for_only_so_long),
-        cmocka_unit_test(stateless_host_is_asked_by_a_result_and_calls_again),
-        cmocka_unit_test(stateless_host_is_asked_only_as_each_request_declares),
+        cmocka_unit_test(client_that_declared_forms_is_asked_by_a_request),
+        cmocka_unit_test(client_without_elicitation_is_not_asked),
+        cmocka_unit_test(last_initialize_decides_whether_the_client_is_asked),
+        cmocka_unit_test(withdraws_the_elicitation_of_a_cancelled_call),
+        cmocka_unit_test(withdraws_the_elicitation_of_an_ended_call),
+        cmocka_unit_test(elicitations_of_two_calls_have_different_ids),
+        cmocka_unit_test(silent_user_times_out),
+        cmocka_unit_test(stateless_client_is_asked_by_a_result_and_calls_again),
+        cmocka_unit_test(stateless_client_is_asked_only_as_each_request_declares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

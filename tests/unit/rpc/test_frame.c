@@ -76,7 +76,7 @@ static void endless_line_is_reported_at_the_end_too(void **)
     frame_done(&frame);
 }
 
-static void byte_order_mark_crlf_and_blank_lines_are_passed_over(void **)
+static void byte_order_mark_crlf_and_blank_lines_are_skipped(void **)
 {
     struct frame frame = {};
     static const char bytes[] = "\xEF\xBB\xBF{}\r\n\r\n \t\n\n[]\n";
@@ -122,7 +122,7 @@ int main(void)
         cmocka_unit_test(line_at_the_limit_passes_one_over_fails),
         cmocka_unit_test(endless_line_is_reported_once_and_not_kept),
         cmocka_unit_test(endless_line_is_reported_at_the_end_too),
-        cmocka_unit_test(byte_order_mark_crlf_and_blank_lines_are_passed_over),
+        cmocka_unit_test(byte_order_mark_crlf_and_blank_lines_are_skipped),
         cmocka_unit_test(line_at_the_limit_passes_however_it_was_cut),
         cmocka_unit_test(last_line_needs_no_line_feed),
     };

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
+#include "rpc/text.h"
 #include "tests/unit/unit.h"
 
 static struct span span_of(const char *text)
@@ -10,22 +12,31 @@ static struct span span_of(const char *text)
     return (struct span){text, strlen(text)};
 }
 
+/* Compares the id as it is sent back. */
+static void expect_id(const json_t *got, const char *id)
+{
+    struct buf out = BUF_EMPTY;
+    assert_int_equal(got != NULL, id != NULL);
+    if (id) {
+        assert_int_equal(rpc_text_dump(&out, got), 0);
+        assert_int_equal(buf_append(&out, "", 1), 0);
+        assert_string_equal(buf_bytes(&out), id);
+    }
+    buf_done(&out);
+}
+
 /* Parses one line and compares kind and id (as JSON text, NULL: none). */
 static void expect(const char *line, enum message_kind kind, const char *id)
 {
     enum rpc_code code = RPC_PARSE_ERROR;
     const char *problem = NULL;
-    struct rpc_id rescued = {};
+    json_t *rescued = NULL;
     struct message message = {};
-    json_t *value = message_parse(span_of(line), NULL, &code, &problem, &rescued);
+    json_t *value = message_parse(span_of(line), &code, &problem, &rescued);
     assert_non_null(value);
-    message_classify(value, span_of(line), &message);
+    message_classify(value, &message);
     assert_int_equal(message.kind, kind);
-    assert_int_equal(message.id.size, id ? strlen(id) : 0);
-    if (id) {
-        assert_memory_equal(message.id.token, id, message.id.size);
-    }
-    message_done(&message);
+    expect_id(message.id, id);
     json_decref(value);
 }
 
@@ -33,18 +44,15 @@ static void expect_refused(const char *line, enum rpc_code wanted, const char *i
 {
     enum rpc_code code = RPC_PARSE_ERROR;
     const char *problem = NULL;
-    struct rpc_id rescued = {};
-    assert_null(message_parse(span_of(line), NULL, &code, &problem, &rescued));
+    json_t *rescued = NULL;
+    assert_null(message_parse(span_of(line), &code, &problem, &rescued));
     assert_int_equal(code, wanted);
     assert_non_null(problem);
-    assert_int_equal(rescued.size, id ? strlen(id) : 0);
-    if (id) {
-        assert_memory_equal(rescued.token, id, rescued.size);
-    }
-    rpc_id_done(&rescued);
+    expect_id(rescued, id);
+    json_decref(rescued);
 }
 
-static void kinds_are_told_apart(void **)
+static void kinds_of_message_are_distinguished(void **)
 {
     expect("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}", MESSAGE_REQUEST, "1");
     expect("{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":null}", MESSAGE_NOTIFICATION, NULL);
@@ -65,10 +73,9 @@ static void ids_come_back_as_they_were(void **)
     expect("{\"jsonrpc\":\"2.0\",\"id\":-9223372036854775808,\"method\":\"p\"}", MESSAGE_REQUEST,
            "-9223372036854775808");
     expect(
-        "{\"params\":{\"id\":[1e3,{}]},\"jsonrpc\":\"2.0\",\"id\" : 123456789012345678901234567890 "
-        ","
+        "{\"params\":{\"id\":[1e3,{}]},\"jsonrpc\":\"2.0\",\"id\" : 9223372036854775807 ,"
         "\"method\":\"p\"}",
-        MESSAGE_REQUEST, "123456789012345678901234567890");
+        MESSAGE_REQUEST, "9223372036854775807");
     expect("{\"jsonrpc\":\"2.0\",\"id\":\"\\u0061\\u2028\",\"method\":\"p\"}", MESSAGE_REQUEST,
            "\"a\\u2028\"");
 }
@@ -87,6 +94,23 @@ static void bad_text_is_a_parse_error(void **)
     expect_refused("this is not json", RPC_PARSE_ERROR, NULL);
     expect_refused("{\"id\":\"\xFF\"}", RPC_PARSE_ERROR, NULL);
     expect_refused("{\"id\":\"\\ud800\"}", RPC_PARSE_ERROR, NULL);
+    expect_refused("[\"lone low \\udc00\"]", RPC_PARSE_ERROR, NULL);
+    expect_refused("[\"surrogate \xED\xA0\x80\"]", RPC_PARSE_ERROR, NULL);
+    expect_refused("[\"overlong \xC0\xAF\"]", RPC_PARSE_ERROR, NULL);
+    expect_refused("[\"cut \xE2\x82\"]", RPC_PARSE_ERROR, NULL);
+    expect_refused("[\"control \x01\"]", RPC_PARSE_ERROR, NULL);
+    expect_refused("[\"no escape \\x41\"]", RPC_PARSE_ERROR, NULL);
+    expect_refused("[\"no end", RPC_PARSE_ERROR, NULL);
+    expect_refused("[\"no end\\\"", RPC_PARSE_ERROR, NULL);
+    expect_refused("{\"key \\u0000 NUL\":1}", RPC_PARSE_ERROR, NULL);
+    expect_refused("", RPC_PARSE_ERROR, NULL);
+}
+
+static void numbers_beyond_64_bits_are_refused(void **)
+{
+    expect_refused("{\"id\":9223372036854775808,\"method\":\"p\"}", RPC_INVALID_REQUEST, NULL);
+    expect_refused("{\"id\":-9223372036854775809,\"method\":\"p\"}", RPC_INVALID_REQUEST, NULL);
+    expect_refused("{\"id\":3,\"params\":{\"a\":12345678901234567890}}", RPC_INVALID_REQUEST, "3");
 }
 
 static void refused_line_keeps_an_id_that_can_be_read(void **)
@@ -94,7 +118,13 @@ static void refused_line_keeps_an_id_that_can_be_read(void **)
     expect_refused("{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":", RPC_PARSE_ERROR, "5");
     expect_refused("{\"id\":\"a\",\"params\":\"\\ud800\"}", RPC_PARSE_ERROR, "\"a\"");
     expect_refused("{\"params\":\"\xFF\",\"id\":7}", RPC_PARSE_ERROR, "7");
-    expect_refused("{\"method\":\"ping\",\"id\":12", RPC_PARSE_ERROR, NULL); /* of 123, perhaps */
+    expect_refused("{\"method\":\"ping\",\"id\":12", RPC_PARSE_ERROR,
+                   NULL); /* the beginning of 123, perhaps */
+    expect_refused("{\"id\":\"a\"", RPC_PARSE_ERROR, NULL);
+    expect_refused(" {\"a\":[{\"id\":1}],\"b\":\"\\\"id\\\":2\",\"id\" : 8 ,", RPC_PARSE_ERROR,
+                   "8");
+    expect_refused("[{\"id\":1},", RPC_PARSE_ERROR, NULL);
+    expect_refused("{\"id\":{\"id\":1},", RPC_PARSE_ERROR, NULL);
     expect_refused("{\"id\":1,\"result\":\"\\ud800\"}", RPC_PARSE_ERROR, NULL);
     expect_refused("{\"id\":1,\"error\":}", RPC_PARSE_ERROR, NULL);
     expect_refused("{\"id\":5,\"a\":1,\"a\":2}", RPC_INVALID_REQUEST, "5");
@@ -120,10 +150,28 @@ static void depth_at_the_limit_passes_one_over_fails(void **)
     }
 }
 
+static void number_of_values_is_limited(void **)
+{
+    for (size_t count = LIMIT_JSON_VALUES - 2; count <= LIMIT_JSON_VALUES - 1; count++) {
+        struct buf line = BUF_EMPTY;
+        assert_int_equal(buf_append_text(&line, "{\"id\":8,\"a\":[\",[{\""), 0);
+        for (size_t i = 0; i < count - 1; i++) {
+            assert_int_equal(buf_append_text(&line, ",0"), 0);
+        }
+        assert_int_equal(buf_append(&line, "]}", 3), 0);
+        if (count < LIMIT_JSON_VALUES - 1) {
+            expect(buf_bytes(&line), MESSAGE_INVALID, "8");
+        } else {
+            expect_refused(buf_bytes(&line), RPC_INVALID_REQUEST, "8");
+        }
+        buf_done(&line);
+    }
+}
+
 static void errors_may_have_no_id(void **)
 {
     struct buf out = BUF_EMPTY;
-    assert_int_equal(message_write_error(&out, &(struct rpc_id){}, RPC_PARSE_ERROR, "no", NULL), 0);
+    assert_int_equal(message_write_error(&out, NULL, RPC_PARSE_ERROR, "no", NULL), 0);
     assert_int_equal(buf_append(&out, "", 1), 0);
     assert_string_equal(buf_bytes(&out),
                         "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32700,\"message\":\"no\"}}");
@@ -133,12 +181,14 @@ static void errors_may_have_no_id(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_are_told_apart),
+        cmocka_unit_test(kinds_of_message_are_distinguished),
         cmocka_unit_test(ids_come_back_as_they_were),
         cmocka_unit_test(other_ids_are_invalid),
         cmocka_unit_test(bad_text_is_a_parse_error),
+        cmocka_unit_test(numbers_beyond_64_bits_are_refused),
         cmocka_unit_test(refused_line_keeps_an_id_that_can_be_read),
         cmocka_unit_test(depth_at_the_limit_passes_one_over_fails),
+        cmocka_unit_test(number_of_values_is_limited),
         cmocka_unit_test(errors_may_have_no_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

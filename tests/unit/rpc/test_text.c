@@ -56,9 +56,9 @@ static void nul_survives(void **)
     json_decref(text);
 }
 
-static void expect_fitting(const char *bytes, size_t room, size_t size, size_t rest)
+static void expect_fitting(const char *bytes, size_t scratch, size_t size, size_t rest)
 {
-    size_t left = room;
+    size_t left = scratch;
     assert_int_equal(rpc_text_fitting(bytes, strlen(bytes), &left), size);
     assert_int_equal(left, rest);
 }
@@ -70,13 +70,13 @@ static void fitting_counts_what_is_sent(void **)
     expect_fitting("abc", 0, 0, 0);
     expect_fitting("\t\n\"\\", 4, 4, 0);
     expect_fitting("a\x01z", 8, 3, 0);
-    expect_fitting("a\x01z", 6, 1, 5); /* the control character would be six */
+    expect_fitting("a\x01z", 6, 1, 5); /* the control character takes six */
     expect_fitting("\x7f\x1b", 11, 1, 5);
     expect_fitting("\xC2\x85z", 6, 2, 0);     /* a C1 control character */
     expect_fitting("\xE2\x80\xA8z", 7, 4, 0); /* a line separator */
     expect_fitting("\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", 3, 9, 0);
     expect_fitting("\xC3\xA9\xE2\x82\xAC", 1, 2, 0); /* whole characters only */
-    expect_fitting("\xFF\xE2\x82z", 3, 4, 0);        /* each broken part is one */
+    expect_fitting("\xFF\xE2\x82z", 3, 4, 0);        /* each broken part takes one */
 }
 
 int main(void)

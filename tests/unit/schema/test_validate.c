@@ -41,7 +41,7 @@ static void null_of_an_optional_property_is_absent(void **)
         "the value of a last-line expression is shown; may be \"\" with undo or restore.\n");
 }
 
-static void all_violations_are_told_at_once(void **)
+static void all_violations_are_reported_at_once(void **)
 {
     expect("run_python", "{\"timeout_s\":\"abc\",\"reset\":1,\"session\":\"a b\",\"zzzzz\":1}",
            "/code: is required but missing; send a string: Python code to run, as in a notebook "
@@ -50,24 +50,34 @@ static void all_violations_are_told_at_once(void **)
            "/reset: must be true or false, got number 1\n"
            "/session: must match ^[A-Za-z0-9_.-]{1,64}$, got string \"a b\"\n"
            "/zzzzz: unknown argument. Known arguments: code, timeout_s, stdin, reset, fresh, undo, "
-           "checkpoint, restore, session\n");
+           "checkpoint, restore, drop, session\n");
 }
 
 static void unknown_argument_gets_a_near_match(void **)
 {
     expect("run_python", "{\"code\":\"1\",\"timeout\":3}",
            "/timeout: unknown argument, did you mean \"timeout_s\"? Known arguments: code, "
-           "timeout_s, stdin, reset, fresh, undo, checkpoint, restore, session\n");
+           "timeout_s, stdin, reset, fresh, undo, checkpoint, restore, drop, session\n");
     expect("write_file", "{\"path\":\"a\",\"content\":\"\",\"file_path\":\"b\"}",
            "/file_path: unknown argument, did you mean \"path\"? Known arguments: path, content, "
-           "encoding, mode, session\n");
+           "old_text, new_text, encoding, mode, session\n");
+}
+
+static void known_arguments_are_listed_once(void **)
+{
+    expect(
+        "write_file", "{\"path\":\"a\",\"owner\":1,\"encodin\":2,\"group\":3}",
+        "/owner: unknown argument. Known arguments: path, content, old_text, new_text, encoding, "
+        "mode, session\n"
+        "/encodin: unknown argument, did you mean \"encoding\"?\n"
+        "/group: unknown argument\n");
 }
 
 static void ranges_and_choices(void **)
 {
     expect("run_python", "{\"code\":\"1\",\"timeout_s\":0}",
            "/timeout_s: must be at least 0.1, got number 0\n");
-    expect("read_file", "{\"path\":\"\"}", "/path: must have at least 1 characters, got 0\n");
+    expect("read_file", "{\"path\":\"\"}", "/path: must have at least 1 character, got 0\n");
     expect("read_file", "{\"path\":\"a\",\"start_line\":1.5}",
            "/start_line: must be an integer, got number 1.5\n");
     expect("write_file", "{\"path\":\"a\",\"content\":\"\",\"mode\":\"w\"}",
@@ -108,7 +118,7 @@ static void expect_coerced(const char *schema_text, const char *before, const ch
     json_decref(schema);
 }
 
-static void what_hosts_send_is_put_right(void **)
+static void common_mistakes_of_clients_are_corrected(void **)
 {
     static const char schema[] =
         "{\"properties\":{\"n\":{\"type\":\"integer\"},\"l\":{\"type\":"
@@ -118,7 +128,34 @@ static void what_hosts_send_is_put_right(void **)
                    "{\"n\":3,\"l\":[\"a\"],\"r\":null}");
     expect_coerced(schema, "{\"n\":null,\"r\":1}", "{\"r\":1}");
     expect_coerced(schema, "{\"n\":3,\"l\":[],\"x\":null}", "{\"n\":3,\"l\":[],\"x\":null}");
-    expect_coerced(schema, "{\"n\":1e300,\"l\":5}", "{\"n\":1e300,\"l\":5}");
+    expect_coerced(schema, "{\"n\":1.5,\"l\":5}", "{\"n\":1.5,\"l\":5}");
+    expect_coerced(schema, "{\"n\":1e300}", "{\"n\":9223372036854775807}");
+    expect_coerced(schema, "{\"n\":-9223372036854775809.0}", "{\"n\":-9223372036854775808}");
+}
+
+static void no_name_and_no_choice_are_absent(void **)
+{
+    static const char schema[] =
+        "{\"properties\":{\"p\":{\"type\":\"string\",\"pattern\":\"^a\"},"
+        "\"e\":{\"type\":\"string\",\"enum\":[\"x\"]},\"s\":{\"type\":\"string\"},"
+        "\"r\":{\"type\":\"string\",\"pattern\":\"^a\"}},\"required\":[\"r\"]}";
+    expect_coerced(schema, "{\"p\":\"\",\"e\":\"\",\"s\":\"\",\"r\":\"\"}",
+                   "{\"s\":\"\",\"r\":\"\"}");
+}
+
+static void numbers_and_truth_values_may_be_strings(void **)
+{
+    static const char schema[] =
+        "{\"properties\":{\"n\":{\"type\":\"integer\"},\"x\":{\"type\":\"number\"},"
+        "\"b\":{\"type\":\"boolean\"},\"s\":{\"type\":\"string\"}}}";
+    expect_coerced(schema, "{\"n\":\"-20\",\"x\":\" 2.5\",\"b\":\"False\",\"s\":\"7\"}",
+                   "{\"n\":-20,\"x\":2.5,\"b\":false,\"s\":\"7\"}");
+    expect_coerced(schema, "{\"n\":\"3.0\",\"b\":\"true\"}", "{\"n\":3,\"b\":true}");
+    expect_coerced(schema, "{\"n\":\"1.5\"}", "{\"n\":1.5}");
+    expect_coerced(schema, "{\"n\":\"7 lines\",\"x\":\"-\",\"b\":\"yes\"}",
+                   "{\"n\":\"7 lines\",\"x\":\"-\",\"b\":\"yes\"}");
+    expect_coerced(schema, "{\"n\":\"\",\"x\":\"\",\"b\":\"\",\"s\":\"\"}", "{\"s\":\"\"}");
+    expect_coerced(schema, "{\"x\":\"[1]\",\"b\":\"1\"}", "{\"x\":\"[1]\",\"b\":\"1\"}");
 }
 
 int main(void)
@@ -126,11 +163,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(valid_arguments_pass),
         cmocka_unit_test(null_of_an_optional_property_is_absent),
-        cmocka_unit_test(all_violations_are_told_at_once),
+        cmocka_unit_test(all_violations_are_reported_at_once),
         cmocka_unit_test(unknown_argument_gets_a_near_match),
+        cmocka_unit_test(known_arguments_are_listed_once),
         cmocka_unit_test(ranges_and_choices),
         cmocka_unit_test(hostile_names_and_values_are_bounded),
-        cmocka_unit_test(what_hosts_send_is_put_right),
+        cmocka_unit_test(common_mistakes_of_clients_are_corrected),
+        cmocka_unit_test(no_name_and_no_choice_are_absent),
+        cmocka_unit_test(numbers_and_truth_values_may_be_strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

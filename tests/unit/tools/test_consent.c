@@ -19,7 +19,7 @@ struct world {
     const char *subject;
     const char *always;
     struct rpc_call *call;
-    unsigned told;
+    unsigned reported;
     enum consent_outcome outcome;
     char why[256];
 };
@@ -27,7 +27,7 @@ struct world {
 static void fake_consent(void *arg, enum consent_outcome outcome, const char *why)
 {
     struct world *world = arg;
-    world->told++;
+    world->reported++;
     world->outcome = outcome;
     assert_int_equal(why != NULL, outcome == CONSENT_REFUSED);
     (void)snprintf(world->why, sizeof world->why, "%s", why ? why : "");
@@ -49,7 +49,7 @@ static bool fake_start(void *ctx, struct rpc_call *call, const char *, json_t *)
 
 static void fake_cancel(void *, struct rpc_call *)
 {
-    fail_msg("a call that waits for consent hears of its end there");
+    fail_msg("a call that waits for consent receives its end there");
 }
 
 static json_t *fake_instructions(void *)
@@ -67,7 +67,7 @@ static void fake_written(void *)
 static void feed(struct world *world, const char *line)
 {
     buf_clear(&world->peer.out, SIZE_MAX);
-    dispatch_line(&world->peer, (struct span){line, strlen(line)}, /* cut= */ NULL);
+    dispatch_line(&world->peer, (struct span){line, strlen(line)});
     assert_int_equal(buf_append(&world->peer.out, "", 1), 0);
 }
 
@@ -113,7 +113,7 @@ static bool is_asked(struct world *world)
     return strstr(buf_bytes(&world->peer.out), "elicitation/create") != NULL;
 }
 
-static void what_was_allowed_is_not_asked_again(void **)
+static void an_allowed_choice_is_not_asked_again(void **)
 {
     struct world world;
     world_init(&world, "{\"elicitation\":{}}");
@@ -123,7 +123,7 @@ static void what_was_allowed_is_not_asked_again(void **)
     assert_int_equal(world.outcome, CONSENT_GIVEN);
     assert_false(is_asked(&world));
     assert_int_equal(world.outcome, CONSENT_GIVEN);
-    assert_int_equal(world.told, 2);
+    assert_int_equal(world.reported, 2);
     world.subject = "numpy pandas";
     assert_true(is_asked(&world));
     answer(&world, 2, "{\"action\":\"accept\",\"content\":{\"always\":true}}");
@@ -147,12 +147,12 @@ static void choice_that_was_not_offered_has_no_effect(void **)
     world_done(&world);
 }
 
-static void what_was_not_allowed_is_asked_anew(void **)
+static void a_declined_choice_is_asked_again(void **)
 {
     static const char *const cases[][2] = {
         {"{\"action\":\"decline\",\"content\":{\"always\":true}}", "declined"},
-        {"{\"action\":\"cancel\"}", "without a choice"},
-        {"{}", "did not answer. --install on"},
+        {"{\"action\":\"cancel\"}", "without deciding"},
+        {"{}", "did not respond. To allow it without approval, the user can add --install on"},
     };
     struct world world;
     world_init(&world, "{\"elicitation\":{}}");
@@ -165,39 +165,41 @@ static void what_was_not_allowed_is_asked_anew(void **)
     world_done(&world);
 }
 
-static void host_that_cannot_ask_is_told_the_flag(void **)
+static void client_without_elicitation_gets_the_flag(void **)
 {
     struct world world;
     world_init(&world, "{}");
     assert_false(is_asked(&world));
     assert_int_equal(world.outcome, CONSENT_REFUSED);
-    assert_non_null(strstr(world.why, "cannot ask. --install on"));
+    assert_non_null(
+        strstr(world.why,
+               "cannot ask for it. To allow it without approval, the user can add --install on"));
     world_done(&world);
 }
 
-static void cancelled_call_is_told(void **)
+static void cancelled_call_is_reported(void **)
 {
     struct world world;
     world_init(&world, "{\"elicitation\":{}}");
     assert_true(is_asked(&world));
     feed(&world, R "\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}");
-    assert_int_equal(world.told, 1);
+    assert_int_equal(world.reported, 1);
     assert_int_equal(world.outcome, CONSENT_GONE);
     world_done(&world);
-    assert_int_equal(world.told, 1);
+    assert_int_equal(world.reported, 1);
 }
 
-static void end_is_told_to_what_is_open(void **)
+static void shutdown_is_reported_to_open_elicitations(void **)
 {
     struct world world;
     world_init(&world, "{\"elicitation\":{}}");
     assert_true(is_asked(&world));
     world_done(&world);
-    assert_int_equal(world.told, 1);
+    assert_int_equal(world.reported, 1);
     assert_int_equal(world.outcome, CONSENT_GONE);
 }
 
-static void stateless_host_makes_the_call_again(void **)
+static void stateless_client_makes_the_call_again(void **)
 {
     struct world world;
     world_init(&world, "{}");
@@ -216,13 +218,13 @@ static void stateless_host_makes_the_call_again(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_allowed_is_not_asked_again),
+        cmocka_unit_test(an_allowed_choice_is_not_asked_again),
         cmocka_unit_test(choice_that_was_not_offered_has_no_effect),
-        cmocka_unit_test(what_was_not_allowed_is_asked_anew),
-        cmocka_unit_test(host_that_cannot_ask_is_told_the_flag),
-        cmocka_unit_test(cancelled_call_is_told),
-        cmocka_unit_test(end_is_told_to_what_is_open),
-        cmocka_unit_test(stateless_host_makes_the_call_again),
+        cmocka_unit_test(a_declined_choice_is_asked_again),
+        cmocka_unit_test(client_without_elicitation_gets_the_flag),
+        cmocka_unit_test(cancelled_call_is_reported),
+        cmocka_unit_test(shutdown_is_reported_to_open_elicitations),
+        cmocka_unit_test(stateless_client_makes_the_call_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What the egress broker reads: requests of the box, answers of name servers. */
+/* What the egress proxy reads: requests from the sandbox and responses of name servers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 static struct request request;
 static const char *why;
 
-/* 0: whole; 1: more is needed; else the status. */
-static unsigned judge(const char *text)
+/* 0: complete; 1: more is needed; otherwise the status. */
+static unsigned check(const char *text)
 {
     unsigned status = 0;
     enum request_result result = request_read(text, strlen(text), &request, &status, &why);
@@ -20,7 +20,7 @@ static unsigned judge(const char *text)
 static void assert_sent(const char *text, const char *expected)
 {
     char out[1024] = "";
-    assert_int_equal(judge(text), 0);
+    assert_int_equal(check(text), 0);
     size_t size = request_write_head(&request, text, out, sizeof out);
     assert_int_equal(size, strlen(expected));
     assert_memory_equal(out, expected, size);
@@ -30,12 +30,12 @@ static void assert_sent(const char *text, const char *expected)
 static void a_tunnel_names_host_and_port(void **)
 {
     assert_int_equal(
-        judge("CONNECT Index.example:443 HTTP/1.1\r\nHost: index.example:443\r\n\r\nTLS"), 0);
+        check("CONNECT Index.example:443 HTTP/1.1\r\nHost: index.example:443\r\n\r\nTLS"), 0);
     assert_true(request.tunnel);
     assert_string_equal(request.target.host, "index.example");
     assert_int_equal(request.target.port, 443);
     assert_int_equal(request.head_bytes, 63);
-    assert_int_equal(judge("CONNECT [::1]:80 HTTP/1.0\r\n\r\n"), 0);
+    assert_int_equal(check("CONNECT [::1]:80 HTTP/1.0\r\n\r\n"), 0);
     assert_true(request.target.literal);
     static const char *const bad[] = {
         "CONNECT index.example HTTP/1.1\r\n\r\n",
@@ -53,13 +53,13 @@ static void a_tunnel_names_host_and_port(void **)
         "\r\nCONNECT index.example:443 HTTP/1.1\r\n\r\n",
     };
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
-        if (judge(bad[i]) != 400) {
+        if (check(bad[i]) != 400) {
             fail_msg("taken: %s", bad[i]);
         }
     }
 }
 
-static void a_request_goes_on_without_what_is_the_proxys(void **)
+static void a_request_is_forwarded_without_proxy_headers(void **)
 {
     assert_sent(
         "GET http://A.example/x?y HTTP/1.1\r\nHost: other.example\r\nAccept: */*\r\n"
@@ -77,7 +77,7 @@ static void a_request_goes_on_without_what_is_the_proxys(void **)
     assert_int_equal(request.body_bytes, 12);
 }
 
-static void what_can_be_read_in_two_ways_is_refused(void **)
+static void ambiguous_requests_are_refused(void **)
 {
     static const struct {
         const char *text;
@@ -114,24 +114,24 @@ static void what_can_be_read_in_two_ways_is_refused(void **)
         {"GET http://a/ HTTP/1.1\r\nX: \x7f\r\n\r\n", 400},
     };
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
-        if (judge(bad[i].text) != bad[i].status) {
-            fail_msg("not %u but %u: %s", bad[i].status, judge(bad[i].text), bad[i].text);
+        if (check(bad[i].text) != bad[i].status) {
+            fail_msg("not %u but %u: %s", bad[i].status, check(bad[i].text), bad[i].text);
         }
         assert_non_null(why);
     }
-    assert_int_equal(judge("GET http://a/ HTTP/1.1\r\n"), 1);
-    assert_int_equal(judge(""), 1);
+    assert_int_equal(check("GET http://a/ HTTP/1.1\r\n"), 1);
+    assert_int_equal(check(""), 1);
 }
 
 static void a_head_has_its_limits(void **)
 {
     char *text = calloc(1, REQUEST_HEAD_MOST + 1);
     assert_non_null(text);
-    strcpy(text, "GET http://a/ HTTP/1.1\r\n"); /* its end is not there */
+    strcpy(text, "GET http://a/ HTTP/1.1\r\n"); /* its end is missing */
     memset(text + strlen(text), 'x', REQUEST_HEAD_MOST - 1 - strlen(text));
-    assert_int_equal(judge(text), 1);
+    assert_int_equal(check(text), 1);
     text[REQUEST_HEAD_MOST - 1] = 'x';
-    assert_int_equal(judge(text), 431);
+    assert_int_equal(check(text), 431);
     memset(text, 0, REQUEST_HEAD_MOST);
     strcpy(text, "GET http://a/ HTTP/1.1\r\n");
     for (unsigned i = 0; i < REQUEST_HEADERS_MOST; i++) {
@@ -139,9 +139,9 @@ static void a_head_has_its_limits(void **)
     }
     size_t size = strlen(text);
     strcpy(text + size, "\r\n");
-    assert_int_equal(judge(text), 0);
+    assert_int_equal(check(text), 0);
     strcpy(text + size, "A: b\r\n\r\n");
-    assert_int_equal(judge(text), 431);
+    assert_int_equal(check(text), 431);
     free(text);
 }
 
@@ -160,7 +160,7 @@ static void put(struct message *message, const void *bytes, size_t size)
     message->size += size;
 }
 
-/* An answer to a question for A of "a.example". */
+/* A response to a query for A of "a.example". */
 static struct message answer(unsigned flags, unsigned records)
 {
     struct message message = {.size = dns_write_query("a.example", DNS_A, ID, message.bytes)};
@@ -182,8 +182,8 @@ static void addresses_are_those_of_the_name_and_its_aliases(void **)
     static struct dns_answer found;
     struct message message = answer(0x8180, 4);
     PUT(&message, "\xc0\x0c\0\5\0\1\0\0\0\x3c\0\4\1B\xc0\x0e");            /* → b.example */
-    PUT(&message, "\1b\7EXAMPLE\0\0\1\0\1\0\0\0\x1e\0\4\x5d\xb8\xd7\x0e"); /* its A */
-    PUT(&message, "\1c\xc0\x0e\0\1\0\1\0\0\0\1\0\4\x0a\0\0\1");            /* another name's */
+    PUT(&message, "\1b\7EXAMPLE\0\0\1\0\1\0\0\0\x1e\0\4\x5d\xb8\xd7\x0e"); /* its A record */
+    PUT(&message, "\1c\xc0\x0e\0\1\0\1\0\0\0\1\0\4\x0a\0\0\1");            /* an unrelated name's */
     PUT(&message, "\1b\xc0\x0e\0\1\0\1\0\0\0\x3c\0\4\x0a\0\0\2");
     assert_int_equal(read_answer(&message, &found), DNS_ANSWERED);
     assert_int_equal(found.count, 2);
@@ -191,20 +191,20 @@ static void addresses_are_those_of_the_name_and_its_aliases(void **)
     const uint8_t first[] = {93, 184, 215, 14};
     struct egress_address expected = address_from_v4(first);
     assert_true(address_equal(&found.addresses[0], &expected));
-    message.bytes[7] = 9; /* more than there are */
+    message.bytes[7] = 9; /* more than the message has */
     assert_int_equal(read_answer(&message, &found), DNS_ANSWERED);
     assert_int_equal(found.count, 2);
 }
 
-static void what_answers_no_question_of_ours_is_strange(void **)
+static void responses_to_other_queries_are_rejected(void **)
 {
     static struct dns_answer found;
     struct message message = answer(0x8180, 1);
     PUT(&message, "\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\x5d\xb8\xd7\x0e");
     assert_int_equal(read_answer(&message, &found), DNS_ANSWERED);
-    for (size_t at = 0; at < 27; at++) { /* head and question */
+    for (size_t at = 0; at < 27; at++) { /* head and query */
         struct message other = message;
-        bool counts = at >= 6 && at < 12; /* of records, which may be any */
+        bool counts = at >= 6 && at < 12; /* counts of records may have any value */
         bool flags = at == 2 || at == 3;
         other.bytes[at] ^= 1;
         if (!counts && !flags) {
@@ -218,7 +218,7 @@ static void what_answers_no_question_of_ours_is_strange(void **)
     assert_int_equal(read_answer(&question, &found), DNS_STRANGE);
 }
 
-static void servers_say_what_they_cannot(void **)
+static void error_codes_of_servers_are_reported(void **)
 {
     static struct dns_answer found;
     struct message message = answer(0x8183, 0);
@@ -230,7 +230,7 @@ static void servers_say_what_they_cannot(void **)
     message = answer(0x8180, 0);
     assert_int_equal(read_answer(&message, &found), DNS_ANSWERED);
     assert_int_equal(found.count, 0);
-    /* a name that points to itself, and an alias of itself */
+    /* a name that points to itself, and a name that is its own alias */
     message = answer(0x8180, 1);
     PUT(&message, "\xc0\x1b\0\1\0\1\0\0\0\x3c\0\4\1\1\1\1");
     assert_int_equal(read_answer(&message, &found), DNS_ANSWERED);
@@ -245,12 +245,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tunnel_names_host_and_port),
-        cmocka_unit_test(a_request_goes_on_without_what_is_the_proxys),
-        cmocka_unit_test(what_can_be_read_in_two_ways_is_refused),
+        cmocka_unit_test(a_request_is_forwarded_without_proxy_headers),
+        cmocka_unit_test(ambiguous_requests_are_refused),
         cmocka_unit_test(a_head_has_its_limits),
         cmocka_unit_test(addresses_are_those_of_the_name_and_its_aliases),
-        cmocka_unit_test(what_answers_no_question_of_ours_is_strange),
-        cmocka_unit_test(servers_say_what_they_cannot),
+        cmocka_unit_test(responses_to_other_queries_are_rejected),
+        cmocka_unit_test(error_codes_of_servers_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

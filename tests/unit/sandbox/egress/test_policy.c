@@ -1,11 +1,11 @@
-/* What may be reached, as data: addresses, policy, and what the host's files say. */
-#include "sandbox/egress.h"
+/* What may be reached, as data: addresses, policy, and the contents of the host's files. */
+#include "sandbox/types.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "sandbox/broker/egress_host.h"
 #include "sandbox/egress/policy.h"
+#include "sandbox/egress/resolvers.h"
 #include "tests/unit/unit.h"
 
 static struct egress_address address(const char *text)
@@ -15,7 +15,7 @@ static struct egress_address address(const char *text)
     return read;
 }
 
-static void addresses_of_the_inside_are_told_from_public_ones(void **)
+static void private_addresses_are_distinguished_from_public_ones(void **)
 {
     static const char *const inside[] = {
         "0.0.0.0",
@@ -79,14 +79,14 @@ static void addresses_of_the_inside_are_told_from_public_ones(void **)
     };
     for (unsigned i = 0; i < sizeof inside / sizeof *inside; i++) {
         struct egress_address one = address(inside[i]);
-        if (!address_trouble(&one)) {
+        if (!address_error(&one)) {
             fail_msg("%s passes for public", inside[i]);
         }
     }
     for (unsigned i = 0; i < sizeof outside / sizeof *outside; i++) {
         struct egress_address one = address(outside[i]);
-        if (address_trouble(&one)) {
-            fail_msg("%s passes for %s", outside[i], address_trouble(&one));
+        if (address_error(&one)) {
+            fail_msg("%s passes for %s", outside[i], address_error(&one));
         }
     }
 }
@@ -204,7 +204,7 @@ static void a_policy_names_hosts_and_ports(void **)
     assert_string_equal(event.host, "::2");
     assert_int_equal(event.port, 80);
     assert_string_equal(event.text,
-                        "[::2]:80 is not among the hosts that may be reached (a.example, "
+                        "[::2]:80 is not an allowed host (a.example, "
                         "b.example:8080, ::1:80); the user can allow it: --allow-host [::2]:80");
     assert_true(egress_policy_add(&policy, "https://a.example", &fail) < 0);
     assert_non_null(strstr(fail.text, "--allow-host takes NAME"));
@@ -227,8 +227,8 @@ static void a_name_leads_to_public_addresses_or_to_named_ones(void **)
     assert_false(leads(&policy, "a.example:443", "93.184.215.14", "10.1.2.3", &event));
     assert_int_equal(event.kind, EGRESS_REFUSED_ADDRESS);
     assert_string_equal(event.text,
-                        "a.example:443 leads to 10.1.2.3, a private address; the user can allow "
-                        "that address by its number: --index-host 10.1.2.3:443");
+                        "a.example:443 resolves to 10.1.2.3, a private address; the user can allow "
+                        "that address: --index-host 10.1.2.3:443");
     assert_false(leads(&policy, "a.example:443", "127.0.0.1", "93.184.215.14", &event));
     assert_int_equal(egress_policy_add(&policy, "10.1.2.3:443", &fail), 0);
     assert_true(leads(&policy, "a.example:443", "93.184.215.14", "10.1.2.3", &event));
@@ -258,7 +258,7 @@ static void resolv_conf_names_servers(void **)
     assert_true(address_equal(&resolvers.servers[0], &own));
 }
 
-static void hosts_knows_names(void **)
+static void hosts_file_knows_names(void **)
 {
     static const char text[] =
         "127.0.0.1 localhost\n10.0.0.5\tDB.example db # web.example\n"
@@ -277,12 +277,12 @@ static void hosts_knows_names(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_of_the_inside_are_told_from_public_ones),
+        cmocka_unit_test(private_addresses_are_distinguished_from_public_ones),
         cmocka_unit_test(a_host_has_one_form),
         cmocka_unit_test(a_policy_names_hosts_and_ports),
         cmocka_unit_test(a_name_leads_to_public_addresses_or_to_named_ones),
         cmocka_unit_test(resolv_conf_names_servers),
-        cmocka_unit_test(hosts_knows_names),
+        cmocka_unit_test(hosts_file_knows_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

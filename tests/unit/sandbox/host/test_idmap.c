@@ -1,4 +1,4 @@
-#include "sandbox/plan/idmap.h"
+#include "sandbox/host/idmap.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -12,7 +12,8 @@
 
 enum { NO_NAMESPACE = 100 };
 
-/* Asks from inside of a user namespace with this map, written by its parent: a bit for each id. */
+/* Calls idmap_covers() for each id in a user namespace with this map, which its parent writes: one
+ * result bit for each. */
 static int ask_below(const char *map, const uid_t *ids, unsigned count)
 {
     int fds[2];
@@ -20,7 +21,7 @@ static int ask_below(const char *map, const uid_t *ids, unsigned count)
     assert_int_equal(fd_socketpair(SOCK_STREAM, fds), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        (void)close(fds[0]); /* so that the parent's end is the only one */
+        (void)close(fds[0]); /* the parent's end must be the only one */
         if (unshare(CLONE_NEWUSER) < 0 || write(fds[1], "", 1) != 1 ||
             read(fds[1], &byte, 1) != 1) {
             _exit(NO_NAMESPACE);
@@ -44,12 +45,12 @@ static int ask_below(const char *map, const uid_t *ids, unsigned count)
     return WEXITSTATUS(status);
 }
 
-static void own_id_is_covered(void **)
+static void the_process_uid_is_covered(void **)
 {
     assert_true(idmap_covers(getuid()));
 }
 
-static void namespace_of_one_id_covers_that_one(void **)
+static void namespace_of_one_id_covers_only_that_id(void **)
 {
     static const uid_t ids[] = {0, 1, 1000, 1879048192, (uid_t)-1};
     char map[32];
@@ -63,8 +64,8 @@ static void namespace_of_one_id_covers_that_one(void **)
     assert_int_equal(ask_below(map, ids, 5), 1 << 2);
 }
 
-/* Needs root of the host or of a namespace that maps more than itself. */
-static void ranges_are_covered_to_their_last_id(void **)
+/* Needs root of the host, or of a namespace that maps more ids than its own. */
+static void ranges_include_their_last_id(void **)
 {
     static const uid_t ids[] = {9, 10, 14, 15, 99, 100, 4294967294};
     int bits = ask_below("10 0 5\n100 20 1\n", ids, 7);
@@ -77,9 +78,9 @@ static void ranges_are_covered_to_their_last_id(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_id_is_covered),
-        cmocka_unit_test(namespace_of_one_id_covers_that_one),
-        cmocka_unit_test(ranges_are_covered_to_their_last_id),
+        cmocka_unit_test(the_process_uid_is_covered),
+        cmocka_unit_test(namespace_of_one_id_covers_only_that_id),
+        cmocka_unit_test(ranges_include_their_last_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "sandbox/plan/mount.h"
+#include "sandbox/host/mounts.h"
 
 #include <errno.h>
 #include <linux/limits.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sandbox/python/python.h"
+#include "sandbox/host/python.h"
 #include "sandbox/sandbox.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
@@ -28,12 +28,12 @@ static const char *at(const char *name)
 static int set_up(void **)
 {
     temp_make(&temp);
-    temp_folder(&temp, "home/.ssh");
-    temp_folder(&temp, "home/Documents");
-    temp_folder(&temp, "home/Music");
-    temp_folder(&temp, "srv/in/deep");
-    temp_folder(&temp, "srv/out");
-    temp_folder(&temp, "work");
+    temp_directory(&temp, "home/.ssh");
+    temp_directory(&temp, "home/Documents");
+    temp_directory(&temp, "home/Music");
+    temp_directory(&temp, "srv/in/deep");
+    temp_directory(&temp, "srv/out");
+    temp_directory(&temp, "work");
     temp_file(&temp, "srv/file", "", 0644);
     temp_file(&temp, "home/notes.txt", "", 0644);
     temp_link(&temp, "in", "srv/link");
@@ -53,15 +53,15 @@ static int tear_down(void **)
     return 0;
 }
 
-/* text: "DIR…" below the folder of the test. */
-static int settle(const char *text)
+/* text: "DIR…" below the test's directory. */
+static int resolve(const char *text)
 {
     static char words[PATH_MAX + 64];
     (void)snprintf(words, sizeof words, "%s/%s", temp.path, text);
     wanted.at[wanted.count++] = words;
     failure = (struct fail){};
     box_mounts_done(&spec);
-    int r = box_mounts_settle(&spec, &wanted, &failure);
+    int r = box_mounts_resolve(&spec, &wanted, &failure);
     wanted.count = 0;
     return r;
 }
@@ -69,7 +69,7 @@ static int settle(const char *text)
 static void expect_refused(const char *text, const char *word)
 {
     char sentence[FAIL_TEXT + 128];
-    int r = settle(text);
+    int r = resolve(text);
     (void)fail_describe(&failure, sentence, sizeof sentence);
     if (r >= 0 || !strstr(sentence, word) || spec.mount_count != 0) {
         fail_msg("%s: \"%s\"", text, sentence);
@@ -78,7 +78,7 @@ static void expect_refused(const char *text, const char *word)
 
 static void expect_shown(const char *text, const char *name, const char *path)
 {
-    if (settle(text) < 0) {
+    if (resolve(text) < 0) {
         fail_msg("%s: %s", text, failure.text);
     }
     assert_int_equal(spec.mount_count, 1);
@@ -86,7 +86,7 @@ static void expect_shown(const char *text, const char *name, const char *path)
     assert_string_equal(spec.mounts[0].path, at(path));
 }
 
-static void a_folder_its_name_and_its_right_are_told_apart(void **)
+static void directory_name_and_access_are_parsed(void **)
 {
     static const struct {
         const char *text;
@@ -114,7 +114,7 @@ static void a_folder_its_name_and_its_right_are_told_apart(void **)
     }
 }
 
-static void what_is_no_name_is_refused(void **)
+static void an_invalid_name_is_refused(void **)
 {
     static const char *const texts[] = {
         "",      ":a",     ":a:rw",  "/a:",  "/a::rw",  "/a:.",
@@ -163,11 +163,11 @@ static void text_is_utf_8_without_control_characters(void **)
     }
 }
 
-static void a_folder_is_known_by_its_real_path(void **)
+static void a_directory_is_known_by_its_real_path(void **)
 {
     struct stat st;
     assert_int_equal(stat(at("srv/in"), &st), 0);
-    assert_int_equal(settle("srv/in"), 0);
+    assert_int_equal(resolve("srv/in"), 0);
     assert_int_equal(spec.mounts[0].uid, st.st_uid);
     assert_false(spec.mounts[0].writable);
     expect_shown("srv/in/", "in", "srv/in");
@@ -178,57 +178,57 @@ static void a_folder_is_known_by_its_real_path(void **)
     expect_shown("home/Documents", "Documents", "home/Documents");
     wanted.at[wanted.count++] = "~/Music";
     box_mounts_done(&spec);
-    assert_int_equal(box_mounts_settle(&spec, &wanted, &failure), 0);
+    assert_int_equal(box_mounts_resolve(&spec, &wanted, &failure), 0);
     assert_string_equal(spec.mounts[0].path, at("home/Music"));
     assert_string_equal(spec.mounts[0].name, "Music");
 }
 
-static void what_is_no_folder_for_data_is_refused(void **)
+static void directories_unfit_for_data_are_refused(void **)
 {
     expect_refused("srv/none", "No such file");
     expect_refused("srv/file", "Not a directory");
-    expect_refused("../../../../../../../../..", "all of this machine");
-    expect_refused("../../../../../../../../../proc", "file system of the kernel");
-    expect_refused("../../../../../../../../../usr:rw", "the system runs from there");
-    expect_refused("../../../../../../../../../etc/ssl:rw", "the system runs from there");
+    expect_refused("../../../../../../../../..", "the whole file system");
+    expect_refused("../../../../../../../../../proc", "kernel file system");
+    expect_refused("../../../../../../../../../etc:rw", "the system runs from it");
+    expect_refused("../../../../../../../../../usr/lib:rw", "the system runs from it");
 }
 
-static void the_home_folder_is_shown_without_what_is_hidden(void **)
+static void the_home_directory_is_shown_without_hidden_entries(void **)
 {
     expect_refused("home", "--mount-home");
     expect_refused("home/../home/Music/..", "--mount-home");
-    expect_refused(".", "home directory is in it");
+    expect_refused(".", "contains your home directory");
     wanted.home = true;
-    expect_refused(".", "home directory is in it");
+    expect_refused(".", "contains your home directory");
     expect_refused("home:rw", "name a directory in it");
-    assert_int_equal(settle("home"), 0);
+    assert_int_equal(resolve("home"), 0);
     assert_int_equal(spec.mount_count, 2);
     assert_string_equal(spec.mounts[0].name, "home/Documents");
     assert_string_equal(spec.mounts[0].path, at("home/Documents"));
     assert_string_equal(spec.mounts[1].name, "home/Music");
-    /* What is the server's own is left out. */
+    /* The home directory's mount leaves out the server's own directory. */
     spec.workspace = at("home/Music");
-    assert_int_equal(settle("home:me"), 0);
+    assert_int_equal(resolve("home:me"), 0);
     assert_int_equal(spec.mount_count, 1);
     assert_string_equal(spec.mounts[0].name, "me/Documents");
 }
 
-static void what_the_server_keeps_is_refused(void **)
+static void directories_of_the_server_are_refused(void **)
 {
     spec.workspace = at("work");
-    temp_folder(&temp, "work/inner");
+    temp_directory(&temp, "work/inner");
     expect_refused("work", "the workspace");
     expect_refused("work/inner", "the workspace");
     spec.workspace = at("srv/in");
     expect_refused("srv", "the workspace");
     spec.workspace = NULL;
-    temp_folder(&temp, "home/.cache/sandpiper/boxes");
+    temp_directory(&temp, "home/.cache/sandpiper/boxes");
     expect_refused("home/.cache", "installed packages");
     expect_refused("home/.cache/sandpiper/boxes", "installed packages");
-    spec.cache = at("srv/out/cache"); /* which is not there yet */
+    spec.cache = at("srv/out/cache"); /* does not exist yet */
     expect_refused("srv/out", "installed packages");
     spec.cache = NULL;
-    wanted.config[0] = at("srv/out/config"); /* nor is this */
+    wanted.config[0] = at("srv/out/config"); /* does not exist either */
     expect_refused("srv/out", "configuration");
     expect_refused("srv/out:rw", "configuration");
     expect_shown("srv/in", "in", "srv/in");
@@ -237,7 +237,7 @@ static void what_the_server_keeps_is_refused(void **)
     expect_refused("srv/in", "configuration");
 }
 
-static void folders_that_code_writes_to_hold_no_other(void **)
+static void writable_directories_contain_no_other(void **)
 {
     char in[PATH_MAX];
     char deep[PATH_MAX];
@@ -250,18 +250,18 @@ static void folders_that_code_writes_to_hold_no_other(void **)
             wanted.at[0] = words[order];
             wanted.at[1] = words[!order];
             box_mounts_done(&spec);
-            assert_int_equal(box_mounts_settle(&spec, &wanted, &failure) == 0, i == 0);
+            assert_int_equal(box_mounts_resolve(&spec, &wanted, &failure) == 0, i == 0);
         }
     }
     box_mounts_done(&spec);
     wanted.count = 2;
     wanted.at[0] = at("srv/in");
     wanted.at[1] = at("home/link/../in");
-    assert_true(box_mounts_settle(&spec, &wanted, &failure) < 0);
+    assert_true(box_mounts_resolve(&spec, &wanted, &failure) < 0);
     assert_non_null(strstr(failure.text, "DIR:NAME"));
 }
 
-static void an_interpreter_is_not_where_code_writes(void **)
+static void an_interpreter_where_code_writes_is_refused(void **)
 {
     static struct python python;
     python_forget();
@@ -269,16 +269,16 @@ static void an_interpreter_is_not_where_code_writes(void **)
     temp_file(&temp, "srv/in/env/bin/python3", "", 0755);
     temp_file(&temp, "srv/in/env/lib/python3.11/os.py", "", 0644);
     spec.python = at("srv/in/env/bin/python3");
-    assert_int_equal(settle("srv/in"), 0);
+    assert_int_equal(resolve("srv/in"), 0);
     assert_int_equal(python_find(&spec, &python, &failure), 0);
-    assert_int_equal(settle("srv/in:x:rw"), 0);
+    assert_int_equal(resolve("srv/in:x:rw"), 0);
     assert_int_equal(python_find(&spec, &python, &failure), -EPERM);
     assert_non_null(strstr(failure.text, "--workspace"));
-    assert_int_equal(settle("srv/out:rw"), 0);
+    assert_int_equal(resolve("srv/out:rw"), 0);
     assert_int_equal(python_find(&spec, &python, &failure), 0);
 }
 
-static void file_systems_of_the_kernel_are_not_shown(void **)
+static void kernel_file_systems_are_refused(void **)
 {
     static const char head[] =
         "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
@@ -304,12 +304,12 @@ static void file_systems_of_the_kernel_are_not_shown(void **)
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[512];
         (void)snprintf(text, sizeof text, "%s%s\n", head, rows[i].line);
-        if (box_mounts_judge(&spec, text, &failure) != (rows[i].refused ? -EPERM : 0)) {
+        if (box_mounts_check(&spec, text, &failure) != (rows[i].refused ? -EPERM : 0)) {
             fail_msg("%s", rows[i].line);
         }
     }
-    assert_int_equal(box_mounts_judge_now(&spec, &failure), 0);
-    spec.mount_count = 0; /* these were literals */
+    assert_int_equal(box_mounts_check_now(&spec, &failure), 0);
+    spec.mount_count = 0; /* they were literals */
 }
 
 #define MOUNT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -317,16 +317,16 @@ static void file_systems_of_the_kernel_are_not_shown(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_folder_its_name_and_its_right_are_told_apart),
-        cmocka_unit_test(what_is_no_name_is_refused),
+        cmocka_unit_test(directory_name_and_access_are_parsed),
+        cmocka_unit_test(an_invalid_name_is_refused),
         cmocka_unit_test(text_is_utf_8_without_control_characters),
-        MOUNT_TEST(a_folder_is_known_by_its_real_path),
-        MOUNT_TEST(what_is_no_folder_for_data_is_refused),
-        MOUNT_TEST(the_home_folder_is_shown_without_what_is_hidden),
-        MOUNT_TEST(what_the_server_keeps_is_refused),
-        MOUNT_TEST(folders_that_code_writes_to_hold_no_other),
-        MOUNT_TEST(an_interpreter_is_not_where_code_writes),
-        MOUNT_TEST(file_systems_of_the_kernel_are_not_shown),
+        MOUNT_TEST(a_directory_is_known_by_its_real_path),
+        MOUNT_TEST(directories_unfit_for_data_are_refused),
+        MOUNT_TEST(the_home_directory_is_shown_without_hidden_entries),
+        MOUNT_TEST(directories_of_the_server_are_refused),
+        MOUNT_TEST(writable_directories_contain_no_other),
+        MOUNT_TEST(an_interpreter_where_code_writes_is_refused),
+        MOUNT_TEST(kernel_file_systems_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

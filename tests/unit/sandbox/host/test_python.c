@@ -1,4 +1,4 @@
-#include "sandbox/python/python.h"
+#include "sandbox/host/python.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
-/* Interpreters that are none: a prefix is known by bin/ and the library beside it, and nothing here
- * is run but scripts. */
+/* Not real interpreters: bin/ and the library beside it make a prefix, and only scripts run
+ * here. */
 static struct temp temp;
 static struct python python;
 static struct box_spec spec;
@@ -58,10 +58,11 @@ static int set_up(void **)
 {
     temp_make(&temp);
     make_prefix("py", "lib/python3.11");
-    temp_folder(&temp, "home");
+    temp_directory(&temp, "home");
     set("HOME", at("home"));
     set("PATH", at("py/bin"));
     set("VIRTUAL_ENV", NULL);
+    set("PYTHONHASHSEED", NULL);
     failure = (struct fail){};
     return 0;
 }
@@ -72,7 +73,7 @@ static int tear_down(void **)
     return 0;
 }
 
-/* As in a process that has not found one before. */
+/* In the state of a process that has not found an interpreter yet. */
 static int find_in(const char *chosen, const char *workspace)
 {
     python_forget();
@@ -91,36 +92,37 @@ static void find(const char *chosen)
 
 static bool shows(const char *name)
 {
-    for (unsigned i = 0; i < python.folder_count; i++) {
-        if (strcmp(python.folders[i], at(name)) == 0) {
+    for (unsigned i = 0; i < python.directory_count; i++) {
+        if (strcmp(python.directories[i], at(name)) == 0) {
             return true;
         }
     }
     return false;
 }
 
-static void first_of_path_is_taken_with_its_prefix_alone(void **)
+static void first_of_path_is_used_with_only_its_prefix(void **)
 {
     find(NULL);
     assert_string_equal(python.path, at("py/bin/python3"));
-    assert_int_equal(python.folder_count, 1);
+    assert_int_equal(python.directory_count, 1);
     assert_true(shows("py"));
     assert_string_equal(python.environment, "");
     assert_string_equal(python.user_base, "");
 }
 
-static void path_is_searched_in_order_and_only_where_it_is_absolute(void **)
+static void absolute_entries_of_path_are_searched_in_order(void **)
 {
     char path[4 * PATH_MAX];
     char before[PATH_MAX];
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(chdir(temp.path), 0);
     make_prefix("other", "lib64/python3.12");
-    temp_folder(&temp, "empty");
+    temp_directory(&temp, "empty");
     temp_file(&temp, "plain/python3", "", 0644); /* not executable */
-    temp_folder(&temp, "folder/python3");
-    (void)snprintf(path, sizeof path, ":py/bin:%s/empty:%s/plain:%s/folder:%s/other/bin:%s/py/bin",
-                   temp.path, temp.path, temp.path, temp.path, temp.path);
+    temp_directory(&temp, "directory/python3");
+    (void)snprintf(path, sizeof path,
+                   ":py/bin:%s/empty:%s/plain:%s/directory:%s/other/bin:%s/py/bin", temp.path,
+                   temp.path, temp.path, temp.path, temp.path);
     set("PATH", path);
     find(NULL);
     assert_string_equal(python.path, at("other/bin/python3"));
@@ -129,17 +131,17 @@ static void path_is_searched_in_order_and_only_where_it_is_absolute(void **)
     assert_int_equal(chdir(before), 0);
 }
 
-static void missing_interpreter_is_named_with_the_flag_that_helps(void **)
+static void missing_interpreter_is_reported(void **)
 {
     set("PATH", at("empty"));
     assert_int_equal(find_in(NULL, NULL), -ENOENT);
-    assert_string_equal(failure.text, "python3 in PATH; name an interpreter with --python PATH");
+    assert_string_equal(failure.text, "python3 in PATH");
     assert_int_equal(find_in(at("none"), NULL), -ENOENT);
     assert_non_null(strstr(failure.text, at("none")));
     assert_int_equal(find_in(at("py/bin"), NULL), -ENOENT);
 }
 
-static void relative_choice_is_taken_from_the_working_folder(void **)
+static void relative_path_is_resolved_in_the_working_directory(void **)
 {
     char before[PATH_MAX];
     assert_non_null(getcwd(before, sizeof before));
@@ -149,7 +151,7 @@ static void relative_choice_is_taken_from_the_working_folder(void **)
     assert_int_equal(chdir(before), 0);
 }
 
-static void active_environment_wins_and_brings_its_base(void **)
+static void active_environment_is_used_with_its_base(void **)
 {
     make_prefix("base", "lib/python3.11");
     make_environment("env", "base");
@@ -164,15 +166,15 @@ static void active_environment_wins_and_brings_its_base(void **)
     assert_string_equal(python.environment, "");
 }
 
-static void environment_that_is_gone_is_passed_over(void **)
+static void missing_environment_is_skipped(void **)
 {
     set("VIRTUAL_ENV", at("env"));
     find(NULL);
     assert_string_equal(python.path, at("py/bin/python3"));
 }
 
-/* python -> python3 -> base, as tools other than venv make them, by relative links. */
-static void environment_with_relative_links_brings_its_base(void **)
+/* python -> python3 -> base, as tools other than venv make them, with relative symlinks. */
+static void environment_with_relative_symlinks_is_used_with_its_base(void **)
 {
     make_prefix("versions/base", "lib/python3.11");
     temp_file(&temp, "work/env/pyvenv.cfg", "home = nowhere\n", 0644);
@@ -186,38 +188,39 @@ static void environment_with_relative_links_brings_its_base(void **)
     assert_false(shows("work"));
 }
 
-static void link_in_the_users_folder_does_not_show_that_folder(void **)
+static void symlink_in_a_users_directory_does_not_show_it(void **)
 {
     temp_link(&temp, at("py/bin/python3"), "home/bin/python3");
     temp_file(&temp, "home/secret", "", 0600);
     find(at("home/bin/python3"));
     assert_string_equal(python.path, at("py/bin/python3"));
-    assert_int_equal(python.folder_count, 1);
+    assert_int_equal(python.directory_count, 1);
     assert_true(shows("py"));
 }
 
-static void relative_link_in_the_users_folder_does_not_show_that_folder(void **)
+static void relative_symlink_in_a_users_directory_does_not_show_it(void **)
 {
     make_prefix("home/pythons/one", "lib/python3.11");
     temp_link(&temp, "../pythons/one/bin/python3", "home/bin/python3");
     find(at("home/bin/python3"));
     assert_string_equal(python.path, at("home/pythons/one/bin/python3"));
-    assert_int_equal(python.folder_count, 1);
+    assert_int_equal(python.directory_count, 1);
     assert_true(shows("home/pythons/one"));
 }
 
-static void dots_in_the_choice_do_not_reach_the_folders(void **)
+static void dots_in_the_path_are_resolved(void **)
 {
     char chosen[PATH_MAX];
     (void)snprintf(chosen, sizeof chosen, "%s/home/../py/bin/../bin/./python3", temp.path);
     find(chosen);
     assert_string_equal(python.path, at("py/bin/python3"));
-    assert_int_equal(python.folder_count, 1);
+    assert_int_equal(python.directory_count, 1);
     assert_true(shows("py"));
 }
 
-/* A version's folder that is itself a link: both names are needed, one is in the links' text. */
-static void folder_that_is_a_link_is_shown_under_both_names(void **)
+/* A version's directory is itself a symlink: the sandbox needs both names, because another symlink
+ * has one in its text. */
+static void symlink_to_a_directory_shows_both_names(void **)
 {
     make_prefix("pythons/3.11.2", "lib/python3.11");
     temp_link(&temp, "3.11.2", "pythons/3.11");
@@ -227,7 +230,7 @@ static void folder_that_is_a_link_is_shown_under_both_names(void **)
     assert_true(shows("pythons/3.11.2"));
 }
 
-static void links_in_a_circle_are_refused(void **)
+static void symlink_loop_is_refused(void **)
 {
     temp_link(&temp, "b", "home/bin/a");
     temp_link(&temp, "a", "home/bin/b");
@@ -237,20 +240,20 @@ static void links_in_a_circle_are_refused(void **)
 static void interpreter_without_its_library_is_refused(void **)
 {
     temp_file(&temp, "odd/bin/python3", "\177ELF", 0755);
-    temp_folder(&temp, "odd/lib/python3.11");
+    temp_directory(&temp, "odd/lib/python3.11");
     assert_int_equal(find_in(at("odd/bin/python3"), NULL), -ENOENT);
     assert_non_null(strstr(failure.text, "the standard library of"));
     assert_non_null(strstr(failure.text, at("odd/bin/python3")));
 }
 
-static void script_is_asked_for_the_interpreter_behind_it(void **)
+static void script_reveals_its_interpreter(void **)
 {
     char script[PATH_MAX + 64];
     (void)snprintf(script, sizeof script, "#!/bin/sh\nprintf %%s %s\n", at("py/bin/python3"));
     temp_file(&temp, "shims/python3", script, 0755);
     find(at("shims/python3"));
     assert_string_equal(python.path, at("py/bin/python3"));
-    assert_int_equal(python.folder_count, 1);
+    assert_int_equal(python.directory_count, 1);
 }
 
 static bool is_there(const char *name)
@@ -258,8 +261,8 @@ static bool is_there(const char *name)
     return faccessat(temp.fd, name, F_OK, 0) == 0;
 }
 
-/* The directory and the variables that a shim is started with are not those of the server. */
-static void script_is_asked_once_from_the_root_with_few_variables(void **)
+/* The script starts in another directory and with other variables than the server's. */
+static void script_runs_once_in_the_root_with_few_variables(void **)
 {
     char script[3 * PATH_MAX];
     char before[PATH_MAX];
@@ -270,7 +273,7 @@ static void script_is_asked_once_from_the_root_with_few_variables(void **)
         "#!/bin/sh\n{ pwd; /usr/bin/env; } >>'%s/said'\nprintf %%s '%s/py/bin/python3'\n",
         temp.path, temp.path);
     temp_file(&temp, "shims/python3", script, 0755);
-    temp_folder(&temp, "work");
+    temp_directory(&temp, "work");
     set("PYENV_VERSION", "x");
     set("ASDF_PYTHON_VERSION", "path:x");
     set("ASDF_DATA_DIR", at("py"));
@@ -293,7 +296,7 @@ static void script_is_asked_once_from_the_root_with_few_variables(void **)
     assert_non_null(strstr(said, "HOME="));
     (void)snprintf(script, sizeof script, "\nPATH=%s/shims:/usr/bin:/bin\n", temp.path);
     assert_non_null(strstr(said, script));
-    /* Not again, whatever has changed, and where another sandbox asks too. */
+    /* It does not run again, even after changes and for another sandbox. */
     assert_int_equal(unlinkat(temp.fd, "said", 0), 0);
     set("PATH", at("nowhere"));
     assert_int_equal(python_find(&spec, &python, &failure), 0);
@@ -308,8 +311,8 @@ static void script_is_asked_once_from_the_root_with_few_variables(void **)
     set("BASH_ENV", NULL);
 }
 
-/* A version that was chosen in a file which code can write, or an interpreter that it can. */
-static void script_by_which_code_could_choose_is_not_asked(void **)
+/* Code can write the file that chooses the version, or the interpreter. */
+static void script_that_code_can_influence_is_refused(void **)
 {
     char script[2 * PATH_MAX + 64];
     char root[PATH_MAX];
@@ -320,8 +323,8 @@ static void script_by_which_code_could_choose_is_not_asked(void **)
                    temp.path);
     temp_file(&temp, "shims/python3", script, 0755);
     assert_int_equal(find_in(at("shims/python3"), root), -EPERM);
-    assert_true(is_there("ran")); /* the control: this one may be asked */
-    assert_non_null(strstr(failure.text, "lies in the workspace"));
+    assert_true(is_there("ran")); /* the control: this script may run */
+    assert_non_null(strstr(failure.text, "is in the workspace"));
     assert_int_equal(unlinkat(temp.fd, "ran", 0), 0);
     temp_link(&temp, "../work/dotfiles", "home/.tool-versions");
     assert_int_equal(find_in(at("shims/python3"), root), -EPERM);
@@ -345,8 +348,8 @@ static void expect_asked(const char *workspace, bool asked)
     }
 }
 
-/* Plugins and versions of the tool are run too: none of its directories holds what code writes to. */
-static void script_whose_tool_runs_what_code_writes_is_not_asked(void **)
+/* The tool's plugins and versions run too: code may write to none of its directories. */
+static void script_of_a_tool_that_code_can_write_is_refused(void **)
 {
     static const char *const variables[] = {"ASDF_DIR", "ASDF_DATA_DIR", "PYENV_ROOT"};
     static const char *const directories[] = {"home/.pyenv/plugins/mine",
@@ -361,11 +364,11 @@ static void script_whose_tool_runs_what_code_writes_is_not_asked(void **)
                    "#!/bin/sh\n: >'%s/ran'\nprintf %%s '%s/py/bin/python3'\n", temp.path,
                    temp.path);
     temp_file(&temp, "tool/shims/python3", script, 0755);
-    temp_folder(&temp, "work/deep");
-    temp_folder(&temp, "other/plugins");
+    temp_directory(&temp, "work/deep");
+    temp_directory(&temp, "other/plugins");
     (void)snprintf(target, sizeof target, "%s/work", temp.path);
     for (unsigned i = 0; i < sizeof directories / sizeof *directories; i++) {
-        temp_folder(&temp, directories[i]);
+        temp_directory(&temp, directories[i]);
         expect_asked(directories[i], false);
         expect_asked("work", true); /* the control */
     }
@@ -384,19 +387,19 @@ static void script_whose_tool_runs_what_code_writes_is_not_asked(void **)
     }
 }
 
-/* Where the directory of the modules is beside that of the interpreter. */
-static void modules_are_not_where_code_writes(void **)
+/* The directory of modules lies beside the interpreter's. */
+static void interpreter_whose_modules_code_can_write_is_refused(void **)
 {
     char root[PATH_MAX];
-    temp_folder(&temp, "py/lib/python3.11/site-packages/mine");
-    temp_folder(&temp, "py/data");
+    temp_directory(&temp, "py/lib/python3.11/site-packages/mine");
+    temp_directory(&temp, "py/data");
     (void)snprintf(root, sizeof root, "%s", at("py/lib/python3.11/site-packages/mine"));
     assert_int_equal(find_in(at("py/bin/python3"), root), -EPERM);
     (void)snprintf(root, sizeof root, "%s", at("py/data"));
     assert_int_equal(find_in(at("py/bin/python3"), root), 0);
 }
 
-static void script_that_leads_nowhere_is_refused(void **)
+static void script_without_an_interpreter_is_refused(void **)
 {
     char before[PATH_MAX];
     assert_non_null(getcwd(before, sizeof before));
@@ -413,19 +416,19 @@ static void script_that_leads_nowhere_is_refused(void **)
     assert_int_equal(chdir(before), 0);
 }
 
-/* --- in the workspace, where code writes --- */
+/* --- in the workspace, where code can write --- */
 
 static void expect_refused(const char *chosen, const char *workspace)
 {
     char root[PATH_MAX];
     failure = (struct fail){};
     (void)snprintf(root, sizeof root, "%s", at(workspace));
-    if (find_in(at(chosen), root) != -EPERM || !strstr(failure.text, "lies in the workspace")) {
+    if (find_in(at(chosen), root) != -EPERM || !strstr(failure.text, "is in the workspace")) {
         fail_msg("%s in the workspace %s: \"%s\"", chosen, workspace, failure.text);
     }
 }
 
-static void what_lies_in_the_workspace_is_told_from_there(void **)
+static void an_interpreter_in_the_workspace_is_recognised(void **)
 {
     char root[PATH_MAX];
     make_prefix("work/tools/py", "lib/python3.11");
@@ -433,23 +436,23 @@ static void what_lies_in_the_workspace_is_told_from_there(void **)
     assert_int_equal(find_in(at("work/tools/py/bin/python3"), root), 0);
     assert_int_equal(python.inside_count, 1);
     assert_string_equal(python.inside[0], "tools/py");
-    temp_link(&temp, "work", "alias"); /* a name of the user's for it */
+    temp_link(&temp, "work", "alias"); /* another path of the user's for it */
     assert_int_equal(find_in(at("alias/tools/py/bin/python3"), root), 0);
     assert_string_equal(python.inside[0], "tools/py");
     assert_int_equal(find_in(at("py/bin/python3"), root), 0);
     assert_int_equal(python.inside_count, 0);
 }
 
-static void what_code_could_replace_is_refused_and_never_run(void **)
+static void interpreter_that_code_can_replace_is_refused_and_never_run(void **)
 {
     char script[2 * PATH_MAX + 64];
     make_prefix("work/py", "lib/python3.11");
-    expect_refused("work/py/bin/python3", "work/py"); /* all of it would be read-only */
+    expect_refused("work/py/bin/python3", "work/py"); /* the whole workspace would be read-only */
     temp_link(&temp, "../py/bin/python3", "work/loose");
     expect_refused("work/loose", "work");
     temp_link(&temp, "../py", "work/elsewhere");
     expect_refused("work/elsewhere/bin/python3", "work");
-    temp_link(&temp, "work/elsewhere", "by-way-of"); /* no part of the path itself is in it */
+    temp_link(&temp, "work/elsewhere", "by-way-of"); /* no component of the path itself is in it */
     expect_refused("by-way-of/bin/python3", "work");
     temp_link(&temp, "../work/loose", "home/hop");
     expect_refused("home/hop", "work");
@@ -466,8 +469,8 @@ static void what_code_could_replace_is_refused_and_never_run(void **)
     assert_int_equal(faccessat(temp.fd, "ran", F_OK, 0), -1);
 }
 
-/* pyvenv.cfg's lines are those that CPython's getpath.py reads: the key whole, in any case, the first one. */
-static void base_is_the_one_that_the_interpreter_takes(void **)
+/* Reads pyvenv.cfg like CPython's getpath.py: the whole key, in any case, the first one. */
+static void base_is_read_as_cpython_reads_it(void **)
 {
     char content[4096];
     make_prefix("base", "lib/python3.11");
@@ -482,7 +485,7 @@ static void base_is_the_one_that_the_interpreter_takes(void **)
     find(at("env/bin/python"));
     assert_true(shows("base"));
     assert_false(shows("other"));
-    assert_int_equal(python.folder_count, 2);
+    assert_int_equal(python.directory_count, 2);
     assert_true(python.system_packages);
 }
 
@@ -497,14 +500,14 @@ static void expect_too_much(const char *base, const char *word)
     }
 }
 
-/* Whoever has named it. */
-static void no_more_than_an_interpreter_is_shown(void **)
+/* Refuses such a directory whoever has named it. */
+static void directory_with_more_than_an_interpreter_is_refused(void **)
 {
     char base[512];
     make_environment("env", "py");
-    if (access("/lib/python3", F_OK) == 0) { /* Debian's; the standard library lies beside it */
-        expect_too_much("/", "all of this machine");
-        expect_too_much("/usr/..", "all of this machine");
+    if (access("/lib/python3", F_OK) == 0) { /* Debian's; the standard library is beside it */
+        expect_too_much("/", "the whole file system");
+        expect_too_much("/usr/..", "the whole file system");
     }
     make_prefix("home", "lib/python3.11");
     (void)snprintf(base, sizeof base, "%s/home", temp.path);
@@ -522,22 +525,22 @@ static void expect_base(const char *base, bool known)
 {
     static unsigned count;
     char root[PATH_MAX];
-    char folder[256];
+    char directory[256];
     failure = (struct fail){};
     (void)snprintf(root, sizeof root, "%s", at("work"));
-    (void)snprintf(folder, sizeof folder, "work/.venv-%u", count++);
-    make_environment(folder, base);
-    (void)strcat(folder, "/bin/python");
-    int r = find_in(at(folder), root);
+    (void)snprintf(directory, sizeof directory, "work/.venv-%u", count++);
+    make_environment(directory, base);
+    (void)strcat(directory, "/bin/python");
+    int r = find_in(at(directory), root);
     if (r != (known ? 0 : -EPERM) || (known && !shows(base)) ||
-        (!known && !strstr(failure.text, "code could have chosen"))) {
+        (!known && !strstr(failure.text, "code can write to the file that names"))) {
         fail_msg("%s: %d \"%s\"", base, r, failure.text);
     }
 }
 
-/* Code can rewrite an environment in the workspace while another interpreter runs: what it names elsewhere is
- * shown only where it is known by other means. */
-static void environment_in_the_workspace_brings_a_known_base(void **)
+/* Code can rewrite an environment in the workspace while another interpreter runs. What the
+ * environment names elsewhere is shown only if it is known independently. */
+static void environment_in_the_workspace_may_use_only_a_known_base(void **)
 {
     char root[PATH_MAX];
     char content[1024];
@@ -549,7 +552,7 @@ static void environment_in_the_workspace_brings_a_known_base(void **)
     make_prefix("home/.pyenv", "lib/python3.11");
     make_prefix("home/x/versions/3.11.2", "lib/python3.11");
     make_prefix("other", "lib/python3.11");
-    expect_base("py", true); /* of PATH */
+    expect_base("py", true); /* in PATH */
     expect_base("home/.pyenv/versions/3.11.2", true);
     expect_base("home/.local/share/uv/python/cpython-3.11-linux", true);
     expect_base("home/conda", true);
@@ -557,7 +560,8 @@ static void environment_in_the_workspace_brings_a_known_base(void **)
     expect_base("home/.pyenv", false);
     expect_base("home/x/versions/3.11.2", false);
     expect_base("other", false);
-    /* The one that is named, with the link to one that is known; and an entry of PATH that code can lead. */
+    /* An unknown base beside the symlink to a known one, and an entry of PATH that leads through
+     * code's symlink. */
     (void)snprintf(root, sizeof root, "%s", at("work"));
     make_environment("work/mixed", "py");
     (void)snprintf(content, sizeof content, "home = %s/other/bin\n", temp.path);
@@ -567,13 +571,13 @@ static void environment_in_the_workspace_brings_a_known_base(void **)
     temp_link(&temp, "../work/led", "bin/python3");
     set("PATH", at("bin"));
     assert_int_equal(find_in(at("work/mixed/bin/python"), root), -EPERM);
-    /* The controls: by name, and where the environment is the user's. */
+    /* The controls: named by the user, and in the user's own environment. */
     assert_int_equal(find_in(at("other/bin/python3"), root), 0);
     make_environment("env", "other");
     assert_int_equal(find_in(at("env/bin/python"), root), 0);
 }
 
-static void user_packages_are_shown_and_nothing_beside_them(void **)
+static void user_packages_are_shown_without_their_siblings(void **)
 {
     temp_file(&temp, "home/.local/lib/python3.11/site-packages/mine.py", "", 0644);
     temp_file(&temp, "home/.local/share/secret", "", 0600);
@@ -589,7 +593,7 @@ static void user_packages_of_another_version_are_not_shown(void **)
     temp_file(&temp, "home/.local/lib/python3.10/site-packages/mine.py", "", 0644);
     find(NULL);
     assert_string_equal(python.user_base, "");
-    assert_int_equal(python.folder_count, 1);
+    assert_int_equal(python.directory_count, 1);
 }
 
 static void environment_hides_user_packages(void **)
@@ -602,38 +606,59 @@ static void environment_hides_user_packages(void **)
     assert_false(shows("home/.local/lib/python3.11/site-packages"));
 }
 
+static void hash_seed_is_taken_in_cpythons_range(void **)
+{
+    static const char *const good[] = {"", "0", "4294967295", "random", "007"};
+    static const char *const bad[] = {
+        "4294967296", "-1", " 1", "1 ", "Random", "1\nX=2", "00000000000000000000001"};
+    find(NULL);
+    assert_string_equal(python.hash_seed, "");
+    for (unsigned i = 0; i < sizeof good / sizeof *good; i++) {
+        set("PYTHONHASHSEED", good[i]);
+        find(NULL);
+        assert_string_equal(python.hash_seed, good[i]);
+    }
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        set("PYTHONHASHSEED", bad[i]);
+        assert_int_equal(find_in(NULL, NULL), -EINVAL);
+        assert_non_null(strstr(failure.text, "PYTHONHASHSEED must be"));
+    }
+    set("PYTHONHASHSEED", NULL);
+}
+
 #define PYTHON_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PYTHON_TEST(first_of_path_is_taken_with_its_prefix_alone),
-        PYTHON_TEST(path_is_searched_in_order_and_only_where_it_is_absolute),
-        PYTHON_TEST(missing_interpreter_is_named_with_the_flag_that_helps),
-        PYTHON_TEST(relative_choice_is_taken_from_the_working_folder),
-        PYTHON_TEST(active_environment_wins_and_brings_its_base),
-        PYTHON_TEST(environment_that_is_gone_is_passed_over),
-        PYTHON_TEST(environment_with_relative_links_brings_its_base),
-        PYTHON_TEST(link_in_the_users_folder_does_not_show_that_folder),
-        PYTHON_TEST(relative_link_in_the_users_folder_does_not_show_that_folder),
-        PYTHON_TEST(dots_in_the_choice_do_not_reach_the_folders),
-        PYTHON_TEST(folder_that_is_a_link_is_shown_under_both_names),
-        PYTHON_TEST(links_in_a_circle_are_refused),
+        PYTHON_TEST(first_of_path_is_used_with_only_its_prefix),
+        PYTHON_TEST(absolute_entries_of_path_are_searched_in_order),
+        PYTHON_TEST(missing_interpreter_is_reported),
+        PYTHON_TEST(relative_path_is_resolved_in_the_working_directory),
+        PYTHON_TEST(active_environment_is_used_with_its_base),
+        PYTHON_TEST(missing_environment_is_skipped),
+        PYTHON_TEST(environment_with_relative_symlinks_is_used_with_its_base),
+        PYTHON_TEST(symlink_in_a_users_directory_does_not_show_it),
+        PYTHON_TEST(relative_symlink_in_a_users_directory_does_not_show_it),
+        PYTHON_TEST(dots_in_the_path_are_resolved),
+        PYTHON_TEST(symlink_to_a_directory_shows_both_names),
+        PYTHON_TEST(symlink_loop_is_refused),
         PYTHON_TEST(interpreter_without_its_library_is_refused),
-        PYTHON_TEST(script_is_asked_for_the_interpreter_behind_it),
-        PYTHON_TEST(script_is_asked_once_from_the_root_with_few_variables),
-        PYTHON_TEST(script_by_which_code_could_choose_is_not_asked),
-        PYTHON_TEST(script_whose_tool_runs_what_code_writes_is_not_asked),
-        PYTHON_TEST(script_that_leads_nowhere_is_refused),
-        PYTHON_TEST(modules_are_not_where_code_writes),
-        PYTHON_TEST(what_lies_in_the_workspace_is_told_from_there),
-        PYTHON_TEST(what_code_could_replace_is_refused_and_never_run),
-        PYTHON_TEST(base_is_the_one_that_the_interpreter_takes),
-        PYTHON_TEST(no_more_than_an_interpreter_is_shown),
-        PYTHON_TEST(environment_in_the_workspace_brings_a_known_base),
-        PYTHON_TEST(user_packages_are_shown_and_nothing_beside_them),
+        PYTHON_TEST(script_reveals_its_interpreter),
+        PYTHON_TEST(script_runs_once_in_the_root_with_few_variables),
+        PYTHON_TEST(script_that_code_can_influence_is_refused),
+        PYTHON_TEST(script_of_a_tool_that_code_can_write_is_refused),
+        PYTHON_TEST(script_without_an_interpreter_is_refused),
+        PYTHON_TEST(interpreter_whose_modules_code_can_write_is_refused),
+        PYTHON_TEST(an_interpreter_in_the_workspace_is_recognised),
+        PYTHON_TEST(interpreter_that_code_can_replace_is_refused_and_never_run),
+        PYTHON_TEST(base_is_read_as_cpython_reads_it),
+        PYTHON_TEST(directory_with_more_than_an_interpreter_is_refused),
+        PYTHON_TEST(environment_in_the_workspace_may_use_only_a_known_base),
+        PYTHON_TEST(user_packages_are_shown_without_their_siblings),
         PYTHON_TEST(user_packages_of_another_version_are_not_shown),
         PYTHON_TEST(environment_hides_user_packages),
+        PYTHON_TEST(hash_seed_is_taken_in_cpythons_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
-/* A prefix with a library and packages of which there is only what describes them. */
+/* A prefix with a library, and packages that consist only of metadata. */
 static struct temp temp;
 static struct box_spec spec;
 static struct box_python python;
@@ -29,10 +29,10 @@ static int tear_down(void **)
     return 0;
 }
 
-static void install(const char *folder, const char *name)
+static void install(const char *directory, const char *name)
 {
     char file[512];
-    (void)snprintf(file, sizeof file, "%s/%s/METADATA", folder, name);
+    (void)snprintf(file, sizeof file, "%s/%s/METADATA", directory, name);
     temp_file(&temp, file, "", 0644);
 }
 
@@ -71,7 +71,7 @@ static void users_own_packages_hide_the_interpreters(void **)
     assert_string_equal(python.packages, "numpy 2.0");
 }
 
-static void virtual_environment_shows_the_interpreters_only_when_it_says_so(void **)
+static void virtual_environment_shows_the_interpreters_only_if_configured(void **)
 {
     char config[PATH_MAX + 100];
     install("py/lib/python3.11/site-packages", "numpy-1.0.dist-info");
@@ -89,7 +89,8 @@ static void virtual_environment_shows_the_interpreters_only_when_it_says_so(void
     }
 }
 
-/* It may stand for any interpreter, and asking it takes longer than a host's first answer may. */
+/* A script may stand for any interpreter, and running it takes longer than a client's first
+ * response may. */
 static void script_is_not_run(void **)
 {
     temp_file(&temp, "py/bin/shim", "#!/bin/sh\ntouch \"${0%/*}/ran\"\n", 0755);
@@ -110,7 +111,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(users_own_packages_hide_the_interpreters, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
-            virtual_environment_shows_the_interpreters_only_when_it_says_so, set_up, tear_down),
+            virtual_environment_shows_the_interpreters_only_if_configured, set_up, tear_down),
         cmocka_unit_test_setup_teardown(script_is_not_run, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

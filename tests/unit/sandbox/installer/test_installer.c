@@ -19,7 +19,7 @@
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
-/* What each program begins with: the line that says that it is there, then its request. */
+/* The start of each program: writes the first line, then reads its request. */
 #define BEGIN                                                                                      \
     "import os, socket, sys, time\n"                                                               \
     "os.write(3, b'ready\\n')\n"                                                                   \
@@ -35,13 +35,13 @@ static struct temp temp;
 static char cache[PATH_MAX];
 static struct loop *loop;
 static struct box_spec spec;
-static struct box_errand_spec wanted;
+static struct box_installer_spec wanted;
 static struct box_packages *packages;
-static struct box_errand *errand;
+static struct box_installer *installer;
 static struct buf said;
 static struct buf logged;
 static unsigned ends;
-static struct box_errand_end end;
+static struct box_installer_end end;
 static char why[FAIL_TEXT];
 
 static void on_line(void *arg, const char *line, size_t size)
@@ -57,12 +57,12 @@ static void on_log(void *arg, const char *bytes, size_t size)
     assert_int_equal(buf_append(&logged, bytes, size), 0);
 }
 
-static void on_end(void *arg, const struct box_errand_end *with)
+static void on_end(void *arg, const struct box_installer_end *with)
 {
     assert_ptr_equal(arg, &temp);
     ends++;
     end = *with;
-    errand = NULL;
+    installer = NULL;
     if (with->why) {
         (void)snprintf(why, sizeof why, "%s", with->why->text);
     }
@@ -74,7 +74,7 @@ static void on_egress(void *arg, const struct egress_event *event)
     assert_int_equal(buf_append_text(&logged, event->text), 0);
 }
 
-static const struct box_errand_events events = {on_line, on_log, on_egress, on_end};
+static const struct box_installer_events events = {on_line, on_log, on_egress, on_end};
 
 static int set_up(void **)
 {
@@ -84,14 +84,14 @@ static int set_up(void **)
     box_spec_init(&spec);
     spec.cache = temp_path(&temp, "cache", cache);
     spec.packages_bytes = 64 << 20;
-    wanted = (struct box_errand_spec){.main = "program.py", .time_limit_ms = PATIENCE_MS};
+    wanted = (struct box_installer_spec){.main = "program.py", .time_limit_ms = PATIENCE_MS};
     ends = 0;
     why[0] = '\0';
     return loop_new(&loop) < 0 || box_packages_new(loop, &spec, &packages, &fail) < 0;
 }
 
-/* The sweeper outlives us, and may still be at work. */
-static void wait_until_swept(void)
+/* The cleanup helper outlives the server, and may still be running. */
+static void wait_until_removed(void)
 {
     char boxes[PATH_MAX];
     uint64_t deadline_ns = clock_now_ns() + PATIENCE_MS * CLOCK_NS_PER_MS;
@@ -104,13 +104,13 @@ static void wait_until_swept(void)
 
 static int tear_down(void **)
 {
-    box_errand_free(errand);
-    errand = NULL;
+    box_installer_free(installer);
+    installer = NULL;
     box_packages_free(packages);
     buf_done(&said);
     buf_done(&logged);
     loop_free(loop);
-    wait_until_swept();
+    wait_until_removed();
     temp_remove(&temp);
     return 0;
 }
@@ -121,8 +121,8 @@ static void start(const char *program)
     struct fail fail = {};
     files[0] = (struct embedded){"program.py", (const unsigned char *)program, strlen(program)};
     wanted.program = files;
-    if (box_errand_start(packages, &wanted, &events, &temp, &errand, &fail) < 0) {
-        fail_msg("no errand: %s", fail.text);
+    if (box_installer_start(packages, &wanted, &events, &temp, &installer, &fail) < 0) {
+        fail_msg("no installer: %s", fail.text);
     }
 }
 
@@ -138,7 +138,7 @@ static void step_until(const unsigned *flag, unsigned value)
 static void finish(void)
 {
     step_until(&ends, ends + 1);
-    if (end.outcome == BOX_ERRAND_NO_BOX) {
+    if (end.outcome == BOX_INSTALLER_NO_BOX) {
         unit_skip("userns", why);
     }
 }
@@ -151,7 +151,7 @@ static void run(const char *program)
     finish();
 }
 
-/* In the folder of whichever id errands have here. */
+/* In the directory for the installers' uid. */
 static bool is_fetched(const char *name)
 {
     glob_t found = {};
@@ -172,12 +172,12 @@ static void expect_said(const char *text)
 static void expect_exit(int code)
 {
     assert_int_equal(buf_append(&logged, "", 1), 0);
-    if (end.outcome != BOX_ERRAND_EXITED || end.code != code) {
+    if (end.outcome != BOX_INSTALLER_EXITED || end.code != code) {
         fail_msg("outcome %d, code %d: %s", end.outcome, end.code, buf_bytes(&logged));
     }
 }
 
-static void a_request_is_answered_and_all_output_is_told(void **)
+static void a_request_is_answered_and_all_output_is_reported(void **)
 {
     static char request[200000];
     memset(request, 'x', sizeof request);
@@ -191,7 +191,7 @@ static void a_request_is_answered_and_all_output_is_told(void **)
     assert_string_equal(buf_bytes(&logged), "err\nout\n");
 }
 
-static void a_program_sees_stage_and_layers_and_nothing_else(void **)
+static void a_program_sees_the_staging_directory_and_layers_only(void **)
 {
     run(BEGIN
         "say(attempt(os.mkdir, '/stage/new') , attempt(os.mkdir, '/packages/x'),\n"
@@ -206,7 +206,7 @@ static void a_program_sees_stage_and_layers_and_nothing_else(void **)
         "['', '/stage/tmp', '/tmp/home']|");
 }
 
-static void what_is_asked_for_is_shown(void **)
+static void requested_directories_are_shown(void **)
 {
     char links[PATH_MAX];
     char file[PATH_MAX];
@@ -223,7 +223,7 @@ static void what_is_asked_for_is_shown(void **)
         "open('/cache/kept', 'w').write('x')\n");
     expect_exit(0);
     expect_said("['one.whl'] content ['argument'] content Read-only file system|");
-    /* Another server's errands find it. */
+    /* Another server's installers find it. */
     struct fail fail = {};
     box_packages_free(packages);
     assert_int_equal(box_packages_new(loop, &spec, &packages, &fail), 0);
@@ -231,8 +231,8 @@ static void what_is_asked_for_is_shown(void **)
     expect_said("['kept'] None|");
 }
 
-/* The policy is the errand's own, also where the sessions' box has one. */
-static void its_way_out_is_its_own(void **)
+/* The policy is the installer's own, even if the sessions' sandbox has one. */
+static void the_installer_has_its_own_egress_proxy(void **)
 {
     static const char program[] = BEGIN
         "import urllib.request, urllib.error\n"
@@ -260,7 +260,7 @@ static void its_way_out_is_its_own(void **)
 
 static void a_layer_is_whole_and_stays(void **)
 {
-    struct box_layer_made made = {};
+    struct box_packages_layer made = {};
     struct fail fail = {};
     run(BEGIN NEW
         "open('/stage/new/sub/a.py', 'w').write('x' * 1000)\n"
@@ -285,17 +285,18 @@ static void a_layer_is_whole_and_stays(void **)
     expect_said("['sub', 'tool'] ['tmp']|1000|0o755 0o755 0o644|Read-only file system|");
 }
 
-static void what_is_no_file_makes_no_layer(void **)
+static void other_kinds_of_file_make_no_layer(void **)
 {
     static const struct {
         const char *make;
         const char *sentence;
     } odd[] = {
         {"os.symlink('/etc/passwd', '/stage/new/sub/link')", "a symbolic link: link"},
-        {"os.mkfifo('/stage/new/pipe')", "neither a file nor a folder: pipe"},
-        {"socket.socket(socket.AF_UNIX).bind('/stage/new/socket')", "neither a file nor a folder"},
+        {"os.mkfifo('/stage/new/pipe')", "neither a file nor a directory: pipe"},
+        {"socket.socket(socket.AF_UNIX).bind('/stage/new/socket')",
+         "neither a file nor a directory"},
         {"open('/stage/new/a\\nb', 'w').close()", "control characters: \"a\\nb\""},
-        {"os.makedirs('/stage/new/' + 'd/' * 65)", "nested too deep: d"},
+        {"os.makedirs('/stage/new/' + 'd/' * 65)", "nested too deeply: d"},
         {"[open(f'/stage/new/{n}', 'w').truncate(40 << 20) for n in 'ab']", "--package-disk"},
         {"os.symlink('/', '/stage/link'); os.rename('/stage/new', '/stage/x')", "installed files"},
         {"os.rename('/stage/new', '/stage/x'); os.symlink('/usr', '/stage/new')",
@@ -303,7 +304,7 @@ static void what_is_no_file_makes_no_layer(void **)
     };
     for (unsigned i = 0; i < sizeof odd / sizeof *odd; i++) {
         char program[2000];
-        struct box_layer_made made = {};
+        struct box_packages_layer made = {};
         struct fail fail = {};
         (void)snprintf(program, sizeof program, BEGIN NEW "%s\n", odd[i].make);
         run(program);
@@ -318,8 +319,8 @@ static void what_is_no_file_makes_no_layer(void **)
     expect_said("['tmp'] []|");
 }
 
-/* All of it is dead when the call returns: it would go on writing else. */
-static void a_cancelled_errand_ends_at_once(void **)
+/* All of it is dead when the call returns: otherwise it would continue to write. */
+static void a_cancelled_installer_ends_at_once(void **)
 {
     char program[] = BEGIN "os.fork(); os.fork(); say('there'); time.sleep(1000)\n";
     start(program);
@@ -329,30 +330,40 @@ static void a_cancelled_errand_ends_at_once(void **)
         lines = (unsigned)(buf_size(&said) / strlen("there|"));
     }
     if (ends == 0) {
-        box_errand_cancel(errand);
+        box_installer_cancel(installer);
         assert_int_equal(ends, 0);
     }
     finish();
-    assert_int_equal(end.outcome, BOX_ERRAND_CANCELLED);
+    assert_int_equal(end.outcome, BOX_INSTALLER_CANCELLED);
     assert_int_equal(ends, 1);
 }
 
-static void a_cancel_is_heard_before_there_is_a_program(void **)
+static void a_cancel_is_received_before_there_is_a_program(void **)
 {
     start(BEGIN);
-    box_errand_cancel(errand);
+    box_installer_cancel(installer);
     finish();
-    assert_int_equal(end.outcome, BOX_ERRAND_CANCELLED);
+    assert_int_equal(end.outcome, BOX_INSTALLER_CANCELLED);
 }
 
-static void its_time_is_limited(void **)
+/* A server that exits frees what is at work, and its loop has other tasks to queue. */
+static void a_freed_installer_leaves_nothing_in_the_loop(void **)
+{
+    start(BEGIN "time.sleep(1000)\n");
+    box_installer_free(installer);
+    installer = NULL;
+    assert_int_equal(loop_step(loop, 0), 0);
+    assert_int_equal(ends, 0);
+}
+
+static void the_time_of_the_installer_is_limited(void **)
 {
     wanted.time_limit_ms = 1;
     run(BEGIN "time.sleep(1000)\n");
-    assert_int_equal(end.outcome, BOX_ERRAND_TIMEOUT);
+    assert_int_equal(end.outcome, BOX_INSTALLER_TIMEOUT);
 }
 
-static void what_it_writes_to_the_stage_is_limited(void **)
+static void the_size_of_the_staging_directory_is_limited(void **)
 {
     spec.packages_bytes = 2 << 20;
     run(BEGIN
@@ -360,47 +371,47 @@ static void what_it_writes_to_the_stage_is_limited(void **)
         "while True:\n"
         "    n += 1\n"
         "    open(f'/stage/{n % 100}', 'wb').write(b'x' * 100000)\n");
-    assert_int_equal(end.outcome, BOX_ERRAND_DISK);
+    assert_int_equal(end.outcome, BOX_INSTALLER_DISK);
     assert_true(end.used_bytes > 2 << 20);
     assert_int_equal(end.limit_bytes, 2 << 20);
 }
 
-/* What pid 1 cannot count may not be there. */
-static void the_stage_hides_nothing(void **)
+/* Directories that init cannot count are not allowed. */
+static void directories_that_cannot_be_counted_end_the_installer(void **)
 {
     run(BEGIN "os.makedirs('/stage/a'); os.chmod('/stage/a', 0); time.sleep(1000)\n");
-    assert_int_equal(end.outcome, BOX_ERRAND_DISK);
+    assert_int_equal(end.outcome, BOX_INSTALLER_DISK);
     run(BEGIN "os.makedirs('/stage/' + 'd/' * 80); time.sleep(1000)\n");
-    assert_int_equal(end.outcome, BOX_ERRAND_DISK);
+    assert_int_equal(end.outcome, BOX_INSTALLER_DISK);
 }
 
-static void its_memory_is_limited(void **)
+static void the_memory_of_the_installer_is_limited(void **)
 {
     spec.limits.memory_bytes = 64 << 20;
     run(BEGIN "held = []\nwhile True: held.append(b'x' * (1 << 20))\n");
-    assert_int_equal(end.outcome, BOX_ERRAND_OOM);
+    assert_int_equal(end.outcome, BOX_INSTALLER_OOM);
     assert_true(end.out_of_memory);
     assert_true(end.used_bytes > 0);
 }
 
-static void lines_without_end_end_it(void **)
+static void an_endless_line_ends_the_installer(void **)
 {
     run(BEGIN "while True: os.write(3, b'x' * 65536)\n");
-    assert_int_equal(end.outcome, BOX_ERRAND_LOST);
+    assert_int_equal(end.outcome, BOX_INSTALLER_LOST);
     run(BEGIN "while True: os.write(3, b'xxxxxxx\\n' * 8192)\n");
-    assert_int_equal(end.outcome, BOX_ERRAND_LOST);
+    assert_int_equal(end.outcome, BOX_INSTALLER_LOST);
 }
 
-static void its_end_is_told_as_it_was(void **)
+static void each_exit_status_is_reported(void **)
 {
     run(BEGIN "os.kill(os.getpid(), 11)\n");
-    assert_int_equal(end.outcome, BOX_ERRAND_SIGNAL);
+    assert_int_equal(end.outcome, BOX_INSTALLER_SIGNAL);
     assert_int_equal(end.code, 11);
     run("raise SystemExit(3)\n"); /* before it is ready */
     expect_exit(3);
 }
 
-/* In a child: with a loop of its own, because an epoll set is shared by forks. */
+/* In a child, with its own loop, because forks share an epoll set. */
 static void become_another_server(void)
 {
     struct fail fail = {};
@@ -409,8 +420,8 @@ static void become_another_server(void)
     }
 }
 
-/* Where a required layer is missing the program gets no request: what it did would be seen. */
-static void without_a_proof_there_is_no_request(void **)
+/* Without a required protection the program gets no request: its effect would show. */
+static void without_a_selftest_there_is_no_request(void **)
 {
     static const char program[] =
         "import select\n"
@@ -425,12 +436,12 @@ static void without_a_proof_there_is_no_request(void **)
         if (!unit_deny(SYS_landlock_create_ruleset, ENOSYS)) {
             _exit(2);
         }
-        spec.require = 1U << BOX_LAYER_LANDLOCK;
+        spec.require = 1U << BOX_PROTECTION_LANDLOCK;
         start(program);
         while (ends == 0) {
             (void)loop_step(loop, 1000);
         }
-        bool refused = end.outcome == BOX_ERRAND_NO_BOX && strstr(why, "landlock");
+        bool refused = end.outcome == BOX_INSTALLER_NO_BOX && strstr(why, "landlock");
         if (!refused) {
             (void)fprintf(stderr, "outcome %u: %s\n", end.outcome, why);
         }
@@ -448,8 +459,8 @@ static void without_a_proof_there_is_no_request(void **)
     assert_true(is_fetched("given"));
 }
 
-/* By SIGKILL, at any moment of an errand: its processes end, and the folders go. */
-static void a_killed_server_takes_its_errand_along(void **)
+/* Killed at any moment of an installation: its processes die, and the directories are removed. */
+static void the_installer_exits_with_a_killed_server(void **)
 {
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     for (unsigned i = 0; i < 6; i++) {
@@ -468,27 +479,27 @@ static void a_killed_server_takes_its_errand_along(void **)
         assert_true(pid > 0);
         (void)usleep(i * 30000);
         assert_int_equal(kill(pid, SIGKILL), 0);
-        /* The server, and as orphans of ours its sweeper, its reaper and all of the box. */
+        /* The server, and as the test's orphans its cleanup helper and all of the sandbox. */
         while (waitpid(-1, NULL, 0) > 0) {
         }
         assert_int_equal(errno, ECHILD);
-        wait_until_swept();
+        wait_until_removed();
     }
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
 }
 
-static void a_disk_that_is_nearly_full_ends_it(void **)
+static void a_nearly_full_disk_ends_the_installer(void **)
 {
     char at[PATH_MAX];
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
         unit_skip("root", "a file system of the test's own needs root");
     }
-    temp_folder(&temp, "disk");
+    temp_directory(&temp, "disk");
     assert_int_equal(
         mount("tmpfs", temp_path(&temp, "disk", at), "tmpfs", 0, "mode=0700,size=100m"), 0);
     (void)snprintf(cache, sizeof cache, "%s/disk/cache", temp.path);
     run(BEGIN "time.sleep(1000)\n");
-    assert_int_equal(end.outcome, BOX_ERRAND_DISK);
+    assert_int_equal(end.outcome, BOX_INSTALLER_DISK);
     box_packages_free(packages);
     packages = NULL;
     assert_int_equal(umount2(at, MNT_DETACH), 0);
@@ -497,27 +508,32 @@ static void a_disk_that_is_nearly_full_ends_it(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_request_is_answered_and_all_output_is_told, set_up,
+        cmocka_unit_test_setup_teardown(a_request_is_answered_and_all_output_is_reported, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_program_sees_stage_and_layers_and_nothing_else, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(what_is_asked_for_is_shown, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(its_way_out_is_its_own, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_program_sees_the_staging_directory_and_layers_only,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(requested_directories_are_shown, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_installer_has_its_own_egress_proxy, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_layer_is_whole_and_stays, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_file_makes_no_layer, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_cancelled_errand_ends_at_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_cancel_is_heard_before_there_is_a_program, set_up,
+        cmocka_unit_test_setup_teardown(other_kinds_of_file_make_no_layer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_cancelled_installer_ends_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_cancel_is_received_before_there_is_a_program, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(its_time_is_limited, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_it_writes_to_the_stage_is_limited, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_stage_hides_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(its_memory_is_limited, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lines_without_end_end_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_a_proof_there_is_no_request, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_server_takes_its_errand_along, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(its_end_is_told_as_it_was, set_up, tear_down),
-        /* The last: it leaves a mount namespace of its own. */
-        cmocka_unit_test_setup_teardown(a_disk_that_is_nearly_full_ends_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_freed_installer_leaves_nothing_in_the_loop, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_time_of_the_installer_is_limited, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_size_of_the_staging_directory_is_limited, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(directories_that_cannot_be_counted_end_the_installer,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_memory_of_the_installer_is_limited, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_endless_line_ends_the_installer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_a_selftest_there_is_no_request, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_installer_exits_with_a_killed_server, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(each_exit_status_is_reported, set_up, tear_down),
+        /* The last: it leaves the test in its own mount namespace. */
+        cmocka_unit_test_setup_teardown(a_nearly_full_disk_ends_the_installer, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

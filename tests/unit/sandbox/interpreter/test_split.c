@@ -1,4 +1,4 @@
-#include "sandbox/session/split.h"
+#include "sandbox/interpreter/split.h"
 
 #include <string.h>
 
@@ -9,35 +9,36 @@
     "\0\x1b"                                                                                       \
     "err\0"
 
-/* "o" and "e" before the bytes of each stretch, stretches of one stream joined. */
-struct heard {
+/* "o" or "e" before the bytes of each part; joins consecutive parts of one stream. */
+struct received {
     struct buf text;
     int stream;
 };
 
-static void hear(void *arg, enum box_stream stream, const char *bytes, size_t size)
+static void receive(void *arg, enum box_stream stream, const char *bytes, size_t size)
 {
-    struct heard *heard = arg;
-    if (heard->stream != (int)stream) {
-        (void)buf_append(&heard->text, stream == BOX_STDERR ? "e" : "o", 1);
-        heard->stream = (int)stream;
+    struct received *received = arg;
+    if (received->stream != (int)stream) {
+        (void)buf_append(&received->text, stream == BOX_STDERR ? "e" : "o", 1);
+        received->stream = (int)stream;
     }
-    (void)buf_append(&heard->text, bytes, size);
+    (void)buf_append(&received->text, bytes, size);
 }
 
-/* The same comes out whatever the sizes of the pieces. */
+/* The result does not depend on the sizes of the pieces. */
 static void expect(const char *bytes, size_t size, const char *expected, size_t expected_size)
 {
     for (size_t piece = 1; piece <= size; piece++) {
-        struct heard heard = {.text = BUF_EMPTY, .stream = -1};
+        struct received received = {.text = BUF_EMPTY, .stream = -1};
         struct split split = {};
         for (size_t at = 0; at < size; at += piece) {
-            split_feed(&split, bytes + at, size - at < piece ? size - at : piece, hear, &heard);
+            split_feed(&split, bytes + at, size - at < piece ? size - at : piece, receive,
+                       &received);
         }
-        split_flush(&split, hear, &heard);
-        assert_int_equal(buf_size(&heard.text), expected_size);
-        assert_memory_equal(buf_bytes(&heard.text), expected, expected_size);
-        buf_done(&heard.text);
+        split_flush(&split, receive, &received);
+        assert_int_equal(buf_size(&received.text), expected_size);
+        assert_memory_equal(buf_bytes(&received.text), expected, expected_size);
+        buf_done(&received.text);
     }
 }
 
@@ -86,18 +87,18 @@ static void what_only_looks_like_a_head_is_output(void **)
 
 static void a_frame_without_its_end_stays_open(void **)
 {
-    struct heard heard = {.text = BUF_EMPTY, .stream = -1};
+    struct received received = {.text = BUF_EMPTY, .stream = -1};
     struct split split = {};
     split_feed(&split,
                HEAD
                "\x04\0"
                "ab",
-               SPLIT_HEAD + 2, hear, &heard);
-    split_flush(&split, hear, &heard);
-    split_feed(&split, "cdz", 3, hear, &heard);
-    assert_int_equal(buf_size(&heard.text), 7);
-    assert_memory_equal(buf_bytes(&heard.text), "eabcdoz", 7);
-    buf_done(&heard.text);
+               SPLIT_HEAD + 2, receive, &received);
+    split_flush(&split, receive, &received);
+    split_feed(&split, "cdz", 3, receive, &received);
+    assert_int_equal(buf_size(&received.text), 7);
+    assert_memory_equal(buf_bytes(&received.text), "eabcdoz", 7);
+    buf_done(&received.text);
 }
 
 int main(void)

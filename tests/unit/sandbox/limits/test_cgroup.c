@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "sandbox/limits/cgroup_place.h"
+#include "sandbox/limits/memory.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
@@ -28,11 +29,12 @@ static int tear_down(void **)
     return 0;
 }
 
-/* A group of plain files: what is written can be read, what the kernel would say can be put there. */
-static void make_group(bool unified, unsigned folders)
+/* A cgroup of plain files: tests can read what was written, and write what the kernel would
+ * report. */
+static void make_group(bool unified, unsigned directories)
 {
-    cgroup = (struct cgroup){.name = "group", .folder_count = folders, .unified = unified};
-    for (unsigned i = 0; i < folders; i++) {
+    cgroup = (struct cgroup){.name = "group", .directory_count = directories, .unified = unified};
+    for (unsigned i = 0; i < directories; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "%u/group/cgroup.procs", i);
         temp_file(&temp, name, "", 0644);
@@ -55,7 +57,7 @@ static void expect_text(int dir_fd, const char *name, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void process_joins_each_folder(void **)
+static void process_joins_each_directory(void **)
 {
     make_group(false, 2);
     assert_int_equal(cgroup_attach(&cgroup, 4711), 0);
@@ -66,7 +68,7 @@ static void process_joins_each_folder(void **)
     cgroup_remove(&cgroup);
 }
 
-static void kill_for_memory_is_told_once(void **)
+static void kill_for_memory_is_reported_once(void **)
 {
     for (unsigned version = 1; version <= 2; version++) {
         const char *file = version == 2 ? "0/group/memory.events" : "0/group/memory.oom_control";
@@ -84,7 +86,7 @@ static void kill_for_memory_is_told_once(void **)
     }
 }
 
-static void highest_mark_is_read_and_unknown_is_nought(void **)
+static void peak_is_read_and_unknown_is_zero(void **)
 {
     make_group(true, 1);
     assert_int_equal(cgroup_memory_peak(&cgroup), 0);
@@ -100,7 +102,7 @@ static void highest_mark_is_read_and_unknown_is_nought(void **)
     cgroup_remove(&cgroup);
 }
 
-static void removed_group_has_nothing_and_may_be_removed_again(void **)
+static void removed_cgroup_is_empty_and_can_be_removed_again(void **)
 {
     make_group(false, 2);
     assert_int_equal(unlinkat(temp.fd, "0/group/cgroup.procs", 0), 0);
@@ -113,8 +115,8 @@ static void removed_group_has_nothing_and_may_be_removed_again(void **)
     cgroup_remove(&cgroup);
 }
 
-/* On the real hierarchy, as far as this user may: what is not available must say why. */
-static void made_group_holds_its_limits_and_goes_without_trace(void **)
+/* In the real hierarchy, as far as this user may: a missing controller must have a reason. */
+static void made_cgroup_has_its_limits_and_is_removed(void **)
 {
     const struct box_limits limits = {.memory_bytes = 64 << 20, .pids = 17, .cpu_milli = 500};
     cgroup_find(&cgroup);
@@ -152,8 +154,9 @@ static void made_group_holds_its_limits_and_goes_without_trace(void **)
     (void)close(parent);
 }
 
-/* The own group's limit or that of one above; in a container only the root of what is mounted is there. */
-static void the_least_limit_around_is_found(void **)
+/* The limit of the server's cgroup or of one above it; in a container only the mount's root is
+ * there. */
+static void the_lowest_enclosing_limit_is_found(void **)
 {
     static struct cgroup_place place;
     char mount[PATH_MAX];
@@ -175,10 +178,42 @@ static void the_least_limit_around_is_found(void **)
     assert_int_equal(cgroup_place_memory(&place), 4096);
     place.v2_mount[0] = '\0';
     assert_int_equal(cgroup_place_memory(&place), 0);
-    temp_folder(&temp, "other");
+    temp_directory(&temp, "other");
     temp_file(&temp, "other/memory.limit_in_bytes", "8192\n", 0644);
     (void)snprintf(v1_mount, PATH_MAX, "%s", temp_path(&temp, "other", mount));
     assert_int_equal(cgroup_place_memory(&place), 8192);
+}
+
+static void default_memory_is_a_quarter_within_bounds(void **)
+{
+    const uint64_t gib = 1UL << 30;
+    const struct {
+        uint64_t machine;
+        uint64_t enclosing;
+        uint64_t expected;
+    } rows[] = {
+        {0, 0, gib},
+        {2 * gib, 0, gib},
+        {16 * gib, 0, 4 * gib},
+        {16 * gib - 1, 0, 4 * gib - (256 << 20)},
+        {23 * gib / 2, 0, 11 * gib / 4},
+        {256 * gib, 0, 8 * gib},
+        {64 * gib, 12 * gib, 3 * gib},
+        {64 * gib, gib / 2, gib}, /* box_memory_fit() reduces it below the enclosing limit */
+        {8 * gib, 4096 * gib, 2 * gib},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(box_memory_default(rows[i].machine, rows[i].enclosing), rows[i].expected);
+    }
+}
+
+static void given_memory_is_kept(void **)
+{
+    struct box_spec spec = {.limits = {.memory_bytes = 64 << 20}};
+    box_memory_fit(&spec, /* is_given= */ true);
+    assert_int_equal(spec.limits.memory_bytes, 64 << 20);
+    box_memory_fit(&spec, /* is_given= */ false);
+    assert_true(spec.limits.memory_bytes > 64 << 20);
 }
 
 #define CGROUP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -186,12 +221,14 @@ static void the_least_limit_around_is_found(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CGROUP_TEST(the_least_limit_around_is_found),
-        CGROUP_TEST(process_joins_each_folder),
-        CGROUP_TEST(kill_for_memory_is_told_once),
-        CGROUP_TEST(highest_mark_is_read_and_unknown_is_nought),
-        CGROUP_TEST(removed_group_has_nothing_and_may_be_removed_again),
-        CGROUP_TEST(made_group_holds_its_limits_and_goes_without_trace),
+        CGROUP_TEST(the_lowest_enclosing_limit_is_found),
+        CGROUP_TEST(default_memory_is_a_quarter_within_bounds),
+        CGROUP_TEST(given_memory_is_kept),
+        CGROUP_TEST(process_joins_each_directory),
+        CGROUP_TEST(kill_for_memory_is_reported_once),
+        CGROUP_TEST(peak_is_read_and_unknown_is_zero),
+        CGROUP_TEST(removed_cgroup_is_empty_and_can_be_removed_again),
+        CGROUP_TEST(made_cgroup_has_its_limits_and_is_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
-/* systemd's client is the system's own: here a script of ours. */
+/* A script of the test stands for busctl. */
 static struct temp temp;
 static struct loop *loop;
 static struct scope scope;
@@ -39,10 +39,10 @@ static int tear_down(void **)
     return 0;
 }
 
-static void on_scope(void *, const char *trouble)
+static void on_scope(void *, const char *error)
 {
     answers++;
-    (void)snprintf(answer, sizeof answer, "%s", trouble ? trouble : "");
+    (void)snprintf(answer, sizeof answer, "%s", error ? error : "");
     loop_stop(loop, 0);
 }
 
@@ -56,7 +56,7 @@ static int ask(const char *script, unsigned within_ms)
     return scope_ask(&scope, loop, &request, on_scope, NULL);
 }
 
-static void refusal_of_the_bus_is_told_in_its_words(void **)
+static void refusal_of_the_bus_is_reported_verbatim(void **)
 {
     assert_int_equal(ask("#!/bin/sh\necho Access denied >&2\necho more >&2\nexit 1\n", 60000), 0);
     assert_int_equal(loop_run(loop), 0);
@@ -65,7 +65,7 @@ static void refusal_of_the_bus_is_told_in_its_words(void **)
     assert_null(strstr(answer, "more"));
 }
 
-static void bus_that_hangs_is_given_up_and_its_client_killed(void **)
+static void hanging_bus_times_out_and_its_client_is_killed(void **)
 {
     assert_int_equal(ask("#!/bin/sh\nexec /bin/sleep 600\n", 50), 0);
     pid_t helper = scope.helper_pid;
@@ -75,14 +75,14 @@ static void bus_that_hangs_is_given_up_and_its_client_killed(void **)
     assert_int_equal(kill(helper, 0), -1);
 }
 
-static void success_without_effect_is_none(void **)
+static void success_without_effect_is_a_failure(void **)
 {
     assert_int_equal(ask("#!/bin/sh\nexit 0\n", 50), 0);
     assert_int_equal(loop_run(loop), 0);
     assert_non_null(strstr(answer, "in time"));
 }
 
-static void call_names_process_and_limits_and_hands_on_nothing(void **)
+static void call_names_process_and_limits_and_passes_no_descriptor(void **)
 {
     char script[512];
     char said[2048];
@@ -99,10 +99,10 @@ static void call_names_process_and_limits_and_hands_on_nothing(void **)
     assert_non_null(strstr(said, " MemoryMax t 1073741824 MemorySwapMax t 0 TasksMax t 99 "));
     assert_non_null(strstr(said, " CPUQuotaPerSecUSec t 500000 "));
     assert_null(strstr(said, "HOME="));
-    assert_non_null(strstr(said, "\n/\n")); /* where it was started */
+    assert_non_null(strstr(said, "\n/\n")); /* its working directory */
 }
 
-static void without_the_client_there_is_an_error_at_once(void **)
+static void without_the_client_it_fails_at_once(void **)
 {
     const struct box_limits limits = {.memory_bytes = 1 << 30, .pids = 99};
     const struct scope_request request = {"/nonexistent/busctl", "x", getpid(), &limits, 50};
@@ -110,8 +110,8 @@ static void without_the_client_there_is_an_error_at_once(void **)
     assert_int_equal(answers, 0);
 }
 
-/* Its numbers are not ours: it would limit a process that is not meant. */
-static void manager_in_another_pid_namespace_is_not_asked(void **)
+/* Its pids are not ours: it would limit an unrelated process. */
+static void manager_in_another_pid_namespace_gets_no_request(void **)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int status = 0;
@@ -145,12 +145,12 @@ static void manager_in_another_pid_namespace_is_not_asked(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCOPE_TEST(refusal_of_the_bus_is_told_in_its_words),
-        SCOPE_TEST(bus_that_hangs_is_given_up_and_its_client_killed),
-        SCOPE_TEST(success_without_effect_is_none),
-        SCOPE_TEST(call_names_process_and_limits_and_hands_on_nothing),
-        SCOPE_TEST(without_the_client_there_is_an_error_at_once),
-        SCOPE_TEST(manager_in_another_pid_namespace_is_not_asked),
+        SCOPE_TEST(refusal_of_the_bus_is_reported_verbatim),
+        SCOPE_TEST(hanging_bus_times_out_and_its_client_is_killed),
+        SCOPE_TEST(success_without_effect_is_a_failure),
+        SCOPE_TEST(call_names_process_and_limits_and_passes_no_descriptor),
+        SCOPE_TEST(without_the_client_it_fails_at_once),
+        SCOPE_TEST(manager_in_another_pid_namespace_gets_no_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

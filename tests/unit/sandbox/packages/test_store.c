@@ -1,4 +1,4 @@
-#include "sandbox/packages/packages.h"
+#include "sandbox/packages/store.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,8 +17,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/loop.h"
-#include "sandbox/room_inside.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/unprivileged/unprivileged.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
@@ -53,7 +55,7 @@ static struct box_packages *new_packages(void)
     return packages;
 }
 
-/* How many folders of servers there are. */
+/* The number of servers' directories. */
 static unsigned count_boxes(void)
 {
     unsigned count = 0;
@@ -78,7 +80,7 @@ static void wait_for_boxes(unsigned count)
     assert_int_equal(count_boxes(), count);
 }
 
-/* --- the place --- */
+/* --- the package directory --- */
 
 static void expect_place(const char *path)
 {
@@ -97,15 +99,14 @@ static void expect_no_place(const char *why)
 {
     struct box_packages *packages = new_packages();
     assert_true(packages_open(packages) < 0);
-    const char *trouble = box_packages_trouble(packages);
-    assert_non_null(trouble);
-    if (trouble && (!strstr(trouble, why) || !strstr(trouble, "--cache DIR"))) {
-        fail_msg("\"%s\" does not say: %s", trouble, why);
+    const char *error = packages->error.text;
+    if (!strstr(error, why) || !strstr(error, "--cache DIR")) {
+        fail_msg("\"%s\" does not say: %s", error, why);
     }
     box_packages_free(packages);
 }
 
-static void the_place_is_named_or_the_users_cache(void **)
+static void the_directory_is_the_named_one_or_the_users_cache(void **)
 {
     char home[PATH_MAX];
     char xdg[PATH_MAX];
@@ -113,8 +114,8 @@ static void the_place_is_named_or_the_users_cache(void **)
     (void)snprintf(cache, sizeof cache, "%s//cache2//", temp.path);
     expect_place("cache2");
     spec.cache = NULL;
-    temp_folder(&temp, "home");
-    temp_folder(&temp, "xdg");
+    temp_directory(&temp, "home");
+    temp_directory(&temp, "xdg");
     assert_int_equal(setenv("HOME", temp_path(&temp, "home", home), 1), 0);
     expect_place("home/.cache/sandpiper");
     assert_int_equal(setenv("XDG_CACHE_HOME", temp_path(&temp, "xdg", xdg), 1), 0);
@@ -126,21 +127,21 @@ static void the_place_is_named_or_the_users_cache(void **)
     expect_no_place("HOME is not set");
 }
 
-static void only_a_folder_of_the_users_own_will_do(void **)
+static void a_directory_of_another_user_is_refused(void **)
 {
-    temp_folder(&temp, "elsewhere");
+    temp_directory(&temp, "elsewhere");
     temp_link(&temp, "elsewhere", "cache");
-    expect_no_place("is a link or no folder");
+    expect_no_place("is a symlink or not a directory");
     assert_int_equal(unlinkat(temp.fd, "cache", 0), 0);
     temp_file(&temp, "cache", "", 0600);
-    expect_no_place("is a link or no folder");
+    expect_no_place("is a symlink or not a directory");
     assert_int_equal(unlinkat(temp.fd, "cache", 0), 0);
-    temp_folder(&temp, "cache");
+    temp_directory(&temp, "cache");
     assert_int_equal(fchmodat(temp.fd, "cache", 0770, 0), 0);
-    expect_no_place("can be written by others");
+    expect_no_place("is writable by others");
     assert_int_equal(fchmodat(temp.fd, "cache", 0700, 0), 0);
     temp_link(&temp, "../elsewhere", "cache/boxes");
-    expect_no_place("is a link or no folder");
+    expect_no_place("is a symlink or not a directory");
     assert_int_equal(unlinkat(temp.fd, "cache/boxes", 0), 0);
     (void)snprintf(cache, sizeof cache, "/proc/cache");
     expect_no_place("/proc/cache");
@@ -152,10 +153,10 @@ static void only_a_folder_of_the_users_own_will_do(void **)
     expect_no_place("absolute");
 }
 
-static void a_folder_that_code_reaches_by_the_workspace_will_not_do(void **)
+static void a_directory_inside_the_workspace_is_refused(void **)
 {
     char workspace[PATH_MAX];
-    temp_folder(&temp, "project/deep");
+    temp_directory(&temp, "project/deep");
     temp_link(&temp, "project/deep", "alias");
     spec.workspace = temp_path(&temp, "project", workspace);
     expect_place("cache");
@@ -169,26 +170,26 @@ static void a_folder_that_code_reaches_by_the_workspace_will_not_do(void **)
     expect_no_place("the cache directory");
 }
 
-static void a_folder_in_other_hands_will_not_do(void **)
+static void a_directory_that_others_can_write_is_refused(void **)
 {
-    temp_folder(&temp, "shared");
+    temp_directory(&temp, "shared");
     assert_int_equal(fchmodat(temp.fd, "shared", 0777, 0), 0);
     (void)snprintf(cache, sizeof cache, "%s/shared/cache", temp.path);
-    expect_no_place("in other users' hands");
+    expect_no_place("has another owner");
     assert_int_equal(fchmodat(temp.fd, "shared", 01777, 0), 0); /* like /tmp */
     expect_place("shared/cache");
     if (fchownat(temp.fd, "shared/cache", 12345, 12345, 0) < 0) {
-        unit_skip("root", "a folder of another user's needs root");
+        unit_skip("root", "a directory of another user's needs root");
     }
     expect_no_place("belongs to another user");
 }
 
-static void a_file_system_that_is_read_only_or_full_is_told(void **)
+static void a_file_system_that_is_read_only_or_full_is_reported(void **)
 {
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
         unit_skip("root", "a file system of the test's own needs root");
     }
-    temp_folder(&temp, "mount");
+    temp_directory(&temp, "mount");
     (void)snprintf(cache, sizeof cache, "%s/mount/cache", temp.path);
     static const struct {
         const char *data;
@@ -205,19 +206,18 @@ static void a_file_system_that_is_read_only_or_full_is_told(void **)
     }
 }
 
-/* --- the ends --- */
+/* --- exits --- */
 
 static void nothing_is_made_before_it_is_needed(void **)
 {
     struct box_packages *packages = new_packages();
-    assert_null(box_packages_trouble(packages));
     assert_int_equal(box_packages_layers(packages), 0);
     box_packages_discard(packages);
     box_packages_free(packages);
     assert_int_equal(faccessat(temp.fd, "cache", F_OK, 0), -1);
 }
 
-static void servers_do_not_meet_and_leave_nothing(void **)
+static void two_servers_stay_apart_and_leave_nothing(void **)
 {
     struct box_packages *one = new_packages();
     struct box_packages *two = new_packages();
@@ -228,17 +228,17 @@ static void servers_do_not_meet_and_leave_nothing(void **)
     assert_string_not_equal(one->layers, two->layers);
     box_packages_free(one);
     wait_for_boxes(1);
-    assert_int_equal(access(two->stage, F_OK), 0);
+    assert_int_equal(access(two->staging, F_OK), 0);
     box_packages_free(two);
     wait_for_boxes(0);
 }
 
-/* A server of the full grade has made the cache for itself; the next gives ids of their own to code and
- * errands, who go through by path. */
-static void a_cache_serves_errands_of_whatever_id(void **)
+/* A server at the level full has made the cache for itself; the next one gives code and installers
+ * separate uids, which pass through the directories. */
+static void a_cache_serves_installers_with_any_uid(void **)
 {
     struct stat st;
-    struct box_room room = {};
+    struct box_scratch scratch = {};
     if (geteuid() != 0) {
         unit_skip("root", "only root gives ids away");
     }
@@ -246,9 +246,9 @@ static void a_cache_serves_errands_of_whatever_id(void **)
     assert_int_equal(packages_open(alone), 0);
     assert_int_equal(fchmodat(temp.fd, "cache", 0700, 0), 0);
     assert_int_equal(fchmodat(temp.fd, "cache/boxes", 0700, 0), 0);
-    spec.room = &room;
-    room.ids.guest = 61184;
-    room.ids.errand = 65519;
+    spec.scratch = &scratch;
+    scratch.ids.guest = 61184;
+    scratch.ids.installer = 65519;
     struct box_packages *sharing = new_packages();
     assert_int_equal(packages_open(sharing), 0);
     for (unsigned i = 0; i < 2; i++) {
@@ -257,32 +257,33 @@ static void a_cache_serves_errands_of_whatever_id(void **)
     }
     assert_string_not_equal(sharing->download, alone->download);
     assert_int_equal(stat(sharing->download, &st), 0);
-    assert_int_equal(st.st_uid, room.ids.errand);
+    assert_int_equal(st.st_uid, scratch.ids.installer);
     box_packages_free(sharing);
     box_packages_free(alone);
-    spec.room = NULL;
+    spec.scratch = NULL;
 }
 
-static void what_is_put_away_is_removed_meanwhile(void **)
+static void discarded_directories_are_removed_in_the_background(void **)
 {
     struct box_packages *packages = new_packages();
     struct stat st;
     assert_int_equal(packages_open(packages), 0);
-    assert_int_equal(mkdirat(packages->folder_fd, "stage/tmp/x", 0), 0);
-    assert_int_equal(mkdirat(packages->folder_fd, "stage/new", 0755), 0);
+    assert_int_equal(mkdirat(packages->directory_fd, "stage/tmp/x", 0), 0);
+    assert_int_equal(mkdirat(packages->directory_fd, "stage/new", 0755), 0);
     box_packages_discard(packages);
-    assert_int_equal(fstatat(packages->folder_fd, "stage/new", &st, 0), -1);
-    assert_int_equal(fstatat(packages->folder_fd, "stage/tmp", &st, 0), 0);
+    assert_int_equal(fstatat(packages->directory_fd, "stage/new", &st, 0), -1);
+    assert_int_equal(fstatat(packages->directory_fd, "stage/tmp", &st, 0), 0);
     uint64_t deadline_ns = clock_now_ns() + PATIENCE_MS * CLOCK_NS_PER_MS;
-    while (fstatat(packages->folder_fd, "rubbish-1", &st, 0) == 0 && clock_now_ns() < deadline_ns) {
+    while (fstatat(packages->directory_fd, "rubbish-1", &st, 0) == 0 &&
+           clock_now_ns() < deadline_ns) {
         (void)usleep(1000);
     }
-    assert_int_equal(fstatat(packages->folder_fd, "rubbish-1", &st, 0), -1);
+    assert_int_equal(fstatat(packages->directory_fd, "rubbish-1", &st, 0), -1);
     box_packages_free(packages);
     wait_for_boxes(0);
 }
 
-/* Also with something in the folder, and at any moment. */
+/* Also with content in the directory, and at any moment. */
 static void a_killed_server_leaves_nothing(void **)
 {
     for (unsigned i = 0; i < 20; i++) {
@@ -293,8 +294,8 @@ static void a_killed_server_leaves_nothing(void **)
             struct box_packages *packages = new_packages();
             (void)write(ready[1], "", i % 2);
             (void)packages_open(packages);
-            (void)mkdirat(packages->folder_fd, "layers/1", 0755);
-            (void)mkdirat(packages->folder_fd, "layers/1/sub", 0);
+            (void)mkdirat(packages->directory_fd, "layers/1", 0755);
+            (void)mkdirat(packages->directory_fd, "layers/1/sub", 0);
             (void)write(ready[1], "", 1);
             (void)pause();
         }
@@ -309,29 +310,33 @@ static void a_killed_server_leaves_nothing(void **)
     }
 }
 
-static void a_killed_sweeper_is_replaced(void **)
+static void a_killed_cleanup_helper_is_replaced(void **)
 {
+    char path[64];
+    char child[32];
     struct box_packages *packages = new_packages();
     assert_int_equal(packages_open(packages), 0);
-    assert_int_equal(mkdirat(packages->folder_fd, "layers/1", 0755), 0);
-    assert_int_equal(kill(packages->sweeper.pid, SIGKILL), 0);
+    assert_int_equal(mkdirat(packages->directory_fd, "layers/1", 0755), 0);
+    (void)snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    assert_true(fd_read_text_at(AT_FDCWD, path, child, sizeof child) > 0);
+    assert_int_equal(kill((pid_t)strtol(child, NULL, 10), SIGKILL), 0);
     box_packages_free(packages);
     wait_for_boxes(0);
 }
 
-/* Left by a server that was killed together with its sweeper; but what somebody holds is in use, and
- * what is young may be just about to be. */
-static void leftovers_are_removed_by_the_next(void **)
+/* A server that was killed together with its cleanup helper leaves a directory. But one with a lock
+ * is in use, and a young one may be about to be. */
+static void leftovers_are_removed_by_the_next_server(void **)
 {
     const struct timespec past[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
     temp_file(&temp, "cache/boxes/held/lock", "", 0600);
     temp_file(&temp, "cache/boxes/left/lock", "", 0600);
     temp_file(&temp, "cache/boxes/left/layers/1/x.py", "", 0600);
-    temp_folder(&temp, "cache/boxes/without");
+    temp_directory(&temp, "cache/boxes/without");
     assert_int_equal(fchmodat(temp.fd, "cache", 0700, 0), 0);
     assert_int_equal(fchmodat(temp.fd, "cache/boxes", 0700, 0), 0);
     temp_file(&temp, "cache/boxes/young/lock", "", 0600);
-    temp_folder(&temp, "cache/boxes/without-young");
+    temp_directory(&temp, "cache/boxes/without-young");
     static const char *const old[] = {"held/lock", "left/lock", "without"};
     for (unsigned i = 0; i < sizeof old / sizeof *old; i++) {
         char path[64];
@@ -355,18 +360,18 @@ static void leftovers_are_removed_by_the_next(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PACKAGES_TEST(the_place_is_named_or_the_users_cache),
-        PACKAGES_TEST(only_a_folder_of_the_users_own_will_do),
-        PACKAGES_TEST(a_folder_that_code_reaches_by_the_workspace_will_not_do),
-        PACKAGES_TEST(a_folder_in_other_hands_will_not_do),
+        PACKAGES_TEST(the_directory_is_the_named_one_or_the_users_cache),
+        PACKAGES_TEST(a_directory_of_another_user_is_refused),
+        PACKAGES_TEST(a_directory_inside_the_workspace_is_refused),
+        PACKAGES_TEST(a_directory_that_others_can_write_is_refused),
         PACKAGES_TEST(nothing_is_made_before_it_is_needed),
-        PACKAGES_TEST(servers_do_not_meet_and_leave_nothing),
-        PACKAGES_TEST(a_cache_serves_errands_of_whatever_id),
-        PACKAGES_TEST(what_is_put_away_is_removed_meanwhile),
+        PACKAGES_TEST(two_servers_stay_apart_and_leave_nothing),
+        PACKAGES_TEST(a_cache_serves_installers_with_any_uid),
+        PACKAGES_TEST(discarded_directories_are_removed_in_the_background),
         PACKAGES_TEST(a_killed_server_leaves_nothing),
-        PACKAGES_TEST(a_killed_sweeper_is_replaced),
-        PACKAGES_TEST(leftovers_are_removed_by_the_next),
-        PACKAGES_TEST(a_file_system_that_is_read_only_or_full_is_told),
+        PACKAGES_TEST(a_killed_cleanup_helper_is_replaced),
+        PACKAGES_TEST(leftovers_are_removed_by_the_next_server),
+        PACKAGES_TEST(a_file_system_that_is_read_only_or_full_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

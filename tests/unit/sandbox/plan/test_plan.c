@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "sandbox/box.h"
-#include "sandbox/plan/idmap.h"
-#include "sandbox/python/python.h"
+#include "sandbox/box/box.h"
+#include "sandbox/host/host_facts.h"
+#include "sandbox/host/idmap.h"
+#include "sandbox/host/python.h"
+#include "sandbox/interpreter/interpreter.h"
+#include "sandbox/sandbox.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
@@ -27,8 +30,8 @@ static int set_up(void **)
 {
     box_spec_init(&spec);
     spec.guest = guest;
-    python = (struct python){.path = "/opt/py/bin/python3", .folder_count = 1};
-    (void)snprintf(python.folders[0], PATH_MAX, "/opt/py");
+    python = (struct python){.path = "/opt/py/bin/python3", .directory_count = 1};
+    (void)snprintf(python.directories[0], PATH_MAX, "/opt/py");
     return 0;
 }
 
@@ -38,14 +41,22 @@ static int tear_down(void **)
     return 0;
 }
 
+static int build_plan(struct fail *fail)
+{
+    struct host_facts facts;
+    host_facts_read(&spec, &facts);
+    content.python = &python;
+    return plan_build(plan_add_full, &spec, &facts, &content, &plan, fail);
+}
+
 static void build(void)
 {
     struct fail fail = {};
     zygote_content(&spec, NULL, &content);
-    assert_int_equal(plan_build(&spec, &python, &content, &plan, &fail), 0);
+    assert_int_equal(build_plan(&fail), 0);
 }
 
-/* The number of steps of a kind; the first one's index. */
+/* The number of steps of a kind, and the index of the first. */
 static unsigned steps_of(enum plan_kind kind, unsigned *ret_first)
 {
     unsigned found = 0;
@@ -94,25 +105,25 @@ static void nothing_is_mounted_over_the_root(void **)
     zygote_content(&spec, NULL, &content);
     for (unsigned i = 0; i < sizeof odd / sizeof *odd; i++) {
         struct fail fail = {};
-        (void)snprintf(python.folders[0], PATH_MAX, "%s", odd[i]);
-        if (plan_build(&spec, &python, &content, &plan, &fail) != -EPERM) {
+        (void)snprintf(python.directories[0], PATH_MAX, "%s", odd[i]);
+        if (build_plan(&fail) != -EPERM) {
             fail_msg("%s: %s", odd[i], fail.text);
         }
     }
-    (void)snprintf(python.folders[0], PATH_MAX, "/opt/..py");
+    (void)snprintf(python.directories[0], PATH_MAX, "/opt/..py");
     build();
 }
 
-/* Each is there once, and comes before the next: capabilities go when all that needs them is done,
- * the filter last because it would refuse what stands above it. */
+/* Each kind exists once and before the next: capabilities go after the steps that need them, and
+ * the filter comes last because it would refuse the steps before it. */
 static void confinement_is_whole_and_in_order(void **)
 {
     static const enum plan_kind order[] = {
-        PLAN_IDENTITY,       PLAN_SESSION,      PLAN_HOSTNAME,         PLAN_LOOPBACK,
-        PLAN_PRIVATE,        PLAN_ROOT,         PLAN_UNMOUNT,          PLAN_PROC,
-        PLAN_READ_ONLY_ROOT, PLAN_PIVOT,        PLAN_CGROUP_NAMESPACE, PLAN_NO_NAMESPACES,
-        PLAN_DESCRIPTORS,    PLAN_CAPABILITIES, PLAN_DEATH_SIGNAL,     PLAN_SECCOMP,
-        PLAN_EXECUTE,
+        PLAN_IDENTITY,      PLAN_SESSION,        PLAN_HOSTNAME,     PLAN_LOOPBACK,
+        PLAN_PRIVATE,       PLAN_ROOT,           PLAN_UNMOUNT,      PLAN_PROC,
+        PLAN_TERMINALS,     PLAN_READ_ONLY_ROOT, PLAN_PIVOT,        PLAN_CGROUP_NAMESPACE,
+        PLAN_NO_NAMESPACES, PLAN_DESCRIPTORS,    PLAN_CAPABILITIES, PLAN_DEATH_SIGNAL,
+        PLAN_SECCOMP,       PLAN_EXECUTE,
     };
     build();
     unsigned before = 0;
@@ -120,15 +131,16 @@ static void confinement_is_whole_and_in_order(void **)
         unsigned at = 0;
         assert_int_equal(steps_of(order[i], &at), 1);
         assert_true(i == 0 || at > before);
-        bool may_be_refused = order[i] == PLAN_HOSTNAME || order[i] == PLAN_PROC;
+        bool may_be_refused =
+            order[i] == PLAN_HOSTNAME || order[i] == PLAN_PROC || order[i] == PLAN_TERMINALS;
         assert_int_equal(plan.steps[at].optional, may_be_refused);
         before = at;
     }
     assert_int_equal(before, plan.step_count - 1);
 }
 
-/* A tree is opened while the host's view and ids reach it, and has its place before the root is
- * closed. */
+/* A tree is opened while the host's paths and ids are accessible, and moved before the root becomes
+ * read-only. */
 static void each_tree_is_opened_first_and_moved_once(void **)
 {
     unsigned identity = 0;
@@ -179,7 +191,7 @@ static void nothing_of_the_host_is_writable_or_brings_set_ids(void **)
     assert_null(step_at(PLAN_MOVE, "/var"));
 }
 
-static void names_of_the_host_are_replaced_by_the_boxs_own(void **)
+static void names_of_the_host_are_replaced_by_the_sandboxs_own(void **)
 {
     static const char *const files[] = {"/etc/passwd", "/etc/group", "/etc/hosts",
                                         "/etc/nsswitch.conf", "/etc/resolv.conf"};
@@ -193,7 +205,7 @@ static void names_of_the_host_are_replaced_by_the_boxs_own(void **)
     (void)expect_step(PLAN_FILE, "/run/sandpiper/extra.py");
 }
 
-static void workspace_lies_on_the_boxs_disk_when_none_is_named(void **)
+static void workspace_is_on_the_sandboxs_disk_by_default(void **)
 {
     spec.limits.disk_bytes = 12345678;
     spec.limits.disk_inodes = 321;
@@ -204,7 +216,7 @@ static void workspace_lies_on_the_boxs_disk_when_none_is_named(void **)
     assert_null(step_at(PLAN_MOVE, "/work"));
 }
 
-static void named_workspace_is_the_only_writable_host_folder(void **)
+static void named_workspace_is_the_only_writable_host_directory(void **)
 {
     struct temp temp;
     temp_make(&temp);
@@ -249,7 +261,7 @@ static void an_interpreter_in_the_workspace_is_read_only_there_and_cannot_be_mov
     temp_remove(&temp);
 }
 
-/* Whose owner is not the one that code runs as, root shows by a mapping. */
+/* Root shows a directory through a mapping if its owner is not the uid of code. */
 static void data_is_shown_for_reading_unless_the_user_says_more(void **)
 {
     const uint64_t data = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
@@ -277,7 +289,7 @@ static void data_is_shown_for_reading_unless_the_user_says_more(void **)
         const struct plan_step *step = &plan.steps[i];
         if (step->kind == PLAN_OPEN_TREE || step->kind == PLAN_TAKE_TREE) {
             bool shown = step->slot == in->slot || step->slot == out->slot;
-            assert_int_equal(step->data_folder, shown);
+            assert_int_equal(step->data_directory, shown);
             assert_int_equal(step->kind == PLAN_TAKE_TREE, shown && foreign);
         }
         if (step->kind == PLAN_TAKE_TREE && step->slot == in->slot) {
@@ -285,30 +297,30 @@ static void data_is_shown_for_reading_unless_the_user_says_more(void **)
             assert_int_equal(step->gid, 8);
         }
     }
-    /* Where nothing is mapped, what others may read can be read, and nothing is handed over. */
+    /* Without a mapping, code can read what others may read, and gets nothing to write. */
     plan_use_binds(&plan);
     unsigned taken = 0;
     assert_int_equal(steps_of(PLAN_TAKE_TREE, &taken), foreign ? 1 : 0);
     assert_true(!foreign || plan.steps[taken].slot == out->slot);
 }
 
-static void an_errand_sees_no_data(void **)
+static void an_installer_sees_no_data(void **)
 {
     struct fail fail = {};
-    content = (struct plan_content){.files = guest, .errand = true};
+    content = (struct plan_content){.files = guest, .installer = true};
     spec.mount_count = 1;
     spec.mounts[0] = (struct box_mount){.name = "in", .path = "/srv/in"};
-    assert_int_equal(plan_build(&spec, &python, &content, &plan, &fail), 0);
+    assert_int_equal(build_plan(&fail), 0);
     assert_null(step_at(PLAN_MOVE, "/data/in"));
     assert_int_equal(plan.data_count, 0);
 }
 
-/* Step by step the same box: same places, same attributes, same order. */
+/* The same sandbox step by step: same paths, same attributes, same order. */
 static void plan_by_binds_differs_only_in_how_trees_are_mounted(void **)
 {
     static const enum plan_kind others[][2] = {{PLAN_OPEN_TREE, PLAN_HOLD},
                                                {PLAN_MOVE, PLAN_BIND},
-                                               {PLAN_SUBTREE, PLAN_BIND_FOLDER},
+                                               {PLAN_SUBTREE, PLAN_BIND_DIRECTORY},
                                                {PLAN_READ_ONLY_ROOT, PLAN_BIND_READ_ONLY_ROOT}};
     static struct plan before;
     unsigned changed = 0;
@@ -327,7 +339,7 @@ static void plan_by_binds_differs_only_in_how_trees_are_mounted(void **)
     assert_true(changed > 2 * plan.tree_count);
 }
 
-static void workspace_that_is_no_folder_is_refused_with_its_name(void **)
+static void workspace_that_is_no_directory_is_refused_with_its_name(void **)
 {
     struct temp temp;
     struct fail fail = {};
@@ -335,10 +347,10 @@ static void workspace_that_is_no_folder_is_refused_with_its_name(void **)
     temp_make(&temp);
     temp_file(&temp, "file", "", 0644);
     spec.workspace = temp_path(&temp, "file", path);
-    assert_int_equal(plan_build(&spec, &python, &content, &plan, &fail), -ENOTDIR);
+    assert_int_equal(build_plan(&fail), -ENOTDIR);
     assert_non_null(strstr(fail.text, path));
     spec.workspace = temp_path(&temp, "missing", path);
-    assert_int_equal(plan_build(&spec, &python, &content, &plan, &fail), -ENOENT);
+    assert_int_equal(build_plan(&fail), -ENOENT);
     assert_non_null(strstr(fail.text, path));
     temp_remove(&temp);
 }
@@ -354,7 +366,7 @@ static void guest_runs_as_an_id_that_owns_nothing(void **)
     }
 }
 
-static void environment_is_made_afresh(void **)
+static void environment_is_built_from_nothing(void **)
 {
     spec.limits.cpu_milli = 1500;
     (void)snprintf(python.environment, sizeof python.environment, "/opt/env");
@@ -367,11 +379,21 @@ static void environment_is_made_afresh(void **)
     assert_true(has_environment("SANDPIPER_DIRECTORY=/work"));
     assert_true(has_environment("HOME=/tmp/home"));
     assert_true(has_environment("VIRTUAL_ENV=/opt/env"));
-    assert_true(has_environment("PATH=/opt/env/bin:/usr/local/bin:/usr/bin:/bin"));
+    assert_true(
+        has_environment("PATH=/run/sandpiper/bin:/opt/py/bin:/usr/local/bin:/usr/bin:/bin"));
+    assert_true(has_environment("SANDPIPER_PYTHON=/opt/py/bin/python3"));
+    assert_true(has_environment("PIP_NO_INDEX=1"));
     assert_true(has_environment("OMP_NUM_THREADS=2"));
 }
 
-static void interpreter_hears_of_packages_only_where_they_can_be_installed(void **)
+static void interpreters_directory_that_cannot_be_an_entry_is_not_in_path(void **)
+{
+    (void)snprintf(python.path, sizeof python.path, "/opt/a:b/bin/python3");
+    build();
+    assert_true(has_environment("PATH=/run/sandpiper/bin:/usr/local/bin:/usr/bin:/bin"));
+}
+
+static void interpreter_gets_package_settings_only_with_install(void **)
 {
     spec.packages = false;
     build();
@@ -379,17 +401,19 @@ static void interpreter_hears_of_packages_only_where_they_can_be_installed(void 
     assert_null(plan.argv[3]);
 }
 
-static void an_errand_runs_another_program_with_other_ids_in_another_view(void **)
+static void an_installer_has_its_own_program_ids_and_paths(void **)
 {
     struct fail fail = {};
     uid_t uid = 0;
     gid_t gid = 0;
-    plan_errand_ids(NULL, &uid, &gid);
-    content =
-        (struct plan_content){.files = guest, .main = "x.py", .arguments = {"y"}, .errand = true};
+    struct host_facts facts;
+    host_facts_read(NULL, &facts);
+    plan_installer_ids(&facts, &uid, &gid);
+    content = (struct plan_content){
+        .files = guest, .main = "x.py", .arguments = {"y"}, .installer = true};
     plan_show(&content, "/srv/layers", "/packages", /* writable= */ false);
     plan_show(&content, "/srv/stage", "/stage", /* writable= */ true);
-    assert_int_equal(plan_build(&spec, &python, &content, &plan, &fail), 0);
+    assert_int_equal(build_plan(&fail), 0);
     assert_string_equal(plan.argv[1], "-I");
     assert_string_equal(plan.argv[3], "/run/sandpiper/x.py");
     assert_string_equal(plan.argv[4], "y");
@@ -406,7 +430,7 @@ static void an_errand_runs_another_program_with_other_ids_in_another_view(void *
 static void user_packages_are_named_to_the_interpreter(void **)
 {
     (void)snprintf(python.user_base, sizeof python.user_base, "/srv/user/.local");
-    (void)snprintf(python.folders[python.folder_count++], PATH_MAX,
+    (void)snprintf(python.directories[python.directory_count++], PATH_MAX,
                    "/srv/user/.local/lib/python3.11/site-packages");
     build();
     assert_true(has_environment("PYTHONUSERBASE=/srv/user/.local"));
@@ -414,6 +438,13 @@ static void user_packages_are_named_to_the_interpreter(void **)
     (void)expect_step(PLAN_MOVE, "/srv/user/.local/lib/python3.11/site-packages");
     assert_null(step_at(PLAN_MOVE, "/srv/user/.local"));
     assert_null(step_at(PLAN_MOVE, "/srv/user"));
+}
+
+static void hash_seed_reaches_the_code(void **)
+{
+    (void)snprintf(python.hash_seed, sizeof python.hash_seed, "4294967295");
+    build();
+    assert_true(has_environment("PYTHONHASHSEED=4294967295"));
 }
 
 static void fullest_plan_fits(void **)
@@ -428,9 +459,10 @@ static void fullest_plan_fits(void **)
         many[i] = (struct embedded){names[i], (const unsigned char *)"", 0};
     }
     spec.guest = many;
-    for (python.folder_count = 0; python.folder_count < PYTHON_FOLDERS; python.folder_count++) {
-        (void)snprintf(python.folders[python.folder_count], PATH_MAX, "/opt/py%u",
-                       python.folder_count);
+    for (python.directory_count = 0; python.directory_count < PYTHON_DIRECTORIES;
+         python.directory_count++) {
+        (void)snprintf(python.directories[python.directory_count], PATH_MAX, "/opt/py%u",
+                       python.directory_count);
     }
     for (spec.mount_count = 0; spec.mount_count < BOX_MOUNTS; spec.mount_count++) {
         spec.mounts[spec.mount_count] = (struct box_mount){.name = "x", .path = "/x"};
@@ -438,7 +470,7 @@ static void fullest_plan_fits(void **)
     build();
     assert_int_equal(plan.data_count, BOX_MOUNTS);
     /* Trees that this host lacks but another may have: three files of other Pythons, a store, and
-     * six system folders that are no links. */
+     * six system directories that are not symlinks. */
     assert_true(plan.tree_count + 20 <= PLAN_TREES);
     assert_true(plan.step_count + 40 <= PLAN_STEPS);
     (void)expect_step(PLAN_MOVE, "/work");
@@ -466,7 +498,7 @@ static void each_step_is_printed_on_a_line_with_its_number(void **)
     buf_done(&text);
 }
 
-static void each_kind_has_a_name_of_its_own(void **)
+static void each_kind_has_a_unique_name(void **)
 {
     for (unsigned i = 0; i < PLAN_KIND_COUNT; i++) {
         assert_non_null(plan_kind_name((enum plan_kind)i));
@@ -487,22 +519,24 @@ int main(void)
         PLAN_TEST(confinement_is_whole_and_in_order),
         PLAN_TEST(each_tree_is_opened_first_and_moved_once),
         PLAN_TEST(nothing_of_the_host_is_writable_or_brings_set_ids),
-        PLAN_TEST(names_of_the_host_are_replaced_by_the_boxs_own),
-        PLAN_TEST(workspace_lies_on_the_boxs_disk_when_none_is_named),
-        PLAN_TEST(named_workspace_is_the_only_writable_host_folder),
+        PLAN_TEST(names_of_the_host_are_replaced_by_the_sandboxs_own),
+        PLAN_TEST(workspace_is_on_the_sandboxs_disk_by_default),
+        PLAN_TEST(named_workspace_is_the_only_writable_host_directory),
         PLAN_TEST(an_interpreter_in_the_workspace_is_read_only_there_and_cannot_be_moved),
         PLAN_TEST(data_is_shown_for_reading_unless_the_user_says_more),
-        PLAN_TEST(an_errand_sees_no_data),
+        PLAN_TEST(an_installer_sees_no_data),
         PLAN_TEST(plan_by_binds_differs_only_in_how_trees_are_mounted),
-        PLAN_TEST(workspace_that_is_no_folder_is_refused_with_its_name),
+        PLAN_TEST(workspace_that_is_no_directory_is_refused_with_its_name),
         PLAN_TEST(guest_runs_as_an_id_that_owns_nothing),
-        PLAN_TEST(environment_is_made_afresh),
-        PLAN_TEST(interpreter_hears_of_packages_only_where_they_can_be_installed),
-        PLAN_TEST(an_errand_runs_another_program_with_other_ids_in_another_view),
+        PLAN_TEST(environment_is_built_from_nothing),
+        PLAN_TEST(interpreters_directory_that_cannot_be_an_entry_is_not_in_path),
+        PLAN_TEST(interpreter_gets_package_settings_only_with_install),
+        PLAN_TEST(an_installer_has_its_own_program_ids_and_paths),
         PLAN_TEST(user_packages_are_named_to_the_interpreter),
+        PLAN_TEST(hash_seed_reaches_the_code),
         PLAN_TEST(fullest_plan_fits),
         PLAN_TEST(each_step_is_printed_on_a_line_with_its_number),
-        cmocka_unit_test(each_kind_has_a_name_of_its_own),
+        cmocka_unit_test(each_kind_has_a_unique_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "sandbox/confine/filter.h"
+#include "sandbox/policy/filter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,14 +22,14 @@
 #include "sandbox/plan/plan.h"
 #include "tests/unit/unit.h"
 
-/* Each row is one raw call, made in a child three times over: without a filter and with one. Where
- * the filter answers by itself the plain kernel should have said something else, or the row
- * proves nothing (a container's own filter may stand in between) and is named; where it lets
- * through, both must say the same. */
+/* Each row is one raw call that children make without a filter and with one. Where the filter
+ * refuses, the plain kernel must have another result; otherwise the row shows nothing (a
+ * container's own filter may refuse first) and is named. Where the filter allows the call, both
+ * results must be equal. */
 
 enum { NO_FILE = -1, BAD_ADDRESS = 1, ARGUMENTS = 5, NOT_HERE = -1 };
 
-/* The generic table of numbers, which 64-bit ARM has, is without these. */
+/* The generic table of numbers, which 64-bit ARM uses, lacks these calls. */
 #ifndef SYS_fork
 #define SYS_fork NOT_HERE
 #define SYS_chmod NOT_HERE
@@ -41,12 +41,12 @@ struct row {
     const char *what;
     long number;
     long arguments[ARGUMENTS];
-    int answer; /* the filter's own errno; 0: let through */
+    int error; /* the filter's own errno; 0: allowed */
 };
 
-static struct plan_filter names;
-static struct plan_filter arguments;
-static struct plan_filter init;
+static struct filter_program names;
+static struct filter_program arguments;
+static struct filter_program init;
 
 static int build_all(void **)
 {
@@ -64,7 +64,7 @@ static int release_all(void **)
     return 0;
 }
 
-static bool install(const struct plan_filter *filter)
+static bool install(const struct filter_program *filter)
 {
     struct sock_fprog program = {.len = (unsigned short)filter->count, .filter = filter->program};
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
@@ -73,9 +73,9 @@ static bool install(const struct plan_filter *filter)
 
 enum { NOT_INSTALLED = 254, KILLED = 255 };
 
-/* The errno that the call gives under these filters, or 0. */
-static int try_call(const struct row *row, const struct plan_filter *first,
-                    const struct plan_filter *second)
+/* The call's errno under these filters, or 0. */
+static int try_call(const struct row *row, const struct filter_program *first,
+                    const struct filter_program *second)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -85,7 +85,7 @@ static int try_call(const struct row *row, const struct plan_filter *first,
         const long *a = row->arguments;
         long r = syscall(row->number, a[0], a[1], a[2], a[3], a[4]);
         if (r == 0 && (row->number == SYS_clone || row->number == SYS_fork)) {
-            _exit(0); /* the new process; its parent says the result */
+            _exit(0); /* the new process; its parent reports the result */
         }
         _exit(r < 0 ? errno : 0);
     }
@@ -94,8 +94,8 @@ static int try_call(const struct row *row, const struct plan_filter *first,
     return WIFEXITED(status) ? WEXITSTATUS(status) : KILLED;
 }
 
-static void check_rows(const struct row *rows, size_t count, const struct plan_filter *first,
-                       const struct plan_filter *second)
+static void check_rows(const struct row *rows, size_t count, const struct filter_program *first,
+                       const struct filter_program *second)
 {
     for (size_t i = 0; i < count; i++) {
         if (rows[i].number == NOT_HERE) {
@@ -103,15 +103,15 @@ static void check_rows(const struct row *rows, size_t count, const struct plan_f
         }
         int plain = try_call(&rows[i], NULL, NULL);
         int filtered = try_call(&rows[i], first, second);
-        if (rows[i].answer == 0 && filtered != plain) {
+        if (rows[i].error == 0 && filtered != plain) {
             fail_msg("%s: %d instead of the kernel's %d", rows[i].what, filtered, plain);
         }
-        if (rows[i].answer != 0 && filtered != rows[i].answer) {
-            fail_msg("%s: %d instead of %d", rows[i].what, filtered, rows[i].answer);
+        if (rows[i].error != 0 && filtered != rows[i].error) {
+            fail_msg("%s: %d instead of %d", rows[i].what, filtered, rows[i].error);
         }
-        if (rows[i].answer != 0 && plain == rows[i].answer) {
-            print_message("# %s: proves nothing here, the answer is %d without us\n", rows[i].what,
-                          plain);
+        if (rows[i].error != 0 && plain == rows[i].error) {
+            print_message("# %s: inconclusive here: the result is %d without the filter too\n",
+                          rows[i].what, plain);
         }
     }
 }
@@ -158,7 +158,7 @@ static void calls_are_refused_by_name(void **)
     CHECK(rows, &names, NULL);
 }
 
-static void pid_1_may_do_a_little_more(void **)
+static void pid_1_may_use_a_few_more_calls(void **)
 {
     static const struct row rows[] = {
         {"openat2", SYS_openat2, {NO_FILE, BAD_ADDRESS, 0, 0}, 0},
@@ -177,7 +177,8 @@ static void no_namespace_is_made_by_clone(void **)
     static const struct row rows[] = {
         {"clone", SYS_clone, {SIGCHLD}, 0},
         {"fork", SYS_fork, {}, 0},
-        /* CLONE_SIGHAND without CLONE_VM: the kernel's EINVAL comes before its look at privileges */
+        /* CLONE_SIGHAND without CLONE_VM: the kernel's EINVAL comes before its check of
+         * privileges */
         {"clone NEWNS", SYS_clone, {CLONE_NEWNS | CLONE_SIGHAND}, EPERM},
         {"clone NEWUSER", SYS_clone, {CLONE_NEWUSER | CLONE_SIGHAND}, EPERM},
         {"clone NEWPID", SYS_clone, {CLONE_NEWPID | CLONE_SIGHAND}, EPERM},
@@ -206,7 +207,10 @@ static void descriptors_send_no_signals_and_type_no_keys(void **)
         {"ioctl TIOCSTI", SYS_ioctl, {NO_FILE, TIOCSTI, 0}, ENOTTY},
         {"ioctl TIOCSTI, high bits set", SYS_ioctl, {NO_FILE, 0x100000000 | TIOCSTI, 0}, ENOTTY},
         {"ioctl TIOCLINUX", SYS_ioctl, {NO_FILE, 0x541c, 0}, ENOTTY},
-        {"ioctl TIOCSCTTY", SYS_ioctl, {NO_FILE, TIOCSCTTY, 0}, ENOTTY},
+        {"ioctl TIOCSCTTY", SYS_ioctl, {NO_FILE, TIOCSCTTY, 0}, 0},
+        {"ioctl TIOCGPTPEER", SYS_ioctl, {NO_FILE, TIOCGPTPEER, 0}, 0},
+        {"ioctl TIOCSIG", SYS_ioctl, {NO_FILE, TIOCSIG, 0}, ENOTTY},
+        {"ioctl TIOCPKT", SYS_ioctl, {NO_FILE, TIOCPKT, 0}, ENOTTY},
         {"ioctl TIOCSETD", SYS_ioctl, {NO_FILE, TIOCSETD, 0}, ENOTTY},
         {"ioctl TIOCCONS", SYS_ioctl, {NO_FILE, TIOCCONS, 0}, ENOTTY},
         {"ioctl FIOASYNC", SYS_ioctl, {NO_FILE, FIOASYNC, 0}, ENOTTY},
@@ -251,8 +255,8 @@ static void processes_change_only_themselves(void **)
     CHECK(rows, &names, &arguments);
 }
 
-/* The kernel says EINVAL as well, for the arguments: here they are such that it would not. */
-static void options_that_nobody_has_checked_are_refused(void **)
+/* The kernel also fails with EINVAL for wrong arguments: with these it would not. */
+static void unknown_options_are_refused(void **)
 {
     static const struct row rows[] = {
         {"prctl PR_SET_DUMPABLE", SYS_prctl, {PR_SET_DUMPABLE, 0, 0, 0, 0}, EINVAL},
@@ -342,17 +346,17 @@ static void sockets_are_of_the_plain_families(void **)
     CHECK(rows, &names, &arguments);
 }
 
-/* Families and protocols that this kernel may lack: it would then say the same by itself. */
+/* Families and protocols that this kernel may lack: then it fails in the same way itself. */
 static void exotic_families_and_protocols_are_refused(void **)
 {
     for (int family = 0; family < 48; family++) {
         bool ours = family == AF_UNIX || family == AF_INET || family == AF_INET6;
         struct row row = {"family", SYS_socket, {family, SOCK_DGRAM, 0}, EAFNOSUPPORT};
-        int answer = try_call(&row, &names, &arguments);
-        assert_int_equal(answer, ours ? try_call(&row, NULL, NULL) : EAFNOSUPPORT);
+        int error = try_call(&row, &names, &arguments);
+        assert_int_equal(error, ours ? try_call(&row, NULL, NULL) : EAFNOSUPPORT);
         row.arguments[0] |= 0x100000000;
-        answer = try_call(&row, &names, &arguments);
-        assert_true(answer == EAFNOSUPPORT || (ours && answer == 0));
+        error = try_call(&row, &names, &arguments);
+        assert_true(error == EAFNOSUPPORT || (ours && error == 0));
     }
     static const int protocols[] = {1, 5, 7, 16, 18, IPPROTO_SCTP, IPPROTO_UDPLITE, IPPROTO_MPTCP};
     for (unsigned i = 0; i < sizeof protocols / sizeof *protocols; i++) {
@@ -362,13 +366,14 @@ static void exotic_families_and_protocols_are_refused(void **)
 }
 
 #ifdef __x86_64__
-/* getpid by the 32-bit gate, whose numbers the filter does not know. A kill would be a record in the audit
- * log, with a name of the code's choice. */
+/* getpid through the 32-bit gate, whose numbers the filter does not know. Killing would write an
+ * audit record with a name that code chooses. */
 static void call_of_another_architecture_is_absent(void **)
 {
     pid_t pid = fork();
     if (pid == 0) {
         long r = 20;
+        (void)signal(SIGSEGV, SIG_DFL); /* cmocka has a handler */
         if (!install(&names)) {
             _exit(NOT_INSTALLED);
         }
@@ -389,11 +394,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_refused_by_name),
-        cmocka_unit_test(pid_1_may_do_a_little_more),
+        cmocka_unit_test(pid_1_may_use_a_few_more_calls),
         cmocka_unit_test(no_namespace_is_made_by_clone),
         cmocka_unit_test(descriptors_send_no_signals_and_type_no_keys),
         cmocka_unit_test(processes_change_only_themselves),
-        cmocka_unit_test(options_that_nobody_has_checked_are_refused),
+        cmocka_unit_test(unknown_options_are_refused),
         cmocka_unit_test(files_get_no_set_ids_and_no_devices),
         cmocka_unit_test(sockets_are_of_the_plain_families),
         cmocka_unit_test(exotic_families_and_protocols_are_refused),

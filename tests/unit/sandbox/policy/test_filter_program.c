@@ -1,5 +1,5 @@
-/* The compiled filters as data, for each architecture that we build for, on whatever machine this is:
- * the programs are interpreted here, and asked about calls that no kernel sees. */
+/* The compiled filters as data, for each architecture that is built, on any machine: the test
+ * interprets the programs, so no kernel sees the calls. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -18,9 +18,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "sandbox/confine/filter.h"
-#include "sandbox/confine/syscalls.h"
 #include "sandbox/plan/plan.h"
+#include "sandbox/policy/filter.h"
+#include "sandbox/policy/syscalls.h"
 #include "tests/unit/program.h"
 #include "tests/unit/unit.h"
 
@@ -28,13 +28,13 @@ enum { ARGUMENTS = 6, NUMBERS = 1024, ALLOW = PROGRAM_ALLOW };
 
 struct filters {
     uint32_t arch;
-    struct plan_filter names;
-    struct plan_filter arguments;
-    struct plan_filter init;
+    struct filter_program names;
+    struct filter_program arguments;
+    struct filter_program init;
 };
 
-/* libseccomp translates this machine's numbers: on one with the generic table, which is without many of
- * x86-64's calls, only its own filter can be built. */
+/* libseccomp translates this machine's numbers: a machine with the generic table, which lacks many
+ * calls of x86-64, can build only its own filter. */
 static struct filters all[] = {
     {.arch = AUDIT_ARCH_AARCH64},
 #ifdef __x86_64__
@@ -46,7 +46,8 @@ enum { ARCHITECTURES = sizeof all / sizeof *all };
 static int build_all(void **)
 {
     struct fail fail = {};
-    /* What libseccomp may use (3: KILL_PROCESS) it asks the kernel; these programs run nowhere. */
+    /* libseccomp would ask the kernel which actions it may use (3: KILL_PROCESS); these programs
+     * run nowhere. */
     int r = seccomp_api_set(3);
     for (unsigned i = 0; r == 0 && i < ARCHITECTURES; i++) {
         struct filters *f = &all[i];
@@ -68,12 +69,12 @@ static int release_all(void **)
     return 0;
 }
 
-/* Of both filters of the guest; where both refuse, the one that was installed last says the errno,
- * seccomp(2). */
-static int guest_answer(const struct filters *filters, const struct seccomp_data *call)
+/* The action of the guest's two filters; where both refuse, the one that was installed last
+ * determines the errno, seccomp(2). */
+static int guest_action(const struct filters *filters, const struct seccomp_data *call)
 {
-    int by_name = program_answer(&filters->names, call);
-    return by_name != ALLOW ? by_name : program_answer(&filters->arguments, call);
+    int by_name = program_action(&filters->names, call);
+    return by_name != ALLOW ? by_name : program_action(&filters->arguments, call);
 }
 
 static bool listed(uint32_t arch, const char *const *names, int number)
@@ -86,8 +87,8 @@ static bool listed(uint32_t arch, const char *const *names, int number)
     return false;
 }
 
-/* Every number of every architecture, not only those that somebody thought of. */
-static void each_number_gets_the_answer_of_its_list(void **)
+/* Every number of every architecture, listed or not. */
+static void each_number_gets_the_action_of_its_list(void **)
 {
     for (unsigned i = 0; i < ARCHITECTURES; i++) {
         uint32_t arch = all[i].arch;
@@ -98,13 +99,13 @@ static void each_number_gets_the_answer_of_its_list(void **)
             bool refused = listed(arch, syscalls_refused, number);
             bool of_init = listed(arch, syscalls_init, number);
             if (number == seccomp_syscall_resolve_name_arch(arch, "personality")) {
-                ours = true; /* with this argument */
+                ours = true; /* allowed with this argument */
             }
             assert_false(ours && refused);
-            assert_int_equal(program_answer(&all[i].names, &call), ours      ? ALLOW
+            assert_int_equal(program_action(&all[i].names, &call), ours      ? ALLOW
                                                                    : refused ? EPERM
                                                                              : ENOSYS);
-            assert_int_equal(program_answer(&all[i].init, &call), ours || of_init ? ALLOW
+            assert_int_equal(program_action(&all[i].init, &call), ours || of_init ? ALLOW
                                                                   : refused       ? EPERM
                                                                                   : ENOSYS);
             allowed += ours;
@@ -123,17 +124,17 @@ static void calls_of_another_architecture_are_absent(void **)
         for (int number = 0; number < NUMBERS; number++) {
             for (const uint32_t *other = others[i]; *other; other++) {
                 struct seccomp_data call = {.nr = number, .arch = *other};
-                assert_int_equal(program_answer(&all[i].names, &call), ENOSYS);
-                assert_int_equal(program_answer(&all[i].arguments, &call), ENOSYS);
-                assert_int_equal(program_answer(&all[i].init, &call), ENOSYS);
+                assert_int_equal(program_action(&all[i].names, &call), ENOSYS);
+                assert_int_equal(program_action(&all[i].arguments, &call), ENOSYS);
+                assert_int_equal(program_action(&all[i].init, &call), ENOSYS);
             }
         }
     }
 #ifdef __x86_64__
-    /* x32 has the architecture of its kernel and numbers of its own. */
+    /* x32 has the architecture of its kernel and its own numbers. */
     for (int number = 0; number < NUMBERS; number++) {
         struct seccomp_data call = {.nr = 0x40000000 | number, .arch = AUDIT_ARCH_X86_64};
-        assert_int_equal(guest_answer(&all[1], &call), ENOSYS);
+        assert_int_equal(guest_action(&all[1], &call), ENOSYS);
     }
 #endif
 }
@@ -143,7 +144,7 @@ static void calls_of_another_architecture_are_absent(void **)
 static const struct row {
     const char *name;
     uint64_t arguments[ARGUMENTS];
-    int answer;
+    int action;
 } rows[] = {
     {"clone", {SIGCHLD}, ALLOW},
     {"clone", {CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_FILES}, ALLOW},
@@ -158,7 +159,7 @@ static const struct row {
     {"clone", {SIGCHLD | CLONE_NEWUTS}, EPERM},
     {"clone", {SIGCHLD | CLONE_NEWCGROUP}, EPERM},
     {"clone", {SIGCHLD | CLONE_PTRACE}, EPERM},
-    {"clone", {SIGCHLD, CLONE_NEWUSER, CLONE_NEWUSER}, ALLOW}, /* flags are the first everywhere */
+    {"clone", {SIGCHLD, CLONE_NEWUSER, CLONE_NEWUSER}, ALLOW}, /* the flags come first everywhere */
     {"clone3", {0, 88}, ENOSYS},
     {"unshare", {CLONE_NEWUSER}, EPERM},
     {"openat", {0, 0, O_RDONLY, 04755}, ALLOW},
@@ -187,7 +188,10 @@ static const struct row {
     {"ioctl", {FIONREAD, 0}, ENOTTY},
     {"ioctl", {0, TIOCSTI}, ENOTTY},
     {"ioctl", {0, HIGH_BITS | TIOCSTI}, ENOTTY},
-    {"ioctl", {0, TIOCSCTTY}, ENOTTY},
+    {"ioctl", {0, TIOCSCTTY}, ALLOW},
+    {"ioctl", {0, TIOCGPTPEER}, ALLOW},
+    {"ioctl", {0, TIOCSETD}, ENOTTY},
+    {"ioctl", {0, TIOCSIG}, ENOTTY},
     {"fcntl", {0, F_GETFL}, ALLOW},
     {"fcntl", {0, F_SETPIPE_SZ}, ALLOW},
     {"fcntl", {0, F_SETOWN}, EINVAL},
@@ -239,7 +243,7 @@ static const struct row {
 
 static void each_row_holds_on_each_architecture(void **)
 {
-    /* What the generic table of numbers is without. */
+    /* Calls that the generic table of numbers lacks. */
     static const char *const older[] = {"open", "creat", "chmod"};
     for (unsigned i = 0; i < ARCHITECTURES; i++) {
         unsigned absent = 0;
@@ -253,25 +257,25 @@ static void each_row_holds_on_each_architecture(void **)
                     known = known || strcmp(older[n], rows[k].name) == 0;
                 }
                 if (!known || all[i].arch == AUDIT_ARCH_X86_64) {
-                    /* Younger than this libseccomp: by default it gets ENOSYS. */
-                    assert_int_equal(rows[k].answer, ENOSYS);
+                    /* Newer than this libseccomp: ENOSYS by default. */
+                    assert_int_equal(rows[k].action, ENOSYS);
                 }
                 continue;
             }
             for (unsigned n = 0; n < ARGUMENTS; n++) {
                 call.args[n] = rows[k].arguments[n];
             }
-            int said = guest_answer(&all[i], &call);
-            if (said != rows[k].answer) {
+            int said = guest_action(&all[i], &call);
+            if (said != rows[k].action) {
                 fail_msg("%s on %#x, row %u: %d instead of %d", rows[k].name, all[i].arch, k, said,
-                         rows[k].answer);
+                         rows[k].action);
             }
         }
         assert_true(absent < 8);
     }
 }
 
-/* What each list lets through, counted: an option that a new header has a name for is not among them. */
+/* Counts what each list allows, so that an option which a new header names is not among them. */
 static void options_are_let_through_by_name_only(void **)
 {
     static const struct {
@@ -289,7 +293,7 @@ static void options_are_let_through_by_name_only(void **)
         {"setsockopt", 2, ENOPROTOOPT, 16, IPPROTO_IPV6},
         {"setsockopt", 2, ENOPROTOOPT, 19, IPPROTO_TCP},
         {"setsockopt", 2, ENOPROTOOPT, 3, IPPROTO_UDP},
-        {"ioctl", 1, ENOTTY, 8}, /* below 0x10000; the rest are a file system's */
+        {"ioctl", 1, ENOTTY, 19}, /* below 0x10000; the rest belongs to a file system */
     };
     for (unsigned i = 0; i < ARCHITECTURES; i++) {
         for (unsigned k = 0; k < sizeof lists / sizeof *lists; k++) {
@@ -299,7 +303,7 @@ static void options_are_let_through_by_name_only(void **)
             call.args[1] = lists[k].level;
             for (uint64_t value = 0; value < 0x10000; value++) {
                 call.args[lists[k].argument] = value;
-                int said = program_answer(&all[i].arguments, &call);
+                int said = program_action(&all[i].arguments, &call);
                 assert_true(said == ALLOW || said == lists[k].error);
                 allowed += said == ALLOW;
             }
@@ -311,7 +315,7 @@ static void options_are_let_through_by_name_only(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_number_gets_the_answer_of_its_list),
+        cmocka_unit_test(each_number_gets_the_action_of_its_list),
         cmocka_unit_test(calls_of_another_architecture_are_absent),
         cmocka_unit_test(each_row_holds_on_each_architecture),
         cmocka_unit_test(options_are_let_through_by_name_only),

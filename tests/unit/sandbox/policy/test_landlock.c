@@ -1,4 +1,4 @@
-#include "sandbox/confine/landlock.h"
+#include "sandbox/policy/landlock.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -21,7 +21,7 @@ static void newer_versions_handle_more_and_drop_nothing(void **)
     }
 }
 
-/* 0, or the errno of a ruleset with these rights. */
+/* The errno of making a ruleset with these rights, or 0. */
 static int ruleset(uint64_t handled_fs)
 {
     int fd = (int)syscall(SYS_landlock_create_ruleset, &handled_fs, sizeof handled_fs, 0);
@@ -30,7 +30,7 @@ static int ruleset(uint64_t handled_fs)
     return error;
 }
 
-/* A right that we do not handle is one that code keeps everywhere. */
+/* Code would keep an unhandled right everywhere. */
 static void each_file_right_of_this_kernel_is_handled(void **)
 {
     int abi = landlock_abi();
@@ -42,7 +42,7 @@ static void each_file_right_of_this_kernel_is_handled(void **)
     assert_int_equal(ruleset(handled + 1), EINVAL);
 }
 
-static void refused_calls_are_an_absent_landlock(void **)
+static void refused_calls_count_as_no_landlock(void **)
 {
     static const int errors[] = {ENOSYS, EPERM, EOPNOTSUPP};
     for (unsigned i = 0; i < 3; i++) {
@@ -57,15 +57,15 @@ static void refused_calls_are_an_absent_landlock(void **)
     }
 }
 
-static void a_link_that_took_a_folders_place_is_not_followed(void **)
+static void a_symlink_in_place_of_a_directory_is_not_followed(void **)
 {
     struct temp temp;
-    char folder[PATH_MAX];
+    char directory[PATH_MAX];
     char link[PATH_MAX];
     temp_make(&temp);
-    temp_folder(&temp, "folder/below");
-    assert_int_equal(symlinkat("folder", temp.fd, "link"), 0);
-    const struct landlock_rule straight = {temp_path(&temp, "folder/below", folder),
+    temp_directory(&temp, "directory/below");
+    assert_int_equal(symlinkat("directory", temp.fd, "link"), 0);
+    const struct landlock_rule straight = {temp_path(&temp, "directory/below", directory),
                                            LANDLOCK_RULE_STRAIGHT};
     struct landlock_rule led = {temp_path(&temp, "link/below", link), LANDLOCK_RULE_STRAIGHT};
     int fd = landlock_open(&straight);
@@ -84,8 +84,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(newer_versions_handle_more_and_drop_nothing),
         cmocka_unit_test(each_file_right_of_this_kernel_is_handled),
-        cmocka_unit_test(refused_calls_are_an_absent_landlock),
-        cmocka_unit_test(a_link_that_took_a_folders_place_is_not_followed),
+        cmocka_unit_test(refused_calls_count_as_no_landlock),
+        cmocka_unit_test(a_symlink_in_place_of_a_directory_is_not_followed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,10 @@
-#include "sandbox/wire/channel.h"
+#include "sandbox/protocol/frames.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/limits.h"
 #include "tests/unit/unit.h"
 
@@ -83,7 +84,7 @@ static void frame_in_pieces_comes_when_it_is_whole(void **)
     buf_done(&whole);
 }
 
-/* Refused by its head alone: nothing waits for, or makes room for, what it announces. */
+/* The head alone refuses it: nothing waits for, or allocates, the size that it announces. */
 static void frame_over_the_limit_is_refused_at_once(void **)
 {
     static const uint32_t sizes[] = {LIMIT_FRAME_IN_BYTES + 1, INT32_MAX, UINT32_MAX};
@@ -106,7 +107,7 @@ static void field_that_leaves_its_frame_is_refused(void **)
         struct buf wire = BUF_EMPTY;
         append_u32(&wire, 4 + 3);
         append_u32(&wire, lies[i]);
-        /* What lies behind the frame is another frame's, also when there is enough of it. */
+        /* What follows the frame is another frame's, also if it would suffice. */
         assert_int_equal(buf_append_text(&wire, "abcdefghij"), 0);
         assert_int_equal(next(&wire), CHANNEL_BROKEN);
         buf_done(&wire);
@@ -156,7 +157,7 @@ static void frame_too_large_to_send_leaves_the_queue_as_it_was(void **)
 {
     struct buf wire = BUF_EMPTY;
     const struct box_field one = {"v", 1};
-    /* Never read: the sizes alone decide. */
+    /* Never read, because the sizes alone decide. */
     const struct box_field huge[] = {{"v", 10}, {"n", SIZE_MAX - 3}};
     const struct box_field sum[] = {{"v", LIMIT_FRAME_OUT_BYTES / 2},
                                     {"n", LIMIT_FRAME_OUT_BYTES / 2}};
@@ -182,6 +183,27 @@ static void value_is_found_by_its_whole_name_and_only_as_a_name(void **)
     assert_memory_equal(value.data, "one", 3);
 }
 
+static void a_number_is_digits_of_64_bits(void **)
+{
+    const struct box_field parts[] = {{"verb", 4},
+                                      {"one", 3},
+                                      {"42", 2},
+                                      {"two", 3},
+                                      {"4x", 2},
+                                      {"big", 3},
+                                      {"18446744073709551616", 20},
+                                      {"empty", 5},
+                                      {"", 0},
+                                      {"long", 4},
+                                      {"000000000000000000000000042", 27}};
+    const struct box_message message = {parts, sizeof parts / sizeof *parts};
+    static const char *const wrong[] = {"two", "big", "empty", "long", "none"};
+    assert_int_equal(box_message_number(&message, "one", 7), 42);
+    for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(box_message_number(&message, wrong[i], 7), 7);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +217,7 @@ int main(void)
         cmocka_unit_test(fields_up_to_the_limit_pass_one_over_fails),
         cmocka_unit_test(frame_too_large_to_send_leaves_the_queue_as_it_was),
         cmocka_unit_test(value_is_found_by_its_whole_name_and_only_as_a_name),
+        cmocka_unit_test(a_number_is_digits_of_64_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "sandbox/wire/packet.h"
+#include "sandbox/protocol/packet.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,12 +24,12 @@ static int close_link(void **)
 static unsigned count_open(void)
 {
     unsigned count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    assert_non_null(folder);
-    while (readdir(folder)) {
+    DIR *directory = opendir("/proc/self/fd");
+    assert_non_null(directory);
+    while (readdir(directory)) {
         count++;
     }
-    assert_int_equal(closedir(folder), 0);
+    assert_int_equal(closedir(directory), 0);
     return count;
 }
 
@@ -39,7 +39,7 @@ static void send_one_byte(size_t fd_count)
     assert_int_equal(packet_send(link_ends[0], "x", 1, fds, fd_count, 0), 1);
 }
 
-static void descriptors_arrive_and_the_rest_is_none(void **)
+static void descriptors_arrive_and_the_rest_is_minus_one(void **)
 {
     char byte = 0;
     int fds[PACKET_FDS];
@@ -53,17 +53,17 @@ static void descriptors_arrive_and_the_rest_is_none(void **)
     assert_int_equal(fds[3], -1);
 }
 
-/* A peer that sends more than was agreed must not fill the table of descriptors. */
-static void what_is_too_many_is_closed(void **)
+/* A peer that sends more than expected must not fill the table of descriptors. */
+static void surplus_descriptors_are_closed(void **)
 {
-    for (size_t room = 0; room <= PACKET_FDS; room++) {
+    for (size_t scratch = 0; scratch <= PACKET_FDS; scratch++) {
         char byte = 0;
         int fds[PACKET_FDS] = {-1, -1, -1, -1};
         unsigned before = count_open();
         send_one_byte(PACKET_FDS);
-        assert_int_equal(packet_receive(link_ends[1], &byte, 1, fds, room), 1);
-        assert_int_equal(count_open(), before + room);
-        for (size_t i = 0; i < room; i++) {
+        assert_int_equal(packet_receive(link_ends[1], &byte, 1, fds, scratch), 1);
+        assert_int_equal(count_open(), before + scratch);
+        for (size_t i = 0; i < scratch; i++) {
             assert_int_equal(close(fds[i]), 0);
         }
     }
@@ -80,9 +80,9 @@ static void nothing_there_is_no_packet(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(descriptors_arrive_and_the_rest_is_none, open_link,
+        cmocka_unit_test_setup_teardown(descriptors_arrive_and_the_rest_is_minus_one, open_link,
                                         close_link),
-        cmocka_unit_test_setup_teardown(what_is_too_many_is_closed, open_link, close_link),
+        cmocka_unit_test_setup_teardown(surplus_descriptors_are_closed, open_link, close_link),
         cmocka_unit_test_setup_teardown(nothing_there_is_no_packet, open_link, close_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

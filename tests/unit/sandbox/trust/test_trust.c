@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sandbox/room_inside.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/trust/directory.h"
+#include "sandbox/unprivileged/unprivileged.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
@@ -29,8 +29,8 @@ static int set_up(void **)
     temp_make(&temp);
     temp_file(&temp, "safe/bin/tool", "#!/bin/sh\n", 0755);
     temp_file(&temp, "work/bin/tool", "#!/bin/sh\n", 0755);
-    temp_folder(&temp, "home/deep");
-    temp_folder(&temp, "out");
+    temp_directory(&temp, "home/deep");
+    temp_directory(&temp, "out");
     box_spec_init(&spec);
     spec.workspace = at("work");
     failure = (struct fail){};
@@ -49,7 +49,7 @@ static enum overlap way(const char *path, char rest[PATH_MAX])
     return overlap_of(at(path), at("work"), rest);
 }
 
-static void each_name_on_the_way_counts(void **)
+static void each_component_of_a_path_counts(void **)
 {
     static const struct {
         const char *path;
@@ -70,16 +70,16 @@ static void each_name_on_the_way_counts(void **)
         {"work/out", OVERLAP_THROUGH, NULL},
         {"work/out/bin/tool", OVERLAP_THROUGH, NULL},
         {"work/inner", OVERLAP_THROUGH, NULL},
-        {"hop", OVERLAP_THROUGH, NULL}, /* by way of work/out, and out again */
+        {"hop", OVERLAP_THROUGH, NULL}, /* through work/out, and out again */
         {"hop/bin/tool", OVERLAP_THROUGH, NULL},
         {"to-file", OVERLAP_INSIDE, "bin/tool"},
         {"dangling", OVERLAP_INSIDE, "none"},
-        {"circle", OVERLAP_NONE, NULL}, /* leads nowhere, and not there */
+        {"circle", OVERLAP_NONE, NULL}, /* a loop outside the directory */
         {"work/circle", OVERLAP_THROUGH, NULL},
         {"workbench", OVERLAP_NONE, NULL},
     };
     char rest[PATH_MAX];
-    temp_folder(&temp, "workbench");
+    temp_directory(&temp, "workbench");
     temp_link(&temp, "work", "alias");
     temp_link(&temp, at("safe"), "work/out");
     temp_link(&temp, "bin", "work/inner");
@@ -100,7 +100,7 @@ static void each_name_on_the_way_counts(void **)
     assert_int_equal(overlap_of(at("work"), at("none"), rest), OVERLAP_NONE);
 }
 
-static void what_cannot_be_followed_is_not_safe(void **)
+static void path_that_cannot_be_followed_is_not_trusted(void **)
 {
     char rest[PATH_MAX];
     char path[2 * PATH_MAX];
@@ -114,7 +114,7 @@ static void what_cannot_be_followed_is_not_safe(void **)
     assert_int_equal(overlap_of(path, at("work"), rest), OVERLAP_THROUGH);
 }
 
-static void relative_path_begins_at_the_current_directory(void **)
+static void relative_path_starts_at_the_current_directory(void **)
 {
     char rest[PATH_MAX];
     char before[PATH_MAX];
@@ -126,9 +126,9 @@ static void relative_path_begins_at_the_current_directory(void **)
     assert_int_equal(chdir(before), 0);
 }
 
-static void all_that_code_writes_counts(void **)
+static void all_directories_that_code_writes_are_found(void **)
 {
-    static struct box_room room;
+    static struct box_scratch scratch;
     assert_non_null(trust_meets(&spec, at("work/x")).path);
     assert_null(trust_meets(&spec, at("out/x")).path);
     spec.mounts[0] = (struct box_mount){.name = "out", .path = at("out")};
@@ -141,12 +141,12 @@ static void all_that_code_writes_counts(void **)
     assert_non_null(trust_meets(&spec, at("work/x")).path);
     spec.workspace_elsewhere = NULL;
     assert_null(trust_meets(&spec, at("work/x")).path);
-    (void)snprintf(room.path, sizeof room.path, "%.200s", at("room"));
-    (void)snprintf(room.work, sizeof room.work, "%.200s", at("work"));
-    (void)snprintf(room.tmp, sizeof room.tmp, "%.200s", at("out"));
-    (void)snprintf(room.home, sizeof room.home, "%.200s", at("home"));
+    (void)snprintf(scratch.path, sizeof scratch.path, "%.200s", at("scratch"));
+    (void)snprintf(scratch.work, sizeof scratch.work, "%.200s", at("work"));
+    (void)snprintf(scratch.tmp, sizeof scratch.tmp, "%.200s", at("out"));
+    (void)snprintf(scratch.home, sizeof scratch.home, "%.200s", at("home"));
     spec.mount_count = 0;
-    spec.room = &room;
+    spec.scratch = &scratch;
     assert_non_null(trust_meets(&spec, at("work/x")).path);
     assert_non_null(trust_meets(&spec, at("out/x")).path);
     assert_non_null(trust_meets(&spec, at("home/x")).path);
@@ -154,7 +154,7 @@ static void all_that_code_writes_counts(void **)
 }
 
 /* Names that a bind mount gives, in both directions. */
-static void other_mounts_of_the_same_count_too(void **)
+static void other_mounts_of_a_directory_are_found(void **)
 {
     static const char head[] =
         "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
@@ -166,9 +166,9 @@ static void other_mounts_of_the_same_count_too(void **)
         {"22 20 8:2 /@srv/u/ws/conf /root/.config rw shared:1 - btrfs /dev/sda2 rw", true},
         {"22 20 8:2 /@srv/u/ws /mnt rw - btrfs /dev/sda2 rw", true},
         {"22 20 8:2 /@srv/u/wsx /mnt rw - btrfs /dev/sda2 rw", false},
-        {"22 20 8:2 /@srv/u /mnt rw - btrfs /dev/sda2 rw", false}, /* a walk finds it there */
+        {"22 20 8:2 /@srv/u /mnt rw - btrfs /dev/sda2 rw", false}, /* resolving finds it */
         {"22 20 8:2 / /mnt rw - btrfs /dev/sda2 rw", false},
-        {"22 20 8:1 /srv/u/ws/x /mnt rw - ext4 /dev/sda1 rw", false}, /* of another device */
+        {"22 20 8:1 /srv/u/ws/x /mnt rw - ext4 /dev/sda1 rw", false}, /* another device */
         {"22 20 8:1 /root/.config /srv/u/ws/conf rw - ext4 /dev/sda1 rw", true},
         {"22 20 8:1 /root /srv/u/ws\\040x rw - ext4 /dev/sda1 rw", false},
         {"garbage", false},
@@ -188,7 +188,7 @@ static void other_mounts_of_the_same_count_too(void **)
     assert_int_equal(spec.aliases.count, 0);
 }
 
-static void shared_memory_is_codes_own_without_namespaces(void **)
+static void without_namespaces_code_writes_to_shared_memory(void **)
 {
     if (access("/dev/shm", F_OK) < 0) {
         skip();
@@ -198,23 +198,23 @@ static void shared_memory_is_codes_own_without_namespaces(void **)
     assert_non_null(trust_meets(&spec, "/dev/shm/x").path);
 }
 
-static void refusal_says_what_where_and_what_to_do(void **)
+static void refusal_names_object_place_and_fix(void **)
 {
     temp_link(&temp, at("work/settings"), "home/config");
     assert_int_equal(trust_check(&spec, "the file", at("home/config"), "move it", &failure),
                      -EPERM);
     assert_non_null(strstr(failure.text, "the file "));
     assert_non_null(strstr(failure.text, at("home/config")));
-    assert_non_null(strstr(failure.text, " lies in the workspace "));
+    assert_non_null(strstr(failure.text, " is in the workspace "));
     assert_non_null(strstr(failure.text, "move it"));
     assert_int_equal(trust_check(&spec, "the file", at("home/other"), "move it", &failure), 0);
     assert_int_equal(trust_check(&spec, "the directory", temp.path, "move it", &failure), 0);
     assert_int_equal(trust_check_tree(&spec, "the directory", temp.path, "move it", &failure),
                      -EPERM);
-    assert_non_null(strstr(failure.text, " holds "));
+    assert_non_null(strstr(failure.text, " contains "));
 }
 
-static void of_path_stays_what_code_cannot_write(void **)
+static void path_keeps_the_entries_that_code_cannot_write(void **)
 {
     char path[8 * 256];
     char wanted[8 * 256];
@@ -237,7 +237,7 @@ static void of_path_stays_what_code_cannot_write(void **)
     assert_int_equal(chdir(before), 0);
 }
 
-static void program_of_the_system_is_not_looked_for_in_path(void **)
+static void system_program_is_not_searched_in_path(void **)
 {
     char found[PATH_MAX];
     temp_file(&temp, "safe/bin/sandpiper-none", "#!/bin/sh\n", 0755);
@@ -246,16 +246,16 @@ static void program_of_the_system_is_not_looked_for_in_path(void **)
     assert_false(trust_find_system_program(&spec, "sandpiper-none", found));
     assert_true(trust_find_system_program(&spec, "env", found));
     assert_memory_equal(found, "/usr/bin/env", sizeof "/usr/bin/env");
-    spec.workspace = "/usr"; /* which nobody can say on a command line */
+    spec.workspace = "/usr"; /* no command line can request this */
     assert_false(trust_find_system_program(&spec, "env", found));
 }
 
-/* A part of what is mounted in the workspace, mounted elsewhere, and what is mounted in or from that in turn. */
-static void other_mounts_of_what_is_mounted_in_it_count_too(void **)
+/* A part of a mount in the workspace that is also mounted elsewhere, and mounts in or from that. */
+static void other_mounts_of_nested_mounts_are_found(void **)
 {
     char text[] =
         "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
-        "27 20 0:52 /deep /late rw - tmpfs none rw\n" /* in an order of no help */
+        "27 20 0:52 /deep /late rw - tmpfs none rw\n" /* deliberately out of order */
         "26 25 0:52 / /opt/t/in rw - tmpfs none rw\n"
         "25 20 0:50 /t /opt/t rw - tmpfs none rw\n"
         "28 20 0:53 / /elsewhere rw - tmpfs none rw\n"
@@ -289,11 +289,11 @@ static void expect_self(const char *variable, const char *value, bool refused)
     }
 }
 
-static void libraries_of_the_next_start_are_not_where_code_writes(void **)
+static void libraries_that_code_can_write_are_refused(void **)
 {
     static const struct {
         const char *variable;
-        const char *value; /* @: the directory of the test */
+        const char *value; /* @: the test's directory */
         bool refused;
     } rows[] = {
         {"LD_LIBRARY_PATH", "", false},
@@ -304,7 +304,7 @@ static void libraries_of_the_next_start_are_not_where_code_writes(void **)
         {"LD_LIBRARY_PATH", "@/safe:", true},
         {"LD_LIBRARY_PATH", "@/safe::@/home", true},
         {"LD_LIBRARY_PATH", "lib", true},
-        {"LD_PRELOAD", "libx.so", false}, /* looked for where libraries are */
+        {"LD_PRELOAD", "libx.so", false}, /* searched in the libraries' directories */
         {"LD_PRELOAD", "@/safe/x.so:./x.so", true},
         {"LD_PRELOAD", "libx.so @/work/x.so", true},
         {"LD_AUDIT", "@/safe/x.so", false},
@@ -328,7 +328,7 @@ static void libraries_of_the_next_start_are_not_where_code_writes(void **)
     assert_int_equal(chdir(before), 0);
 }
 
-static void own_program_is_not_where_code_writes(void **)
+static void server_program_that_code_can_write_is_refused(void **)
 {
     char program[PATH_MAX];
     ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -340,20 +340,20 @@ static void own_program_is_not_where_code_writes(void **)
     assert_non_null(strstr(failure.text, "the server's own program"));
 }
 
-/* --- the directories that are handed to code --- */
+/* --- directories granted to code --- */
 
-static int settle(const char *workspace, char path[PATH_MAX])
+static int resolve(const char *workspace, char path[PATH_MAX])
 {
     failure = (struct fail){};
     spec.workspace = workspace;
-    return box_workspace_settle(&spec, path, &failure);
+    return box_workspace_resolve(&spec, path, &failure);
 }
 
 static void expect_no_workspace(const char *workspace, const char *word)
 {
     char path[PATH_MAX];
     char sentence[FAIL_TEXT + 128];
-    int r = settle(workspace, path);
+    int r = resolve(workspace, path);
     (void)fail_describe(&failure, sentence, sizeof sentence);
     if (r >= 0 || !strstr(sentence, word) || strstr(sentence, "isolation")) {
         fail_msg("%s: %d \"%s\"", workspace, r, sentence);
@@ -364,12 +364,12 @@ static void workspace_is_known_by_its_real_path(void **)
 {
     char path[PATH_MAX];
     temp_link(&temp, "work", "alias");
-    assert_int_equal(settle(at("alias/bin/.."), path), 0);
+    assert_int_equal(resolve(at("alias/bin/.."), path), 0);
     assert_ptr_equal(spec.workspace, path);
     assert_string_equal(path, at("work"));
-    assert_int_equal(settle("~/deep", path), 0);
+    assert_int_equal(resolve("~/deep", path), 0);
     assert_string_equal(path, at("home/deep"));
-    assert_int_equal(settle(NULL, path), 0);
+    assert_int_equal(resolve(NULL, path), 0);
 }
 
 static void workspace_that_is_more_than_data_is_refused(void **)
@@ -380,25 +380,25 @@ static void workspace_that_is_more_than_data_is_refused(void **)
     temp_link(&temp, "/", "root");
     temp_link(&temp, "/usr", "sly");
     temp_link(&temp, "home", "alias");
-    expect_no_workspace("/", "all of this machine");
-    expect_no_workspace("//", "all of this machine");
-    expect_no_workspace(at("root"), "all of this machine");
+    expect_no_workspace("/", "the whole file system");
+    expect_no_workspace("//", "the whole file system");
+    expect_no_workspace(at("root"), "the whole file system");
     for (unsigned i = 0; i < sizeof system / sizeof *system; i++) {
         if (access(system[i], F_OK) == 0) {
-            expect_no_workspace(system[i], "the system runs from there");
+            expect_no_workspace(system[i], "the system runs from it");
         }
     }
-    expect_no_workspace(at("sly"), "the system runs from there");
+    expect_no_workspace(at("sly"), "the system runs from it");
     expect_no_workspace(at("home"), "your home directory");
     expect_no_workspace("~", "your home directory");
     expect_no_workspace(at("alias/deep/.."), "your home directory");
-    expect_no_workspace(temp.path, "your home directory is in it");
+    expect_no_workspace(temp.path, "contains your home directory");
     expect_no_workspace(at("none"), "No such file");
     expect_no_workspace(at("safe/bin/tool"), "Not a directory");
 }
 
-/* A wrong HOME hides the right one from no check. */
-static void home_of_the_passwd_file_counts_too(void **)
+/* A wrong HOME does not exempt the right one. */
+static void home_of_the_passwd_file_is_found_too(void **)
 {
     struct directory_homes homes;
     static const char *const values[] = {NULL, "", "relative", "/nonexistent", "/"};
@@ -407,7 +407,7 @@ static void home_of_the_passwd_file_counts_too(void **)
         directory_find_homes(&homes);
         assert_string_equal(homes.paths[0], "");
         if (!homes.paths[1][0]) {
-            skip(); /* this user has none */
+            skip(); /* this user has no entry */
         }
         expect_no_workspace(homes.paths[1], "your home directory");
     }
@@ -418,21 +418,21 @@ static void home_of_the_passwd_file_counts_too(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TRUST_TEST(each_name_on_the_way_counts),
-        TRUST_TEST(what_cannot_be_followed_is_not_safe),
-        TRUST_TEST(relative_path_begins_at_the_current_directory),
-        TRUST_TEST(all_that_code_writes_counts),
-        TRUST_TEST(other_mounts_of_the_same_count_too),
-        TRUST_TEST(other_mounts_of_what_is_mounted_in_it_count_too),
-        TRUST_TEST(shared_memory_is_codes_own_without_namespaces),
-        TRUST_TEST(refusal_says_what_where_and_what_to_do),
-        TRUST_TEST(of_path_stays_what_code_cannot_write),
-        TRUST_TEST(program_of_the_system_is_not_looked_for_in_path),
-        TRUST_TEST(libraries_of_the_next_start_are_not_where_code_writes),
-        TRUST_TEST(own_program_is_not_where_code_writes),
+        TRUST_TEST(each_component_of_a_path_counts),
+        TRUST_TEST(path_that_cannot_be_followed_is_not_trusted),
+        TRUST_TEST(relative_path_starts_at_the_current_directory),
+        TRUST_TEST(all_directories_that_code_writes_are_found),
+        TRUST_TEST(other_mounts_of_a_directory_are_found),
+        TRUST_TEST(other_mounts_of_nested_mounts_are_found),
+        TRUST_TEST(without_namespaces_code_writes_to_shared_memory),
+        TRUST_TEST(refusal_names_object_place_and_fix),
+        TRUST_TEST(path_keeps_the_entries_that_code_cannot_write),
+        TRUST_TEST(system_program_is_not_searched_in_path),
+        TRUST_TEST(libraries_that_code_can_write_are_refused),
+        TRUST_TEST(server_program_that_code_can_write_is_refused),
         TRUST_TEST(workspace_is_known_by_its_real_path),
         TRUST_TEST(workspace_that_is_more_than_data_is_refused),
-        TRUST_TEST(home_of_the_passwd_file_counts_too),
+        TRUST_TEST(home_of_the_passwd_file_is_found_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* The container grade's programs as data, as test_sandbox_filter_program.c has the others: what is asked
- * of pid 1's program, what is refused before it comes to that, and that nothing is allowed that the full
- * profile refuses. */
+/* The programs of level container as data (the others:
+ * tests/unit/sandbox/policy/test_filter_program.c): which calls are notified, which are refused
+ * before that, and that none is allowed that level full refuses. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -16,8 +16,8 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-#include "sandbox/confine/filter.h"
 #include "sandbox/plan/plan.h"
+#include "sandbox/policy/filter.h"
 #include "tests/unit/program.h"
 #include "tests/unit/unit.h"
 
@@ -29,9 +29,9 @@ enum {
     PRETEND = PROGRAM_PRETEND
 };
 
-/* Versions of Landlock, and whether there is a way out. */
+/* Versions of Landlock, and whether there is an egress proxy. */
 static const struct filter_container kinds[] = {{2, false}, {5, false}, {7, false}, {7, true}};
-enum { OLD, NO_SCOPES, NEW, WAY_OUT, KINDS };
+enum { OLD, NO_SCOPES, NEW, EGRESS, KINDS };
 
 static const uint32_t architectures[] = {
     AUDIT_ARCH_AARCH64,
@@ -42,9 +42,9 @@ static const uint32_t architectures[] = {
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 static struct filters {
-    struct plan_filter notified;
-    struct plan_filter arguments;
-    struct plan_filter names;
+    struct filter_program notified;
+    struct filter_program arguments;
+    struct filter_program names;
 } all[ARCHITECTURES][KINDS];
 
 static struct filters full[ARCHITECTURES];
@@ -52,7 +52,7 @@ static struct filters full[ARCHITECTURES];
 static int build_all(void **)
 {
     struct fail fail = {};
-    int r = seccomp_api_set(5); /* with notifications; these programs run nowhere */
+    int r = seccomp_api_set(5); /* with notifications; these programs are never installed */
     for (unsigned i = 0; i < ARCHITECTURES; i++) {
         uint32_t arch = architectures[i];
         full[i].names.arch = full[i].arguments.arch = arch;
@@ -87,19 +87,19 @@ static int release_all(void **)
     return 0;
 }
 
-/* Of all three: a refusal wins over a question, and the filter that was installed last over the others,
- * seccomp(2). */
-static int guest_answer(const struct filters *filters, const struct seccomp_data *call)
+/* The result of all three: a refusal takes precedence over a notification, and the last installed
+ * filter over the others, seccomp(2). */
+static int guest_action(const struct filters *filters, const struct seccomp_data *call)
 {
-    int by_name = program_answer(&filters->names, call);
-    int by_argument = program_answer(&filters->arguments, call);
+    int by_name = program_action(&filters->names, call);
+    int by_argument = program_action(&filters->arguments, call);
     if (by_name != ALLOW) {
         return by_name;
     }
     if (by_argument != ALLOW || !filters->notified.program) {
         return by_argument;
     }
-    return program_answer(&filters->notified, call);
+    return program_action(&filters->notified, call);
 }
 
 #define HIGH_BITS 0x100000000ULL
@@ -107,7 +107,7 @@ static int guest_answer(const struct filters *filters, const struct seccomp_data
 static const struct row {
     const char *name;
     uint64_t arguments[ARGUMENTS];
-    int answers[KINDS];
+    int actions[KINDS];
 } rows[] = {
     /* attributes */
     {"chmod", {0, 0755}, {ASK, ASK, ASK, ASK}},
@@ -139,12 +139,12 @@ static const struct row {
     {"ioctl", {3, 0x40806685 /* FS_IOC_ENABLE_VERITY */}, {ENOTTY, ENOTTY, ENOTTY, ENOTTY}},
     {"ioctl", {3, TIOCSTI}, {ENOTTY, ENOTTY, ENOTTY, ENOTTY}},
     {"ioctl", {3, FIOASYNC}, {ENOTTY, ENOTTY, ENOTTY, ENOTTY}},
-    /* memory that nobody counts */
+    /* memory that no process's figures contain */
     {"memfd_create", {0, 0}, {ENOSYS, ENOSYS, ENOSYS, ENOSYS}},
     {"fcntl", {3, F_SETPIPE_SZ, 1 << 20}, {EPERM, EPERM, EPERM, EPERM}},
     {"fcntl", {3, F_GETFL}, {ALLOW, ALLOW, ALLOW, ALLOW}},
     {"fcntl", {3, F_SETOWN}, {EINVAL, EINVAL, EINVAL, EINVAL}},
-    /* births */
+    /* forks */
     {"clone", {SIGCHLD}, {ASK, ASK, ASK, ASK}},
     {"clone", {CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_FILES}, {ASK, ASK, ASK, ASK}},
     {"clone", {SIGCHLD | CLONE_NEWUSER}, {EPERM, EPERM, EPERM, EPERM}},
@@ -152,7 +152,7 @@ static const struct row {
     {"clone3", {0, 88}, {ENOSYS, ENOSYS, ENOSYS, ENOSYS}},
     {"fork", {0}, {ASK, ASK, ASK, ASK}},
     {"vfork", {0}, {ASK, ASK, ASK, ASK}},
-    /* signals: Landlock's from version 6 */
+    /* signals: from version 6 on Landlock handles them */
     {"kill", {2, 9}, {ASK, ASK, ALLOW, ALLOW}},
     {"tkill", {2, 9}, {ASK, ASK, ALLOW, ALLOW}},
     {"tgkill", {2, 2, 9}, {ASK, ASK, ALLOW, ALLOW}},
@@ -211,7 +211,7 @@ static const struct row {
     {"personality", {0x0040000}, {ENOSYS, ENOSYS, ENOSYS, ENOSYS}},
 };
 
-/* Before libseccomp knew of fchmodat2 its number was not there to be named: it gets the default. */
+/* A libseccomp older than fchmodat2 cannot name it, so the call gets the default. */
 static void each_row_holds(void **)
 {
     for (unsigned i = 0; i < ARCHITECTURES; i++) {
@@ -220,18 +220,18 @@ static void each_row_holds(void **)
             call.nr = seccomp_syscall_resolve_name_arch(call.arch, rows[at].name);
             memcpy(call.args, rows[at].arguments, sizeof rows[at].arguments);
             for (unsigned k = 0; call.nr >= 0 && k < KINDS; k++) {
-                int said = guest_answer(&all[i][k], &call);
-                if (said != rows[at].answers[k]) {
+                int said = guest_action(&all[i][k], &call);
+                if (said != rows[at].actions[k]) {
                     fail_msg("%s on %#x, row %u, kind %u: %d instead of %d", rows[at].name,
-                             call.arch, at, k, said, rows[at].answers[k]);
+                             call.arch, at, k, said, rows[at].actions[k]);
                 }
             }
         }
     }
 }
 
-/* With these arguments; whatever the full profile refuses is refused here. */
-static void no_call_is_allowed_that_the_full_profile_refuses(void **)
+/* Every call that level full refuses with these arguments is refused here. */
+static void no_call_is_allowed_that_full_isolation_refuses(void **)
 {
     static const uint64_t patterns[] = {0, 1, 2, 0xffffffff, 04755, 0x8901, ~0ULL, CLONE_NEWUSER};
     for (unsigned i = 0; i < ARCHITECTURES; i++) {
@@ -241,8 +241,8 @@ static void no_call_is_allowed_that_the_full_profile_refuses(void **)
                 for (unsigned n = 0; n < ARGUMENTS; n++) {
                     call.args[n] = patterns[number % 8];
                 }
-                if (guest_answer(&full[i], &call) != ALLOW) {
-                    int said = guest_answer(&all[i][k], &call);
+                if (guest_action(&full[i], &call) != ALLOW) {
+                    int said = guest_action(&all[i][k], &call);
                     assert_true(said > ALLOW);
                 }
             }
@@ -256,9 +256,9 @@ static void calls_of_another_architecture_are_absent(void **)
         for (int number = 0; number < NUMBERS; number++) {
             struct seccomp_data call = {.nr = number, .arch = AUDIT_ARCH_I386};
             const struct filters *f = &all[i][NEW];
-            assert_int_equal(program_answer(&f->notified, &call), ENOSYS);
-            assert_int_equal(program_answer(&f->arguments, &call), ENOSYS);
-            assert_int_equal(program_answer(&f->names, &call), ENOSYS);
+            assert_int_equal(program_action(&f->notified, &call), ENOSYS);
+            assert_int_equal(program_action(&f->arguments, &call), ENOSYS);
+            assert_int_equal(program_action(&f->names, &call), ENOSYS);
         }
     }
 }
@@ -267,7 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_row_holds),
-        cmocka_unit_test(no_call_is_allowed_that_the_full_profile_refuses),
+        cmocka_unit_test(no_call_is_allowed_that_full_isolation_refuses),
         cmocka_unit_test(calls_of_another_architecture_are_absent),
     };
     return cmocka_run_group_tests(tests, build_all, release_all);

@@ -3,15 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sandbox/box.h"
-#include "sandbox/room_inside.h"
+#include "sandbox/box/box.h"
+#include "sandbox/host/host_facts.h"
+#include "sandbox/interpreter/interpreter.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/unprivileged/unprivileged.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
 static const struct embedded guest[] = {{"driver.py", (const unsigned char *)"pass\n", 5}, {}};
 static struct temp temp;
 static struct box_spec spec;
-static struct box_room *room;
+static struct box_scratch *scratch;
 static struct python python;
 static struct plan_content content;
 static struct plan plan;
@@ -24,15 +27,15 @@ static int set_up(void **)
     box_spec_init(&spec);
     spec.guest = guest;
     spec.isolation = BOX_ISOLATION_CONTAINER;
-    python = (struct python){.path = "/opt/py/bin/python3", .folder_count = 1};
-    (void)snprintf(python.folders[0], PATH_MAX, "/opt/py");
-    return box_room_open(&spec, &room, &fail);
+    python = (struct python){.path = "/opt/py/bin/python3", .directory_count = 1};
+    (void)snprintf(python.directories[0], PATH_MAX, "/opt/py");
+    return box_scratch_open(&spec, &scratch, &fail);
 }
 
 static int tear_down(void **)
 {
     plan_done(&plan);
-    box_room_close(room);
+    box_scratch_close(scratch);
     (void)unsetenv("TMPDIR");
     temp_remove(&temp);
     return 0;
@@ -41,13 +44,16 @@ static int tear_down(void **)
 static int build(struct fail *fail)
 {
     zygote_content(&spec, NULL, &content);
-    return plan_build(&spec, &python, &content, &plan, fail);
+    struct host_facts facts;
+    host_facts_read(&spec, &facts);
+    content.python = &python;
+    return plan_build(level_plan(&spec), &spec, &facts, &content, &plan, fail);
 }
 
-/* What code may do in its own folders, while they are no links. */
+/* What code may do in its own directories, if they are not symlinks. */
 #define WORK (LANDLOCK_RULE_READ | LANDLOCK_RULE_WRITE | LANDLOCK_RULE_STRAIGHT)
 
-/* What is allowed by the rule for path, 0: there is none. */
+/* The rights in path's rule; 0: there is none. */
 static uint64_t allowed(const char *path)
 {
     uint64_t all = 0;
@@ -57,26 +63,26 @@ static uint64_t allowed(const char *path)
     return all;
 }
 
-static void privileges_go_before_the_guardian_is_executed(void **)
+static void privileges_go_before_the_supervisor_is_executed(void **)
 {
     static const enum plan_kind order[] = {PLAN_SESSION,   PLAN_WAIT,      PLAN_DESCRIPTORS,
                                            PLAN_SUBREAPER, PLAN_STEP_DOWN, PLAN_ENTER,
                                            PLAN_EXECUTE};
     struct fail fail = {};
     assert_int_equal(build(&fail), 0);
-    assert_int_equal(plan.profile, BOX_CONTAINER);
+    assert_int_equal(plan.level, BOX_CONTAINER);
     assert_int_equal(plan.namespaces, 0);
     assert_int_equal(plan.step_count, sizeof order / sizeof *order);
     for (unsigned i = 0; i < plan.step_count; i++) {
         assert_int_equal(plan.steps[i].kind, order[i]);
     }
-    assert_string_equal(plan.steps[5].target, spec.view.work);
+    assert_string_equal(plan.steps[5].target, spec.paths.work);
 }
 
-static void code_may_write_to_its_folders_only(void **)
+static void code_may_write_to_its_directories_only(void **)
 {
     struct fail fail = {};
-    const char *const own[] = {spec.view.work, spec.view.tmp, spec.view.home};
+    const char *const own[] = {spec.paths.work, spec.paths.tmp, spec.paths.home};
     assert_int_equal(build(&fail), 0);
     for (unsigned i = 0; i < plan.rule_count; i++) {
         const struct landlock_rule *rule = &plan.rules[i];
@@ -89,10 +95,10 @@ static void code_may_write_to_its_folders_only(void **)
     for (unsigned k = 0; k < 3; k++) {
         assert_int_equal(allowed(own[k]), WORK);
     }
-    assert_true(allowed(spec.view.run) && !(allowed(spec.view.run) & ~LANDLOCK_RULE_READ));
+    assert_true(allowed(spec.paths.run) && !(allowed(spec.paths.run) & ~LANDLOCK_RULE_READ));
 }
 
-static void what_names_others_is_not_shown(void **)
+static void paths_that_name_others_are_hidden(void **)
 {
     static const char *const hidden[] = {"/",    "/etc", "/proc", "/sys", "/home",
                                          "/run", "/var", "/tmp",  "/dev", "/etc/passwd"};
@@ -121,9 +127,9 @@ static void data_is_no_program_and_read_only_unless_the_user_says_more(void **)
 static void a_workspace_must_be_there(void **)
 {
     struct fail fail = {};
-    spec.workspace = "/nonexistent/folder";
+    spec.workspace = "/nonexistent/directory";
     assert_int_equal(build(&fail), -ENOENT);
-    assert_non_null(strstr(fail.text, "/nonexistent/folder"));
+    assert_non_null(strstr(fail.text, "/nonexistent/directory"));
 }
 
 #define PLAN_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -131,9 +137,9 @@ static void a_workspace_must_be_there(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PLAN_TEST(privileges_go_before_the_guardian_is_executed),
-        PLAN_TEST(code_may_write_to_its_folders_only),
-        PLAN_TEST(what_names_others_is_not_shown),
+        PLAN_TEST(privileges_go_before_the_supervisor_is_executed),
+        PLAN_TEST(code_may_write_to_its_directories_only),
+        PLAN_TEST(paths_that_name_others_are_hidden),
         PLAN_TEST(data_is_no_program_and_read_only_unless_the_user_says_more),
         PLAN_TEST(a_workspace_must_be_there),
     };

@@ -38,7 +38,7 @@ static void link_to(const char *from, const char *to)
     assert_int_equal(linkat(temp.fd, from, temp.fd, to, 0), 0);
 }
 
-static void a_word_opens_its_row_all_below_it_or_everything(void **)
+static void a_word_selects_its_row_all_below_it_or_everything(void **)
 {
     uint64_t git = find(".git");
     assert_true(find(".vscode") != 0 && (find(".vscode") & git) == 0);
@@ -104,8 +104,8 @@ static void names_are_found_at_any_depth(void **)
 {
     assert_int_equal(look(0).names, 0);
     temp_file(&temp, ".git/config", "[core]\n  HooksPath = \"my/hooks\" # ours\n", 0644);
-    temp_folder(&temp, ".git/hooks");
-    temp_folder(&temp, "my/hooks");
+    temp_directory(&temp, ".git/hooks");
+    temp_directory(&temp, "my/hooks");
     temp_file(&temp, "a/b/.vscode/tasks.json", "", 0644);
     temp_file(&temp, "tree/.git", "gitdir: ../.git/worktrees/tree\n", 0644);
     temp_file(&temp, ".git/worktrees/tree/commondir", "../..\n", 0644);
@@ -117,13 +117,13 @@ static void names_are_found_at_any_depth(void **)
     assert_false(look(0).enforced || look(0).incomplete);
 }
 
-static void links_count_where_a_name_lies_outside_or_is_protected(void **)
+static void hard_links_with_outside_or_protected_names_are_found(void **)
 {
     temp_file(&temp, "outside/store", "", 0644);
     temp_file(&temp, "work/built", "", 0644);
     temp_file(&temp, "work/.envrc", "", 0644);
-    temp_folder(&temp, "work/deps");
-    temp_folder(&temp, "work/node_modules/a");
+    temp_directory(&temp, "work/deps");
+    temp_directory(&temp, "work/node_modules/a");
     char path[PATH_MAX];
     struct box_protected found = {};
     const struct protect_root root = {path, path};
@@ -144,7 +144,7 @@ static void links_count_where_a_name_lies_outside_or_is_protected(void **)
     assert_int_equal(found.links, 0);
 }
 
-static void news_are_told_once(void **)
+static void changes_are_reported_once(void **)
 {
     struct box_protected_watch watch = {.dir_fd = -1};
     char text[64];
@@ -156,21 +156,21 @@ static void news_are_told_once(void **)
     temp_file(&temp, ".git/index", "", 0644);
     temp_file(&temp, ".claude/b", "read-only for code", 0644);
     assert_false(box_protected_news(&spec, &watch, text, sizeof text));
-    temp_folder(&temp, ".vscode");
-    temp_folder(&temp, ".git/hooks");
+    temp_directory(&temp, ".vscode");
+    temp_directory(&temp, ".git/hooks");
     temp_file(&temp, "next", "", 0644);
     assert_int_equal(renameat(temp.fd, "next", temp.fd, ".git/config"), 0);
     assert_true(box_protected_news(&spec, &watch, text, sizeof text));
     assert_string_equal(text, "+.git/hooks ~.git/config +.vscode");
     assert_false(box_protected_news(&spec, &watch, text, sizeof text));
-    temp_file(&temp, ".vscode/deep/er/x", "", 0644); /* it is not read-only */
+    temp_file(&temp, ".vscode/deep/er/x", "", 0644); /* it is writable */
     assert_true(box_protected_news(&spec, &watch, text, sizeof text));
     assert_string_equal(text, "~.vscode");
     box_protected_unwatch(&watch);
     assert_false(box_protected_news(&spec, &watch, text, sizeof text));
 }
 
-static void without_mounts_the_content_is_looked_at(void **)
+static void without_mounts_the_content_is_compared(void **)
 {
     struct box_protected_watch watch = {.dir_fd = -1};
     char text[16];
@@ -191,14 +191,14 @@ static void without_mounts_the_content_is_looked_at(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_word_opens_its_row_all_below_it_or_everything, set_up,
+        cmocka_unit_test_setup_teardown(a_word_selects_its_row_all_below_it_or_everything, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_path_is_found_by_its_components, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_are_found_at_any_depth, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(links_count_where_a_name_lies_outside_or_is_protected,
+        cmocka_unit_test_setup_teardown(hard_links_with_outside_or_protected_names_are_found,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(news_are_told_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_mounts_the_content_is_looked_at, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(changes_are_reported_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_mounts_the_content_is_compared, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

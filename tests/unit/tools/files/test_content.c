@@ -1,4 +1,4 @@
-#include "tools/content.h"
+#include "tools/files/content.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static const struct {
     {"\xff", 1, "/w=="},
 };
 
-/* In two pieces. bytes: room for all. Returns how many there are, or -EINVAL. */
+/* Decodes in two pieces. bytes: space for all. Returns how many there are, or -EINVAL. */
 static int decode_at(const char *text, size_t size, size_t cut, unsigned char *bytes)
 {
     struct content_base64 state = {};
@@ -38,7 +38,7 @@ static int decode_at(const char *text, size_t size, size_t cut, unsigned char *b
     return r < 0 ? r : (int)count;
 }
 
-/* Wherever it is cut in two, the outcome is one. */
+/* Every cut in two must have the same outcome. */
 static int decode(const char *text, size_t size)
 {
     unsigned char bytes[64];
@@ -86,7 +86,7 @@ static void every_byte_comes_back(void **)
     }
 }
 
-static void white_space_and_missing_padding_are_passed_over(void **)
+static void white_space_and_missing_padding_are_ignored(void **)
 {
     assert_int_equal(decode(" Z m\r\n8\t= \n", 11), 2);
     assert_int_equal(decode("Zg", 2), 1);
@@ -95,7 +95,7 @@ static void white_space_and_missing_padding_are_passed_over(void **)
     assert_int_equal(decode("\n", 1), 0);
 }
 
-static void what_is_no_base64_is_refused(void **)
+static void invalid_base64_is_refused(void **)
 {
     static const char *const bad[] = {"Z",     "Zm9vY",  "=",     "====",     "Z===",
                                       "Zg=",   "Zg===",  "Zm8==", "Zm9v=",    "Zg==Zg",
@@ -137,7 +137,7 @@ static void sizes_read_as_people_write_them(void **)
     }
 }
 
-static void blocks_are_as_the_protocol_wants_them(void **)
+static void blocks_have_the_form_of_the_protocol(void **)
 {
     json_t *block = content_text("a\xff", 2);
     assert_string_equal(json_string_value(json_object_get(block, "type")), "text");
@@ -151,7 +151,7 @@ static void blocks_are_as_the_protocol_wants_them(void **)
     json_decref(block);
 }
 
-/* The beginning and the end of a PNG, which is all that is looked at. */
+/* The beginning and the end of a PNG, which is all that the code checks. */
 static const char *png(uint32_t width, uint32_t height, char out[48])
 {
     memset(out, 0, 48);
@@ -167,19 +167,19 @@ static const char *png(uint32_t width, uint32_t height, char out[48])
 static void an_image_fits_by_its_type_end_and_sides(void **)
 {
     char image[48];
-    assert_true(content_image_fits(png(1568, 1, image), 48, 1568));
-    assert_false(content_image_fits(png(1569, 1, image), 48, 1568));
-    assert_false(content_image_fits(png(1, 4000000000U, image), 48, 1568));
-    assert_false(content_image_fits(png(0, 1, image), 48, 1568));
-    assert_false(content_image_fits(png(9, 9, image), 47, 1568));
-    assert_false(content_image_fits("no image, but long enough to be one", 35, 1568));
+    assert_true(content_image_fits(png(1568, 1, image), 48));
+    assert_false(content_image_fits(png(1569, 1, image), 48));
+    assert_false(content_image_fits(png(1, 4000000000U, image), 48));
+    assert_false(content_image_fits(png(0, 1, image), 48));
+    assert_false(content_image_fits(png(9, 9, image), 47));
+    assert_false(content_image_fits("no image, but long enough to be one", 35));
     char *large = calloc(1, LIMIT_IMAGES_BYTES + 1);
     assert_non_null(large);
     memcpy(large, png(9, 9, image), 48);
     memcpy(large + LIMIT_IMAGES_BYTES - 8, "IEND", 4);
-    assert_true(content_image_fits(large, LIMIT_IMAGES_BYTES, 1568));
+    assert_true(content_image_fits(large, LIMIT_IMAGES_BYTES));
     memcpy(large + LIMIT_IMAGES_BYTES - 7, "IEND", 4);
-    assert_false(content_image_fits(large, LIMIT_IMAGES_BYTES + 1, 1568));
+    assert_false(content_image_fits(large, LIMIT_IMAGES_BYTES + 1));
     free(large);
 }
 
@@ -188,10 +188,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_go_both_ways),
         cmocka_unit_test(every_byte_comes_back),
-        cmocka_unit_test(white_space_and_missing_padding_are_passed_over),
-        cmocka_unit_test(what_is_no_base64_is_refused),
+        cmocka_unit_test(white_space_and_missing_padding_are_ignored),
+        cmocka_unit_test(invalid_base64_is_refused),
         cmocka_unit_test(sizes_read_as_people_write_them),
-        cmocka_unit_test(blocks_are_as_the_protocol_wants_them),
+        cmocka_unit_test(blocks_have_the_form_of_the_protocol),
         cmocka_unit_test(an_image_fits_by_its_type_end_and_sides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

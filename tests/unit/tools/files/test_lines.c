@@ -1,4 +1,4 @@
-#include "tools/lines.h"
+#include "tools/files/lines.h"
 
 #include <string.h>
 
@@ -57,7 +57,7 @@ static void cut_prefers_the_end_of_a_line(void **)
 {
     assert_int_equal(lines_cut("abc", 3, 8), 3);
     assert_int_equal(lines_cut("abcd\nefgh", 9, 8), 5);
-    assert_int_equal(lines_cut("a\nbcdefgh", 9, 8), 8); /* the line end is too far in front */
+    assert_int_equal(lines_cut("a\nbcdefgh", 9, 8), 8); /* the line end is too far from the limit */
     assert_int_equal(lines_cut("abc\n\nfgh\n", 9, 8), 5);
 }
 
@@ -66,7 +66,7 @@ static void cut_leaves_characters_whole(void **)
     assert_int_equal(lines_cut("abcdef\xc3\xa9h", 9, 7), 6);
     assert_int_equal(lines_cut("abcd\xf0\x9f\x98\x80h", 9, 7), 4);
     assert_int_equal(lines_cut("abcde\xf0\x9f\x98\x80", 9, 9), 9);
-    assert_int_equal(lines_cut("\x80\x80\x80\x80\x80\x80\x80\x80\x80", 9, 8), 8); /* none to keep */
+    assert_int_equal(lines_cut("\x80\x80\x80\x80\x80\x80\x80\x80\x80", 9, 8), 8); /* none whole */
 }
 
 int main(void)

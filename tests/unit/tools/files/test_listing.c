@@ -1,4 +1,4 @@
-#include "tools/listing.h"
+#include "tools/files/listing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static const char *list(void)
     return buf_bytes(&text);
 }
 
-static void empty_folder_says_so(void **)
+static void empty_directory_says_so(void **)
 {
     assert_string_equal(list(), "[directory data, 0 entries]\n");
 }
@@ -47,7 +47,7 @@ static void entries_are_sorted_and_say_what_they_are(void **)
 {
     temp_file(&temp, "b.txt", "12345", 0644);
     temp_file(&temp, "a.txt", "", 0000);
-    temp_folder(&temp, "c");
+    temp_directory(&temp, "c");
     temp_file(&temp, "c/inside", "", 0644);
     temp_link(&temp, "/etc/passwd", "link");
     temp_link(&temp, "nowhere", "broken");
@@ -64,7 +64,7 @@ static void entries_are_sorted_and_say_what_they_are(void **)
                         "pipe (not a regular file)\n");
 }
 
-static void name_cannot_write_a_line_of_its_own(void **)
+static void a_name_cannot_forge_a_line(void **)
 {
     temp_file(&temp, "a\n[directory x, 0 entries]", "", 0644);
     temp_link(&temp, "x\ny\033[2K", "link");
@@ -84,7 +84,7 @@ static const char *list_from(long long first, long long last)
     return buf_bytes(&text);
 }
 
-static void long_listing_goes_on_where_it_was_cut(void **)
+static void long_listing_continues_where_it_was_cut(void **)
 {
     for (unsigned i = 0; i < 300; i++) {
         char name[128];
@@ -105,7 +105,7 @@ static void long_listing_goes_on_where_it_was_cut(void **)
     assert_string_equal(list_from(400, 0), "[directory data, 300 entries]\n");
 }
 
-static void what_is_no_folder_is_an_error(void **)
+static void a_file_is_not_listed(void **)
 {
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_int_equal(listing_compose(fd, "data", 0, 0, &text), -ENOTDIR);
@@ -118,11 +118,11 @@ static void what_is_no_folder_is_an_error(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LISTING_TEST(empty_folder_says_so),
+        LISTING_TEST(empty_directory_says_so),
         LISTING_TEST(entries_are_sorted_and_say_what_they_are),
-        LISTING_TEST(name_cannot_write_a_line_of_its_own),
-        LISTING_TEST(long_listing_goes_on_where_it_was_cut),
-        LISTING_TEST(what_is_no_folder_is_an_error),
+        LISTING_TEST(a_name_cannot_forge_a_line),
+        LISTING_TEST(long_listing_continues_where_it_was_cut),
+        LISTING_TEST(a_file_is_not_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
-#include "tools/magic.h"
+#include "tools/files/magic.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/unit.h"
 
-/* On the heap and without a byte more, so that the sanitizer sees what is read behind the end. */
+/* On the heap and without a byte more, so that the sanitizer reports a read past the end. */
 static struct magic look(const char *bytes, size_t size)
 {
     char *copy = malloc(size ? size : 1);
@@ -52,7 +52,7 @@ static void known_files_are_named(void **)
     assert_int_equal(LOOK("\1\2\3\4\5\6\7\x10").kind, MAGIC_BINARY); /* no NUL, and no text */
 }
 
-static void images_are_told_apart_by_what_hosts_show(void **)
+static void images_are_classified_by_what_clients_show(void **)
 {
     assert_int_equal(LOOK("\x89PNG\r\n\x1a\n").kind, MAGIC_IMAGE);
     assert_int_equal(LOOK("\xff\xd8\xff\xe0").kind, MAGIC_IMAGE);
@@ -99,7 +99,7 @@ static void images_are_measured(void **)
     MEASURE("\xff\xd8\xff\xe0\0\4ab\xff\xff\xc2\0\x11\x08\0\x20\1\x10\3\0\0", 272, 32);
 }
 
-static void what_is_cut_off_has_no_size(void **)
+static void a_truncated_image_has_no_size(void **)
 {
     MEASURE("\x89PNG\r\n\x1a\n", 0, 0);
     MEASURE("\xff\xd8\xff\xe0\xff\xff", 0, 0);
@@ -125,10 +125,10 @@ int main(void)
         cmocka_unit_test(text_is_text),
         cmocka_unit_test(letters_of_a_signature_may_begin_a_text),
         cmocka_unit_test(known_files_are_named),
-        cmocka_unit_test(images_are_told_apart_by_what_hosts_show),
+        cmocka_unit_test(images_are_classified_by_what_clients_show),
         cmocka_unit_test(utf16_is_known_by_its_mark),
         cmocka_unit_test(images_are_measured),
-        cmocka_unit_test(what_is_cut_off_has_no_size),
+        cmocka_unit_test(a_truncated_image_has_no_size),
         cmocka_unit_test(end_of_an_image_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

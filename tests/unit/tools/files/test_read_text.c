@@ -1,4 +1,4 @@
-#include "tools/read_text.h"
+#include "tools/files/read_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static void number_lines(unsigned count)
     assert_int_equal(pwrite(file, buf_bytes(&text), buf_size(&text), 0), (ssize_t)buf_size(&text));
 }
 
-static void take_answer(void *, int error, const struct buf *text, bool is_error)
+static void take_result(void *, int error, const struct buf *text, bool is_error)
 {
     assert_int_equal(error, 0);
     assert_int_equal(buf_append(&answer, buf_bytes(text), buf_size(text)), 0);
@@ -66,7 +66,7 @@ static const char *read_range(const struct read_range *range)
     named.path = "t.txt";
     answer.end = answer.start;
     answered = false;
-    read_text_start(&reading, loop, file, &named, take_answer, NULL);
+    read_text_start(&reading, loop, file, &named, take_result, NULL);
     for (unsigned i = 0; i < 10000 && !answered; i++) {
         assert_int_equal(loop_step(loop, 0), 0);
     }
@@ -85,7 +85,7 @@ static const char *bytes(uint64_t offset, uint64_t length)
     return read_range(&(struct read_range){.has_bytes = true, .offset = offset, .length = length});
 }
 
-static void whole_file_comes_without_a_word(void **)
+static void whole_file_comes_without_a_note(void **)
 {
     put(0, "a\nb");
     assert_string_equal(lines(0, 0), "a\nb");
@@ -93,7 +93,7 @@ static void whole_file_comes_without_a_word(void **)
     assert_string_equal(lines(-9, -1), "a\nb");
 }
 
-static void part_says_which_and_how_to_go_on(void **)
+static void part_says_which_lines_and_how_to_continue(void **)
 {
     put(0, "a\nb\nc\n");
     assert_string_equal(lines(0, 1), "a\n[lines 1-1 of 3, 6 B; continue with start_line=2]\n");
@@ -111,7 +111,7 @@ static void numbers_count_from_the_end(void **)
     assert_string_equal(lines(-2, 2), "b\n[lines 2-2 of 3, 5 B; continue with start_line=3]\n");
 }
 
-static void lines_that_are_not_there_are_refused(void **)
+static void missing_lines_are_refused(void **)
 {
     put(0, "a\nb\n");
     assert_string_equal(lines(3, 0), "t.txt has 2 lines; there is no line 3.");
@@ -121,7 +121,7 @@ static void lines_that_are_not_there_are_refused(void **)
     assert_string_equal(lines(-1, -2), "t.txt has no lines from 2 to -2.");
 }
 
-static void long_file_goes_on_without_a_gap(void **)
+static void long_file_continues_without_a_gap(void **)
 {
     number_lines(5000);
     unsigned next = 1;
@@ -143,22 +143,29 @@ static void long_file_goes_on_without_a_gap(void **)
     assert_non_null(strstr(buf_bytes(&answer), "-5000 of 5000, "));
 }
 
-static void long_line_goes_on_by_bytes(void **)
+static void long_line_continues_by_bytes(void **)
 {
     assert_int_equal(ftruncate(file, 0), 0);
     for (unsigned i = 0; i < 200; i++) {
-        put(i * 100,
+        put(i * 100L,
             "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
             "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
     }
     assert_non_null(strstr(lines(1, 0),
-                           "x\n[lines 1-1 of 1, 20 kB; the line goes on: continue with "
+                           "x\n[lines 1-1 of 1, 20 kB; the line is longer: continue with "
                            "offset=16000]\n"));
-    assert_non_null(strstr(bytes(16000, UINT64_MAX), "x\n[bytes 16000-20000 of 20000]\n"));
+    assert_non_null(strstr(bytes(16000, UINT64_MAX), "x\n[bytes 16000-19999 of 20000]\n"));
     assert_string_equal(bytes(19998, 1),
-                        "x\n[bytes 19998-19999 of 20000; continue with "
+                        "x\n[bytes 19998-19998 of 20000; continue with "
                         "offset=19999]\n");
-    assert_string_equal(bytes(30000, 5), "\n[bytes 20000-20000 of 20000]\n");
+    assert_string_equal(bytes(30000, 5),
+                        "t.txt has 20000 bytes; there is no byte at offset 30000.");
+    assert_true(refused);
+    assert_string_equal(bytes(20000, 1),
+                        "t.txt has 20000 bytes; there is no byte at offset 20000.");
+    assert_true(refused);
+    assert_string_equal(bytes(INT64_MAX, UINT64_MAX),
+                        "t.txt has 20000 bytes; there is no byte at offset 9223372036854775807.");
 }
 
 static void other_encodings_are_mentioned(void **)
@@ -169,7 +176,7 @@ static void other_encodings_are_mentioned(void **)
     assert_non_null(strstr(lines(0, 0), "\n[lines 1-1 of 1, 6 B; not UTF-8, perhaps Latin-1: "));
 }
 
-/* A file with a hole: nothing is counted, and both ends are near. */
+/* A file with a hole: lines are not counted, and both ends are near. */
 static void ends_of_a_huge_file_are_found(void **)
 {
     off_t end = 1LL << 35;
@@ -189,12 +196,12 @@ static void ends_of_a_huge_file_are_found(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        READ_TEXT_TEST(whole_file_comes_without_a_word),
-        READ_TEXT_TEST(part_says_which_and_how_to_go_on),
+        READ_TEXT_TEST(whole_file_comes_without_a_note),
+        READ_TEXT_TEST(part_says_which_lines_and_how_to_continue),
         READ_TEXT_TEST(numbers_count_from_the_end),
-        READ_TEXT_TEST(lines_that_are_not_there_are_refused),
-        READ_TEXT_TEST(long_file_goes_on_without_a_gap),
-        READ_TEXT_TEST(long_line_goes_on_by_bytes),
+        READ_TEXT_TEST(missing_lines_are_refused),
+        READ_TEXT_TEST(long_file_continues_without_a_gap),
+        READ_TEXT_TEST(long_line_continues_by_bytes),
         READ_TEXT_TEST(other_encodings_are_mentioned),
         READ_TEXT_TEST(ends_of_a_huge_file_are_found),
     };

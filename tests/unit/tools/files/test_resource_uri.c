@@ -1,4 +1,4 @@
-#include "tools/resource_uri.h"
+#include "tools/files/resource_uri.h"
 
 #include <string.h>
 
@@ -27,7 +27,7 @@ static void path_becomes_a_uri_and_comes_back(void **)
     }
 }
 
-static void uri_that_names_no_file_of_the_workspace_is_refused(void **)
+static void uri_outside_the_workspace_is_refused(void **)
 {
     static const char *const uris[] = {
         "",
@@ -66,7 +66,7 @@ static void path_at_the_limit_passes_one_over_fails(void **)
     assert_int_equal(strlen(path), LIMIT_PATH_BYTES - 1);
 }
 
-static void cursor_comes_back_and_nothing_else_is_one(void **)
+static void cursor_round_trips_and_others_are_refused(void **)
 {
     static const char *const bad[] = {"", "!", "Li4=", "Li4vYQ==", "L2V0Yw==", "YQBi", "YS8="};
     char path[LIMIT_PATH_BYTES];
@@ -79,7 +79,7 @@ static void cursor_comes_back_and_nothing_else_is_one(void **)
     }
 }
 
-static void walk_goes_on_behind_the_cursor(void **)
+static void walk_continues_after_the_cursor(void **)
 {
     static const struct {
         const char *path;
@@ -104,10 +104,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(path_becomes_a_uri_and_comes_back),
-        cmocka_unit_test(uri_that_names_no_file_of_the_workspace_is_refused),
+        cmocka_unit_test(uri_outside_the_workspace_is_refused),
         cmocka_unit_test(path_at_the_limit_passes_one_over_fails),
-        cmocka_unit_test(cursor_comes_back_and_nothing_else_is_one),
-        cmocka_unit_test(walk_goes_on_behind_the_cursor),
+        cmocka_unit_test(cursor_round_trips_and_others_are_refused),
+        cmocka_unit_test(walk_continues_after_the_cursor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "tools/utf16.h"
+#include "tools/files/utf16.h"
 
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void pairs_are_one_character(void **)
     EXPECT("\xff\xfe\x3d\xd8\x00\xde", "\xf0\x9f\x98\x80");
 }
 
-static void what_is_broken_is_replaced(void **)
+static void broken_pairs_are_replaced(void **)
 {
     EXPECT(
         "\xff\xfe\x3d\xd8"
@@ -50,7 +50,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_orders_are_read),
         cmocka_unit_test(pairs_are_one_character),
-        cmocka_unit_test(what_is_broken_is_replaced),
+        cmocka_unit_test(broken_pairs_are_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

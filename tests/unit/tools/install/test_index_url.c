@@ -1,4 +1,4 @@
-#include "tools/index_url.h"
+#include "tools/install/index_url.h"
 
 #include <string.h>
 
@@ -55,7 +55,7 @@ static void credentials_are_split_off_and_decoded(void **)
     assert_string_equal(url.clean, "https://host/x");
 }
 
-static void what_is_no_index_is_refused_and_not_repeated(void **)
+static void an_invalid_index_is_refused_and_not_repeated(void **)
 {
     static const char *const rows[] = {
         "",
@@ -96,7 +96,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_and_port_are_found),
         cmocka_unit_test(credentials_are_split_off_and_decoded),
-        cmocka_unit_test(what_is_no_index_is_refused_and_not_repeated),
+        cmocka_unit_test(an_invalid_index_is_refused_and_not_repeated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "tools/install_text.h"
+#include "tools/install/install_text.h"
 
 #include <string.h>
 
@@ -40,7 +40,7 @@ static const char *composed(void)
     return buf_bytes(&text);
 }
 
-/* The structured form, which is what the schema says. */
+/* The structured form, which must fit the schema. */
 static json_t *structured(void)
 {
     struct schema_violation violations[4];
@@ -71,17 +71,15 @@ static void set_installed(void)
     report.duration_ns = 3800000000;
 }
 
-static void what_was_asked_for_stands_first(void **)
+static void requested_packages_come_first(void **)
 {
     set_installed();
-    assert_string_equal(composed(),
-                        "installed pandas 2.3.1, six 1.16 (2 packages, 60 MB, 3.8 s); import as: "
-                        "pandas\n"
-                        "already installed: numpy 2.0\n"
-                        "in place of six 1.15: an interpreter that has imported it keeps the old "
-                        "version until it is reset (run_python with reset=true)\n"
-                        "not wanted on this machine: \"tomli; python_version<'3'\"\n"
-                        "note: \"a note\"\n");
+    assert_string_equal(
+        composed(),
+        "installed pandas 2.3.1, six 1.16 (2 packages, 60 MB, 3.8 s); import as: pandas\nalready "
+        "installed: numpy 2.0\nreplaced six 1.15: an interpreter that has imported it keeps the "
+        "old version until it is reset (run_python with reset=true)\nskipped, not for this "
+        "machine: \"tomli; python_version<'3'\"\nnote: \"a note\"\n");
     json_auto_t *object = structured();
     const json_t *first = json_array_get(json_object_get(object, "installed"), 0);
     assert_string_equal(json_string_value(json_object_get(object, "status")), "installed");
@@ -89,14 +87,12 @@ static void what_was_asked_for_stands_first(void **)
     assert_int_equal(json_integer_value(json_object_get(first, "size")), 1000);
 }
 
-static void what_is_there_already_is_told(void **)
+static void installed_packages_are_reported(void **)
 {
     report.fetched = json(
         "{\"ok\":true,\"already\":[{\"name\":\"a\",\"version\":\"1\"},"
         "{\"name\":\"b\",\"version\":\"2\"}]}");
-    (void)strcpy(report.log, "/tmp/output/install-1.txt");
-    assert_string_equal(composed(),
-                        "already installed: a 1, b 2\n[log of pip: /tmp/output/install-1.txt]\n");
+    assert_string_equal(composed(), "already installed: a 1, b 2\n");
     json_auto_t *object = structured();
     assert_string_equal(json_string_value(json_object_get(object, "status")), "already_installed");
 }
@@ -116,6 +112,7 @@ static void each_failure_has_its_name_a_remedy_and_changes_nothing(void **)
     for (int i = INSTALL_DONE + 1; i < INSTALL_FAILURE_COUNT; i++) {
         report.failure = (enum install_failure)i;
         (void)strcpy(report.message, "it is so");
+        (void)strcpy(report.log, "/tmp/output/install-1.txt");
         json_auto_t *object = structured();
         const char *reason = json_string_value(json_object_get(object, "reason"));
         json_auto_t *reply = json_pack("{s:s}", "class", reason);
@@ -131,6 +128,17 @@ static void each_failure_has_its_name_a_remedy_and_changes_nothing(void **)
     assert_int_equal(install_failure_of(NULL), INSTALL_OTHER);
 }
 
+static void a_missing_log_is_not_mentioned(void **)
+{
+    report.failure = INSTALL_OTHER;
+    (void)strcpy(report.message, "installer killed by signal 11");
+    assert_string_equal(composed(),
+                        "not installed, the installer failed: installer killed by "
+                        "signal 11. Nothing has changed.\n");
+    json_auto_t *object = structured();
+    assert_string_equal(json_string_value(json_object_get(object, "remedy")), "");
+}
+
 static void near_names_and_versions_are_offered(void **)
 {
     report.failure = INSTALL_NOT_FOUND;
@@ -138,8 +146,8 @@ static void near_names_and_versions_are_offered(void **)
     report.fetched =
         json("{\"ok\":false,\"near\":[\"pandas\",\"panda\"],\"available\":[\"1.0\",\"2.0\"]}");
     assert_string_equal(composed(),
-                        "not installed, not found: there is no pands. Near names: "
-                        "pandas, panda. There are versions 1.0, 2.0. Nothing has "
+                        "not installed, not found: there is no pands. Similar names: "
+                        "pandas, panda. Available versions: 1.0, 2.0. Nothing has "
                         "changed.\n");
     json_auto_t *object = structured();
     assert_int_equal(json_array_size(json_object_get(object, "near")), 2);
@@ -177,11 +185,12 @@ static void lines_from_an_index_stay_one_line(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_was_asked_for_stands_first, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_there_already_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(requested_packages_come_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(installed_packages_are_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_long_list_is_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_failure_has_its_name_a_remedy_and_changes_nothing,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_missing_log_is_not_mentioned, set_up, tear_down),
         cmocka_unit_test_setup_teardown(near_names_and_versions_are_offered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reply_of_another_form_says_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lines_from_an_index_stay_one_line, set_up, tear_down),

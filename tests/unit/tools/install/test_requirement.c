@@ -1,4 +1,4 @@
-#include "tools/requirement.h"
+#include "tools/install/requirement.h"
 
 #include <string.h>
 
@@ -36,7 +36,7 @@ static void names_extras_versions_and_markers_are_taken(void **)
     }
 }
 
-static void what_chooses_a_place_or_an_option_is_refused_with_the_reason(void **)
+static void urls_paths_and_options_are_refused_with_the_reason(void **)
 {
     static const char *const rows[][2] = {
         {"-r requirements.txt", "option"},
@@ -55,9 +55,9 @@ static void what_chooses_a_place_or_an_option_is_refused_with_the_reason(void **
         {"C:\\x", "path"},
         {"pip install pandas", "command"},
         {"uv pip install pandas", "command"},
-        {"pandas numpy", "item of its own"},
-        {"pandas, numpy", "item of its own"},
-        {"pandas\n--index-url x", "item of its own"},
+        {"pandas numpy", "separate item"},
+        {"pandas, numpy", "separate item"},
+        {"pandas\n--index-url x", "separate item"},
         {"pandas=1.2", "name==1.2"},
     };
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -68,7 +68,7 @@ static void what_chooses_a_place_or_an_option_is_refused_with_the_reason(void **
     }
 }
 
-static void what_is_no_requirement_is_refused(void **)
+static void malformed_requirements_are_refused(void **)
 {
     static const char *const rows[] = {
         "",      " ",     "[x]",   "a[",        "a[b",    "a[b c]", "a[,]",   "a[-x]",
@@ -84,7 +84,7 @@ static void what_is_no_requirement_is_refused(void **)
     }
 }
 
-static void length_is_bounded_and_a_nul_is_no_end(void **)
+static void length_is_bounded_and_nul_is_refused(void **)
 {
     char long_one[REQUIREMENT_BYTES];
     memset(long_one, 'x', sizeof long_one - 1);
@@ -116,9 +116,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_extras_versions_and_markers_are_taken),
-        cmocka_unit_test(what_chooses_a_place_or_an_option_is_refused_with_the_reason),
-        cmocka_unit_test(what_is_no_requirement_is_refused),
-        cmocka_unit_test(length_is_bounded_and_a_nul_is_no_end),
+        cmocka_unit_test(urls_paths_and_options_are_refused_with_the_reason),
+        cmocka_unit_test(malformed_requirements_are_refused),
+        cmocka_unit_test(length_is_bounded_and_nul_is_refused),
         cmocka_unit_test(a_refusal_shows_no_control_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-#include "tools/output.h"
+#include "tools/run/output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void last_line_gets_its_line_feed(void **)
     assert_string_equal(cleaned("a\n"), "a\n");
 }
 
-static void text_goes_behind_what_is_there(void **)
+static void text_is_appended(void **)
 {
     add(OUT, "abc\rx\n");
     assert_int_equal(buf_append_text(&text, "before\n"), 0);
@@ -128,7 +128,7 @@ static void beginning_and_end_of_a_flood_are_kept_in_order(void **)
             jumps++;
             assert_memory_equal(line, "… ", 4);
             next = LINES - TAIL / 16;
-            /* A tail that begins with a whole line cannot be told from one that does not. */
+            /* A tail that begins with a whole line looks like one that does not. */
             next += strstr(line, "line") && strncmp(strchr(line, '\n') + 1, "line", 4) == 0;
         }
     }
@@ -181,7 +181,7 @@ static void stream_is_named_again_behind_the_cut(void **)
     char line[64];
     add(OUT, "begin\n");
     for (unsigned i = 0; i < 3000; i++) {
-        (void)snprintf(line, sizeof line, "trouble %07u\n", i);
+        (void)snprintf(line, sizeof line, "problem %07u\n", i);
         add(ERR, line);
     }
     add_lines(0, 1000);
@@ -194,12 +194,12 @@ static void stream_is_named_again_behind_the_cut(void **)
     output_done(&output);
     add(OUT, "begin\n");
     for (unsigned i = 0; i < 3000; i++) {
-        add(ERR, "trouble 00000000000000000000\n");
+        add(ERR, "problem 00000000000000000000\n");
     }
-    assert_non_null(strstr(compose(), "bytes omitted …\ntrouble"));
+    assert_non_null(strstr(compose(), "bytes omitted …\nproblem"));
 }
 
-static void nuls_go_and_forge_no_change_of_stream(void **)
+static void nuls_are_removed_and_forge_no_change_of_stream(void **)
 {
     static const char bytes[] = "a\0b\0\0Ec\0";
     output_add(&output, OUT, bytes, sizeof bytes - 1);
@@ -343,7 +343,7 @@ static void expect_raw(const char *expected)
     assert_memory_equal(buf_bytes(&text), expected, strlen(expected));
 }
 
-static void what_is_cut_is_known_before_it_is_added(void **)
+static void a_cut_is_known_before_text_is_added(void **)
 {
     char line[2100];
     memset(line, 'x', sizeof line);
@@ -364,7 +364,7 @@ static void what_is_cut_is_known_before_it_is_added(void **)
     assert_false(output_overflows(&output, line, 2100)); /* it has */
 }
 
-static void until_then_all_of_it_is_there(void **)
+static void output_is_whole_until_the_cut(void **)
 {
     expect_raw("");
     add(OUT, "a\n");
@@ -400,7 +400,7 @@ static void a_cut_names_the_file_with_all_of_it(void **)
     assert_non_null(strstr(compose(), "x\n… the whole output (2.1 kB) is in /tmp/all.txt, "));
 }
 
-static void the_last_line_is_told_in_progress(void **)
+static void the_last_line_is_reported_in_progress(void **)
 {
     char line[32];
     assert_string_equal(output_last_line(&output, line, sizeof line), "");
@@ -421,14 +421,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         OUTPUT_TEST(nothing_stays_nothing),
         OUTPUT_TEST(last_line_gets_its_line_feed),
-        OUTPUT_TEST(text_goes_behind_what_is_there),
+        OUTPUT_TEST(text_is_appended),
         OUTPUT_TEST(output_at_the_limit_is_whole_one_byte_over_is_cut),
         OUTPUT_TEST(head_alone_needs_no_tail),
         OUTPUT_TEST(beginning_and_end_of_a_flood_are_kept_in_order),
         OUTPUT_TEST(pieces_make_no_difference),
         OUTPUT_TEST(streams_are_named_only_when_both_are_used),
         OUTPUT_TEST(stream_is_named_again_behind_the_cut),
-        OUTPUT_TEST(nuls_go_and_forge_no_change_of_stream),
+        OUTPUT_TEST(nuls_are_removed_and_forge_no_change_of_stream),
         OUTPUT_TEST(progress_is_folded_to_its_last_state),
         OUTPUT_TEST(backspace_takes_one_character),
         OUTPUT_TEST(terminal_sequences_go_whole),
@@ -437,9 +437,9 @@ int main(void)
         OUTPUT_TEST(long_line_keeps_its_ends),
         OUTPUT_TEST(cuts_fall_between_characters),
         OUTPUT_TEST(bytes_that_are_no_text_do_no_harm),
-        OUTPUT_TEST(what_is_cut_is_known_before_it_is_added),
-        OUTPUT_TEST(until_then_all_of_it_is_there),
-        OUTPUT_TEST(the_last_line_is_told_in_progress),
+        OUTPUT_TEST(a_cut_is_known_before_text_is_added),
+        OUTPUT_TEST(output_is_whole_until_the_cut),
+        OUTPUT_TEST(the_last_line_is_reported_in_progress),
         OUTPUT_TEST(a_cut_names_the_file_with_all_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-#include "tools/run.h"
+#include "tools/run/run.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "tests/unit/unit.h"
-#include "tools/outcome.h"
+#include "tools/run/outcome.h"
 
 static struct run *run;
 static struct buf text;
@@ -41,7 +41,7 @@ static void expect_status(const char *expected)
     assert_string_equal(buf_bytes(&text), expected);
 }
 
-static void expect_answer(const char *expected)
+static void expect_result(const char *expected)
 {
     buf_clear(&text, 0);
     assert_int_equal(run_compose(run, &text), 0);
@@ -89,17 +89,17 @@ static void success_says_how_long_it_took(void **)
 static void exception_says_what_and_where(void **)
 {
     run->outcome = RUN_ERROR;
-    expect_status("[error: exception | 0 ms | state: kept]");
+    expect_status("[error: exception, 0 ms | state: kept]");
     put(RUN_ERROR_TYPE, "KeyError");
-    expect_status("[error: KeyError | 0 ms | state: kept]");
+    expect_status("[error: KeyError, 0 ms | state: kept]");
     put(RUN_ERROR_LINE, "3");
-    expect_status("[error: KeyError at <cell ?>:3 | 0 ms | state: kept]");
+    expect_status("[error: KeyError at <cell ?>:3, 0 ms | state: kept]");
     put(RUN_ERROR_CELL, "7");
-    expect_status("[error: KeyError at <cell 7>:3 | 0 ms | state: kept]");
+    expect_status("[error: KeyError at <cell 7>:3, 0 ms | state: kept]");
     assert_true(run_is_error(run));
 }
 
-static void exit_code_other_than_nought_is_an_error(void **)
+static void exit_code_other_than_zero_is_an_error(void **)
 {
     run->outcome = RUN_EXIT;
     expect_status("[exit code 0 | state: kept]");
@@ -107,10 +107,38 @@ static void exit_code_other_than_nought_is_an_error(void **)
     run->code_number = 3;
     expect_status("[exit code 3 | state: kept]");
     assert_true(run_is_error(run));
+    run->code_number = 0;
+    run->state = RUN_STATE_DROPPED;
+    assert_false(run_is_error(run));
+    run->state = RUN_STATE_RESTORED;
+    assert_true(run_is_error(run)); /* its variables are lost */
+    run->code_number = 3;
     run->state = RUN_STATE_LOST;
     expect_status(
-        "[exit code 3 | state: lost (a fresh interpreter starts, variables are gone, "
-        "files are kept)]");
+        "[exit code 3 | state: lost (variables lost, files kept, a new interpreter starts)]");
+}
+
+static void a_limit_that_the_code_caught_is_reported(void **)
+{
+    run->late = true;
+    run->timeout_ms = 1500;
+    run->processes = 2;
+    put(RUN_VALUE, "1");
+    expect_status(
+        "[ok 0 ms | timeout: 1.5 s limit; the code caught the interrupt | processes: 2 "
+        "killed]");
+    put(RUN_WHERE, "<cell 1>:2");
+    expect_status(
+        "[ok 0 ms | timeout: 1.5 s limit; the code caught the interrupt at <cell 1>:2 | "
+        "processes: 2 killed]");
+    assert_false(run_is_error(run));
+}
+
+static void names_of_states_can_stand_in_a_list(void **)
+{
+    for (enum run_state state = RUN_STATE_KEPT; state <= RUN_STATE_ALL_LOST; state++) {
+        assert_null(strchr(run_state_name(state), ';'));
+    }
 }
 
 static void timeout_says_its_limit_and_where_it_was(void **)
@@ -123,7 +151,7 @@ static void timeout_says_its_limit_and_where_it_was(void **)
     run->timeout_ms = 1500;
     put(RUN_WHERE, "<cell 7>:12 time.sleep(99)");
     expect_status(
-        "[timeout: 1.5 s limit; was at <cell 7>:12 time.sleep(99) | state: kept "
+        "[timeout: 1.5 s limit; interrupted at <cell 7>:12 time.sleep(99) | state: kept "
         "(interrupted)]");
     run->timeout_ms = 86399999;
     run->state = RUN_STATE_LOST;
@@ -145,15 +173,15 @@ static void out_of_memory_says_how_much_there_was(void **)
     run->used_bytes = (64 << 20) + 4096;
     run->limit_bytes = UINT64_C(5) << 30;
     expect_status(
-        "[out of memory: used 64 of 5120 MiB (--memory) | state: lost (a fresh "
-        "interpreter starts, variables are gone, files are kept)]");
+        "[out of memory: used 64 of 5120 MiB (--memory) | state: lost (variables lost, files kept, "
+        "a new interpreter starts)]");
     assert_true(run_is_error(run));
     put(RUN_WHERE, "<cell 7>:4 x.append(1)");
     run->state = RUN_STATE_RESTORED;
     buf_clear(&text, 0);
     expect_status(
         "[out of memory: used 64 of 5120 MiB (--memory) at <cell 7>:4 x.append(1) | state: "
-        "restored to before this call]");
+        "restored to the state before this call]");
 }
 
 static void only_a_whole_line_of_a_trace_is_a_place(void **)
@@ -183,18 +211,18 @@ static void crash_names_the_signal(void **)
     assert_true(run_is_error(run));
 }
 
-static void other_ends_are_told_apart(void **)
+static void other_outcomes_are_distinguished(void **)
 {
     run->outcome = RUN_LOST;
     run->state = RUN_STATE_LOST;
     expect_status(
-        "[crashed: connection to the interpreter lost | state: lost (a fresh interpreter starts, "
-        "variables are gone, files are kept)]");
+        "[crashed: connection to the interpreter lost | state: lost (variables lost, files kept, a "
+        "new interpreter starts)]");
     run->outcome = RUN_ENDED;
     run->state = RUN_STATE_ALL_LOST;
     expect_status(
-        "[crashed: the sandbox ended | state: lost (a fresh sandbox starts, variables "
-        "and files are gone)]");
+        "[crashed: the sandbox exited | state: lost (variables and files lost, a new sandbox "
+        "starts)]");
     run->state = RUN_STATE_INTERRUPTED;
     run->outcome = RUN_CANCELLED;
     expect_status("[cancelled | state: kept (interrupted)]");
@@ -204,7 +232,7 @@ static void other_ends_are_told_apart(void **)
     assert_true(run_is_error(run));
 }
 
-static void each_outcome_but_success_says_what_became_of_the_state(void **)
+static void each_failure_reports_the_state(void **)
 {
     for (unsigned i = 0; i < RUN_OUTCOME_COUNT; i++) {
         run->outcome = (enum run_outcome)i;
@@ -217,7 +245,7 @@ static void each_outcome_but_success_says_what_became_of_the_state(void **)
     }
 }
 
-static void reset_and_what_was_before_are_said(void **)
+static void reset_and_earlier_events_are_reported(void **)
 {
     run->was_reset = true;
     expect_status("[ok 0 ms, no output | state: reset, then kept]");
@@ -234,33 +262,45 @@ static void reset_and_what_was_before_are_said(void **)
         "(18 kB) ~data.csv | vars: +df DataFrame 1000x8]");
 }
 
-/* What stands in the status line is the guest's word; it must not end the line and write its own. */
+static void many_new_files_are_counted(void **)
+{
+    put(RUN_FILES, "+frames/");
+    put(RUN_FILE_SIZES, "3200000");
+    put(RUN_FILE_KINDS, "120 files");
+    put(RUN_FILES, "+x");
+    put(RUN_FILE_SIZES, "5");
+    put(RUN_FILE_KINDS, "9 files]");
+    expect_status("[ok 0 ms, no output | files: +frames/ (120 files, 3.2 MB) +x (5 B)]");
+}
+
+/* What stands in the status line is the guest's word; it must not end the line and write its own.
+ */
 static void guest_cannot_forge_a_status_line(void **)
 {
     run->outcome = RUN_ERROR;
     put(RUN_ERROR_TYPE, "E]\n[ok 3 ms");
     put(RUN_FILES, "+a\r\nb\033[2K\177");
     static const char status[] =
-        "[error: \"E\\x5d\\n\\x5bok 3 ms\" | 0 ms | state: kept | "
+        "[error: \"E\\x5d\\n\\x5bok 3 ms\", 0 ms | state: kept | "
         "files: +\"a\\r\\nb\\x1b\\x5b2K\\x7f\"]";
     expect_status(status);
     put(RUN_TRACEBACK, "line 1\nline 2\n");
     char answer[sizeof status + 20];
     (void)snprintf(answer, sizeof answer, "line 1\nline 2\n%s\n", status);
-    expect_answer(answer);
+    expect_result(answer);
 }
 
-static void answer_has_output_then_value_then_hint_then_status(void **)
+static void result_has_output_then_value_then_hint_then_status(void **)
 {
     output_add(&run->output, 0, "printed", 7);
     put(RUN_VALUE, "[1,\n 2]");
     put(RUN_HINT, "look\n");
-    expect_answer("printed\nOut: [1,\n 2]\nHint: look\n[ok 0 ms]\n");
+    expect_result("printed\nOut: [1,\n 2]\nHint: look\n[ok 0 ms]\n");
     run->outcome = RUN_ERROR;
     put(RUN_TRACEBACK, "Traceback");
-    expect_answer(
+    expect_result(
         "printed\nOut: [1,\n 2]\nTraceback\nHint: look\n"
-        "[error: exception | 0 ms | state: kept]\n");
+        "[error: exception, 0 ms | state: kept]\n");
 }
 
 static void part_of_any_bytes_is_kept_to_its_size(void **)
@@ -284,7 +324,7 @@ static void part_of_any_bytes_is_kept_to_its_size(void **)
 
 #define RUN_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-static void what_the_lists_leave_out_is_counted_and_notes_stand_last(void **)
+static void omitted_entries_are_counted_and_notes_come_last(void **)
 {
     run->clamped = true;
     run->timeout_ms = 2500;
@@ -296,7 +336,7 @@ static void what_the_lists_leave_out_is_counted_and_notes_stand_last(void **)
     put(RUN_NOTES, "one");
     put(RUN_NOTES, "two");
     expect_status(
-        "[ok 0 ms, no output | timeout_s: more than allowed, 2.5 s was the limit | "
+        "[ok 0 ms, no output | timeout_s: capped at 2.5 s | "
         "vars: +a int -b and 12 more | note: one; two]");
 }
 
@@ -319,9 +359,10 @@ static void take(const char *const *names, size_t times, const char *value, size
 static void parts_are_bounded_each_and_together(void **)
 {
     static const char *const all[] = {
-        "value",    "traceback", "error_type", "error_message", "error_cell", "error_line", "where",
-        "hint",     "file",      "file_size",  "file_kind",     "files_more", "files_note", "var",
-        "var_kind", "vars_more", "note",       "image",         "cpu_ms",     "peak_bytes", NULL};
+        "value",        "traceback",  "error_type", "error_message", "error_cell", "error_line",
+        "where_source", "hint",       "file",       "file_size",     "file_kind",  "files_more",
+        "files_note",   "var",        "var_kind",   "vars_more",     "note",       "image",
+        "cpu_ms",       "peak_bytes", NULL};
     char *value = malloc(LONG);
     assert_non_null(value);
     memset(value, 1, LONG);
@@ -335,6 +376,21 @@ static void parts_are_bounded_each_and_together(void **)
     assert_int_equal(run->parts[RUN_ERROR_LINE].size, 0);
     assert_int_equal(run->parts[RUN_IMAGES].size, 0);
     free(value);
+}
+
+static void a_place_is_made_of_its_fields(void **)
+{
+    const struct box_field fields[] = {
+        {"result", 6},        {"where_cell", 10},   {"7", 1}, {"where_line", 10}, {"12", 2},
+        {"where_source", 12}, {"time.sleep(1)", 13}};
+    const struct box_message whole = {fields, 7};
+    const struct box_message no_source = {fields, 5};
+    const struct box_message no_cell = {fields + 2, 5};
+    outcome_take_parts(run, &no_source);
+    outcome_take_parts(run, &no_cell);
+    assert_int_equal(run->parts[RUN_WHERE].size, 0);
+    outcome_take_parts(run, &whole);
+    assert_string_equal(run->parts[RUN_WHERE].data, "<cell 7>:12 \"time.sleep(1)\"");
 }
 
 static void parts_that_fit_are_as_they_came(void **)
@@ -377,19 +433,23 @@ int main(void)
         RUN_TEST(code_and_input_are_copies),
         RUN_TEST(success_says_how_long_it_took),
         RUN_TEST(exception_says_what_and_where),
-        RUN_TEST(exit_code_other_than_nought_is_an_error),
+        RUN_TEST(exit_code_other_than_zero_is_an_error),
+        RUN_TEST(a_limit_that_the_code_caught_is_reported),
+        RUN_TEST(names_of_states_can_stand_in_a_list),
         RUN_TEST(timeout_says_its_limit_and_where_it_was),
         RUN_TEST(out_of_memory_says_how_much_there_was),
         RUN_TEST(only_a_whole_line_of_a_trace_is_a_place),
         RUN_TEST(crash_names_the_signal),
-        RUN_TEST(other_ends_are_told_apart),
-        RUN_TEST(each_outcome_but_success_says_what_became_of_the_state),
-        RUN_TEST(reset_and_what_was_before_are_said),
+        RUN_TEST(other_outcomes_are_distinguished),
+        RUN_TEST(each_failure_reports_the_state),
+        RUN_TEST(reset_and_earlier_events_are_reported),
+        RUN_TEST(many_new_files_are_counted),
         RUN_TEST(guest_cannot_forge_a_status_line),
-        RUN_TEST(answer_has_output_then_value_then_hint_then_status),
+        RUN_TEST(result_has_output_then_value_then_hint_then_status),
         RUN_TEST(part_of_any_bytes_is_kept_to_its_size),
-        RUN_TEST(what_the_lists_leave_out_is_counted_and_notes_stand_last),
+        RUN_TEST(omitted_entries_are_counted_and_notes_come_last),
         RUN_TEST(parts_are_bounded_each_and_together),
+        RUN_TEST(a_place_is_made_of_its_fields),
         RUN_TEST(parts_that_fit_are_as_they_came),
         RUN_TEST(a_path_is_one_line_and_a_number_has_digits_only),
     };

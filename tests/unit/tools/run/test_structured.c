@@ -1,10 +1,10 @@
-#include "tools/structured.h"
+#include "tools/run/structured.h"
 
 #include <string.h>
 
 #include "schema/schema.h"
 #include "tests/unit/unit.h"
-#include "tools/run.h"
+#include "tools/run/run.h"
 
 static struct run *run;
 
@@ -56,7 +56,7 @@ static void every_outcome_is_as_the_schema_says(void **)
     }
 }
 
-static void streams_stand_apart_and_a_cut_is_told(void **)
+static void streams_stand_apart_and_a_cut_is_reported(void **)
 {
     char many[20000];
     memset(many, 'x', sizeof many);
@@ -154,7 +154,7 @@ static void the_states_have_fields_of_their_own(void **)
     assert_string_equal(text_of(object, "memory"), "memory: 900 of 1024 MiB in use");
     assert_string_equal(text_of(object, "before"), "a call was cancelled");
     json_decref(object);
-    run->saving = RUN_SAVE_NO_ROOM;
+    run->saving = RUN_SAVE_NO_SPACE;
     run->dropped[0] = '\0';
     (void)strcpy(run->back_name, "base");
     run->back_cell = 7;
@@ -175,7 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_outcome_is_as_the_schema_says),
-        TEST(streams_stand_apart_and_a_cut_is_told),
+        TEST(streams_stand_apart_and_a_cut_is_reported),
         TEST(files_have_their_exact_size_and_type),
         TEST(forged_parts_do_no_harm),
         TEST(an_exception_is_an_object),

@@ -1,4 +1,4 @@
-#include "tools/history.h"
+#include "tools/session/history.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@ static void call(struct history *history, unsigned cell, const char *change)
 {
     history_push(history);
     history->now.cell = cell;
-    names_change(&history->now.names, change, strlen(change));
+    names_change(&history->now.names, change, strlen(change), 1);
 }
 
 static void undo_goes_back_call_by_call(void **)
@@ -48,7 +48,7 @@ static void a_name_is_replaced_and_the_oldest_goes(void **)
     assert_int_equal(history.named_count, HISTORY_NAMED);
 }
 
-static void a_lost_checkpoint_ends_the_steps_behind_it(void **)
+static void a_lost_checkpoint_ends_undo_at_that_step(void **)
 {
     struct history history = {};
     char name[HISTORY_NAME_BYTES];
@@ -81,7 +81,7 @@ static void each_needed_cell_is_listed_once(void **)
 
 static void change(struct names *names, const char *text)
 {
-    names_change(names, text, strlen(text));
+    names_change(names, text, strlen(text), 1);
 }
 
 static void names_follow_the_changes(void **)
@@ -124,7 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(undo_goes_back_call_by_call),
         cmocka_unit_test(a_name_is_replaced_and_the_oldest_goes),
-        cmocka_unit_test(a_lost_checkpoint_ends_the_steps_behind_it),
+        cmocka_unit_test(a_lost_checkpoint_ends_undo_at_that_step),
         cmocka_unit_test(each_needed_cell_is_listed_once),
         cmocka_unit_test(names_follow_the_changes),
         cmocka_unit_test(many_names_are_counted),

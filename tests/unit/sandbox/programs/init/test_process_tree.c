@@ -1,4 +1,4 @@
-#include "sandbox/init/family.h"
+#include "sandbox/programs/init/process_tree.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -8,17 +8,21 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/unit/unit.h"
 
-/* Each case runs in a child: a subreaper that kills its family must not be the test program. */
+enum { CASE_S = 20 };
+
+/* Each case runs in a child, because the test program must not be the subreaper that kills its
+ * tree. */
 static void in_child(bool (*check)(void))
 {
     pid_t pid = fork();
     int status = 0;
     if (pid == 0) {
-        (void)alarm(20);
+        (void)alarm(CASE_S);
         _exit(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 && check() ? 0 : 1);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -36,7 +40,7 @@ static pid_t sleeper(void)
     return pid;
 }
 
-/* A process of a session of its own, whose parent has ended. */
+/* A process in a process session of its own, whose parent has exited. */
 static pid_t orphan(void)
 {
     pid_t pid = 0;
@@ -74,7 +78,7 @@ static bool is_named(pid_t pid, list_function list)
 
 static bool is_listed(pid_t pid)
 {
-    return is_named(pid, family_list);
+    return is_named(pid, process_tree_list);
 }
 
 static void *fork_sleeper(void *ret_pid)
@@ -114,13 +118,14 @@ static bool a_glance_sees_them(void)
     pid_t child = sleeper();
     pid_t lost = orphan();
     pid_t below = threads_child();
-    bool seen = is_named(child, family_glance) && is_named(lost, family_glance) &&
-                is_named(below, family_glance);
-    bool strangers = is_named(getppid(), family_glance) || is_named(getpid(), family_glance);
-    return seen && !strangers && family_kill(getpid());
+    bool seen = is_named(child, process_tree_glance) && is_named(lost, process_tree_glance) &&
+                is_named(below, process_tree_glance);
+    bool unrelated =
+        is_named(getppid(), process_tree_glance) || is_named(getpid(), process_tree_glance);
+    return seen && !unrelated && process_tree_kill(getpid());
 }
 
-static void a_glance_sees_descendants_only(void **)
+static void a_quick_look_sees_descendants_only(void **)
 {
     in_child(a_glance_sees_them);
 }
@@ -129,11 +134,11 @@ static bool children_and_orphans_belong(void)
 {
     pid_t child = sleeper();
     pid_t lost = orphan();
-    bool belong = is_listed(child) && is_listed(lost) && family_has(getpid(), child) &&
-                  family_has(getpid(), lost);
-    bool strangers = is_listed(getppid()) || family_has(getpid(), getppid()) ||
-                     is_listed(getpid()) || family_has(getpid(), 1);
-    return belong && !strangers && family_kill(getpid());
+    bool belong = is_listed(child) && is_listed(lost) && process_tree_has(getpid(), child) &&
+                  process_tree_has(getpid(), lost);
+    bool unrelated = is_listed(getppid()) || process_tree_has(getpid(), getppid()) ||
+                     is_listed(getpid()) || process_tree_has(getpid(), 1);
+    return belong && !unrelated && process_tree_kill(getpid());
 }
 
 static void only_descendants_belong(void **)
@@ -149,10 +154,10 @@ static bool ended_is_not_listed(void)
     }
     siginfo_t info;
     bool ended = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0;
-    return ended && !is_listed(pid) && family_kill(getpid());
+    return ended && !is_listed(pid) && process_tree_kill(getpid());
 }
 
-static void what_has_ended_is_left_out(void **)
+static void exited_processes_are_left_out(void **)
 {
     in_child(ended_is_not_listed);
 }
@@ -178,7 +183,7 @@ static bool leaderless_is_listed(void)
     char path[32];
     char text[256] = "";
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    while (!strstr(text, ") Z ")) { /* alarm(2) ends a wait in vain */
+    while (!strstr(text, ") Z ")) { /* alarm(2) ends a futile wait */
         FILE *file = fopen(path, "re");
         bool read = file && fgets(text, sizeof text, file);
         if (file) {
@@ -188,7 +193,7 @@ static bool leaderless_is_listed(void)
             return false;
         }
     }
-    return is_listed(pid) && family_has(getpid(), pid) && family_kill(getpid());
+    return is_listed(pid) && process_tree_has(getpid(), pid) && process_tree_kill(getpid());
 }
 
 static void a_process_without_its_first_thread_belongs(void **)
@@ -196,15 +201,14 @@ static void a_process_without_its_first_thread_belongs(void **)
     in_child(leaderless_is_listed);
 }
 
-/* Forks, leaves the session and ends, over and over. */
+/* Forks, leaves the process session and exits, in a loop. It ends after the case has ended, which
+ * may have failed: nothing else would end it. */
 __attribute__((noreturn)) static void flee(void)
 {
-    for (;;) {
-        if (fork() != 0) {
-            _exit(0);
-        }
+    for (time_t end_s = time(NULL) + 2L * CASE_S; fork() == 0 && time(NULL) < end_s;) {
         (void)setsid();
     }
+    _exit(0);
 }
 
 static bool fleeing_are_ended(void)
@@ -215,26 +219,26 @@ static bool fleeing_are_ended(void)
         }
     }
     (void)orphan();
-    bool gone = family_kill(getpid());
+    bool gone = process_tree_kill(getpid());
     return gone && waitpid(-1, NULL, 0) < 0 && errno == ECHILD;
 }
 
-static void none_flees_by_forking(void **)
+static void no_process_escapes_by_forking(void **)
 {
     in_child(fleeing_are_ended);
 }
 
-static bool stranger_survives(void)
+static bool unrelated_survives(void)
 {
     pid_t child = sleeper();
-    (void)family_kill(getpid());
+    (void)process_tree_kill(getpid());
     return kill(child, 0) < 0 && errno == ESRCH && kill(getppid(), 0) == 0;
 }
 
-static void others_are_left_alone(void **)
+static void unrelated_processes_are_left_alone(void **)
 {
     pid_t other = sleeper();
-    in_child(stranger_survives);
+    in_child(unrelated_survives);
     assert_int_equal(waitpid(other, NULL, WNOHANG | WUNTRACED), 0);
     (void)kill(other, SIGKILL);
     assert_int_equal(waitpid(other, NULL, 0), other);
@@ -244,11 +248,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_descendants_belong),
-        cmocka_unit_test(a_glance_sees_descendants_only),
-        cmocka_unit_test(what_has_ended_is_left_out),
+        cmocka_unit_test(a_quick_look_sees_descendants_only),
+        cmocka_unit_test(exited_processes_are_left_out),
         cmocka_unit_test(a_process_without_its_first_thread_belongs),
-        cmocka_unit_test(none_flees_by_forking),
-        cmocka_unit_test(others_are_left_alone),
+        cmocka_unit_test(no_process_escapes_by_forking),
+        cmocka_unit_test(unrelated_processes_are_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

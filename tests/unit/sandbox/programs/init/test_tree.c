@@ -1,4 +1,4 @@
-#include "sandbox/init/tree.h"
+#include "sandbox/programs/init/init.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,17 +34,17 @@ static void expect_removed(const char *name)
     assert_int_equal(errno, ENOENT);
 }
 
-static void what_is_not_there_is_gone(void **)
+static void a_missing_tree_counts_as_removed(void **)
 {
     expect_removed("nothing");
 }
 
-static void files_and_folders_go(void **)
+static void files_and_directories_go(void **)
 {
     temp_file(&temp, "tree/a/b/file", "x", 0644);
     temp_file(&temp, "tree/a/c/file", "x", 0);
     temp_file(&temp, "tree/.lifted-1", "x", 0644);
-    temp_folder(&temp, "tree/.lifted-2");
+    temp_directory(&temp, "tree/.lifted-2");
     temp_file(&temp, "tree/.lifted-2/in", "x", 0644);
     assert_int_equal(mkfifoat(temp.fd, "tree/a/pipe", 0600), 0);
     expect_removed("tree");
@@ -52,8 +52,8 @@ static void files_and_folders_go(void **)
     expect_removed("file");
 }
 
-/* Neither its target nor what it stands for. */
-static void a_link_goes_and_not_where_it_leads(void **)
+/* Neither the target of a symlink nor what is in it may be removed. */
+static void a_symlink_is_removed_and_not_its_target(void **)
 {
     temp_file(&temp, "other/file", "x", 0500);
     temp_link(&temp, "../other", "tree/link");
@@ -64,7 +64,7 @@ static void a_link_goes_and_not_where_it_leads(void **)
     assert_int_equal(faccessat(temp.fd, "other/file", F_OK, 0), 0);
 }
 
-static void modes_do_not_matter(void **)
+static void modes_do_not_prevent_removal(void **)
 {
     temp_file(&temp, "tree/a/b/c/file", "x", 0);
     assert_int_equal(fchmodat(temp.fd, "tree/a/b/c", 0, 0), 0);
@@ -74,15 +74,15 @@ static void modes_do_not_matter(void **)
     expect_removed("tree");
 }
 
-/* Deeper than a path or the limit of descriptors reaches. */
-static void depth_does_not_matter(void **)
+/* Deeper than PATH_MAX or the limit of descriptors. */
+static void depth_does_not_prevent_removal(void **)
 {
     enum { DEPTH = 3000 };
-    temp_folder(&temp, "tree");
+    temp_directory(&temp, "tree");
     int fd = openat(temp.fd, "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (unsigned i = 0; i < DEPTH; i++) {
-        assert_int_equal(mkdirat(fd, "folder", 0755), 0);
-        int below = openat(fd, "folder", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_int_equal(mkdirat(fd, "directory", 0755), 0);
+        int below = openat(fd, "directory", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         assert_true(below >= 0);
         int file = openat(fd, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
         assert_true(file >= 0);
@@ -98,11 +98,12 @@ static void depth_does_not_matter(void **)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-/* Who makes and moves folders meanwhile leads nobody astray, and cannot hold it up once he has ended. */
-static void others_may_still_be_at_work(void **)
+/* A process that makes and moves directories meanwhile can neither misdirect the removal nor delay
+ * it after its exit. */
+static void removal_copes_with_concurrent_writers(void **)
 {
-    temp_folder(&temp, "tree");
-    temp_file(&temp, "bait/file", "x", 0644);
+    temp_directory(&temp, "tree");
+    temp_file(&temp, "canary/file", "x", 0644);
     pid_t pid = fork();
     if (pid == 0) {
         for (unsigned i = 0;; i++) {
@@ -113,7 +114,7 @@ static void others_may_still_be_at_work(void **)
             (void)mkdirat(temp.fd, from, 0755);
             (void)renameat(temp.fd, from, temp.fd, to);
             (void)unlinkat(temp.fd, from, AT_REMOVEDIR);
-            (void)symlinkat("../bait", temp.fd, from);
+            (void)symlinkat("../canary", temp.fd, from);
         }
     }
     assert_true(pid > 0);
@@ -124,7 +125,7 @@ static void others_may_still_be_at_work(void **)
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     expect_removed("tree");
-    assert_int_equal(faccessat(temp.fd, "bait/file", F_OK, 0), 0);
+    assert_int_equal(faccessat(temp.fd, "canary/file", F_OK, 0), 0);
 }
 
 #define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -132,12 +133,12 @@ static void others_may_still_be_at_work(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TREE_TEST(what_is_not_there_is_gone),
-        TREE_TEST(files_and_folders_go),
-        TREE_TEST(a_link_goes_and_not_where_it_leads),
-        TREE_TEST(modes_do_not_matter),
-        TREE_TEST(depth_does_not_matter),
-        TREE_TEST(others_may_still_be_at_work),
+        TREE_TEST(a_missing_tree_counts_as_removed),
+        TREE_TEST(files_and_directories_go),
+        TREE_TEST(a_symlink_is_removed_and_not_its_target),
+        TREE_TEST(modes_do_not_prevent_removal),
+        TREE_TEST(depth_does_not_prevent_removal),
+        TREE_TEST(removal_copes_with_concurrent_writers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "sandbox/init/usage.h"
+#include "sandbox/programs/init/init.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox/wire/packet.h"
+#include "sandbox/protocol/packet.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
@@ -31,10 +31,11 @@ static int tear_down(void **)
     return 0;
 }
 
-static struct usage look_at_folder(unsigned depth, const struct usage *most)
+static struct usage usage_of_directory(unsigned depth, const struct usage *most)
 {
     struct usage usage = {};
-    usage_add_folder(&usage, openat(temp.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), depth, most);
+    usage_add_directory(&usage, openat(temp.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), depth,
+                        most);
     return usage;
 }
 
@@ -45,25 +46,25 @@ static int make_file(const char *name)
     memset(bytes, 'x', sizeof bytes);
     int fd = openat(temp.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, bytes, sizeof bytes), sizeof bytes);
-    assert_int_equal(fsync(fd), 0); /* some file systems give blocks late */
+    assert_int_equal(fsync(fd), 0); /* some file systems allocate blocks late */
     return fd;
 }
 
-static void files_in_folders_are_added_up_by_their_blocks(void **)
+static void files_in_directories_are_added_up_by_their_blocks(void **)
 {
-    temp_folder(&temp, "a/b");
+    temp_directory(&temp, "a/b");
     (void)close(make_file("a/b/one"));
     (void)close(make_file("two"));
     int hole = openat(temp.fd, "hole", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(ftruncate(hole, 1LL << 40), 0);
     (void)close(hole);
-    struct usage usage = look_at_folder(8, &no_bound);
+    struct usage usage = usage_of_directory(8, &no_bound);
     assert_in_range(usage.bytes, 2 * MIB, 3 * MIB);
     assert_int_equal(usage.entries, 5);
     assert_false(usage.hides);
 }
 
-static void a_look_stops_where_it_is_too_much_already(void **)
+static void counting_stops_above_the_limit(void **)
 {
     for (unsigned i = 0; i < 20; i++) {
         char name[16];
@@ -71,17 +72,17 @@ static void a_look_stops_where_it_is_too_much_already(void **)
         temp_file(&temp, name, "", 0600);
     }
     const struct usage most = {.bytes = UINT64_MAX, .entries = 4};
-    assert_int_equal(look_at_folder(8, &most).entries, 5);
+    assert_int_equal(usage_of_directory(8, &most).entries, 5);
 }
 
-static void what_lies_too_deep_hides(void **)
+static void entries_too_deep_count_as_hidden(void **)
 {
-    temp_folder(&temp, "a/b/c");
-    assert_false(look_at_folder(3, &no_bound).hides);
-    assert_true(look_at_folder(2, &no_bound).hides);
+    temp_directory(&temp, "a/b/c");
+    assert_false(usage_of_directory(3, &no_bound).hides);
+    assert_true(usage_of_directory(2, &no_bound).hides);
 }
 
-static void a_file_without_a_name_counts_once_whoever_has_it_open(void **)
+static void a_file_without_a_name_counts_once(void **)
 {
     int fd = make_file("file");
     int again = dup(fd);
@@ -108,7 +109,7 @@ static void a_file_without_a_name_counts_once_whoever_has_it_open(void **)
     (void)close(fd);
 }
 
-static void a_mapping_of_a_file_without_a_name_hides(void **)
+static void a_mapping_of_a_file_without_a_name_counts_as_hidden(void **)
 {
     int fd = make_file("file");
     void *shared = mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -122,7 +123,7 @@ static void a_mapping_of_a_file_without_a_name_hides(void **)
     assert_false(usage_hides(getpid()));
 }
 
-static void a_descriptor_on_its_way_hides(void **)
+static void a_descriptor_in_a_message_counts_as_hidden(void **)
 {
     int ends[2];
     char info[64];
@@ -142,7 +143,7 @@ static void a_descriptor_on_its_way_hides(void **)
     (void)close(ends[1]);
 }
 
-static void who_writes_is_known(void **)
+static void the_writer_is_known(void **)
 {
     uint64_t before = usage_written(getpid());
     (void)close(make_file("file"));
@@ -155,13 +156,13 @@ static void who_writes_is_known(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        USAGE_TEST(files_in_folders_are_added_up_by_their_blocks),
-        USAGE_TEST(a_look_stops_where_it_is_too_much_already),
-        USAGE_TEST(what_lies_too_deep_hides),
-        USAGE_TEST(a_file_without_a_name_counts_once_whoever_has_it_open),
-        USAGE_TEST(a_mapping_of_a_file_without_a_name_hides),
-        USAGE_TEST(a_descriptor_on_its_way_hides),
-        USAGE_TEST(who_writes_is_known),
+        USAGE_TEST(files_in_directories_are_added_up_by_their_blocks),
+        USAGE_TEST(counting_stops_above_the_limit),
+        USAGE_TEST(entries_too_deep_count_as_hidden),
+        USAGE_TEST(a_file_without_a_name_counts_once),
+        USAGE_TEST(a_mapping_of_a_file_without_a_name_counts_as_hidden),
+        USAGE_TEST(a_descriptor_in_a_message_counts_as_hidden),
+        USAGE_TEST(the_writer_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

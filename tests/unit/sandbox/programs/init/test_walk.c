@@ -1,6 +1,7 @@
-/* The walk without openat2(2) must open and refuse the same as the kernel with it. Each row is tried
- * in three children, in a tree of its own: with the call, without it, and where it is forbidden. */
-#include "sandbox/init/walk.h"
+/* The walk without openat2(2) must open and refuse the same as the kernel with it. Each row is
+ * tried in three children, each with its own tree: with the call, without it, and where it is
+ * forbidden. */
+#include "sandbox/programs/init/init.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,11 +32,11 @@ static const struct row {
     {"file/.", READ},
     {"file/x", READ},
     {"./file", READ},
-    {"folder/file", READ},
-    {"folder//file", READ},
-    {"folder/", READ},
-    {"folder/../file", READ},
-    {"folder/.", PLACE | O_DIRECTORY},
+    {"directory/file", READ},
+    {"directory//file", READ},
+    {"directory/", READ},
+    {"directory/../file", READ},
+    {"directory/.", PLACE | O_DIRECTORY},
     {"missing", READ},
     {"missing/file", READ},
     {"to_file", READ},
@@ -43,16 +44,16 @@ static const struct row {
     {"to_file", READ | O_NOFOLLOW},
     {"to_file", PLACE | O_DIRECTORY},
     {"to_file/", READ},
-    {"to_folder", PLACE | O_DIRECTORY},
-    {"to_folder", PLACE},
-    {"to_folder/", READ},
-    {"to_folder/file", READ},
-    {"to_folder/../file", READ},
+    {"to_directory", PLACE | O_DIRECTORY},
+    {"to_directory", PLACE},
+    {"to_directory/", READ},
+    {"to_directory/file", READ},
+    {"to_directory/../file", READ},
     {"to_parent/file", READ},
     {"to_root", READ},
     {"to_root/usr", READ},
-    {"to_to_folder/file", READ},
-    {"to_slash_folder", READ},
+    {"to_to_directory/file", READ},
+    {"to_slash_directory", READ},
     {"to_itself", READ},
     {"to_itself", PLACE},
     {"to_itself/file", READ},
@@ -72,7 +73,7 @@ static const struct row {
     {"to_fresh", MAKE | O_EXCL},
     {"to_fresh", MAKE},
     {"fresh", READ},
-    {"folder", MAKE},
+    {"directory", MAKE},
     {"/proc", PLACE},
     {"/proc/self", PLACE | O_DIRECTORY},
     {"/proc/self/status", READ},
@@ -93,7 +94,7 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* What came of a row: an errno, or the kind of what was opened and whether it is the tree's file. */
+/* Result of a row: an errno, or the kind of what was opened and whether it is the tree's file. */
 struct result {
     int error;
     unsigned kind;
@@ -105,20 +106,20 @@ static void make_tree(const struct temp *temp)
     char name[16];
     char to[16];
     temp_file(temp, "file", "1", 0644);
-    assert_int_equal(mkdirat(temp->fd, "folder", 0755), 0);
-    temp_file(temp, "folder/file", "2", 0644);
+    assert_int_equal(mkdirat(temp->fd, "directory", 0755), 0);
+    temp_file(temp, "directory/file", "2", 0644);
     assert_int_equal(mkdirat(temp->fd, "locked", 0), 0);
     assert_int_equal(mkfifoat(temp->fd, "fifo", 0644), 0);
     const char *const links[][2] = {
         {"to_file", "file"},
-        {"to_folder", "folder"},
-        {"to_to_folder", "to_folder"},
-        {"to_slash_folder", "folder/"},
-        {"to_parent", "folder/.."},
+        {"to_directory", "directory"},
+        {"to_to_directory", "to_directory"},
+        {"to_slash_directory", "directory/"},
+        {"to_parent", "directory/.."},
         {"to_root", "/"},
         {"to_itself", "to_itself"},
         {"to_nothing", "nothing"},
-        {"to_fresh", "folder/../fresh"},
+        {"to_fresh", "directory/../fresh"},
         {"to_proc", "/proc/self"},
         {"to_magic", "/proc/self/cwd"},
         {"chain_0", "file"},
@@ -151,7 +152,7 @@ static struct result try_row(const struct row *row)
     return result;
 }
 
-/* All rows, in a child to which openat2 answers error; 0: as the kernel does. */
+/* Tries all rows in a child in which openat2 fails with error; 0: it works as in the kernel. */
 static void try_all(int error, struct result *results)
 {
     struct temp temp;

@@ -1,5 +1,5 @@
-/* The attributes of files: what is the guest's to change, what is not, and that nothing gets through while
- * names, memory and descriptors change under us. */
+/* The attributes of files: which ones the guest may change, which not, and that nothing else
+ * changes while names, memory and descriptors change meanwhile. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -33,23 +33,24 @@ static void change_own_modes(void)
     guest_file("own");
     int dir = open(guest_work, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = open("own", O_RDONLY | O_CLOEXEC);
-    EXPECT(mkdir("folder", 0700) == 0 && symlink("own", "link") == 0);
+    EXPECT(mkdir("directory", 0700) == 0 && symlink("own", "link") == 0);
     EXPECT(symlink(guest_path(guest_work, "own"), "absolute") == 0);
     EXPECT(chmod("own", 0640) == 0 && guest_mode("own") == 0640);
-    EXPECT(chmod(guest_path(guest_work, "folder/../own"), 0604) == 0 && guest_mode("own") == 0604);
+    EXPECT(chmod(guest_path(guest_work, "directory/../own"), 0604) == 0 &&
+           guest_mode("own") == 0604);
     EXPECT(chmod("link", 0611) == 0 && guest_mode("own") == 0611);
     EXPECT(chmod("absolute", 0612) == 0 && guest_mode("own") == 0612);
     EXPECT(fchmod(fd, 0622) == 0 && guest_mode("own") == 0622);
     EXPECT(fchmodat(dir, "own", 0633, 0) == 0 && guest_mode("own") == 0633);
-    EXPECT(chdir("folder") == 0 && chmod("../own", 0644) == 0 && chdir("..") == 0);
+    EXPECT(chdir("directory") == 0 && chmod("../own", 0644) == 0 && chdir("..") == 0);
     EXPECT(guest_mode("own") == 0644);
-    EXPECT(chmod("folder", 01755) == 0 && guest_mode("folder") == 01755);
+    EXPECT(chmod("directory", 01755) == 0 && guest_mode("directory") == 01755);
     EXPECT(chmod(".", 0700) == 0);
     EXPECT(unlink("own") == 0 && fchmod(fd, 0600) == 0);
     EXPECT_ERROR(chmod("own", 0600), ENOENT);
     EXPECT_ERROR(chmod("", 0600), ENOENT);
     EXPECT_ERROR(chmod((const char *)(uintptr_t)1, 0600), EFAULT);
-    EXPECT_ERROR(chmod("folder/x/y", 0600), ENOENT);
+    EXPECT_ERROR(chmod("directory/x/y", 0600), ENOENT);
     EXPECT_ERROR(fchmod(77, 0600), EBADF);
     EXPECT_ERROR(fchmod(-1, 0600), EBADF);
     EXPECT_ERROR(fchmodat(77, "own", 0600, 0), EBADF);
@@ -61,7 +62,7 @@ static void own_modes_are_changed(void **)
     guest_run(&guest_new, &guest_settings, change_own_modes, 0);
 }
 
-/* What a C library does where it has no fchmodat2(2): by the name of a descriptor of its own. */
+/* As a C library without fchmodat2(2): by the name of its own descriptor. */
 static void change_by_descriptor_names(void)
 {
     char name[64];
@@ -81,7 +82,7 @@ static void change_by_descriptor_names(void)
     EXPECT_ERROR(chmod("/proc/self/root/etc", 0600), ELOOP);
 }
 
-static void names_of_own_descriptors_mean_the_callers(void **)
+static void proc_self_fd_names_the_callers_descriptors(void **)
 {
     guest_run(&guest_new, &guest_settings, change_by_descriptor_names, 0);
 }
@@ -140,11 +141,11 @@ static void change_what_is_outside(void)
     int dir = open(guest_outside, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int pipes[2];
     EXPECT(file && fd >= 0 && dir >= 0 && pipe2(pipes, O_CLOEXEC) == 0);
-    EXPECT(symlink(file, "way_out") == 0 && symlink(guest_outside, "folder_out") == 0);
+    EXPECT(symlink(file, "egress") == 0 && symlink(guest_outside, "directory_out") == 0);
     EXPECT_ERROR(chmod(file, 0666), EPERM);
     EXPECT_ERROR(chmod("../outside/file", 0666), EPERM);
-    EXPECT_ERROR(chmod("way_out", 0666), EPERM);
-    EXPECT_ERROR(chmod("folder_out/file", 0666), EPERM);
+    EXPECT_ERROR(chmod("egress", 0666), EPERM);
+    EXPECT_ERROR(chmod("directory_out/file", 0666), EPERM);
     EXPECT_ERROR(chmod("..", 0777), EPERM);
     EXPECT_ERROR(fchmod(fd, 0666), EPERM);
     EXPECT_ERROR(fchmod(dir, 0777), EPERM);
@@ -154,11 +155,11 @@ static void change_what_is_outside(void)
     EXPECT_ERROR(chmod("/", 0755), EPERM);
     EXPECT_ERROR(chmod("/proc/self/status", 0644), EPERM);
     EXPECT_ERROR(raw_utimensat(AT_FDCWD, file, then, 0), EPERM);
-    EXPECT_ERROR(raw_utimensat(AT_FDCWD, "way_out", NULL, 0), EPERM);
+    EXPECT_ERROR(raw_utimensat(AT_FDCWD, "egress", NULL, 0), EPERM);
     EXPECT_ERROR(raw_utimensat(fd, NULL, then, 0), EPERM);
     EXPECT_ERROR(raw_utimensat(dir, "", then, AT_EMPTY_PATH), EPERM);
-    /* The link itself is the guest's. */
-    EXPECT(raw_utimensat(AT_FDCWD, "way_out", then, AT_SYMLINK_NOFOLLOW) == 0);
+    /* The symlink itself is the guest's. */
+    EXPECT(raw_utimensat(AT_FDCWD, "egress", then, AT_SYMLINK_NOFOLLOW) == 0);
     /* Its name begins like that of a place. */
     EXPECT(chdir("..") == 0 && mkdir("work2", 0700) == 0);
     EXPECT_ERROR(chmod("work2", 0755), EPERM);
@@ -185,7 +186,7 @@ static void name_long_paths(void)
     }
     memcpy(name + PATH_MAX - 6, "long", 5);
     EXPECT(chmod(name, 0641) == 0 && guest_mode("long") == 0641);
-    /* A string that ends where the memory does, and one that does not end. */
+    /* A string that ends where the memory ends, and one without an end. */
     char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     EXPECT(page != MAP_FAILED && munmap(page + 4096, 4096) == 0);
     memcpy(page + 4096 - 5, "long", 5);
@@ -195,7 +196,7 @@ static void name_long_paths(void)
     EXPECT_ERROR(chmod((const char *)(uintptr_t)-8, 0600), EFAULT);
 }
 
-static void long_paths_get_the_kernels_answers(void **)
+static void long_paths_get_the_kernels_errors(void **)
 {
     guest_run(&guest_new, &guest_settings, name_long_paths, 0);
 }
@@ -207,8 +208,8 @@ static void change_pipes(void)
     EXPECT(raw_utimensat(AT_FDCWD, "pipe", NULL, 0) == 0);
 }
 
-/* Nobody opens its other end. */
-static void a_pipe_holds_nobody_up(void **)
+/* No process opens the pipe's other end. */
+static void a_pipe_blocks_no_other_call(void **)
 {
     guest_run(&guest_new, &guest_settings, change_pipes, 0);
 }
@@ -224,7 +225,7 @@ static void truncate_files(void)
     EXPECT(stat(guest_path(guest_outside, "file"), &st) == 0 && st.st_size == 1);
 }
 
-static void files_outside_are_not_cut(void **)
+static void files_outside_are_not_truncated(void **)
 {
     guest_run(&guest_old, &guest_settings, truncate_files, 0);
 }
@@ -234,7 +235,7 @@ static void files_outside_are_not_cut(void **)
 static char racing[2][PATH_MAX];
 static char *argument;
 
-/* Rewrites the path that the other thread gives, as fast as it can. */
+/* Rewrites the other thread's path, as fast as it can. */
 static void *rewrite(void *)
 {
     while (!shared->stop) {
@@ -244,7 +245,7 @@ static void *rewrite(void *)
     return NULL;
 }
 
-/* Changes what the path names: a folder of the guest's own, a link out of it. */
+/* Switches what the path names: a directory of the guest's own, or a symlink that leaves it. */
 static void *swap_names(void *)
 {
     while (!shared->stop) {
@@ -335,12 +336,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_modes_are_changed),
-        cmocka_unit_test(names_of_own_descriptors_mean_the_callers),
+        cmocka_unit_test(proc_self_fd_names_the_callers_descriptors),
         cmocka_unit_test(own_times_are_changed),
         cmocka_unit_test(foreign_attributes_stay),
-        cmocka_unit_test(long_paths_get_the_kernels_answers),
-        cmocka_unit_test(a_pipe_holds_nobody_up),
-        cmocka_unit_test(files_outside_are_not_cut),
+        cmocka_unit_test(long_paths_get_the_kernels_errors),
+        cmocka_unit_test(a_pipe_blocks_no_other_call),
+        cmocka_unit_test(files_outside_are_not_truncated),
         cmocka_unit_test(memory_that_changes_gets_nothing_through),
         cmocka_unit_test(names_that_change_get_nothing_through),
         cmocka_unit_test(descriptors_that_change_get_nothing_through),

@@ -1,4 +1,4 @@
-/* Sockets: the guest's own are reached, nobody else's, and the way out leads to the broker alone. */
+/* Sockets: the guest reaches its own and the egress proxy's, and no others. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox/egress.h"
+#include "sandbox/types.h"
 #include "tests/unit/guest.h"
 #include "tests/unit/unit.h"
 
@@ -94,7 +94,7 @@ static void *accept_late(void *arg)
     return NULL;
 }
 
-static void wait_for_room(void)
+static void wait_for_space(void)
 {
     pthread_t thread;
     int listener = listen_at("busy", 0);
@@ -105,7 +105,7 @@ static void wait_for_room(void)
         EXPECT(connect_to(0, "busy") >= 0);
     }
     EXPECT(pthread_join(thread, NULL) == 0);
-    /* One who is killed while he waits is forgotten. */
+    /* A caller that is killed while it waits is forgotten. */
     EXPECT(connect_to(0, "busy") >= 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -116,9 +116,9 @@ static void wait_for_room(void)
     EXPECT(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
 }
 
-static void who_connects_waits_for_room(void **)
+static void connect_waits_for_a_free_backlog_slot(void **)
 {
-    guest_run(&guest_new, &guest_settings, wait_for_room, 0);
+    guest_run(&guest_new, &guest_settings, wait_for_space, 0);
 }
 
 static void reach_foreign_sockets(void)
@@ -158,7 +158,7 @@ static int connect_inet(int fd, uint32_t to, unsigned port)
     return connect(fd, (struct sockaddr *)&inet, sizeof inet);
 }
 
-static void use_the_way_out(void)
+static void use_the_egress_proxy(void)
 {
     const int on = 1;
     int domain = 0;
@@ -177,7 +177,7 @@ static void use_the_way_out(void)
     EXPECT_ERROR(listen(socket(AF_INET, SOCK_STREAM, 0), 1), EINVAL);
 }
 
-static void the_way_out_leads_to_the_broker_alone(void **)
+static void only_the_egress_proxy_is_reached(void **)
 {
     char egress[2 * PATH_MAX];
     char said[8] = "";
@@ -188,7 +188,7 @@ static void the_way_out_leads_to_the_broker_alone(void **)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, local(&address, egress)), 0);
     assert_int_equal(listen(fd, 4), 0);
-    guest_run(&guest_way_out, &with, use_the_way_out, 0);
+    guest_run(&guest_egress, &with, use_the_egress_proxy, 0);
     int taken = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
     assert_true(taken >= 0);
     assert_int_equal(read(taken, said, sizeof said), 3);
@@ -200,9 +200,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_sockets_are_reached),
-        cmocka_unit_test(who_connects_waits_for_room),
+        cmocka_unit_test(connect_waits_for_a_free_backlog_slot),
         cmocka_unit_test(foreign_sockets_are_not_reached),
-        cmocka_unit_test(the_way_out_leads_to_the_broker_alone),
+        cmocka_unit_test(only_the_egress_proxy_is_reached),
     };
     return cmocka_run_group_tests(tests, guest_make_all, guest_remove_all);
 }

@@ -1,5 +1,5 @@
-/* Births are counted, signals stay in the family, and many ask at once, die while they ask, or are not
- * answered at all. */
+/* Forks are counted, signals stay within the process tree, and callers may be many, die while they
+ * wait, or get no response. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,13 +17,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox/init/notify_call.h"
+#include "sandbox/programs/init/notify_call.h"
 #include "tests/unit/guest.h"
 #include "tests/unit/unit.h"
 
 enum { TASKS = 12 };
 
-/* --- many, and those who do not wait for the answer --- */
+/* --- many callers, and callers that do not wait for the response --- */
 
 static void *change_often(void *)
 {
@@ -49,7 +49,7 @@ static void ask_from_many_threads(void)
     EXPECT(shared->count == THREADS);
 }
 
-static void many_threads_get_their_answers(void **)
+static void many_threads_get_their_results(void **)
 {
     guest_run(&guest_new, &guest_settings, ask_from_many_threads, 0);
 }
@@ -72,7 +72,7 @@ static void kill_those_who_ask(void)
     EXPECT(chmod("dying", 0644) == 0);
 }
 
-static void who_is_killed_leaves_nothing_stuck(void **)
+static void a_killed_caller_leaves_no_call_pending(void **)
 {
     guest_run(&guest_new, &guest_settings, kill_those_who_ask, 0);
 }
@@ -96,26 +96,26 @@ static void ask_under_signals(void)
     EXPECT(shared->count > 0);
 }
 
-/* Nor is anything done twice: once a question is being answered only a deadly signal ends it. */
+/* Nor is a call made twice: while it is being handled only a fatal signal interrupts it. */
 static void signals_do_not_interrupt(void **)
 {
     guest_run(&guest_new, &guest_settings, ask_under_signals, 0);
 }
 
-/* --- births and signals --- */
+/* --- forks and signals --- */
 
-static void breed(void)
+static void fork_many(void)
 {
-    unsigned born = 0;
+    unsigned forked = 0;
     for (unsigned i = 0; i < 3 * TASKS; i++) {
         pid_t pid = fork();
         if (pid == 0) {
             (void)pause();
         }
         EXPECT(pid > 0 || errno == EAGAIN);
-        born += pid > 0;
+        forked += pid > 0;
     }
-    EXPECT(born == TASKS - 1);
+    EXPECT(forked == TASKS - 1);
     EXPECT(kill(0, SIGTERM) == 0);
 }
 
@@ -123,7 +123,7 @@ static void no_more_tasks_than_allowed(void **)
 {
     struct notify_settings with = guest_settings;
     with.tasks_max = TASKS;
-    guest_run(&guest_new, &with, breed, SIGTERM); /* as waitpid(2) says it */
+    guest_run(&guest_new, &with, fork_many, SIGTERM); /* as in waitpid(2) */
 }
 
 static void *do_nothing(void *)
@@ -134,21 +134,21 @@ static void *do_nothing(void *)
     return NULL;
 }
 
-static void breed_threads(void)
+static void start_threads(void)
 {
     enum { TRIES = 10000 };
     pthread_t threads[3 * TASKS];
-    unsigned born = 0;
+    unsigned started = 0;
     shared->stop = 0;
     for (unsigned i = 0; i < 3 * TASKS; i++) {
-        born += pthread_create(&threads[born], NULL, do_nothing, NULL) == 0;
+        started += pthread_create(&threads[started], NULL, do_nothing, NULL) == 0;
     }
-    EXPECT(born == TASKS - 1);
+    EXPECT(started == TASKS - 1);
     shared->stop = 1;
-    for (unsigned i = 0; i < born; i++) {
+    for (unsigned i = 0; i < started; i++) {
         EXPECT(pthread_join(threads[i], NULL) == 0);
     }
-    /* Those that ended have made room; a full house is counted again after a while only. */
+    /* Exited threads have made space, but the next count at the limit is some time later. */
     for (unsigned i = 0; i < TRIES && shared->count <= TASKS; i++) {
         pid_t pid = fork();
         if (pid == 0) {
@@ -161,11 +161,11 @@ static void breed_threads(void)
     EXPECT(shared->count > TASKS);
 }
 
-static void threads_count_and_make_room_again(void **)
+static void threads_count_until_they_exit(void **)
 {
     struct notify_settings with = guest_settings;
     with.tasks_max = TASKS;
-    guest_run(&guest_new, &with, breed_threads, 0);
+    guest_run(&guest_new, &with, start_threads, 0);
 }
 
 static void *signal_oneself(void *arg)
@@ -201,7 +201,7 @@ static pid_t sleeper(void)
     return pid;
 }
 
-/* Real-time signals, of which none is lost in another, signal(7). */
+/* Real-time signals, because none of them merges with another, signal(7). */
 static void send_signals(void)
 {
     pthread_t thread;
@@ -232,7 +232,7 @@ static void send_signals(void)
     child = sleeper();
     EXPECT(kill(-1, SIGTERM) == 0);
     EXPECT(waitpid(child, &status, 0) == child && signal_of(status) == SIGTERM);
-    /* One that has ended and is not waited for yet. */
+    /* A zombie. */
     child = fork();
     if (child == 0) {
         _exit(0);
@@ -246,13 +246,13 @@ static void own_processes_get_signals(void **)
     guest_run(&guest_old, &guest_settings, send_signals, 0);
 }
 
-static pid_t stranger;
+static pid_t unrelated;
 
-static void signal_strangers(void)
+static void signal_unrelated(void)
 {
     siginfo_t info = {.si_signo = SIGTERM, .si_code = SI_QUEUE};
     pid_t above = getppid();
-    const pid_t others[] = {1, above, stranger};
+    const pid_t others[] = {1, above, unrelated};
     for (unsigned i = 0; i < 3; i++) {
         pid_t pid = others[i];
         EXPECT_ERROR(kill(pid, 0), EPERM);
@@ -267,8 +267,8 @@ static void signal_strangers(void)
     EXPECT_ERROR(kill(-1, SIGTERM), ESRCH);
 }
 
-/* The stranger is the test itself, seen through a grandchild that left the family before. */
-static void strangers_get_none(void **)
+/* The unrelated process is the test itself, seen by a grandchild that left the tree before. */
+static void unrelated_processes_get_no_signal(void **)
 {
     int fds[2];
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
@@ -278,7 +278,7 @@ static void strangers_get_none(void **)
         pid_t pid = fork();
         if (pid == 0) {
             (void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
-            guest_mark(GUEST_TAG); /* of another sandbox, by chance */
+            guest_mark(GUEST_TAG); /* the same tag as in another sandbox, by chance */
             (void)poll(NULL, 0, 20000);
             _exit(0);
         }
@@ -286,11 +286,11 @@ static void strangers_get_none(void **)
         _exit(0);
     }
     assert_int_equal(waitpid(middle, NULL, 0), middle);
-    assert_int_equal(read(fds[0], &stranger, sizeof stranger), sizeof stranger);
+    assert_int_equal(read(fds[0], &unrelated, sizeof unrelated), sizeof unrelated);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    guest_run(&guest_old, &guest_settings, signal_strangers, 0);
-    assert_int_equal(kill(stranger, 0), 0);
-    assert_int_equal(kill(stranger, SIGKILL), 0);
+    guest_run(&guest_old, &guest_settings, signal_unrelated, 0);
+    assert_int_equal(kill(unrelated, 0), 0);
+    assert_int_equal(kill(unrelated, SIGKILL), 0);
     (void)close(fds[0]);
     (void)close(fds[1]);
 }
@@ -299,19 +299,19 @@ static void signal_another_session(void)
 {
     siginfo_t info = {.si_signo = SIGTERM, .si_code = SI_QUEUE};
     int status = 0;
-    EXPECT_ERROR(kill(stranger, 0), EPERM);
-    EXPECT_ERROR(kill(stranger, SIGKILL), EPERM);
-    EXPECT_ERROR(kill(-stranger, SIGKILL), EPERM);
+    EXPECT_ERROR(kill(unrelated, 0), EPERM);
+    EXPECT_ERROR(kill(unrelated, SIGKILL), EPERM);
+    EXPECT_ERROR(kill(-unrelated, SIGKILL), EPERM);
     EXPECT_ERROR(kill(-1, SIGKILL), EPERM);
-    EXPECT_ERROR(syscall(SYS_tkill, stranger, SIGKILL), EPERM);
-    EXPECT_ERROR(syscall(SYS_tgkill, stranger, stranger, SIGKILL), EPERM);
-    EXPECT_ERROR(syscall(SYS_rt_sigqueueinfo, stranger, SIGKILL, &info), EPERM);
-    /* A tag that is lowered is nobody's. */
+    EXPECT_ERROR(syscall(SYS_tkill, unrelated, SIGKILL), EPERM);
+    EXPECT_ERROR(syscall(SYS_tgkill, unrelated, unrelated, SIGKILL), EPERM);
+    EXPECT_ERROR(syscall(SYS_rt_sigqueueinfo, unrelated, SIGKILL, &info), EPERM);
+    /* A lowered tag belongs to no session. */
     pid_t child = fork();
     if (child == 0) {
         const struct rlimit limit = {GUEST_TAG - 1, GUEST_TAG - 1};
         EXPECT(setrlimit(RLIMIT_MSGQUEUE, &limit) == 0);
-        EXPECT_ERROR(kill(stranger, SIGKILL), EPERM);
+        EXPECT_ERROR(kill(unrelated, SIGKILL), EPERM);
         EXPECT_ERROR(kill(getppid(), 0), EPERM);
         EXPECT(kill(getpid(), 0) == 0);
         _exit(0);
@@ -320,11 +320,11 @@ static void signal_another_session(void)
     shared->stop = 1;
 }
 
-static void other_sessions_of_the_sandbox_get_none(void **)
+static void other_sessions_get_no_signal(void **)
 {
     shared->stop = 0;
-    stranger = fork();
-    if (stranger == 0) {
+    unrelated = fork();
+    if (unrelated == 0) {
         EXPECT(setsid() > 0);
         guest_mark(GUEST_TAG - 1);
         for (unsigned i = 0; i < 60000 && !shared->stop; i++) {
@@ -332,7 +332,7 @@ static void other_sessions_of_the_sandbox_get_none(void **)
         }
         _exit(0);
     }
-    while (getpgid(stranger) != stranger) {
+    while (getpgid(unrelated) != unrelated) {
         (void)usleep(1000);
     }
     guest_run(&guest_old, &guest_settings, signal_another_session, 0);
@@ -351,10 +351,10 @@ static void ask_once(void)
     shared->count = 2;
 }
 
-/* Until it is answered nobody goes on; and after a kill nobody is left who could ask. */
-static void who_is_not_served_waits_and_can_be_killed(void **)
+/* No caller continues without a response; and no caller is left after a kill. */
+static void a_waiting_caller_can_be_killed(void **)
 {
-    struct plan_filter filter;
+    struct filter_program filter;
     int status = 0;
     guest_open(&guest_new, &guest_settings, &filter);
     pid_t pid = guest_start(&filter, ask_once);
@@ -363,15 +363,15 @@ static void who_is_not_served_waits_and_can_be_killed(void **)
     assert_int_equal(shared->count, 1);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    notify_serve(&guest_notify, 0); /* what it asked is gone, and the listener's end is seen */
+    notify_serve(&guest_notify, 0); /* the caller is gone, and the listener's end is noticed */
     assert_int_equal(poll(&fd, 1, 0), 0);
     guest_close(&filter);
 }
 
-/* His number may be a stranger's by now. */
-static void nobody_is_looked_at_who_does_not_ask(void **)
+/* The caller's number may belong to an unrelated process by this time. */
+static void only_callers_are_inspected(void **)
 {
-    struct plan_filter filter;
+    struct filter_program filter;
     struct epoll_event event;
     guest_open(&guest_new, &guest_settings, &filter);
     pid_t pid = guest_start(&filter, ask_once);
@@ -389,16 +389,16 @@ static void nobody_is_looked_at_who_does_not_ask(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_threads_get_their_answers),
-        cmocka_unit_test(who_is_killed_leaves_nothing_stuck),
+        cmocka_unit_test(many_threads_get_their_results),
+        cmocka_unit_test(a_killed_caller_leaves_no_call_pending),
         cmocka_unit_test(signals_do_not_interrupt),
         cmocka_unit_test(no_more_tasks_than_allowed),
-        cmocka_unit_test(threads_count_and_make_room_again),
+        cmocka_unit_test(threads_count_until_they_exit),
         cmocka_unit_test(own_processes_get_signals),
-        cmocka_unit_test(strangers_get_none),
-        cmocka_unit_test(other_sessions_of_the_sandbox_get_none),
-        cmocka_unit_test(who_is_not_served_waits_and_can_be_killed),
-        cmocka_unit_test(nobody_is_looked_at_who_does_not_ask),
+        cmocka_unit_test(unrelated_processes_get_no_signal),
+        cmocka_unit_test(other_sessions_get_no_signal),
+        cmocka_unit_test(a_waiting_caller_can_be_killed),
+        cmocka_unit_test(only_callers_are_inspected),
     };
     return cmocka_run_group_tests(tests, guest_make_all, guest_remove_all);
 }

@@ -1,0 +1,22 @@
+"""A warning is printed in full once a session; a later cell's repetition takes one short line."""
+SHORT = 80
+SEEN_MAX = 500
+seen = {}  # (category, text) → the cell that printed it
+
+
+def adopt(session, warnings):
+    original = warnings.formatwarning
+
+    def formatwarning(message, category, filename, lineno, line=None):
+        text = str(message)
+        key = (category, text)
+        if seen.get(key, session.cell) == session.cell:
+            if len(seen) < SEEN_MAX:
+                seen[key] = session.cell
+            return original(message, category, filename, lineno, line)
+        first = text.strip().partition("\n")[0]
+        first = first if len(first) <= SHORT else first[:SHORT] + " ..."
+        return "%s:%s: %s: %s [as in <cell %s>]\n" % (filename, lineno, category.__name__, first, seen[key])
+
+    load("stack").wear(formatwarning, original)
+    warnings.formatwarning = formatwarning

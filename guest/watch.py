@@ -1,0 +1,56 @@
+"""Prepares some libraries as soon as the code has imported them."""
+imports = load("imports")
+
+
+def session():
+    return load("session").SESSION
+
+
+def tune(_):
+    load("display").tune_libraries(IMPORTED, session().tuned)
+
+
+def adopt_ipython(module):
+    """IPython's display without IPython's shell would only print."""
+    module.display = load("session").display
+
+
+class Watch:
+    """The first finder in sys.meta_path."""
+
+    names = {
+        "matplotlib.pyplot": lambda module: load("figures").adopt(session(), module), "numpy": tune, "pandas": tune,
+        "traceback": lambda module: load("stack").adopt_traceback(module),
+        "inspect": lambda module: load("stack").adopt_inspect(module),
+        "warnings": lambda module: load("warned").adopt(session(), module), "IPython.core.display_functions": adopt_ipython,
+        "linecache": lambda module: session().share_sources(module), "signal": lambda module: session().note_signals(),
+    }
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        own = imports.find_shared(name) if path is None else None
+        then = cls.names.get(name)
+        if then is None:
+            return own
+        for finder in SYS["meta_path"]:
+            spec = own or (finder.find_spec(name, path, target) if finder is not cls else None)
+            if spec is not None and spec.loader is not None:
+                execute = spec.loader.exec_module
+
+                def exec_module(module):
+                    execute(module)
+                    try:
+                        then(module)
+                    except Exception:  # a module of the workspace with that name
+                        pass
+
+                spec.loader.exec_module = exec_module
+                return spec
+        return None
+
+
+def begin():
+    SYS["meta_path"].insert(0, Watch)
+    for name, then in Watch.names.items():
+        if name in IMPORTED:  # by --preload
+            then(IMPORTED[name])

@@ -1,0 +1,120 @@
+#pragma once
+#include "base/buf.h"
+#include "base/loop.h"
+#include "sandbox/host/python.h"
+#include "sandbox/limits/cgroup.h"
+#include "sandbox/limits/scope.h"
+#include "sandbox/plan/plan.h"
+#include "sandbox/policy/rlimits.h"
+#include "sandbox/programs/cleanup.h"
+#include "sandbox/protocol/init_client.h"
+#include "sandbox/protocol/init_protocol.h"
+#include "sandbox/protocol/selftest_record.h"
+#include "sandbox/types.h"
+#include "sandbox/workspace/protected.h"
+
+/* The state of one sandbox. The directories above share it; box.c owns it. */
+
+/* The start-up self-test, see report/box_selftest.c. */
+struct selftest {
+    int fd; /* where the process in the sandbox reports; -1: it has reported, or was not started */
+    struct loop_io io;
+    struct loop_timer timer;
+    uint64_t began_ns;
+    bool received;
+    struct selftest_record record;
+    size_t record_size; /* received bytes; 0: it exited without a report */
+};
+
+/* What box.c, the sandbox's owner, must act on: the directories above report it here. */
+struct box_handlers {
+    void (*broken)(struct box *box, const struct fail *why); /* see box_broken() */
+    /* The role's process has sent its first message. pid: in the host's numbering, from the
+     * kernel. */
+    void (*guest_ready)(struct box *box, pid_t pid);
+    void (*selftest_done)(struct box *box); /* the self-test has reported */
+    void (*give_up)(struct box *box); /* kills the sandbox without a reason, like box_kill() */
+};
+
+/* What runs in a sandbox: the zygote of the sessions (programs/init/spawn.c), or an installer
+ * (installer.c). */
+struct box_role {
+    /* Asks init to start the process, guest_pid. 0 or -errno */
+    int (*start)(struct box *box, struct fail *ret_fail);
+    void (*exited)(struct box *box, pid_t pid, int status); /* guest_pid, or a watched process */
+    /* The watchdog is about to kill pid: all processes together use used_bytes. */
+    void (*memory_killed)(struct box *box, pid_t pid, uint64_t used_bytes);
+    /* The staging or scratch directory holds too much: init kills the response's pid, or, if that
+     * is 0, all processes but itself. */
+    void (*disk_killed)(struct box *box, const struct wire_reply *reply);
+    /* Init has made the socket pair requested by box_ask_pair(), or reports why not. NULL: the role
+     * requests none. */
+    void (*pair_made)(struct box *box, const struct wire_reply *reply, int fds[WIRE_FDS]);
+};
+
+struct box {
+    struct loop *loop;
+    const struct box_handlers *handlers;
+    const struct box_role *role;
+    struct box_installer *installer; /* the role's, or NULL */
+    const struct box_spec *spec;
+    struct box_report *report;    /* of the sandbox's owner */
+    enum box_protection building; /* the protection that a failure without a step belongs to */
+    struct selftest selftest;
+    pid_t interpreter; /* guest_pid in the host's numbering; 0: it is not ready yet */
+    box_state_fn on_state;
+    void *arg;
+    enum box_state state;
+    struct python python;
+    struct box_protected protected_names; /* which the child has found */
+    struct plan plan;
+    struct cgroup cgroup;
+    struct scope scope;
+    int go_fd; /* a byte from the server: the ids are mapped; another: the child is in the group */
+    int workspace_fd; /* see box_protected_join() */
+    int config_fd;    /* init's settings; written when the groups are known */
+    pid_t pid;
+    bool cloned_into_group; /* by CLONE_INTO_CGROUP: it need not be moved */
+    int pidfd;
+    struct loop_io pidfd_io;
+    int error_fd; /* where the child reports errors */
+    struct loop_io error_io;
+    struct init_client init;
+    struct init_client monitor; /* fd -1: init has a /proc, so no monitor runs */
+    struct cleanup cleanup;     /* of the cgroup's directories */
+    pid_t monitor_pid;
+    int guest_fd; /* control socket of the role's process */
+    struct loop_io guest_io;
+    struct buf guest_in;
+    pid_t guest_pid; /* its number in the sandbox */
+    unsigned zygote_deaths;
+    bool memory_killed; /* the watchdog has killed a process, not a session's first one */
+    char version[32];
+    struct box_session *sessions;
+    unsigned leaving; /* checkpoints that were killed and have not exited yet */
+    uint32_t last_tag;
+    int pair[WIRE_FDS]; /* for the next session: the server's end, the guest's end; or -1 */
+    bool pair_asked;
+    struct egress_proxy *egress; /* the egress proxy that the spec requests, or NULL */
+    egress_event_fn on_egress;
+    int egress_listen_fd;  /* made before init starts, for the egress proxy; -1: not made here */
+    char egress_path[108]; /* its name, or "" */
+};
+
+/* The sandbox is unusable: reports the reason and kills it. */
+void box_broken(struct box *box, const struct fail *why);
+
+/* --- requests to init --- */
+
+/* Before init or the monitor is connected. */
+void box_init_prepare(struct box *box);
+/* Sends a request to init, or to the monitor where only that has a /proc. fn may be NULL. 0 or
+ * -errno */
+int box_ask(struct box *box, struct wire_request *request, init_client_fn fn, void *arg);
+/* Of both connections, see init_client_forget(). */
+void box_forget(struct box *box, const void *arg);
+/* The role's pair_made() receives the result. 0 or -errno */
+int box_ask_pair(struct box *box);
+/* Sends a request to the monitor, if there is one. 0 or -errno */
+int box_tell_monitor(struct box *box, const struct wire_request *request);
+void box_init_close(struct box *box); /* both connections; requests end with ECONNRESET */

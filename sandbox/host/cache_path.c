@@ -1,0 +1,66 @@
+#include "sandbox/host/cache_path.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sandbox/scratch.h"
+
+/* Whether sandboxes see the package directories at the host's paths and with another uid. Then the
+ * home directory is unsuitable, and the directories let others pass through. */
+static bool cache_is_shared_by_path(const struct box_spec *spec)
+{
+    return spec->scratch && spec->scratch->ids.guest != geteuid();
+}
+
+mode_t cache_mode(const struct box_spec *spec)
+{
+    return cache_is_shared_by_path(spec) ? 0711 : 0700;
+}
+
+int cache_place(const struct box_spec *spec, char parent[PATH_MAX], const char **ret_name,
+                struct fail *ret_fail)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    int size = -1;
+    *ret_name = "sandpiper";
+    if (spec->cache) {
+        size = snprintf(parent, PATH_MAX, "%s", spec->cache);
+        while (size > 1 && size < PATH_MAX && parent[size - 1] == '/') {
+            parent[--size] = '\0';
+        }
+        char *slash = size < PATH_MAX ? strrchr(parent, '/') : NULL;
+        if (!slash || !slash[1]) {
+            (void)fail_set(ret_fail, 0, "%s is not an absolute path", spec->cache);
+            return -EPERM;
+        }
+        *ret_name = spec->cache + (slash + 1 - parent);
+        slash[slash == parent] = '\0';
+    } else if (cache_is_shared_by_path(spec)) {
+        size = snprintf(parent, PATH_MAX, "%s", spec->scratch->path);
+        *ret_name = "packages";
+    } else if (xdg && xdg[0] == '/') {
+        size = snprintf(parent, PATH_MAX, "%s", xdg);
+    } else if (home && home[0] == '/') {
+        size = snprintf(parent, PATH_MAX, "%s/.cache", home);
+    } else {
+        (void)fail_set(ret_fail, 0, "HOME is not set");
+        return -EPERM;
+    }
+    return size >= 0 && size < PATH_MAX ? 0
+                                        : fail_set(ret_fail, ENAMETOOLONG, "the cache directory");
+}
+
+int cache_path(const struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
+{
+    char parent[PATH_MAX];
+    const char *name = NULL;
+    int r = cache_place(spec, parent, &name, ret_fail);
+    if (r == 0 && snprintf(path, PATH_MAX, "%s/%s", parent[1] ? parent : "", name) >= PATH_MAX) {
+        r = fail_set(ret_fail, ENAMETOOLONG, "the cache directory");
+    }
+    return r;
+}

@@ -1,0 +1,14 @@
+#pragma once
+#include <sys/types.h>
+
+/* Starts a program of the host that works for the server outside any sandbox. The program gets only
+ * what it is given: the root directory, its own process session, no blocked signals, these
+ * arguments and variables, and /dev/null as standard streams. stream: STDOUT_FILENO or
+ * STDERR_FILENO, goes to a pipe instead; *ret_fd is the pipe's end for reading, non-blocking. path:
+ * absolute, and accepted by trust.h. *ret_pid: a child, to be ended with helper_end(). 0 or
+ * -errno */
+[[nodiscard]] int helper_start(const char *path, char *const argv[], char *const envp[], int stream,
+                               pid_t *ret_pid, int *ret_fd);
+
+/* Kills the program with its process group and reaps it. */
+void helper_end(pid_t pid);

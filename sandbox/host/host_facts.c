@@ -1,0 +1,64 @@
+#include "sandbox/host/host_facts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sandbox/host/idmap.h"
+#include "sandbox/policy/landlock.h"
+#include "sandbox/types.h"
+
+enum { PYTHON_MINOR_FIRST = 9, PYTHON_MINOR_END = 20 };
+
+const char *const host_system_directories[HOST_DIRECTORIES + 1] = {
+    "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", NULL};
+
+static void read_directory(const char *path, struct host_directory *directory)
+{
+    struct stat st;
+    directory->exists = lstat(path, &st) == 0;
+    ssize_t size = directory->exists && S_ISLNK(st.st_mode)
+                       ? readlink(path, directory->target, sizeof directory->target - 1)
+                       : 0;
+    directory->target[size > 0 ? size : 0] = '\0';
+}
+
+static void read_workspace(const char *path, struct host_facts *facts)
+{
+    struct stat st;
+    if (stat(path, &st) < 0) {
+        facts->workspace_error = errno;
+    } else if (!S_ISDIR(st.st_mode)) {
+        facts->workspace_error = ENOTDIR;
+    } else {
+        facts->workspace_uid = st.st_uid;
+        facts->workspace_gid = st.st_gid;
+    }
+}
+
+void host_facts_read(const struct box_spec *spec, struct host_facts *ret_facts)
+{
+    *ret_facts = (struct host_facts){
+        .uid = geteuid(),
+        .gid = getegid(),
+        .pid = getpid(),
+        .landlock_abi = landlock_abi(),
+        .has_nix_store = access("/nix/store", F_OK) == 0,
+    };
+    /* Root of a user namespace that maps only itself has no other id to give, nor has one without
+     * the capabilities, user_namespaces(7). */
+    ret_facts->gives_ids = ret_facts->uid == 0 && idmap_may_give() && idmap_covers(HOST_ID_FIRST);
+    for (unsigned i = 0; host_system_directories[i]; i++) {
+        read_directory(host_system_directories[i], &ret_facts->system[i]);
+    }
+    for (unsigned minor = PYTHON_MINOR_FIRST; minor < PYTHON_MINOR_END; minor++) {
+        char path[32];
+        (void)snprintf(path, sizeof path, "/etc/python3.%u", minor);
+        ret_facts->etc_python |= access(path, F_OK) == 0 ? 1U << minor : 0;
+    }
+    if (spec && spec->workspace) {
+        read_workspace(spec->workspace, ret_facts);
+    }
+}

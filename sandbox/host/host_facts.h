@@ -1,0 +1,42 @@
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct box_spec;
+
+/* What a plan needs to know about this machine: found out once, so that building a plan is pure. */
+
+enum {
+    HOST_DIRECTORIES = 6,
+    HOST_LINK_BYTES = 128,
+    /* Ids that own nothing, far above those that distributions and sub-id ranges assign. */
+    HOST_ID_INSTALLER = 1879048191,
+    HOST_ID_FIRST,
+    HOST_IDS = 4194304,
+};
+
+/* The directories of programs and libraries besides /usr; NULL ends the list. */
+extern const char *const host_system_directories[HOST_DIRECTORIES + 1];
+
+struct host_directory {
+    bool exists;
+    char target[HOST_LINK_BYTES]; /* of a symlink; else empty */
+};
+
+struct host_facts {
+    uid_t uid; /* the server's effective ids */
+    gid_t gid;
+    pid_t pid;
+    bool gives_ids; /* the server can give a user namespace ids that own nothing */
+    int landlock_abi;
+    struct host_directory system[HOST_DIRECTORIES]; /* of host_system_directories */
+    bool has_nix_store;
+    uint32_t etc_python; /* bits 1 << N: /etc/python3.N exists */
+    int workspace_error; /* 0, or the errno value of resolving it; 0 where none is named */
+    uid_t workspace_uid;
+    gid_t workspace_gid;
+};
+
+/* Fills everything; without spec, everything except the workspace's facts. */
+void host_facts_read(const struct box_spec *spec, struct host_facts *ret_facts);

@@ -1,0 +1,43 @@
+#pragma once
+#include <linux/limits.h>
+#include <stdbool.h>
+
+#include "base/fail.h"
+
+/* Which interpreter to use, and which host directories it needs besides /usr. Finds them without
+ * running the interpreter, which would double the time to the first result; only a script (pyenv's
+ * shims) is run. */
+
+struct box_spec;
+
+enum { PYTHON_DIRECTORIES = 8 };
+
+struct python {
+    char path[PATH_MAX]; /* what the sandbox executes */
+    /* Shown read-only at the same path; none is below /usr. */
+    char directories[PYTHON_DIRECTORIES][PATH_MAX];
+    unsigned directory_count;
+    bool by_code[PYTHON_DIRECTORIES]; /* code could have named it */
+    /* Those in the workspace, relative to it: read-only there too, because the server trusts files
+     * in them. */
+    char inside[PYTHON_DIRECTORIES][PATH_MAX];
+    unsigned inside_count;
+    char user_base[PATH_MAX];   /* PYTHONUSERBASE, or empty */
+    char hash_seed[16];         /* PYTHONHASHSEED of the server's environment, or empty */
+    char environment[PATH_MAX]; /* the virtual environment's directory, or empty */
+    bool system_packages;       /* shows the base interpreter's packages too */
+    char prefix[PATH_MAX];      /* of the standard library: PREFIX/lib/VERSION */
+    char version[16];           /* "python3.11" */
+};
+
+/* The interpreter that spec names. The first call that finds one fixes its path for the life of the
+ * process; each call resolves the path again. Refuses an interpreter that code could change:
+ * neither accepted by trust.h's rule nor in workspace directories that can be made read-only.
+ * Blocks only for a script, which runs once. 0 or -errno. */
+int python_find(const struct box_spec *spec, struct python *ret_python, struct fail *ret_fail);
+
+/* The same without running a script: -ENOEXEC for a script that has not run yet. */
+int python_expect(const struct box_spec *spec, struct python *ret_python, struct fail *ret_fail);
+
+/* The next call chooses again: for tests. */
+void python_forget(void);

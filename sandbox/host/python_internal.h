@@ -1,0 +1,32 @@
+#pragma once
+#include <stdbool.h>
+
+#include "base/fail.h"
+
+/* For python.c. */
+
+struct box_spec;
+
+/* --- python_bases.c: which directories may be shown as an interpreter's --- */
+
+/* Refuses what is more than an interpreter, whoever has named it: the root directory, a home
+ * directory and its parents. 0 or -EPERM with ret_fail */
+[[nodiscard]] int known_check_size(const char *directory, struct fail *ret_fail);
+
+/* Whether directory, which code could have named, is known as an interpreter's independently of
+ * code: as one of the system, of the trusted part of PATH, of a known tool's versions, or of conda.
+ * Reads no file that code can write. */
+bool known_is_prefix(const struct box_spec *spec, const char *directory);
+
+/* --- python_shim.c: scripts that stand for an interpreter on the PATH, such as those of asdf and
+ * pyenv: which one it is depends on files that the script searches for --- */
+
+bool shim_is_script(const char *path);
+
+/* Runs the script on the host to learn which interpreter it stands for, and writes that to path
+ * (PATH_MAX bytes). The script starts in the root directory, so it uses the user's own settings and
+ * not the files of a project; its only variables are HOME, the trusted part of PATH, and the
+ * directories of asdf and pyenv. Before anything runs, refuses where code could change the script,
+ * what executes it, its settings, or the interpreter that it names. Blocks up to ten seconds. 0 or
+ * -errno */
+[[nodiscard]] int shim_ask(const struct box_spec *spec, char *path, struct fail *ret_fail);

@@ -1,0 +1,14 @@
+#pragma once
+#include "sandbox/types.h"
+
+enum { BOX_PYTHON_PACKAGES = 320 };
+
+/* What is known of the interpreter without running it. */
+struct box_python {
+    char version[8]; /* "3.11"; empty: unknown, a script may choose among several */
+    /* Well-known packages that are installed, best known first: "numpy 1.26.4, pandas 2.1.0". */
+    char packages[BOX_PYTHON_PACKAGES];
+};
+
+/* Reads some directories: for the first response to a client. */
+void box_python_look(const struct box_spec *spec, struct box_python *ret_python);

@@ -1,0 +1,574 @@
+/* The server's view of one interpreter: a control socket, two pipes, and checkpoints.
+ *
+ *   QUEUED ──begin──► FORKING ──hello──► WATCHING ──watched──► READY ◄─────resumed─────┐
+ *      │                 │                │ │ └────exit────► EXITED ◄─exit─┘ │           │
+ *      │                 │                │ └──────kill────────┼─► KILLING ◄─┘kill       │
+ *     kill              kill           unknown             kill│    │    │              │
+ *      │                 │                │                    │ exit, swept            │
+ *      │                 │                │                    │unknown ▼              │
+ *      └─────────────────┴────────────────┴──► SWEEPING ◄──────┴────┘ REAPING            │
+ *                                                 │swept        exit, unknown│            │
+ *                                                 └────────► WAKING ◄────────┘            │
+ *                                   (freed) ◄─no checkpoint─────┘ └─────────────────────┘
+ *
+ * READY leads to SWEEPING as well, when init does not know a process that was woken.
+ *
+ * After each result the interpreter forks a checkpoint, a suspended copy that shares its
+ * sockets. On kill, init kills everything with the session's tag except the checkpoints, so what
+ * the interpreter has started does not outlive it. When the interpreter has exited and init has
+ * responded that nothing else is left, nothing writes to the socket or the pipes any more: the
+ * server takes or drops what is left in them and wakes a checkpoint, which is the session's
+ * process from then on. Without one, the session ends. box_kill() ends it in any state. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "sandbox/interpreter/interpreter.h"
+#include "sandbox/interpreter/process.h"
+#include "sandbox/protocol/frames.h"
+
+static const enum process_state next_state[PROCESS_STATES][PROCESS_EVENTS] = {
+    /* No event leads to QUEUED, so it stands for "no change". */
+    [PROCESS_QUEUED] = {[PROCESS_BEGIN] = PROCESS_FORKING, [PROCESS_KILL] = PROCESS_SWEEPING},
+    [PROCESS_FORKING] = {[PROCESS_HELLO] = PROCESS_WATCHING, [PROCESS_KILL] = PROCESS_SWEEPING},
+    [PROCESS_WATCHING] = {[PROCESS_WATCHED] = PROCESS_READY,
+                          [PROCESS_UNKNOWN] = PROCESS_SWEEPING,
+                          [PROCESS_EXIT] = PROCESS_EXITED,
+                          [PROCESS_KILL] = PROCESS_KILLING},
+    [PROCESS_READY] = {[PROCESS_UNKNOWN] = PROCESS_SWEEPING,
+                       [PROCESS_EXIT] = PROCESS_EXITED,
+                       [PROCESS_KILL] = PROCESS_KILLING},
+    [PROCESS_EXITED] = {[PROCESS_KILL] = PROCESS_SWEEPING},
+    [PROCESS_KILLING] = {[PROCESS_UNKNOWN] = PROCESS_SWEEPING,
+                         [PROCESS_EXIT] = PROCESS_SWEEPING,
+                         [PROCESS_SWEPT] = PROCESS_REAPING},
+    [PROCESS_SWEEPING] = {[PROCESS_SWEPT] = PROCESS_WAKING},
+    [PROCESS_REAPING] = {[PROCESS_UNKNOWN] = PROCESS_WAKING, [PROCESS_EXIT] = PROCESS_WAKING},
+    [PROCESS_WAKING] = {[PROCESS_RESUMED] = PROCESS_READY},
+};
+
+static void session_messages(struct box_session *session);
+
+pid_t session_message_pid(const struct box_message *message, const char *name)
+{
+    uint64_t pid = box_message_number(message, name, 0);
+    return pid > 1 && pid <= INT32_MAX ? (pid_t)pid : 0;
+}
+
+/* Reads available data. Returns 0; -EPIPE at the socket's end; -ENOMEM. */
+static int session_read(struct box_session *session)
+{
+    for (;;) {
+        char *space = NULL;
+        if (buf_reserve(&session->in, SESSION_READ, &space) < 0) {
+            return -ENOMEM;
+        }
+        ssize_t size = recv(session->fd, space, SESSION_READ, MSG_DONTWAIT);
+        if (size < 0 && errno == EINTR) {
+            continue;
+        }
+        if (size <= 0) {
+            return size < 0 && errno == EAGAIN ? 0 : -EPIPE;
+        }
+        buf_commit(&session->in, (size_t)size);
+        if (size < SESSION_READ || buf_size(&session->in) > LIMIT_FRAME_IN_BYTES) {
+            return 0; /* epoll reports the rest */
+        }
+    }
+}
+
+/* Drops the unread data. Nothing writes to the socket any more. */
+static void session_discard(struct box_session *session)
+{
+    static char nowhere[SESSION_READ];
+    while (recv(session->fd, nowhere, sizeof nowhere, MSG_DONTWAIT) > 0) {
+    }
+    buf_clear(&session->in, SESSION_READ);
+    buf_clear(&session->out, SESSION_READ);
+}
+
+/* --- exit --- */
+
+static struct box_end session_outcome(struct box_session *session)
+{
+    const struct box_limits *limits = &session->box->spec->limits;
+    struct box_end end = {.limit_bytes = limits->memory_bytes};
+    bool by_signal = WIFSIGNALED(session->status);
+    if (session->disk_bytes > 0) {
+        end.kind = BOX_END_DISK;
+        end.used_bytes = session->disk_bytes;
+        end.limit_bytes = session->disk_most_bytes;
+        end.used_files = session->disk_files;
+        end.limit_files = limits->disk_inodes;
+    } else if (session->memory_bytes > 0) {
+        end.kind = BOX_END_OOM;
+        end.used_bytes = session->memory_bytes;
+        session->box->memory_killed = false;
+    } else if (by_signal && WTERMSIG(session->status) == SIGKILL &&
+               session->cause == BOX_END_EXIT && cgroup_oom_happened(&session->box->cgroup)) {
+        end.kind = BOX_END_OOM;
+        if (cgroup_has(&session->box->cgroup, CGROUP_MEMORY)) {
+            uint64_t peak = cgroup_memory_peak(&session->box->cgroup);
+            end.used_bytes = peak ? peak : limits->memory_bytes;
+        } else {
+            end.limit_bytes = session->box->spec->memory_enclosing;
+        }
+    } else if (session->cause != BOX_END_EXIT) {
+        end.kind = session->cause;
+    } else if (by_signal) {
+        end.kind = BOX_END_SIGNAL;
+        end.code = WTERMSIG(session->status);
+    } else {
+        end.kind = BOX_END_EXIT;
+        end.code = WEXITSTATUS(session->status);
+    }
+    end.processes = session->processes;
+    return end;
+}
+
+/* Unlinks the session, reports its end and frees it. */
+static void session_finish(struct box_session *session, const struct box_end *end)
+{
+    for (struct box_session **at = &session->box->sessions; *at; at = &(*at)->next) {
+        if (*at == session) {
+            *at = session->next;
+            break;
+        }
+    }
+    loop_timer_disarm(&session->timer);
+    loop_io_remove(&session->io);
+    box_session_drain(session);
+    session_output_close(session);
+    session->events->on_end(session->arg, end);
+    session_free(session);
+}
+
+void session_signal_pid(struct box_session *session, pid_t pid, int signal)
+{
+    struct wire_request request = {
+        .op = WIRE_SIGNAL, .pid = pid, .tag = session->tag, .signal = signal};
+    (void)box_ask(session->box, &request, NULL, NULL);
+}
+
+void session_gone(struct box_session *session)
+{
+    session_checkpoints_kill(session);
+    session_finish(session, &session->end);
+}
+
+/* Whatever is written after this belongs to the next cell. The guest writes through the same file
+ * description, so its offset is reset with ours. */
+static void session_forget_trace(struct box_session *session)
+{
+    (void)ftruncate(session->trace_fd, 0);
+    (void)lseek(session->trace_fd, 0, SEEK_SET);
+}
+
+/* The interpreter and everything that it started are gone. */
+static void session_over(struct box_session *session)
+{
+    session->end = session_outcome(session);
+    /* The dead process's output belongs to the call; the rest of a frame is dropped. */
+    box_session_drain(session);
+    session_discard(session);
+    if (!session->io.loop) {
+        (void)loop_io_add(session->box->loop, &session->io, session->fd, EPOLLIN, session_on_io,
+                          session);
+    }
+    session_checkpoint_wake(session);
+}
+
+static void session_swept(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+{
+    struct box_session *session = arg;
+    struct fail fail = {};
+    if (reply->error == 0) {
+        session->processes = reply->processes;
+        process_step(session, PROCESS_SWEPT);
+    } else if (reply->error != ECONNRESET) { /* ECONNRESET: the sandbox dies, with its sessions */
+        (void)fail_set(&fail, reply->error, "a session's processes could not be killed");
+        box_broken(session->box, &fail);
+    }
+}
+
+static void session_slow(void *arg)
+{
+    struct box_session *session = arg;
+    struct box_end end = session->state == PROCESS_WAKING ? session->end : session_outcome(session);
+    session_wait_slowly(session);
+    session->events->on_slow(session->arg, &end);
+}
+
+void session_wait_slowly(struct box_session *session)
+{
+    loop_timer_arm(session->box->loop, &session->timer,
+                   clock_now_ns() + SESSION_SLOW_MS * CLOCK_NS_PER_MS, session_slow, session);
+}
+
+static void session_sweep(struct box_session *session)
+{
+    session_wait_slowly(session);
+    struct wire_request request = {
+        .op = WIRE_KILL_TAG, .tag = session->tag, .last_tag = session->box->last_tag};
+    for (const struct box_session *other = session->box->sessions;
+         other && request.tag_count < WIRE_TAGS; other = other->next) {
+        if (other != session) {
+            request.tags[request.tag_count++] = other->tag;
+        }
+    }
+    int r = box_ask(session->box, &request, session_swept, session);
+    if (r < 0) {
+        session_swept(session, &(struct wire_reply){.error = -r}, NULL);
+    }
+}
+
+static void session_exited(struct box_session *session)
+{
+    /* The socket may still hold a result or a new checkpoint. */
+    (void)session_read(session);
+    session_messages(session);
+    process_step(session, PROCESS_KILL);
+}
+
+void process_step(struct box_session *session, enum process_event event)
+{
+    enum process_state before = session->state;
+    enum process_state after = next_state[before][event];
+    if (after == PROCESS_QUEUED) {
+        return;
+    }
+    session->state = after;
+    if (after == PROCESS_READY) {
+        loop_timer_disarm(&session->timer);
+    } else if (after == PROCESS_EXITED) {
+        session_exited(session);
+    } else if (after == PROCESS_WAKING) {
+        session_over(session);
+    } else if (before < PROCESS_KILLING && after >= PROCESS_KILLING) {
+        session_sweep(session);
+    }
+}
+
+/* The same, for an event that ends a live process. */
+static void session_stop(struct box_session *session, enum process_event event,
+                         enum box_end_kind cause)
+{
+    if (session->state < PROCESS_KILLING) {
+        session->cause = cause;
+    }
+    process_step(session, event);
+}
+
+static struct box_session *session_by_pid(struct box *box, pid_t pid)
+{
+    struct box_session *session = box->sessions;
+    while (session && session->pid != pid) {
+        session = session->next;
+    }
+    return session;
+}
+
+bool session_process_exited(struct box *box, pid_t pid, int status)
+{
+    struct box_session *session = pid > 0 ? session_by_pid(box, pid) : NULL;
+    if (!session) {
+        return pid > 0 && session_checkpoint_exited(box, pid);
+    }
+    session->status = status;
+    process_step(session, PROCESS_EXIT);
+    return true;
+}
+
+void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes)
+{
+    struct box_session *session = session_by_pid(box, pid);
+    if (session) {
+        session->memory_bytes = used_bytes;
+    } else {
+        box->memory_killed = true;
+    }
+}
+
+void session_disk_killed(struct box *box, const struct wire_reply *reply)
+{
+    for (struct box_session *session = box->sessions; session; session = session->next) {
+        if (reply->pid == 0 || session->pid == reply->pid) {
+            session->disk_bytes = reply->disk_bytes ? reply->disk_bytes : 1;
+            session->disk_most_bytes = reply->disk_most_bytes;
+            session->disk_files = reply->disk_files;
+        }
+    }
+    if (reply->pid == 0) {
+        box->handlers->give_up(box);
+    }
+}
+
+/* The zygote has died, and with it the forks requested of it. */
+void session_zygote_died(struct box *box)
+{
+    for (struct box_session *session = box->sessions; session; session = session->next) {
+        if (session->state == PROCESS_FORKING || session->state == PROCESS_WATCHING) {
+            session_lose(session);
+        }
+    }
+}
+
+void session_end_all(struct box *box)
+{
+    while (box->sessions) {
+        struct box_session *session = box->sessions;
+        struct box_end end = session->end;
+        if (session->state != PROCESS_WAKING) {
+            session->cause = session->state < PROCESS_EXITED ? BOX_END_KILLED : session->cause;
+            end = session_outcome(session);
+        }
+        session_finish(session, &end);
+    }
+}
+
+void box_session_kill(struct box_session *session)
+{
+    session_stop(session, PROCESS_KILL, BOX_END_KILLED);
+}
+
+/* The session may be gone by this time. */
+static void session_cell_ended(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+{
+    struct box_session *session = session_by_pid(arg, reply->pid);
+    if (reply->error != ECONNRESET && session && session->state == PROCESS_READY) {
+        session->events->on_cell_ended(session->arg, reply->processes);
+    }
+}
+
+int box_session_end_cell(struct box_session *session, unsigned cell)
+{
+    struct wire_request request = {
+        .op = WIRE_KILL_TAG, .pid = session->pid, .tag = session->tag, .cell = cell};
+    return session->state == PROCESS_READY
+               ? box_ask(session->box, &request, session_cell_ended, session->box)
+               : -EPIPE;
+}
+
+void box_session_close(struct box_session *session)
+{
+    session_checkpoints_kill(session); /* so no checkpoint replaces the interpreter */
+    if (session->state == PROCESS_WAKING) {
+        session_gone(session);
+    } else {
+        box_session_kill(session);
+    }
+}
+
+void session_lose(struct box_session *session)
+{
+    if (session->state == PROCESS_WAKING) {
+        session_checkpoint_wake_failed(session);
+    } else if (session->state != PROCESS_EXITED) {
+        session_stop(session, PROCESS_KILL, BOX_END_LOST);
+    }
+}
+
+/* Writes as much as fits, within the limit for one turn of the loop: the guest reads meanwhile. */
+static int session_flush(struct box_session *session)
+{
+    size_t left = SESSION_WRITE;
+    while (buf_size(&session->out) > 0 && left > 0) {
+        size_t part = buf_size(&session->out) < left ? buf_size(&session->out) : left;
+        ssize_t size =
+            send(session->fd, buf_bytes(&session->out), part, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (size < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            if (errno != EAGAIN) {
+                return -errno;
+            }
+            break;
+        }
+        buf_consume(&session->out, (size_t)size);
+        left -= (size_t)size;
+    }
+    bool waiting = buf_size(&session->out) > 0;
+    if (!waiting) {
+        buf_clear(&session->out, SESSION_READ);
+    }
+    return session->io.loop
+               ? loop_io_set(&session->io, waiting ? (uint32_t)(EPOLLIN | EPOLLOUT) : EPOLLIN)
+               : 0;
+}
+
+/* Init has sent the signal, so it comes before anything that the process reads from now on. */
+static void session_signalled(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+{
+    struct box_session *session = arg;
+    session->signals--;
+    if (session->signals == 0 && reply->error != ECONNRESET) {
+        (void)session_flush(session);
+    }
+}
+
+static void session_signal(struct box_session *session, int signal)
+{
+    struct wire_request request = {
+        .op = WIRE_SIGNAL, .pid = session->pid, .tag = session->tag, .signal = signal};
+    if (session->state == PROCESS_READY &&
+        box_ask(session->box, &request, session_signalled, session) == 0) {
+        session->signals++;
+    }
+}
+
+void box_session_interrupt(struct box_session *session)
+{
+    session_forget_trace(session);
+    session_signal(session, SIGINT);
+}
+
+void box_session_trace(struct box_session *session)
+{
+    session_signal(session, SIGUSR1);
+}
+
+bool box_session_trace_at_work(struct box_session *session)
+{
+    if (session->state != PROCESS_READY) {
+        return false;
+    }
+    struct wire_request request = {.op = WIRE_TRACE, .pid = session->pid};
+    session_forget_trace(session);
+    return box_ask(session->box, &request, NULL, NULL) == 0;
+}
+
+size_t box_session_traced(const struct box_session *session, char *text, size_t size)
+{
+    ssize_t length = pread(session->trace_fd, text, size - 1, 0);
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0 ? (size_t)length : 0;
+}
+
+/* --- the control socket --- */
+
+/* Only a watched process gets code: another one's exit would go unnoticed. Init watches one that
+ * was a checkpoint already, so code may run in it meanwhile. */
+static void session_watched(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+{
+    struct box_session *session = arg;
+    if (reply->error == ECONNRESET || reply->pid != session->pid) {
+        return; /* the sandbox dies, and ends the session; or another process has become it */
+    }
+    if (reply->error) {
+        session->pid = 0;
+        session_stop(session, PROCESS_UNKNOWN, BOX_END_LOST);
+    } else if (session->state == PROCESS_WATCHING) {
+        process_step(session, PROCESS_WATCHED);
+        session->events->on_ready(session->arg);
+    }
+}
+
+int session_watch(struct box_session *session)
+{
+    struct wire_request request = {
+        .op = WIRE_WATCH, .pid = session->pid, .tag = session->tag, .role = WIRE_ROLE_SESSION};
+    return box_ask(session->box, &request, session_watched, session);
+}
+
+/* The first message, sent before any code has run. */
+static void session_hello(struct box_session *session, const struct box_message *message)
+{
+    struct box_field refused;
+    session->pid = session_message_pid(message, "pid");
+    if (box_message_get(message, "refused", &refused)) { /* its own Landlock domain */
+        session_stop(session, PROCESS_KILL, BOX_END_REFUSED);
+    } else if (session->pid == 0 || session_watch(session) < 0) {
+        session_lose(session);
+    } else {
+        process_step(session, PROCESS_HELLO);
+    }
+}
+
+static void session_message(struct box_session *session, const struct box_message *message)
+{
+    const struct box_field *verb = &message->fields[0];
+    bool is_received = session->state == PROCESS_READY || session->state == PROCESS_EXITED;
+    if (session->state == PROCESS_FORKING && box_field_is(verb, "hello")) {
+        session_hello(session, message);
+    } else if (session->state == PROCESS_WAKING && box_field_is(verb, "resumed") &&
+               session_message_pid(message, "pid") == session->waking->pid) {
+        session_checkpoint_resumed(session, message); /* and no checkpoint that was given up */
+    } else if (is_received && box_field_is(verb, "checkpoint")) {
+        /* A checkpoint that code reports by itself is ignored: it would only cost time of init,
+         * which all sessions share. */
+        if (session->awaited > 0 && box_message_number(message, "cell", 0) == session->awaited) {
+            session->awaited = 0;
+            session_checkpoint_made(session, message);
+        }
+    } else if (is_received) {
+        session->events->on_message(session->arg, message);
+    }
+}
+
+static void session_messages(struct box_session *session)
+{
+    static struct box_field fields[LIMIT_FRAME_FIELDS];
+    size_t count = 0;
+    size_t used = 0;
+    while (session->state < PROCESS_KILLING || session->state == PROCESS_WAKING) {
+        enum channel_result result =
+            channel_next(&session->in, fields, LIMIT_FRAME_FIELDS, &count, &used);
+        if (result == CHANNEL_NONE) {
+            return;
+        }
+        if (result == CHANNEL_BROKEN) {
+            session_lose(session);
+            return;
+        }
+        struct box_message message = {fields, count};
+        session_message(session, &message);
+        buf_consume(&session->in, used);
+    }
+}
+
+void session_on_io(void *arg, uint32_t events)
+{
+    struct box_session *session = arg;
+    if (events & EPOLLOUT) {
+        (void)session_flush(session);
+    }
+    if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
+        return;
+    }
+    int r = session_read(session);
+    if (r < 0) {
+        loop_io_remove(&session->io);
+    }
+    session_messages(session);
+    /* At the socket's end the process has exited, and init is about to report it; or code has
+     * closed the socket, and the process exits when it cannot send the result. Init knows no
+     * process that has not sent hello. */
+    if (r == -ENOMEM || (r < 0 && session->state == PROCESS_FORKING)) {
+        session_lose(session);
+    }
+}
+
+int box_session_send(struct box_session *session, const struct box_field *fields, size_t count)
+{
+    if (session->state != PROCESS_READY) {
+        return -EPIPE;
+    }
+    session_forget_trace(session);
+    int r = channel_encode(&session->out, fields, count);
+    if (r < 0) {
+        return r;
+    }
+    /* A signal that is still on its way belongs to an earlier message. */
+    r = session->signals > 0 ? 0 : session_flush(session);
+    if (r < 0) {
+        process_step(session, PROCESS_KILL); /* its exit status is its own if it has exited */
+    }
+    return r < 0 ? -EPIPE : 0;
+}

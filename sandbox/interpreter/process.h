@@ -1,0 +1,151 @@
+#pragma once
+#include "sandbox/box/box.h"
+#include "sandbox/interpreter/session.h"
+#include "sandbox/interpreter/split.h"
+
+/* One session, shared by process.c (states), open.c (start), checkpoint.c (checkpoints) and
+ * output.c (pipes). */
+
+enum {
+    SESSION_READ = 65536,
+    SESSION_WRITE = 1 << 20, /* bytes in one turn of the loop */
+    SESSION_PIPE_BYTES = 262144,
+    /* For killed processes to be gone, or a checkpoint to wake; then on_slow is called. */
+    SESSION_SLOW_MS = 5000,
+    SESSION_OPEN_MS = 60000,  /* for the zygote to import preloaded modules, and to fork */
+    SESSION_CHECKPOINTS = 16, /* more than tools/session/history.h keeps, and the newest */
+    SESSION_GUEST_FDS = 4,
+};
+
+/* In this order, which comparisons in the code use. Up to READY the process exists or will exist;
+ * up to EXITED the server takes its messages. */
+enum process_state {
+    PROCESS_QUEUED,   /* waits for a socket pair, or for the zygote */
+    PROCESS_FORKING,  /* the zygote has the request */
+    PROCESS_WATCHING, /* the process has sent hello; init was asked to watch it */
+    PROCESS_READY,
+    PROCESS_EXITED, /* reading its last messages */
+    /* init was asked to kill everything with the tag; its response and the exit are due */
+    PROCESS_KILLING,
+    PROCESS_SWEEPING, /* only init's response is due */
+    PROCESS_REAPING,  /* only the exit is due */
+    PROCESS_WAKING,   /* only checkpoints are left; one was woken */
+    PROCESS_STATES
+};
+
+enum process_event {
+    PROCESS_BEGIN,   /* the zygote was asked for the process */
+    PROCESS_HELLO,   /* the process has sent its pid */
+    PROCESS_WATCHED, /* init watches it */
+    PROCESS_UNKNOWN, /* init does not know it: no exit will be reported */
+    PROCESS_EXIT,
+    PROCESS_KILL,
+    PROCESS_SWEPT, /* init has killed everything with the tag */
+    PROCESS_RESUMED,
+    PROCESS_EVENTS
+};
+
+struct session_pipe {
+    struct box_session *session;
+    enum box_stream stream;
+    int fd;
+    struct loop_io io;
+};
+
+/* A suspended fork of the interpreter: the state after this cell. */
+struct session_checkpoint {
+    pid_t pid; /* in the sandbox; 0: free entry */
+    unsigned cell;
+    bool kept; /* also when a newer one exists */
+};
+
+struct box_session {
+    struct box_session *next;
+    struct box *box;
+    const struct box_session_events *events;
+    void *arg;
+    enum process_state state;
+    uint32_t tag;
+    char *name;
+    pid_t pid; /* in the sandbox; 0 until hello */
+    struct session_checkpoint checkpoints[SESSION_CHECKPOINTS];
+    struct session_checkpoint *latest; /* of the current state; NULL: none */
+    struct session_checkpoint *target; /* for box_session_restore(); else NULL */
+    struct session_checkpoint *waking; /* in WAKING */
+    unsigned awaited;                  /* the cell whose checkpoint is accepted; 0: none */
+    int fd;                            /* -1 in QUEUED */
+    struct loop_io io;
+    struct buf in;
+    struct buf out;
+    struct session_pipe pipes[2]; /* the second only with separate_streams */
+    struct split split;           /* of the first, without separate_streams */
+    bool held;
+    unsigned signals;        /* that init has not sent yet */
+    int trace_fd;            /* memfd that the guest's signal handler writes to */
+    int status;              /* as in waitpid(2); 0 until the exit */
+    enum box_end_kind cause; /* KILLED, LOST or REFUSED: why the server kills it; else EXIT */
+    uint64_t memory_bytes;   /* why the watchdog killed it */
+    uint64_t disk_bytes;     /* why the disk check killed it */
+    uint64_t disk_most_bytes;
+    uint64_t disk_files; /* 0: for its bytes */
+    unsigned processes;  /* that were killed with it */
+    struct box_end end;  /* of the process that a checkpoint replaces */
+    struct loop_timer timer;
+};
+
+/* --- process.c: events of the zygote's sandbox --- */
+bool session_process_exited(struct box *box, pid_t pid, int status);
+void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes);
+void session_disk_killed(struct box *box, const struct wire_reply *reply);
+void session_zygote_died(struct box *box);
+
+/* open.c */
+/* Requests a socket pair for the next session in advance. */
+void session_want_pair(struct box *box);
+/* The pair, or why there is none; takes the fds that it uses. */
+void session_pair_made(struct box *box, const struct wire_reply *reply, int fds[WIRE_FDS]);
+/* Starts sessions that wait for a socket pair or for the zygote, as far as both are there. */
+void session_begin_waiting(struct box *box);
+
+/* process.c */
+/* The only function that changes the state, by the table in process.c. Ignores an event that means
+ * nothing in the current state. May end and free the session. */
+void process_step(struct box_session *session, enum process_event event);
+/* The interpreter is unusable: kills it, and a checkpoint replaces it where there is one. */
+void session_lose(struct box_session *session);
+void session_on_io(void *arg, uint32_t events);
+/* 0: no pid that could belong to a session. */
+pid_t session_message_pid(const struct box_message *message, const char *name);
+/* Sends a signal to a watched process of the session, without a result. */
+void session_signal_pid(struct box_session *session, pid_t pid, int signal);
+/* Calls on_slow after SESSION_SLOW_MS, and again, until the timer is set anew. No state depends on
+ * it: the kernel may take any time to kill a process, and a busy machine to wake one. */
+void session_wait_slowly(struct box_session *session);
+/* Makes pid the session's process. If init does not know it, the session ends it, or a checkpoint
+ * replaces it. 0 or -errno. */
+int session_watch(struct box_session *session);
+/* Ends the session without a failover, kills all checkpoints and frees the session. */
+void session_gone(struct box_session *session);
+
+/* checkpoint.c */
+/* "checkpoint": there is a new one. */
+void session_checkpoint_made(struct box_session *session, const struct box_message *message);
+/* "resumed": the woken checkpoint is the session's process. */
+void session_checkpoint_resumed(struct box_session *session, const struct box_message *message);
+/* Wakes the best checkpoint: the target, else the latest, else the newest that is kept. Without
+ * any, ends the session. */
+void session_checkpoint_wake(struct box_session *session);
+/* The checkpoint being woken has broken the protocol: tries the next one. */
+void session_checkpoint_wake_failed(struct box_session *session);
+/* A process of the sandbox has exited. Returns whether it was a checkpoint. */
+bool session_checkpoint_exited(struct box *box, pid_t pid);
+void session_checkpoints_kill(struct box_session *session);
+/* Whether pid, in the sandbox, is a suspended checkpoint. */
+bool session_checkpoint_is(const struct box *box, pid_t pid);
+
+/* open.c: frees the session without an event. */
+void session_free(struct box_session *session);
+
+/* output.c */
+int session_output_attach(struct box_session *session);
+void session_output_close(struct box_session *session);

@@ -1,0 +1,42 @@
+#pragma once
+#include <sys/capability.h>
+
+#include "sandbox/plan/plan.h"
+#include "sandbox/workspace/protected.h"
+
+/* What the child needs besides the plan. Prepared before the fork, because nothing allocates
+ * between clone and execve. Descriptors are the server's and close on execve. */
+struct child_setup {
+    const struct plan *plan;
+    cap_t no_capabilities;
+    int go_fd; /* a byte from the server: the ids are mapped; another: the child is in the group */
+    int error_fd;     /* a struct fail when a step fails, or end of file; see child_protect() */
+    int init_fd;      /* init's socket */
+    int config_fd;    /* init's settings */
+    int program_fd;   /* init's program */
+    const int *taken; /* by slot: a tree whose ids are mapped, or -1; NULL: no tree is mapped */
+};
+
+/* Closes all descriptors that the child does not need. Among them are the server's ends of the
+ * child's own pipes: while the child has them open, it would not notice when the server exits. */
+void child_keep_own(const struct child_setup *setup);
+
+/* PLAN_PROTECT. Reports to the server with a struct fail with code 0 and a struct box_protected as
+ * its text. 0, or -1 with errno. */
+int child_protect(const struct child_setup *setup, const struct plan_step *step,
+                  struct box_protected *found);
+
+/* Bounds what the sockets of the caller's network namespace can hold, as far as the kernel allows.
+ * Needs /proc and the namespace's capabilities. */
+void sysctls_bound_sockets(void);
+
+/* Carries out the plan. Leaves only by executing init or by _exit. */
+__attribute__((noreturn)) void child_main(const struct child_setup *setup);
+
+/* Cores of this process and its descendants then hold registers and names, but no memory.
+ * RLIMIT_CORE (policy/rlimits.h) is enough where core_pattern names a file or a pipe. Where it
+ * names a socket, Linux 6.16 and newer check no limit and connect to the host's service at each
+ * crash (coredump_socket() in fs/coredump.c). The setting is inherited over fork and execve(2),
+ * core(5); Landlock keeps the guest from changing it. Best effort: without CONFIG_ELF_CORE the file
+ * does not exist, and a process that is not dumpable cannot write it. */
+void child_leave_memory_out_of_cores(void);

@@ -1,0 +1,30 @@
+#pragma once
+#include "sandbox/box/box.h"
+
+/* From a plan to a running init. */
+
+/* Maps the only id of a child in a new user namespace, as its plan says. 0 or -errno */
+int launch_map_ids(pid_t pid, const struct plan *plan, struct fail *ret_fail);
+
+/* Clones the child and lets it build its root. 0 or -errno; box then holds what was made so far. */
+int launch_child(struct box *box, struct fail *ret_fail);
+/* Call it when the groups are known: writes init's settings, moves the child into the groups and
+ * lets it continue. 0 or -errno */
+int launch_confine(struct box *box, struct fail *ret_fail);
+
+/* The sizes of the guest's resource limits. */
+struct rlimit_sizes config_sizes(const struct box *box);
+/* Writes all of init's settings to fd. 0 or -errno */
+int config_write(const struct box *box, int fd, struct fail *ret_fail);
+
+/* Starts the process monitor of a sandbox whose init has no /proc, or gives it the new interpreter.
+ * 0 or -errno */
+int monitor_start(struct box *box, struct fail *ret_fail);
+void monitor_stop(struct box *box); /* idempotent */
+
+/* namespace_check.c: resolves BOX_ISOLATION_BEST to the level that this host supports. Must be
+ * called before a spec is used for paths or texts. */
+void namespace_check_resolve(struct box_spec *spec);
+
+/* Removes the mount calls that this kernel lacks from the plan, see mount/binds.h. */
+void launch_adapt_plan(struct plan *plan);

@@ -1,0 +1,352 @@
+/* The directories of a server's packages. They are on the host's disk and not in memory: a large
+ * wheel must not use up the sandbox's memory.
+ *
+ * CACHE/              the user's own: --cache, $XDG_CACHE_HOME/sandpiper or $HOME/.cache/sandpiper
+ *   download/         what installers without package code have fetched, for all servers
+ *   download-UID/     the same for installers with a separate uid
+ *   boxes/NAME/       this server's
+ *     lock            held while the server lives; without a holder, NAME can be removed
+ *     layers/1 … N/   installed packages; each layer is complete once it has its name
+ *     stage/          where installers build the next layer
+ *
+ * The cleanup helper (programs/cleanup.c) starts before NAME exists, and outlives the server: it
+ * removes NAME when the server has exited in any way, and what other servers left whose helper was
+ * killed too. So the server itself removes no tree, and never waits for the disk. */
+#include "sandbox/packages/store.h"
+#include "sandbox/unprivileged/unprivileged.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "sandbox/host/cache_path.h"
+#include "sandbox/host/host_facts.h"
+#include "sandbox/trust/trust.h"
+
+enum { OPEN_DIRECTORY = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
+
+/* --- the package directory --- */
+
+/* A message to which errno would add nothing. */
+static int refuse(struct fail *ret_fail, const char *path, const char *why)
+{
+    (void)fail_set(ret_fail, 0, "%s %s", path, why);
+    return -EPERM;
+}
+
+/* Nobody else may be able to replace the directory. */
+static int check_parent(int fd, const char *path, struct fail *ret_fail)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0) {
+        return fail_set(ret_fail, errno, "the directory %s", path);
+    }
+    bool shared = st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX);
+    if ((st.st_uid != geteuid() && st.st_uid != 0) || shared) {
+        return refuse(ret_fail, path, "has another owner");
+    }
+    return 0;
+}
+
+/* Opens the directory name in parent_fd, which must not be a symlink, and must be the user's own:
+ * all servers of this user read its content as packages. make: 0, or the mode that it
+ * must at least have: makes a missing one, and extends the mode where a server of another isolation
+ * level has made it for itself. */
+static int open_own(int parent_fd, const char *name, const char *path, mode_t make,
+                    struct fail *ret_fail)
+{
+    if (make && mkdirat(parent_fd, name, make) < 0 && errno != EEXIST) {
+        return fail_set(ret_fail, errno, "cannot create the directory %s", path);
+    }
+    defer_close int fd = openat(parent_fd, name, OPEN_DIRECTORY | O_NOFOLLOW);
+    if (fd < 0 && (errno == ELOOP || errno == ENOTDIR)) {
+        return refuse(ret_fail, path, "is a symlink or not a directory");
+    }
+    if (fd < 0) {
+        return fail_set(ret_fail, errno, "cannot open the directory %s", path);
+    }
+    struct stat st;
+    if (fstat(fd, &st) < 0) {
+        return fail_set(ret_fail, errno, "the directory %s", path);
+    }
+    if (st.st_uid != geteuid()) {
+        return refuse(ret_fail, path, "belongs to another user");
+    }
+    if (st.st_mode & (S_IWGRP | S_IWOTH)) {
+        return refuse(ret_fail, path, "is writable by others: name a directory of your own");
+    }
+    if ((st.st_mode & make) != make && fchmod(fd, (st.st_mode | make) & 07777) < 0) {
+        return fail_set(ret_fail, errno, "cannot change the mode of the directory %s", path);
+    }
+    return take_fd(&fd);
+}
+
+int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],
+                   struct fail *ret_fail)
+{
+    /* Code that could write there would choose what all servers install, and with a symlink what
+     * installers see. */
+    static const char fix[] = "name another directory with --cache DIR";
+    char parent[PATH_MAX];
+    char name[NAME_MAX + 1];
+    const char *last = NULL;
+    int r = cache_place(spec, parent, &last, ret_fail);
+    r = r ? r : trust_check(spec, "the cache directory", parent, fix, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    if (snprintf(name, sizeof name, "%.*s", (int)strcspn(last, "/"), last) >= (int)sizeof name) {
+        return fail_set(ret_fail, ENAMETOOLONG, "the cache directory");
+    }
+    if (make && !spec->cache) {
+        (void)mkdir(parent, 0700); /* on failure, the next call reports it */
+    }
+    defer_close int parent_fd = open(parent, OPEN_DIRECTORY);
+    if (parent_fd < 0) {
+        return fail_set(ret_fail, errno, "cannot open the directory %s", parent);
+    }
+    r = check_parent(parent_fd, parent, ret_fail);
+    if (r == 0 && (fd_path(parent_fd, parent) < 0 ||
+                   snprintf(path, PATH_MAX, "%s/%s", parent[1] ? parent : "", name) >= PATH_MAX)) {
+        r = fail_set(ret_fail, ENAMETOOLONG, "the cache directory");
+    }
+    r = r ? r : trust_check_tree(spec, "the cache directory", path, fix, ret_fail);
+    return r < 0 ? r : open_own(parent_fd, name, path, make ? cache_mode(spec) : 0, ret_fail);
+}
+
+/* --- this server's directory --- */
+
+static void installer_ids(const struct box_spec *spec, uid_t *ret_uid, gid_t *ret_gid)
+{
+    struct host_facts facts;
+    host_facts_read(NULL, &facts);
+    level_installer_ids(spec, &facts, ret_uid, ret_gid);
+}
+
+/* Makes a directory that belongs to the installers' uid. */
+static int make_for_installers(const struct box_packages *packages, int parent_fd, const char *name)
+{
+    uid_t uid = 0;
+    gid_t gid = 0;
+    installer_ids(packages->spec, &uid, &gid);
+    if (mkdirat(parent_fd, name, 0700) < 0) {
+        return errno == EEXIST ? 0 : -errno;
+    }
+    return uid == geteuid() || fchownat(parent_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW) == 0
+               ? 0
+               : -errno;
+}
+
+static int make_staging(const struct box_packages *packages)
+{
+    int r = make_for_installers(packages, packages->directory_fd, "stage");
+    if (r == 0) {
+        defer_close int staging_fd =
+            openat(packages->directory_fd, "stage", OPEN_DIRECTORY | O_NOFOLLOW);
+        r = staging_fd < 0 ? -errno : make_for_installers(packages, staging_fd, "tmp");
+    }
+    return r;
+}
+
+/* Servers of several isolation levels may share a cache: each uid of installers has its own
+ * directory. */
+static void name_download(const struct box_packages *packages, char name[static NAME_MAX])
+{
+    uid_t uid = 0;
+    gid_t gid = 0;
+    installer_ids(packages->spec, &uid, &gid);
+    (void)snprintf(name, NAME_MAX, uid == geteuid() ? "download" : "download-%u", uid);
+}
+
+static int make_directory(struct box_packages *packages)
+{
+    if (mkdirat(packages->boxes_fd, packages->name, cache_mode(packages->spec)) < 0) {
+        return -errno;
+    }
+    packages->directory_fd =
+        openat(packages->boxes_fd, packages->name, OPEN_DIRECTORY | O_NOFOLLOW);
+    if (packages->directory_fd < 0) {
+        return -errno;
+    }
+    packages->lock_fd = cleanup_lock(packages->directory_fd, STORE_LOCK);
+    int r = packages->lock_fd < 0 ? packages->lock_fd : 0;
+    if (r == 0 && mkdirat(packages->directory_fd, "layers", 0755) < 0) {
+        r = -errno;
+    }
+    return r ? r : make_staging(packages);
+}
+
+static int open_in(struct box_packages *packages, struct fail *ret_fail)
+{
+    char path[PATH_MAX];
+    char download[NAME_MAX];
+    uint32_t random[2] = {};
+    defer_close int place_fd = packages_place(packages->spec, /* make= */ true, path, ret_fail);
+    if (place_fd < 0) {
+        return place_fd;
+    }
+    packages->boxes_fd = open_own(place_fd, "boxes", path, cache_mode(packages->spec), ret_fail);
+    if (packages->boxes_fd < 0) {
+        return packages->boxes_fd;
+    }
+    /* Code in the sandbox can read the name, proc_pid_mountinfo(5): it reveals nothing. */
+    (void)getrandom(random, sizeof random, 0);
+    (void)snprintf(packages->name, sizeof packages->name, "%08x%08x", random[0], random[1]);
+    name_download(packages, download);
+    if (asprintf(&packages->layers, "%s/boxes/%s/layers", path, packages->name) < 0 ||
+        asprintf(&packages->staging, "%s/boxes/%s/stage", path, packages->name) < 0 ||
+        asprintf(&packages->download, "%s/%s", path, download) < 0) {
+        return fail_set(ret_fail, ENOMEM, "the packages");
+    }
+    packages->cleanup = (struct cleanup){.kind = CLEANUP_STORE,
+                                         .name = packages->name,
+                                         .parents = &packages->boxes_fd,
+                                         .parent_count = 1};
+    int r = cleanup_add(&packages->cleanup);
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "cannot start the cleanup helper of the package directories");
+    }
+    r = make_for_installers(packages, place_fd, download);
+    r = r ? r : make_directory(packages);
+    return r < 0 ? fail_set(ret_fail, -r, "cannot create directories in %s/boxes", path) : 0;
+}
+
+static void let_go(struct box_packages *packages)
+{
+    drop_fd(&packages->lock_fd);
+    drop_fd(&packages->directory_fd);
+    drop_fd(&packages->boxes_fd);
+}
+
+int packages_open(struct box_packages *packages)
+{
+    if (packages->state == PACKAGES_NEW) {
+        struct fail why = {};
+        int r = open_in(packages, &why);
+        packages->state = r < 0 ? PACKAGES_NONE : PACKAGES_OPEN;
+        if (r < 0) {
+            char text[FAIL_TEXT + 128];
+            (void)fail_set(&packages->error, 0,
+                           "no package directory: %s; name a directory of yours with --cache DIR",
+                           fail_describe(&why, text, sizeof text));
+            log_warn("sandbox", "%s", packages->error.text);
+        }
+    }
+    return packages->state == PACKAGES_OPEN ? 0 : -ENOENT;
+}
+
+void packages_show(const struct box_packages *packages, struct plan_content *content)
+{
+    plan_show(content, packages->layers, box_packages_path(packages), /* writable= */ false);
+}
+
+int box_packages_new(struct loop *loop, const struct box_spec *spec,
+                     struct box_packages **ret_packages, struct fail *ret_fail)
+{
+    struct box_packages *packages = calloc(1, sizeof *packages);
+    if (!packages) {
+        return fail_set(ret_fail, ENOMEM, "the packages");
+    }
+    packages->loop = loop;
+    packages->spec = spec;
+    packages->boxes_fd = -1;
+    packages->directory_fd = -1;
+    packages->lock_fd = -1;
+    *ret_packages = packages;
+    return 0;
+}
+
+void box_packages_free(struct box_packages *packages)
+{
+    if (!packages) {
+        return;
+    }
+    cleanup_remove(&packages->cleanup, /* wait= */ true);
+    let_go(packages);
+    free(packages->layers);
+    free(packages->staging);
+    free(packages->download);
+    free(packages);
+}
+
+const char *box_packages_path(const struct box_packages *packages)
+{
+    const char *seen = packages->spec->paths.packages;
+    return seen ? seen : packages->layers;
+}
+
+unsigned box_packages_layers(const struct box_packages *packages)
+{
+    return packages->layer_count;
+}
+
+/* --- the staging directory --- */
+
+void box_packages_discard(struct box_packages *packages)
+{
+    if (packages->state != PACKAGES_OPEN) {
+        return;
+    }
+    /* Only renames it here: its content may be anything, and large. */
+    int r = cleanup_discard(packages->directory_fd, "stage");
+    r = r ? r : make_staging(packages);
+    if (r < 0) {
+        log_warn("sandbox", "cannot create a staging directory: %s", strerror(-r));
+    }
+}
+
+/* Installers have exited, so nothing else writes to the staging directory. */
+static int commit(struct box_packages *packages, struct box_packages_layer *made,
+                  struct fail *ret_fail)
+{
+    char name[16];
+    uint64_t most = packages->spec->packages_bytes;
+    defer_close int staging_fd =
+        openat(packages->directory_fd, "stage", OPEN_DIRECTORY | O_NOFOLLOW);
+    defer_close int new_fd =
+        staging_fd < 0 ? -1 : openat(staging_fd, "new", OPEN_DIRECTORY | O_NOFOLLOW);
+    defer_close int layers_fd =
+        openat(packages->directory_fd, "layers", OPEN_DIRECTORY | O_NOFOLLOW);
+    if (new_fd < 0 || layers_fd < 0) {
+        return fail_set(ret_fail, errno, "the installed files");
+    }
+    int r = layer_check(new_fd, most - packages->bytes, LIMIT_PACKAGE_FILES - packages->files, made,
+                        ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    made->number = packages->layer_count + 1;
+    (void)snprintf(name, sizeof name, "%u", made->number);
+    if (renameat(staging_fd, "new", layers_fd, name) < 0) {
+        return fail_set(ret_fail, errno, "cannot take over the installed files");
+    }
+    return 0;
+}
+
+int box_packages_commit(struct box_packages *packages, struct box_packages_layer *ret_layer,
+                        struct fail *ret_fail)
+{
+    struct box_packages_layer made = {};
+    if (packages->state != PACKAGES_OPEN) {
+        *ret_fail = packages->error;
+        return -ENOENT;
+    }
+    int r = commit(packages, &made, ret_fail);
+    if (r == 0) {
+        packages->layer_count = made.number;
+        packages->bytes += made.bytes;
+        packages->files += made.files;
+        *ret_layer = made;
+    }
+    box_packages_discard(packages);
+    return r;
+}

@@ -1,0 +1,34 @@
+#pragma once
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* The processes of a sandbox, in the caller's /proc. root 0: the caller is pid 1 of a pid
+ * namespace, and all other processes in it belong. Otherwise: the descendants of the process root,
+ * which is a subreaper, so that none can leave by losing its parent (PR_SET_CHILD_SUBREAPER,
+ * prctl(2)). */
+
+/* Returns their number; *ret_pids is a static list, valid until the next call. While the tree
+ * changes, processes may be missing, but the list is not empty then. Contains neither root itself
+ * nor descendants that have exited and are not reaped. */
+unsigned process_tree_list(pid_t root, const pid_t **ret_pids);
+
+/* The same, cheap on a machine with many processes: reads the children from the parents' tasks. A
+ * process whose sibling exits meanwhile may be missing, proc(5), and code can provoke that: use
+ * process_tree_list() periodically. May contain processes that have exited. */
+unsigned process_tree_glance(pid_t root, const pid_t **ret_pids);
+
+/* Whether pid has exited, reaped or not. */
+bool process_tree_ended(pid_t pid);
+
+/* Whether pid is one of them, by its parents up to root. */
+bool process_tree_has(pid_t root, pid_t pid);
+
+/* Sends a signal to all of them, to descendants one by one: processes that are forked or orphaned
+ * meanwhile may be missed. Returns their number; for a namespace only whether there were any. */
+unsigned process_tree_signal(pid_t root, int number);
+
+/* For root itself, which reaps: kills all its descendants and returns when it has no child left,
+ * which for a subreaper means that none exists. Forks must not succeed meanwhile: notifications
+ * must stay unserved. Gives up after some seconds when the kernel does not release a process.
+ * Returns whether all are gone. */
+bool process_tree_kill(pid_t root);

@@ -1,0 +1,104 @@
+#include "sandbox/programs/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/policy/landlock_abi.h"
+
+/* The static program of sandbox/programs/init, embedded as it is (build-aux/embed_program.py). */
+extern const unsigned char init_image_start[];
+extern const unsigned char init_image_end[];
+
+int program_make(const char *name, const unsigned char *bytes, size_t size, struct fail *ret_fail)
+{
+    /* Sealed against writing: in CVE-2019-5736 a guest wrote to the program that ran it. */
+    defer_close int made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+    if (made < 0 && errno == EINVAL) { /* before Linux 6.3 */
+        made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    }
+    if (made < 0) {
+        return fail_set(ret_fail, errno, "memfd for %s (sysctl vm.memfd_noexec must be below 2)",
+                        name);
+    }
+    int r = fd_write_all(made, bytes, size);
+    if (r == 0 && fcntl(made, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
+        r = -errno;
+    }
+    return r < 0 ? fail_set(ret_fail, -r, "memfd for %s", name) : take_fd(&made);
+}
+
+int program_fd(struct fail *ret_fail)
+{
+    static int fd = -1;
+    if (fd < 0) {
+        fd = program_make("sandpiper-init", init_image_start,
+                          (size_t)(init_image_end - init_image_start), ret_fail);
+    }
+    return fd;
+}
+
+enum { SOCKET = 3, REPORT, PROGRAM, FIRST_TO_CLOSE };
+
+__attribute__((noreturn)) static void spawn_failed(int report_fd)
+{
+    (void)fd_write_all(report_fd, &errno, sizeof errno);
+    _exit(1);
+}
+
+/* Parks the descriptors above those numbers first: they may lie on them. The next free ones will
+ * do, so that this needs no more than three below RLIMIT_NOFILE. */
+__attribute__((noreturn)) static void spawned_child(const char *const argv[], int program,
+                                                    int socket_fd, int report_fd)
+{
+    static const char *const envp[] = {NULL};
+    /* A kill of the client's process group must not reach it. */
+    (void)setsid();
+    int null = open("/dev/null", O_RDWR);
+    int parked_socket = fcntl(socket_fd, F_DUPFD_CLOEXEC, FIRST_TO_CLOSE);
+    int parked_report = fcntl(report_fd, F_DUPFD_CLOEXEC, FIRST_TO_CLOSE);
+    int parked_program = fcntl(program, F_DUPFD_CLOEXEC, FIRST_TO_CLOSE);
+    if (null < 0 || parked_socket < 0 || parked_report < 0 || parked_program < 0) {
+        spawn_failed(report_fd);
+    }
+    if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ||
+        dup2(parked_socket, SOCKET) < 0 || dup3(parked_report, REPORT, O_CLOEXEC) < 0 ||
+        dup3(parked_program, PROGRAM, O_CLOEXEC) < 0) {
+        spawn_failed(parked_report);
+    }
+    fd_close_range(FIRST_TO_CLOSE, ~0U);
+    (void)syscall(SYS_execveat, PROGRAM, "", argv, envp, AT_EMPTY_PATH);
+    spawn_failed(REPORT);
+}
+
+pid_t program_spawn(const char *const argv[], int socket_fd)
+{
+    struct fail fail = {};
+    defer_close int report_fd = -1;
+    defer_close int child_report_fd = -1; /* closed by execveat(2), which leaves the pipe empty */
+    int error = 0;
+    int program = program_fd(&fail);
+    if (program < 0) {
+        return program;
+    }
+    int r = fd_pipe(&report_fd, &child_report_fd);
+    if (r < 0) {
+        return r;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        spawned_child(argv, program, socket_fd, child_report_fd);
+    }
+    pid = pid < 0 ? -errno : pid;
+    drop_fd(&child_report_fd);
+    if (pid > 0 && read(report_fd, &error, sizeof error) == sizeof error) {
+        (void)waitpid(pid, NULL, 0);
+        return -error;
+    }
+    return pid;
+}

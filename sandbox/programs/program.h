@@ -1,0 +1,15 @@
+#pragma once
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/fail.h"
+
+/* A program of ours as a sealed memfd, ready for execveat(2). Returns the descriptor or -errno. */
+int program_make(const char *name, const unsigned char *bytes, size_t size, struct fail *ret_fail);
+
+/* Starts init's program in another role, argv[0], in a process session of its own. Its only
+ * descriptor is socket_fd, as 3. Returns the pid, or -errno if it could not be executed. */
+pid_t program_spawn(const char *const argv[], int socket_fd);
+
+/* The static program of programs/init. Returns a descriptor that this module owns, or -errno. */
+int program_fd(struct fail *ret_fail);

@@ -1,0 +1,198 @@
+#include "sandbox/protocol/init_client.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/own.h"
+#include "sandbox/protocol/packet.h"
+
+enum { INIT_CLIENT_PACKETS_A_TURN = 16 };
+
+struct init_client_request {
+    struct init_client_request *next;
+    uint32_t id;
+    init_client_fn fn;
+    void *arg;
+};
+
+struct init_client_packet {
+    struct init_client_packet *next;
+    size_t size;
+    char bytes[];
+};
+
+static struct init_client_request *init_client_take(struct init_client *client, uint32_t id)
+{
+    for (struct init_client_request **at = &client->requests; *at; at = &(*at)->next) {
+        if ((*at)->id == id) {
+            struct init_client_request *request = *at;
+            *at = request->next;
+            return request;
+        }
+    }
+    return NULL;
+}
+
+static void init_client_deliver(struct init_client *client, const struct wire_reply *reply,
+                                int fds[WIRE_FDS])
+{
+    struct init_client_request *request = init_client_take(client, reply->id);
+    if (!request) {
+        return;
+    }
+    init_client_fn fn = request->fn;
+    void *arg = request->arg;
+    free(request);
+    if (fn) {
+        fn(arg, reply, fds);
+    }
+}
+
+/* Receives one packet. Returns false when there is none. */
+static bool init_client_receive(struct init_client *client)
+{
+    struct wire_reply reply = {};
+    int fds[WIRE_FDS];
+    ssize_t size = packet_receive(client->fd, &reply, sizeof reply, fds, WIRE_FDS);
+    if (size <= 0) {
+        return size == -EINTR; /* the pidfd reports init's exit */
+    }
+    if (size == (ssize_t)sizeof reply && reply.event == WIRE_RESPONSE) {
+        init_client_deliver(client, &reply, fds);
+    } else if (size == (ssize_t)sizeof reply) {
+        client->on_event(client->arg, &reply, fds);
+    }
+    for (unsigned i = 0; i < WIRE_FDS; i++) {
+        own_close(&fds[i]);
+    }
+    return true;
+}
+
+static void init_client_drop_first(struct init_client *client)
+{
+    struct init_client_packet *packet = client->out;
+    client->out = packet->next;
+    client->out_end = client->out ? client->out_end : &client->out;
+    free(packet);
+}
+
+static void init_client_flush(struct init_client *client)
+{
+    while (client->out) {
+        ssize_t sent =
+            packet_send(client->fd, client->out->bytes, client->out->size, NULL, 0, MSG_DONTWAIT);
+        if (sent == -EAGAIN) {
+            return;
+        }
+        init_client_drop_first(client); /* or init is gone, which the pidfd reports */
+    }
+    (void)loop_io_set(&client->io, EPOLLIN);
+}
+
+static void init_client_on_io(void *arg, uint32_t events)
+{
+    struct init_client *client = arg;
+    if (events & EPOLLOUT) {
+        init_client_flush(client);
+    }
+    if (events & EPOLLIN) {
+        for (int i = 0;
+             i < INIT_CLIENT_PACKETS_A_TURN && client->io.loop && init_client_receive(client);
+             i++) {
+        }
+        return;
+    }
+    if (!(events & (EPOLLHUP | EPOLLERR))) {
+        return;
+    }
+    loop_io_remove(&client->io);
+    if (client->on_end) {
+        client->on_end(client->arg);
+    }
+}
+
+int init_client_start(struct init_client *client, struct loop *loop, int fd)
+{
+    client->fd = fd;
+    client->out = NULL;
+    client->out_end = &client->out;
+    return loop_io_add(loop, &client->io, fd, EPOLLIN, init_client_on_io, client);
+}
+
+void init_client_close(struct init_client *client)
+{
+    loop_io_remove(&client->io);
+    drop_fd(&client->fd);
+    while (client->out) {
+        init_client_drop_first(client);
+    }
+    while (client->requests) {
+        int none[WIRE_FDS] = {-1, -1};
+        struct wire_reply reply = {
+            .event = WIRE_RESPONSE, .id = client->requests->id, .error = ECONNRESET};
+        init_client_deliver(client, &reply, none);
+    }
+}
+
+void init_client_forget(struct init_client *client, const void *arg)
+{
+    for (struct init_client_request *request = client->requests; request; request = request->next) {
+        request->fn = request->arg == arg ? NULL : request->fn;
+    }
+}
+
+static int init_client_queue(struct init_client *client, const struct wire_request *request,
+                             size_t size)
+{
+    struct init_client_packet *packet = malloc(sizeof *packet + size);
+    if (!packet) {
+        return -ENOMEM;
+    }
+    *packet = (struct init_client_packet){.size = size};
+    memcpy(packet->bytes, request, size);
+    *client->out_end = packet;
+    client->out_end = &packet->next;
+    return loop_io_set(&client->io, EPOLLIN | EPOLLOUT);
+}
+
+/* Never drops a request: what the socket does not take waits, in order. */
+int init_client_post(struct init_client *client, const struct wire_request *request)
+{
+    size_t size = offsetof(struct wire_request, path) + strlen(request->path) + 1;
+    ssize_t sent =
+        client->out ? -EAGAIN : packet_send(client->fd, request, size, NULL, 0, MSG_DONTWAIT);
+    int r = sent == -EAGAIN ? init_client_queue(client, request, size) : sent < 0 ? (int)sent : 0;
+    if (r < 0) {
+        log_debug("sandbox", "cannot send to init: %s", strerror(-r));
+    }
+    return r;
+}
+
+int init_client_send(struct init_client *client, struct wire_request *request, init_client_fn fn,
+                     void *arg)
+{
+    if (client->fd < 0) {
+        return -ECONNRESET;
+    }
+    struct init_client_request *waiting = calloc(1, sizeof *waiting);
+    if (!waiting) {
+        return -ENOMEM;
+    }
+    request->id = ++client->last_id;
+    *waiting = (struct init_client_request){.id = request->id, .fn = fn, .arg = arg};
+    int r = init_client_post(client, request);
+    /* If init is gone, the pidfd reports that with the reason, and ends the request. */
+    if (r < 0 && r != -EPIPE) {
+        free(waiting);
+        return r;
+    }
+    waiting->next = client->requests;
+    client->requests = waiting;
+    return 0;
+}

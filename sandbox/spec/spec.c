@@ -1,0 +1,38 @@
+#include "sandbox/spec/spec.h"
+
+#include "base/limits.h"
+
+const struct box_paths box_paths_full = {
+    .work = "/work",
+    .tmp = "/tmp",
+    .home = "/tmp/home",
+    .output = "/tmp/output",
+    .run = "/run/sandpiper",
+    .data = "/data",
+    .packages = "/packages",
+    .staging = "/stage",
+    .cache = "/cache",
+    .find_links = "/find-links",
+    .constraint = "/constraint",
+    .certificate = "/index-cert",
+};
+
+void box_spec_init(struct box_spec *spec)
+{
+    *spec = (struct box_spec){.limits = {.memory_bytes = DEFAULT_MEMORY_BYTES,
+                                         .disk_bytes = DEFAULT_DISK_BYTES,
+                                         .disk_inodes = DEFAULT_DISK_INODES,
+                                         .pids = DEFAULT_PIDS},
+                              .paths = box_paths_full,
+                              .packages = true,
+                              .packages_bytes = DEFAULT_PACKAGES_BYTES};
+}
+
+/* Files in memory count as memory: a quarter of it is left for the interpreter, so that a full disk
+ * is an error that code can handle, and does not kill each later process. */
+uint64_t box_spec_disk_bytes(const struct box_spec *spec)
+{
+    bool on_disk = spec->scratch || spec->isolation == BOX_ISOLATION_CONTAINER;
+    uint64_t most = on_disk ? UINT64_MAX : spec->limits.memory_bytes / 4 * 3;
+    return spec->limits.disk_bytes < most ? spec->limits.disk_bytes : most;
+}

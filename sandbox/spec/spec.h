@@ -1,0 +1,13 @@
+#pragma once
+#include "sandbox/types.h"
+
+/* The request for a sandbox: its defaults, and what follows from it. */
+
+/* Where code finds its files in a sandbox with its own root. */
+extern const struct box_paths box_paths_full;
+
+void box_spec_init(struct box_spec *spec);
+
+/* Size of the tmpfs with the workspace and /tmp: may be less than requested, as a part of the
+ * memory. */
+uint64_t box_spec_disk_bytes(const struct box_spec *spec);

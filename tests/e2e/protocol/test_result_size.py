@@ -1,0 +1,73 @@
+"""No result is larger than clients accept, whatever the call printed, drew, read or sent."""
+import base64
+import json
+import os
+import struct
+import unittest
+import zlib
+
+from client import Shared
+
+ANSWER_MOST = 900_000  # Claude Desktop refuses a result of more than 1 MB
+TEXT_MOST = 24_000
+
+
+def noise_png(size):
+    """A picture of about so many bytes that hardly compresses."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    side = int((size / 3) ** 0.5)
+    rows = b"".join(b"\0" + os.urandom(side * 3) for _ in range(side))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)) + \
+        chunk(b"IDAT", zlib.compress(rows, 0)) + chunk(b"IEND", b"")
+
+
+class Size(Shared):
+    """The largest results of each tool."""
+
+    def measured(self, tool, **arguments):
+        request = self.server.start_call(tool, **arguments)
+        answer = self.server.wait(request, 60)
+        self.assertLess(len(json.dumps(answer, ensure_ascii=False).encode()), ANSWER_MOST)
+        content = answer["result"]["content"]
+        self.assertLessEqual(sum(len(block.get("text", "")) for block in content), TEXT_MOST)
+        return content
+
+    def put(self, path, data):
+        self.server.write(path, base64.b64encode(data).decode(), encoding="base64")
+
+    def test_much_output_with_pictures(self):
+        for number in range(4):
+            self.put(self.server.here(f"/tmp/{number}.png"), noise_png(149_000))
+        content = self.measured(
+            "run_python", code=self.server.here("import shutil\nfor n in range(4): shutil.copy(f'/tmp/{n}.png', '.')\n"
+                                                "print('\\x01' * 100_000)"))
+        self.assertGreater(sum(block["type"] == "image" for block in content), 2)
+
+    def test_much_output_of_every_kind(self):
+        for code in ("print('\\u2028' * 100_000)", "print('x' * 10_000_000)", "print('\\n' * 100_000)",
+                     "raise ValueError('\\x02' * 1_000_000)", "'\\\\' * 1_000_000",
+                     "for n in range(5000): globals()[f'v{n}' + 'x' * 200] = n"):
+            with self.subTest(code=code):
+                self.measured("run_python", code=code)
+
+    def test_large_files(self):
+        self.server.python("open('controls', 'w').write(('a' * 40 + '\\x01') * 20_000)\n"
+                           "open('line', 'w').write('x' * 3_000_000)")
+        self.put("big.png", noise_png(600_000))
+        for arguments in ({"path": "controls"}, {"path": "line"}, {"path": "controls", "encoding": "text"},
+                          {"path": "big.png"}):
+            with self.subTest(arguments=arguments):
+                self.measured("read_file", **arguments)
+        answer = self.server.wait(self.server.start_call("read_file", path="line", encoding="base64",
+                                                         length=480_000))
+        self.assertLess(len(json.dumps(answer)), ANSWER_MOST)
+
+    def test_a_refusal_does_not_repeat_what_was_sent(self):
+        self.measured("run_python", code=5, **{"x" * 100_000: 1})
+        self.measured("read_file", path="n/" * 2000)
+        self.measured("write_file", path="x" * 5000, content="y" * 100_000, mode="z" * 100_000)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,187 @@
+"""Tracebacks as CPython prints them, and the hints that follow them."""
+import re
+import subprocess
+import sys
+import unittest
+
+from client import Server, Shared
+from container_level import CONTAINER
+
+
+class Tracebacks(Shared):
+    def assert_as_cpython(self, code):
+        """Asserts that the text is CPython's own for the same lines in a file of this name."""
+        shown = self.server.python(code)
+        self.assertTrue(shown.is_error, shown.text)
+        cell = re.search(r"<cell \d+>", shown.text)[0]
+        version = self.server.python("import sys; print(sys.executable)").output
+        python = version if subprocess.run(["test", "-x", version]).returncode == 0 else sys.executable
+        program = ("import linecache, sys\ncode = sys.stdin.read()\n"
+                   f"linecache.cache[{cell!r}] = (len(code), None, [l + '\\n' for l in code.split('\\n')], {cell!r})\n"
+                   f"try: exec(compile(code, {cell!r}, 'exec'), {{'__name__': '__main__'}})\n"
+                   "except BaseException as error:\n    import traceback\n"
+                   "    if error.__traceback__ is not None: error.__traceback__ = error.__traceback__.tb_next\n"
+                   "    traceback.print_exception(type(error), error, error.__traceback__)")
+        asked = subprocess.run([python, "-c", program], input=code, capture_output=True, text=True, timeout=60)
+        traceback = "\n".join(line for line in shown.lines[:-1] if not line.startswith("Hint: "))
+        if "Did you mean" not in asked.stderr:  # the traceback module of some versions lacks it
+            traceback = re.sub(r"\. Did you mean: '\w+'\?", "", traceback)
+        self.assertEqual(traceback, asked.stderr.rstrip("\n"))
+
+    def test_it_reads_as_cpython_prints_it(self):
+        result = self.server.python("def f(d):\n    return d['missing']\n\nf({})\n")
+        self.assert_kind(result, "error")
+        cell = re.search(r"<cell \d+>", result.text)[0]
+        self.assertIn("Traceback (most recent call last):\n", result.text)
+        self.assertIn(f'  File "{cell}", line 4, in <module>\n    f({{}})\n', result.text)
+        self.assertIn(f'  File "{cell}", line 2, in f\n    return d[\'missing\']\n', result.text)
+        self.assertIn("\nKeyError: 'missing'\n", result.text)
+        self.assertNotIn("exec(", result.text)
+
+    def test_frames_of_earlier_cells_show_their_own_source(self):
+        self.server.python("def thrower():\n    raise RuntimeError('from before')")
+        result = self.server.python("thrower()")
+        self.assertIn("    raise RuntimeError('from before')\n", result.text)
+
+    def test_a_syntax_error_points_at_its_place(self):
+        result = self.server.python("x = (1,\ny = 2\n")
+        self.assert_kind(result, "error")
+        self.assertIn("SyntaxError", result.text)
+        self.assertIn("x = (1,", result.text)
+
+    def test_exceptions_with_a_cause_are_shown_in_full(self):
+        result = self.server.python("try:\n    1 / 0\nexcept ZeroDivisionError as e:\n"
+                                    "    raise KeyError('k') from e")
+        self.assertIn("ZeroDivisionError", result.text)
+        self.assertIn("direct cause", result.text)
+
+    def test_endless_recursion_is_an_ordinary_error(self):
+        result = self.server.python("def f(): return f()\nf()")
+        self.assert_kind(result, "error")
+        self.assertIn("RecursionError", result.text)
+        self.assert_alive(self.server)
+
+    def test_an_exception_whose_text_fails_is_still_reported(self):
+        result = self.server.python("class E(Exception):\n    def __str__(self): raise KeyError\n"
+                                    "raise E")
+        self.assert_kind(result, "error")
+
+    def test_a_keyboard_interrupt_of_the_code_is_an_error(self):
+        self.assert_kind(self.server.python("raise KeyboardInterrupt"), "error")
+
+    def test_a_base_exception_is_an_error(self):
+        self.assert_kind(self.server.python("class B(BaseException): pass\nraise B"), "error")
+        self.assert_kind(self.server.python("raise GeneratorExit"), "error")
+
+    def test_misspelt_names_get_a_suggestion(self):
+        if "True" not in self.server.python("import sys; print(sys.version_info >= (3, 10))").output:
+            self.skipTest("python: suggestions need 3.10")
+        for code, name in (("total = 1\nprint(totla)", "total"), ("import math\nmath.sqroot(2)", "sqrt")):
+            self.assertIn(f"Did you mean: '{name}'?", self.server.python(code).text)
+
+    def test_as_cpython_prints_them(self):
+        for code in ("def f(x):\n    return x['a']['b'] + 1\nf({'a': {}})",
+                     "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise ValueError('two') from e",
+                     "try:\n    int('x')\nexcept ValueError:\n    [][1]",
+                     "import statistics\nstatistics.mean([])",
+                     "total = 1\nprint(totla)",
+                     "import math\nmath.sqroot(2)",
+                     "class A:\n    def run(self): return (1 +\n            self.missing)\nA().run()",
+                     "x = (1,\nprint(2)", "def f(:\n    pass", "if True:\nx = 1", "'abc", "raise SystemError", "assert 1 == 2, 'no'"):
+            with self.subTest(code=code):
+                self.assert_as_cpython(code)
+
+    def test_frames_of_libraries_are_counted(self):
+        result = self.server.python("import json\njson.loads('{')")
+        self.assertIn("    json.loads('{')\n  [2 frames in json]\n  File ", result.text)
+
+    def test_a_changed_module_is_named(self):
+        self.server.write("shape.py", "def area(r):\n    return r / 0\n")
+        self.assertNotIn("note: ", self.server.python("import shape\nshape.area(2)").text)
+        self.server.write("shape.py", "def area(r):\n    return r * r\n")
+        result = self.server.python("shape.area(2)")
+        self.assert_kind(result, "error")
+        self.assertIn("`shape.py` was changed after its import", result.status.line)
+        result = self.server.python("import importlib\nimportlib.reload(shape).area(2)")
+        self.assertEqual(result.output, "Out: 4")
+        self.assertNotIn("note: ", result.text)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "python: groups and notes need 3.11")
+    def test_groups_and_notes(self):
+        for code in ("e = ValueError('v'); e.add_note('a note'); raise e",
+                     "raise ExceptionGroup('g', [ValueError('a'), ExceptionGroup('h', [KeyError('b')])])"):
+            with self.subTest(code=code):
+                self.assert_as_cpython(code)
+
+    def test_deep_tracebacks_are_collapsed_without_our_frames(self):
+        for code in ("def f(n): return f(n + 1)\nf(0)", "def a(n): return b(n)\ndef b(n): return a(n)\na(0)",
+                     "class R:\n    def __repr__(self): return repr(self)\nR()",
+                     "import functools\n@functools.lru_cache\ndef g(n): return g(n + 1)\ng(0)"):
+            result = self.server.python(code)
+            self.assertLess(len(result.text), 13_000)
+            self.assertIn("RecursionError", result.text)
+            self.assertNotRegex(result.text, r"/run/sandpiper|session\.py|driver\.py")
+
+
+class Hints(Shared):
+    def hinted(self, code, *parts, **arguments):
+        result = self.server.python(code, **arguments)
+        for part in parts:
+            self.assertIn(part, result.text, code)
+        return result
+
+    def test_distributions_for_imports(self):
+        for name, distribution in (("cv2", "opencv-python"), ("sklearn", "scikit-learn"), ("bs4", "beautifulsoup4"),
+                                   ("Crypto", "pycryptodome"), ("serial", "pyserial"), ("fitz", "PyMuPDF")):
+            self.hinted(f"raise ModuleNotFoundError('x', name='{name}')", distribution)
+
+    def test_limits_name_themselves(self):
+        self.hinted("import socket\nsocket.create_connection(('1.1.1.1', 80), 2)", "no network")
+        self.hinted("import urllib.request as u\nu.urlopen('http://example.com')", "no network")
+        self.hinted("raise MemoryError", "limit of 1024 MiB", "--memory")
+        for arguments, disk in ((["--disk", "8M"], "the disk of 8 MiB is full; remove files, or the user can raise --disk"),
+                                (["--memory", "256M"], "the disk of 192 MiB is full; remove files, or the user can raise --memory")):
+            with Server(*arguments) as server:
+                self.assertIn(disk, server.python("for n in range(999): open(f'/tmp/{n}', 'wb').write(bytes(10**6))").text)
+        self.hinted("import threading, time\nfor _ in range(2000): threading.Thread(target=time.sleep, args=(.5,), daemon=True).start()",
+                  "limit of 256 processes", "--pids")
+        self.hinted("name = input('? ')", "EOFError", "stdin")
+        self.hinted("open('/usr/x', 'w')", "read-only")
+
+    def test_notebook_syntax_says_what_to_use(self):
+        self.hinted("!ls -l", "subprocess")
+        self.hinted("%timeit 1", "timeit.timeit(")
+        for line in ("!pip install x", "%pip install x", "pip install x"):
+            self.hinted(line, "package")
+        self.hinted("sys.path[0]?", "help(sys.path[0])")
+
+    def test_uris_and_paths_of_windows(self):
+        self.server.write("in/orders.csv", "a")
+        path = self.server.directories.get("/work", "/work") + "/in/orders.csv"
+        for prefix in ("file://", "file://localhost", "sandbox:"):
+            self.hinted(f"open({prefix + path!r})", f"did you mean {path!r}?")
+        self.server.write("b.csv", "a")
+        self.hinted(r"open(r'C:\Users\me\b.csv')", "b.csv'?")
+        for absent in ("https://example.org/c.csv", r"D:\c.csv"):
+            result = self.hinted(f"open({absent!r})", "is no path here; files are in")
+            self.assertNotIn("makedirs", result.text)
+
+    def test_what_needs_a_display(self):
+        self.hinted("raise ImportError('Failed to import any of the following Qt binding modules: PyQt6')", "no display")
+
+    @unittest.skipUnless(CONTAINER, "isolation: elsewhere the sandbox has /dev/shm")
+    def test_multiprocessing_without_shared_memory(self):
+        self.hinted("exec('raise PermissionError(13, \"x\")', {'__name__': 'multiprocessing.synchronize'})", "/dev/shm", "Pipe")
+        self.assertNotIn("/dev/shm", self.server.python("raise PermissionError(13, 'x')").text)
+
+    def test_hints(self):
+        for code, part in (("import cv2", "opencv-python"), ("!ls", "subprocess"),
+                           ("import socket; socket.create_connection(('192.0.2.1', 80))", "the sandbox has no network"),
+                           ("open('/usr/x', 'w')", "working directory"),
+                           ("def f(): f()\nf()", "getrecursionlimit"), ("input()", "stdin")):
+            with self.subTest(code=code):
+                self.assertIn(part, self.server.python(code).text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,137 @@
+"""Figures and pictures: which are returned as images and files, their number and size."""
+import base64
+import re
+import struct
+import unittest
+
+from libraries import WithLibraries
+from pictures import png
+
+LONG_SIDE, REPLY_BYTES = 1568, 900_000
+
+
+def sides(block):
+    data = base64.b64decode(block["data"])
+    return struct.unpack(">II", data[16:24]) if data[:4] == b"\x89PNG" else None
+
+
+class Figures(WithLibraries):
+    def setUp(self):
+        self.need("matplotlib", "numpy")
+
+    def images(self, result):
+        found = [block for block in result.content if block["type"] == "image"]
+        self.assertLess(sum(len(str(block)) for block in result.content), REPLY_BYTES)
+        for block in found:
+            self.assertLessEqual(max(sides(block) or (1,)), LONG_SIDE)
+        return found
+
+    def figures(self, result):
+        return re.findall(self.server.here(r"\+(/tmp/figures/\S+\.png) "), result.status.field("files") or "")
+
+    def test_open_and_shown_figures_become_images_and_are_closed(self):
+        result = self.server.python("import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()\n"
+                                    "fig, ax = plt.subplots(); ax.bar([1], [2])\nprint(plt.get_backend().lower())")
+        self.assert_ok(result)
+        self.assertEqual(len(self.images(result)), 2, result.text)
+        paths = re.findall(r"\+(\S+\.png)", result.status.field("files"))
+        self.assertEqual(len(paths), 2)
+        shown = [block["data"] for block in self.images(result)]
+        read = [self.images(self.server.read(path))[0]["data"] for path in paths]
+        self.assertEqual(sorted(read), sorted(shown))
+        self.assertEqual(self.out("print(plt.get_fignums())"), "[]")
+
+    def test_images_are_bounded_in_number_and_size(self):
+        result = self.server.python("import matplotlib.pyplot as plt, numpy as np\nfor i in range(7):\n"
+                                    "    plt.figure(figsize=(40, 30), dpi=100); plt.imshow(np.random.rand(800, 800, 3))", timeout_s=120,
+                                    _timeout=120)
+        self.assert_ok(result)
+        self.assertTrue(1 <= len(self.images(result)) <= 4, result.text)
+        self.assertEqual(len(re.findall(r"figure\S*\.png", result.status.field("files"))), 7, result.text)
+
+    def test_image_files_that_the_call_saved_come_back(self):
+        result = self.server.python("import matplotlib.pyplot as plt\nplt.plot([3, 1]); plt.savefig('saved.png'); plt.close('all')")
+        self.assertEqual(len(self.images(result)), 1, result.text)
+        self.assertIn("+saved.png", result.status.field("files"))
+        self.need("PIL")
+        result = self.server.python("from PIL import Image\nImage.new('RGB', (3000, 2000), 'teal').save('large.png')")
+        self.assertEqual([max(sides(block)) for block in self.images(result)], [LONG_SIDE], result.text)
+
+    def test_a_large_figure_that_is_saved_comes_back_once(self):
+        self.need("PIL")
+        for number, save in enumerate(("plt.savefig('big.png', dpi=200)", "plt.savefig('./x/../big2.png', dpi=220); plt.show()",
+                                       "plt.gcf().savefig('big3.jpg', dpi=240)")):
+            with self.subTest(save=save):
+                result = self.server.python("import os; os.makedirs('x', exist_ok=True)\nimport matplotlib.pyplot as plt\n"
+                                            f"plt.figure(figsize=(12, 9)); plt.plot([{number}, 5]); {save}")
+                self.assert_ok(result)
+                self.assertEqual(len(self.images(result)), 1, result.text)
+                self.assertNotIn("not shown", result.text)
+
+    def test_images_that_found_no_space_are_named(self):
+        result = self.server.python("import matplotlib.pyplot as plt\nfor i in range(6): plt.figure(figsize=(2, 1)); plt.plot([i])")
+        self.assertEqual(len(self.images(result)), 4)
+        paths = self.figures(result)
+        self.assertEqual(len(paths), 6)
+        self.assertIn(f"2 more images are not shown; read_file shows {paths[4]}, {paths[5]}", result.text)
+        for path in paths[4:]:
+            self.assertEqual(len(self.images(self.server.read(path))), 1)
+        result = self.server.python("import shutil\nfor n in range(14): shutil.copy(%r, f'copy{n:02}.png')" % paths[0])
+        self.assertIn("10 more images are not shown; read_file shows copy04.png, copy05.png, copy06.png, copy07.png, copy08.png, "
+                      "copy09.png and 4 more", result.text)
+        result = self.server.python("for n in range(5): shutil.copy(%r, f'again{n}.png')" % paths[0])
+        self.assertIn("1 more image is not shown; read_file shows again4.png", result.text)
+        result = self.server.python("for i in range(23): plt.figure(figsize=(2, 1)); plt.plot([i])", timeout_s=120, _timeout=120)
+        self.assertIn("16 more images are not shown", result.text)
+        self.assertIn("3 more figures were not drawn: a call draws at most 20", result.text)
+
+    def test_the_server_measures_what_code_claims_to_fit(self):
+        self.server.write("long.png", base64.b64encode(png(4000, 9)).decode(), encoding="base64", session="odd")
+        self.server.python("import shutil; shutil.copy('long.png', 'first.png')", session="odd")
+        result = self.server.python(
+            "import sys; frame = sys._getframe()\nwhile 'load' not in frame.f_globals: frame = frame.f_back\n"
+            "frame.f_globals['load']('images').LONG_SIDE = 9000; print('bent')\nshutil.copy('long.png', 'second.png')",
+            session="odd")
+        self.assertIn("bent", result.output)
+        self.assertEqual(self.images(result), [], result.text)
+
+    def test_images_of_displayed_objects(self):
+        result = self.server.python("import io, matplotlib.pyplot as plt\nf = io.BytesIO(); plt.figure(figsize=(2, 1)); plt.savefig(f); plt.close()\n"
+                                    "class P:\n    def _repr_png_(self): return f.getvalue()\ndisplay(P()); P()")
+        self.assertEqual(len(self.images(result)), 2, result.text)
+
+    def test_nothing_is_imported_that_the_code_did_not_import(self):
+        heavy = "print([m for m in ('matplotlib', 'numpy', 'pandas', 'PIL', 'asyncio') if m in __import__('sys').modules])"
+        self.assertEqual(self.out(heavy, session="bare"), "[]")
+        self.server.python("class M:\n    def _repr_markdown_(self): return 'm'\nM()", session="bare")
+        self.assertEqual(self.out(heavy, session="bare"), "[]")
+
+    needs = ("matplotlib",)
+
+    def test_open_figures_are_files_whose_path_is_named(self):
+        result = self.server.python("import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nNone")
+        self.assert_ok(result)
+        paths = self.figures(result)
+        self.assertEqual(len(paths), 1, result.text)
+        data = self.server.read(paths[0], encoding="base64")
+        self.assertFalse(data.is_error, data.text[:200])
+        self.assertEqual(self.server.python("print(plt.get_fignums())").output, "[]")
+
+    def test_show_neither_blocks_nor_warns(self):
+        result = self.server.python("import matplotlib.pyplot as plt\nfor i in range(2):\n"
+                                    "    plt.plot([i, 1])\n    plt.show()", session="show")
+        self.assertEqual((result.output, len(self.figures(result))), ("", 2), result.text)
+
+    def test_sessions_do_not_overwrite_each_others_figures(self):
+        code = "import matplotlib.pyplot as plt\nplt.plot([1])\nNone"
+        paths = [self.figures(self.server.python(code, session=name)) for name in ("a", "b")]
+        self.assertNotEqual(paths[0], paths[1])
+
+    def test_a_saved_figure_is_named_once(self):
+        result = self.server.python("import matplotlib.pyplot as plt\nplt.plot([1])\n"
+                                    "plt.savefig('once.png')\nplt.show()", session="once")
+        self.assertRegex(result.status.field("files"), r"^\+once\.png \([\d.]+ kB\)$")
+
+
+if __name__ == "__main__":
+    unittest.main()

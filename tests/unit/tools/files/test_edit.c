@@ -1,0 +1,87 @@
+#include "tools/files/edit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "tests/unit/unit.h"
+
+/* Replaces old_text by new_text and expects the text and the lines, or (after NULL) the refusal. */
+static void expect(const char *text, const char *old_text, const char *new_text, const char *after,
+                   const char *said)
+{
+    struct edit edit = {old_text, strlen(old_text), new_text, strlen(new_text)};
+    OWNED(buf_done) struct buf bytes = BUF_EMPTY;
+    OWNED(buf_done) struct buf lines = BUF_EMPTY;
+    assert_int_equal(edit_apply(text, strlen(text), &edit, &bytes, &lines), after ? 0 : 1);
+    assert_int_equal(buf_append(&bytes, "", 1), 0);
+    assert_int_equal(buf_append(&lines, "", 1), 0);
+    assert_string_equal(buf_bytes(&bytes), after ? after : "");
+    assert_string_equal(buf_bytes(&lines), said);
+}
+
+static void the_only_place_is_replaced(void **)
+{
+    expect("a\nb\nc\n", "b", "B", "a\nB\nc\n", "line 2; 3 lines in all");
+    expect("a\nb\nc\n", "b\nc\n", "x\ny\nz\n", "a\nx\ny\nz\n",
+           "lines 2-3, now 2-4; 4 lines in all");
+    expect("a\nb\nc", "c", "", "a\nb\n", "line 3; 2 lines in all");
+    expect("a\nb\nc\n", "a\nb\n", "", "c\n", "lines 1-2 removed; 1 line in all");
+    expect("ab\ncd\n", "b\nc", "", "ad\n", "lines 1-2, now 1; 1 line in all");
+    expect("a", "a", "", "", "line 1; 0 lines in all");
+    expect("aXa\n", "X", "%s\\1$&", "a%s\\1$&a\n", "line 1; 1 line in all");
+}
+
+static void other_numbers_of_places_are_refused(void **)
+{
+    static const char more[] = ". Send more of the text around the one to change.";
+    char said[200];
+    (void)snprintf(said, sizeof said, ": old_text is at 3 places, lines 1, 3, 3%s", more);
+    expect("ab\nc\nab ab\n", "ab", "x", NULL, said);
+    (void)snprintf(said, sizeof said, ": old_text is at 2 places, lines 1, 2%s", more);
+    expect("-\n-\n-", "-\n-", "x", NULL, said); /* they overlap */
+    expect(
+        "one\n\ttwo \nthree\n", "two\nthree!", "x", NULL,
+        ": old_text is not in the file; line 2 is like its first line. Copy the text as read_file "
+        "shows it.");
+    expect("", "two", "x", NULL,
+           ": old_text is not in the file. Copy the text as read_file shows it.");
+    expect("a\n", "\n\n", "x", NULL,
+           ": old_text is not in the file. Copy the text as read_file shows it.");
+}
+
+static void very_many_places_are_bounded(void **)
+{
+    char text[5001];
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    expect(text, "a", "b", NULL,
+           ": old_text is at more than 1000 places, lines 1, 1, 1, 1, 1, 1, 1, 1 and others. Send "
+           "more of "
+           "the text around the one to change.");
+}
+
+static void line_ends_stay_those_of_the_file(void **)
+{
+    expect("a\r\nb\r\nc\r\n", "b\nc\n", "x\ny\n", "a\r\nx\r\ny\r\n", "lines 2-3; 3 lines in all");
+    expect("a\r\nb\r\n", "b", "x\ny", "a\r\nx\r\ny\r\n", "line 2, now 2-3; 3 lines in all");
+    expect("a\r\nb\r\n", "a\r\n", "x\r\ny\n", "x\r\ny\r\nb\r\n", "line 1, now 1-2; 3 lines in all");
+    expect("a\nb\n", "a\r\nb", "x\r\ny", "x\ny\n", "lines 1-2; 2 lines in all");
+    /* With both kinds, the text that is sent decides. */
+    expect("a\r\nb\nc\n", "b\nc", "x\ny", "a\r\nx\ny\n", "lines 2-3; 3 lines in all");
+    expect("a\r\nb\nc\n", "a\nb", "x\ny", "x\r\ny\nc\n", "lines 1-2; 3 lines in all");
+    expect("a\nb\r\nc\n", "b\r\n", "x\n", "a\nx\nc\n", "line 2; 3 lines in all");
+    expect("a\nb", "a", "x\r\ny", "x\r\ny\nb", "line 1, now 1-2; 3 lines in all");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_only_place_is_replaced),
+        cmocka_unit_test(other_numbers_of_places_are_refused),
+        cmocka_unit_test(very_many_places_are_bounded),
+        cmocka_unit_test(line_ends_stay_those_of_the_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

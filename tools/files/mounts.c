@@ -1,0 +1,229 @@
+#include "tools/files/mounts.h"
+
+#include <ctype.h>
+#include <linux/limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/word.h"
+#include "sandbox/sandbox.h"
+
+/* Whether it is named with the mount before: directories of the home directory that code sees in
+ * one directory are named as one. */
+static bool is_reported_before(const struct box_spec *spec, unsigned at)
+{
+    const char *name = spec->mounts[at].name;
+    size_t size = strcspn(name, "/");
+    return spec->paths.data && at > 0 && name[size] == '/' &&
+           strncmp(spec->mounts[at - 1].name, name, size + 1) == 0;
+}
+
+/* Appends its path for code. whole: not only the home directory that stands for it. Returns the
+ * length. */
+static size_t put_place(const struct box_spec *spec, const struct box_mount *mount, bool whole,
+                        char *out, size_t size)
+{
+    const char *data = spec->paths.data;
+    int length = data ? (int)(whole ? strlen(mount->name) : strcspn(mount->name, "/")) : 0;
+    return (size_t)(data ? snprintf(out, size, "%s/%.*s", data, length, mount->name)
+                         : snprintf(out, size, "%s", mount->path));
+}
+
+/* Appends the mounts of one kind; returns the length that all would have. */
+static size_t append_kind(const struct box_spec *spec, bool writable, char *out, size_t size,
+                          size_t used)
+{
+    const char *before = writable ? "writable: " : "read-only: ";
+    for (unsigned i = 0; i < spec->mount_count && used < size; i++) {
+        const struct box_mount *mount = &spec->mounts[i];
+        if (mount->writable == writable && !is_reported_before(spec, i)) {
+            used += (size_t)snprintf(out + used, size - used, "%s", before);
+            used += used < size ? put_place(spec, mount, false, out + used, size - used) : 0;
+            before = ", ";
+        }
+    }
+    return used;
+}
+
+void data_describe(const struct box_spec *spec, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (spec->mount_count == 0) {
+        return;
+    }
+    size_t begin = (size_t)snprintf(out, size, " The user's directories, ");
+    size_t used = append_kind(spec, /* writable= */ false, out, size, begin);
+    if (used > begin && used + 2 < size) {
+        size_t middle = used + (size_t)snprintf(out + used, size - used, "; ");
+        size_t end = append_kind(spec, /* writable= */ true, out, size, middle);
+        used = end > middle ? end : used;
+    } else {
+        used = append_kind(spec, /* writable= */ true, out, size, used);
+    }
+    if (used + 2 > size) {
+        (void)snprintf(out, size, " The user's directories are %s%s; the instructions list them.",
+                       spec->paths.data ? "below " : "there",
+                       spec->paths.data ? spec->paths.data : "");
+    } else {
+        (void)snprintf(out + used, size - used, ".");
+    }
+}
+
+int data_list(const struct box_spec *spec, struct buf *out)
+{
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < spec->mount_count; i++) {
+        const struct box_mount *mount = &spec->mounts[i];
+        char place[PATH_MAX];
+        (void)put_place(spec, mount, /* whole= */ true, place, sizeof place);
+        r = buf_appendf(out, "Data: %s is the user's directory%s%s%s.\n", place,
+                        spec->paths.data ? " " : "", spec->paths.data ? mount->path : "",
+                        mount->writable ? ", writable" : ", read-only");
+    }
+    return r;
+}
+
+/* The rest of path after directory, or NULL. */
+static const char *rest_after(const char *path, const char *directory)
+{
+    size_t size = strlen(directory);
+    bool below = strncmp(path, directory, size) == 0 && (path[size] == '/' || path[size] == '\0');
+    return below ? path + size : NULL;
+}
+
+/* One of the user's directories. */
+struct place {
+    const char *host;
+    char path[PATH_MAX]; /* in the sandbox */
+};
+
+/* The next of the user's directories, the workspace first. *at: 0 to begin with. */
+static bool next_place(const struct box_spec *spec, unsigned *at, struct place *place)
+{
+    if (*at == 0 && !spec->workspace) {
+        ++*at;
+    }
+    unsigned index = (*at)++;
+    if (index > spec->mount_count) {
+        return false;
+    }
+    if (index == 0) {
+        place->host = spec->workspace;
+        (void)snprintf(place->path, sizeof place->path, "%s", spec->paths.work);
+    } else {
+        place->host = spec->mounts[index - 1].path;
+        (void)put_place(spec, &spec->mounts[index - 1], /* whole= */ true, place->path,
+                        sizeof place->path);
+    }
+    return true;
+}
+
+/* Length of directory if path is at or below it, else 0. */
+static size_t length_within(const char *path, const char *directory)
+{
+    return directory && rest_after(path, directory) ? strlen(directory) : 0;
+}
+
+/* The longest of the sandbox's own directories that path is in. */
+static size_t length_inside(const struct box_spec *spec, const char *path)
+{
+    const char *const own[] = {spec->paths.work, spec->paths.tmp, spec->paths.data,
+                               spec->paths.run};
+    struct place place;
+    size_t most = 0;
+    for (unsigned i = 0; i < sizeof own / sizeof *own; i++) {
+        size_t length = length_within(path, own[i]);
+        most = length > most ? length : most;
+    }
+    for (unsigned at = 0; next_place(spec, &at, &place);) {
+        size_t length = length_within(path, place.path);
+        most = length > most ? length : most;
+    }
+    return most;
+}
+
+static bool climbs(const char *path)
+{
+    const char *last = strrchr(path, '/');
+    return strstr(path, "/../") || (last && strcmp(last, "/..") == 0);
+}
+
+/* In the longest of the directories whose names have more than most bytes. */
+static bool find_place(const struct box_spec *spec, const char *path, size_t most, char *out,
+                       size_t size)
+{
+    struct place place;
+    bool found = false;
+    for (unsigned at = 0; next_place(spec, &at, &place);) {
+        size_t length = length_within(path, place.host);
+        if (length > most && !climbs(path + length)) {
+            most = length;
+            found = (size_t)snprintf(out, size, "%s%s", place.path, path + length) < size;
+        }
+    }
+    return found;
+}
+
+bool data_find(const struct box_spec *spec, const char *path, char *out, size_t size)
+{
+    return find_place(spec, path, length_inside(spec, path), out, size);
+}
+
+bool data_find_home(const struct box_spec *spec, const char *rest, char *out, size_t size)
+{
+    char path[LIMIT_PATH_BYTES];
+    const char *home = getenv("HOME");
+    return home && (size_t)snprintf(path, sizeof path, "%s%s", home, rest) < sizeof path &&
+           find_place(spec, path, 0, out, size);
+}
+
+/* Whether text has directory itself or a path below it, as a whole path. */
+static const char *find_below(const char *text, const char *directory)
+{
+    size_t size = strlen(directory);
+    const char *at = text;
+    while ((at = strstr(at, directory))) {
+        bool begins = at == text || !(isalnum((unsigned char)at[-1]) || strchr("/._-", at[-1]));
+        if (begins &&
+            !(isalnum((unsigned char)at[size]) || (at[size] && strchr("._-", at[size])))) {
+            return at;
+        }
+        at += size;
+    }
+    return NULL;
+}
+
+bool data_explain(const struct box_spec *spec, const char *text, char *out, size_t size)
+{
+    struct place place;
+    char shown[WORD_BYTES + 1];
+    char there[WORD_BYTES + 1];
+    for (unsigned at = 0; next_place(spec, &at, &place);) {
+        const char *found = find_below(text, place.host);
+        if (found && length_inside(spec, found) < strlen(place.host)) {
+            (void)snprintf(out, size, "the user's directory %s is %s here",
+                           word_show(place.host, strlen(place.host), shown, sizeof shown),
+                           word_show(place.path, strlen(place.path), there, sizeof there));
+            return true;
+        }
+    }
+    return false;
+}
+
+bool data_guess(const struct box_spec *spec, const char *path, char *out, size_t size)
+{
+    const char *inside = rest_after(path, spec->paths.work);
+    const char *relative = inside && *inside ? inside + 1 : path;
+    for (unsigned i = 0; i < spec->mount_count; i++) {
+        const struct box_mount *mount = &spec->mounts[i];
+        const char *rest = rest_after(relative, mount->name);
+        size_t used = rest ? put_place(spec, mount, /* whole= */ true, out, size) : size;
+        if (used < size) {
+            return (size_t)snprintf(out + used, size - used, "%s", rest) < size - used;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,136 @@
+#include "tools/files/path.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/word.h"
+#include "tools/files/mounts.h"
+#include "tools/files/resource_uri.h"
+
+const char *path_take(const struct box_spec *spec, const json_t *argument,
+                      char out[LIMIT_PATH_BYTES])
+{
+    static const char too_long[] = "/path: is longer than 4095 bytes";
+    const char *path = json_string_value(argument);
+    size_t size = json_string_length(argument);
+    if (size == 0) {
+        return "/path: is empty; send a path relative to the workspace or absolute in the sandbox";
+    }
+    if (size >= LIMIT_PATH_BYTES) {
+        return too_long;
+    }
+    if (strlen(path) != size) {
+        return "/path: contains a NUL character";
+    }
+    char named[LIMIT_PATH_BYTES];
+    if (resource_file_path(path, named)) {
+        path = named;
+        size = strlen(named);
+    }
+    bool at_home = path[0] == '~' && (path[1] == '/' || path[1] == '\0');
+    if (at_home && strlen(spec->paths.home) + size > LIMIT_PATH_BYTES) {
+        return too_long;
+    }
+    if (resource_path(path, out)) { /* as results name files where clients list them */
+        return NULL;
+    }
+    if (at_home && data_find_home(spec, path + 1, out, LIMIT_PATH_BYTES)) {
+        return NULL;
+    }
+    if (at_home) {
+        (void)snprintf(out, LIMIT_PATH_BYTES, "%s%s", spec->paths.home, path + 1);
+    } else if (!data_find(spec, path, out, LIMIT_PATH_BYTES)) {
+        memcpy(out, path, size + 1);
+    }
+    return NULL;
+}
+
+size_t path_split(const char *path, size_t size, char directory[LIMIT_PATH_BYTES])
+{
+    const char *slash = memrchr(path, '/', size);
+    size_t length = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+    (void)snprintf(directory, LIMIT_PATH_BYTES, "%.*s", length ? (int)length : 1,
+                   length ? path : ".");
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+static const char read_only_here[] =
+    "is read-only in the workspace: it belongs to the interpreter, programs outside the sandbox "
+    "act on it, or it has hard links outside; the user can allow the last two with --allow-write";
+
+/* Relative paths begin in the workspace; ".." can lead out of it. */
+static bool is_in(const char *path, const char *dir)
+{
+    size_t size = strlen(dir);
+    if (path[0] == '/') {
+        if (strncmp(path, dir, size) != 0 || path[size] != '/') {
+            return false;
+        }
+        path += size;
+    }
+    int depth = 0;
+    while (*path && depth >= 0) {
+        path += strspn(path, "/");
+        size = strcspn(path, "/");
+        bool is_here = size == 0 || (size == 1 && path[0] == '.');
+        bool is_up = size == 2 && strncmp(path, "..", 2) == 0;
+        depth += is_here ? 0 : is_up ? -1 : 1;
+        path += size;
+    }
+    return depth >= 0;
+}
+
+const char *path_error(const struct box_paths *paths, const char *path, int error, char *out,
+                       size_t size)
+{
+    static const struct {
+        int error;
+        const char *text;
+    } sentences[] = {
+        {ENOENT, "not found"},
+        {EEXIST, "already exists; use mode=\"overwrite\" or mode=\"append\""},
+        {EISDIR, "is a directory"},
+        {ENOTDIR, "has a parent that is not a directory"},
+        {EACCES, "is not accessible from the sandbox"},
+        {EPERM, "is not accessible from the sandbox"},
+        {EROFS, "is read-only in the sandbox"},
+        {ELOOP, "follows too many symbolic links"},
+        {ENAMETOOLONG, "has a name that is too long"},
+        {ENOSPC,
+         "does not fit: the disk of the sandbox (--disk) or of the user's directory is full; "
+         "remove files"},
+        {EDQUOT, "does not fit: the disk quota is reached"},
+        {EFBIG, "would exceed the size limit of a file (--disk)"},
+        {EMEDIUMTYPE, "is not a regular file (a pipe, socket or device); it is not opened"},
+        {EBUSY, read_only_here},
+        {EMLINK,
+         "has hard links, which appending would change too; use mode=\"overwrite\", which creates "
+         "a separate file"},
+        {ENXIO, "is not a regular file (a pipe, socket or device); it is not opened"},
+        {ESTALE, "is gone: the user's directory was replaced on its file server"},
+        {ECANCELED, "could not be accessed: the server is stopping"},
+        {ECONNRESET, "could not be accessed: the sandbox exited meanwhile; try again"},
+    };
+    const char *text = strerror(error);
+    for (unsigned i = 0; i < sizeof sentences / sizeof *sentences; i++) {
+        if (sentences[i].error == error) {
+            text = sentences[i].text;
+        }
+    }
+    char shown[WORD_BYTES + 1];
+    (void)word_show(path, strlen(path), shown, sizeof shown);
+    if (error == EROFS && is_in(path, paths->work)) {
+        (void)snprintf(out, size, "%s %s.", shown, read_only_here);
+    } else if (error == EROFS) {
+        (void)snprintf(out, size, "%s %s; write below %s or %s.", shown, text, paths->work,
+                       paths->tmp);
+    } else if (error == EACCES && path[0] == '/' && !is_in(path, paths->work)) {
+        (void)snprintf(out, size, "%s %s; what it can use is below %s and %s.", shown, text,
+                       paths->work, paths->tmp);
+    } else {
+        (void)snprintf(out, size, "%s %s.", shown, text);
+    }
+    return out;
+}

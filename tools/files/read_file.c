@@ -1,0 +1,529 @@
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/own.h"
+#include "base/word.h"
+#include "rpc/call.h"
+#include "rpc/code.h"
+#include "schema/near.h"
+#include "tools/files/content.h"
+#include "tools/files/listing.h"
+#include "tools/files/magic.h"
+#include "tools/files/mounts.h"
+#include "tools/files/path.h"
+#include "tools/files/read_text.h"
+#include "tools/files/utf16.h"
+#include "tools/run/thumbnail.h"
+#include "tools/tool.h"
+
+enum {
+    CLIMBS_MOST = 16,
+    NEIGHBOURS_SHOWN = 10,
+    BASE64_UNASKED_BYTES = 12000 /* 16,000 characters */
+};
+
+enum read_encoding { READ_AUTO, READ_TEXT, READ_BASE64 };
+
+/* One read, from the call to its result: waits for the sandbox, opens the file, finds its kind, and
+ * ends the call. */
+struct read_op {
+    struct tool_work work;
+    struct tools *tools;
+    struct rpc_call *call;
+    struct server_box_waiter waiter;
+    char path[LIMIT_PATH_BYTES];
+    size_t missing;  /* of path: the beginning that does not exist */
+    unsigned climbs; /* how often it was shortened */
+    enum read_encoding encoding;
+    struct read_range range;
+    int fd;
+    uint64_t size;
+    struct magic magic;
+    struct buf image; /* its bytes, if they fit into a result */
+    struct read_text text;
+};
+
+static void read_op_free(struct read_op *op)
+{
+    read_text_stop(&op->text);
+    own_close(&op->fd);
+    buf_done(&op->image);
+    free(op);
+}
+
+static void read_op_fail(struct read_op *op, int error)
+{
+    char text[WORD_BYTES + 212];
+    content_refuse(op->call, "%s",
+                   path_error(&op->tools->config.spec->paths, op->path, error, text, sizeof text));
+    read_op_free(op);
+}
+
+/* While it waits for init or for a smaller image, it ends soon by itself. */
+static void read_op_cancel(struct tool_work *work)
+{
+    struct read_op *op = (struct read_op *)work;
+    if (op->text.task.loop) {
+        read_op_fail(op, ECANCELED);
+    }
+}
+
+/* Ends the call with text, or with the failure of composing it. */
+static void read_op_end(struct read_op *op, int r, const struct buf *text, bool is_error)
+{
+    if (r < 0) {
+        read_op_fail(op, -r);
+        return;
+    }
+    content_result(op->call, buf_bytes(text), buf_size(text), is_error);
+    read_op_free(op);
+}
+
+/* --- images --- */
+
+/* Ends the call with "[plot.png: PNG image, 640x480, 18 kB]", and the image if there are bytes of
+ * one. note: more text for the line, or "". */
+static void end_with_image(struct read_op *op, const void *bytes, size_t size, const char *note)
+{
+    char human[16];
+    uint32_t width = 0;
+    uint32_t height = 0;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    int r = buf_append_text(&text, "[");
+    r = r ? r : word_append(&text, op->path, strlen(op->path));
+    r = r ? r : buf_appendf(&text, ": %s, ", op->magic.name);
+    if (r == 0 && magic_measure(buf_bytes(&op->image), buf_size(&op->image), &width, &height)) {
+        r = buf_appendf(&text, "%ux%u, ", width, height);
+    }
+    r = r ? r : buf_appendf(&text, "%s%s]\n", content_size(op->size, human), note);
+    json_t *content =
+        r == 0 ? json_pack("[o]", content_text(buf_bytes(&text), buf_size(&text))) : NULL;
+    if (content && bytes &&
+        json_array_append_new(content,
+                              content_image(bytes, size, content_image_type(bytes, size))) < 0) {
+        json_decref(content);
+        content = NULL;
+    }
+    content_end(op->call, content, buf_bytes(&text), buf_size(&text), false);
+    read_op_free(op);
+}
+
+/* Ends it with "[data.db is a binary file: SQLite database, 12 kB; …]". */
+static void end_with_binary(struct read_op *op)
+{
+    char human[16];
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    const char *name = op->magic.name;
+    int r = buf_append_text(&text, "[");
+    r = r ? r : word_append(&text, op->path, strlen(op->path));
+    r = r ? r
+          : buf_appendf(&text,
+                        " is a binary file%s%s, %s; read it with Python, or its bytes with "
+                        "encoding=\"base64\"]\n",
+                        name ? ": " : "", name ? name : "", content_size(op->size, human));
+    read_op_end(op, r, &text, false);
+}
+
+/* Whether the bytes read are an image that a client accepts as it is. */
+static bool is_showable(const struct read_op *op)
+{
+    size_t size = buf_size(&op->image);
+    return size == op->size && content_image_fits(buf_bytes(&op->image), size);
+}
+
+/* Whether the image lacks its end, or has more bytes after it, so that it cannot be shown as it is
+ * however small it is. Known only of one that was read whole. */
+static bool is_damaged(const struct read_op *op)
+{
+    size_t size = buf_size(&op->image);
+    return size == op->size && content_image_type(buf_bytes(&op->image), size) &&
+           !magic_is_whole(buf_bytes(&op->image), size);
+}
+
+static void read_op_shrunk(void *arg, enum thumbnail_outcome outcome, const void *bytes,
+                           size_t size, const char *reason)
+{
+    struct read_op *op = arg;
+    char note[256] = "";
+    uint32_t width = 0;
+    uint32_t height = 0;
+    if (outcome == THUMBNAIL_MADE) {
+        if (magic_measure(bytes, size, &width, &height)) {
+            (void)snprintf(note, sizeof note, "; shown as %ux%u", width, height);
+        }
+        end_with_image(op, bytes, size, note);
+    } else if (outcome == THUMBNAIL_NO_TOOL && is_damaged(op)) {
+        end_with_image(op, NULL, 0, "; not shown: it is incomplete or damaged");
+    } else {
+        (void)snprintf(note, sizeof note, "; not shown: %s%s", reason,
+                       outcome == THUMBNAIL_NO_TOOL && op->tools->installs
+                           ? ", install_package can add it"
+                           : "");
+        end_with_image(op, NULL, 0, note);
+    }
+}
+
+/* Shows an image that fits as it is, and scales any other down. Reads the beginning of a larger one
+ * too, because it holds the width and height. */
+static void read_image(struct read_op *op)
+{
+    size_t wanted = op->size < LIMIT_IMAGES_BYTES ? (size_t)op->size : LIMIT_IMAGES_BYTES;
+    int r = content_read(op->fd, 0, wanted, &op->image);
+    if (r < 0) {
+        read_op_fail(op, -r);
+    } else if (is_showable(op)) {
+        end_with_image(op, buf_bytes(&op->image), buf_size(&op->image), "");
+    } else {
+        thumbnail_make(op->tools, op->path, read_op_shrunk, op);
+    }
+}
+
+/* --- bytes and text --- */
+
+static void end_with_base64(struct read_op *op)
+{
+    OWNED(buf_done) struct buf bytes = BUF_EMPTY;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    char further[40];
+    uint64_t begin = op->range.offset;
+    uint64_t length = op->range.length == UINT64_MAX          ? BASE64_UNASKED_BYTES
+                      : op->range.length < LIMIT_BASE64_BYTES ? op->range.length
+                                                              : LIMIT_BASE64_BYTES;
+    int r = begin < op->size ? content_read(op->fd, begin, (size_t)length, &bytes) : 0;
+    size_t size = buf_size(&bytes);
+    if (r == 0 && size == 0 && begin > 0) {
+        r = content_no_bytes(op->path, begin, op->size, &text);
+        read_op_end(op, r, &text, true);
+        return;
+    }
+    (void)snprintf(further, sizeof further, ", length up to %lu", LIMIT_BASE64_BYTES);
+    r = r ? r : content_base64_encode(buf_bytes(&bytes), size, &text);
+    if (r == 0 && size > 0 && size < op->size) {
+        r = content_bytes_place(begin, size, op->size, further, &text);
+        r = r ? r : buf_append_text(&text, "]\n");
+    }
+    read_op_end(op, r, &text, false);
+}
+
+static void read_op_text(void *arg, int error, const struct buf *text, bool is_error)
+{
+    read_op_end(arg, -error, text, is_error);
+}
+
+/* Decodes the file, and goes on with a nameless one that holds the same as UTF-8. */
+static int decode_utf16(struct read_op *op)
+{
+    OWNED(buf_done) struct buf raw = BUF_EMPTY;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    int r = content_read(op->fd, 0, (size_t)op->size, &raw);
+    r = r ? r : utf16_decode(buf_bytes(&raw), buf_size(&raw), &text);
+    defer_close int fd = r < 0 ? -1 : memfd_create("utf16", MFD_CLOEXEC);
+    if (fd < 0) {
+        return r < 0 ? r : -errno;
+    }
+    r = fd_write_all(fd, buf_bytes(&text), buf_size(&text));
+    if (r == 0) {
+        own_close(&op->fd);
+        op->fd = take_fd(&fd);
+    }
+    return r;
+}
+
+static void read_regular(struct read_op *op)
+{
+    char head[MAGIC_BYTES];
+    ssize_t have = fd_pread_all(op->fd, head, sizeof head, 0);
+    if (have < 0) {
+        read_op_fail(op, (int)-have);
+        return;
+    }
+    op->magic = magic_of(head, (size_t)have);
+    enum magic_kind kind = op->encoding == READ_TEXT ? MAGIC_TEXT : op->magic.kind;
+    if (op->encoding == READ_BASE64) {
+        end_with_base64(op);
+    } else if (have == 0) {
+        static const char empty[] = "[the file is empty]\n";
+        content_result(op->call, empty, sizeof empty - 1, false);
+        read_op_free(op);
+    } else if ((kind == MAGIC_IMAGE || kind == MAGIC_PICTURE) && !op->range.has_bytes) {
+        read_image(op);
+    } else if (kind == MAGIC_IMAGE || kind == MAGIC_PICTURE || kind == MAGIC_BINARY ||
+               (kind == MAGIC_UTF16 && op->size > LIMIT_UTF16_BYTES)) {
+        end_with_binary(op);
+    } else {
+        int r = kind == MAGIC_UTF16 ? decode_utf16(op) : 0;
+        if (r < 0) {
+            read_op_fail(op, -r);
+        } else {
+            read_text_start(&op->text, op->tools->loop, op->fd, &op->range, read_op_text, op);
+        }
+    }
+}
+
+/* --- names --- */
+
+static void read_op_look_up(struct read_op *op);
+
+static int append_path(struct buf *text, const char *path, size_t size, const char *name)
+{
+    char whole[LIMIT_PATH_BYTES + NAME_MAX + 1];
+    int length = snprintf(whole, sizeof whole, "%.*s%s", (int)size, path, name);
+    return word_append(text, whole, (size_t)length);
+}
+
+static int append_neighbours(const json_t *names, struct buf *text)
+{
+    unsigned count = 0;
+    const char *key = NULL;
+    json_t *value = NULL;
+    int r = 0;
+    json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
+        if (r == 0 && count < NEIGHBOURS_SHOWN) {
+            r = buf_append_text(text, count ? ", " : " ");
+            r = r ? r : word_append(text, key, strlen(key));
+        }
+        count++;
+    }
+    return r == 0 && count > NEIGHBOURS_SHOWN
+               ? buf_appendf(text, " and %u more", count - NEIGHBOURS_SHOWN)
+               : r;
+}
+
+/* Appends "data/sales.csv not found. In data: 2023.csv, 2024.csv", or the name that the model may
+ * mean. */
+static int describe_neighbours(const struct read_op *op, const char *name, size_t parent_size,
+                               const json_t *names, struct buf *text)
+{
+    const char *work = op->tools->config.spec->paths.work;
+    bool is_directory = op->path[op->missing] == '/';
+    const char *near = near_key(names, name);
+    int r = append_path(text, op->path, strlen(op->path), "");
+    r = r ? r : buf_append_text(text, " not found");
+    if (r == 0 && is_directory) {
+        r = buf_append_text(text, ": there is no directory ");
+        r = r ? r : append_path(text, op->path, op->missing, "");
+    }
+    r = r ? r : buf_append_text(text, ".");
+    if (r == 0 && near) {
+        r = buf_append_text(text, " Did you mean ");
+        r = r ? r : append_path(text, op->path, parent_size, near);
+        return r ? r : buf_append_text(text, "?");
+    }
+    if (r == 0 && op->path[0] == '/' && (parent_size == 1 || json_object_size(names) == 0)) {
+        return buf_appendf(text, " Files are in %s.", work);
+    }
+    if (r < 0 || json_object_size(names) == 0) {
+        return r;
+    }
+    r = buf_append_text(text, " In ");
+    r = r ? r
+          : append_path(text, parent_size ? op->path : work,
+                        parent_size ? parent_size - (parent_size > 1) : strlen(work), "");
+    r = r ? r : buf_append_text(text, ":");
+    return r ? r : append_neighbours(names, text);
+}
+
+/* Appends "out/a.csv not found: out is a symlink to old, which does not exist." */
+static int describe_dangling(const struct read_op *op, const char *target, size_t size,
+                             struct buf *text)
+{
+    bool is_directory = op->path[op->missing] == '/';
+    int r = append_path(text, op->path, strlen(op->path), "");
+    r = r ? r : buf_append_text(text, " not found: ");
+    r = r               ? r
+        : !is_directory ? buf_append_text(text, "it")
+                        : append_path(text, op->path, op->missing, "");
+    r = r ? r : buf_append_text(text, " is a symlink to ");
+    r = r ? r : word_append_next(text, target, size);
+    return r ? r : buf_append_text(text, ", which does not exist in the sandbox.");
+}
+
+static void read_op_parent_opened(void *arg, int error, int fd, const struct box_file *)
+{
+    struct read_op *op = arg;
+    size_t end = op->missing;
+    const char *slash = memrchr(op->path, '/', end);
+    size_t parent_size = slash ? (size_t)(slash - op->path) + 1 : 0;
+    if (error == ENOENT && parent_size > 1 && op->climbs++ < CLIMBS_MOST) {
+        op->missing = parent_size - 1;
+        read_op_look_up(op);
+        return;
+    }
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    char name[LIMIT_PATH_BYTES];
+    char target[LIMIT_PATH_BYTES];
+    (void)snprintf(name, sizeof name, "%.*s", (int)(end - parent_size), op->path + parent_size);
+    ssize_t length = error ? -1 : readlinkat(fd, name, target, sizeof target);
+    json_auto_t *names = error ? json_object() : listing_names(fd);
+    if (length > 0) {
+        read_op_end(op, describe_dangling(op, target, (size_t)length, &text), &text, true);
+        return;
+    }
+    if (!names || describe_neighbours(op, name, parent_size, names, &text) < 0) {
+        read_op_fail(op, ENOENT);
+        return;
+    }
+    read_op_end(op, 0, &text, true);
+}
+
+/* A path that begins with the name of one of the user's directories. Returns whether it was one;
+ * then it has ended the op. */
+static bool read_op_guess(struct read_op *op)
+{
+    char guess[LIMIT_PATH_BYTES];
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    if (!data_guess(op->tools->config.spec, op->path, guess, sizeof guess)) {
+        return false;
+    }
+    int r = append_path(&text, op->path, strlen(op->path), "");
+    r = r ? r : buf_append_text(&text, " not found. Did you mean ");
+    r = r ? r : append_path(&text, guess, strlen(guess), "");
+    r = r ? r : buf_append_text(&text, "?");
+    read_op_end(op, r, &text, true);
+    return true;
+}
+
+/* Opens the directory in which path[0 … missing) should be. */
+static void read_op_look_up(struct read_op *op)
+{
+    char parent[LIMIT_PATH_BYTES];
+    struct box *box = server_box_get(op->tools->server_box);
+    (void)path_split(op->path, op->missing, parent);
+    if (!box || box_file_open(box, parent, read_op_parent_opened, op) < 0) {
+        read_op_fail(op, ENOENT);
+    }
+}
+
+/* --- opening the file --- */
+
+static void refuse_bytes_of_directory(struct read_op *op)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    int r = append_path(&text, op->path, strlen(op->path), "");
+    r = r ? r : buf_append_text(&text, " is a directory; start_line and end_line select entries.");
+    read_op_end(op, r, &text, true);
+}
+
+static void read_op_opened(void *arg, int error, int fd, const struct box_file *file)
+{
+    struct read_op *op = arg;
+    if (error == ENOENT) {
+        op->missing = strlen(op->path);
+        while (op->missing > 1 && op->path[op->missing - 1] == '/') {
+            op->path[--op->missing] = '\0';
+        }
+        if (!read_op_guess(op)) {
+            read_op_look_up(op);
+        }
+        return;
+    }
+    if (error) {
+        read_op_fail(op, error);
+        return;
+    }
+    op->fd = fd;
+    op->size = file->size_bytes;
+    if (S_ISDIR(file->mode) && op->range.has_bytes) {
+        refuse_bytes_of_directory(op);
+    } else if (S_ISDIR(file->mode)) {
+        OWNED(buf_done) struct buf text = BUF_EMPTY;
+        int r = listing_compose(take_fd(&op->fd), op->path, op->range.start_line,
+                                op->range.end_line, &text);
+        read_op_end(op, r, &text, false);
+    } else {
+        read_regular(op);
+    }
+}
+
+static void read_op_begin(void *arg, struct box *box, const struct fail *why)
+{
+    struct read_op *op = arg;
+    if (!box) {
+        content_no_sandbox(op->call, why);
+        read_op_free(op);
+        return;
+    }
+    int r = box_file_open(box, op->path, read_op_opened, op);
+    if (r < 0) {
+        read_op_fail(op, -r);
+    }
+}
+
+static uint64_t take_count(const json_t *arguments, const char *name, uint64_t otherwise)
+{
+    const json_t *value = json_object_get(arguments, name);
+    return json_is_integer(value) && json_integer_value(value) >= 0
+               ? (uint64_t)json_integer_value(value)
+               : otherwise;
+}
+
+/* No file has as many lines as the bound, and sums of two such numbers do not overflow. */
+static long long take_line(const json_t *arguments, const char *name)
+{
+    static const long long most = 1LL << 60;
+    long long line = json_integer_value(json_object_get(arguments, name));
+    return line > most ? most : line < -most ? -most : line;
+}
+
+/* Why the arguments contradict each other, as a sentence; NULL: they do not, and range has the
+ * bytes or the lines that they name. A default that is sent contradicts nothing. */
+static const char *take_range(const json_t *arguments, enum read_encoding encoding,
+                              struct read_range *range)
+{
+    bool has_lines = range->start_line < 0 || range->start_line > 1 || range->end_line != 0;
+    bool has_length = range->length != UINT64_MAX;
+    if (has_lines && (range->offset > 0 || has_length)) {
+        return has_length ? "/length: cannot be combined with start_line and end_line; send offset "
+                            "and length for bytes, or the other two for lines"
+                          : "/offset: cannot be combined with start_line and end_line; send offset "
+                            "and length for bytes, or the other two for lines";
+    }
+    if (has_lines && encoding == READ_BASE64) {
+        return range->start_line ? "/start_line: base64 has no lines; send offset and length"
+                                 : "/end_line: base64 has no lines; send offset and length";
+    }
+    range->has_bytes = !has_lines && (has_length || json_object_get(arguments, "offset"));
+    return NULL;
+}
+
+void read_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
+{
+    const char *encoding = json_string_value(json_object_get(arguments, "encoding"));
+    struct read_op *op = calloc(1, sizeof *op);
+    if (!op) {
+        rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
+        return;
+    }
+    op->work.cancel = read_op_cancel;
+    op->tools = tools;
+    op->call = call;
+    rpc_call_set_data(call, op);
+    op->fd = -1;
+    op->encoding = !encoding || strcmp(encoding, "auto") == 0 ? READ_AUTO
+                   : strcmp(encoding, "base64") == 0          ? READ_BASE64
+                                                              : READ_TEXT;
+    op->range = (struct read_range){
+        .path = op->path,
+        .start_line = take_line(arguments, "start_line"),
+        .end_line = take_line(arguments, "end_line"),
+        .offset = take_count(arguments, "offset", 0),
+        .length = take_count(arguments, "length", UINT64_MAX),
+    };
+    const char *error = path_take(tools->config.spec, json_object_get(arguments, "path"), op->path);
+    error = error ? error : take_range(arguments, op->encoding, &op->range);
+    if (error) {
+        content_refuse(call, "%s", error);
+        read_op_free(op);
+        return;
+    }
+    server_box_wait(tools->server_box, &op->waiter, read_op_begin, op);
+}

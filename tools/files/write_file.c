@@ -1,0 +1,498 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/loop.h"
+#include "base/own.h"
+#include "base/utf8.h"
+#include "base/word.h"
+#include "rpc/call.h"
+#include "rpc/code.h"
+#include "tools/files/content.h"
+#include "tools/files/edit.h"
+#include "tools/files/lines.h"
+#include "tools/files/magic.h"
+#include "tools/files/path.h"
+#include "tools/files/resource_uri.h"
+#include "tools/tool.h"
+
+enum {
+    WRITE_A_TURN = 1 << 20, /* bytes; then the loop serves its other sources */
+    SYMLINKS_MOST = 8,
+};
+
+/* One write, from the call to its result: decodes in pieces, waits for the sandbox, opens, writes
+ * in pieces, commits. An edit first reads the file, and writes the whole of it anew. */
+struct write_op {
+    struct tool_work work;
+    struct tools *tools;
+    struct rpc_call *call;
+    struct server_box_waiter waiter;
+    char path[LIMIT_PATH_BYTES];
+    enum box_write_mode mode;
+    json_t *arguments;
+    const json_t *content; /* of the arguments */
+    struct edit edit;      /* an edit, if it has an old_text; of the arguments */
+    unsigned symlinks;     /* followed to the file that is edited */
+    int source_fd;         /* the file before the edit */
+    struct stat source;    /* as it was when it was read */
+    struct buf edited;     /* what it becomes */
+    struct buf edit_lines; /* which lines the edit changed */
+    const char *bytes;
+    size_t size;
+    size_t done; /* of the content while it is decoded, then of bytes */
+    size_t lines;
+    struct content_base64 base64;
+    unsigned char *decoded;
+    int fd;
+    uint32_t token;
+    bool existed;
+    uint64_t before; /* size of the file that gets the bytes at its end */
+    struct loop_task task;
+};
+
+static void write_op_free(struct write_op *op)
+{
+    loop_task_cancel(&op->task);
+    own_close(&op->fd);
+    own_close(&op->source_fd);
+    buf_done(&op->edited);
+    buf_done(&op->edit_lines);
+    json_decref(op->arguments);
+    free(op->decoded);
+    free(op);
+}
+
+/* Refuses a path that is read-only as it is named. Returns whether it was one; then it has ended
+ * the op. */
+static bool refuse_protected(struct write_op *op)
+{
+    const char *name = box_protected_path(op->tools->config.spec, op->path);
+    if (name) {
+        content_refuse(op->call,
+                       "/path: %s is read-only in the workspace, because programs outside the "
+                       "sandbox act on it. The user can allow it with --allow-write %s.",
+                       name, name);
+        write_op_free(op);
+    }
+    return name != NULL;
+}
+
+/* Removes a piece that was not written whole, unless another process has appended meanwhile. */
+static void take_back_append(const struct write_op *op)
+{
+    struct stat st;
+    if (op->done > 0 && fstat(op->fd, &st) == 0 && st.st_size >= 0 &&
+        (uint64_t)st.st_size == op->before + op->done) {
+        (void)ftruncate(op->fd, (off_t)op->before);
+    }
+}
+
+static void write_op_fail(struct write_op *op, int error)
+{
+    char text[WORD_BYTES + 212];
+    struct box *box = server_box_get(op->tools->server_box);
+    if (op->fd >= 0 && op->mode == BOX_WRITE_APPEND) {
+        take_back_append(op);
+    }
+    if (op->token && error != ECONNRESET && box) {
+        box_file_abort(box, op->token);
+    }
+    content_refuse(op->call, "%s",
+                   path_error(&op->tools->config.spec->paths, op->path, error, text, sizeof text));
+    write_op_free(op);
+}
+
+/* The same with what is said after the path. */
+static void write_op_refuse(struct write_op *op, const char *said)
+{
+    char shown[WORD_BYTES + 1];
+    struct box *box = server_box_get(op->tools->server_box);
+    if (op->token && box) {
+        box_file_abort(box, op->token);
+    }
+    content_refuse(op->call, "%s%s", word_show(op->path, strlen(op->path), shown, sizeof shown),
+                   said);
+    write_op_free(op);
+}
+
+/* While it waits for init, it ends soon by itself. */
+static void write_op_cancel(struct tool_work *work)
+{
+    struct write_op *op = (struct write_op *)work;
+    if (op->task.loop) {
+        write_op_fail(op, ECANCELED);
+    }
+}
+
+/* Ends the call. bytes: the file's size. */
+static void answer(struct write_op *op, const char *text, size_t size, uint64_t bytes)
+{
+    const char *work = op->tools->config.spec->paths.work;
+    size_t above = strlen(work);
+    bool is_absolute = strncmp(op->path, work, above) == 0 && op->path[above] == '/';
+    json_t *link = rpc_call_wants_links(op->call)
+                       ? resource_link(is_absolute ? op->path + above + 1 : op->path, bytes)
+                       : NULL;
+    content_end(op->call, json_pack("[o, o*]", content_text(text, size), link), text, size,
+                /* is_error= */ false);
+    write_op_free(op);
+}
+
+static void edit_succeed(struct write_op *op)
+{
+    char size[16];
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    bool whole = buf_append_text(&text, "edited ") == 0 &&
+                 word_append(&text, op->path, strlen(op->path)) == 0 &&
+                 buf_appendf(&text, " (%.*s, %s)\n", (int)buf_size(&op->edit_lines),
+                             buf_bytes(&op->edit_lines), content_size(op->size, size)) == 0;
+    answer(op, whole ? buf_bytes(&text) : "edited\n", whole ? buf_size(&text) : strlen("edited\n"),
+           op->size);
+}
+
+static void write_op_succeed(struct write_op *op)
+{
+    if (op->edit.old_text) {
+        edit_succeed(op);
+        return;
+    }
+    char size[16];
+    char total[16];
+    char now[40] = "";
+    char lines[40] = "";
+    char shown[WORD_BYTES + 1];
+    char text[sizeof shown + 160];
+    const char *verb = op->mode == BOX_WRITE_APPEND && op->existed ? "appended to"
+                       : op->existed                               ? "overwrote"
+                                                                   : "created";
+    if (op->mode == BOX_WRITE_APPEND && op->existed) {
+        (void)snprintf(now, sizeof now, "; now %s", content_size(op->before + op->size, total));
+    }
+    if (!op->decoded || magic_of(op->bytes, op->size).kind == MAGIC_TEXT) {
+        size_t count = op->lines + (op->size > 0 && op->bytes[op->size - 1] != '\n');
+        (void)snprintf(lines, sizeof lines, "%zu line%s, ", count, count == 1 ? "" : "s");
+    }
+    (void)word_show(op->path, strlen(op->path), shown, sizeof shown);
+    int length = snprintf(text, sizeof text, "%s %s (%s%s%s)\n", verb, shown, lines,
+                          content_size(op->size, size), now);
+    answer(op, text, (size_t)length, op->before + op->size);
+}
+
+static void write_op_committed(void *arg, int error, int, const struct box_file *)
+{
+    struct write_op *op = arg;
+    if (error) {
+        op->token = 0;
+        write_op_fail(op, error);
+    } else {
+        write_op_succeed(op);
+    }
+}
+
+/* A file that was replaced or removed has a changed status too. */
+static bool edit_source_changed(const struct write_op *op)
+{
+    struct stat st;
+    return fstat(op->source_fd, &st) < 0 || st.st_size != op->source.st_size ||
+           st.st_nlink != op->source.st_nlink ||
+           memcmp(&st.st_ctim, &op->source.st_ctim, sizeof st.st_ctim) != 0;
+}
+
+static void write_op_step(void *arg)
+{
+    struct write_op *op = arg;
+    size_t part = op->size - op->done;
+    part = part < WRITE_A_TURN ? part : WRITE_A_TURN;
+    while (part > 0) {
+        ssize_t size = write(op->fd, op->bytes + op->done, part);
+        if (size < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            write_op_fail(op, errno);
+            return;
+        }
+        op->lines += lines_ends(op->bytes + op->done, (size_t)size);
+        op->done += (size_t)size;
+        part -= (size_t)size;
+    }
+    if (op->done < op->size) {
+        loop_task_queue(op->tools->loop, &op->task, write_op_step, op);
+        return;
+    }
+    if (op->token == 0) {
+        write_op_succeed(op);
+        return;
+    }
+    if (op->edit.old_text && edit_source_changed(op)) {
+        write_op_refuse(op, " was changed by another program during the edit; read it again.");
+        return;
+    }
+    struct box *box = server_box_get(op->tools->server_box);
+    int r = box ? box_file_commit(box, op->token, write_op_committed, op) : -ECONNRESET;
+    if (r < 0) {
+        write_op_fail(op, -r);
+    }
+}
+
+static void write_op_opened(void *arg, int error, int fd, const struct box_file *file)
+{
+    struct write_op *op = arg;
+    if (error) {
+        write_op_fail(op, error);
+        return;
+    }
+    op->fd = fd;
+    op->token = file->token;
+    op->existed = file->existed;
+    op->before = op->mode == BOX_WRITE_APPEND ? file->size_bytes : 0;
+    /* RLIMIT_FSIZE limits processes in the sandbox; this process writes for one. */
+    if (op->before + op->size > op->tools->config.spec->limits.disk_bytes) {
+        write_op_fail(op, EFBIG);
+        return;
+    }
+    write_op_step(op);
+}
+
+/* --- edits --- */
+
+/* The file is read: makes the new text and writes it. */
+static void edit_source_read(struct write_op *op, const struct buf *text)
+{
+    const char *bytes = buf_bytes(text);
+    size_t size = buf_size(text);
+    if ((size > 0 && memchr(bytes, '\0', size)) || !utf8_is_whole(bytes, size)) {
+        write_op_refuse(op, " is not UTF-8 text; change it with Python.");
+        return;
+    }
+    int r = edit_apply(bytes, size, &op->edit, &op->edited, &op->edit_lines);
+    if (r > 0 && buf_append(&op->edit_lines, "", 1) == 0) {
+        write_op_refuse(op, buf_bytes(&op->edit_lines));
+        return;
+    }
+    op->bytes = buf_bytes(&op->edited);
+    op->size = buf_size(&op->edited);
+    struct box *box = server_box_get(op->tools->server_box);
+    r = r             ? -ENOMEM
+        : box == NULL ? -ECONNRESET
+                      : box_file_write(box, op->path, BOX_WRITE_OVERWRITE, write_op_opened, op);
+    if (r < 0) {
+        write_op_fail(op, -r);
+    }
+}
+
+static void edit_source_opened(void *arg, int error, int fd, const struct box_file *file)
+{
+    struct write_op *op = arg;
+    char said[64];
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    op->source_fd = fd;
+    if (error || S_ISDIR(file->mode)) {
+        write_op_fail(op, error ? error : EISDIR);
+        return;
+    }
+    int r = fstat(fd, &op->source) < 0 ? -errno : 0;
+    if (r == 0 && (uint64_t)op->source.st_size > LIMIT_EDIT_BYTES) {
+        (void)snprintf(said, sizeof said, " is larger than %lu MiB; change it with Python.",
+                       LIMIT_EDIT_BYTES >> 20);
+        write_op_refuse(op, said);
+        return;
+    }
+    r = r ? r : content_read(fd, 0, (size_t)op->source.st_size, &text);
+    if (r < 0) {
+        write_op_fail(op, -r);
+        return;
+    }
+    edit_source_read(op, &text);
+}
+
+static void edit_open(struct write_op *op);
+
+/* A write replaces a symlink. An edit changes the file that it leads to: so the symlinks of the
+ * last name are followed here. */
+static void edit_parent_opened(void *arg, int error, int fd, const struct box_file *)
+{
+    struct write_op *op = arg;
+    char target[LIMIT_PATH_BYTES];
+    char directory[LIMIT_PATH_BYTES];
+    defer_close int parent = fd;
+    size_t name = path_split(op->path, strlen(op->path), directory);
+    ssize_t size = error ? -1 : readlinkat(parent, op->path + name, target, sizeof target - 1);
+    if (size > 0) {
+        target[size] = '\0';
+        name = target[0] == '/' ? 0 : name;
+        if (op->symlinks++ == SYMLINKS_MOST || name + (size_t)size >= sizeof op->path) {
+            write_op_fail(op, ELOOP);
+            return;
+        }
+        memcpy(op->path + name, target, (size_t)size + 1);
+        edit_open(op);
+        return;
+    }
+    struct box *box = server_box_get(op->tools->server_box);
+    int r = box ? box_file_open(box, op->path, edit_source_opened, op) : -ECONNRESET;
+    if (r < 0) {
+        write_op_fail(op, -r);
+    }
+}
+
+static void edit_open(struct write_op *op)
+{
+    char directory[LIMIT_PATH_BYTES];
+    struct box *box = server_box_get(op->tools->server_box);
+    if (refuse_protected(op)) {
+        return;
+    }
+    (void)path_split(op->path, strlen(op->path), directory);
+    int r = box ? box_file_open(box, directory, edit_parent_opened, op) : -ECONNRESET;
+    if (r < 0) {
+        write_op_fail(op, -r);
+    }
+}
+
+static void write_op_begin(void *arg, struct box *box, const struct fail *why)
+{
+    struct write_op *op = arg;
+    if (!box) {
+        content_no_sandbox(op->call, why);
+        write_op_free(op);
+        return;
+    }
+    if (op->edit.old_text) {
+        edit_open(op);
+        return;
+    }
+    int r = box_file_write(box, op->path, op->mode, write_op_opened, op);
+    if (r < 0) {
+        write_op_fail(op, -r);
+    }
+}
+
+/* The bytes are ready. */
+static void write_op_wait(struct write_op *op, const void *bytes, size_t size)
+{
+    op->bytes = bytes;
+    op->size = size;
+    op->done = 0;
+    server_box_wait(op->tools->server_box, &op->waiter, write_op_begin, op);
+}
+
+/* Decodes all of it before the first write, so that invalid base64 leaves the file unchanged. */
+static void write_op_decode(void *arg)
+{
+    struct write_op *op = arg;
+    const char *text = json_string_value(op->content);
+    size_t left = json_string_length(op->content) - op->done;
+    size_t part = left < WRITE_A_TURN ? left : WRITE_A_TURN;
+    int r = content_base64_more(&op->base64, text + op->done, part, op->decoded, &op->size);
+    op->done += part;
+    if (r == 0 && part < left) {
+        loop_task_queue(op->tools->loop, &op->task, write_op_decode, op);
+        return;
+    }
+    if (r < 0 || content_base64_end(&op->base64, op->decoded, &op->size) < 0) {
+        content_refuse(op->call,
+                       "/content: is not base64; send plain text with encoding=\"utf-8\", or check "
+                       "the encoding");
+        write_op_free(op);
+        return;
+    }
+    write_op_wait(op, op->decoded, op->size);
+}
+
+/* Why the arguments are neither a write nor an edit, as a sentence; NULL: they are one. */
+static const char *contradiction(const json_t *arguments)
+{
+    const json_t *old_text = json_object_get(arguments, "old_text");
+    const json_t *new_text = json_object_get(arguments, "new_text");
+    const char *mode = json_string_value(json_object_get(arguments, "mode"));
+    const char *encoding = json_string_value(json_object_get(arguments, "encoding"));
+    if (!old_text && !new_text) {
+        return json_object_get(arguments, "content")
+                   ? NULL
+                   : "/content: is required but missing; send the whole content or the piece to "
+                     "append, or old_text and new_text for an edit";
+    }
+    if (json_object_get(arguments, "content")) {
+        return "/content: cannot be combined with old_text and new_text; send content for a whole "
+               "file, or the other two for an edit";
+    }
+    if (!old_text || !new_text) {
+        return old_text ? "/new_text: is required with old_text; send \"\" to remove the text"
+                        : "/old_text: is required with new_text; send the text to replace";
+    }
+    if (json_string_length(old_text) == 0) {
+        return "/old_text: is empty; send the text to replace";
+    }
+    if (json_equal(old_text, new_text)) {
+        return "/new_text: is the same as old_text, so nothing would change";
+    }
+    return mode && strcmp(mode, "overwrite") != 0 ? "/mode: must be left out for an edit"
+           : encoding && strcmp(encoding, "utf-8") != 0
+               ? "/encoding: an edit is of UTF-8 text; change other files with Python"
+               : NULL;
+}
+
+void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
+{
+    static const char *const modes[] = {[BOX_WRITE_OVERWRITE] = "overwrite",
+                                        [BOX_WRITE_CREATE] = "create",
+                                        [BOX_WRITE_APPEND] = "append"};
+    const char *mode = json_string_value(json_object_get(arguments, "mode"));
+    const char *encoding = json_string_value(json_object_get(arguments, "encoding"));
+    struct write_op *op = calloc(1, sizeof *op);
+    if (!op) {
+        rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
+        return;
+    }
+    op->work.cancel = write_op_cancel;
+    op->tools = tools;
+    op->call = call;
+    rpc_call_set_data(call, op);
+    op->fd = -1;
+    op->source_fd = -1;
+    op->arguments = json_incref((json_t *)(uintptr_t)arguments);
+    const json_t *old_text = json_object_get(arguments, "old_text");
+    const json_t *new_text = json_object_get(arguments, "new_text");
+    op->edit = (struct edit){json_string_value(old_text), json_string_length(old_text),
+                             json_string_value(new_text), json_string_length(new_text)};
+    for (unsigned i = 0; mode && i < 3; i++) {
+        if (strcmp(mode, modes[i]) == 0) {
+            op->mode = (enum box_write_mode)i;
+        }
+    }
+    const char *error = path_take(tools->config.spec, json_object_get(arguments, "path"), op->path);
+    error = error ? error : contradiction(arguments);
+    if (error) {
+        content_refuse(call, "%s", error);
+        write_op_free(op);
+        return;
+    }
+    if (refuse_protected(op)) {
+        return;
+    }
+    if (op->edit.old_text) {
+        server_box_wait(tools->server_box, &op->waiter, write_op_begin, op);
+        return;
+    }
+    op->content = json_object_get(arguments, "content");
+    size_t size = json_string_length(op->content);
+    if (!encoding || strcmp(encoding, "base64") != 0) {
+        write_op_wait(op, json_string_value(op->content), size);
+        return;
+    }
+    op->decoded = malloc(size / 4 * 3 + 3);
+    if (!op->decoded) {
+        content_refuse(call, "The server is out of memory.");
+        write_op_free(op);
+        return;
+    }
+    op->done = content_base64_begin(json_string_value(op->content), size);
+    write_op_decode(op);
+}

@@ -1,0 +1,67 @@
+#pragma once
+#include <jansson.h>
+#include <stddef.h>
+
+#include "base/loop.h"
+
+struct rpc_call;
+struct tools;
+
+/* The order in which calls take effect: a call that was sent later does what it would do if its
+ * client had waited for all earlier results. A call that an earlier one is in the way of is held:
+ *
+ *   a run      waits for earlier runs of its session, writes, installs, and reads
+ *   a write    waits for earlier runs, writes and reads
+ *   a read     waits for earlier writes and runs
+ *   an install waits until earlier runs have begun; installs have a queue of their own
+ *
+ * Calls about files belong to the default session. Runs of other sessions run beside them: they
+ * see what was written before they were sent, and nothing waits for them. A fresh run is of no
+ * session; to calls about files it is like one of the default session.
+ *
+ * No call waits for a run that it is not of a session with, or for an install, if that had gone on
+ * for LIMIT_OVERTAKEN_MS when the call came: the run may be waiting for what a write brings, and
+ * not all code needs the packages. A read waits no longer than that for any run, and its result
+ * says so. */
+
+enum order_kind {
+    ORDER_READ,
+    ORDER_WRITE,
+    ORDER_RUN,
+    ORDER_FRESH_RUN,
+    ORDER_INSTALL,
+    ORDER_KIND_COUNT,
+};
+
+/* Begins the call. arguments: borrowed until it returns. */
+typedef void (*order_fn)(struct tools *tools, struct rpc_call *call, const json_t *arguments);
+
+struct ordered_call;
+
+struct orders {
+    struct tools *tools;
+    struct ordered_call *list; /* calls without a response, in the order in which they were sent */
+    unsigned held;
+    struct loop_task task;
+    struct loop_timer timer; /* while calls are held: their progress, and reads that overtake */
+    bool ending;
+};
+
+void orders_init(struct orders *orders, struct tools *tools);
+
+/* Ends the calls that are held, and calls about files that init is not working on. No call begins
+ * afterwards. */
+void orders_end(struct orders *orders);
+
+/* Begins the call, maybe before this returns. arguments: takes a reference; they name the session
+ * of a run. NULL: out of memory, ends the call. */
+void orders_add(struct orders *orders, struct rpc_call *call, enum order_kind kind,
+                json_t *arguments, order_fn begin);
+
+/* The number of the run that the call made, for the status lines of those that wait for it. */
+void orders_set_cell(struct orders *orders, const struct rpc_call *call, unsigned cell);
+
+/* "waited 25 s for <cell 4>" of a call that was held; empty if it was held for less than a
+ * second. */
+void orders_waited(const struct orders *orders, const struct rpc_call *call, char *out,
+                   size_t size);

@@ -1,0 +1,158 @@
+#include "tools/run/fate.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+
+static struct fate done(const struct fate_facts *facts, enum run_outcome outcome,
+                        enum run_state state)
+{
+    bool dropped = facts->fresh && state != RUN_STATE_ALL_LOST;
+    return (struct fate){.done = true,
+                         .outcome = outcome,
+                         .state = dropped ? RUN_STATE_DROPPED : state,
+                         .began = facts->began,
+                         .interrupted = state == RUN_STATE_INTERRUPTED};
+}
+
+static struct fate refused(const struct fate_facts *facts, const char *text)
+{
+    struct fate fate = done(facts, RUN_REFUSED, RUN_STATE_KEPT);
+    fate.text = text;
+    return fate;
+}
+
+/* What was stopped by us was stopped for one of two reasons. */
+static enum run_outcome stopped(const struct fate_facts *facts)
+{
+    return facts->cancelled ? RUN_CANCELLED : RUN_TIMEOUT;
+}
+
+static struct fate of_result(const struct fate_facts *facts)
+{
+    bool is_ok = box_field_is(&facts->status, "ok");
+    if (is_ok || box_field_is(&facts->status, "exit")) {
+        struct fate fate = done(facts, is_ok ? RUN_OK : RUN_EXIT, RUN_STATE_KEPT);
+        fate.late = facts->interrupted && !facts->cancelled;
+        return fate;
+    }
+    if (facts->interrupted) { /* which may come out as another exception */
+        return done(facts, stopped(facts), RUN_STATE_INTERRUPTED);
+    }
+    return box_field_is(&facts->status, "interrupted")
+               ? done(facts, RUN_CANCELLED, RUN_STATE_INTERRUPTED)
+               : done(facts, RUN_ERROR, RUN_STATE_KEPT);
+}
+
+static enum run_outcome outcome_of_end(const struct fate_facts *facts)
+{
+    const struct box_end *end = facts->end;
+    /* The interrupt itself ends a program that has taken the interpreter's place. */
+    bool by_us =
+        facts->killed || (facts->interrupted && end->kind == BOX_END_SIGNAL && end->code == SIGINT);
+    switch (end->kind) {
+    case BOX_END_EXIT:
+        return RUN_EXIT;
+    case BOX_END_SIGNAL:
+        return by_us ? stopped(facts) : RUN_CRASHED;
+    case BOX_END_OOM:
+        return RUN_OOM;
+    case BOX_END_DISK:
+        return RUN_DISK;
+    case BOX_END_LOST:
+        return RUN_LOST;
+    case BOX_END_REFUSED:
+    case BOX_END_KILLED:
+    default:
+        return by_us ? stopped(facts) : RUN_ENDED;
+    }
+}
+
+static struct fate of_restored(const struct fate_facts *facts)
+{
+    if (!facts->began) {
+        return (struct fate){.report = REPORT_RESTORED};
+    }
+    return done(facts, outcome_of_end(facts),
+                facts->exact ? RUN_STATE_RESTORED : RUN_STATE_RESTORED_EARLIER);
+}
+
+static struct fate of_end(const struct fate_facts *facts)
+{
+    if (facts->closing) {
+        return (struct fate){};
+    }
+    if (facts->unread && !facts->sandbox_ended && !facts->had_state) {
+        return (struct fate){};
+    }
+    if (facts->has_run && (facts->began || facts->sandbox_ended)) {
+        bool all_lost = facts->sandbox_ended && !facts->files_stay;
+        /* Before the first result there was nothing to lose: a fresh interpreter is as good. */
+        return done(facts, outcome_of_end(facts),
+                    all_lost                                   ? RUN_STATE_ALL_LOST
+                    : facts->had_state || facts->sandbox_ended ? RUN_STATE_LOST
+                                                               : RUN_STATE_RESTORED);
+    }
+    if (facts->had_state) {
+        return (struct fate){.report = REPORT_VARIABLES_LOST};
+    }
+    if (!facts->has_run) {
+        return (struct fate){};
+    }
+    return refused(facts, facts->end->kind == BOX_END_REFUSED
+                              ? "The sandbox is not available: Landlock could not isolate the "
+                                "interpreter from others."
+                              : "The sandbox is not available: the interpreter exited before it "
+                                "was ready.");
+}
+
+static struct fate of_slow(const struct fate_facts *facts)
+{
+    if (!facts->has_run) {
+        return (struct fate){};
+    }
+    if (facts->began) {
+        return done(facts, outcome_of_end(facts), RUN_STATE_PENDING);
+    }
+    return facts->cancelled
+               ? done(facts, RUN_CANCELLED, RUN_STATE_KEPT)
+               : refused(facts,
+                         "The code has not started: killed processes of an earlier call have not "
+                         "exited yet. Try again later, or use another session.");
+}
+
+struct fate run_fate(const struct fate_facts *facts)
+{
+    switch (facts->event) {
+    case FATE_RESULT:
+        return of_result(facts);
+    case FATE_CHECK_ENDED:
+        return done(facts, stopped(facts), RUN_STATE_INTERRUPTED);
+    case FATE_NOTHING_TO_RUN:
+        return done(facts, RUN_OK, RUN_STATE_KEPT);
+    case FATE_RESTORED:
+        return of_restored(facts);
+    case FATE_ENDED:
+        return of_end(facts);
+    case FATE_SLOW:
+        return of_slow(facts);
+    case FATE_CANCELLED:
+        return done(facts, RUN_CANCELLED, RUN_STATE_KEPT);
+    case FATE_REFUSED:
+    default:
+        return refused(facts, facts->why);
+    }
+}
+
+void run_take_fate(struct run *run, const struct fate *fate)
+{
+    run->outcome = fate->outcome;
+    run->state = fate->state;
+    run->interrupted = fate->interrupted;
+    run->late = fate->late;
+    run->duration_ns = run->started_ns ? clock_now_ns() - run->started_ns : 0;
+    if (fate->text) {
+        (void)snprintf(run->text, sizeof run->text, "%s", fate->text);
+    }
+}

@@ -1,0 +1,189 @@
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/fail.h"
+#include "tools/run/output.h"
+#include "tools/run/overflow.h"
+
+/* What a result cannot know of a restored state. */
+#define RUN_OLDER_NOTE "(objects changed in place are not listed)"
+
+/* One run of code in a session: the request and its outcome. The session fills in the outcome and
+ * returns the run through on_done; run_python and the command line make results of it. */
+
+enum run_outcome {
+    RUN_OK,
+    RUN_ERROR,   /* an exception */
+    RUN_EXIT,    /* sys.exit, or the process exited with this code */
+    RUN_TIMEOUT, /* interrupted or killed, see state */
+    RUN_OOM,
+    RUN_DISK,    /* killed for what it has written */
+    RUN_CRASHED, /* by a signal */
+    RUN_LOST,    /* its connection to the server was closed or misused */
+    RUN_ENDED,   /* the whole sandbox exited */
+    RUN_CANCELLED,
+    RUN_REFUSED, /* the code did not begin: text has the reason */
+    RUN_OUTCOME_COUNT,
+};
+
+enum run_state {
+    RUN_STATE_KEPT,
+    RUN_STATE_INTERRUPTED,      /* kept, with what was finished before the interrupt */
+    RUN_STATE_RESTORED,         /* to before this run */
+    RUN_STATE_RESTORED_EARLIER, /* to after restored_cell: the checkpoint since was lost */
+    RUN_STATE_DROPPED,          /* a fresh run keeps no state */
+    RUN_STATE_PENDING,          /* its processes have not exited yet; the next result reports it */
+    RUN_STATE_LOST,             /* variables are lost, files are kept; a new interpreter starts */
+    RUN_STATE_ALL_LOST,         /* files are lost too */
+};
+
+enum run_save {
+    RUN_SAVE_NONE, /* not requested, or not reached */
+    RUN_SAVED,
+    RUN_SAVE_FAILED, /* because the call failed */
+    RUN_SAVE_NO_SPACE,
+    RUN_SAVE_SLOW, /* the name is given, but the checkpoint is not there yet */
+};
+
+enum { NETWORK_NOTE_BYTES = 320 };
+
+/* Text of the guest, copied; NULL: none. */
+struct run_text {
+    char *data;
+    size_t size;
+};
+
+/* Text of the guest, unchanged: whatever shows it must quote it (base/word.h). A list holds its
+ * items one after the other, each followed by a NUL. */
+enum run_part {
+    RUN_VALUE,
+    RUN_TRACEBACK,
+    RUN_ERROR_TYPE,
+    RUN_ERROR_MESSAGE,
+    RUN_ERROR_CELL, /* digits */
+    RUN_ERROR_LINE, /* digits */
+    RUN_WHERE,      /* safe: <cell 3>:4 "source" */
+    RUN_HINT,
+    RUN_FILES,      /* list: "+plot.png", "~data.csv", "-old.txt" */
+    RUN_FILE_SIZES, /* list: of each of them, in bytes, digits */
+    RUN_FILE_KINDS, /* list: "symlink", "hard link", "directory", "9 files" or nothing */
+    RUN_FILES_MORE, /* how many more, digits */
+    RUN_VARS,       /* list: "+df", "~x", "-y" */
+    RUN_VAR_KINDS,  /* list: of each of them, "DataFrame 1000x8", or nothing */
+    RUN_VARS_MORE,  /* digits */
+    RUN_NOTES,      /* list, safe: sentences of the server, and those of the guest in quotes */
+    RUN_IMAGES,     /* list: paths */
+    RUN_CPU_MS,     /* digits */
+    RUN_PEAK_BYTES, /* digits: peak resident memory of the interpreter */
+    RUN_PART_COUNT,
+};
+
+/* A program as `python FILE ARG...` runs it. */
+struct run_program {
+    const char *argv; /* sys.argv, a NUL after each */
+    size_t argv_size;
+    const char *file;      /* its path in the sandbox, where it need not exist; empty: a cell */
+    const char *directory; /* the current one, in the sandbox; empty: the workspace */
+};
+
+struct run {
+    /* The request. */
+    json_t *held_code;
+    json_t *held_stdin;
+    const char *code; /* of held_code, of any bytes */
+    size_t code_size;
+    const char *stdin_text; /* of held_stdin; NULL: none */
+    size_t stdin_size;
+    uint64_t timeout_ms;
+    bool clamped; /* the request exceeded --max-timeout */
+    bool reset;
+    bool fresh;       /* in an interpreter of its own that is discarded */
+    bool undo;        /* before the code: restore the state before the last call, */
+    char restore[65]; /* or the state of this name; empty: neither */
+    char save[65];    /* the name for the state after the code; empty: none */
+    char drop[65];    /* before the code: drop the state of this name; empty: none */
+    bool cancelled;
+    bool supplied;                               /* --auto-install has checked the imports */
+    char doing[240];                             /* what the run waits for; empty: nothing */
+    void (*on_done)(void *arg, struct run *run); /* takes the run: run_free */
+    /* For the command line: gets output as it arrives, and none is kept. May hold further output
+     * with sessions_hold_output(). */
+    void (*on_output)(void *arg, unsigned stream, const char *bytes, size_t size);
+    const struct run_program *program; /* for the command line; NULL: a cell. Borrowed */
+    void *arg;
+
+    /* The outcome. */
+    enum run_outcome outcome;
+    enum run_state state;
+    int code_number; /* exit code or signal */
+    uint64_t used_bytes;
+    uint64_t limit_bytes;
+    uint64_t used_files; /* RUN_DISK; 0: for its bytes */
+    uint64_t limit_files;
+    uint64_t started_ns;
+    uint64_t spent_ns; /* of its time limit, before started_ns: for the check of its imports */
+    uint64_t duration_ns;
+    unsigned cell;
+    unsigned sent; /* how many times, to an interpreter */
+    unsigned restored_cell;
+    bool went_back;         /* undo or restore has been carried out: */
+    unsigned back_cell;     /* to after this cell; 0: to the fresh interpreter */
+    char back_name[65];     /* by restore, the state of this name; empty: by undo */
+    enum run_save saving;   /* what became of save */
+    char dropped[65];       /* the named state that was dropped for it; empty: none */
+    char named_states[640]; /* "\"raw\" dropped, left: \"clean\"": drop was carried out; or empty */
+    char gone[256];         /* the variables that are lost with the state */
+    char older[256];        /* those, assigned since, that went back to older values */
+    char memory[192];       /* "memory: 900 of 1024 MiB in use" */
+    unsigned threads;       /* lost ones, which no checkpoint has */
+    unsigned processes;     /* that ended with the cell or with the interpreter */
+    bool interrupted;       /* RUN_TIMEOUT: the code stopped at the interrupt */
+    bool late;              /* RUN_OK, RUN_EXIT: the code caught the interrupt at its limit */
+    bool stuck;             /* RUN_TIMEOUT: no Python code has seen the interrupt */
+    bool was_reset;         /* the interpreter was fresh because this run requested it */
+    char waited[128];       /* "waited 25 s for <cell 4>"; empty: not worth a word */
+    char before[512];       /* what happened to the state since the last result; or empty */
+    char text[FAIL_TEXT + 64];        /* RUN_REFUSED: the sentence */
+    char network[NETWORK_NOTE_BYTES]; /* hosts that were refused or allowed; empty: no news */
+    char protected_news[256]; /* names of the workspace that were created or changed; empty: none */
+    char protected_note[600]; /* what of the workspace is not protected, once; empty: nothing */
+    char weaker[96];          /* degraded protections that no result has reported; empty: none */
+    struct run_text parts[RUN_PART_COUNT];
+    struct output output;
+    struct output errors;      /* stderr, where the streams are separate */
+    struct overflow *overflow; /* holds all output once that is too long to show; NULL: none */
+};
+
+/* code, stdin_text: strings, of which the run takes a reference, because they may be long.
+ * stdin_text: NULL: none. Returns NULL when out of memory. */
+struct run *run_new_from(json_t *code, json_t *stdin_text);
+/* The same, with copies of the bytes. */
+struct run *run_new(const char *code, size_t code_size, const char *stdin_text, size_t stdin_size);
+void run_free(struct run *run);
+
+/* Copies bytes into a part, or as one more item into a list; a NUL in an item becomes "?". */
+void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size);
+
+/* The item of a list that follows at (NULL: the first), with a NUL after it; NULL: none. */
+const char *run_next_item(const struct run *run, enum run_part list, const char *at);
+
+/* Appends a changed variable as it is shown: "+df DataFrame 1000x8". kind may be NULL. 0 or
+ * -ENOMEM. */
+int run_append_var(struct buf *text, const char *name, const char *kind);
+
+const char *run_state_name(enum run_state state);
+/* "back to the state after <cell 4> (undo)", of a run that went_back. Returns out. */
+const char *run_back_text(const struct run *run, char out[128]);
+/* Why the state was not saved; NULL: it was saved, or not requested. */
+const char *run_unsaved_text(const struct run *run);
+
+/* Whether the result has isError. */
+bool run_is_error(const struct run *run);
+
+/* Appends the whole result: output, value or traceback, hint, and the status line. 0 or -ENOMEM. */
+int run_compose(const struct run *run, struct buf *text);
+/* Appends only the status line, such as "[ok 3 ms]". */
+int run_compose_status(const struct run *run, struct buf *text);

@@ -1,0 +1,204 @@
+#include "tools/run/structured.h"
+
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/own.h"
+#include "base/parse.h"
+#include "rpc/text.h"
+#include "tools/files/resource_uri.h"
+#include "tools/run/run.h"
+
+/* The others are "crashed". */
+static const char *const statuses[RUN_OUTCOME_COUNT] = {
+    [RUN_OK] = "ok",           [RUN_ERROR] = "error",       [RUN_EXIT] = "exit",
+    [RUN_TIMEOUT] = "timeout", [RUN_OOM] = "out_of_memory",
+};
+
+/* value: stolen; NULL: the object stays as it is. */
+static void set(json_t *object, const char *key, json_t *value)
+{
+    (void)json_object_set_new(object, key, value);
+}
+
+/* New; NULL: the run has no such part. */
+static json_t *text_of(const struct run *run, enum run_part part)
+{
+    const struct run_text *text = &run->parts[part];
+    return text->size > 0 ? rpc_text(text->data, text->size) : NULL;
+}
+
+static json_t *number_of(const struct run *run, enum run_part part)
+{
+    const struct run_text *text = &run->parts[part];
+    uint64_t value = 0;
+    bool sound = text->size > 0 && parse_u64(text->data, &value) == 0 && value < INT64_MAX;
+    return sound ? json_integer((json_int_t)value) : NULL;
+}
+
+static json_t *strings_of(const struct run *run, enum run_part list)
+{
+    json_t *strings = json_array();
+    for (const char *at = NULL; (at = run_next_item(run, list, at));) {
+        (void)json_array_append_new(strings, rpc_text(at, strlen(at)));
+    }
+    return strings;
+}
+
+/* As the status line has them. */
+static json_t *variables_of(const struct run *run)
+{
+    json_t *list = json_array();
+    const char *kind = run_next_item(run, RUN_VAR_KINDS, NULL);
+    for (const char *at = NULL; (at = run_next_item(run, RUN_VARS, at));) {
+        OWNED(buf_done) struct buf text = BUF_EMPTY;
+        if (run_append_var(&text, at, kind) == 0) {
+            (void)json_array_append_new(list, rpc_text(buf_bytes(&text), buf_size(&text)));
+        }
+        kind = kind ? run_next_item(run, RUN_VAR_KINDS, kind) : NULL;
+    }
+    return list;
+}
+
+/* The path is data, so that it can be opened: it is alone in a JSON string, and not quoted. */
+static json_t *file_of(const char *text, const char *size)
+{
+    const char *change = text[0] == '+' ? "created" : text[0] == '-' ? "removed" : "changed";
+    const char *path = text + 1;
+    uint64_t bytes = 0;
+    json_t *file = json_pack("{s:o, s:s}", "path", rpc_text(path, strlen(path)), "change", change);
+    if (text[0] != '-') {
+        bool known = size && parse_u64(size, &bytes) == 0 && bytes < INT64_MAX;
+        set(file, "size", json_integer(known ? (json_int_t)bytes : 0));
+        set(file, "mime", json_string(resource_type(path)));
+    }
+    return file;
+}
+
+static json_t *files_of(const struct run *run)
+{
+    json_t *list = json_array();
+    const char *size = run_next_item(run, RUN_FILE_SIZES, NULL);
+    for (const char *at = NULL; (at = run_next_item(run, RUN_FILES, at));) {
+        if (*at) {
+            (void)json_array_append_new(list, file_of(at, size));
+        }
+        size = size ? run_next_item(run, RUN_FILE_SIZES, size) : NULL;
+    }
+    return list;
+}
+
+static json_t *error_of(const struct run *run)
+{
+    return json_pack("{s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*}", "type",
+                     text_of(run, RUN_ERROR_TYPE), "message", text_of(run, RUN_ERROR_MESSAGE),
+                     "cell", number_of(run, RUN_ERROR_CELL), "line", number_of(run, RUN_ERROR_LINE),
+                     "where", text_of(run, RUN_WHERE), "traceback", text_of(run, RUN_TRACEBACK),
+                     "hint", text_of(run, RUN_HINT));
+}
+
+static json_t *stream_of(const struct output *output)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    return output_compose(output, &text) == 0 ? rpc_text(buf_bytes(&text), buf_size(&text)) : NULL;
+}
+
+/* undo or restore; NULL: neither was carried out. */
+static json_t *back_of(const struct run *run)
+{
+    if (!run->went_back) {
+        return NULL;
+    }
+    const char *name = run->back_name[0] ? run->back_name : NULL;
+    return json_pack("{s:s, s:I, s:s*}", "by", name ? "restore" : "undo", "cell",
+                     (json_int_t)run->back_cell, "name", name);
+}
+
+/* Whether the requested name was saved; NULL: none was requested, or the call did not reach it. */
+static json_t *checkpoint_of(const struct run *run)
+{
+    if (run->saving == RUN_SAVE_NONE) {
+        return NULL;
+    }
+    const char *why = run_unsaved_text(run);
+    return json_pack("{s:s, s:b, s:s*, s:s*}", "name", run->save, "saved", !why, "reason", why,
+                     "dropped", run->dropped[0] ? run->dropped : NULL);
+}
+
+/* What became of the session's states, beside the one word. */
+static void set_states(json_t *object, const struct run *run)
+{
+    const char *const texts[][2] = {{"gone", run->gone},
+                                    {"older", run->older},
+                                    {"named_states", run->named_states},
+                                    {"memory", run->memory},
+                                    {"before", run->before}};
+    set(object, "went_back", back_of(run));
+    set(object, "checkpoint", checkpoint_of(run));
+    if (run->state == RUN_STATE_RESTORED_EARLIER) {
+        set(object, "restored_cell", json_integer((json_int_t)run->restored_cell));
+    }
+    if (run->threads > 0) {
+        set(object, "threads_lost", json_integer((json_int_t)run->threads));
+    }
+    if (run->processes > 0) {
+        set(object, "processes_killed", json_integer((json_int_t)run->processes));
+    }
+    for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (texts[i][1][0]) {
+            set(object, texts[i][0], rpc_text(texts[i][1], strlen(texts[i][1])));
+        }
+    }
+}
+
+/* list: stolen; left out if it is empty. */
+static void set_list(json_t *object, const char *key, json_t *list)
+{
+    if (json_array_size(list) > 0) {
+        (void)json_object_set(object, key, list);
+    }
+    json_decref(list);
+}
+
+json_t *structured_run(const struct run *run, bool has_images)
+{
+    OWNED(buf_done) struct buf summary = BUF_EMPTY;
+    const char *status = statuses[run->outcome];
+    bool truncated = output_is_cut(&run->output) || output_is_cut(&run->errors);
+    if (run_compose_status(run, &summary) < 0) {
+        return NULL;
+    }
+    json_t *object =
+        json_pack("{s:s, s:o, s:b, s:s, s:o, s:i, s:I}", "status", status ? status : "crashed",
+                  "summary", rpc_text(buf_bytes(&summary), buf_size(&summary)), "truncated",
+                  truncated, "state", run_state_name(run->state), "files", files_of(run), "cell",
+                  (int)run->cell, "duration_ms", (json_int_t)(run->duration_ns / CLOCK_NS_PER_MS));
+    if (!object) {
+        return NULL;
+    }
+    set_states(object, run);
+    set(object, "stdout", stream_of(&run->output));
+    set(object, "stderr", stream_of(&run->errors));
+    if (truncated && run->output.file[0]) {
+        set(object, "output_file", json_string(run->output.file));
+    }
+    set(object, "result", text_of(run, RUN_VALUE));
+    json_auto_t *error = error_of(run);
+    if (json_object_size(error) > 0) {
+        (void)json_object_set(object, "error", error);
+    }
+    if (run->outcome == RUN_EXIT) {
+        set(object, "exit_code", json_integer(run->code_number));
+    } else if (run->outcome == RUN_CRASHED) {
+        set(object, "signal", json_integer(run->code_number));
+    }
+    set_list(object, "variables", variables_of(run));
+    set_list(object, "notes", strings_of(run, RUN_NOTES));
+    if (has_images) {
+        set_list(object, "images", strings_of(run, RUN_IMAGES));
+    }
+    set(object, "cpu_ms", number_of(run, RUN_CPU_MS));
+    set(object, "peak_memory_bytes", number_of(run, RUN_PEAK_BYTES));
+    return object;
+}

@@ -1,0 +1,484 @@
+/* Which sessions there are, and what the sandbox reports of their interpreters. session_life.h
+ * shows the states. */
+#include "tools/session/session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/own.h"
+#include "tools/files/content.h"
+#include "tools/run/outcome.h"
+#include "tools/session/session_internal.h"
+
+int sessions_new(struct loop *loop, struct server_box *server_box, struct sessions **ret_sessions)
+{
+    struct sessions *sessions = calloc(1, sizeof *sessions);
+    if (!sessions) {
+        return -ENOMEM;
+    }
+    sessions->loop = loop;
+    sessions->server_box = server_box;
+    overflows_init(&sessions->overflows, server_box);
+    *ret_sessions = sessions;
+    return 0;
+}
+
+static void session_free(struct session *session)
+{
+    loop_timer_disarm(&session->timer);
+    server_box_wait_cancel(&session->waiter);
+    output_done(&session->between);
+    free(session);
+}
+
+void sessions_free(struct sessions *sessions)
+{
+    if (!sessions) {
+        return;
+    }
+    while (sessions->list) {
+        struct session *session = sessions->list;
+        assert(!session->guest); /* the sandbox has ended */
+        sessions->list = session->next;
+        run_free(session->current);
+        session_free(session);
+    }
+    loop_timer_disarm(&sessions->memory_timer);
+    free(sessions);
+}
+
+static struct session *session_new(struct sessions *sessions, const char *name)
+{
+    struct session *session = sessions->count < LIMIT_SESSIONS ? calloc(1, sizeof *session) : NULL;
+    if (session) {
+        session->owner = sessions;
+        (void)snprintf(session->name, sizeof session->name, "%s", name);
+        output_init(&session->between);
+        session->next = sessions->list;
+        sessions->list = session;
+        sessions->count++;
+    }
+    return session;
+}
+
+static struct session *session_get(struct sessions *sessions, const char *name)
+{
+    struct session *session = sessions->list;
+    while (session && (session->transient || strcmp(session->name, name) != 0)) {
+        session = session->next;
+    }
+    return session ? session : session_new(sessions, name);
+}
+
+void session_drop(struct session *session)
+{
+    struct session **at = &session->owner->list;
+    while (*at != session) {
+        at = &(*at)->next;
+    }
+    *at = session->next;
+    session->owner->count--;
+    session_free(session);
+}
+
+/* --- the end of a run --- */
+
+/* The file of a long output takes what comes, or has failed. */
+static void session_overflow_open(void *arg)
+{
+    struct session *session = arg;
+    if (session->guest) {
+        box_session_hold_output(session->guest, false);
+    }
+}
+
+void session_keep_output(struct session *session)
+{
+    struct run *run = session->current;
+    if (run->cancelled && !run->overflow && !run->on_output &&
+        run->output.total + run->errors.total > 0) {
+        (void)outcome_begin_overflow(run, &session->owner->overflows, session_overflow_open,
+                                     session);
+    }
+}
+
+/* Nobody gets the result of a cancelled run: the next one reports what became of it. */
+static void session_report_cancelled(struct session *session, const struct run *run, bool began)
+{
+    char path[OVERFLOW_PATH_BYTES];
+    char size[16];
+    struct session *next =
+        session->transient ? session_get(session->owner, SESSION_DEFAULT) : session;
+    if (session->transient && next && run->overflow) {
+        session_tell(next, "a fresh call was cancelled");
+    } else if (!session->transient) {
+        session_tell_cancelled(session, run, began ? run_state_name(run->state) : NULL);
+        if (run->state == RUN_STATE_RESTORED_EARLIER) {
+            session_tell(session, "changes after <cell %u> are lost", run->restored_cell);
+        }
+    }
+    if (next && run->overflow && overflow_path(run->overflow, path)) {
+        session_tell(next, "its output (%s) is in %s",
+                     content_size(run->output.total + run->errors.total, size), path);
+    }
+}
+
+void session_done(struct session *session, const struct fate *fate)
+{
+    struct run *run = session->current;
+    run_take_fate(run, fate);
+    session_keep_output(session);
+    if (run->overflow) {
+        overflow_detach(run->overflow);
+        session_overflow_open(session);
+    }
+    session_list_left(session);
+    session->current = NULL;
+    if (run->named_states[0] && (run->cancelled || run->outcome == RUN_REFUSED)) {
+        session_tell(session, "named states: %s", run->named_states);
+    }
+    if (session->strays > 0) {
+        session_tell(session, "%u message%s from the sandbox matched no call and %s dropped",
+                     session->strays, session->strays == 1 ? "" : "s",
+                     session->strays == 1 ? "was" : "were");
+        session->strays = 0;
+    }
+    if (run->cancelled) {
+        session_report_cancelled(session, run, fate->began);
+    } else if (run->outcome != RUN_REFUSED) {
+        (void)snprintf(run->before, sizeof run->before, "%s", session->before);
+        session->before[0] = '\0';
+        run->threads = session->threads;
+        session->threads = 0;
+        run->processes = session->processes;
+        session->processes = 0;
+    }
+    run->on_done(run->arg, run);
+}
+
+struct fate_facts session_facts(const struct session *session, enum fate_event event,
+                                const struct box_end *end)
+{
+    const struct run *run = session->current;
+    enum session_state state = session->state;
+    /* Sent once more, and not twice: it could be what ends the interpreter. */
+    bool unread = run && state == SESSION_RUNNING && !session->begun && run->sent == 1;
+    return (struct fate_facts){
+        .event = event,
+        .has_run = run != NULL,
+        .fresh = session->transient,
+        .cancelled = run && run->cancelled,
+        .began = run && session_life_has_begun(state) && !unread,
+        .unread = unread,
+        .interrupted = state == SESSION_INTERRUPTED || state == SESSION_CHECK_INTERRUPTED,
+        .killed = state == SESSION_KILLED,
+        .end = end,
+        .closing = state == SESSION_CLOSING,
+        .had_state = session->history.now.cell > 0,
+    };
+}
+
+void session_conclude(struct session *session, enum fate_event event, const char *why)
+{
+    struct fate_facts facts = session_facts(session, event, NULL);
+    facts.why = why;
+    struct fate fate = run_fate(&facts);
+    session_done(session, &fate);
+}
+
+/* The run's fate was decided by the interpreter's end. */
+static void session_done_by_end(struct session *session, const struct fate *fate,
+                                const struct box_end *end)
+{
+    outcome_take_end(session->current, end);
+    session_done(session, fate);
+}
+
+static void session_refuse(struct session *session, const struct fail *why)
+{
+    char sentence[sizeof session->current->text];
+    (void)snprintf(sentence, sizeof sentence, "The sandbox is not available: %s.", fail_text(why));
+    session_conclude(session, FATE_REFUSED, sentence);
+}
+
+/* --- from state to state --- */
+
+void session_enter(struct session *session, enum session_state state)
+{
+    enum session_state from = session->state;
+    if (!session_life_follows(from, state)) {
+        log_error("tools", "session: unexpected step from %s to %s", session_life_name(from),
+                  session_life_name(state));
+    }
+    loop_timer_disarm(&session->timer);
+    if (from == SESSION_SUPPLYING) {
+        session_packages_forget(session);
+    }
+    session->state = state;
+}
+
+void session_close(struct session *session)
+{
+    char gone[sizeof session->current->gone];
+    session_state_lost(session, gone, sizeof gone);
+    session_enter(session, SESSION_CLOSING);
+    box_session_close(session->guest);
+}
+
+/* --- deadlines --- */
+
+static void session_traced(void *arg)
+{
+    struct session *session = arg;
+    char text[8192];
+    uint64_t now_ns = clock_now_ns();
+    (void)box_session_traced(session->guest, text, sizeof text);
+    if (!outcome_trace_is_whole(text) && now_ns < session->trace_until_ns) {
+        loop_timer_arm(session->owner->loop, &session->timer,
+                       now_ns + LIMIT_TRACE_STEP_MS * CLOCK_NS_PER_MS, session_traced, session);
+        return;
+    }
+    outcome_take_trace(session->current, text);
+    session_enter(session, SESSION_KILLED);
+    box_session_kill(session->guest);
+}
+
+/* The interrupt has not helped: ask where it hangs, then kill. */
+static void session_grace_over(void *arg)
+{
+    struct session *session = arg;
+    box_session_trace(session->guest);
+    session->trace_until_ns = clock_now_ns() + LIMIT_TRACE_MS * CLOCK_NS_PER_MS;
+    session_traced(session);
+}
+
+/* A timer's function. */
+static void session_interrupt(void *arg)
+{
+    struct session *session = arg;
+    session_enter(session, session->state == SESSION_CHECKING ? SESSION_CHECK_INTERRUPTED
+                                                              : SESSION_INTERRUPTED);
+    box_session_interrupt(session->guest);
+    loop_timer_arm(session->owner->loop, &session->timer,
+                   clock_now_ns() + LIMIT_INTERRUPT_GRACE_MS * CLOCK_NS_PER_MS, session_grace_over,
+                   session);
+}
+
+void session_arm_deadline(struct session *session)
+{
+    const struct run *run = session->current;
+    uint64_t limit_ns = run->timeout_ms * CLOCK_NS_PER_MS;
+    if (run->timeout_ms > 0) {
+        uint64_t left_ns = limit_ns > run->spent_ns ? limit_ns - run->spent_ns : 0;
+        loop_timer_arm(session->owner->loop, &session->timer, run->started_ns + left_ns,
+                       session_interrupt, session);
+    }
+}
+
+/* --- what the sandbox reports: messages are in session_messages.c --- */
+
+static void session_on_output(void *arg, enum box_stream stream, const char *bytes, size_t size)
+{
+    struct session *session = arg;
+    struct run *run = session->current;
+    if (!run) {
+        output_add(&session->between, (unsigned)stream, bytes, size);
+    } else if (run->on_output) {
+        run->output.total += size;
+        run->on_output(run->arg, (unsigned)stream, bytes, size);
+    } else if (outcome_take_output(run, &session->owner->overflows, stream,
+                                   (struct box_field){bytes, size}, session_overflow_open,
+                                   session)) {
+        box_session_hold_output(session->guest, true);
+    }
+}
+
+void sessions_hold_output(struct sessions *sessions, bool hold)
+{
+    for (struct session *session = sessions->list; session; session = session->next) {
+        if (session->guest) {
+            box_session_hold_output(session->guest, hold);
+        }
+    }
+}
+
+static void session_on_restored(void *arg, const struct box_end *end, unsigned cell,
+                                unsigned threads)
+{
+    struct session *session = arg;
+    struct run *run = session->current;
+    struct session_goal goal = session->goal;
+    bool at_goal = cell == goal.cell;
+    bool was_restoring = session->state == SESSION_RESTORING;
+    struct fate_facts facts = session_facts(session, FATE_RESTORED, end);
+    facts.exact = cell == session->history.now.cell;
+    struct fate fate = run_fate(&facts);
+    char why[64];
+    session->threads += threads;
+    session->processes += end->processes;
+    session->goal = (struct session_goal){};
+    session_memory_place(session, end);
+    session_enter(session, SESSION_IDLE);
+    if (was_restoring && at_goal) {
+        session_state_taken(session, &goal);
+        session_pump(session);
+        return;
+    }
+    char gone[sizeof run->gone] = "";
+    char older[sizeof run->older] = "";
+    session_state_back(session, fate.done, cell, gone, older, sizeof gone);
+    if (fate.done) {
+        run->restored_cell = cell;
+        memcpy(run->gone, gone, sizeof gone);
+        memcpy(run->older, older, sizeof older);
+        if (end->kind == BOX_END_OOM) {
+            session_state_crowded(session);
+        }
+        session_state_gave_up(session);
+        session_done_by_end(session, &fate, end);
+    } else if (goal.cell > 0) {
+        session_tell(session, "%s the session has the state after <cell %u>",
+                     at_goal ? "the restore finished late," : "checkpoint died during restore,",
+                     cell);
+    } else if (fate.report == REPORT_RESTORED) {
+        session_tell(session,
+                     "the interpreter exited between calls (%s), restored to the state after "
+                     "<cell %u>%s%s%s%s%s",
+                     outcome_end_text(end, why), cell, *gone ? ", variables lost: " : "", gone,
+                     *older ? ", back to older values: " : "", older,
+                     *older ? " " RUN_OLDER_NOTE : "");
+    }
+    session_pump(session);
+}
+
+/* What was killed ends slowly, or a checkpoint wakes slowly: no call waits for that, and no state
+ * goes for it. */
+static void session_on_slow(void *arg, const struct box_end *end)
+{
+    struct session *session = arg;
+    struct fate_facts facts = session_facts(session, FATE_SLOW, end);
+    struct fate fate = run_fate(&facts);
+    if (!facts.closing) {
+        session_enter(session, SESSION_FAILOVER);
+    }
+    if (fate.done) {
+        session_done_by_end(session, &fate, end);
+    }
+    session_pump(session);
+}
+
+static void session_on_end(void *arg, const struct box_end *end)
+{
+    struct session *session = arg;
+    struct fate_facts facts = session_facts(session, FATE_ENDED, end);
+    facts.sandbox_ended = !server_box_get(session->owner->server_box);
+    facts.files_stay = server_box_spec(session->owner->server_box)->workspace != NULL;
+    struct fate fate = run_fate(&facts);
+    char gone[sizeof session->current->gone];
+    session->processes += end->processes;
+    session_memory_place(session, end);
+    session_state_lost(session, gone, sizeof gone);
+    session->guest = NULL;
+    session_enter(session, SESSION_NONE);
+    if (fate.done) {
+        memcpy(session->current->gone, gone, sizeof gone);
+        session_state_gave_up(session);
+        session_done_by_end(session, &fate, end);
+    } else if (fate.report == REPORT_VARIABLES_LOST) {
+        session_tell(session, "the interpreter exited between calls, variables lost%s%s",
+                     *gone ? ": " : "", gone);
+    }
+    session_pump(session);
+}
+
+static void session_on_ready(void *arg)
+{
+    struct session *session = arg;
+    session_enter(session, SESSION_IDLE);
+    session_pump(session);
+}
+
+static const struct box_session_events session_events = {
+    .on_ready = session_on_ready,
+    .on_message = session_on_message,
+    .on_output = session_on_output,
+    .on_cell_ended = session_on_cell_ended,
+    .on_checkpoint = session_on_checkpoint,
+    .on_restored = session_on_restored,
+    .on_slow = session_on_slow,
+    .on_end = session_on_end,
+};
+
+static void session_box_ready(void *arg, struct box *box, const struct fail *why)
+{
+    struct session *session = arg;
+    struct fail fail = {};
+    int r = -ENOENT;
+    if (box) {
+        session_enter(session, SESSION_OPENING);
+        r = box_session_open(box, session->name, &session_events, session, &session->guest, &fail);
+    }
+    if (r < 0) {
+        session_enter(session, SESSION_NONE);
+    }
+    if (r < 0 && session->current) {
+        session_refuse(session, box ? &fail : why);
+    } else if (r < 0 && !box && !server_box_is_ending(session->owner->server_box)) {
+        log_error("tools", "sandbox: %s", fail_text(why)); /* no call reports it */
+    }
+    session_pump(session);
+}
+
+void session_start(struct session *session)
+{
+    session_enter(session, SESSION_WAITING);
+    server_box_wait(session->owner->server_box, &session->waiter, session_box_ready, session);
+}
+
+/* --- calls --- */
+
+void sessions_warm_up(struct sessions *sessions)
+{
+    struct session *session = session_get(sessions, SESSION_DEFAULT);
+    if (session && session->state == SESSION_NONE) {
+        session_start(session);
+    }
+}
+
+int sessions_run(struct sessions *sessions, const char *name, struct run *run)
+{
+    struct session *session = run->fresh ? session_new(sessions, "fresh")
+                                         : session_get(sessions, name ? name : SESSION_DEFAULT);
+    if (session && run->fresh) {
+        session->transient = true;
+    }
+    if (!session) {
+        return sessions->count == LIMIT_SESSIONS ? -EMFILE : -ENOMEM;
+    }
+    assert(!session->current); /* see tools/order.h */
+    session->current = run;
+    session_pump(session);
+    return 0;
+}
+
+void sessions_cancel(struct sessions *sessions, struct run *run)
+{
+    for (struct session *session = sessions->list; session; session = session->next) {
+        if (session->current == run) {
+            run->cancelled = true;
+            if (session->state == SESSION_RUNNING) {
+                session_interrupt(session);
+            }
+            session_pump(session);
+            return;
+        }
+    }
+}

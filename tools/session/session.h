@@ -1,0 +1,37 @@
+#pragma once
+#include "tools/run/run.h"
+#include "tools/server_sandbox.h"
+
+/* Sessions by name: each has an interpreter of its own. */
+
+struct sessions;
+
+#define SESSION_DEFAULT "default" /* the name of the session that calls without one use */
+
+int sessions_new(struct loop *loop, struct server_box *server_box, struct sessions **ret_sessions);
+/* Frees unfinished runs without calling on_done. */
+void sessions_free(struct sessions *sessions);
+
+struct install_config;
+struct installs;
+
+/* Lets sessions install packages. *ret_installs: to be freed before the sessions. 0 or -ENOMEM. */
+int sessions_new_installs(struct sessions *sessions, const struct install_config *config,
+                          struct installs **ret_installs);
+/* Starts the installation of --preinstall. */
+void sessions_preinstall(struct sessions *sessions);
+/* Why --preinstall failed, if no result has reported it; else empty. */
+const char *sessions_preinstall_error(const struct sessions *sessions);
+
+/* Starts the interpreter of the default session, so that the first call finds it. */
+void sessions_warm_up(struct sessions *sessions);
+
+/* Starts a run, and takes it on success; its session must have no other. -EMFILE: too many
+ * sessions. */
+int sessions_run(struct sessions *sessions, const char *name, struct run *run);
+
+/* hold: reads no output of the interpreters until it is false again; code blocks in its writes. */
+void sessions_hold_output(struct sessions *sessions, bool hold);
+
+/* Cancels a run. Its on_done follows. */
+void sessions_cancel(struct sessions *sessions, struct run *run);

@@ -1,0 +1,185 @@
+#pragma once
+#include "base/loop.h"
+#include "tools/run/fate.h"
+#include "tools/session/history.h"
+#include "tools/session/session.h"
+#include "tools/session/session_life.h"
+
+/* Shared by session.c (the list of sessions, events of the sandbox), session_steps.c (the next step
+ * of the current run), session_messages.c (frames of the guest), session_packages.c,
+ * session_memory.c and session_states.c (checkpoints, undo, restore). */
+
+enum session_checkpoint { CHECKPOINT_NONE, CHECKPOINT_PENDING, CHECKPOINT_THERE };
+
+/* Where the current run is while memory gets short, see session_memory.c. */
+struct memory_trace {
+    bool waiting;         /* for the interpreter's trace */
+    uint64_t asked_bytes; /* in use at the last request for a trace; 0: none yet */
+    uint64_t floor_bytes; /* the least in use since */
+    uint64_t asked_ns;
+    uint64_t place_bytes; /* in use at the request whose result is place; 0: no place is known */
+    char place[256];      /* a line of the trace, with its newline; empty: in no cell */
+};
+
+/* The state that a restore leads to. */
+struct session_goal {
+    unsigned cell;                 /* 0: there is no goal */
+    char name[HISTORY_NAME_BYTES]; /* empty: undo leads there */
+};
+
+struct session {
+    struct session *next;
+    struct sessions *owner;
+    char name[65];
+    bool transient;            /* for one run: closed and freed with it */
+    enum session_state state;  /* set by session_enter() only */
+    bool pumping;              /* session_pump() is running */
+    struct box_session *guest; /* NULL in NONE and WAITING */
+    struct server_box_waiter waiter;
+    struct loop_timer timer; /* of the current state */
+    struct run *current;
+    bool begun;    /* RUNNING: the interpreter has begun with the current run's code */
+    unsigned cell; /* of the last run */
+    struct history history;
+    unsigned
+        kept[HISTORY_STEPS + HISTORY_NAMED + 1]; /* cells whose checkpoints the sandbox keeps */
+    unsigned kept_count;
+    uint64_t state_bytes;               /* of the current state; 0: small */
+    struct history_state safe;          /* the newest whose checkpoint has been there */
+    enum session_checkpoint checkpoint; /* of the present state */
+    bool gave_up;                       /* it made way for the current run */
+    struct session_goal goal;           /* RESTORING, and the FAILOVER that it can become */
+    struct install_op *op;              /* SUPPLYING */
+    struct fate fate;                   /* SWEEPING, SAVING: of the current run */
+    uint64_t awaits_ns;                 /* CHECKPOINTING: since when */
+    uint64_t trace_until_ns;            /* INTERRUPTED */
+    struct memory_trace trace;
+    /* For the next result: */
+    struct output between; /* printed while nothing ran */
+    char before[512];
+    unsigned strays;    /* messages that belong to no run */
+    unsigned threads;   /* that no checkpoint brought back */
+    unsigned processes; /* that were killed with a cell or with the interpreter */
+};
+
+struct sessions {
+    struct loop *loop;
+    struct server_box *server_box;
+    struct session *list;
+    unsigned count;
+    struct overflows overflows;
+    struct loop_timer memory_timer;
+    struct installs *installs;  /* NULL: nothing can be installed */
+    bool preinstalling;         /* --preinstall has begun, */
+    bool preinstalled;          /* and ended */
+    char preinstall_error[480]; /* why it failed, not reported yet; empty: nothing */
+};
+
+/* session.c */
+/* The only function that changes the state. Ends the timer and the installation of the state that
+ * it leaves. */
+void session_enter(struct session *session, enum session_state state);
+/* Puts what the current run has printed into a file, if it is cancelled. */
+void session_keep_output(struct session *session);
+/* The facts about the current run, if there is one. end: of the interpreter, or NULL. */
+struct fate_facts session_facts(const struct session *session, enum fate_event event,
+                                const struct box_end *end);
+/* Returns the current run to its caller, through on_done. */
+void session_done(struct session *session, const struct fate *fate);
+/* The same with the fate that the event alone decides. why: FATE_REFUSED, else NULL. */
+void session_conclude(struct session *session, enum fate_event event, const char *why);
+/* Ends the interpreter and drops its state. */
+void session_close(struct session *session);
+/* Starts the interpreter. */
+void session_start(struct session *session);
+/* Starts the time limit of the current run, less what it has already spent. */
+void session_arm_deadline(struct session *session);
+/* Frees a session without an interpreter and without a run. */
+void session_drop(struct session *session);
+
+/* session_steps.c */
+/* Carries out the steps of the current run, or else of the next one, until a step has to wait. */
+void session_pump(struct session *session);
+/* Sends the current run to the idle interpreter. */
+void session_send(struct session *session);
+
+/* session_messages.c */
+/* Events of the sandbox. */
+void session_on_message(void *arg, const struct box_message *message);
+void session_on_cell_ended(void *arg, unsigned processes);
+/* The current run's result is complete, and nothing else has to end: saves the state if the run
+ * requests that, and returns the run. Leaves RUNNING, INTERRUPTED or SWEEPING. */
+void session_result_taken(struct session *session);
+
+/* session_packages.c */
+/* Fields of a run: the installed packages. layers: holds the text. Returns how many, at most 2. */
+size_t session_packages_fields(const struct session *session, struct buf *layers,
+                               struct box_field *fields);
+/* Whether a run has to wait for --preinstall. */
+bool session_packages_are_awaited(const struct session *session);
+/* Enters PREINSTALLING if --preinstall has not ended; calls session_pump() afterwards. */
+void session_packages_await(struct session *session);
+/* To be called when the current run is sent: its result reports a failed --preinstall, once. */
+void session_packages_sent(struct session *session);
+/* Whether the guest should check what the current run imports, which it does once. */
+bool session_packages_need_check(const struct session *session);
+/* Enters CHECKING: requests from the guest what the current run imports and lacks. */
+void session_packages_check(struct session *session);
+/* Leaves CHECKING: message lists what the run lacks, maybe nothing. */
+void session_packages_supply(struct session *session, const struct box_message *message);
+/* Drops the installation when SUPPLYING ends before it. */
+void session_packages_forget(struct session *session);
+
+/* session_memory.c */
+/* To be called when the current run is sent: traces it from now on when memory gets short. */
+void session_memory_watch(struct session *session);
+/* The interpreter has died: if memory ran out, stores in the run where the code was. */
+void session_memory_place(struct session *session, const struct box_end *end);
+
+/* session_states.c */
+/* Adds to what the next result reports of the time before it. "; " separates such texts: none
+ * contains it. */
+__attribute__((format(printf, 2, 3))) void session_tell(struct session *session, const char *fmt,
+                                                        ...);
+/* The same for a cancelled run, which has no result of its own. then: what became of the state;
+ * NULL: the code did not begin. */
+void session_tell_cancelled(struct session *session, const struct run *run, const char *then);
+/* The current run has a result: its variables become part of the state. */
+void session_state_made(struct session *session, const struct box_message *message);
+/* The interpreter died; the state is that after cell. by_run: the current run died with it. gone,
+ * older: of size, receive the variables that this state lacks, and those that a later cell has
+ * bound. */
+void session_state_back(struct session *session, bool by_run, unsigned cell, char *gone,
+                        char *older, size_t size);
+/* No state is left. names: receives the lost variables. */
+void session_state_lost(struct session *session, char *names, size_t size);
+/* Carries out the current run's undo or restore. Afterwards that is done, or the run has failed, or
+ * the session waits. */
+void session_undo(struct session *session);
+void session_restore(struct session *session);
+/* Drops the named state that the current run no longer needs, or refuses the run: there is none of
+ * that name. */
+void session_drop_named(struct session *session);
+/* The current run's result, which is complete, names the states that are left after such a drop. */
+void session_list_left(struct session *session);
+/* RESTORING has ended at its goal. */
+void session_state_taken(struct session *session, const struct session_goal *goal);
+/* Gives the current state the name that the current run requests. */
+void session_name_state(struct session *session);
+/* Wait for the checkpoint of the current state, which is being forked: before the current run, and
+ * after it to name the state. */
+void session_await_checkpoint(struct session *session);
+void session_save(struct session *session);
+void session_on_checkpoint(void *arg, unsigned cell, bool exists); /* an event of the sandbox */
+/* Memory ran out: drops all states of undo, which would make the next call fail too. */
+void session_state_crowded(struct session *session);
+/* Memory is getting short: drops the oldest step of undo, or else the oldest named state. Returns
+ * whether there was one. */
+bool session_state_yield(struct session *session);
+/* Gives up the checkpoint of the current state. Returns whether there was one. */
+bool session_state_give_up(struct session *session);
+/* The current run has lost the state that it began with: if the checkpoint of that had made way for
+ * the run, stores in the run why. */
+void session_state_gave_up(struct session *session);
+/* Stores in the run what the guest reports of memory, and drops old states to make space. */
+void session_state_make_space(struct session *session, const struct box_message *message);

@@ -1,0 +1,132 @@
+/* Messages of the guest: that a run's code begins, its result, and which packages the code lacks
+ * before it runs. Code can write to the session's socket too, so a message counts only for the run
+ * that it names and in the state that awaits it. */
+#include "base/clock.h"
+#include "base/loop.h"
+#include "tools/run/outcome.h"
+#include "tools/session/session_internal.h"
+
+enum { SWEEP_MS = 5000 }; /* then the result does not wait for what the kernel is slow to end */
+
+/* Whether the message is about the current run. Code knows its own run's number and can forge that
+ * run's result, but not the result of a later run. */
+static bool is_of_run(const struct session *session, const struct box_message *message)
+{
+    return session->current && box_message_number(message, "cell", 0) == session->current->cell;
+}
+
+/* Counts a message that no run awaits: hostile code sent it. Not counted: a result that arrives as
+ * its interpreter is killed, and "needs" of a cancelled run. */
+static void session_stray(struct session *session, const struct box_message *message)
+{
+    bool is_ending = session->state == SESSION_KILLED || session->state == SESSION_FAILOVER ||
+                     session->state == SESSION_CLOSING;
+    session->strays += !is_ending && !box_field_is(&message->fields[0], "needs");
+}
+
+/* The verb that the server awaits; NULL: none. */
+static const char *awaited(enum session_state state)
+{
+    bool checks = state == SESSION_CHECKING || state == SESSION_CHECK_INTERRUPTED;
+    bool runs = state == SESSION_RUNNING || state == SESSION_INTERRUPTED;
+    return checks ? "needs" : runs ? "result" : NULL;
+}
+
+static void session_swept(void *arg)
+{
+    struct session *session = arg;
+    session_result_taken(session);
+    session_pump(session);
+}
+
+void session_on_cell_ended(void *arg, unsigned processes)
+{
+    struct session *session = arg;
+    session->processes += processes;
+    if (session->state == SESSION_SWEEPING) {
+        session_swept(session);
+    }
+}
+
+/* Ends the processes that an interrupted run has started. Returns false if there is nothing to wait
+ * for. */
+static bool session_end_processes(struct session *session)
+{
+    bool was_interrupted = session->state == SESSION_INTERRUPTED || session->fate.interrupted;
+    if (!was_interrupted || session->transient ||
+        box_session_end_cell(session->guest, session->current->cell) < 0) {
+        return false;
+    }
+    session_enter(session, SESSION_SWEEPING);
+    loop_timer_arm(session->owner->loop, &session->timer,
+                   clock_now_ns() + SWEEP_MS * CLOCK_NS_PER_MS, session_swept, session);
+    return true;
+}
+
+static void session_on_result(struct session *session, const struct box_message *message)
+{
+    struct run *run = session->current;
+    struct fate_facts facts = session_facts(session, FATE_RESULT, NULL);
+    (void)box_message_get(message, "status", &facts.status);
+    struct fate fate = run_fate(&facts);
+    box_session_drain(session->guest);
+    outcome_take_parts(run, message);
+    if (fate.outcome == RUN_EXIT) {
+        run->code_number = outcome_exit_code(message);
+    }
+    run_take_fate(run, &fate);
+    session_state_made(session, message);
+    session_state_make_space(session, message);
+    session->fate = fate;
+    session_keep_output(session); /* init responds before it has ended the processes */
+    if (!session_end_processes(session)) {
+        session_result_taken(session);
+    }
+}
+
+void session_result_taken(struct session *session)
+{
+    struct run *run = session->current;
+    bool saves = run->save[0] && !run_is_error(run) && !run->cancelled;
+    if (saves && session->checkpoint == CHECKPOINT_PENDING) {
+        session_save(session);
+        return;
+    }
+    if (saves) {
+        session_name_state(session);
+    } else if (run->save[0]) {
+        run->saving = RUN_SAVE_FAILED;
+    }
+    session_enter(session, SESSION_IDLE);
+    session_done(session, &session->fate);
+}
+
+/* The run's time was over while the guest checked its imports. */
+static void session_on_check_end(struct session *session)
+{
+    struct fate_facts facts = session_facts(session, FATE_CHECK_ENDED, NULL);
+    struct fate fate = run_fate(&facts);
+    session_enter(session, SESSION_IDLE);
+    session_done(session, &fate);
+}
+
+void session_on_message(void *arg, const struct box_message *message)
+{
+    struct session *session = arg;
+    const char *verb = awaited(session->state);
+    if (box_field_is(&message->fields[0], "begun") && is_of_run(session, message)) {
+        session->begun = true;
+        return;
+    }
+    if (!verb || !is_of_run(session, message) || !box_field_is(&message->fields[0], verb)) {
+        session_stray(session, message);
+    } else if (session->state == SESSION_CHECKING) {
+        session_packages_supply(session, message);
+    } else if (session->state == SESSION_CHECK_INTERRUPTED) {
+        session_on_check_end(session);
+        session_pump(session);
+    } else {
+        session_on_result(session, message);
+        session_pump(session);
+    }
+}

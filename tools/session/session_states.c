@@ -1,0 +1,516 @@
+/* The states that a session can restore: which exist, how each run changes them, and how they are
+ * restored. The sandbox keeps the processes, tools/session/history.c the order and the names. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tools/run/outcome.h"
+#include "tools/session/checkpoint_policy.h"
+#include "tools/session/session_internal.h"
+
+enum {
+    SAVE_MS = 5000, /* then the result says that the checkpoint is still being forked */
+    KILLED_MS = 20, /* filling the memory takes longer: after shorter calls nothing was killed */
+};
+
+/* --- what the next result reports --- */
+
+void session_tell(struct session *session, const char *fmt, ...)
+{
+    size_t used = strlen(session->before);
+    if (used > 0 && used + 2 < sizeof session->before) {
+        used += (size_t)snprintf(session->before + used, sizeof session->before - used, "; ");
+    }
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(session->before + used, sizeof session->before - used, fmt, args);
+    va_end(args);
+}
+
+void session_tell_cancelled(struct session *session, const struct run *run, const char *then)
+{
+    char back[128] = "";
+    if (run->went_back) {
+        (void)run_back_text(run, back);
+    } else if (run->was_reset) {
+        (void)snprintf(back, sizeof back, "reset");
+    }
+    if (*back || then) {
+        session_tell(session, "a call was cancelled, state %s%s%s", back,
+                     *back && then ? ", then " : "", then ? then : "");
+    }
+}
+
+/* --- which checkpoints are kept --- */
+
+static void session_forget(struct session *session, unsigned cell, const char *why)
+{
+    char name[HISTORY_NAME_BYTES];
+    if (*history_forget(&session->history, cell, name)) {
+        session_tell(session, "the state \"%s\" is lost, %s", name, why);
+    }
+}
+
+static void session_keep_one(struct session *session, unsigned cell)
+{
+    if (cell == session->history.now.cell && session->checkpoint == CHECKPOINT_PENDING) {
+        return; /* kept when it is there */
+    }
+    for (unsigned i = 0; i < session->kept_count; i++) {
+        if (session->kept[i] == cell) {
+            return;
+        }
+    }
+    if (box_session_keep(session->guest, cell, true)) {
+        session->kept[session->kept_count++] = cell;
+    } else {
+        session_forget(session, cell, "its process exited");
+    }
+}
+
+/* Makes the sandbox keep the checkpoints that the history uses. */
+static void session_keep(struct session *session)
+{
+    unsigned cells[HISTORY_STEPS + HISTORY_NAMED];
+    unsigned left = 0;
+    for (unsigned i = 0; i < session->kept_count; i++) {
+        unsigned cell = session->kept[i];
+        bool wanted = history_uses(&session->history, cell);
+        if (box_session_keep(session->guest, cell, wanted) && wanted) {
+            session->kept[left++] = cell;
+        }
+    }
+    session->kept_count = left;
+    unsigned count = history_cells(&session->history, cells);
+    for (unsigned i = 0; i < count; i++) {
+        session_keep_one(session, cells[i]);
+    }
+}
+
+/* To be called when another process has become the session. */
+static void session_keep_present(struct session *session)
+{
+    unsigned cell = session->history.now.cell;
+    bool there = box_session_keep(session->guest, cell, history_uses(&session->history, cell));
+    session->checkpoint = there ? CHECKPOINT_THERE : CHECKPOINT_NONE;
+    session_keep(session);
+}
+
+static void session_push(struct session *session)
+{
+    const struct box_limits *limits = &server_box_spec(session->owner->server_box)->limits;
+    history_push(&session->history);
+    while (session->history.steps > checkpoint_steps_most(limits->pids)) {
+        (void)history_shorten(&session->history);
+    }
+}
+
+/* --- what runs do to the state --- */
+
+void session_state_made(struct session *session, const struct box_message *message)
+{
+    struct run *run = session->current;
+    if (session->transient) {
+        return;
+    }
+    if (!run->went_back || !run->back_name[0]) { /* a restore has already pushed it */
+        session_push(session);
+    }
+    session->history.now.cell = run->cell;
+    session->checkpoint = CHECKPOINT_PENDING;
+    box_session_await_checkpoint(session->guest, run->cell);
+    for (size_t i = 1; i + 1 < message->count; i += 2) {
+        if (box_field_is(&message->fields[i], "var")) {
+            names_change(&session->history.now.names, message->fields[i + 1].data,
+                         message->fields[i + 1].size, run->cell);
+        }
+    }
+    session_keep(session);
+}
+
+void session_state_back(struct session *session, bool by_run, unsigned cell, char *gone,
+                        char *older, size_t size)
+{
+    struct history *history = &session->history;
+    const struct history_state *state = history_of_cell(history, cell);
+    struct history_state back = {.cell = cell};
+    if (state || session->safe.cell == cell) {
+        back.names = state ? state->names : session->safe.names;
+    }
+    if (by_run) {
+        session_push(session);
+    }
+    if (cell != history->now.cell) {
+        (void)names_lost(&history->now.names, &back.names, gone, size);
+        (void)names_older(&history->now.names, &back.names, older, size);
+        history->now = back;
+    }
+    session_keep_present(session);
+}
+
+void session_state_lost(struct session *session, char *names, size_t size)
+{
+    (void)names_lost(&session->history.now.names, NULL, names, size);
+    if (session->history.named_count > 0) {
+        session_tell(session, "the named states are lost with the interpreter");
+    }
+    session->history = (struct history){};
+    session->goal = (struct session_goal){};
+    session->safe = (struct history_state){};
+    session->kept_count = 0;
+    session->checkpoint = CHECKPOINT_NONE;
+}
+
+/* --- a name for the present state --- */
+
+void session_name_state(struct session *session)
+{
+    struct run *run = session->current;
+    if (session->checkpoint == CHECKPOINT_NONE) {
+        run->saving = RUN_SAVE_NO_SPACE;
+        return;
+    }
+    history_name(&session->history, run->save, run->dropped);
+    session_keep(session);
+    run->saving = session->checkpoint == CHECKPOINT_THERE ? RUN_SAVED : RUN_SAVE_SLOW;
+}
+
+/* A timer's function: the checkpoint may still be forked. */
+static void session_await_over(void *arg)
+{
+    struct session *session = arg;
+    char text[sizeof session->current->text];
+    (void)snprintf(text, sizeof text,
+                   "Nothing was run: the state after <cell %u> is still being saved. Try again "
+                   "later, or drop that state with `undo`.",
+                   session->history.now.cell);
+    session_enter(session, SESSION_IDLE);
+    session_conclude(session, FATE_REFUSED, text);
+    session_pump(session);
+}
+
+/* The run's own time begins after this wait. */
+static void session_awaited(struct session *session)
+{
+    char *waited = session->current->waited;
+    size_t size = strlen(waited);
+    uint64_t seconds = (clock_now_ns() - session->awaits_ns) / CLOCK_NS_PER_MS / 1000;
+    if (seconds > 0) {
+        (void)snprintf(waited + size, sizeof session->current->waited - size,
+                       "%s%llu s for the state after <cell %u> to be saved",
+                       size > 0 ? ", " : "waited ", (unsigned long long)seconds,
+                       session->history.now.cell);
+    }
+    session_enter(session, SESSION_IDLE);
+}
+
+void session_await_checkpoint(struct session *session)
+{
+    struct run *run = session->current;
+    session->awaits_ns = clock_now_ns();
+    uint64_t wait_ms = run->timeout_ms > SAVE_MS ? run->timeout_ms : SAVE_MS;
+    session_enter(session, SESSION_CHECKPOINTING);
+    (void)snprintf(run->doing, sizeof run->doing,
+                   "waiting for the state after <cell %u> to be saved", session->history.now.cell);
+    loop_timer_arm(session->owner->loop, &session->timer,
+                   session->awaits_ns + wait_ms * CLOCK_NS_PER_MS, session_await_over, session);
+}
+
+/* Also a timer's function: then the state has its name, and the checkpoint when it is forked. */
+static void session_saved(void *arg)
+{
+    struct session *session = arg;
+    session_name_state(session);
+    session_enter(session, SESSION_IDLE);
+    session_done(session, &session->fate);
+    session_pump(session);
+}
+
+void session_save(struct session *session)
+{
+    session_enter(session, SESSION_SAVING);
+    loop_timer_arm(session->owner->loop, &session->timer,
+                   clock_now_ns() + SAVE_MS * CLOCK_NS_PER_MS, session_saved, session);
+}
+
+void session_on_checkpoint(void *arg, unsigned cell, bool exists)
+{
+    struct session *session = arg;
+    bool present = cell == session->history.now.cell;
+    bool missed = present && !exists && session->checkpoint != CHECKPOINT_NONE;
+    bool was_there = !present || session->checkpoint == CHECKPOINT_THERE;
+    if (present) {
+        session->checkpoint = exists ? CHECKPOINT_THERE : CHECKPOINT_NONE;
+    }
+    if (present && exists) {
+        session->safe = session->history.now;
+        session_keep(session); /* it may have a name already */
+    } else if (session->safe.cell == cell) {
+        session->safe = (struct history_state){};
+    }
+    if (!exists && !session->transient) {
+        if (missed) {
+            session_tell(session, "the last call has no checkpoint, a crash loses its changes");
+        }
+        session_forget(session, cell, was_there ? "its process exited" : "it could not be copied");
+    }
+    if (present && session->state == SESSION_SAVING) {
+        session_saved(session);
+    } else if (present && session->state == SESSION_CHECKPOINTING) {
+        session_awaited(session);
+        session_pump(session);
+    }
+}
+
+/* --- undo and restore --- */
+
+/* name: of the state, or empty after an undo. */
+static void session_went_back(struct run *run, unsigned cell, const char *name)
+{
+    run->went_back = true;
+    run->back_cell = cell;
+    (void)snprintf(run->back_name, sizeof run->back_name, "%s", name);
+    run->undo = false;
+    run->restore[0] = '\0';
+}
+
+static void session_go(struct session *session, const struct session_goal *goal)
+{
+    if (goal->name[0]) {
+        session_keep_one(session, session->history.now.cell); /* undo leads back to it */
+    }
+    int r = box_session_restore(session->guest, goal->cell);
+    if (r == -EPIPE) {
+        session_enter(session, SESSION_FAILOVER);
+    } else if (r < 0) {
+        session_forget(session, goal->cell, "its process exited");
+        session_conclude(session, FATE_REFUSED,
+                         "Nothing was changed: that state is lost, because its process exited.");
+    } else {
+        session->goal = *goal;
+        session_enter(session, SESSION_RESTORING);
+    }
+}
+
+void session_undo(struct session *session)
+{
+    struct run *run = session->current;
+    struct history *history = &session->history;
+    if (history->steps == 0) {
+        session_conclude(
+            session, FATE_REFUSED,
+            history->cut
+                ? "Nothing was undone: no earlier state is kept. `undo` goes back up to 3 calls, "
+                  "fewer when memory is short; name a state with `checkpoint` to keep it longer."
+                : "Nothing was undone: no call has changed this session since its "
+                  "interpreter started.");
+        return;
+    }
+    unsigned cell = history->before[history->steps - 1].cell;
+    if (cell == history->now.cell) { /* a crash has already brought it back */
+        (void)history_pop(history);
+        session_went_back(run, cell, "");
+        session_keep(session);
+    } else if (cell > 0) {
+        session_go(session, &(struct session_goal){.cell = cell});
+    } else if (history->named_count > 0) {
+        session_conclude(session, FATE_REFUSED,
+                         "Nothing was undone: before the last call there was only a fresh "
+                         "interpreter. `reset` starts one, but drops the named states too.");
+    } else {
+        session_went_back(run, 0, "");
+        session_close(session);
+    }
+}
+
+/* Writes the names of all named states, each after a space. */
+static void list_names(const struct history *history, char *out, size_t size)
+{
+    size_t used = 0;
+    for (unsigned i = 0; i < history->named_count && used < size; i++) {
+        used += (size_t)snprintf(out + used, size - used, "%s \"%s\"", i ? "," : "",
+                                 history->named[i].name);
+    }
+}
+
+static void session_refuse_name(struct session *session, const char *name)
+{
+    const struct history *history = &session->history;
+    char text[sizeof session->current->text];
+    size_t used =
+        (size_t)snprintf(text, sizeof text, "Nothing was run: no state is named \"%s\". %s", name,
+                         history->named_count ? "Named states:" : "No state has a name.");
+    list_names(history, text + used, sizeof text - used);
+    session_conclude(session, FATE_REFUSED, text);
+}
+
+void session_restore(struct session *session)
+{
+    struct history *history = &session->history;
+    const struct run *run = session->current;
+    const struct history_state *state = history_find(history, run->restore);
+    if (state) {
+        struct session_goal goal = {.cell = state->cell};
+        memcpy(goal.name, state->name, sizeof goal.name);
+        session_go(session, &goal);
+        return;
+    }
+    session_refuse_name(session, run->restore);
+}
+
+void session_drop_named(struct session *session)
+{
+    struct run *run = session->current;
+    if (!history_drop(&session->history, run->drop)) {
+        session_refuse_name(session, run->drop);
+        return;
+    }
+    session_keep(session);
+    (void)snprintf(run->named_states, sizeof run->named_states, "\"%s\" dropped", run->drop);
+    run->drop[0] = '\0';
+}
+
+void session_list_left(struct session *session)
+{
+    struct run *run = session->current;
+    const struct history *history = &session->history;
+    size_t used = strlen(run->named_states);
+    if (used > 0) {
+        used += (size_t)snprintf(run->named_states + used, sizeof run->named_states - used, ", %s",
+                                 history->named_count ? "left:" : "none left");
+        list_names(history, run->named_states + used, sizeof run->named_states - used);
+    }
+}
+
+void session_state_taken(struct session *session, const struct session_goal *goal)
+{
+    struct history *history = &session->history;
+    if (goal->name[0]) {
+        const struct history_state *state = history_find(history, goal->name);
+        struct history_state now = {.cell = goal->cell};
+        if (state) {
+            now.names = state->names;
+        }
+        session_push(session);
+        history->now = now;
+    } else {
+        (void)history_pop(history);
+    }
+    session_went_back(session->current, goal->cell, goal->name);
+    session_keep_present(session);
+}
+
+/* --- memory --- */
+
+void session_state_crowded(struct session *session)
+{
+    struct run *run = session->current;
+    bool dropped = false;
+    while (history_shorten(&session->history)) {
+        dropped = true;
+    }
+    if (dropped || session->history.named_count > 0) {
+        (void)snprintf(run->memory, sizeof run->memory, "memory: %s%s",
+                       dropped ? "undo states dropped" : "limit reached",
+                       session->history.named_count > 0
+                           ? "; named states use memory too, drop those you no longer need"
+                           : "");
+        session_keep(session);
+    }
+}
+
+/* Names of states dropped one after the other go into one list. */
+static void session_tell_dropped(struct session *session, const char *name)
+{
+    static const char dropped[] = "memory was short, named states dropped: ";
+    const char *list = strstr(session->before, dropped);
+    size_t used = strlen(session->before);
+    if (list && !strstr(list, "; ")) {
+        (void)snprintf(session->before + used, sizeof session->before - used, ", \"%s\"", name);
+    } else {
+        session_tell(session, "%s\"%s\"", dropped, name);
+    }
+}
+
+bool session_state_yield(struct session *session)
+{
+    char name[HISTORY_NAME_BYTES];
+    bool dropped = history_shorten(&session->history);
+    if (!dropped && history_drop_oldest(&session->history, name)) {
+        session_tell_dropped(session, name);
+        dropped = true;
+    }
+    if (dropped) {
+        session_keep(session);
+    }
+    return dropped;
+}
+
+bool session_state_give_up(struct session *session)
+{
+    bool given = box_session_give_up(session->guest);
+    if (given) {
+        session->checkpoint = CHECKPOINT_NONE;
+        session->safe = (struct history_state){};
+        session->gave_up = true;
+    }
+    return given;
+}
+
+void session_state_gave_up(struct session *session)
+{
+    struct run *run = session->current;
+    if (session->gave_up) {
+        (void)snprintf(
+            run->memory, sizeof run->memory,
+            "checkpoint: made way for the call, which rewrote a state of %llu MiB: two "
+            "copies exceed --memory %uM, a larger limit keeps one",
+            (unsigned long long)(session->state_bytes >> 20),
+            (unsigned)(server_box_spec(session->owner->server_box)->limits.memory_bytes >> 20));
+    }
+}
+
+void session_state_make_space(struct session *session, const struct box_message *message)
+{
+    struct run *run = session->current;
+    if (session->transient) {
+        return;
+    }
+    uint64_t limit = server_box_spec(session->owner->server_box)->limits.memory_bytes;
+    struct box *box = server_box_get(session->owner->server_box);
+    const struct checkpoint_memory memory = {
+        .limit_bytes = limit,
+        .used_bytes = box ? box_memory_used(box, limit / 100 * CHECKPOINT_CROWDED_PERCENT) : 0,
+        .state_bytes = box_message_number(message, "memory", 0),
+        .unaffordable = box_message_number(message, "unprotected", 0) > 0,
+    };
+    unsigned limit_mib = (unsigned)(limit >> 20);
+    session->state_bytes = memory.state_bytes;
+    if (memory.unaffordable) {
+        session->checkpoint = CHECKPOINT_NONE;
+        char then[48] = "loses the state";
+        if (session->safe.cell > 0) {
+            (void)snprintf(then, sizeof then, "restores the state after <cell %u>",
+                           session->safe.cell);
+        }
+        (void)snprintf(
+            run->memory, sizeof run->memory,
+            "checkpoint: none, no space for a state of %llu MiB under --memory %uM, a crash %s",
+            (unsigned long long)(memory.state_bytes >> 20), limit_mib, then);
+    } else if (clock_now_ns() - run->started_ns > KILLED_MS * CLOCK_NS_PER_MS && box &&
+               box_memory_killed(box)) {
+        (void)snprintf(run->memory, sizeof run->memory,
+                       "memory: limit reached (--memory %uM); a process that the code had "
+                       "started was killed",
+                       limit_mib);
+    } else if (checkpoint_memory_is_short(&memory)) {
+        (void)snprintf(run->memory, sizeof run->memory, "memory: %llu of %u MiB in use",
+                       (unsigned long long)(memory.used_bytes >> 20), limit_mib);
+    }
+    for (unsigned n = checkpoint_steps_to_drop(&memory, session->history.steps); n > 0; n--) {
+        (void)history_shorten(&session->history);
+    }
+    session_keep(session);
+}

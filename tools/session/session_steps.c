@@ -1,0 +1,171 @@
+/* The steps that lead a run into the interpreter. session_next_step() chooses the next one and has
+ * no side effects; session_pump() carries it out. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "tools/session/session_internal.h"
+
+static bool is_blank(const struct run *run)
+{
+    return strspn(run->code, " \t\r\n") == run->code_size;
+}
+
+static void session_abandon(struct session *session)
+{
+    enum session_state state = session->state;
+    if (state == SESSION_PREINSTALLING || state == SESSION_CHECKPOINTING ||
+        state == SESSION_CHECKING || state == SESSION_SUPPLYING) {
+        session_enter(session, SESSION_IDLE); /* other states serve the next run too */
+    }
+    session_conclude(session, FATE_CANCELLED, NULL);
+}
+
+static void session_reset(struct session *session)
+{
+    struct run *run = session->current;
+    run->reset = false;
+    run->was_reset = true;
+    if (session->history.now.cell > 0) {
+        session_close(session);
+    }
+}
+
+static void session_finish(struct session *session)
+{
+    if (session->current->save[0]) {
+        session_name_state(session);
+    }
+    session_conclude(session, FATE_NOTHING_TO_RUN, NULL);
+}
+
+/* Returns how many fields, at most 6. */
+static size_t program_fields(const struct run_program *program, struct box_field *fields)
+{
+    if (!program) {
+        return 0;
+    }
+    fields[0] = (struct box_field){"argv", 4};
+    fields[1] = (struct box_field){program->argv, program->argv_size};
+    fields[2] = (struct box_field){"file", 4};
+    fields[3] = (struct box_field){program->file, strlen(program->file)};
+    fields[4] = (struct box_field){"directory", 9};
+    fields[5] = (struct box_field){program->directory, strlen(program->directory)};
+    return 6;
+}
+
+void session_send(struct session *session)
+{
+    struct run *run = session->current;
+    OWNED(buf_done) struct buf layers = BUF_EMPTY;
+    char cell[16];
+    run->cell = run->sent > 0 ? run->cell : ++session->cell;
+    run->sent++;
+    session->begun = false;
+    (void)snprintf(cell, sizeof cell, "%u", run->cell);
+    struct box_field fields[19] = {
+        {"run", 3}, {"cell", 4}, {cell, strlen(cell)}, {"code", 4}, {run->code, run->code_size}};
+    size_t count = 5;
+    if (run->stdin_text) {
+        fields[count++] = (struct box_field){"stdin", 5};
+        fields[count++] = (struct box_field){run->stdin_text, run->stdin_size};
+    }
+    if (session->transient) {
+        fields[count++] = (struct box_field){"once", 4};
+        fields[count++] = (struct box_field){"1", 1};
+    }
+    count += program_fields(run->program, fields + count);
+    count += session_packages_fields(session, &layers, fields + count);
+    session_packages_sent(session);
+    run->started_ns = clock_now_ns();
+    /* Output since the last result comes before the output of this run. */
+    if (!run->on_output && session->between.total > 0) {
+        output_done(&run->output);
+        run->output = session->between;
+        output_init(&session->between);
+    }
+    session_enter(session, SESSION_RUNNING);
+    session_arm_deadline(session);
+    session_memory_watch(session);
+    int r = box_session_send(session->guest, fields, count);
+    if (r < 0) {
+        session_enter(session, SESSION_FAILOVER);
+        log_debug("tools", "run: %s", strerror(-r));
+    }
+}
+
+/* --- the next step --- */
+
+typedef void (*session_step)(struct session *session);
+
+/* Closes and frees a transient session after its run. */
+static session_step next_without_run(const struct session *session)
+{
+    if (!session->transient || session->state == SESSION_WAITING ||
+        session->state == SESSION_CLOSING) {
+        return NULL;
+    }
+    return session->state == SESSION_NONE ? session_drop : session_close;
+}
+
+/* NULL: the run waits for an event. */
+static session_step session_next_step(const struct session *session)
+{
+    const struct run *run = session->current;
+    bool is_idle = session->state == SESSION_IDLE;
+    bool at_rest = is_idle || session->state == SESSION_NONE;
+    if (!run) {
+        return next_without_run(session);
+    }
+    if (run->cancelled && session_life_can_abandon(session->state)) {
+        return session_abandon;
+    }
+    if (run->reset && (at_rest || session->state == SESSION_FAILOVER)) {
+        return session_reset;
+    }
+    if (!at_rest) {
+        return NULL;
+    }
+    if (is_idle && session_packages_are_awaited(session)) {
+        return session_packages_await;
+    }
+    if (run->drop[0]) {
+        return session_drop_named;
+    }
+    /* Until then the interpreter reads nothing, and to stop the run would be to kill it: with the
+     * only copy of its state. An undo gives that state up. */
+    if (session->checkpoint == CHECKPOINT_PENDING && !run->undo) {
+        return session_await_checkpoint;
+    }
+    if (run->undo || run->restore[0]) {
+        return run->undo ? session_undo : session_restore;
+    }
+    bool only_names = is_blank(run) && run->save[0] && session->history.now.cell > 0;
+    if (only_names || (is_blank(run) && (run->went_back || run->named_states[0]))) {
+        return session_finish;
+    }
+    if (!is_idle) {
+        return session_start;
+    }
+    return session_packages_need_check(session) ? session_packages_check : session_send;
+}
+
+/* Each step changes what session_next_step() depends on, so this ends. */
+void session_pump(struct session *session)
+{
+    session_step step = NULL;
+    if (session->pumping) {
+        return; /* called from a step: the loop below goes on */
+    }
+    session->pumping = true;
+    while ((step = session_next_step(session)) && step != session_drop) {
+        step(session);
+    }
+    session->pumping = false;
+    if (step) {
+        session_drop(session);
+    }
+}
