@@ -12,8 +12,9 @@
     check.py packaging      what is released, built, installed and started
     check.py aarch64        a cross build, and under an emulator what needs no sandbox
 
-Skips are listed by name and reason. The exit status is 1 when anything failed. CHECK_MINUTES=N: no run begins after
-that time, and those left out are named. The runs:
+Skips are listed by name and reason. The exit status is 1 when anything failed. CHECK_MINUTES=N: what has not
+run by then is left out, and named as skipped. CHECK_REPEAT=1: programs that failed run once more, alone; what passes
+then counts as passed and is listed as flaky with its first error, for somebody to find the cause. The runs:
 
     plain      this build, as the caller      user       a copy, built and run by an ordinary user
     container  this build at that isolation level        userns     the copy under `unshare -Ur`
@@ -49,7 +50,9 @@ PLAIN = {"PATH": "/usr/bin:" + os.environ.get("PATH", "/bin"), "SANDPIPER_TEST_P
 QUICK = ("unit", "guest", "fuzz", "golden", "lint", "e2e", "ends", "escape", "compat")
 PROCESSORS = len(os.sched_getaffinity(0))
 MINUTES = float(os.environ.get("CHECK_MINUTES", "inf"))
+REPEAT = os.environ.get("CHECK_REPEAT") == "1"
 BEGAN = time.monotonic()
+TOO_LATE = f"not run: the check had taken CHECK_MINUTES={MINUTES:g}"
 # No test may fail because the processors are busy. With sanitizers everything takes longer.
 SLOW = {"SANDPIPER_TEST_SLOW": "4"}
 SLOWER = {"SANDPIPER_TEST_SLOW": "8"}
@@ -84,12 +87,15 @@ class Run:
 class Sum:
     passed: int = 0
     failed: list = dataclasses.field(default_factory=list)
+    flaky: list = dataclasses.field(default_factory=list)
     skipped: list = dataclasses.field(default_factory=list)
+    programs: list = dataclasses.field(default_factory=list)  # in which something failed
     excused: int = 0  # programs that meson calls failed because cmocka skipped in them
 
     def add(self, other):
         self.passed += other.passed
         self.failed += other.failed
+        self.flaky += other.flaky
         self.skipped += other.skipped
 
 
@@ -118,9 +124,13 @@ def read_log(path, run_name):
     total = Sum()
     for line in path.read_text().splitlines():
         test = json.loads(line)
-        label = f"{run_name}: {test['name'].split(' / ')[-1]}"
+        program = test["name"].split(" / ")[-1]
+        label = f"{run_name}: {program}"
+        before = len(total.failed)
         out, result = test.get("stdout", ""), test["result"]
-        if re.search(r"^1\.\.\d+", out, re.MULTILINE) or re.search(r"^(not )?ok \d", out, re.M):
+        if result == "INTERRUPT" and not seconds_left():
+            total.skipped.append((label, TOO_LATE))
+        elif re.search(r"^1\.\.\d+", out, re.MULTILINE) or re.search(r"^(not )?ok \d", out, re.M):
             passed, failed, skipped = read_tap(out)
             for why in re.findall(r"(?:^#.*\n)+^not ok.*", out, re.M):
                 print(f"{label}:\n{why}", flush=True)  # which --print-errorlogs leaves out
@@ -137,16 +147,27 @@ def read_log(path, run_name):
             total.passed += 1
         else:
             total.failed.append(f"{label}: {result.lower()}")
+        if len(total.failed) > before:
+            total.programs.append(program)
     return total
 
 
+def seconds_left():
+    return max(MINUTES * 60 - (time.monotonic() - BEGAN), 0)
+
+
 def call(run, command, behind=False, shown=False):
-    """Runs to the end; what it printed is in stdout, unless it is shown."""
+    """Runs to the end, or until CHECK_MINUTES are over; what it printed is in stdout, unless it is shown."""
     nice = ("nice",) if behind else ()
-    return subprocess.run([*nice, *run.wrap, *map(str, command)], cwd=run.source,
-                          env={**SLOW, **os.environ, **run.env},
+    with subprocess.Popen([*nice, *run.wrap, *map(str, command)], cwd=run.source, env={**SLOW, **os.environ, **run.env},
                           stdout=None if shown else subprocess.PIPE,
-                          stderr=None if shown else subprocess.STDOUT, text=True, errors="replace")
+                          stderr=None if shown else subprocess.STDOUT, text=True, errors="replace") as process:
+        try:
+            out, _ = process.communicate(timeout=seconds_left() if MINUTES < float("inf") else None)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # meson ends its tests and writes its log
+            out, _ = process.communicate()
+    return subprocess.CompletedProcess(command, process.returncode, out)
 
 
 def build(run, behind):
@@ -159,9 +180,31 @@ def build(run, behind):
     return done.stdout if done.returncode else None
 
 
+def run_tests(run, names, width):
+    """Those of the run's suites, or the named ones among them."""
+    log = run.build / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
+    suites = [word for suite in run.suites for word in ("--suite", suite)]
+    done = call(run, ["meson", "test", "-C", run.build, "--print-errorlogs", "--timeout-multiplier", 10,
+                      "--num-processes", width, *suites, *names], run.behind, shown=not run.behind)
+    if done.stdout:
+        print(done.stdout, end="")
+    if not log.exists():
+        if names and not done.returncode:
+            return Sum()  # none of the named tests belongs to this run
+        # No test at all has such a suite: that is a mistake here, not a success.
+        return Sum(failed=[f"{run.name}: meson test ended with {done.returncode}"])
+    total = read_log(log, run.name)
+    if not seconds_left():
+        total.skipped.append((f"{run.name}: what comes after these", TOO_LATE))
+    elif done.returncode not in (0, total.excused) and not total.failed:
+        total.failed.append(f"{run.name}: meson test ended with {done.returncode}")
+    return total
+
+
 def perform(run, building):
-    if time.monotonic() - BEGAN > MINUTES * 60:
-        return Sum(skipped=[(run.name, f"the checks before it took CHECK_MINUTES={MINUTES:g}")])
+    if not seconds_left():
+        return Sum(skipped=[(run.name, TOO_LATE)])
     error = building.result()
     began = time.monotonic()
     if not run.behind:
@@ -169,22 +212,11 @@ def perform(run, building):
     if error:
         print(error[-8000:])
         return Sum(failed=[f"{run.name}: the build"])
-    log = run.build / "meson-logs" / "testlog.json"
-    log.unlink(missing_ok=True)
-    suites = [word for suite in run.suites for word in ("--suite", suite)]
-    width = ("--num-processes", PROCESSORS if run.behind else 3 * PROCESSORS)
-    done = call(run, ["meson", "test", "-C", run.build, "--print-errorlogs", "--timeout-multiplier", 10,
-                      *width, *suites, *sys.argv[2:]], run.behind, shown=not run.behind)
-    if done.stdout:
-        print(done.stdout, end="")
-    if not log.exists():
-        if sys.argv[2:] and not done.returncode:
-            return Sum()  # none of the named tests belongs to this run
-        # No test at all has such a suite: that is a mistake here, not a success.
-        return Sum(failed=[f"{run.name}: meson test ended with {done.returncode}"])
-    total = read_log(log, run.name)
-    if done.returncode not in (0, total.excused) and not total.failed:
-        total.failed.append(f"{run.name}: meson test ended with {done.returncode}")
+    total = run_tests(run, sys.argv[2:], PROCESSORS if run.behind else 3 * PROCESSORS)
+    if total.programs and REPEAT:
+        again = run_tests(run, total.programs, 1)
+        total.passed += max(len(total.failed) - len(again.failed), 0)
+        total.flaky, total.failed = total.failed, again.failed
     print(f"== {run.name}: {total.passed} passed, {len(total.failed)} failed, "
           f"{len(total.skipped)} skipped in {time.monotonic() - began:.0f} s", flush=True)
     return total
@@ -290,6 +322,8 @@ def main():
     print()
     for name, reason in total.skipped:
         print(f"skipped  {name}: {reason}")
+    for name in total.flaky:
+        print(f"flaky    {name}")
     for name in total.failed:
         print(f"failed   {name}")
     print(f"{total.passed} passed, {len(total.failed)} failed")
