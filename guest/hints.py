@@ -115,6 +115,8 @@ def missing_module(session, error):
         )
     if top in IMPORTED:
         return "`%s` is installed, but has no module `%s`: check its version or the name" % (top, module)
+    if module == "google.colab":
+        return "google.colab exists on Colab only: the session's files are in %s" % session.root
     place = in_workspace(session.root, top)
     if place:
         return "`%s` is in %s: sys.path.insert(0, %r)" % (top, place, place)

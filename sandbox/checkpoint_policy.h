@@ -8,7 +8,7 @@
  *
  * - The guest (guest/checkpoint.py) measures a state when the interpreter's peak reaches
  *   CHECKPOINT_MEASURE_PERCENT, and reports the size with the result. Where no cgroup counts, it
- *   forks no checkpoint of a state above CHECKPOINT_STATE_PERCENT: two copies would not fit. It
+ *   forks no checkpoint of a state above CHECKPOINT_UNCOUNTED_PERCENT. It
  *   receives both thresholds in bytes with the session request.
  * - While code runs and the sandbox uses CHECKPOINT_YIELD_PERCENT, the server looks how much memory
  *   only checkpoints hold. If that is CHECKPOINT_HELD_PERCENT, older states make way, one after the
@@ -27,9 +27,11 @@
  *   exceed the limit. Where no cgroup counts, twice the state's size stands for the use. Every step
  * must be backed by CHECKPOINT_STEP_PIDS of the process limit.
  * - The server reports the use in the result from CHECKPOINT_WARN_PERCENT on.
- * - Where no cgroup counts, init's watchdog (sandbox/programs/init/memory.c) leaves out checkpoints
- *   of up to CHECKPOINT_STATE_PERCENT: most of their pages are the live process's too. A larger one
- *   is code that passes for a checkpoint.
+ * - Where no cgroup counts, init's watchdog (sandbox/programs/init/memory.c) leaves out
+ *   CHECKPOINT_STATE_PERCENT of each checkpoint: most of its pages are the live process's too. What
+ *   is above counts, so that code which passes for a checkpoint hides no more. A state of up to
+ *   CHECKPOINT_UNCOUNTED_PERCENT can be rewritten in place beside its checkpoint: one copy, and of
+ *   the other what is above the half, are within the limit.
  * - Init (sandbox/programs/init/processes.c) gives each process its oom_score_adj, so the kernel
  *   decides in this order: the live process with all that it started, then checkpoints, then init
  *   and the zygote. The guest cannot do this: under Landlock /proc is read-only to it.
@@ -44,6 +46,7 @@ enum {
     /* Twice this is "crowded": the server needs no size below it. */
     CHECKPOINT_MEASURE_PERCENT = CHECKPOINT_CROWDED_PERCENT / 2,
     CHECKPOINT_STATE_PERCENT = 50,
+    CHECKPOINT_UNCOUNTED_PERCENT = (100 + CHECKPOINT_STATE_PERCENT) / 2,
     CHECKPOINT_STEP_PIDS = 16, /* processes of --pids, for each step of undo */
 };
 

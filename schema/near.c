@@ -41,6 +41,7 @@ const char *near_key(const json_t *object, const char *word)
         return NULL;
     }
     const char *best = NULL;
+    bool ties = false; /* "text" is as near to old_text as to new_text: it means neither */
     unsigned best_score = NEAR_DISTANCE + 1;
     void *at = json_object_iter((json_t *)(uintptr_t)object);
     for (; at; at = json_object_iter_next((json_t *)(uintptr_t)object, at)) {
@@ -56,7 +57,10 @@ const char *near_key(const json_t *object, const char *word)
         if (score < best_score && score < strlen(word)) {
             best = key;
             best_score = score;
+            ties = false;
+        } else if (score == best_score && near_part(word, key)) {
+            ties = true;
         }
     }
-    return best;
+    return ties ? NULL : best;
 }

@@ -159,7 +159,6 @@ void session_checkpoint_resumed(struct box_session *session, const struct box_me
     struct session_checkpoint *polling = session->waking;
     struct session_checkpoint *before = session->latest;
     unsigned cell = polling->cell;
-    uint64_t threads = box_message_number(message, "threads", 0);
     session->pid = polling->pid;
     session->latest = checkpoint_enter(session, message, cell); /* in the woken one's entry */
     if (!session->latest) {
@@ -183,8 +182,7 @@ void session_checkpoint_resumed(struct box_session *session, const struct box_me
     if (!session->latest) {
         session->events->on_checkpoint(session->arg, cell, false);
     }
-    session->events->on_restored(session->arg, &session->end, cell,
-                                 threads < UINT32_MAX ? (unsigned)threads : 0);
+    session->events->on_restored(session->arg, &session->end, cell, message);
 }
 
 void session_checkpoint_wake(struct box_session *session)

@@ -45,9 +45,11 @@ struct box_session_events {
     void (*on_checkpoint)(void *arg, unsigned cell, bool exists);
     /* The process died, or box_session_restore() killed it, and a checkpoint has replaced it: the
      * session has the state after the run with this cell number, and accepts messages. What the
-     * dead process had started is gone, and its output is delivered. threads: lost ones, which no
-     * checkpoint has. */
-    void (*on_restored)(void *arg, const struct box_end *end, unsigned cell, unsigned threads);
+     * dead process had started is gone, and its output is delivered. message: its fields are the
+     * number of lost "threads", which no checkpoint has, and the files that differ from those of
+     * the state, as in a result. */
+    void (*on_restored)(void *arg, const struct box_end *end, unsigned cell,
+                        const struct box_message *message);
     /* box_session_end_cell() has ended so many processes. */
     void (*on_cell_ended)(void *arg, unsigned processes);
     void (*on_slow)(void *arg, const struct box_end *end); /* on_restored or on_end is late */

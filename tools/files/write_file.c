@@ -93,22 +93,7 @@ static void take_back_append(const struct write_op *op)
     }
 }
 
-static void write_op_fail(struct write_op *op, int error)
-{
-    char text[WORD_BYTES + 212];
-    struct box *box = server_box_get(op->tools->server_box);
-    if (op->fd >= 0 && op->mode == BOX_WRITE_APPEND) {
-        take_back_append(op);
-    }
-    if (op->token && error != ECONNRESET && box) {
-        box_file_abort(box, op->token);
-    }
-    content_refuse(op->call, "%s",
-                   path_error(&op->tools->config.spec->paths, op->path, error, text, sizeof text));
-    write_op_free(op);
-}
-
-/* The same with what is said after the path. */
+/* Ends the call with what is said after the path. */
 static void write_op_refuse(struct write_op *op, const char *said)
 {
     char shown[WORD_BYTES + 1];
@@ -118,6 +103,26 @@ static void write_op_refuse(struct write_op *op, const char *said)
     }
     content_refuse(op->call, "%s%s", word_show(op->path, strlen(op->path), shown, sizeof shown),
                    said);
+    write_op_free(op);
+}
+
+static void write_op_fail(struct write_op *op, int error)
+{
+    char text[WORD_BYTES + 212];
+    struct box *box = server_box_get(op->tools->server_box);
+    if (op->fd >= 0 && op->mode == BOX_WRITE_APPEND) {
+        take_back_append(op);
+    }
+    if (op->edit.old_text && error == ENOENT) {
+        write_op_refuse(op,
+                        " not found; to create it, send content, without old_text and new_text.");
+        return;
+    }
+    if (op->token && error != ECONNRESET && box) {
+        box_file_abort(box, op->token);
+    }
+    content_refuse(op->call, "%s",
+                   path_error(&op->tools->config.spec->paths, op->path, error, text, sizeof text));
     write_op_free(op);
 }
 

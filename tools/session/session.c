@@ -311,7 +311,7 @@ void sessions_hold_output(struct sessions *sessions, bool hold)
 }
 
 static void session_on_restored(void *arg, const struct box_end *end, unsigned cell,
-                                unsigned threads)
+                                const struct box_message *message)
 {
     struct session *session = arg;
     struct run *run = session->current;
@@ -322,7 +322,8 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
     facts.exact = cell == session->history.now.cell;
     struct fate fate = run_fate(&facts);
     char why[64];
-    session->threads += threads;
+    uint64_t threads = box_message_number(message, "threads", 0);
+    session->threads += threads < UINT32_MAX ? (unsigned)threads : 0;
     session->processes += end->processes;
     session->goal = (struct session_goal){};
     session_memory_place(session, end);
@@ -339,6 +340,7 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
         run->restored_cell = cell;
         memcpy(run->gone, gone, sizeof gone);
         memcpy(run->older, older, sizeof older);
+        outcome_take_parts(run, message); /* what the dead process left in its files */
         if (end->kind == BOX_END_OOM) {
             session_state_crowded(session);
         }

@@ -58,6 +58,14 @@ class Files(Shared):
         self.assertEqual(result.status.field("files"), "~a.csv (1.5 kB) +b (0 B)")
         self.assertEqual(self.server.python("os.remove('b')").status.field("files"), "-b")
 
+    def test_a_dead_call_names_what_it_left_in_part(self):
+        self.server.python("import os; open('kept.txt', 'w').close()")
+        result = self.server.python("with open('part.csv', 'w') as out:\n  for row in range(1, 9000):\n    print(row, file=out)\n"
+                                    "    if row == 7000: out.flush(); os.remove('kept.txt'); os.kill(os.getpid(), 9)")
+        self.assertIn("restored to the state before this call", result.status.line)
+        self.assertEqual(result.status.field("files"), "-kept.txt +part.csv (34 kB)")
+        self.assertIsNone(self.server.python("y = 1").status.field("files"))
+
 
 if __name__ == "__main__":
     unittest.main()

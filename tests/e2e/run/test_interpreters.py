@@ -79,6 +79,12 @@ class Interpreters(Case):
             self.assert_programs_are_the_sessions(server)
             self.assertIn("from the venv", server.python("import os; os.system('python -c \"import only_in_venv as o; print(o.value)\"')").text)
 
+    def test_programs_that_need_more_of_proc_say_why_they_fail(self):
+        with Server() as server:
+            for command in ("free -m", "uptime", *(("ps aux",) if CONTAINER else ())):
+                text = server.python(f"import os; os.system({command!r})").text
+                self.assertRegex(text, f"^{command.split()[0]}: .*sandbox.* /?proc", command)
+
     @unittest.skipIf(CONTAINER, "isolation: this level has no /proc")
     @unittest.skipUnless(shutil.which("ps", path="/usr/bin:/bin"), "ps: not installed")
     def test_processes_are_listed(self):

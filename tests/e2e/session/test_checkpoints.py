@@ -128,6 +128,28 @@ class Failover(Case):
 FILL = "\nfor at in range(0, len(state), 2 << 20): state[at : at + (2 << 20)] = b'y' * (2 << 20); time.sleep(0.01)"
 
 
+class AboveHalfOfTheLimit(Case):
+    """A state and its checkpoint, which do not both fit, also where only init counts."""
+
+    def setUp(self):
+        self.server = Server("--memory", "256M", "--timeout", "120").__enter__()
+        self.addCleanup(self.server.__exit__, None, None, None)
+        self.assert_ok(self.server.python("import os, time\nkept = 'yes'"))
+
+    def test_it_survives_an_exhausted_memory(self):
+        self.assert_ok(self.server.python("state = bytearray(b'x') * (160 << 20)"))
+        for _ in range(2):
+            result = self.server.python("kept = 'no'\n" + DEATHS["no memory"])
+            self.assertIn("state: restored to the state before this call", result.status.line)
+        self.assert_prints(self.server.python("print(len(state) >> 20, kept)"), "160 yes")
+
+    def test_it_is_rewritten_in_place(self):
+        self.assert_ok(self.server.python("state = bytearray(b'x') * (160 << 20)"))
+        self.assert_ok(self.server.python(FILL + "\nkept = 'new'"))
+        self.assertIn("restored to the state before this call", self.server.python(DEATHS["kill"]).status.line)
+        self.assert_prints(self.server.python("print(state.count(b'y') >> 20, kept)"), "160 new")
+
+
 class MakingWay(Case):
     """Where a control group counts memory, states make way for code that runs only if that helps."""
 
@@ -137,19 +159,6 @@ class MakingWay(Case):
         self.server = Server("--memory", "256M", "--timeout", "120").__enter__()
         self.addCleanup(self.server.__exit__, None, None, None)
         self.assert_ok(self.server.python("import os, time\nkept = 'yes'"))
-
-    def test_a_state_above_half_of_the_limit_survives_an_exhausted_memory(self):
-        self.assert_ok(self.server.python("state = bytearray(b'x') * (160 << 20)"))
-        for _ in range(2):
-            result = self.server.python("kept = 'no'\n" + DEATHS["no memory"])
-            self.assertIn("state: restored to the state before this call", result.status.line)
-        self.assert_prints(self.server.python("print(len(state) >> 20, kept)"), "160 yes")
-
-    def test_a_state_above_half_of_the_limit_is_rewritten_in_place(self):
-        self.assert_ok(self.server.python("state = bytearray(b'x') * (160 << 20)"))
-        self.assert_ok(self.server.python(FILL + "\nkept = 'new'"))
-        self.assertIn("restored to the state before this call", self.server.python(DEATHS["kill"]).status.line)
-        self.assert_prints(self.server.python("print(state.count(b'y') >> 20, kept)"), "160 new")
 
     def test_a_lost_state_whose_checkpoint_made_way_is_explained(self):
         self.assert_ok(self.server.python("state = bytearray(b'x') * (160 << 20)"))

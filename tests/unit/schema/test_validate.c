@@ -61,6 +61,9 @@ static void unknown_argument_gets_a_near_match(void **)
     expect("write_file", "{\"path\":\"a\",\"content\":\"\",\"file_path\":\"b\"}",
            "/file_path: unknown argument, did you mean \"path\"? Known arguments: path, content, "
            "old_text, new_text, encoding, mode, session\n");
+    expect("write_file", "{\"path\":\"a\",\"content\":\"\",\"text\":\"b\"}",
+           "/text: unknown argument. Known arguments: path, content, old_text, new_text, encoding, "
+           "mode, session\n");
 }
 
 static void known_arguments_are_listed_once(void **)

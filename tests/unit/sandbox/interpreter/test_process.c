@@ -44,7 +44,7 @@ static void on_checkpoint(void *, unsigned, bool)
 {
 }
 
-static void on_restored(void *, const struct box_end *how, unsigned, unsigned)
+static void on_restored(void *, const struct box_end *how, unsigned, const struct box_message *)
 {
     restored++;
     end = *how;
