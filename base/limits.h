@@ -86,8 +86,10 @@
 #define DEFAULT_DISK_BYTES (1UL << 30)
 #define DEFAULT_DISK_INODES 200000UL
 #define DEFAULT_PIDS 256U
-#define DEFAULT_TIMEOUT_MS 30000U
-#define DEFAULT_MAX_TIMEOUT_MS 600000U
+#define DEFAULT_TIMEOUT_MS 25000U
+#define DEFAULT_MAX_TIMEOUT_MS 3600000U
+#define DEFAULT_WAIT_MS 25000U /* several clients are unreliable from 30 s on */
+#define DEFAULT_JOBS 4U
 
 /* --- bounds of flags --- */
 #define LIMIT_TIMEOUT_MS 86400000U            /* a day: more is a wrong unit */

@@ -56,6 +56,24 @@ static void take_seconds(struct options *options, const struct flag *flag, const
     }
 }
 
+static void take_wait(struct options *options, const struct flag *flag, const char *value)
+{
+    if (strcmp(value, "off") == 0) {
+        options->wait_ms = 0;
+    } else {
+        take_seconds(options, flag, value);
+    }
+}
+
+static void take_jobs(struct options *options, const struct flag *flag, const char *value)
+{
+    if (parse_u64(value, &options->jobs) < 0 || options->jobs < 1 ||
+        options->jobs > LIMIT_SESSIONS - 1) {
+        options_error(options, "--%s takes a number between 1 and %u, not \"%.64s\"", flag->name,
+                      LIMIT_SESSIONS - 1, value);
+    }
+}
+
 static void take_pids(struct options *options, const struct flag *flag, const char *value)
 {
     uint64_t pids = 0;
@@ -180,10 +198,15 @@ const struct flag flags[] = {
      "size of the workspace and /tmp together: files in memory,\nwhich count as memory too, so at "
      "most three quarters of it",
      "1G", take_size, FIELD(spec.limits.disk_bytes), LIMIT_DISK_LEAST_BYTES},
-    {"timeout", "S", "default time limit per call, in seconds", "30", take_seconds,
+    {"timeout", "S", "default time limit of the code, in seconds", "25", take_seconds,
      FIELD(timeout_ms), LIMIT_TIMEOUT_MS},
-    {"max-timeout", "S", "longest time limit that a call may request, in seconds", "600",
+    {"max-timeout", "S", "longest time limit that a call may request, in seconds", "3600",
      take_seconds, FIELD(max_timeout_ms), LIMIT_TIMEOUT_MS},
+    {"wait", "S|off",
+     "after so many seconds a call is answered, and its code goes\non as a job; off: there are no "
+     "jobs",
+     "25", take_wait, FIELD(wait_ms), LIMIT_TIMEOUT_MS},
+    {"jobs", "N", "how many jobs may run at once", "4", take_jobs},
     {"idle-exit", "S", "exit after S idle seconds", "never", take_seconds, FIELD(idle_exit_ms),
      IDLE_EXIT_MOST_MS},
     {"workspace", "DIR", "host directory to use as /work", "none: in memory", take_text,

@@ -251,7 +251,9 @@ void options_parse(int argc, char **argv, struct options *ret_options)
 {
     struct options *options = ret_options;
     *options = (struct options){.timeout_ms = DEFAULT_TIMEOUT_MS,
-                                .max_timeout_ms = DEFAULT_MAX_TIMEOUT_MS};
+                                .max_timeout_ms = DEFAULT_MAX_TIMEOUT_MS,
+                                .wait_ms = DEFAULT_WAIT_MS,
+                                .jobs = DEFAULT_JOBS};
     box_spec_init(&options->spec);
     options->egress.flag = "--allow-host";
     struct option rows[OPTIONS_FLAGS + 3] = {};

@@ -35,6 +35,8 @@ struct options_setting {
 struct options {
     uint64_t timeout_ms;
     uint64_t max_timeout_ms;
+    uint64_t wait_ms; /* 0: off */
+    uint64_t jobs;
     uint64_t idle_exit_ms;   /* 0: never */
     const char *code;        /* run -c */
     const char *file;        /* run FILE; "-" is stdin */

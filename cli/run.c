@@ -76,6 +76,7 @@ static int exit_code(const struct run *run)
     case RUN_ERROR:
     case RUN_LOST:
     case RUN_ENDED:
+    case RUN_STOPPED:
     case RUN_CANCELLED:
     case RUN_OUTCOME_COUNT:
     default:

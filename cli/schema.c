@@ -15,6 +15,7 @@ int command_schema(const struct options *options)
     struct tools_config config = {.spec = &options->spec,
                                   .timeout_ms = options->timeout_ms,
                                   .max_timeout_ms = options->max_timeout_ms,
+                                  .wait_ms = options->wait_ms,
                                   .install = &options->install,
                                   .structured = options->structured};
     int code = 1;

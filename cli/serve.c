@@ -64,6 +64,8 @@ static int serve(struct server *server, struct options *options)
         .hosts = options->spec.egress ? &options->egress : NULL,
         .timeout_ms = options->timeout_ms,
         .max_timeout_ms = options->max_timeout_ms,
+        .wait_ms = options->wait_ms,
+        .jobs = (unsigned)options->jobs,
         .error = options->error[0] ? options->error : NULL,
         .resources = options->resources,
         .install = &options->install,
@@ -76,7 +78,7 @@ static int serve(struct server *server, struct options *options)
                          server, &conn);
     }
     if (r == 0 && options->idle_exit_ms) {
-        shutdown_watch_idle(&server->shutdown, conn, options->idle_exit_ms);
+        shutdown_watch_idle(&server->shutdown, conn, tools, options->idle_exit_ms);
     }
     if (r == 0) {
         r = loop_run(server->loop);

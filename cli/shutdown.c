@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "rpc/conn.h"
+#include "tools/tools.h"
 
 static void on_signal(void *arg, uint32_t)
 {
@@ -91,6 +92,8 @@ static void on_idle(void *arg)
 {
     struct shutdown *shutdown = arg;
     uint64_t quiet_ms = rpc_conn_quiet_ms(shutdown->conn);
+    uint64_t jobless_ms = tools_quiet_ms(shutdown->tools);
+    quiet_ms = quiet_ms < jobless_ms ? quiet_ms : jobless_ms;
     if (quiet_ms >= shutdown->idle_ms) {
         log_info("cli", "no request for %llu s", (unsigned long long)(quiet_ms / 1000));
         loop_stop(shutdown->loop, 0);
@@ -101,9 +104,11 @@ static void on_idle(void *arg)
                    shutdown);
 }
 
-void shutdown_watch_idle(struct shutdown *shutdown, const struct rpc_conn *conn, uint64_t idle_ms)
+void shutdown_watch_idle(struct shutdown *shutdown, const struct rpc_conn *conn,
+                         const struct tools *tools, uint64_t idle_ms)
 {
     shutdown->conn = conn;
+    shutdown->tools = tools;
     shutdown->idle_ms = idle_ms;
     on_idle(shutdown);
 }

@@ -5,6 +5,7 @@
 #include "base/loop.h"
 
 struct rpc_conn;
+struct tools;
 
 /* What ends a server besides its connection: SIGTERM, SIGINT and SIGHUP; the end of the parent, as
  * a client that dies may leave stdin open in other processes; and idleness, if requested. Each
@@ -17,6 +18,7 @@ struct shutdown {
     int parent_fd;
     struct loop_timer idle;
     const struct rpc_conn *conn;
+    const struct tools *tools;
     uint64_t idle_ms;
 };
 
@@ -25,9 +27,10 @@ struct shutdown {
 /* Blocks the signals; must be called before anything that may take time. 0 or -errno. */
 int shutdown_watch(struct shutdown *shutdown, struct loop *loop, pid_t parent);
 
-/* From here on the server exits after idle_ms without a line from the client or a call in flight.
- * conn: borrowed while the loop runs. */
-void shutdown_watch_idle(struct shutdown *shutdown, const struct rpc_conn *conn, uint64_t idle_ms);
+/* From here on the server exits after idle_ms without a line from the client, a call in flight
+ * or a job. conn, tools: borrowed while the loop runs. */
+void shutdown_watch_idle(struct shutdown *shutdown, const struct rpc_conn *conn,
+                         const struct tools *tools, uint64_t idle_ms);
 
 /* Blocks SIGTERM, SIGINT and SIGHUP. Returns a signalfd(2) that receives them, owned by the caller,
  * or -errno. */

@@ -73,6 +73,15 @@ static void describe_network(const struct egress_policy *policy, char *out, size
     }
 }
 
+/* With --wait off no cell becomes a job. */
+static void leave_out_jobs(json_t *schema)
+{
+    json_t *properties = json_object_get(schema, "properties");
+    (void)json_object_del(properties, "wait_s");
+    (void)json_object_del(properties, "job");
+    (void)json_object_del(properties, "stop");
+}
+
 json_t *describe_tools(void *ctx)
 {
     struct tools *tools = ctx;
@@ -95,6 +104,14 @@ json_t *describe_tools(void *ctx)
     (void)snprintf(timeout, sizeof timeout, "%g", (double)tools->config.timeout_ms / 1000);
     (void)snprintf(max_timeout, sizeof max_timeout, "%g",
                    (double)tools->config.max_timeout_ms / 1000);
+    char wait[24];
+    char jobs[120] = "";
+    (void)snprintf(wait, sizeof wait, "%g", (double)tools->config.wait_ms / 1000);
+    if (tools->config.wait_ms > 0) {
+        (void)snprintf(jobs, sizeof jobs,
+                       ", after %s s of which the cell goes on as a job to be polled with `job`",
+                       wait);
+    }
     char index[300] = "";
     OWNED(buf_done) struct buf policy = BUF_EMPTY;
     if (tools->installs) {
@@ -111,6 +128,8 @@ json_t *describe_tools(void *ctx)
         {"pids", pids},
         {"timeout_s", timeout},
         {"max_timeout_s", max_timeout},
+        {"wait_s", wait},
+        {"jobs", jobs},
         {"index", index},
         {"work", spec->paths.work},
         {"policy", buf_size(&policy) > 0 ? buf_bytes(&policy) : ""},
@@ -122,6 +141,9 @@ json_t *describe_tools(void *ctx)
             continue;
         }
         json_t *tool = schema_describe(schema_name(i), values);
+        if (tools->config.wait_ms == 0) {
+            leave_out_jobs(json_object_get(tool, "inputSchema"));
+        }
         if (spec->egress && strcmp(schema_name(i), "run_python") == 0) { /* no other has network */
             (void)json_object_set_new(json_object_get(tool, "annotations"), "openWorldHint",
                                       json_true());

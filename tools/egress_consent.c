@@ -189,7 +189,7 @@ void egress_consent_note(struct tools *tools, const struct rpc_call *call, struc
     if (box) {
         box_receive_refusals(box);
     }
-    if (hosts->wanted_count > 0 && hosts->asked_count == 0 && rpc_call_can_elicit(call)) {
+    if (hosts->wanted_count > 0 && hosts->asked_count == 0 && call && rpc_call_can_elicit(call)) {
         list_wanted(hosts, hosts->wanted_count, list, sizeof list);
         (void)snprintf(run->network, sizeof run->network,
                        "the next run_python call asks the user to allow %s", list);

@@ -32,5 +32,6 @@ typedef void (*host_begin_fn)(struct tools *tools, struct rpc_call *call, const 
 bool egress_consent_hold(struct tools *tools, struct rpc_call *call, const json_t *arguments,
                          host_begin_fn begin);
 
-/* Writes what the result of a run must report about hosts. */
+/* Writes what the result of a run must report about hosts. call: that gets it; NULL: a later one.
+ */
 void egress_consent_note(struct tools *tools, const struct rpc_call *call, struct run *run);

@@ -16,14 +16,16 @@ struct ordered_call {
     struct tool_work work; /* while it is held */
     struct ordered_call *next;
     struct orders *orders;
-    struct rpc_call *call;
+    struct rpc_call *call; /* NULL: a job, whose call has its result */
     enum order_kind kind;
     json_t *arguments;
     const char *session; /* of ORDER_RUN */
     order_fn begin;
     uint64_t begun_ns; /* 0: it is held */
     unsigned cell;
-    char waited_for[32]; /* the last call that was in the way; empty: none */
+    unsigned job;         /* the number of the job that the run has become; 0: none */
+    uint64_t begin_by_ns; /* a run that is held must begin until then */
+    char waited_for[32];  /* the last call that was in the way; empty: none */
 };
 
 void orders_init(struct orders *orders, struct tools *tools)
@@ -53,6 +55,9 @@ static bool is_overtaken(const struct ordered_call *earlier, const struct ordere
  * one that the later one takes effect before it. */
 static bool is_in_the_way(const struct ordered_call *earlier, const struct ordered_call *later)
 {
+    if (earlier->kind == ORDER_WAIT || (earlier->job > 0 && later->kind != ORDER_RUN)) {
+        return false;
+    }
     switch (later->kind) {
     case ORDER_READ:
     case ORDER_WRITE:
@@ -73,6 +78,7 @@ static bool is_in_the_way(const struct ordered_call *earlier, const struct order
         return earlier->kind == ORDER_WRITE || concerns_files(later);
     case ORDER_INSTALL:
         return is_run(earlier) && !earlier->begun_ns;
+    case ORDER_WAIT:
     case ORDER_KIND_COUNT:
     default:
         return false;
@@ -91,7 +97,7 @@ static bool may_begin(const struct ordered_call *call)
 static bool has_overtaken(const struct ordered_call *read)
 {
     const struct ordered_call *earlier = read->orders->list;
-    while (earlier != read && !(is_run(earlier) && concerns_files(earlier))) {
+    while (earlier != read && !(is_run(earlier) && !earlier->job && concerns_files(earlier))) {
         earlier = earlier->next;
     }
     return earlier != read;
@@ -120,12 +126,32 @@ static void order_withdraw(struct tool_work *work)
     rpc_call_fail(call->call, RPC_INTERNAL_ERROR, "the call did not start");
 }
 
+/* What a job does is not waited for by a call that gives it up. */
+static void stop_job_before(const struct ordered_call *call)
+{
+    const json_t *arguments = call->arguments;
+    bool gives_up = json_is_true(json_object_get(arguments, "undo")) ||
+                    json_is_true(json_object_get(arguments, "reset")) ||
+                    json_object_get(arguments, "restore");
+    const struct ordered_call *at = call->orders->list;
+    while (at != call && !(gives_up && at->job > 0 && is_in_the_way(at, call))) {
+        at = at->next;
+    }
+    if (at != call) {
+        jobs_stop(&call->orders->tools->jobs, at->job);
+    }
+}
+
 static void orders_continue(void *arg)
 {
     struct orders *orders = arg;
     struct ordered_call *call = orders->list;
     while (call) {
-        if (call->begun_ns || !may_begin(call)) {
+        bool waits = !call->begun_ns && !may_begin(call);
+        if (waits) {
+            stop_job_before(call); /* which may end calls that wait for the job */
+        }
+        if (call->begun_ns || waits) {
             call = call->next;
             continue;
         }
@@ -136,12 +162,64 @@ static void orders_continue(void *arg)
     }
 }
 
+static void name_call(const struct ordered_call *call, char *out, size_t size)
+{
+    static const char *const names[ORDER_KIND_COUNT] = {
+        [ORDER_READ] = "read_file",          [ORDER_WRITE] = "write_file",
+        [ORDER_RUN] = "run_python",          [ORDER_FRESH_RUN] = "run_python",
+        [ORDER_INSTALL] = "install_package", [ORDER_WAIT] = "run_python",
+    };
+    if (call->job > 0) {
+        (void)snprintf(out, size, "job %u", call->job);
+    } else if (call->cell > 0) {
+        (void)snprintf(out, size, "<cell %u>", call->cell);
+    } else {
+        (void)snprintf(out, size, "%s", names[call->kind]);
+    }
+}
+
+/* The call has waited for as long as it may. */
+static void order_refuse(struct ordered_call *call)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    const struct ordered_call *earlier = call->orders->list;
+    char name[32];
+    while (!is_in_the_way(earlier, call)) {
+        earlier = earlier->next;
+    }
+    (void)buf_append_text(&text, "[not run: ");
+    if (earlier->job > 0) {
+        (void)jobs_describe(&call->orders->tools->jobs, earlier->job, &text);
+    } else {
+        name_call(earlier, name, sizeof name);
+        (void)buf_appendf(&text,
+                          "an earlier call (%s) has not ended | the code will not run: send it "
+                          "again, with a longer wait_s",
+                          name);
+    }
+    (void)buf_append_text(&text, "]");
+    content_result(call->call, buf_bytes(&text), buf_size(&text), /* is_error= */ true);
+}
+
+static void refuse_late(struct orders *orders)
+{
+    uint64_t now_ns = clock_now_ns();
+    struct ordered_call *next = NULL;
+    for (struct ordered_call *call = orders->list; call; call = next) {
+        next = call->next;
+        if (!call->begun_ns && call->begin_by_ns <= now_ns && !may_begin(call)) {
+            order_refuse(call);
+        }
+    }
+}
+
 static void orders_arm(struct orders *orders);
 
 static void orders_beat(void *arg)
 {
     struct orders *orders = arg;
     uint64_t now_ns = clock_now_ns();
+    refuse_late(orders);
     if (orders->held == 0) {
         return;
     }
@@ -160,28 +238,21 @@ static void orders_beat(void *arg)
 
 static void orders_arm(struct orders *orders)
 {
-    loop_timer_arm(orders->tools->loop, &orders->timer,
-                   clock_now_ns() + LIMIT_OVERTAKEN_MS * CLOCK_NS_PER_MS, orders_beat, orders);
-}
-
-static void name_call(const struct ordered_call *call, char *out, size_t size)
-{
-    static const char *const names[ORDER_KIND_COUNT] = {
-        [ORDER_READ] = "read_file",          [ORDER_WRITE] = "write_file",
-        [ORDER_RUN] = "run_python",          [ORDER_FRESH_RUN] = "run_python",
-        [ORDER_INSTALL] = "install_package",
-    };
-    if (call->cell > 0) {
-        (void)snprintf(out, size, "<cell %u>", call->cell);
-    } else {
-        (void)snprintf(out, size, "%s", names[call->kind]);
+    const struct loop_timer *timer = &orders->timer;
+    uint64_t next_ns = clock_now_ns() + LIMIT_OVERTAKEN_MS * CLOCK_NS_PER_MS;
+    for (const struct ordered_call *call = orders->list; call; call = call->next) {
+        if (!call->begun_ns && call->begin_by_ns < next_ns) {
+            next_ns = call->begin_by_ns;
+        }
+    }
+    if (!timer->loop || timer->deadline_ns > next_ns) {
+        loop_timer_arm(orders->tools->loop, &orders->timer, next_ns, orders_beat, orders);
     }
 }
 
-/* The call has ended. */
-static void order_ended(void *arg)
+/* The call, and its run, have ended. */
+static void order_remove(struct ordered_call *call)
 {
-    struct ordered_call *call = arg;
     struct orders *orders = call->orders;
     struct ordered_call **at = &orders->list;
     while (*at != call) {
@@ -201,6 +272,15 @@ static void order_ended(void *arg)
     }
     json_decref(call->arguments);
     free(call);
+}
+
+static void order_ended(void *arg)
+{
+    struct ordered_call *call = arg;
+    call->call = NULL;
+    if (call->job == 0) {
+        order_remove(call);
+    }
 }
 
 static bool is_too_many(const struct ordered_call *call)
@@ -227,7 +307,12 @@ void orders_add(struct orders *orders, struct rpc_call *call, enum order_kind ki
                                      .kind = kind,
                                      .arguments = json_incref(arguments),
                                      .begin = begin};
+    ordered->begin_by_ns = UINT64_MAX;
     if (kind == ORDER_RUN) {
+        uint64_t wait_ms = jobs_wait_ms(orders->tools, arguments);
+        if (wait_ms != UINT64_MAX) {
+            ordered->begin_by_ns = rpc_call_since_ns(call) + wait_ms * CLOCK_NS_PER_MS;
+        }
         const char *session = json_string_value(json_object_get(arguments, "session"));
         ordered->session = session ? session : SESSION_DEFAULT;
     }
@@ -248,9 +333,10 @@ void orders_add(struct orders *orders, struct rpc_call *call, enum order_kind ki
                        "Busy: %u calls are waiting in this session, which is the limit. Wait for "
                        "their results.",
                        LIMIT_SESSION_QUEUE);
-    } else if (!orders->timer.loop) {
-        orders_arm(orders);
+        return;
     }
+    stop_job_before(ordered);
+    orders_arm(orders);
 }
 
 void orders_end(struct orders *orders)
@@ -261,7 +347,7 @@ void orders_end(struct orders *orders)
     loop_timer_disarm(&orders->timer);
     for (struct ordered_call *call = orders->list; call; call = next) {
         next = call->next;
-        struct tool_work *work = rpc_call_data(call->call);
+        struct tool_work *work = call->call ? rpc_call_data(call->call) : NULL;
         if (!call->begun_ns) {
             content_refuse(call->call, "The server is stopping; the call did not start.");
         } else if (work && (call->kind == ORDER_READ || call->kind == ORDER_WRITE)) {
@@ -277,6 +363,29 @@ static struct ordered_call *orders_find(const struct orders *orders, const struc
         at = at->next;
     }
     return at;
+}
+
+void orders_set_job(struct orders *orders, const struct rpc_call *call, unsigned number)
+{
+    struct ordered_call *found = orders_find(orders, call);
+    if (!found) {
+        return;
+    }
+    found->job = number;
+    if (orders->held > 0) {
+        loop_task_queue(orders->tools->loop, &orders->task, orders_continue, orders);
+    }
+}
+
+void orders_job_ended(struct orders *orders, unsigned number)
+{
+    struct ordered_call *call = orders->list;
+    while (call && call->job != number) {
+        call = call->next;
+    }
+    if (call) {
+        order_remove(call);
+    }
 }
 
 void orders_set_cell(struct orders *orders, const struct rpc_call *call, unsigned cell)

@@ -15,6 +15,10 @@ struct tools;
  *   a read     waits for earlier writes and runs
  *   an install waits until earlier runs have begun; installs have a queue of their own
  *
+ * A run that has become a job is in the way of later runs of its session only, until it ends. A run
+ * that is held for longer than its call may wait (wait_s) never begins; one that is to undo,
+ * restore or reset stops the job first.
+ *
  * Calls about files belong to the default session. Runs of other sessions run beside them: they
  * see what was written before they were sent, and nothing waits for them. A fresh run is of no
  * session; to calls about files it is like one of the default session.
@@ -30,6 +34,7 @@ enum order_kind {
     ORDER_RUN,
     ORDER_FRESH_RUN,
     ORDER_INSTALL,
+    ORDER_WAIT, /* for a job; is never held, and nothing waits for it */
     ORDER_KIND_COUNT,
 };
 
@@ -57,6 +62,10 @@ void orders_end(struct orders *orders);
  * of a run. NULL: out of memory, ends the call. */
 void orders_add(struct orders *orders, struct rpc_call *call, enum order_kind kind,
                 json_t *arguments, order_fn begin);
+
+/* The run of this call, which gets its result now, goes on as a job. */
+void orders_set_job(struct orders *orders, const struct rpc_call *call, unsigned number);
+void orders_job_ended(struct orders *orders, unsigned number);
 
 /* The number of the run that the call made, for the status lines of those that wait for it. */
 void orders_set_cell(struct orders *orders, const struct rpc_call *call, unsigned cell);

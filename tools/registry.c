@@ -94,9 +94,13 @@ static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json
         refuse_violations(call, name, violations, count);
         return true;
     }
-    bool fresh = json_is_true(json_object_get(checked, "fresh"));
-    orders_add(&tools->orders, call, fresh ? ORDER_FRESH_RUN : registry[row].kind, checked,
-               registry[row].begin);
+    enum order_kind kind = registry[row].kind;
+    if (kind == ORDER_RUN) {
+        kind = run_python_is_wait(checked)                       ? ORDER_WAIT
+               : json_is_true(json_object_get(checked, "fresh")) ? ORDER_FRESH_RUN
+                                                                 : ORDER_RUN;
+    }
+    orders_add(&tools->orders, call, kind, checked, registry[row].begin);
     return true;
 }
 
@@ -126,6 +130,7 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
     tools->loop = loop;
     tools->config = *config;
     orders_init(&tools->orders, tools);
+    jobs_init(&tools->jobs, tools);
     bool asks = config->hosts && config->hosts->ask;
     int r = server_box_new(loop, config->spec, asks ? egress_consent_refused : NULL, tools,
                            &tools->server_box);
@@ -152,8 +157,14 @@ void tools_free(struct tools *tools)
         server_box_free(tools->server_box);
         sessions_free(tools->sessions);
         assert(!tools->orders.list); /* each call has ended */
+        jobs_done(&tools->jobs);
         free(tools);
     }
+}
+
+uint64_t tools_quiet_ms(const struct tools *tools)
+{
+    return jobs_quiet_ms(&tools->jobs);
 }
 
 struct rpc_tools tools_for_rpc(struct tools *tools)

@@ -4,6 +4,7 @@
 #include "tools/consent.h"
 #include "tools/egress_consent.h"
 #include "tools/order.h"
+#include "tools/run/jobs.h"
 #include "tools/server_sandbox.h"
 #include "tools/session/session.h"
 #include "tools/tools.h"
@@ -16,6 +17,7 @@ struct tools {
     struct server_box *server_box;
     struct sessions *sessions;
     struct orders orders;
+    struct jobs jobs;
     struct consents consents;
     struct egress_consent hosts;
     struct installs *installs; /* NULL: without install_package */
@@ -38,6 +40,9 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
 void read_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 void install_package_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
+
+/* Whether a call of run_python only waits for a job, or stops one. */
+bool run_python_is_wait(const json_t *arguments);
 
 /* The definitions of the tools, and the server's instructions: new, NULL when out of memory. ctx:
  * struct tools. */

@@ -17,6 +17,8 @@ struct tools_config {
     struct egress_policy *hosts;
     uint64_t timeout_ms; /* default time limit of a call */
     uint64_t max_timeout_ms;
+    uint64_t wait_ms; /* until a call gets its result early, by default; 0: no cell becomes a job */
+    unsigned jobs;    /* how many may run at once */
     /* What is wrong with the configuration, or NULL. If set, the server serves all the same and
      * every tool refuses with this text. Borrowed. */
     const char *error;
@@ -29,6 +31,9 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
 
 /* Ends the sandbox, and so the calls in flight. The connection may be freed before or after. */
 void tools_free(struct tools *tools);
+
+/* Milliseconds since a job ran; 0: one runs; UINT64_MAX: none ever has. */
+uint64_t tools_quiet_ms(const struct tools *tools);
 
 /* The functions that rpc calls; valid as long as tools. */
 struct rpc_tools tools_for_rpc(struct tools *tools);

@@ -48,7 +48,8 @@ LARGE = 4 if "ASAN_OPTIONS" in os.environ else 1  # multiplies bounds on memory:
 PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "SANDPIPER_LOG", "SANDPIPER_ISOLATION")
 
 # Tests do not depend on the machine's memory, from which the server computes its default limit.
-MEMORY = ("--memory", "1G")
+# On a busy machine a cell that is not meant to be a job must not become one.
+DEFAULTS = ("--memory", "1G", "--wait", "off")
 
 # Every request of 2026-07-28 has these in its params._meta.
 STATELESS = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
@@ -165,7 +166,7 @@ class Server:
         elif "SANDPIPER_ISOLATION" in os.environ:
             env = {"SANDPIPER_ISOLATION": os.environ["SANDPIPER_ISOLATION"], **env}
         self.process = subprocess.Popen(
-            [*wrap, *command, *(MEMORY if command is COMMAND else ()), *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
+            [*wrap, *command, *(DEFAULTS if command is COMMAND else ()), *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
             env=env, cwd=cwd, start_new_session=True)
         self.pid = self.process.pid
         self.lines = queue.Queue()

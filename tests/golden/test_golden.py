@@ -37,7 +37,7 @@ class Transcripts(Case):
     def play(self, path):
         need_userns()
         said, expected = [], path.read_text().splitlines()
-        with Server(initialize=False) as server:
+        with Server("--wait", "25", initialize=False) as server:
             for line in expected:
                 if line.startswith("> "):
                     said.append(line)

@@ -39,7 +39,7 @@ void install_log_save(struct install_log *log, const struct install_sources *sou
     struct overflow *overflow = NULL;
     if (buf_size(&text) > 0) {
         install_sources_redact(sources, text.data + text.start, buf_size(&text));
-        overflow = overflow_begin(overflows, "install", &text, NULL, NULL);
+        overflow = overflow_begin(overflows, "install", 0, &text, NULL, NULL);
     }
     *ret_overflow = overflow;
     overflow_finish(overflow, fn, arg);

@@ -23,10 +23,10 @@ static struct fate refused(const struct fate_facts *facts, const char *text)
     return fate;
 }
 
-/* What was stopped by us was stopped for one of two reasons. */
+/* What was stopped by us was stopped for one of three reasons. */
 static enum run_outcome stopped(const struct fate_facts *facts)
 {
-    return facts->cancelled ? RUN_CANCELLED : RUN_TIMEOUT;
+    return facts->cancelled ? RUN_CANCELLED : facts->stopped ? RUN_STOPPED : RUN_TIMEOUT;
 }
 
 static struct fate of_result(const struct fate_facts *facts)
@@ -34,7 +34,7 @@ static struct fate of_result(const struct fate_facts *facts)
     bool is_ok = box_field_is(&facts->status, "ok");
     if (is_ok || box_field_is(&facts->status, "exit")) {
         struct fate fate = done(facts, is_ok ? RUN_OK : RUN_EXIT, RUN_STATE_KEPT);
-        fate.late = facts->interrupted && !facts->cancelled;
+        fate.late = facts->interrupted && !facts->cancelled && !facts->stopped;
         return fate;
     }
     if (facts->interrupted) { /* which may come out as another exception */
@@ -138,7 +138,7 @@ struct fate run_fate(const struct fate_facts *facts)
     case FATE_SLOW:
         return of_slow(facts);
     case FATE_CANCELLED:
-        return done(facts, RUN_CANCELLED, RUN_STATE_KEPT);
+        return done(facts, stopped(facts), RUN_STATE_KEPT);
     case FATE_REFUSED:
     default:
         return refused(facts, facts->why);

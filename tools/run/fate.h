@@ -21,6 +21,7 @@ struct fate_facts {
     bool has_run;     /* there is a current run; the fields below are about it */
     bool fresh;       /* its interpreter is discarded after it */
     bool cancelled;   /* by the client */
+    bool stopped;     /* as a job, by the model */
     bool began;       /* its code was sent to the interpreter */
     bool unread;      /* but the interpreter exited before it began with that code */
     bool interrupted; /* the interpreter was interrupted because of it, and not killed since */

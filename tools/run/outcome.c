@@ -195,7 +195,8 @@ bool outcome_begin_overflow(struct run *run, struct overflows *overflows,
     OWNED(buf_done) struct buf before = BUF_EMPTY;
     if (output_append_raw(&run->output, &before) == 0 &&
         output_append_raw(&run->errors, &before) == 0) {
-        run->overflow = overflow_begin(overflows, "output", &before, on_open, arg);
+        run->overflow =
+            overflow_begin(overflows, run->job ? "job" : "output", run->job, &before, on_open, arg);
     }
     return run->overflow != NULL;
 }
@@ -211,6 +212,9 @@ bool outcome_take_output(struct run *run, struct overflows *overflows, enum box_
         overflow_add(run->overflow, piece.data, piece.size);
     }
     output_add(output, (unsigned)stream, piece.data, piece.size);
+    if (run->job) {
+        run_add_news(run, piece.data, piece.size);
+    }
     return begun;
 }
 

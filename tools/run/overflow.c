@@ -158,7 +158,7 @@ static void overflow_opened(void *arg, int error, int fd, const struct box_file 
     }
 }
 
-struct overflow *overflow_begin(struct overflows *overflows, const char *stem,
+struct overflow *overflow_begin(struct overflows *overflows, const char *stem, unsigned number,
                                 const struct buf *bytes, void (*on_open)(void *arg), void *arg)
 {
     struct box *box = server_box_get(overflows->server_box);
@@ -169,7 +169,7 @@ struct overflow *overflow_begin(struct overflows *overflows, const char *stem,
     *overflow = (struct overflow){.owner = overflows,
                                   .fd = -1,
                                   .stem = stem,
-                                  .number = overflows->last_number + 1,
+                                  .number = number ? number : overflows->last_number + 1,
                                   .on_open = on_open,
                                   .open_arg = arg};
     char name[LIMIT_OVERFLOW_PATH_BYTES];
@@ -179,7 +179,7 @@ struct overflow *overflow_begin(struct overflows *overflows, const char *stem,
         overflow_release(overflow);
         return NULL;
     }
-    overflows->last_number++;
+    overflows->last_number += number == 0;
     return overflow;
 }
 

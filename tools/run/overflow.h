@@ -29,9 +29,9 @@ struct overflows {
 
 void overflows_init(struct overflows *overflows, struct server_box *server_box);
 
-/* Begins the file STEM-NUMBER.txt with bytes. stem: static. on_open: the file accepts output, or
- * has failed. Returns NULL without a sandbox or memory. */
-struct overflow *overflow_begin(struct overflows *overflows, const char *stem,
+/* Begins the file STEM-NUMBER.txt with bytes. stem: static. number: 0: the next. on_open: the file
+ * accepts output, or has failed. Returns NULL without a sandbox or memory. */
+struct overflow *overflow_begin(struct overflows *overflows, const char *stem, unsigned number,
                                 const struct buf *bytes, void (*on_open)(void *arg), void *arg);
 /* Prevents a later call of on_open. */
 void overflow_detach(struct overflow *overflow);

@@ -11,6 +11,8 @@
 #include "base/word.h"
 #include "tools/files/content.h"
 
+enum { LINE_BYTES = 4096 }; /* of a job's line that has not ended */
+
 struct run *run_new_from(json_t *code, json_t *stdin_text)
 {
     struct run *run = calloc(1, sizeof *run);
@@ -19,6 +21,7 @@ struct run *run_new_from(json_t *code, json_t *stdin_text)
     }
     output_init(&run->output);
     output_init(&run->errors);
+    output_init(&run->news);
     run->held_code = json_incref(code);
     run->held_stdin = json_incref(stdin_text);
     run->code = json_string_value(code);
@@ -47,6 +50,8 @@ void run_free(struct run *run)
     }
     output_done(&run->output);
     output_done(&run->errors);
+    output_done(&run->news);
+    buf_done(&run->line);
     overflow_free(run->overflow);
     free(run);
 }
@@ -85,10 +90,31 @@ const char *run_next_item(const struct run *run, enum run_part list, const char 
     return text->size > 0 && next < text->data + text->size ? next : NULL;
 }
 
+void run_add_news(struct run *run, const char *bytes, size_t size)
+{
+    const char *end = memrchr(bytes, '\n', size);
+    size_t whole = end ? (size_t)(end + 1 - bytes) : 0;
+    if (whole > 0 || buf_size(&run->line) + size > LINE_BYTES) {
+        run_end_line(run);
+        whole = whole > 0 ? whole : size;
+        output_add(&run->news, 0, bytes, whole);
+    }
+    (void)buf_append(&run->line, bytes + whole, size - whole);
+}
+
+void run_end_line(struct run *run)
+{
+    if (buf_size(&run->line) > 0) {
+        output_add(&run->news, 0, buf_bytes(&run->line), buf_size(&run->line));
+        buf_clear(&run->line, LINE_BYTES);
+    }
+}
+
 bool run_is_error(const struct run *run)
 {
     bool kept = run->state == RUN_STATE_KEPT || run->state == RUN_STATE_DROPPED;
-    return run->outcome != RUN_OK && (run->outcome != RUN_EXIT || run->code_number != 0 || !kept);
+    return run->outcome != RUN_OK && run->outcome != RUN_STOPPED &&
+           (run->outcome != RUN_EXIT || run->code_number != 0 || !kept);
 }
 
 static bool has(const struct run *run, enum run_part part)
@@ -183,6 +209,11 @@ static int outcome(const struct run *run, struct buf *text)
         return buf_appendf(text, "exit code %d", run->code_number);
     case RUN_TIMEOUT:
         return timeout(run, text);
+    case RUN_STOPPED:
+        r = buf_appendf(text, "stopped: job %u after ", run->job);
+        r = r ? r : duration(run, text);
+        return r == 0 && has(run, RUN_WHERE) ? buf_appendf(text, " at %s", text_of(run, RUN_WHERE))
+                                             : r;
     case RUN_OOM:
         r = out_of_memory(run, text);
         return r == 0 && has(run, RUN_WHERE) ? buf_appendf(text, " at %s", text_of(run, RUN_WHERE))
@@ -205,6 +236,20 @@ static int outcome(const struct run *run, struct buf *text)
     default:
         return buf_append_text(text, "refused");
     }
+}
+
+int run_append_outcome(const struct run *run, struct buf *text)
+{
+    static const char *const words[RUN_OUTCOME_COUNT] = {
+        [RUN_OK] = "ok",           [RUN_TIMEOUT] = "timeout",
+        [RUN_STOPPED] = "stopped", [RUN_OOM] = "out of memory",
+        [RUN_DISK] = "disk full",  [RUN_REFUSED] = "not run",
+    };
+    if (run->outcome == RUN_ERROR) {
+        int r = buf_append_text(text, "error: ");
+        return r ? r : append_error_type(run, text);
+    }
+    return words[run->outcome] ? buf_append_text(text, words[run->outcome]) : outcome(run, text);
 }
 
 const char *run_state_name(enum run_state state)
@@ -407,6 +452,12 @@ int run_compose_status(const struct run *run, struct buf *text)
     bool says_state = run->outcome != RUN_OK || run->was_reset || run->fresh || run->went_back;
     if (r == 0 && says_state) {
         r = append_state(run, text);
+    }
+    if (r == 0 && run->outcome == RUN_TIMEOUT && run->timeout_ms < run->job_limit_ms) {
+        r = buf_appendf(text,
+                        " | for long work send timeout_s (at most %g): the cell then goes on as a "
+                        "job",
+                        (double)run->job_limit_ms / 1000);
     }
     r = r ? r : append_field("named states: ", run->named_states, "", text);
     r = r ? r : append_saved(run, text);

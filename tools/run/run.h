@@ -19,6 +19,7 @@ enum run_outcome {
     RUN_ERROR,   /* an exception */
     RUN_EXIT,    /* sys.exit, or the process exited with this code */
     RUN_TIMEOUT, /* interrupted or killed, see state */
+    RUN_STOPPED, /* the same, because the model has stopped the job */
     RUN_OOM,
     RUN_DISK,    /* killed for what it has written */
     RUN_CRASHED, /* by a signal */
@@ -46,6 +47,13 @@ enum run_save {
     RUN_SAVE_FAILED, /* because the call failed */
     RUN_SAVE_NO_SPACE,
     RUN_SAVE_SLOW, /* the name is given, but the checkpoint is not there yet */
+};
+
+/* Why a run was interrupted before its time limit. */
+enum run_stop {
+    RUN_STOP_NONE,
+    RUN_STOP_REQUESTED, /* stop, or a call that gives up what the job does: undo, restore, reset */
+    RUN_STOP_NO_JOB,    /* its call waits no longer, and too many jobs run for it to become one */
 };
 
 enum { NETWORK_NOTE_BYTES = 320 };
@@ -106,8 +114,11 @@ struct run {
     char save[65];    /* the name for the state after the code; empty: none */
     char drop[65];    /* before the code: drop the state of this name; empty: none */
     bool cancelled;
-    bool supplied;                               /* --auto-install has checked the imports */
-    char doing[240];                             /* what the run waits for; empty: nothing */
+    enum run_stop stop;
+    unsigned job;          /* the number of the job that it has become; 0: none */
+    uint64_t job_limit_ms; /* the longest time limit of a job, for advice; 0: there are no jobs */
+    bool supplied;         /* --auto-install has checked the imports */
+    char doing[240];       /* what the run waits for; empty: nothing */
     void (*on_done)(void *arg, struct run *run); /* takes the run: run_free */
     /* For the command line: gets output as it arrives, and none is kept. May hold further output
      * with sessions_hold_output(). */
@@ -154,6 +165,8 @@ struct run {
     struct run_text parts[RUN_PART_COUNT];
     struct output output;
     struct output errors;      /* stderr, where the streams are separate */
+    struct output news;        /* of a job: both, whole lines, since the last result about it */
+    struct buf line;           /* of a job: what was printed after them */
     struct overflow *overflow; /* holds all output once that is too long to show; NULL: none */
 };
 
@@ -179,6 +192,14 @@ const char *run_state_name(enum run_state state);
 const char *run_back_text(const struct run *run, char out[128]);
 /* Why the state was not saved; NULL: it was saved, or not requested. */
 const char *run_unsaved_text(const struct run *run);
+
+/* Adds output to the news of a job; a line that has not ended waits for its end. */
+void run_add_news(struct run *run, const char *bytes, size_t size);
+/* Adds that line to the news as it is. */
+void run_end_line(struct run *run);
+
+/* Appends how the run ended, in a few words: "ok", "error: ValueError". 0 or -ENOMEM. */
+int run_append_outcome(const struct run *run, struct buf *text);
 
 /* Whether the result has isError. */
 bool run_is_error(const struct run *run);

@@ -13,7 +13,7 @@
 /* The others are "crashed". */
 static const char *const statuses[RUN_OUTCOME_COUNT] = {
     [RUN_OK] = "ok",           [RUN_ERROR] = "error",       [RUN_EXIT] = "exit",
-    [RUN_TIMEOUT] = "timeout", [RUN_OOM] = "out_of_memory",
+    [RUN_TIMEOUT] = "timeout", [RUN_OOM] = "out_of_memory", [RUN_STOPPED] = "stopped",
 };
 
 /* value: stolen; NULL: the object stays as it is. */
@@ -177,6 +177,9 @@ json_t *structured_run(const struct run *run, bool has_images)
     if (!object) {
         return NULL;
     }
+    if (run->job > 0) {
+        set(object, "job", json_integer((json_int_t)run->job));
+    }
     set_states(object, run);
     set(object, "stdout", stream_of(&run->output));
     set(object, "stderr", stream_of(&run->errors));
@@ -201,4 +204,14 @@ json_t *structured_run(const struct run *run, bool has_images)
     set(object, "cpu_ms", number_of(run, RUN_CPU_MS));
     set(object, "peak_memory_bytes", number_of(run, RUN_PEAK_BYTES));
     return object;
+}
+
+json_t *structured_running(const struct run *run, const struct output *printed, const char *status)
+{
+    uint64_t ns = run->started_ns ? clock_now_ns() - run->started_ns : 0;
+    return json_pack("{s:s, s:s, s:b, s:s, s:[], s:i, s:I, s:I, s:o, s:s}", "status", "running",
+                     "summary", status, "truncated", output_is_cut(printed), "state", "running",
+                     "files", "cell", (int)run->cell, "duration_ms",
+                     (json_int_t)(ns / CLOCK_NS_PER_MS), "job", (json_int_t)run->job, "stdout",
+                     stream_of(printed), "stderr", "");
 }

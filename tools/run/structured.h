@@ -2,8 +2,12 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+struct output;
 struct run;
 
 /* New: the whole outcome of a run, by schema/run_python.output.json; NULL when out of memory.
  * has_images: the result also has image blocks. */
 json_t *structured_run(const struct run *run, bool has_images);
+
+/* The same for a job that goes on. printed: what it has printed. */
+json_t *structured_running(const struct run *run, const struct output *printed, const char *status);

@@ -176,6 +176,7 @@ struct fate_facts session_facts(const struct session *session, enum fate_event e
         .has_run = run != NULL,
         .fresh = session->transient,
         .cancelled = run && run->cancelled,
+        .stopped = run && run->stop == RUN_STOP_REQUESTED,
         .began = run && session_life_has_begun(state) && !unread,
         .unread = unread,
         .interrupted = state == SESSION_INTERRUPTED || state == SESSION_CHECK_INTERRUPTED,
@@ -471,16 +472,42 @@ int sessions_run(struct sessions *sessions, const char *name, struct run *run)
     return 0;
 }
 
+static struct session *session_of(struct sessions *sessions, const struct run *run)
+{
+    struct session *session = sessions->list;
+    while (session && session->current != run) {
+        session = session->next;
+    }
+    return session;
+}
+
+static void session_stop(struct session *session)
+{
+    if (session && session->state == SESSION_RUNNING) {
+        session_interrupt(session);
+    }
+    if (session) {
+        session_pump(session);
+    }
+}
+
 void sessions_cancel(struct sessions *sessions, struct run *run)
 {
-    for (struct session *session = sessions->list; session; session = session->next) {
-        if (session->current == run) {
-            run->cancelled = true;
-            if (session->state == SESSION_RUNNING) {
-                session_interrupt(session);
-            }
-            session_pump(session);
-            return;
-        }
+    run->cancelled = true;
+    session_stop(session_of(sessions, run));
+}
+
+void sessions_stop(struct sessions *sessions, struct run *run, enum run_stop why)
+{
+    run->stop = why;
+    session_stop(session_of(sessions, run));
+}
+
+void sessions_write_output(struct sessions *sessions, struct run *run)
+{
+    struct session *session = session_of(sessions, run);
+    if (session && session->guest && !run->overflow &&
+        outcome_begin_overflow(run, &sessions->overflows, session_overflow_open, session)) {
+        box_session_hold_output(session->guest, true);
     }
 }

@@ -35,3 +35,10 @@ void sessions_hold_output(struct sessions *sessions, bool hold);
 
 /* Cancels a run. Its on_done follows. */
 void sessions_cancel(struct sessions *sessions, struct run *run);
+
+/* Interrupts a run as its time limit does; one that has not begun does not begin. Its on_done
+ * follows. */
+void sessions_stop(struct sessions *sessions, struct run *run, enum run_stop why);
+
+/* Puts what a job prints, and has printed, into a file: job-1.txt, unless it has one already. */
+void sessions_write_output(struct sessions *sessions, struct run *run);

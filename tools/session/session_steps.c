@@ -120,7 +120,7 @@ static session_step session_next_step(const struct session *session)
     if (!run) {
         return next_without_run(session);
     }
-    if (run->cancelled && session_life_can_abandon(session->state)) {
+    if ((run->cancelled || run->stop) && session_life_can_abandon(session->state)) {
         return session_abandon;
     }
     if (run->reset && (at_rest || session->state == SESSION_FAILOVER)) {

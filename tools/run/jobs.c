@@ -1,0 +1,571 @@
+#include "tools/run/jobs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/loop.h"
+#include "base/own.h"
+#include "base/word.h"
+#include "rpc/call.h"
+#include "rpc/code.h"
+#include "tools/files/content.h"
+#include "tools/files/mounts.h"
+#include "tools/run/images.h"
+#include "tools/run/result.h"
+#include "tools/tool.h"
+
+#define FOREVER UINT64_MAX
+
+struct job {
+    struct job *next;
+    struct jobs *owner;
+    struct run *run;
+    struct job_wait *waits;
+    json_t *images;    /* content blocks, once it has ended */
+    uint64_t ended_ns; /* 0: no result can be sent yet */
+    bool returned;     /* by the session; what is left is to read files */
+    bool told;         /* a result has said that it ended */
+};
+
+/* A call that waits for a run. */
+struct job_wait {
+    struct tool_work work;
+    struct job_wait *next;
+    struct job *job;
+    struct rpc_call *call;
+    struct loop_timer heartbeat; /* with a progress token */
+    struct loop_timer over;
+};
+
+void jobs_init(struct jobs *jobs, struct tools *tools)
+{
+    *jobs = (struct jobs){.tools = tools};
+}
+
+static void job_free(struct job *job)
+{
+    struct job **at = &job->owner->list;
+    while (*at != job) {
+        at = &(*at)->next;
+    }
+    *at = job->next;
+    run_free(job->run);
+    json_decref(job->images);
+    free(job);
+}
+
+void jobs_done(struct jobs *jobs)
+{
+    while (jobs->list) {
+        job_free(jobs->list);
+    }
+}
+
+static bool is_running(const struct job *job)
+{
+    return job->run->job > 0 && !job->returned;
+}
+
+static unsigned count_running(const struct jobs *jobs)
+{
+    unsigned count = 0;
+    for (const struct job *job = jobs->list; job; job = job->next) {
+        count += is_running(job);
+    }
+    return count;
+}
+
+static struct job *find(const struct jobs *jobs, unsigned number)
+{
+    struct job *job = jobs->list;
+    while (job && (number == 0 || job->run->job != number)) {
+        job = job->next;
+    }
+    return job;
+}
+
+uint64_t jobs_quiet_ms(const struct jobs *jobs)
+{
+    return count_running(jobs) > 0 ? 0
+           : jobs->moved_ns        ? (clock_now_ns() - jobs->moved_ns) / CLOCK_NS_PER_MS
+                                   : UINT64_MAX;
+}
+
+uint64_t jobs_wait_ms(const struct tools *tools, const json_t *arguments)
+{
+    const json_t *wait = json_object_get(arguments, "wait_s");
+    double ms = json_number_value(wait) * 1000;
+    uint64_t most_ms = tools->config.max_timeout_ms;
+    if (tools->config.wait_ms == 0) {
+        return FOREVER;
+    }
+    return !wait ? tools->config.wait_ms : ms > (double)most_ms ? most_ms : (uint64_t)ms;
+}
+
+/* --- what results say of jobs --- */
+
+static unsigned seconds_of(const struct job *job)
+{
+    const struct run *run = job->run;
+    uint64_t ns = job->returned         ? run->duration_ns
+                  : run->started_ns > 0 ? clock_now_ns() - run->started_ns
+                                        : 0;
+    return (unsigned)(ns / CLOCK_NS_PER_MS / 1000);
+}
+
+/* Appends the lines about jobs that have ended, which no result has said yet. */
+static void append_ended(struct jobs *jobs, struct buf *text)
+{
+    for (struct job *job = jobs->list; job; job = job->next) {
+        if (job->run->job > 0 && job->ended_ns > 0 && !job->told) {
+            job->told = true;
+            (void)buf_appendf(text, "[job %u ended after %u s: ", job->run->job, seconds_of(job));
+            (void)run_append_outcome(job->run, text);
+            (void)buf_appendf(text, "; fetch it with {\"job\": %u}]\n", job->run->job);
+        }
+    }
+    (void)buf_append(text, "", 1);
+}
+
+/* Appends "1, 2, 5, 7". */
+static void append_running(const struct jobs *jobs, struct buf *text)
+{
+    const char *before = "";
+    for (const struct job *job = jobs->list; job; job = job->next) {
+        if (is_running(job)) {
+            (void)buf_appendf(text, "%s%u", before, job->run->job);
+            before = ", ";
+        }
+    }
+    (void)buf_append(text, "", 1);
+}
+
+static int append_what_to_do(unsigned number, struct buf *text)
+{
+    return buf_appendf(text, " | wait: {\"job\": %u} | stop: {\"job\": %u, \"stop\": true}", number,
+                       number);
+}
+
+int jobs_describe(const struct jobs *jobs, unsigned number, struct buf *text)
+{
+    const struct job *job = find(jobs, number);
+    int r =
+        buf_appendf(text, "job %u has been running for %u s", number, job ? seconds_of(job) : 0);
+    r = r ? r : append_what_to_do(number, text);
+    return r ? r : buf_append_text(text, " | \"fresh\": true runs beside it");
+}
+
+/* "[running: job 1, 25 s of at most 600 s, 212 MiB | wait: ... ]" */
+static int append_running_status(const struct job *job, struct buf *text)
+{
+    const struct run *run = job->run;
+    char path[OVERFLOW_PATH_BYTES];
+    struct box *box = server_box_get(job->owner->tools->server_box);
+    uint64_t bytes = box ? box_memory_used(box, 0) : 0;
+    int r =
+        buf_appendf(text, "[%s: job %u, %u s of at most %g s", run->stop ? "stopping" : "running",
+                    run->job, seconds_of(job), (double)run->timeout_ms / 1000);
+    r = r == 0 && run->clamped ? buf_append_text(text, " (timeout_s: capped)") : r;
+    r = r == 0 && bytes > 0 ? buf_appendf(text, ", %u MiB", (unsigned)(bytes >> 20)) : r;
+    r = r ? r : append_what_to_do(run->job, text);
+    if (r == 0 && run->overflow && overflow_path(run->overflow, path)) {
+        r = buf_appendf(text, " | all output: %s", path);
+    }
+    r = r == 0 && !run->fresh
+            ? buf_append_text(text,
+                              " | the session belongs to the job until it ends; \"fresh\": "
+                              "true runs beside it")
+            : r;
+    return r ? r : buf_append(text, "]", sizeof "]");
+}
+
+/* --- the calls that wait --- */
+
+/* The call no longer waits: returns it, to be ended. */
+static struct rpc_call *wait_end(struct job_wait *wait)
+{
+    struct rpc_call *call = wait->call;
+    struct job_wait **at = &wait->job->waits;
+    while (*at != wait) {
+        at = &(*at)->next;
+    }
+    *at = wait->next;
+    loop_timer_disarm(&wait->heartbeat);
+    loop_timer_disarm(&wait->over);
+    rpc_call_set_data(call, NULL);
+    free(wait);
+    return call;
+}
+
+/* Ends the call with the job's whole result. */
+static void job_send(struct job *job, struct rpc_call *call)
+{
+    OWNED(buf_done) struct buf ended = BUF_EMPTY;
+    if (job->run->outcome == RUN_REFUSED) {
+        job->told = true;
+        content_refuse(call, "%s", job->run->text);
+        return;
+    }
+    job->told = job->told || !rpc_call_cancelled(call);
+    append_ended(job->owner, &ended);
+    result_send(call, job->run, job->images, buf_size(&ended) > 0 ? buf_bytes(&ended) : "");
+}
+
+/* Ends the call with what the job has printed since the last result about it. */
+static void job_send_running(struct job *job, struct rpc_call *call, const struct output *printed)
+{
+    OWNED(buf_done) struct buf ended = BUF_EMPTY;
+    OWNED(buf_done) struct buf status = BUF_EMPTY;
+    append_ended(job->owner, &ended);
+    if (append_running_status(job, &status) < 0 || buf_size(&ended) == 0) {
+        rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
+        return;
+    }
+    result_send_running(call, job->run, printed, buf_bytes(&status), buf_bytes(&ended));
+}
+
+/* The client has cancelled the call: only that of a run which is no job takes the run with it. */
+static void wait_cancel(struct tool_work *work)
+{
+    struct job_wait *wait = (struct job_wait *)work;
+    struct job *job = wait->job;
+    if (job->run->job == 0) {
+        sessions_cancel(job->owner->tools->sessions, job->run);
+    } else {
+        rpc_call_fail(wait_end(wait), RPC_INTERNAL_ERROR, "the call waits no longer");
+    }
+}
+
+/* Reports to the client how long the call has taken and what was printed last. */
+static void wait_beat(void *arg)
+{
+    struct job_wait *wait = arg;
+    const struct run *run = wait->job->run;
+    uint64_t now_ns = clock_now_ns();
+    uint64_t seconds = (now_ns - rpc_call_since_ns(wait->call)) / CLOCK_NS_PER_MS / 1000;
+    char line[200];
+    char printed[240];
+    char text[sizeof run->doing + 24];
+    (void)output_last_line(&run->output, line, sizeof line);
+    const char *doing = run->doing[0] ? run->doing
+                        : line[0]     ? word_quote(line, strlen(line), printed, sizeof printed)
+                                      : "";
+    (void)snprintf(text, sizeof text, "%u s%s%s", (unsigned)seconds, doing[0] ? ": " : "", doing);
+    rpc_call_progress(wait->call, (double)seconds, text);
+    loop_timer_arm(wait->job->owner->tools->loop, &wait->heartbeat,
+                   now_ns + LIMIT_PROGRESS_EVERY_MS * CLOCK_NS_PER_MS, wait_beat, wait);
+}
+
+/* Too many jobs run: the cell cannot go on without its call. */
+static void job_give_up(struct job *job, const struct rpc_call *call)
+{
+    struct run *run = job->run;
+    OWNED(buf_done) struct buf running = BUF_EMPTY;
+    char note[400];
+    append_running(job->owner, &running);
+    (void)snprintf(
+        note, sizeof note,
+        "%u jobs are running (%s), which is the limit (--jobs): the cell was interrupted "
+        "because it could not become one",
+        count_running(job->owner), buf_size(&running) > 0 ? buf_bytes(&running) : "");
+    run_set_part(run, RUN_NOTES, note, strlen(note));
+    run->timeout_ms = (clock_now_ns() - rpc_call_since_ns(call)) / CLOCK_NS_PER_MS;
+    run->job_limit_ms = 0;
+    sessions_stop(job->owner->tools->sessions, run, RUN_STOP_NO_JOB);
+}
+
+static void wait_over(void *arg)
+{
+    struct job_wait *wait = arg;
+    struct job *job = wait->job;
+    struct run *run = job->run;
+    struct tools *tools = job->owner->tools;
+    if (run->job > 0) {
+        if (run->news.total == 0) {
+            run_end_line(run);
+        }
+        job_send_running(job, wait_end(wait), &run->news);
+        output_done(&run->news);
+        output_init(&run->news);
+        return;
+    }
+    if (count_running(job->owner) >= tools->config.jobs) {
+        job_give_up(job, wait->call);
+        return;
+    }
+    run->job = ++job->owner->last_number;
+    orders_set_job(&tools->orders, wait->call, run->job);
+    sessions_write_output(tools->sessions, run);
+    job_send_running(job, wait_end(wait), &run->output);
+}
+
+/* Returns false when there is no memory, and has ended the call then. */
+static bool wait_add(struct job *job, struct rpc_call *call, uint64_t wait_ms)
+{
+    struct job_wait *wait = calloc(1, sizeof *wait);
+    struct loop *loop = job->owner->tools->loop;
+    if (!wait) {
+        rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
+        return false;
+    }
+    *wait =
+        (struct job_wait){.work.cancel = wait_cancel, .next = job->waits, .job = job, .call = call};
+    job->waits = wait;
+    rpc_call_set_data(call, wait);
+    if (job->returned) {
+        return true;
+    }
+    if (wait_ms != FOREVER) {
+        loop_timer_arm(loop, &wait->over, rpc_call_since_ns(call) + wait_ms * CLOCK_NS_PER_MS,
+                       wait_over, wait);
+    }
+    if (rpc_call_wants_progress(call)) {
+        loop_timer_arm(loop, &wait->heartbeat,
+                       clock_now_ns() + LIMIT_PROGRESS_FIRST_MS * CLOCK_NS_PER_MS, wait_beat, wait);
+    }
+    return true;
+}
+
+/* --- the end of a run ---
+ * job_returned() waits for init to complete the overflow file, job_take_file() waits for init to
+ * open the images, and job_end() sends the results. */
+
+static void jobs_trim(struct jobs *jobs)
+{
+    struct job *oldest = NULL;
+    unsigned ended = 0;
+    for (struct job *job = jobs->list; job; job = job->next) {
+        if (job->run->job > 0 && job->ended_ns > 0) {
+            ended++;
+            oldest = oldest && oldest->ended_ns <= job->ended_ns ? oldest : job;
+        }
+    }
+    if (ended > JOBS_KEPT) {
+        job_free(oldest);
+    }
+}
+
+static void job_end(void *arg, json_t *images)
+{
+    struct job *job = arg;
+    struct jobs *jobs = job->owner;
+    unsigned number = job->run->job;
+    job->images = images;
+    job->ended_ns = clock_now_ns();
+    while (job->waits) {
+        job_send(job, wait_end(job->waits));
+    }
+    if (number == 0) {
+        job_free(job);
+        return;
+    }
+    jobs->moved_ns = job->ended_ns;
+    jobs_trim(jobs);
+    orders_job_ended(&jobs->tools->orders, number);
+}
+
+static void job_take_file(void *arg, const char *path, uint64_t size)
+{
+    struct job *job = arg;
+    struct run *run = job->run;
+    struct output *outputs[] = {&run->output, &run->errors};
+    bool whole = size >= run->output.total + run->errors.total;
+    run->overflow = NULL;
+    for (unsigned i = 0; path && i < 2; i++) {
+        (void)snprintf(outputs[i]->file, sizeof outputs[i]->file, "%s", path);
+        outputs[i]->file_size = whole ? outputs[i]->total : size;
+    }
+    images_take(job->owner->tools->server_box, run->cancelled ? NULL : &run->parts[RUN_IMAGES],
+                job_end, job);
+}
+
+/* The client gets the instructions before there is a sandbox. The first result therefore reports
+ * protections that the self-test found degraded later. */
+static void report_degraded(struct tools *tools, struct run *run)
+{
+    unsigned degraded =
+        box_report_degraded(server_box_report(tools->server_box)) & ~tools->degraded_reported;
+    size_t used = 0;
+    for (unsigned i = 0; degraded && i < BOX_PROTECTION_COUNT && used < sizeof run->weaker; i++) {
+        if (degraded & 1U << i) {
+            int size = snprintf(run->weaker + used, sizeof run->weaker - used, "%s%s",
+                                used ? ", " : "", box_protection_name((enum box_protection)i));
+            used += size > 0 ? (size_t)size : 0;
+        }
+    }
+    tools->degraded_reported |= degraded;
+}
+
+/* Code does not know the host's paths of the user's directories, and a model may have used one. */
+static void explain_paths(const struct tools *tools, struct run *run)
+{
+    char hint[2 * WORD_BYTES + 64];
+    const struct run_text *type = &run->parts[RUN_ERROR_TYPE];
+    const struct run_text *message = &run->parts[RUN_ERROR_MESSAGE];
+    if (run->outcome == RUN_ERROR && type->data && message->data &&
+        strcmp(type->data, "FileNotFoundError") == 0 &&
+        data_explain(tools->config.spec, message->data, hint, sizeof hint)) {
+        run_set_part(run, RUN_HINT, hint, strlen(hint));
+    }
+}
+
+static void job_returned(void *arg, struct run *run)
+{
+    struct job *job = arg;
+    struct tools *tools = job->owner->tools;
+    job->returned = true;
+    for (struct job_wait *wait = job->waits; wait; wait = wait->next) {
+        loop_timer_disarm(&wait->heartbeat);
+        loop_timer_disarm(&wait->over);
+        rpc_call_set_data(wait->call, NULL); /* nothing is left to cancel */
+        orders_set_cell(&tools->orders, wait->call, run->cell);
+    }
+    if (run->outcome == RUN_REFUSED) {
+        job_end(job, NULL);
+        return;
+    }
+    explain_paths(tools, run);
+    if (!run->cancelled) {
+        report_degraded(tools, run);
+        server_box_protection(tools->server_box, run->protected_note, sizeof run->protected_note);
+        server_box_protected_news(tools->server_box, run->protected_news,
+                                  sizeof run->protected_news);
+        egress_consent_note(tools, job->waits ? job->waits->call : NULL, run);
+    }
+    overflow_finish(run->overflow, job_take_file, job);
+}
+
+/* --- calls --- */
+
+/* error: of sessions_run(). */
+static void refuse(struct rpc_call *call, int error)
+{
+    if (error == -EMFILE) {
+        content_refuse(call, "Too many sessions: at most %u can be open. Use an existing session.",
+                       LIMIT_SESSIONS);
+    } else {
+        content_refuse(call, "The server is out of memory.");
+    }
+}
+
+static void refuse_job(const struct jobs *jobs, struct rpc_call *call)
+{
+    OWNED(buf_done) struct buf running = BUF_EMPTY;
+    append_running(jobs, &running);
+    content_refuse(call,
+                   "[not run: %u jobs are running (%s), which is the limit (--jobs) | stop one, or "
+                   "wait for its end: {\"job\": N}]",
+                   count_running(jobs), buf_size(&running) > 0 ? buf_bytes(&running) : "");
+}
+
+void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const json_t *arguments)
+{
+    struct tools *tools = jobs->tools;
+    uint64_t wait_ms = jobs_wait_ms(tools, arguments);
+    struct job **end = &jobs->list;
+    if (wait_ms == 0 && count_running(jobs) >= tools->config.jobs) {
+        run_free(run);
+        refuse_job(jobs, call);
+        return;
+    }
+    struct job *job = calloc(1, sizeof *job);
+    if (!job) {
+        run_free(run);
+        rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
+        return;
+    }
+    *job = (struct job){.owner = jobs, .run = run};
+    while (*end) {
+        end = &(*end)->next;
+    }
+    *end = job;
+    if (!wait_add(job, call, wait_ms)) {
+        job_free(job);
+        return;
+    }
+    if (wait_ms == FOREVER && json_object_get(arguments, "wait_s")) {
+        static const char note[] = "wait_s is ignored: the server runs with --wait off";
+        run_set_part(run, RUN_NOTES, note, sizeof note - 1);
+    }
+    run->job_limit_ms = wait_ms == FOREVER ? 0 : tools->config.max_timeout_ms;
+    run->on_done = job_returned;
+    run->arg = job;
+    int r = sessions_run(tools->sessions, json_string_value(json_object_get(arguments, "session")),
+                         run);
+    if (r < 0) {
+        (void)wait_end(job->waits);
+        job_free(job);
+        refuse(call, r);
+    }
+}
+
+/* There is no such job: lists those there are. */
+static void refuse_number(const struct jobs *jobs, struct rpc_call *call, unsigned number)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    const char *before = " Jobs: ";
+    if (number > 0) {
+        (void)buf_appendf(&text, "There is no job %u%s.", number,
+                          number <= jobs->last_number ? " any more" : "");
+    } else {
+        (void)buf_append_text(&text, count_running(jobs) ? "Which job? Send its number as job."
+                                                         : "No job is running.");
+    }
+    for (const struct job *job = jobs->list; job; job = job->next) {
+        if (job->run->job > 0) {
+            (void)buf_appendf(&text, "%s%u (", before, job->run->job);
+            if (job->returned) {
+                (void)run_append_outcome(job->run, &text);
+                (void)buf_append_text(&text, ")");
+            } else {
+                (void)buf_appendf(&text, "running for %u s)", seconds_of(job));
+            }
+            before = ", ";
+        }
+    }
+    (void)buf_append_text(&text, *before == ',' ? "." : "");
+    content_result(call, buf_bytes(&text), buf_size(&text), /* is_error= */ true);
+}
+
+static struct job *only_running(const struct jobs *jobs)
+{
+    struct job *job = jobs->list;
+    while (job && !is_running(job)) {
+        job = job->next;
+    }
+    return count_running(jobs) == 1 ? job : NULL;
+}
+
+void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments)
+{
+    const json_t *sent = json_object_get(arguments, "job");
+    bool stops = json_is_true(json_object_get(arguments, "stop"));
+    json_int_t number = json_integer_value(sent);
+    struct job *job = !sent                                           ? only_running(jobs)
+                      : number > 0 && number < (json_int_t)UINT32_MAX ? find(jobs, (unsigned)number)
+                                                                      : NULL;
+    if (!job) {
+        refuse_number(jobs, call, number > 0 ? (unsigned)number : 0);
+        return;
+    }
+    if (job->ended_ns > 0) {
+        if (stops) {
+            rpc_call_set_note(call, "[the job had already ended]");
+        }
+        job_send(job, call);
+    } else if (wait_add(job, call, jobs_wait_ms(jobs->tools, arguments)) && stops) {
+        jobs_stop(jobs, job->run->job);
+    }
+}
+
+void jobs_stop(struct jobs *jobs, unsigned number)
+{
+    struct job *job = find(jobs, number);
+    if (job && !job->returned) {
+        sessions_stop(jobs->tools->sessions, job->run, RUN_STOP_REQUESTED);
+    }
+}

@@ -1,0 +1,50 @@
+#pragma once
+#include <jansson.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "tools/run/run.h"
+
+struct rpc_call;
+struct tools;
+
+/* A run from its call to its last result. A call that has waited as long as it may gets its result
+ * early: then the run is a job, with a number that counts through the server, and later calls wait
+ * for it. The session stays the job's until it ends (tools/order.h).
+ *
+ * All runs of the tools are in one list; those without a number go with their call's result, and
+ * the newest JOBS_KEPT ended jobs stay. */
+
+enum { JOBS_KEPT = 8 };
+
+struct job;
+
+struct jobs {
+    struct tools *tools;
+    struct job *list; /* in the order in which they began */
+    unsigned last_number;
+    uint64_t moved_ns; /* when a job last ended */
+};
+
+void jobs_init(struct jobs *jobs, struct tools *tools);
+void jobs_done(struct jobs *jobs);
+
+/* How long the call may wait for its result, from its arrival on; UINT64_MAX: until its run is
+ * over. */
+uint64_t jobs_wait_ms(const struct tools *tools, const json_t *arguments);
+
+/* Runs in the session of this name, and ends the call in time. Takes the run. */
+void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const json_t *arguments);
+
+/* A call with job or stop: waits for a job, and ends the call. */
+void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments);
+
+/* A later call gives up what this job does. */
+void jobs_stop(struct jobs *jobs, unsigned number);
+
+/* Appends "job 1 has been running for 62 s | wait: {"job": 1} | ...", for a call that has waited in
+ * vain for its session. 0 or -ENOMEM. */
+int jobs_describe(const struct jobs *jobs, unsigned number, struct buf *text);
+
+/* Milliseconds since a job ran; 0: one runs; UINT64_MAX: none ever has. */
+uint64_t jobs_quiet_ms(const struct jobs *jobs);
