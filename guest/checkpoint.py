@@ -23,6 +23,7 @@ P_ALL, P_PID, PEEK = os.P_ALL, os.P_PID, os.WEXITED | os.WNOHANG | os.WNOWAIT
 theirs = IMPORTED["os"]  # the os that code sees
 lost = {}  # the wait status of children of processes that this one has replaced; None: of any of them
 orphan = load("orphan")
+branch = load("branch")
 
 
 def affordable(measure_from, most, result):
@@ -81,13 +82,13 @@ def make(session, control, cell):
     """
     threads, children = other_threads(), children_status()
     mask = _signal.pthread_sigmask(_signal.SIG_SETMASK, ALL_SIGNALS)
-    copy, verb = fork() if session.protected else 0, "checkpoint"
+    copy, verb = fork(mask, children) if session.protected else 0, "checkpoint"
     while copy is None:
         verb, session.pid = "resumed", os.getpid()
         drain(control)
         forget_helpers()
         lose(children)
-        copy = fork()
+        copy = fork(mask, children)
     copy = copy if is_apart(session, copy) else 0
     report = [verb, "pid", str(session.pid), "checkpoint", str(copy), "cell", cell]
     if verb == "resumed":
@@ -208,15 +209,15 @@ def other_threads():
         return 0
 
 
-def fork():
+def fork(mask, children):
     """Returns the copy's pid, 0 if there is none, and None in a copy that has woken."""
     try:
-        return orphan.fork(sleep)
+        return orphan.fork(lambda: sleep(mask, children))
     except BaseException:
         return 0
 
 
-def sleep():
+def sleep(mask, children):
     """Sleeps until init signals that the session is gone; code of the session could send that signal too."""
     try:
         os.setsid()
@@ -225,8 +226,12 @@ def sleep():
     load("session").tie()
     load("native").set_title("sp-checkpoint")
     while True:
-        sender = _signal.sigwaitinfo((WAKE,))
-        if sender.si_code == SI_USER and sender.si_pid == os.getppid():
+        sender = _signal.sigwaitinfo((WAKE, branch.SIGNAL))
+        if sender.si_code != SI_USER or sender.si_pid != os.getppid():
+            continue
+        if sender.si_signo == branch.SIGNAL:
+            branch.from_checkpoint(load("session").SESSION, mask, children)
+        else:
             load("native").set_title("sp-session " + load("session").SESSION.name)
             return
 

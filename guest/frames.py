@@ -30,14 +30,18 @@ def unpack(payload):
     return fields[0].decode("utf-8", "replace"), dict(zip(keys, fields[2::2]))
 
 
+def descriptors(ancillary):
+    return [int.from_bytes(body[i : i + 4], sys.byteorder)
+            for level, kind, body in ancillary if level == SOL_SOCKET and kind == SCM_RIGHTS
+            for i in range(0, len(body), 4)]
+
+
 def receive(control, size, fds):
     """Exactly size bytes, or b"" at end of file; appends descriptors that arrive with them to fds."""
     data = b""
     while len(data) < size:
         chunk, ancillary, _, _ = control.recvmsg(size - len(data), CMSG_SPACE(FDS_MAX * 4), MSG_CMSG_CLOEXEC)
-        for level, kind, body in ancillary:
-            if level == SOL_SOCKET and kind == SCM_RIGHTS:
-                fds += [int.from_bytes(body[i : i + 4], sys.byteorder) for i in range(0, len(body), 4)]
+        fds += descriptors(ancillary)
         if not chunk:
             return b""
         data += chunk

@@ -39,6 +39,7 @@ def find_clone():
 
 native = find_clone()
 ended = []  # pids of intermediate processes
+delayed = False  # this process sleeps, and has not reset what Python must reset after a fork
 intermediate = 0  # the one that has forked this process; 0: none
 
 
@@ -64,16 +65,34 @@ def fork(sleep=None):
         if pid < 0:
             raise OSError("cannot create a process")
         return pid
-    global intermediate
+    global intermediate, delayed
     intermediate = 0
     if sleep is None:
         after_in_child()
         return None
+    delayed = True
     sleep()
+    return awake()
+
+
+def awake():
+    global delayed
+    delayed = False
+    after_in_child = native[3]
     random, seeds = random_state()
     after_in_child()
     restore(random, seeds)
     return None
+
+
+def fork_asleep():
+    """The same from within sleep(), for a process that does not sleep: the caller goes on sleeping."""
+    if not delayed:  # it was forked twice
+        return fork_twice(lambda: None)
+    pid = native[1]()
+    if pid < 0:
+        raise OSError("cannot create a process")
+    return pid or awake()
 
 
 def fork_twice(sleep):

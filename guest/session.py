@@ -18,7 +18,6 @@ try:
     import resource
 except ImportError:  # parts that a trimmed Python may lack
     faulthandler = resource = None
-set_limit, get_limit = getattr(resource, "setrlimit", None), getattr(resource, "getrlimit", None)
 
 CONTROL_FD = 64
 TRACE_FD = 69  # after the numbers of streams.py
@@ -32,9 +31,9 @@ if 0:
     for a in b.c(0, d=[a, {0: "1"}]): e, f = -a + 0, b[a]
 (lambda: [a * a for a in (1, 2)])() and None
 """
-RLIMIT_LOCKS, TAG_SUM = 10, 1 << 40  # a limit without effect since Linux 2.4: holds the tag's counterpart and the cell
 REQUEST_S = 0.001
 DEPTH = 1000  # the least recursion limit that the driver itself works under
+FDS_SPACE = _socket.CMSG_SPACE(16)  # four descriptors
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 
 BUILTINS = IMPORTED["builtins"].__dict__  # those that code sees
@@ -42,6 +41,7 @@ show_plainly = SYS["__displayhook__"]
 frames = load("frames")
 language = load("language")
 streams = load("streams")
+tags = load("tags")
 
 
 def enter(function, *args):
@@ -399,14 +399,17 @@ class Session:
     def serve(self, control, inode):
         """Handles frames until the other end closes. A late signal handler of the user may still raise in here."""
         data = bytearray()  # grows without being copied: a frame may have 80 MiB
+        fds = []  # of the frame "branch"
         while True:
             try:
                 if len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
                     control.recv(1, _socket.MSG_PEEK)  # the wait; losing this byte to a raise is harmless
-                    chunk = control.recv(1 << 16)
+                    chunk, ancillary, _, _ = control.recvmsg(1 << 16, FDS_SPACE, _socket.MSG_CMSG_CLOEXEC)
                     if not chunk:
                         os._exit(0)
                     data += chunk
+                    if ancillary:
+                        fds = frames.descriptors(ancillary)
                     continue
             except OSError:
                 cut_off()
@@ -415,15 +418,15 @@ class Session:
             size = 4 + int.from_bytes(data[:4], "little")
             frame = bytes(memoryview(data)[4:size])
             del data[:size]
-            self.answer(control, inode, frame)
+            self.answer(control, inode, frame, fds)
 
     def send(self, control, fields):
         send(control, self.inode, frames.pack(fields))
 
-    def answer(self, control, inode, frame):
+    def answer(self, control, inode, frame, fds):
         verb, fields = frames.unpack(frame)
         if verb == "run":
-            mark_cell(int(fields.get("cell", b"0")))
+            tags.mark_cell(int(fields.get("cell", b"0")))
             try:
                 try:
                     reply = self.run(fields)
@@ -431,11 +434,13 @@ class Session:
                     reply = self.broken(caught)
             except BaseException as caught:  # of another handler of the user's, before broken() held them
                 reply = self.broken(caught)
-            mark_cell(0)
+            tags.mark_cell(0)
             send(control, inode, reply)
             if "once" not in fields:
                 load("checkpoint").make(self, control, fields.get("cell", b"0"))
             self.warm_up(control)
+        elif verb == "branch":
+            load("branch").from_session(self, fields, fds)
         elif verb == "imports":
             reply = ["needs", "cell", fields.get("cell", b"0")]
             try:
@@ -509,23 +514,6 @@ def leave_for(directory):
         pass  # the workspace is gone
 
 
-def mark(tag):
-    """Sets the tag by which init knows the processes of this session."""
-    try:
-        set_limit(resource.RLIMIT_MSGQUEUE, (tag, tag))
-        set_limit(RLIMIT_LOCKS, (0, TAG_SUM - tag))
-    except (AttributeError, OSError, TypeError, ValueError):
-        pass
-
-
-def mark_cell(cell):
-    """Sets the number by which init knows what a cell has started; 0: between cells. Processes inherit it."""
-    try:
-        set_limit(RLIMIT_LOCKS, (cell, get_limit(RLIMIT_LOCKS)[1]))
-    except (OSError, TypeError, ValueError):
-        pass
-
-
 def reseed():
     """Forks of one zygote must not share numpy's global random state; CPython reseeds its own."""
     numpy_random = IMPORTED.get("numpy.random")
@@ -536,6 +524,18 @@ def reseed():
 def tie():
     if SESSION.tied_to:
         load("native").tie(SESSION.tied_to, load("orphan").intermediate)
+
+
+def connect(fds):
+    """fds: of the socket, stdout, stderr and the trace."""
+    os.dup2(fds[0], CONTROL_FD, False)
+    SESSION.inode = os.fstat(CONTROL_FD).st_ino
+    streams.connect(fds[1], fds[2])
+    if len(fds) > 3 and faulthandler is not None:
+        os.dup2(fds[3], TRACE_FD, False)
+        for number in (_signal.SIGUSR1, TRACE_SIGNAL):
+            faulthandler.register(number, file=TRACE_FD, all_threads=False)
+        SESSION.trace_fd = TRACE_FD
 
 
 def prepare(options):
@@ -573,16 +573,10 @@ def main(spare, options):
     if verb is None:
         os._exit(0)
     spare.close()
-    os.dup2(fds[0], CONTROL_FD, False)
-    streams.connect(fds[1], fds[2])
-    if len(fds) > 3 and faulthandler is not None:
-        os.dup2(fds[3], TRACE_FD, False)
-        for number in (_signal.SIGUSR1, TRACE_SIGNAL):
-            faulthandler.register(number, file=TRACE_FD, all_threads=False)
-        SESSION.trace_fd = TRACE_FD
+    connect(fds)
     for fd in fds:
         os.close(fd)
-    mark(int(fields.get("tag", b"0")))
+    tags.mark(int(fields.get("tag", b"0")))
     SESSION.memory_limit = int(fields.get("memory", b"0"))
     SESSION.process_limit = int(fields.get("processes", b"0"))
     SESSION.measure_from = int(fields.get("measure_from", b"0"))
@@ -592,7 +586,7 @@ def main(spare, options):
     control = _socket.socket(fileno=CONTROL_FD)
     control.setblocking(True)
     SESSION.control = control
-    inode = SESSION.inode = os.fstat(CONTROL_FD).st_ino
+    inode = SESSION.inode
     hello = ("hello", "pid", str(SESSION.pid))
     send(control, inode, frames.pack(hello + ("refused", refused) if refused else hello))
     if refused:

@@ -51,6 +51,17 @@ static bool is_overtaken(const struct ordered_call *earlier, const struct ordere
     return earlier->begun_ns && at_ns >= earlier->begun_ns + LIMIT_OVERTAKEN_MS * CLOCK_NS_PER_MS;
 }
 
+/* Whether the call is a run that waits for a job, which no call about files waits for. */
+static bool is_behind_job(const struct ordered_call *call)
+{
+    const struct ordered_call *earlier = call->orders->list;
+    while (earlier != call && !(earlier->job > 0 && earlier->session && call->session &&
+                                strcmp(earlier->session, call->session) == 0)) {
+        earlier = earlier->next;
+    }
+    return earlier != call;
+}
+
 /* Whether the later call could notice that the earlier one takes effect after it, or the earlier
  * one that the later one takes effect before it. */
 static bool is_in_the_way(const struct ordered_call *earlier, const struct ordered_call *later)
@@ -62,7 +73,8 @@ static bool is_in_the_way(const struct ordered_call *earlier, const struct order
     case ORDER_READ:
     case ORDER_WRITE:
         if (is_run(earlier)) {
-            return concerns_files(earlier) && !is_overtaken(earlier, later);
+            return concerns_files(earlier) && !is_overtaken(earlier, later) &&
+                   !is_behind_job(earlier);
         }
         return earlier->kind == ORDER_WRITE ||
                (earlier->kind == ORDER_READ && later->kind == ORDER_WRITE);
@@ -127,7 +139,7 @@ static void order_withdraw(struct tool_work *work)
 }
 
 /* What a job does is not waited for by a call that gives it up. */
-static void stop_job_before(const struct ordered_call *call)
+static void stop_job_before(struct ordered_call *call)
 {
     const json_t *arguments = call->arguments;
     bool gives_up = json_is_true(json_object_get(arguments, "undo")) ||
@@ -138,6 +150,7 @@ static void stop_job_before(const struct ordered_call *call)
         at = at->next;
     }
     if (at != call) {
+        call->begin_by_ns = UINT64_MAX; /* the job is about to end */
         jobs_stop(&call->orders->tools->jobs, at->job);
     }
 }

@@ -96,9 +96,11 @@ static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json
     }
     enum order_kind kind = registry[row].kind;
     if (kind == ORDER_RUN) {
-        kind = run_python_is_wait(checked)                       ? ORDER_WAIT
-               : json_is_true(json_object_get(checked, "fresh")) ? ORDER_FRESH_RUN
-                                                                 : ORDER_RUN;
+        kind = run_python_is_wait(checked) ? ORDER_WAIT
+               : json_is_true(json_object_get(checked, "fresh")) ||
+                       json_is_true(json_object_get(checked, "branch"))
+                   ? ORDER_FRESH_RUN
+                   : ORDER_RUN;
     }
     orders_add(&tools->orders, call, kind, checked, registry[row].begin);
     return true;

@@ -53,6 +53,17 @@ static int session_attach(struct box_session *session)
     return r ? r : session_output_attach(session);
 }
 
+/* Sends all of the frame with the guest's ends, in one piece. 0 or -errno. */
+static int session_send_fds(int socket_fd, const struct buf *frame, const int *guest_fds)
+{
+    ssize_t sent = packet_send(socket_fd, buf_bytes(frame), buf_size(frame), guest_fds,
+                               SESSION_GUEST_FDS, MSG_DONTWAIT);
+    if (sent < 0) {
+        return (int)sent;
+    }
+    return (size_t)sent == buf_size(frame) ? 0 : -EAGAIN;
+}
+
 static int session_ask_zygote(struct box_session *session, const int *guest_fds)
 {
     const struct box_limits *limits = &session->box->spec->limits;
@@ -81,15 +92,35 @@ static int session_ask_zygote(struct box_session *session, const int *guest_fds)
         fields[4 + 2 * i] = (struct box_field){digits[i], (size_t)size};
     }
     int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
-    if (r < 0) {
-        return r;
+    return r ? r : session_send_fds(session->box->guest_fd, &frame, guest_fds);
+}
+
+/* A branch is a fork of its parent, or of the parent's checkpoint while that runs a cell: then the
+ * checkpoint takes the frame from the socket that it shares with its parent. */
+static int session_ask_parent(struct box_session *session, const int *guest_fds)
+{
+    struct box_session *parent = session->parent;
+    OWNED(buf_done) struct buf frame = BUF_EMPTY;
+    char tag[16];
+    (void)snprintf(tag, sizeof tag, "%u", session->tag);
+    const struct box_field fields[] = {{"branch", 6},
+                                       {"name", 4},
+                                       {session->name, strlen(session->name)},
+                                       {"tag", 3},
+                                       {tag, strlen(tag)}};
+    if (!parent || parent->state != PROCESS_READY || buf_size(&parent->out) > 0) {
+        return -ESRCH;
     }
-    ssize_t sent = packet_send(session->box->guest_fd, buf_bytes(&frame), buf_size(&frame),
-                               guest_fds, SESSION_GUEST_FDS, MSG_DONTWAIT);
-    if (sent < 0) {
-        return (int)sent;
+    int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
+    r = r ? r : session_send_fds(parent->fd, &frame, guest_fds);
+    if (r == 0 && session->branch_cell > 0) {
+        const struct session_checkpoint *checkpoint = parent->latest;
+        if (!checkpoint || checkpoint->cell != session->branch_cell) {
+            return -ENOENT;
+        }
+        session_signal_pid(parent, checkpoint->pid, SIGUSR1);
     }
-    return (size_t)sent == buf_size(&frame) ? 0 : -EAGAIN;
+    return r;
 }
 
 /* The zygote and box->pair exist. Sends one message to the zygote, and does not wait. */
@@ -98,7 +129,9 @@ static int session_begin(struct box_session *session)
     int guest_fds[SESSION_GUEST_FDS] = {-1, -1, -1, -1};
     int r = session_connect(session, guest_fds);
     r = r ? r : session_attach(session);
-    r = r ? r : session_ask_zygote(session, guest_fds);
+    r = r                    ? r
+        : session->is_branch ? session_ask_parent(session, guest_fds)
+                             : session_ask_zygote(session, guest_fds);
     for (unsigned i = 0; i < SESSION_GUEST_FDS; i++) {
         own_close(&guest_fds[i]);
     }
@@ -167,7 +200,7 @@ void session_pair_made(struct box *box, const struct wire_reply *reply, int fds[
 static void session_open_late(void *arg)
 {
     struct box_session *session = arg;
-    if (session->state == PROCESS_QUEUED) {
+    if (session->state == PROCESS_QUEUED || session->is_branch) {
         session_lose(session);
     } else {
         struct wire_request request = {.op = WIRE_SIGNAL,
@@ -178,8 +211,24 @@ static void session_open_late(void *arg)
     }
 }
 
+/* Losing one may free it, and with it change the list. */
+void session_lose_branches(struct box_session *parent)
+{
+    struct box_session *session = parent->box->sessions;
+    while (session) {
+        if (session->parent == parent) {
+            session->parent = NULL;
+            session_lose(session);
+            session = parent->box->sessions;
+        } else {
+            session = session->next;
+        }
+    }
+}
+
 void session_free(struct box_session *session)
 {
+    session_lose_branches(session);
     box_forget(session->box, session);
     loop_timer_disarm(&session->timer);
     loop_io_remove(&session->io);
@@ -192,35 +241,63 @@ void session_free(struct box_session *session)
     free(session);
 }
 
-int box_session_open(struct box *box, const char *name, const struct box_session_events *events,
-                     void *arg, struct box_session **ret_session, struct fail *ret_fail)
+/* A tag that no session has, for a new session or a branch. Returns 0 when there is none left. */
+static uint32_t new_tag(struct box *box, const struct box_session *parent)
 {
-    if (box->state != BOX_READY) {
-        return fail_set(ret_fail, ENOTCONN, "the sandbox is not ready");
+    if (parent) {
+        for (uint32_t branch = 1; branch < WIRE_BRANCHES; branch++) {
+            uint32_t tag = WIRE_TAG_OF_SESSION(parent->tag) | branch << WIRE_BRANCH_SHIFT;
+            const struct box_session *other = box->sessions;
+            while (other && other->tag != tag) {
+                other = other->next;
+            }
+            if (!other) {
+                return tag;
+            }
+        }
+        return 0;
     }
+    if (box->last_tag <= WIRE_TAG_LEAST) {
+        box->last_tag = WIRE_TAG_ZYGOTE;
+    }
+    return --box->last_tag;
+}
+
+/* A session that queues. NULL when out of memory or tags. */
+static struct box_session *session_new(struct box *box, const char *name,
+                                       const struct box_session_events *events, void *arg,
+                                       struct box_session *parent)
+{
     struct box_session *session = calloc(1, sizeof *session);
     if (!session) {
-        return fail_set(ret_fail, ENOMEM, "a session");
+        return NULL;
     }
     session->box = box;
     session->events = events;
     session->arg = arg;
     session->fd = -1;
     session->trace_fd = -1;
+    session->parent = parent;
+    session->is_branch = parent != NULL;
     session->name = strdup(name);
-    if (box->last_tag <= WIRE_TAG_LEAST) {
-        box->last_tag = WIRE_TAG_ZYGOTE;
-    }
-    session->tag = --box->last_tag;
+    session->tag = new_tag(box, parent);
     for (unsigned i = 0; i < 2; i++) {
         session->pipes[i] =
             (struct session_pipe){.session = session, .stream = (enum box_stream)i, .fd = -1};
     }
-    session_want_pair(box); /* in case an earlier request failed */
-    int r = session->name ? 0 : -ENOMEM;
-    if (r == 0 && box_can_begin(box)) {
-        r = session_begin(session);
+    if (!session->name || session->tag == 0) {
+        session_free(session);
+        return NULL;
     }
+    return session;
+}
+
+static int session_open(struct box_session *session, struct box_session **ret_session,
+                        struct fail *ret_fail)
+{
+    struct box *box = session->box;
+    session_want_pair(box); /* in case an earlier request failed */
+    int r = box_can_begin(box) ? session_begin(session) : 0;
     if (r < 0) {
         session_free(session);
         return fail_set(ret_fail, -r, "cannot open a session");
@@ -231,4 +308,28 @@ int box_session_open(struct box *box, const char *name, const struct box_session
                    session_open_late, session);
     *ret_session = session;
     return 0;
+}
+
+int box_session_open(struct box *box, const char *name, const struct box_session_events *events,
+                     void *arg, struct box_session **ret_session, struct fail *ret_fail)
+{
+    if (box->state != BOX_READY) {
+        return fail_set(ret_fail, ENOTCONN, "the sandbox is not ready");
+    }
+    struct box_session *session = session_new(box, name, events, arg, NULL);
+    return session ? session_open(session, ret_session, ret_fail)
+                   : fail_set(ret_fail, ENOMEM, "a session");
+}
+
+int box_session_branch(struct box_session *parent, unsigned cell,
+                       const struct box_session_events *events, void *arg,
+                       struct box_session **ret_session, struct fail *ret_fail)
+{
+    struct box *box = parent->box;
+    struct box_session *session = session_new(box, parent->name, events, arg, parent);
+    if (!session) {
+        return fail_set(ret_fail, ENOMEM, "a branch");
+    }
+    session->branch_cell = cell;
+    return session_open(session, ret_session, ret_fail);
 }

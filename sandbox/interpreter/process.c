@@ -173,6 +173,7 @@ static void session_forget_trace(struct box_session *session)
 /* The interpreter and everything that it started are gone. */
 static void session_over(struct box_session *session)
 {
+    session_lose_branches(session);
     session->end = session_outcome(session);
     /* The dead process's output belongs to the call; the rest of a frame is dropped. */
     box_session_drain(session);
@@ -313,7 +314,8 @@ void session_disk_killed(struct box *box, const struct wire_reply *reply)
 void session_zygote_died(struct box *box)
 {
     for (struct box_session *session = box->sessions; session; session = session->next) {
-        if (session->state == PROCESS_FORKING || session->state == PROCESS_WATCHING) {
+        bool forks = session->state == PROCESS_FORKING || session->state == PROCESS_WATCHING;
+        if (forks && !session->is_branch) {
             session_lose(session);
         }
     }
@@ -482,6 +484,7 @@ static void session_hello(struct box_session *session, const struct box_message 
 {
     struct box_field refused;
     session->pid = session_message_pid(message, "pid");
+    session->parent = NULL;
     if (box_message_get(message, "refused", &refused)) { /* its own Landlock domain */
         session_stop(session, PROCESS_KILL, BOX_END_REFUSED);
     } else if (session->pid == 0 || session_watch(session) < 0) {

@@ -67,6 +67,9 @@ struct box_session {
     enum process_state state;
     uint32_t tag;
     char *name;
+    struct box_session *parent; /* of a branch that has not begun; NULL: none, or it has ended */
+    unsigned branch_cell; /* the state of the parent that it starts from; 0: the present one */
+    bool is_branch;
     pid_t pid; /* in the sandbox; 0 until hello */
     struct session_checkpoint checkpoints[SESSION_CHECKPOINTS];
     struct session_checkpoint *latest; /* of the current state; NULL: none */
@@ -106,6 +109,9 @@ void session_want_pair(struct box *box);
 void session_pair_made(struct box *box, const struct wire_reply *reply, int fds[WIRE_FDS]);
 /* Starts sessions that wait for a socket pair or for the zygote, as far as both are there. */
 void session_begin_waiting(struct box *box);
+
+/* The interpreter that would fork these branches has ended. */
+void session_lose_branches(struct box_session *parent);
 
 /* process.c */
 /* The only function that changes the state, by the table in process.c. Ignores an event that means

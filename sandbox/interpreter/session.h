@@ -63,6 +63,13 @@ struct box_session_events {
                                    const struct box_session_events *events, void *arg,
                                    struct box_session **ret_session, struct fail *ret_fail);
 
+/* Forks an interpreter from a session's, with its variables as they are now, or, if cell is not 0
+ * because the session runs a cell, as they were after this one, of which the newest checkpoint is.
+ * Otherwise as above. */
+[[nodiscard]] int box_session_branch(struct box_session *parent, unsigned cell,
+                                     const struct box_session_events *events, void *arg,
+                                     struct box_session **ret_session, struct fail *ret_fail);
+
 /* Sends one message; fields as in box_message. Queues what the guest does not read at once. 0 or
  * -errno; -EPIPE: the process has died, on_restored or on_end follows. */
 int box_session_send(struct box_session *session, const struct box_field *fields, size_t count);

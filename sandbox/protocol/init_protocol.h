@@ -152,8 +152,13 @@ struct wire_config {
 #define WIRE_TAG_ZYGOTE 65535U
 #define WIRE_TAG_LEAST 1024U /* after this they start again below the zygote's */
 /* RLIMIT_LOCKS, which has had no effect since Linux 2.4, of a session's processes: the hard limit
- * is this minus the tag. Both can only be lowered, so a process cannot reach another session's
+ * is this minus WIRE_BRANCHES times the tag, and for a branch of the session also minus the
+ * branch's number, from 1 on. Both can only be lowered, so a process cannot reach another session's
  * pair; processes whose pair does not add up are killed with any session. The soft limit is the
  * number of the cell that has started the process, or one of its ancestors; 0: no cell was running.
  * Every number of a cell is below the hard limit. */
 #define WIRE_TAG_SUM (1ULL << 40)
+#define WIRE_BRANCHES 64U
+/* In messages a branch's number stands in the bits above its session's tag. */
+#define WIRE_BRANCH_SHIFT 16
+#define WIRE_TAG_OF_SESSION(tag) ((tag) & ((1U << WIRE_BRANCH_SHIFT) - 1))

@@ -84,7 +84,8 @@ void guest_close(struct filter_program *filter)
 void guest_mark(unsigned tag)
 {
     const struct rlimit limit = {tag, tag};
-    const struct rlimit counterpart = {WIRE_TAG_SUM - tag, WIRE_TAG_SUM - tag};
+    const rlim_t sum = WIRE_TAG_SUM - (rlim_t)tag * WIRE_BRANCHES;
+    const struct rlimit counterpart = {sum, sum};
     EXPECT(setrlimit(RLIMIT_MSGQUEUE, &limit) == 0 && setrlimit(RLIMIT_LOCKS, &counterpart) == 0);
 }
 

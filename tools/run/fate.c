@@ -11,7 +11,9 @@ static struct fate done(const struct fate_facts *facts, enum run_outcome outcome
     bool dropped = facts->fresh && state != RUN_STATE_ALL_LOST;
     return (struct fate){.done = true,
                          .outcome = outcome,
-                         .state = dropped ? RUN_STATE_DROPPED : state,
+                         .state = !dropped        ? state
+                                  : facts->branch ? RUN_STATE_BRANCH_DROPPED
+                                                  : RUN_STATE_DROPPED,
                          .began = facts->began,
                          .interrupted = state == RUN_STATE_INTERRUPTED};
 }

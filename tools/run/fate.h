@@ -20,6 +20,7 @@ struct fate_facts {
     enum fate_event event;
     bool has_run;     /* there is a current run; the fields below are about it */
     bool fresh;       /* its interpreter is discarded after it */
+    bool branch;      /* and was a copy of a session's */
     bool cancelled;   /* by the client */
     bool stopped;     /* as a job, by the model */
     bool began;       /* its code was sent to the interpreter */

@@ -20,6 +20,8 @@
 
 #define FOREVER UINT64_MAX
 
+enum { ALMOST_MS = 1000 };
+
 struct job {
     struct job *next;
     struct jobs *owner;
@@ -27,8 +29,9 @@ struct job {
     struct job_wait *waits;
     json_t *images;    /* content blocks, once it has ended */
     uint64_t ended_ns; /* 0: no result can be sent yet */
+    bool at_once;      /* it becomes a job as soon as it has begun */
     bool returned;     /* by the session; what is left is to read files */
-    bool told;         /* a result has said that it ended */
+    bool reported;     /* a result has said that it ended */
 };
 
 /* A call that waits for a run. */
@@ -74,7 +77,7 @@ static unsigned count_running(const struct jobs *jobs)
 {
     unsigned count = 0;
     for (const struct job *job = jobs->list; job; job = job->next) {
-        count += is_running(job);
+        count += (job->run->job > 0 || job->at_once) && !job->returned;
     }
     return count;
 }
@@ -121,8 +124,8 @@ static unsigned seconds_of(const struct job *job)
 static void append_ended(struct jobs *jobs, struct buf *text)
 {
     for (struct job *job = jobs->list; job; job = job->next) {
-        if (job->run->job > 0 && job->ended_ns > 0 && !job->told) {
-            job->told = true;
+        if (job->run->job > 0 && job->ended_ns > 0 && !job->reported) {
+            job->reported = true;
             (void)buf_appendf(text, "[job %u ended after %u s: ", job->run->job, seconds_of(job));
             (void)run_append_outcome(job->run, text);
             (void)buf_appendf(text, "; fetch it with {\"job\": %u}]\n", job->run->job);
@@ -156,7 +159,7 @@ int jobs_describe(const struct jobs *jobs, unsigned number, struct buf *text)
     int r =
         buf_appendf(text, "job %u has been running for %u s", number, job ? seconds_of(job) : 0);
     r = r ? r : append_what_to_do(number, text);
-    return r ? r : buf_append_text(text, " | \"fresh\": true runs beside it");
+    return r ? r : buf_append_text(text, " | \"branch\": true works beside it");
 }
 
 /* "[running: job 1, 25 s of at most 600 s, 212 MiB | wait: ... ]" */
@@ -175,10 +178,10 @@ static int append_running_status(const struct job *job, struct buf *text)
     if (r == 0 && run->overflow && overflow_path(run->overflow, path)) {
         r = buf_appendf(text, " | all output: %s", path);
     }
-    r = r == 0 && !run->fresh
+    r = r == 0 && !run->fresh && !run->branch
             ? buf_append_text(text,
-                              " | the session belongs to the job until it ends; \"fresh\": "
-                              "true runs beside it")
+                              " | the session belongs to the job until it ends; \"branch\": true "
+                              "works beside it")
             : r;
     return r ? r : buf_append(text, "]", sizeof "]");
 }
@@ -201,17 +204,20 @@ static struct rpc_call *wait_end(struct job_wait *wait)
     return call;
 }
 
-/* Ends the call with the job's whole result. */
-static void job_send(struct job *job, struct rpc_call *call)
+/* Ends the call with the job's whole result. first: what comes before it. */
+static void job_send(struct job *job, struct rpc_call *call, const char *first)
 {
     OWNED(buf_done) struct buf ended = BUF_EMPTY;
+    (void)buf_append_text(&ended, first);
     if (job->run->outcome == RUN_REFUSED) {
-        job->told = true;
+        job->reported = true;
         content_refuse(call, "%s", job->run->text);
         return;
     }
-    job->told = job->told || !rpc_call_cancelled(call);
-    append_ended(job->owner, &ended);
+    if (!rpc_call_cancelled(call)) {
+        job->reported = true;
+        append_ended(job->owner, &ended);
+    }
     result_send(call, job->run, job->images, buf_size(&ended) > 0 ? buf_bytes(&ended) : "");
 }
 
@@ -234,6 +240,7 @@ static void wait_cancel(struct tool_work *work)
     struct job_wait *wait = (struct job_wait *)work;
     struct job *job = wait->job;
     if (job->run->job == 0) {
+        loop_timer_disarm(&wait->over); /* it must not become a job that nobody knows */
         sessions_cancel(job->owner->tools->sessions, job->run);
     } else {
         rpc_call_fail(wait_end(wait), RPC_INTERNAL_ERROR, "the call waits no longer");
@@ -278,6 +285,15 @@ static void job_give_up(struct job *job, const struct rpc_call *call)
     sessions_stop(job->owner->tools->sessions, run, RUN_STOP_NO_JOB);
 }
 
+/* Whether the cell's own limit ends it about now. A cell that runs into its limit while the call
+ * waits for it needs no second call, also where both last equally long. */
+static bool is_almost_over(const struct run *run)
+{
+    uint64_t limit_ns = run->timeout_ms * CLOCK_NS_PER_MS;
+    return run->started_ns > 0 &&
+           clock_now_ns() + ALMOST_MS * CLOCK_NS_PER_MS >= run->started_ns + limit_ns;
+}
+
 static void wait_over(void *arg)
 {
     struct job_wait *wait = arg;
@@ -293,7 +309,10 @@ static void wait_over(void *arg)
         output_init(&run->news);
         return;
     }
-    if (count_running(job->owner) >= tools->config.jobs) {
+    if (is_almost_over(run)) {
+        return; /* its result comes by itself */
+    }
+    if (!job->at_once && count_running(job->owner) >= tools->config.jobs) {
         job_give_up(job, wait->call);
         return;
     }
@@ -357,7 +376,7 @@ static void job_end(void *arg, json_t *images)
     job->images = images;
     job->ended_ns = clock_now_ns();
     while (job->waits) {
-        job_send(job, wait_end(job->waits));
+        job_send(job, wait_end(job->waits), "");
     }
     if (number == 0) {
         job_free(job);
@@ -478,7 +497,7 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return;
     }
-    *job = (struct job){.owner = jobs, .run = run};
+    *job = (struct job){.owner = jobs, .run = run, .at_once = wait_ms == 0};
     while (*end) {
         end = &(*end)->next;
     }
@@ -504,12 +523,12 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
 }
 
 /* There is no such job: lists those there are. */
-static void refuse_number(const struct jobs *jobs, struct rpc_call *call, unsigned number)
+static void refuse_number(const struct jobs *jobs, struct rpc_call *call, uint64_t number)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     const char *before = " Jobs: ";
     if (number > 0) {
-        (void)buf_appendf(&text, "There is no job %u%s.", number,
+        (void)buf_appendf(&text, "There is no job %llu%s.", (unsigned long long)number,
                           number <= jobs->last_number ? " any more" : "");
     } else {
         (void)buf_append_text(&text, count_running(jobs) ? "Which job? Send its number as job."
@@ -549,14 +568,11 @@ void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments
                       : number > 0 && number < (json_int_t)UINT32_MAX ? find(jobs, (unsigned)number)
                                                                       : NULL;
     if (!job) {
-        refuse_number(jobs, call, number > 0 ? (unsigned)number : 0);
+        refuse_number(jobs, call, number > 0 ? (uint64_t)number : 0);
         return;
     }
     if (job->ended_ns > 0) {
-        if (stops) {
-            rpc_call_set_note(call, "[the job had already ended]");
-        }
-        job_send(job, call);
+        job_send(job, call, stops ? "[the job had already ended]\n" : "");
     } else if (wait_add(job, call, jobs_wait_ms(jobs->tools, arguments)) && stops) {
         jobs_stop(jobs, job->run->job);
     }

@@ -112,7 +112,8 @@ void run_end_line(struct run *run)
 
 bool run_is_error(const struct run *run)
 {
-    bool kept = run->state == RUN_STATE_KEPT || run->state == RUN_STATE_DROPPED;
+    bool kept = run->state == RUN_STATE_KEPT || run->state == RUN_STATE_DROPPED ||
+                run->state == RUN_STATE_BRANCH_DROPPED;
     return run->outcome != RUN_OK && run->outcome != RUN_STOPPED &&
            (run->outcome != RUN_EXIT || run->code_number != 0 || !kept);
 }
@@ -260,6 +261,7 @@ const char *run_state_name(enum run_state state)
         [RUN_STATE_RESTORED] = "restored to the state before this call",
         [RUN_STATE_RESTORED_EARLIER] = "restored",
         [RUN_STATE_DROPPED] = "not kept (fresh run)",
+        [RUN_STATE_BRANCH_DROPPED] = "not kept (branch)",
         [RUN_STATE_PENDING] = "not yet restored (waiting for killed processes to exit)",
         [RUN_STATE_LOST] = "lost (variables lost, files kept, a new interpreter starts)",
         [RUN_STATE_ALL_LOST] = "lost (variables and files lost, a new sandbox starts)",
@@ -449,7 +451,8 @@ int run_compose_status(const struct run *run, struct buf *text)
         r = buf_append_text(text, " | ");
         r = r ? r : timeout(run, text);
     }
-    bool says_state = run->outcome != RUN_OK || run->was_reset || run->fresh || run->went_back;
+    bool says_state =
+        run->outcome != RUN_OK || run->was_reset || run->fresh || run->branch || run->went_back;
     if (r == 0 && says_state) {
         r = append_state(run, text);
     }

@@ -35,7 +35,8 @@ enum run_state {
     RUN_STATE_INTERRUPTED,      /* kept, with what was finished before the interrupt */
     RUN_STATE_RESTORED,         /* to before this run */
     RUN_STATE_RESTORED_EARLIER, /* to after restored_cell: the checkpoint since was lost */
-    RUN_STATE_DROPPED,          /* a fresh run keeps no state */
+    RUN_STATE_DROPPED,          /* a fresh run keeps no state, */
+    RUN_STATE_BRANCH_DROPPED,   /* nor does a branch */
     RUN_STATE_PENDING,          /* its processes have not exited yet; the next result reports it */
     RUN_STATE_LOST,             /* variables are lost, files are kept; a new interpreter starts */
     RUN_STATE_ALL_LOST,         /* files are lost too */
@@ -108,7 +109,8 @@ struct run {
     uint64_t timeout_ms;
     bool clamped; /* the request exceeded --max-timeout */
     bool reset;
-    bool fresh;       /* in an interpreter of its own that is discarded */
+    bool fresh;       /* in an interpreter of its own that is discarded, */
+    bool branch;      /* or in a copy of the session's that is discarded */
     bool undo;        /* before the code: restore the state before the last call, */
     char restore[65]; /* or the state of this name; empty: neither */
     char save[65];    /* the name for the state after the code; empty: none */

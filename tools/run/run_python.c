@@ -30,20 +30,20 @@ static bool is_true(const json_t *arguments, const char *name)
 
 bool run_python_is_wait(const json_t *arguments)
 {
-    return json_object_get(arguments, "job") || is_true(arguments, "stop");
+    return json_is_integer(json_object_get(arguments, "job")) || is_true(arguments, "stop");
 }
 
 /* A call that waits for a job or stops one does nothing else. */
 static const char *contradiction_of_wait(const json_t *arguments)
 {
     static const char *const others[] = {"code", "stdin", "restore", "checkpoint", "drop"};
-    bool acts =
-        is_true(arguments, "undo") || is_true(arguments, "fresh") || is_true(arguments, "reset");
+    bool acts = is_true(arguments, "undo") || is_true(arguments, "fresh") ||
+                is_true(arguments, "branch") || is_true(arguments, "reset");
     for (unsigned i = 0; i < sizeof others / sizeof *others; i++) {
         acts = acts || json_string_length(json_object_get(arguments, others[i])) > 0;
     }
     return acts ? "job and stop are about a job that runs already: send them without code, undo, "
-                  "restore, reset, fresh, checkpoint or drop. Nothing was run."
+                  "restore, reset, fresh, branch, checkpoint or drop. Nothing was run."
                 : NULL;
 }
 
@@ -53,7 +53,7 @@ static const char *contradiction(const json_t *arguments)
     if (run_python_is_wait(arguments)) {
         return contradiction_of_wait(arguments);
     }
-    if (!json_object_get(arguments, "code")) {
+    if (!json_is_string(json_object_get(arguments, "code"))) {
         return "Nothing to do: send code, or one of undo, restore, reset, checkpoint and drop, or "
                "job to wait for a job.";
     }
@@ -62,6 +62,12 @@ static const char *contradiction(const json_t *arguments)
     bool save = json_object_get(arguments, "checkpoint") != NULL;
     bool fresh = json_is_true(json_object_get(arguments, "fresh"));
     bool reset = json_is_true(json_object_get(arguments, "reset"));
+    if (is_true(arguments, "branch") &&
+        (fresh || undo || restore || save || reset || json_object_get(arguments, "drop"))) {
+        return "A branch is a copy that is discarded: branch cannot be combined with undo, "
+               "restore, "
+               "reset, checkpoint, drop or fresh. Nothing was run.";
+    }
     if (fresh && (undo || restore || save)) {
         return "A fresh run keeps no state: fresh cannot be combined with undo, restore or "
                "checkpoint.";
@@ -88,6 +94,7 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
     set_timeout(run, tools, arguments);
     run->reset = json_is_true(json_object_get(arguments, "reset"));
     run->fresh = json_is_true(json_object_get(arguments, "fresh"));
+    run->branch = json_is_true(json_object_get(arguments, "branch"));
     run->undo = json_is_true(json_object_get(arguments, "undo"));
     copy_name(run->restore, sizeof run->restore, json_object_get(arguments, "restore"));
     copy_name(run->save, sizeof run->save, json_object_get(arguments, "checkpoint"));

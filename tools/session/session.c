@@ -69,13 +69,25 @@ static struct session *session_new(struct sessions *sessions, const char *name)
     return session;
 }
 
-static struct session *session_get(struct sessions *sessions, const char *name)
+static struct session *session_find(struct sessions *sessions, const char *name)
 {
     struct session *session = sessions->list;
     while (session && (session->transient || strcmp(session->name, name) != 0)) {
         session = session->next;
     }
+    return session;
+}
+
+static struct session *session_get(struct sessions *sessions, const char *name)
+{
+    struct session *session = session_find(sessions, name);
     return session ? session : session_new(sessions, name);
+}
+
+/* The session that a branch is a copy of. NULL: it is no branch, or there is no such session. */
+static struct session *session_parent(const struct session *session)
+{
+    return session->branches ? session_find(session->owner, session->name) : NULL;
 }
 
 void session_drop(struct session *session)
@@ -118,7 +130,7 @@ static void session_report_cancelled(struct session *session, const struct run *
     struct session *next =
         session->transient ? session_get(session->owner, SESSION_DEFAULT) : session;
     if (session->transient && next && run->overflow) {
-        session_tell(next, "a fresh call was cancelled");
+        session_tell(next, "a %s call was cancelled", run->branch ? "branch" : "fresh");
     } else if (!session->transient) {
         session_tell_cancelled(session, run, began ? run_state_name(run->state) : NULL);
         if (run->state == RUN_STATE_RESTORED_EARLIER) {
@@ -175,6 +187,7 @@ struct fate_facts session_facts(const struct session *session, enum fate_event e
         .event = event,
         .has_run = run != NULL,
         .fresh = session->transient,
+        .branch = run && run->branch,
         .cancelled = run && run->cancelled,
         .stopped = run && run->stop == RUN_STOP_REQUESTED,
         .began = run && session_life_has_begun(state) && !unread,
@@ -420,14 +433,32 @@ static const struct box_session_events session_events = {
     .on_end = session_on_end,
 };
 
+/* Whether the interpreter runs a cell, and so reads nothing. */
+static bool session_runs(const struct session *session)
+{
+    return session->state == SESSION_RUNNING || session->state == SESSION_INTERRUPTED;
+}
+
+/* Whether a finished call has left anything that a branch would not find in a new interpreter. */
+static bool session_has_variables(const struct session *session)
+{
+    return session->guest && session->history.now.cell > 0;
+}
+
 static void session_box_ready(void *arg, struct box *box, const struct fail *why)
 {
     struct session *session = arg;
     struct fail fail = {};
+    struct session *parent = session_parent(session);
     int r = -ENOENT;
     if (box) {
         session_enter(session, SESSION_OPENING);
-        r = box_session_open(box, session->name, &session_events, session, &session->guest, &fail);
+        r = parent && session_has_variables(parent)
+                ? box_session_branch(parent->guest,
+                                     session_runs(parent) ? parent->history.now.cell : 0,
+                                     &session_events, session, &session->guest, &fail)
+                : box_session_open(box, session->name, &session_events, session, &session->guest,
+                                   &fail);
     }
     if (r < 0) {
         session_enter(session, SESSION_NONE);
@@ -440,8 +471,29 @@ static void session_box_ready(void *arg, struct box *box, const struct fail *why
     session_pump(session);
 }
 
+bool session_branch_waits(const struct session *session)
+{
+    const struct session *parent = session_parent(session);
+    return parent && (parent->state == SESSION_WAITING || parent->state == SESSION_OPENING ||
+                      parent->state == SESSION_RESTORING || parent->state == SESSION_KILLED ||
+                      parent->state == SESSION_FAILOVER || parent->state == SESSION_CLOSING);
+}
+
 void session_start(struct session *session)
 {
+    struct session *parent = session_parent(session);
+    if (parent) {
+        session->cell = parent->cell++; /* its source is the session's too */
+    }
+    if (parent && session_runs(parent) && session_has_variables(parent) &&
+        parent->checkpoint != CHECKPOINT_THERE) {
+        session_conclude(
+            session, FATE_REFUSED,
+            "Nothing was run: the session has no copy of its variables to branch from "
+            "while its job runs, because the state is too large for a checkpoint. Wait "
+            "for the job, or use fresh.");
+        return;
+    }
     session_enter(session, SESSION_WAITING);
     server_box_wait(session->owner->server_box, &session->waiter, session_box_ready, session);
 }
@@ -458,10 +510,13 @@ void sessions_warm_up(struct sessions *sessions)
 
 int sessions_run(struct sessions *sessions, const char *name, struct run *run)
 {
-    struct session *session = run->fresh ? session_new(sessions, "fresh")
-                                         : session_get(sessions, name ? name : SESSION_DEFAULT);
-    if (session && run->fresh) {
+    name = name ? name : SESSION_DEFAULT;
+    struct session *session = run->fresh    ? session_new(sessions, "fresh")
+                              : run->branch ? session_new(sessions, name)
+                                            : session_get(sessions, name);
+    if (session && (run->fresh || run->branch)) {
         session->transient = true;
+        session->branches = run->branch;
     }
     if (!session) {
         return sessions->count == LIMIT_SESSIONS ? -EMFILE : -ENOMEM;

@@ -32,6 +32,7 @@ struct session {
     struct sessions *owner;
     char name[65];
     bool transient;            /* for one run: closed and freed with it */
+    bool branches;             /* transient, and a copy of the session of this name */
     enum session_state state;  /* set by session_enter() only */
     bool pumping;              /* session_pump() is running */
     struct box_session *guest; /* NULL in NONE and WAITING */
@@ -94,6 +95,8 @@ void session_close(struct session *session);
 void session_start(struct session *session);
 /* Starts the time limit of the current run, less what it has already spent. */
 void session_arm_deadline(struct session *session);
+/* Whether a branch must wait until its session has an interpreter again. */
+bool session_branch_waits(const struct session *session);
 /* Frees a session without an interpreter and without a run. */
 void session_drop(struct session *session);
 

@@ -148,13 +148,12 @@ static session_step session_next_step(const struct session *session)
         return session_finish;
     }
     if (!is_idle) {
-        return session_start;
+        return session_branch_waits(session) ? NULL : session_start;
     }
     return session_packages_need_check(session) ? session_packages_check : session_send;
 }
 
-/* Each step changes what session_next_step() depends on, so this ends. */
-void session_pump(struct session *session)
+static void session_carry_out(struct session *session)
 {
     session_step step = NULL;
     if (session->pumping) {
@@ -167,5 +166,26 @@ void session_pump(struct session *session)
     session->pumping = false;
     if (step) {
         session_drop(session);
+    }
+}
+
+/* A branch that waits for its session. */
+static struct session *waiting_branch(const struct sessions *sessions)
+{
+    struct session *session = sessions->list;
+    while (session && !(session->branches && session->current && !session->pumping &&
+                        session->state == SESSION_NONE && !session_branch_waits(session))) {
+        session = session->next;
+    }
+    return session;
+}
+
+/* Each step changes what session_next_step() depends on, so this ends. */
+void session_pump(struct session *session)
+{
+    struct sessions *sessions = session->owner;
+    session_carry_out(session);
+    while ((session = waiting_branch(sessions))) {
+        session_carry_out(session);
     }
 }

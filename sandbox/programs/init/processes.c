@@ -56,7 +56,7 @@ static void offer_to_memory_killer(pid_t pid, uint32_t role)
 static bool has_tag(pid_t pid, uint32_t tag)
 {
     struct tags tags = {};
-    return tags_of(pid, &tags) == 0 && tags.hard == tag;
+    return tags_of(pid, &tags) == 0 && tags_id(&tags) == tag;
 }
 
 const struct watched *watch_owner(struct init *init, pid_t pid)
@@ -67,7 +67,7 @@ const struct watched *watch_owner(struct init *init, pid_t pid)
     }
     for (unsigned i = 0; i < INIT_WATCHED; i++) {
         const struct watched *entry = &init->watched[i];
-        if (entry->pid > 0 && entry->role == WIRE_ROLE_SESSION && entry->tag == tags.hard) {
+        if (entry->pid > 0 && entry->role == WIRE_ROLE_SESSION && entry->tag == tags_id(&tags)) {
             return entry;
         }
     }
@@ -186,20 +186,12 @@ static bool tag_is_younger(rlim_t tag, const struct wire_request *request)
     return behind > 0 && behind < TAGS / 2;
 }
 
-/* Whether the request's session has started a process with these tags. Code of another session can
- * lower one of the pair to look like it, but then they do not add up. */
-static bool is_of_session(const struct tags *tags, const struct wire_request *request)
-{
-    return tags->hard == request->tag &&
-           (tags->counterpart == RLIM_INFINITY || tags->counterpart + tags->hard == WIRE_TAG_SUM);
-}
-
 /* Whether the request's cell has started pid, or one of its ancestors. What has exited is left to
  * its parent, which lives. */
 static bool is_of_cell(pid_t pid, const struct wire_request *request)
 {
     struct tags tags = {};
-    return tags_of(pid, &tags) == 0 && is_of_session(&tags, request) &&
+    return tags_of(pid, &tags) == 0 && tags_id(&tags) == request->tag &&
            tags.cell == request->cell && !process_tree_ended(pid);
 }
 
@@ -222,21 +214,22 @@ static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_r
     if (r < 0) {
         return r == -EPERM; /* set-uid is off here: only an unrelated process would refuse */
     }
-    if (tags.soft == request->tag) {
+    uint32_t id = tags_id(&tags);
+    rlim_t session = WIRE_TAG_OF_SESSION(request->tag);
+    if (id == request->tag || (tags.soft == session && tags.hard != session)) {
         return true;
     }
     if (tags.hard == WIRE_TAG_ZYGOTE) {
         return false; /* a session that is just being forked */
     }
-    if (tags.counterpart != RLIM_INFINITY && tags.counterpart + tags.hard != WIRE_TAG_SUM) {
-        return true;
-    }
-    for (uint32_t i = 0; i < request->tag_count && i < WIRE_TAGS; i++) {
-        if (request->tags[i] == tags.hard) {
+    for (uint32_t i = 0; id > 0 && i < request->tag_count && i < WIRE_TAGS; i++) {
+        bool is_other_session = tags.hard != session; /* of which a new branch may be unknown */
+        if (request->tags[i] == id ||
+            (is_other_session && WIRE_TAG_OF_SESSION(request->tags[i]) == tags.hard)) {
             return false;
         }
     }
-    return !tag_is_younger(tags.hard, request);
+    return id == 0 || tags.hard == session || !tag_is_younger(tags.hard, request);
 }
 
 /* Sends signal to all processes with the tag. Returns their number. */
@@ -264,7 +257,7 @@ static unsigned count_started(struct init *init, const struct wire_request *requ
         struct tags tags = {};
         count += kill_belongs(init, pids[i], request) && !watch_find(init, pids[i]) &&
                  !process_tree_ended(pids[i]) && tags_of(pids[i], &tags) == 0 && tags.cell > 0 &&
-                 is_of_session(&tags, request);
+                 tags_id(&tags) == request->tag;
     }
     return count;
 }

@@ -43,11 +43,24 @@ int tags_of(pid_t pid, struct tags *ret_tags)
     return 0;
 }
 
+uint32_t tags_id(const struct tags *tags)
+{
+    rlim_t sum = WIRE_TAG_SUM - tags->hard * WIRE_BRANCHES;
+    if (tags->hard > WIRE_TAG_ZYGOTE || tags->hard == 0) {
+        return 0;
+    }
+    if (tags->counterpart == RLIM_INFINITY) {
+        return (uint32_t)tags->hard;
+    }
+    return tags->counterpart <= sum && sum - tags->counterpart < WIRE_BRANCHES
+               ? (uint32_t)(tags->hard | (sum - tags->counterpart) << WIRE_BRANCH_SHIFT)
+               : 0;
+}
+
 bool tags_same(pid_t one, pid_t other)
 {
     struct tags a = {};
     struct tags b = {};
     return tags_of(one, &a) == 0 && tags_of(other, &b) == 0 && a.hard == b.hard &&
-           a.counterpart == b.counterpart &&
-           (a.hard == WIRE_TAG_ZYGOTE || a.hard + a.counterpart == WIRE_TAG_SUM);
+           a.counterpart == b.counterpart && (a.hard == WIRE_TAG_ZYGOTE || tags_id(&a) != 0);
 }

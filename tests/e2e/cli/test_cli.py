@@ -383,7 +383,7 @@ class Words(Case):
         done = run_cli("schema")
         self.assertEqual(done.returncode, 0)
         printed = json.loads(done.stdout)
-        with Server() as server:
+        with Server("--wait", "25") as server:
             listed = server.request("tools/list")["result"]["tools"]
         tools = printed["tools"] if isinstance(printed, dict) else printed
         self.assertEqual([tool["name"] for tool in tools], [tool["name"] for tool in listed])

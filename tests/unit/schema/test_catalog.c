@@ -213,6 +213,10 @@ static void first_sentences_of_required_properties_can_be_quoted(void **)
         const json_t *input = schema_input(schema_name(i));
         json_t *none = json_object();
         struct schema_violation violation;
+        if (!json_object_get(input, "required")) {
+            json_decref(none);
+            continue;
+        }
         assert_int_equal(schema_validate(input, none, &violation, 1), 1);
         json_decref(none);
         const json_t *name = json_array_get(json_object_get(input, "required"), 0);

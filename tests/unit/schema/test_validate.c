@@ -36,28 +36,27 @@ static void null_of_an_optional_property_is_absent(void **)
 {
     expect("run_python", "{\"code\":\"1\",\"timeout_s\":null,\"session\":null}", "");
     expect(
-        "run_python", "{\"code\":null}",
-        "/code: is required, got null; send a string: Python code to run, as in a notebook cell: "
-        "the value of a last-line expression is shown; may be \"\" with undo or restore.\n");
+        "read_file", "{\"path\":null}",
+        "/path: is required, got null; send a string: File or directory to read, such as "
+        "the workspace.\n");
 }
 
 static void all_violations_are_reported_at_once(void **)
 {
     expect("run_python", "{\"timeout_s\":\"abc\",\"reset\":1,\"session\":\"a b\",\"zzzzz\":1}",
-           "/code: is required but missing; send a string: Python code to run, as in a notebook "
-           "cell: the value of a last-line expression is shown; may be \"\" with undo or restore.\n"
            "/timeout_s: must be a number, got string \"abc\"\n"
            "/reset: must be true or false, got number 1\n"
            "/session: must match ^[A-Za-z0-9_.-]{1,64}$, got string \"a b\"\n"
-           "/zzzzz: unknown argument. Known arguments: code, timeout_s, stdin, reset, fresh, undo, "
-           "checkpoint, restore, drop, session\n");
+           "/zzzzz: unknown argument. Known arguments: code, timeout_s, wait_s, job, stop, "
+           "branch, stdin, reset, fresh, undo, checkpoint, restore, drop, session\n");
 }
 
 static void unknown_argument_gets_a_near_match(void **)
 {
     expect("run_python", "{\"code\":\"1\",\"timeout\":3}",
            "/timeout: unknown argument, did you mean \"timeout_s\"? Known arguments: code, "
-           "timeout_s, stdin, reset, fresh, undo, checkpoint, restore, drop, session\n");
+           "timeout_s, wait_s, job, stop, branch, stdin, reset, fresh, undo, checkpoint, restore, "
+           "drop, session\n");
     expect("write_file", "{\"path\":\"a\",\"content\":\"\",\"file_path\":\"b\"}",
            "/file_path: unknown argument, did you mean \"path\"? Known arguments: path, content, "
            "old_text, new_text, encoding, mode, session\n");

@@ -1,0 +1,91 @@
+"""Branches: a copy of a session for one cell, beside the session.
+
+The server sends the branch's descriptors on the session's socket. An idle session forks the branch itself; while a cell
+runs, the server wakes the checkpoint of the state before it, which takes the frame in its place and goes on sleeping.
+"""
+import os
+import _signal
+import _socket
+from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_DONTWAIT
+
+SIGNAL = _signal.SIGUSR1  # to a checkpoint; in a session it has another purpose
+frames = load("frames")
+orphan = load("orphan")
+
+
+def take(control):
+    """(fields, descriptors) of the frame that waits, or None: the session was quicker."""
+    fds = []
+    try:
+        data, ancillary, _, _ = control.recvmsg(1 << 16, CMSG_SPACE(frames.FDS_MAX * 4), MSG_CMSG_CLOEXEC | MSG_DONTWAIT)
+        fds = frames.descriptors(ancillary)
+        verb, fields = frames.unpack(data[4:])
+        if verb == "branch" and len(fds) == frames.FDS_MAX:
+            return fields, fds
+    except (OSError, ValueError, IndexError):
+        pass
+    close(fds)
+    return None
+
+
+def close(fds):
+    for fd in fds:
+        os.close(fd)
+
+
+def fork(session, taken, mask, children, fork_process):
+    """Returns in the session or its checkpoint; the branch serves its own socket until it ends.
+
+    mask, children: the signals that the session blocks, and the status of its children.
+    """
+    fields, fds = taken
+    try:
+        pid = fork_process()
+    except BaseException:  # no more processes: the server learns it when the descriptors are closed
+        pid = 0
+    if pid is None:
+        try:
+            serve(session, fields, fds, mask, children)
+        finally:
+            os._exit(frames.EXIT_FAILED)
+    close(fds)
+
+
+def serve(session, fields, fds, mask, children):
+    own, checkpoint = load("session"), load("checkpoint")
+    session.pid = os.getpid()
+    try:
+        os.setsid()
+    except OSError:
+        pass
+    own.tags.narrow(int(fields["tag"]))
+    own.tie()
+    own.connect(fds)
+    close(fds)
+    session.name = fields.get("name", b"").decode("utf-8", "replace")
+    load("native").set_title("sp-session " + session.name)
+    session.loop = None  # its descriptors are the session's too
+    checkpoint.forget_helpers()
+    checkpoint.lose(children)
+    control = _socket.socket(fileno=own.CONTROL_FD)
+    control.setblocking(True)
+    session.control = control
+    session.send(control, ("hello", "pid", str(session.pid)))
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+    session.serve(control, session.inode)
+
+
+def from_session(session, fields, fds):
+    """An idle session was asked for a branch."""
+    mask = _signal.pthread_sigmask(_signal.SIG_SETMASK, load("checkpoint").ALL_SIGNALS)
+    fork(session, (fields, fds), mask, load("checkpoint").children_status(), lambda: orphan.fork(lambda: None))
+    orphan.wait()
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+
+
+def from_checkpoint(session, mask, children):
+    """A checkpoint was woken for a branch, or for several: a signal that is pending already is not sent again."""
+    taken = take(session.control)
+    while taken is not None:
+        fork(session, taken, mask, children, orphan.fork_asleep)
+        taken = take(session.control)
