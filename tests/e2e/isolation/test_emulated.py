@@ -35,8 +35,10 @@ class Emulated(Case):
         done = run_cli("run", "-c", "print('code ' + 'ran')")
         self.assertEqual((done.returncode, done.stdout), (125, b""))
         self.assertIn(b"The sandbox is not available: ", done.stderr)
-        rows = {row["layer"]: row for row in json.loads(run_cli("doctor", "--json").stdout)["layers"]}
-        self.assertEqual(rows["seccomp"]["state"], "off", rows)
+        rows = json.loads(run_cli("doctor", "--json").stdout)["layers"]
+        # An emulator has no filters; in some roots not even namespaces, which come first.
+        self.assertTrue({row["layer"] for row in rows if row["required"] and row["state"] == "off"}
+                        & {"seccomp", "namespaces"}, rows)
 
 
 if __name__ == "__main__":

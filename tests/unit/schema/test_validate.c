@@ -35,10 +35,9 @@ static void valid_arguments_pass(void **)
 static void null_of_an_optional_property_is_absent(void **)
 {
     expect("run_python", "{\"code\":\"1\",\"timeout_s\":null,\"session\":null}", "");
-    expect(
-        "read_file", "{\"path\":null}",
-        "/path: is required, got null; send a string: File or directory to read, such as "
-        "the workspace.\n");
+    expect("read_file", "{\"path\":null}",
+           "/path: is required, got null; send a string: File or directory to read, such as "
+           "out/result.csv: relative to the workspace or absolute.\n");
 }
 
 static void all_violations_are_reported_at_once(void **)
