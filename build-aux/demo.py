@@ -208,6 +208,24 @@ def dangers(host):
     expect("Lima" in text, "the variables after the crash")
 
 
+def job(host):
+    title("Work that takes longer than a call may wait: a job")
+    text = host.python("""
+        import time
+        for epoch in range(4):
+            time.sleep(0.5)
+            print("epoch", epoch, "loss", 2.0 ** -epoch)
+        done = True
+        """, timeout_s=60, wait_s=0.6)
+    expect("[running: job 1" in text, "an answer before the end")
+    text = host.python("max(totals, key=totals.get)\n", branch=True)
+    expect("Out: " in text, "a look at the variables meanwhile")
+    text = host.call("run_python", job=1)
+    expect("epoch 3" in text and "[ok" in text, "the job's whole result")
+    text = host.python("done\n")
+    expect("True" in text, "the job's variables in the session")
+
+
 def main():
     binary = sys.argv[1] if len(sys.argv) > 1 else "build/sandpiper"
     options = chart_options()
@@ -231,6 +249,7 @@ def main():
     mistakes(host)
     packages(host)
     dangers(host)
+    job(host)
     title("The end: stdin is closed")
     began = time.monotonic()
     host.server.stdin.close()

@@ -87,5 +87,5 @@ def from_checkpoint(session, mask, children):
     """A checkpoint was woken for a branch, or for several: a signal that is pending already is not sent again."""
     taken = take(session.control)
     while taken is not None:
-        fork(session, taken, mask, children, orphan.fork_asleep)
+        fork(session, taken, mask, children, orphan.fork_suspended)
         taken = take(session.control)

@@ -72,10 +72,10 @@ def fork(sleep=None):
         return None
     delayed = True
     sleep()
-    return awake()
+    return resumed()
 
 
-def awake():
+def resumed():
     global delayed
     delayed = False
     after_in_child = native[3]
@@ -85,14 +85,14 @@ def awake():
     return None
 
 
-def fork_asleep():
+def fork_suspended():
     """The same from within sleep(), for a process that does not sleep: the caller goes on sleeping."""
     if not delayed:  # it was forked twice
         return fork_twice(lambda: None)
     pid = native[1]()
     if pid < 0:
         raise OSError("cannot create a process")
-    return pid or awake()
+    return pid or resumed()
 
 
 def fork_twice(sleep):
