@@ -29,6 +29,9 @@
 #define LIMIT_OUTPUT_TAIL_BYTES 9600UL /* and of its end, which says how the code ended */
 #define LIMIT_RESULT_CHARS 24000UL     /* value, traceback and changes of a result together */
 #define LIMIT_OVERFLOW_PART 4U         /* an overflow file may take this part of the disk */
+/* The value as JSON, which programs read: whole or absent, and no deeper than parsers like it. */
+#define LIMIT_RESULT_JSON_BYTES (64UL << 10)
+#define LIMIT_RESULT_JSON_DEPTH 64U
 /* Path of an overflow file: the scratch directory, which has at most 256, and its name. */
 #define LIMIT_OVERFLOW_PATH_BYTES 320UL
 #define LIMIT_INTERRUPT_GRACE_MS 1000U /* from KeyboardInterrupt to SIGKILL */

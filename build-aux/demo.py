@@ -219,7 +219,7 @@ def job(host):
         """, timeout_s=60, wait_s=0.6)
     expect("[running: job 1" in text, "an answer before the end")
     text = host.python("max(totals, key=totals.get)\n", branch=True)
-    expect("Out: " in text, "a look at the variables meanwhile")
+    expect("Out: " in text, "the variables meanwhile")
     text = host.call("run_python", job=1)
     expect("epoch 3" in text and "[ok" in text, "the job's whole result")
     text = host.python("done\n")

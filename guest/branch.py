@@ -6,7 +6,6 @@ runs, the server wakes the checkpoint of the state before it, which takes the fr
 import os
 import _signal
 import _socket
-from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_DONTWAIT
 
 SIGNAL = _signal.SIGUSR1  # to a checkpoint; in a session it has another purpose
 frames = load("frames")
@@ -17,7 +16,7 @@ def take(control):
     """(fields, descriptors) of the frame that waits, or None: the session was quicker."""
     fds = []
     try:
-        data, ancillary, _, _ = control.recvmsg(1 << 16, CMSG_SPACE(frames.FDS_MAX * 4), MSG_CMSG_CLOEXEC | MSG_DONTWAIT)
+        data, ancillary, _, _ = control.recvmsg(1 << 16, frames.FDS_SPACE, frames.MSG_CMSG_CLOEXEC | _socket.MSG_DONTWAIT)
         fds = frames.descriptors(ancillary)
         verb, fields = frames.unpack(data[4:])
         if verb == "branch" and len(fds) == frames.FDS_MAX:
@@ -61,7 +60,6 @@ def serve(session, fields, fds, mask, children):
     own.tags.narrow(int(fields["tag"]))
     own.tie()
     own.connect(fds)
-    close(fds)
     session.name = fields.get("name", b"").decode("utf-8", "replace")
     load("native").set_title("sp-session " + session.name)
     session.loop = None  # its descriptors are the session's too

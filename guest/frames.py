@@ -3,6 +3,7 @@ import sys
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET
 
 FDS_MAX = 4
+FDS_SPACE = CMSG_SPACE(FDS_MAX * 4)
 EXIT_FAILED = 96  # exit statuses: the table is in guest.h
 EXIT_CUT_OFF = 97
 
@@ -40,7 +41,7 @@ def receive(control, size, fds):
     """Exactly size bytes, or b"" at end of file; appends descriptors that arrive with them to fds."""
     data = b""
     while len(data) < size:
-        chunk, ancillary, _, _ = control.recvmsg(size - len(data), CMSG_SPACE(FDS_MAX * 4), MSG_CMSG_CLOEXEC)
+        chunk, ancillary, _, _ = control.recvmsg(size - len(data), FDS_SPACE, MSG_CMSG_CLOEXEC)
         fds += descriptors(ancillary)
         if not chunk:
             return b""

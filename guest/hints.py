@@ -150,17 +150,13 @@ def optional_dependency(session, message):
     return "%s is not installed, and code cannot install packages" % name
 
 
-MAGICS = {
-    "matplotlib": "leave it out, figures come with the result",
-    "time": "leave it out, the last line of the result has the time",
+MAGICS = {  # those that notebook.py does not have, or not in this place
     "autoreload": "leave it out, importlib.reload(module) loads an edited module",
     "load_ext": "leave it out, there are no extensions; importlib.reload(module) loads an edited module",
-    "writefile": "use the tool write_file", "pwd": "os.getcwd()", "ls": "os.listdir()", "who": "list(globals())",
-}
-CALLS = {
-    "cd": "os.chdir(%r)", "timeit": "timeit.timeit(%r, globals=globals(), number=1000)",
-    "run": "runpy.run_path(%r)", "bash": "subprocess.run(%r, shell=True)", "sh": "subprocess.run(%r, shell=True)",
-    "sx": "subprocess.run(%r, shell=True)", "system": "subprocess.run(%r, shell=True)", "env": "os.environ; it was: %s",
+    "capture": "leave it out, long output is cut anyway", "writefile": "use the tool write_file", "who": "list(globals())",
+    "prun": "use cProfile.run", "bash": "it takes a script from the next line on, and no options",
+    "time": "it takes one statement, and %%time the lines below it",
+    "timeit": "it takes -n, -r and a statement, and %%timeit the lines below it",
 }
 
 
@@ -169,20 +165,14 @@ def syntax(session, error):
     installing = INSTALL.match(line)
     if installing:
         return no_pip(session, installing[1])
-    found = re.match(r"(?:([\w.]+)\s*=\s*)?([!%]{1,2})\s*([\w-]*)(.*)", line)
+    found = re.match(r"(?:[\w.]+\s*=\s*)?([!%]{1,2})\s*([\w-]*)(.*)", line)
     if found:
-        target, mark, word, rest = found[1], found[2], found[3], found[4].strip()
-        if word in SYSTEM_INSTALLERS and mark[0] == "!":
-            return "no system packages can be installed in the sandbox"
+        mark, word, rest = found[1], found[2], found[3].strip()
         if mark[0] == "%":
-            use = MAGICS.get(word) or (CALLS[word] % (rest or "...") if word in CALLS else None)
-            return "%s%s is notebook syntax: %s" % (mark, word, use or "this is plain Python")
-        command = (word + found[4]).strip()[:100]
-        if word == "cd":
-            return "!cd is notebook syntax: os.chdir(%r)" % rest
-        call = "%s = subprocess.getoutput(%r).splitlines()" % (target, command) if target else \
-            "subprocess.run(%r, shell=True)" % command
-        return "!command is notebook syntax: %s" % call
+            return "%s%s is not available: %s" % (mark, word, MAGICS.get(word, "write plain Python"))
+        if word in SYSTEM_INSTALLERS:
+            return "no system packages can be installed in the sandbox"
+        return "!cd changes nothing for the next line: %%cd %s" % rest if word == "cd" else None
     name = re.fullmatch(r"\?{0,2}([A-Za-z_]\S*?)\?{0,2}", line)
     return "`?` is notebook syntax: help(%s)" % name[1] if name and "?" in (line[0], line[-1]) else None
 
@@ -193,10 +183,14 @@ def no_pip(session, words):
     return "install packages with the tool install_package, not with code" + call_for(words)
 
 
+def requirements(words):
+    rest = WITH_VALUE.sub(" ", re.split(r"#|&&|\||;", words)[0])
+    return [word.strip("'\"") for word in rest.split() if word[:1] not in "->" and "/" not in word]
+
+
 def call_for(words):
     """The call that does what words such as "-q pandas 'numpy==1.26'" after "pip install" mean."""
-    rest = WITH_VALUE.sub(" ", re.split(r"#|&&|\||;", words)[0])
-    names = [word.strip("'\"") for word in rest.split() if word[:1] not in "->" and "/" not in word]
+    names = requirements(words)
     return ": packages=[%s]" % ", ".join('"%s"' % name for name in names) if names else ""
 
 

@@ -83,7 +83,7 @@ def tree_of(text, name, flags):
     return compile(text, name, "exec", flags | ONLY_AST | TOP_LEVEL_AWAIT, True)
 
 
-def parse(text, name, flags):
+def python_tree(text, name, flags):
     try:
         return tree_of(text, name, flags)
     except IndentationError:
@@ -91,6 +91,15 @@ def parse(text, name, flags):
         if moved is None:
             raise
         return tree_of(moved, name, flags)
+
+
+def parse(text, name, flags):
+    """The tree of a cell: of Python, or, only if it is no valid Python, of notebook syntax."""
+    try:
+        return python_tree(text, name, flags)
+    except SyntaxError as error:
+        failed = error
+    return load("notebook").parse(text, name, flags, failed)
 
 
 def compile_cell(text, name, flags):

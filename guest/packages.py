@@ -11,6 +11,7 @@ import sys
 SITES = load("imports").SITES
 environ = IMPORTED["os"].environ  # which child processes get
 CHILDREN = DIRECTORY + "/children"
+INFO = (".dist-info", ".egg-info")
 METADATA = (".dist-info", ".data", "__pycache__")
 NOTES_MAX = 4
 IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
@@ -86,7 +87,24 @@ def missing(session, text):
             name = load("hints").distribution_for(module)
             if name not in found:
                 found.append(name)
+    found += [name for name in getattr(tree, "wanted", ()) if name not in found and not is_installed(name)]
     return found[:MISSING_MAX]
+
+
+def plain(name):
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def is_installed(requirement):
+    """Whether any version is there of a distribution that the code's %pip names without a version."""
+    for place in SYS["path"]:
+        try:
+            files = os.listdir(place or ".")
+        except OSError:
+            continue
+        if any(file.endswith(INFO) and plain(file.partition("-")[0]) == plain(requirement) for file in files):
+            return True
+    return False
 
 
 def is_there(top):

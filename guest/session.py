@@ -33,7 +33,6 @@ if 0:
 """
 REQUEST_S = 0.001
 DEPTH = 1000  # the least recursion limit that the driver itself works under
-FDS_SPACE = _socket.CMSG_SPACE(16)  # four descriptors
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 
 BUILTINS = IMPORTED["builtins"].__dict__  # those that code sees
@@ -42,6 +41,7 @@ frames = load("frames")
 language = load("language")
 streams = load("streams")
 tags = load("tags")
+as_json = load("as_json")
 
 
 def enter(function, *args):
@@ -128,6 +128,8 @@ class Session:
         self.protected = True
         self.layers = []  # of installed packages, newest first
         self.package_notes = []
+        self.supplies = False  # whether the server installs what a cell lacks
+        self.notebook = load("shell").Notebook(self)
 
     def on_interrupt(self, _, frame):
         inner = frame
@@ -173,7 +175,6 @@ class Session:
 
     def note_signals(self):
         self.may_handle_signals = True
-
 
     def execute(self, text, name, settings):
         codes, self.flags, self.has_value = language.compile_cell(text, name, self.flags)
@@ -245,6 +246,8 @@ class Session:
             load("outcome").describe(self, result, error, fields.get("stdin") is None)
             box, error = self.keep_last(error), None
             self.guard(result, "the exception's variables", enter, load("stack").free, self, box, self.error_line)
+        if self.notebook.failed:
+            self.guard(result, "exit statuses", self.notebook.report, result)
         if "matplotlib.pyplot" in IMPORTED:
             self.guard(result, "the open figures", enter, load("figures").take_open, self)
         self.clean_up(fields.get("stdin") is not None)
@@ -305,6 +308,7 @@ class Session:
     def lacking(self, fields):
         """The distributions that the next code's imports lack."""
         self.take_packages(fields)
+        self.supplies = True
         text = language.strip_wrapping(fields.get("code", b"").decode("utf-8", "surrogateescape"))
         return self.guard([], "missing imports", enter, load("packages").missing, self, text) or ()
 
@@ -335,7 +339,7 @@ class Session:
         if type(last[0]) not in UNWATCHED:
             enter(load("stack").free, self, last)
         if type(value) is int and -(10**18) < value < 10**18 or type(value) is bool:
-            result += ("value", repr(value))
+            result += ("value", repr(value), "json", as_json.text_of(value))
             return
         text = load("display").present(self, value, enter)
         if text is None:
@@ -343,6 +347,9 @@ class Session:
         if "\n" in text and type(value) is not str:
             text = "\n" + text  # the columns of a table stay below each other
         result += ("value", text)
+        json = as_json.text_of(value)
+        if json is not None:
+            result += ("json", json)
 
     def clean_up(self, had_stdin):
         """Before the result is sent: moves all that the cell wrote into the pipes, and resets what it altered."""
@@ -398,13 +405,12 @@ class Session:
 
     def serve(self, control, inode):
         """Handles frames until the other end closes. A late signal handler of the user may still raise in here."""
-        data = bytearray()  # grows without being copied: a frame may have 80 MiB
-        fds = []  # of the frame "branch"
+        data, fds = bytearray(), []  # grows without being copied: a frame may have 80 MiB; of the frame "branch"
         while True:
             try:
                 if len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
                     control.recv(1, _socket.MSG_PEEK)  # the wait; losing this byte to a raise is harmless
-                    chunk, ancillary, _, _ = control.recvmsg(1 << 16, FDS_SPACE, _socket.MSG_CMSG_CLOEXEC)
+                    chunk, ancillary, _, _ = control.recvmsg(1 << 16, frames.FDS_SPACE, frames.MSG_CMSG_CLOEXEC)
                     if not chunk:
                         os._exit(0)
                     data += chunk
@@ -527,7 +533,7 @@ def tie():
 
 
 def connect(fds):
-    """fds: of the socket, stdout, stderr and the trace."""
+    """fds: of the socket, stdout, stderr and the trace; closes them."""
     os.dup2(fds[0], CONTROL_FD, False)
     SESSION.inode = os.fstat(CONTROL_FD).st_ino
     streams.connect(fds[1], fds[2])
@@ -536,6 +542,8 @@ def connect(fds):
         for number in (_signal.SIGUSR1, TRACE_SIGNAL):
             faulthandler.register(number, file=TRACE_FD, all_threads=False)
         SESSION.trace_fd = TRACE_FD
+    for fd in fds:
+        os.close(fd)
 
 
 def prepare(options):
@@ -574,8 +582,6 @@ def main(spare, options):
         os._exit(0)
     spare.close()
     connect(fds)
-    for fd in fds:
-        os.close(fd)
     tags.mark(int(fields.get("tag", b"0")))
     SESSION.memory_limit = int(fields.get("memory", b"0"))
     SESSION.process_limit = int(fields.get("processes", b"0"))

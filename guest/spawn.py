@@ -90,7 +90,7 @@ def definitions(sources):
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             continue
         lines = text.split("\n")
-        for node in tree.body:
+        for node in load("notebook").statements(tree):
             if kept(node):
                 yield "_define(%a, %a, %d, %d)" % (statement(node, lines), name, start_of(node), flags)
 

@@ -56,6 +56,7 @@ bool call_end(struct rpc_call *call, struct rpc_request *ret_request)
         call->on_end(call->on_end_arg);
     }
     *ret_request = call->request;
+    json_decref(call->meta);
     free(call);
     return !cancelled;
 }
@@ -121,6 +122,7 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
     struct rpc_peer *peer = call->peer;
     json_auto_t *owned_content = content;
     json_auto_t *owned_structured = structured;
+    json_auto_t *owned_meta = take_ptr(call->meta);
     struct rpc_request request = {};
     if (call->note[0]) { /* the result goes without it when there is no memory */
         (void)json_array_append_new(owned_content,
@@ -133,6 +135,9 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
     bool made = result != NULL;
     if (made && owned_structured && request.context.era->has_structured_content(peer)) {
         made = json_object_set(result, "structuredContent", owned_structured) == 0;
+    }
+    if (made && owned_meta) {
+        made = json_object_set(result, "_meta", owned_meta) == 0;
     }
     if (made && is_error) {
         made = json_object_set_new(result, "isError", json_true()) == 0;
@@ -232,6 +237,12 @@ void rpc_call_on_end(struct rpc_call *call, void (*fn)(void *arg), void *arg)
 void rpc_call_set_note(struct rpc_call *call, const char *text)
 {
     (void)snprintf(call->note, sizeof call->note, "%s", text);
+}
+
+void rpc_call_set_meta(struct rpc_call *call, const char *key, json_t *value)
+{
+    json_decref(call->meta);
+    call->meta = value ? json_pack("{s:o}", key, value) : NULL;
 }
 
 void rpc_call_set_data(struct rpc_call *call, void *data)

@@ -77,6 +77,9 @@ void rpc_call_on_end(struct rpc_call *call, void (*fn)(void *arg), void *arg);
 enum { RPC_NOTE_BYTES = 96 };
 void rpc_call_set_note(struct rpc_call *call, const char *text);
 
+/* A member of the result's _meta. value: stolen; NULL: none. */
+void rpc_call_set_meta(struct rpc_call *call, const char *key, json_t *value);
+
 /* For the tool, NULL at first. */
 void rpc_call_set_data(struct rpc_call *call, void *data);
 void *rpc_call_data(const struct rpc_call *call);

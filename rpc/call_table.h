@@ -28,6 +28,7 @@ struct rpc_call {
     void (*on_end)(void *arg); /* may be NULL */
     void *on_end_arg;
     char note[RPC_NOTE_BYTES]; /* empty: none */
+    json_t *meta;              /* of the result; NULL: none */
     double progress;           /* the last that was sent; below zero before the first */
     uint64_t progress_ns;
     struct call_elicitation elicitation;

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "base/word.h"
+#include "rpc/scan.h"
 
 static json_t *text_repaired(const char *bytes, size_t size)
 {
@@ -48,6 +50,13 @@ const char *rpc_text_plain(const json_t *value)
 {
     const char *text = json_string_value(value);
     return text && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
+json_t *rpc_text_value(const char *bytes, size_t size, unsigned depth)
+{
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
+    bool fits = scan_size((struct span){bytes, size}, depth, LIMIT_JSON_VALUES) == SCAN_FITS;
+    return fits ? json_loadb(bytes, size, flags, NULL) : NULL;
 }
 
 struct dump {

@@ -12,6 +12,9 @@ json_t *rpc_text(const char *bytes, size_t size);
  * short. */
 const char *rpc_text_plain(const json_t *value);
 
+/* New: the value of JSON text, NULL for any other, and for one that nests deeper than depth. */
+json_t *rpc_text_value(const char *bytes, size_t size, unsigned depth);
+
 /* How many of the bytes are sent as no more than *characters, whole characters only. Lowers
  * *characters by what they take: six for each escape by number that a dump may write, as \u0001,
  * else one. */

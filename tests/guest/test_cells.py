@@ -115,12 +115,6 @@ class Cells(GuestCase):
     def test_indented_code(self):
         self.assertEqual(self.value("    x = 1\n    if x:\n        x = 2\n    x"), "2")
 
-    def test_magics_get_a_hint(self):
-        for code, word in (("!ls", "subprocess"), ("%pip install x", "install"), ("%matplotlib inline", "notebook syntax")):
-            reply = self.session.run(code)
-            self.assertEqual(reply.error_type, "SyntaxError")
-            self.assertIn(word, reply.hint)
-
     def test_source_of_functions_and_classes(self):
         self.run_ok("def f():\n    return 1\n")
         self.run_ok("class C:\n    x = 1\n    def m(self):\n        return 2\n")

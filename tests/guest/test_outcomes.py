@@ -206,14 +206,14 @@ class Outcomes(GuestCase):
 
     def test_notebook_lines_say_what_to_write(self):
         for code, part in (
-            ("!wc -l *.csv", "subprocess.run('wc -l *.csv', shell=True)"),
-            ("n = 1\nfiles = !find .", "files = subprocess.getoutput('find .').splitlines()"),
-            ("%run other.py", "runpy.run_path('other.py')"), ("%%sh\ndate", "subprocess.run("),
-            ("%time f()", "leave it out"), ("%matplotlib notebook", "figures come with the result"),
-            ("%autoreload 2", "importlib.reload"), ("!cd ..", "os.chdir('..')"), ("%cd src", "os.chdir('src')"),
-            ("str.join?", "help(str.join)"), ("%prun f()", "plain Python"), ("!brew install x", "no system packages"),
+            ("%prun f()", "cProfile.run"), ("x = 1\n%writefile a.py", "the tool write_file"), ("%%html\n<b>", "%%html is not available"),
+            ("%autoreload 2", "importlib.reload"), ("!cd ..", "%cd .."), ("%timeit -o f()", "it takes -n, -r"),
+            ("str.join?", "help(str.join)"), ("!echo a\nstr.join?", "help(str.join)"), ("!brew install x", "no system packages"),
+            ("!echo a\n!sudo apt update", "no system packages"), ("x = 1\n%%bash\nls", "from the next line on"),
         ):
-            self.assert_hint(code, part)
+            reply = self.session.run(code)
+            self.assertEqual((reply.error_type, reply.out), ("SyntaxError", ""), code)
+            self.assertIn(part, reply.hint or "", code)
         for code in ("x = 5 !", "a % % b", "x = = 1", "if a != :"):
             self.assertIsNone(self.session.run(code).hint, code)
 
@@ -266,16 +266,25 @@ class WithInstaller(GuestCase):
 
     def test_what_other_texts_name_is_installed_with_the_tool(self):
         for code, names in (
-            ("!pip install -U 'seaborn>=0.13' tqdm", '["seaborn>=0.13", "tqdm"]'), ("%pip install -r needs.txt rich", '["rich"]'),
-            ("!{sys.executable} -m pip install --index-url https://x.test/simple rich", '["rich"]'),
-            ("!uv pip install polars", '["polars"]'), ("%conda install -c conda-forge gdal", '["gdal"]'),
-            ("pip3 install attrs", '["attrs"]'), ("!python3 -m pip install ./local.whl rich && ls", '["rich"]'),
+            ("pip3 install attrs", '["attrs"]'), ("pip install -U 'seaborn>=0.13' tqdm", '["seaborn>=0.13", "tqdm"]'),
             ("raise ImportError(\"Missing optional dependency 'odfpy'.  Use pip or conda to install odfpy.\")", '["odfpy"]'),
             ("raise ValueError('needs: `pip install -U spacy[cuda12x]`')", '["spacy[cuda12x]"]'),
         ):
             hint = self.session.run(code).hint or ""
             self.assertIn("install_package", hint, code)
             self.assertIn("packages=" + names, hint, code)
+
+    def test_lines_of_other_installers_name_the_tool(self):
+        for code, names in (
+            ("!uv pip install polars", '["polars"]'), ("%conda install -c conda-forge gdal", '["gdal"]'),
+            ("!pip install -U 'seaborn>=0.13' tqdm", '["seaborn>=0.13", "tqdm"]'),
+            ("import sys\n!{sys.executable} -m pip install --index-url https://x.test/simple rich", '["rich"]'),
+        ):
+            reply = self.run_ok(code + "\nprint('and on')")
+            self.assertIn("install_package", reply.err, code)
+            self.assertIn("packages=" + names, reply.err, code)
+            self.assertIn("and on", reply.out)
+            self.assertIn("exited with status 1", reply.note)
 
 
 class InContainer(GuestCase):

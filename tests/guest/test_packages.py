@@ -150,9 +150,25 @@ class Packages(GuestCase):
         self.assertEqual(self.session.lacks("def f():\n    import sp_inner\n"), ["sp_inner"])
 
     def test_pip_lines_name_the_tool_call_instead(self):
-        hint = self.session.run("%pip install -q pandas 'numpy==1.26'  # now").hint
-        self.assertIn('install_package, not with code: packages=["pandas", "numpy==1.26"]', hint)
-        self.assertIn("subprocess.run('pip list'", self.session.run("!pip list").hint)
+        reply = self.run_ok("%pip install -q pandas 'numpy==1.26'  # now")
+        self.assertIn('the tool install_package, not with code: packages=["pandas", "numpy==1.26"]', reply.err)
+        self.assertIn("exited with status 1", reply.note)
+
+    def test_lines_of_pip_are_reported_missing(self):
+        """With --auto-install the server has installed them when the cell begins."""
+        packages = self.layer(**{"sp_ten": "x = 10", "sp_ten-1.0.dist-info/METADATA": ""})
+        code = "!pip install -q sp-ten 'sp_eleven>=2' sp-twelve && echo done\n%pip install sp-thirteen -r more.txt\nimport sp_fourteen"
+        self.assertEqual(self.session.lacks(code, packages=packages), ["sp_fourteen", "sp_eleven>=2", "sp-twelve", "sp-thirteen"])
+        packages = self.layer(**{"sp_eleven-2.1.dist-info/METADATA": "", "sp_twelve-1.dist-info/METADATA": ""})
+        reply = self.run_ok("%pip install -U sp-twelve\n!python3 -m pip install 'sp_eleven>=2'", packages=packages)
+        self.assertEqual((reply.out, reply.err, reply.note), ("installed: sp-twelve\ninstalled: sp_eleven>=2\n", "", None))
+        for line in ("%pip install -r more.txt", "name = 'sp-refused'\n%pip install {name}", "!pip install sp-twelve && echo done"):
+            self.assertIn("install_package", self.run_ok(line).err)
+
+    def test_lines_of_pip_for_what_is_installed(self):
+        packages = self.layer(**{"sp_ten": "x = 10", "Sp_Ten-1.0.dist-info/METADATA": ""})
+        self.assertEqual(self.run_ok("%pip install -q sp.ten\n_exit_code", packages=packages).value, "0")
+        self.assertIn("install_package", self.run_ok("%pip install sp-ten==2", packages=packages).err)
 
 
 each_python(globals())

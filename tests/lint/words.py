@@ -90,7 +90,7 @@ SENSES = [
         "spec->view.work", "memory_view", r"", r"apps?[/_.]"),
     Row(r"(?<!sandpiper)_stage(?![a-z])|(?<![/a-z])stage_|(?:the|its|'s) stage(?![a-z])", "staging directory",
         "stage_fd", "/stage, SANDPIPER_STAGE, each stage can fail", C_FILES),
-    Row(part("(?:read|write|edit|file|install)_jobs?"), "operation (_op)", "read_job", "orders_set_job", C_FILES),
+    Row(r"(?:read|write|edit|file|install)_jobs?(?![a-z])", "operation (_op)", "read_job", "orders_set_job", C_FILES),
     Row(part("answers?"), "response, or result", "peer_answer", "an answer", C_FILES, DNS),
     Row(part("questions?"), "elicitation", "ask_question", "a question", C_FILES, DNS),
     Row(rf"rpc_ask|{word('ask')}(?=\.[ch])", "elicitation", "rpc/ask.h", "--install ask", C_FILES),

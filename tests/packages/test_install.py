@@ -196,6 +196,19 @@ class Offline(Installing):
             result = server.python("import shared")
             self.assertEqual((result.status.kind, result.status.field("note")), ("error", None))
 
+    def test_pip_lines_are_installed_before_the_code_runs(self):
+        with self.offline("--auto-install", "--deny-package", "shared") as server:
+            result = server.python("%pip install -q 'parent>=1'\nimport plain\nprint(plain.VERSION)")
+            self.assert_prints(result, "installed: parent>=1\n2.0")
+            self.assertIn("parent 1.2", result.status.field("note"))
+            result = server.python("!pip install shared no-such-thing\nprint(_exit_code)")
+            self.assertIn("install_package", result.text)
+            self.assertIn("not found", result.status.field("note"))
+            self.assertIn("exited with status 1", result.status.field("note"))
+            self.assertIn("1\n", result.text)
+        with self.offline() as server:
+            self.assertIn('packages=["plain"]', server.python("%pip install plain").text)
+
     def test_a_package_larger_than_its_disk_leaves_nothing(self):
         wheels = self.directory + "/large"
         projects.huge(wheels, 8 << 20)

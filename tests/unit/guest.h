@@ -26,7 +26,7 @@ struct guest_shared {
 extern char guest_work[PATH_MAX];
 extern char guest_outside[PATH_MAX];
 extern struct guest_shared *shared;
-/* Makes this process one of the session with this tag, as guest/session.py does. Guests are of
+/* Makes this process one of the session with this tag, as guest/tags.py does. Guests are of
  * GUEST_TAG. */
 enum { GUEST_TAG = 2000 };
 void guest_mark(unsigned tag);

@@ -64,10 +64,12 @@ enum part_form {
     FORM_DIGITS, /* anything else is no value */
     FORM_PATH,   /* one line, whole or not at all */
     FORM_NOTE,   /* a sentence, put in quotes */
+    FORM_JSON,   /* whole or not at all; shown to no model, so it takes nothing from the others */
 };
 
-/* Each bound is above what the driver sends (guest/display.py, trace.py, outcome.py, changes.py,
- * images.py). Lists that belong together (file, file_size, file_kind) may come equally often. */
+/* Each bound is above what the driver sends (guest/display.py, as_json.py, trace.py, outcome.py,
+ * changes.py, images.py). Lists that belong together (file, file_size, file_kind) may come equally
+ * often. */
 static const struct part {
     const char *name;
     enum run_part part;
@@ -77,6 +79,7 @@ static const struct part {
     size_t characters;
 } result_parts[] = {
     {"value", RUN_VALUE, FORM_TEXT, 1, 17000},
+    {"json", RUN_JSON, FORM_JSON, 1, 0},
     {"traceback", RUN_TRACEBACK, FORM_TEXT, 1, 14000},
     {"error_type", RUN_ERROR_TYPE, FORM_TEXT, 1, 200},
     {"error_message", RUN_ERROR_MESSAGE, FORM_TEXT, 1, 2200},
@@ -135,6 +138,12 @@ static void take_part(struct run *run, const struct part *part, const struct box
                       size_t *left)
 {
     char note[WORD_PHRASE + 1];
+    if (part->form == FORM_JSON) {
+        if (value->size <= LIMIT_RESULT_JSON_BYTES) {
+            run_set_part(run, part->part, value->data, value->size);
+        }
+        return;
+    }
     size_t space = part->characters < *left ? part->characters : *left;
     size_t rest = space;
     size_t fitting = rpc_text_fitting(value->data, value->size, &rest);
@@ -153,6 +162,7 @@ static void take_part(struct run *run, const struct part *part, const struct box
         run_set_part(run, part->part, note, strlen(note));
         break;
     case FORM_TEXT:
+    case FORM_JSON:
     default:
         take_text(run, part, value, fitting);
         break;

@@ -72,6 +72,7 @@ void result_send(struct rpc_call *call, const struct run *run, const json_t *ima
     if (blocks) {
         append_links(call, run, blocks);
     }
+    rpc_call_set_meta(call, "sandpiper/result", structured_value(run));
     rpc_call_result(call, blocks, structured, run_is_error(run));
 }
 

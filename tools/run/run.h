@@ -69,6 +69,7 @@ struct run_text {
  * items one after the other, each followed by a NUL. */
 enum run_part {
     RUN_VALUE,
+    RUN_JSON, /* the value as JSON text */
     RUN_TRACEBACK,
     RUN_ERROR_TYPE,
     RUN_ERROR_MESSAGE,

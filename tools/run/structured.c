@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "base/parse.h"
 #include "rpc/text.h"
@@ -152,6 +153,12 @@ static void set_states(json_t *object, const struct run *run)
     }
 }
 
+json_t *structured_value(const struct run *run)
+{
+    const struct run_text *text = &run->parts[RUN_JSON];
+    return text->size > 0 ? rpc_text_value(text->data, text->size, LIMIT_RESULT_JSON_DEPTH) : NULL;
+}
+
 /* list: stolen; left out if it is empty. */
 static void set_list(json_t *object, const char *key, json_t *list)
 {
@@ -187,6 +194,7 @@ json_t *structured_run(const struct run *run, bool has_images)
         set(object, "output_file", json_string(run->output.file));
     }
     set(object, "result", text_of(run, RUN_VALUE));
+    set(object, "result_json", structured_value(run));
     json_auto_t *error = error_of(run);
     if (json_object_size(error) > 0) {
         (void)json_object_set(object, "error", error);

@@ -11,3 +11,6 @@ json_t *structured_run(const struct run *run, bool has_images);
 
 /* The same for a job that goes on. printed: what it has printed. */
 json_t *structured_running(const struct run *run, const struct output *printed, const char *status);
+
+/* New: the value of the last expression; NULL if it is no JSON. */
+json_t *structured_value(const struct run *run);

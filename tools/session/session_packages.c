@@ -171,7 +171,9 @@ bool session_packages_need_check(const struct session *session)
     const struct installs *installs = session->owner->installs;
     const struct run *run = session->current;
     return installs && installs_config(installs)->auto_install && !run->supplied &&
-           !run->on_output && memmem(run->code, run->code_size, "import", strlen("import"));
+           !run->on_output &&
+           (memmem(run->code, run->code_size, "import", strlen("import")) ||
+            memmem(run->code, run->code_size, "install", strlen("install"))); /* %pip install */
 }
 
 /* The code is not sent before its imports are known: whatever the guest says while it runs, the

@@ -79,12 +79,42 @@ static void fitting_counts_what_is_sent(void **)
     expect_fitting("\xFF\xE2\x82z", 3, 4, 0);        /* each broken part takes one */
 }
 
+static void expect_json(const char *bytes, const char *dumped)
+{
+    struct buf out = BUF_EMPTY;
+    json_t *value = rpc_text_value(bytes, strlen(bytes), 3);
+    assert_int_equal(value != NULL, dumped != NULL);
+    if (value) {
+        assert_int_equal(rpc_text_dump(&out, value), 0);
+        assert_int_equal(buf_append(&out, "", 1), 0);
+        assert_string_equal(buf_bytes(&out), dumped);
+    }
+    json_decref(value);
+    buf_done(&out);
+}
+
+static void only_sound_json_is_a_value(void **)
+{
+    expect_json("5", "5");
+    expect_json("[1, {\"a\": [null]}]", "[1,{\"a\":[null]}]");
+    expect_json("\"\\u0000\xE2\x80\xA8\"", "\"\\u0000\\u2028\"");
+    expect_json("[[[[1]]]]", NULL); /* too deep */
+    expect_json("{\"a\": 1, \"a\": 2}", NULL);
+    expect_json("NaN", NULL);
+    expect_json("[1", NULL);
+    expect_json("1 2", NULL);
+    expect_json("\"\xFF\"", NULL);
+    expect_json("9223372036854775808", NULL);
+    expect_json("", NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_characters_become_replacements),
         cmocka_unit_test(dump_splits_no_line),
         cmocka_unit_test(nul_survives),
+        cmocka_unit_test(only_sound_json_is_a_value),
         cmocka_unit_test(fitting_counts_what_is_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

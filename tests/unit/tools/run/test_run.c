@@ -378,6 +378,24 @@ static void parts_are_bounded_each_and_together(void **)
     free(value);
 }
 
+static void the_json_of_a_value_takes_nothing_from_the_rest(void **)
+{
+    static const char *const json[] = {"json", NULL};
+    static const char *const texts[] = {"value", "traceback", NULL};
+    char *value = malloc(LONG);
+    assert_non_null(value);
+    memset(value, '1', LONG);
+    take(json, 1, value, LIMIT_RESULT_JSON_BYTES + 1);
+    assert_int_equal(run->parts[RUN_JSON].size, 0);
+    take(json, 2, value, LIMIT_RESULT_JSON_BYTES);
+    assert_int_equal(run->parts[RUN_JSON].size, LIMIT_RESULT_JSON_BYTES);
+    take(json, 1, "5", 1); /* the first stays */
+    assert_int_equal(run->parts[RUN_JSON].size, LIMIT_RESULT_JSON_BYTES);
+    take(texts, 1, value, 5000);
+    assert_int_equal(run->parts[RUN_TRACEBACK].size, 5000);
+    free(value);
+}
+
 static void a_place_is_made_of_its_fields(void **)
 {
     const struct box_field fields[] = {
@@ -449,6 +467,7 @@ int main(void)
         RUN_TEST(part_of_any_bytes_is_kept_to_its_size),
         RUN_TEST(omitted_entries_are_counted_and_notes_come_last),
         RUN_TEST(parts_are_bounded_each_and_together),
+        RUN_TEST(the_json_of_a_value_takes_nothing_from_the_rest),
         RUN_TEST(a_place_is_made_of_its_fields),
         RUN_TEST(parts_that_fit_are_as_they_came),
         RUN_TEST(a_path_is_one_line_and_a_number_has_digits_only),

@@ -106,7 +106,10 @@ static void forged_parts_do_no_harm(void **)
         put(RUN_IMAGES, odd[i]);
         put(RUN_ERROR_LINE, odd[i]);
         put(RUN_CPU_MS, "-1");
-        json_decref(structured());
+        put(RUN_JSON, odd[i]);
+        json_t *object = structured();
+        assert_null(json_object_get(object, "result_json"));
+        json_decref(object);
     }
 }
 
@@ -119,11 +122,14 @@ static void an_exception_is_an_object(void **)
     put(RUN_ERROR_LINE, "7");
     put(RUN_VALUE, "5");
     put(RUN_PEAK_BYTES, "4096");
+    put(RUN_JSON, "[5, null]");
     json_t *object = structured();
     const json_t *error = json_object_get(object, "error");
     assert_string_equal(text_of(error, "message"), "'k'");
     assert_int_equal(json_integer_value(json_object_get(error, "line")), 7);
     assert_string_equal(text_of(object, "result"), "5");
+    assert_int_equal(json_integer_value(json_array_get(json_object_get(object, "result_json"), 0)),
+                     5);
     assert_int_equal(json_integer_value(json_object_get(object, "peak_memory_bytes")), 4096);
     json_decref(object);
 }

@@ -1,0 +1,271 @@
+"""Notebook syntax: lines for the shell and magics, in a cell that is no valid Python as it stands.
+
+The parser turns such a cell into Python with the same line numbers, so that tracebacks show the user's lines. It needs
+to know only where a statement begins: no Python begins there with "!" or "%". What that Python calls is in shell.py and
+timing.py, and runs as a part of the cell.
+"""
+import _ast
+import re
+
+language = load("language")
+NAME = "__notebook__"  # what translated code calls; among the builtins
+TARGET = re.compile(r"[\w.,*\[\]\"' \t]{1,200}")
+QUOTES = ('"""', "'''", '"', "'")
+# A comment, the beginning of a string, a bracket, or a backslash with what it escapes.
+TOKEN = re.compile(r"#.*|\"\"\"|'''|\"|'|[\[({]|[\])}]|\\.?")
+ENDS = {quote: re.compile(r"\\.|\\$|" + quote) for quote in QUOTES}
+OPTIONS = re.compile(r"(?:-[nr]\s*\d{1,9}\s+|-[tcq]\s+)*")
+CELL_OPTIONS = re.compile(r"(?:-[nr]\s*\d{1,9}(?:\s+|$)|-[tcq](?:\s+|$))*")
+ALIASES = ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")
+CALLS = {"cd": "cd", "env": "env", "set_env": "env", "pwd": "pwd", "run": "run", "sx": "output", "system": "output"}
+SHELLS = ("bash", "sh")
+
+
+class Unknown(Exception):
+    """A magic that does not exist here: (line number, line)."""
+
+
+class State:
+    """Where a line of Python ends: in a string, in brackets, behind a backslash, or between statements."""
+
+    def __init__(self):
+        self.quote, self.depth, self.continued = None, 0, False
+
+    def is_start(self):
+        return not (self.quote or self.depth or self.continued)
+
+    def read(self, line):
+        at, self.continued = 0, False
+        while True:
+            if self.quote:
+                found = ENDS[self.quote].search(line, at)
+                while found and found[0] != self.quote and found.end() < len(line):
+                    found = ENDS[self.quote].search(line, found.end())
+                if found is None or found[0] != self.quote:
+                    if len(self.quote) == 1 and not line.endswith("\\"):
+                        self.quote = None  # no string: an error of the code's
+                    return
+                self.quote, at = None, found.end()
+            found = TOKEN.search(line, at)
+            if found is None or found[0][0] == "#":
+                return
+            token, at = found[0], found.end()
+            if token in QUOTES:
+                self.quote = token
+            elif token in "[({":
+                self.depth += 1
+            elif token in "])}":
+                self.depth = max(0, self.depth - 1)
+            elif token == "\\":
+                self.continued = True
+
+
+def call(method, *arguments):
+    return "%s.%s(%s)" % (NAME, method, ", ".join(map(repr, arguments)))
+
+
+def split(line):
+    """(indent, target, mark, rest) of a line that begins with a mark, or that assigns what follows one; else None."""
+    bare = line.lstrip(" \t")
+    indent = line[: len(line) - len(bare)]
+    target, rest = "", bare
+    if bare[:1] not in ("!", "%"):
+        left, equals, rest = bare.partition("=")
+        rest = rest.lstrip(" \t")
+        if not equals or rest[:1] not in ("!", "%") or rest[:2] == "!=" or not TARGET.fullmatch(left.rstrip()):
+            return None
+        target = left.rstrip() + " = "
+    mark = rest[:2] if rest[:2] in ("!!", "%%") else rest[:1]
+    return indent, target, mark, rest[len(mark) :]
+
+
+def system(target, mark, command):
+    """What a line for the shell becomes, or None."""
+    command = command.strip()
+    if re.fullmatch(r"cd(?:\s+[^\s;&|]*)?", command) or command.partition(" ")[0] in load("hints").SYSTEM_INSTALLERS:
+        return None  # it would change nothing
+    if load("hints").INSTALL.match(command):
+        return target + call("install", command)
+    return target + call("output" if target or mark == "!!" else "system", command)
+
+
+def magic(target, word, rest, number):
+    """What the line of a magic becomes, or None."""
+    rest = rest.strip()
+    if word == "matplotlib" and not target:
+        return "pass"
+    if word == "timeit":
+        found = OPTIONS.match(rest)
+        source = rest[found.end() :]
+        return target + call("timeit", found[0], source, number) if source and source[0] != "-" else None
+    if word in ("pip", "conda", "mamba", "uv"):
+        return system(target, "!", word + " " + rest)
+    if word in ALIASES:
+        return system(target, "!", word + " " + rest)
+    return target + call(CALLS[word], rest) if word in CALLS else None
+
+
+class Translation:
+    def __init__(self, text):
+        self.lines = text.split("\n")
+        self.out = []
+        self.changed = set()  # numbers of the lines that are not the user's
+        self.wanted = []  # what lines of installers name
+        self.timed = 0  # the line of %%time
+
+    def text(self):
+        return "\n".join(self.out)
+
+    def emit(self, python, taken=1):
+        self.changed.update(range(len(self.out) + 1, len(self.out) + taken + 1))
+        self.out += [python] + [""] * (taken - 1)
+
+    def run(self):
+        """Whether there was anything to translate. Raises Unknown."""
+        self.cell_magic()
+        state = State()
+        while len(self.out) < len(self.lines):
+            line = self.lines[len(self.out)]
+            found = split(line) if state.is_start() else None
+            if found is None:
+                state.read(line)
+                self.out.append(line)
+            elif found[2] == "%" and re.match(r"time(?=\s|$)", found[3]):
+                self.time_line(state, *found)
+            else:
+                self.line(*found)
+        return bool(self.changed)
+
+    def first(self):
+        """The line that is neither empty nor a comment."""
+        return next((at for at, line in enumerate(self.lines) if line.strip() and line.lstrip()[0] != "#"), None)
+
+    def cell_magic(self):
+        at = self.first()
+        found = re.match(r"\s*%%(\w+)(.*)", self.lines[at]) if at is not None else None
+        if not found:
+            return
+        word, rest, body = found[1], found[2].strip(), "\n".join(self.lines[at + 1 :])
+        self.out += self.lines[:at]
+        left = len(self.lines) - at
+        if word == "script" and rest in SHELLS:
+            word, rest = rest, ""
+        if word == "time" and not rest:
+            self.timed = at + 1
+            self.emit("")
+            inner = Translation("\n" * (at + 1) + body)
+            inner.run()
+            self.out, self.wanted, self.timed = inner.out, inner.wanted, at + 1
+            self.changed |= inner.changed
+        elif word == "timeit" and CELL_OPTIONS.fullmatch(rest):
+            self.emit(call("timeit", rest, body, at + 2), left)
+        elif word in SHELLS and rest in ("", "--no-raise-error"):
+            self.emit(call("script", word, body), left)
+        else:
+            raise Unknown(at + 1, self.lines[at])
+
+    def time_line(self, state, indent, target, _, rest):
+        """The statement may go on in the next lines."""
+        number = len(self.out) + 1
+        statement = rest[len("time") :].strip()
+        python = "%swith %s: %s%s" % (indent, call("timed"), target, statement or "pass")
+        self.emit(python)
+        state.read(python)
+        if statement[:1] in ("!", "%"):
+            raise Unknown(number, self.lines[number - 1])
+
+    def line(self, indent, target, mark, rest):
+        number, taken = len(self.out) + 1, 1
+        while rest.rstrip().endswith("\\") and len(self.out) + taken < len(self.lines):
+            rest = rest.rstrip()[:-1] + " " + self.lines[len(self.out) + taken].strip()
+            taken += 1
+        word = re.match(r"[A-Za-z_]\w*", rest)
+        if mark[0] == "!":
+            python = system(target, mark, rest)
+        else:
+            python = magic(target, word[0], rest[word.end() :], number) if mark == "%" and word else None
+        if python is None:
+            raise Unknown(number, self.lines[number - 1])
+        installs = load("hints").INSTALL.match(rest)
+        if installs:
+            self.wanted += load("hints").requirements(installs[1])
+        self.emit(indent + python, taken)
+
+
+def parse(text, name, flags, error):
+    """The tree of a cell for which CPython has raised error. Raises that, or one that tells more."""
+    translation = Translation(text)
+    try:
+        if not translation.run() or (error.lineno or 0) < min(translation.changed):
+            raise error
+        tree = language.python_tree(translation.text(), name, flags)
+    except Unknown as unknown:
+        number, line = unknown.args
+        if error.lineno not in translation.changed:
+            raise error from None
+        raise SyntaxError("invalid syntax", (name, number, 1, line + "\n")) from None
+    except SyntaxError as second:
+        if second is error or second.lineno in translation.changed:
+            raise error from None
+        if second.lineno and second.lineno <= len(translation.lines):
+            second.text = translation.lines[second.lineno - 1] + "\n"
+        raise second from None
+    hide_columns(tree, translation.changed)
+    if translation.timed:
+        wrap(tree, translation.timed)
+    keep_value(tree)
+    tree.wanted = translation.wanted
+    IMPORTED["builtins"].__dict__[NAME] = load("session").SESSION.notebook
+    return tree
+
+
+def hide_columns(tree, changed):
+    """Carets below the user's line would be in the wrong place."""
+    nodes = [tree]
+    while nodes:
+        node = nodes.pop()
+        if getattr(node, "lineno", 0) in changed:
+            node.col_offset = node.end_col_offset = -1
+            node.end_lineno = node.lineno if node.end_lineno in changed else node.end_lineno
+        nodes += load("packages").children_of(node)
+
+
+def made(source, line):
+    """The statements of source, at a line."""
+    body = language.tree_of("\n" * (line - 1) + source, "<notebook>", 0).body
+    hide_columns(_ast.Module(body, []), (line,))
+    return body
+
+
+def is_timed(node):
+    """Whether a statement is one that this module has made for %time."""
+    manager = node.items[0].context_expr if type(node) is _ast.With else None
+    method = getattr(manager, "func", None)
+    return type(method) is _ast.Attribute and method.attr == "timed" and getattr(method.value, "id", None) == NAME
+
+
+def wrap(tree, line):
+    whole = made("with %s: pass" % call("timed"), line)
+    whole[0].body = tree.body or whole[0].body
+    tree.body = whole
+
+
+def keep_value(tree):
+    """The value of a timed expression at the end is that of the cell."""
+    last = tree.body[-1] if tree.body else None
+    if not is_timed(last):
+        return
+    keep_value(last)
+    if type(last.body[-1]) is _ast.Expr:
+        kept = made("%s.hold(0)" % NAME, last.body[-1].lineno)[0]
+        kept.value.args = [last.body[-1].value]
+        last.body[-1] = kept
+        tree.body += made(call("take"), last.lineno)
+
+
+def statements(tree):
+    """Those of a cell, without what %%time has put around them."""
+    body = tree.body
+    while body and is_timed(body[0]):
+        body = body[0].body + body[1:]
+    return body

@@ -1,0 +1,274 @@
+"""What a translated cell calls: commands of the shell, and the magics that have an effect.
+
+All of it runs as a part of the cell, below its frames, so an interrupt reaches it. A command is a child of the session:
+its output goes where descriptors 1 and 2 lead, in order with what the cell prints. Its exit status is no error; it is
+in _exit_code and in a note of the result.
+"""
+import os
+import re
+import sys
+import _signal
+from time import sleep
+
+hints = load("hints")
+streams = load("streams")
+timing = load("timing")
+enter = load("session").enter
+environ = IMPORTED["os"].environ  # which child processes get
+NAME = r"[A-Za-z_]\w*"
+VARIABLE = re.compile(r"\$(\$?)(%s(?:\.%s)*)" % (NAME, NAME))
+NOTES_MAX = 4
+SHOWN_MAX = 80  # of a command
+BASH = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
+SHELL = "/bin/sh"
+RESET = (_signal.SIGPIPE, _signal.SIGXFSZ)  # Python ignores them
+ENDING_S, STEP_S = 0.3, 0.01  # from SIGINT to SIGKILL
+READS = re.compile(r"\s(?:-[re]|--requirement|--editable)\b")
+LOCAL = re.compile(r"/|--no-index|\s\.(?:\s|$)|\.(?:whl|zip|tar\.gz)(?:\s|$)")
+BASE = re.compile(r"[\w.-]*")  # the name in a requirement
+SEVERAL = re.compile(r"&&|[|;]")
+
+
+class NotFilled(Exception):
+    pass
+
+
+def evaluate(source, frame):
+    try:
+        return enter(eval, source.strip(), frame.f_globals, frame.f_locals)
+    except Exception:
+        raise NotFilled from None
+
+
+def text_of(value, form=""):
+    try:
+        return enter(format, value, form) if form else enter(str, value)
+    except Exception:
+        raise NotFilled from None
+
+
+def brace(source, frame):
+    """The text for {source}."""
+    try:
+        value = evaluate(source, frame)
+    except NotFilled:
+        head, colon, form = source.rpartition(":")
+        if not colon or head.lstrip()[:1] in ("", "'", '"'):
+            raise
+        return text_of(evaluate(head, frame), form)
+    if type(value) is tuple and source.lstrip()[:1] != "(":
+        raise NotFilled  # {a,b}: two words for the shell
+    return text_of(value)
+
+
+def end_of(command, at):
+    """Behind the brace that closes the one at `at`, or None."""
+    depth = 0
+    for found in re.compile("[{}]").finditer(command, at):
+        depth += 1 if found[0] == "{" else -1
+        if depth == 0:
+            return found.end()
+    return None
+
+
+def variable(path, frame):
+    """(text for $path, how much of the path it stands for). A name of the shell's is not filled in."""
+    words = path.split(".")
+    if words[0] not in frame.f_locals and words[0] not in frame.f_globals:
+        raise NotFilled
+    for taken in (path, words[0]):
+        try:
+            return text_of(evaluate(taken, frame)), taken
+        except NotFilled:
+            if taken == words[0]:
+                raise
+
+
+def fill(command, frame):
+    """The command with the values of the caller's names."""
+    parts, at, quote = [], 0, ""
+    while at < len(command):
+        one, two, size = command[at], command[at : at + 2], 1
+        piece = one
+        try:
+            if one == "\\" or two in ("{{", "}}"):
+                size, piece = 2, two if one == "\\" else one
+            elif two == "${":
+                size = (end_of(command, at + 1) or at + 2) - at
+                piece = command[at : at + size]
+            elif one == "{" and end_of(command, at):
+                size = end_of(command, at) - at
+                piece = command[at : at + size]
+                piece = brace(piece[1:-1], frame)
+            elif one == "$" and quote != "'":
+                found = VARIABLE.match(command, at)
+                if found and found[1]:
+                    size, piece = len(found[0]), "$" + found[2]
+                elif found:
+                    piece, taken = variable(found[2], frame)
+                    size = 1 + len(taken)
+            elif one in "'\"" and quote in ("", one):
+                quote = "" if quote else one
+        except NotFilled:
+            pass
+        parts.append(piece)
+        at += size
+    return "".join(parts)
+
+
+def start(arguments, output=None):
+    """Starts a program whose output goes to the cell's, or to a descriptor."""
+    streams.flush_both()
+    actions = [] if output is None else [(os.POSIX_SPAWN_DUP2, output, target) for target in (1, 2)]
+    return os.posix_spawn(arguments[0], arguments, dict(environ), file_actions=actions, setpgroup=0, setsigmask=(),
+                          setsigdef=RESET)
+
+
+def end(pid):
+    """Ends a program and what it has started, when the cell does not wait for it any more."""
+    try:
+        os.killpg(pid, _signal.SIGINT)
+        for _ in range(int(ENDING_S / STEP_S)):
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                break
+            sleep(STEP_S)
+    except OSError:
+        pass
+    finally:
+        try:
+            os.killpg(pid, _signal.SIGKILL)
+            os.waitpid(pid, 0)
+        except OSError:
+            pass
+
+
+def wait(pid):
+    """The exit status; below zero the signal."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:  # the code ignores SIGCHLD, or waits for all children
+        return 0
+    except BaseException:
+        end(pid)
+        raise
+
+
+def shell():
+    return next((path for path in BASH if os.access(path, os.X_OK)), SHELL)
+
+
+class Notebook:
+    def __init__(self, session):
+        self.session = session
+        self.failed = []  # (command, status) of this cell
+        self.held = self.before = None
+
+    def finished(self, command, status):
+        self.session.namespace["_exit_code"] = status
+        if status:
+            self.failed.append((command.strip().partition("\n")[0], status))
+
+    def report(self, result):
+        failed, self.failed = self.failed, []
+        for command, status in failed[:NOTES_MAX]:
+            shown = command if len(command) <= SHOWN_MAX else command[:SHOWN_MAX] + "…"
+            how = "exited with status %d" % status if status > 0 else "was ended by signal %d" % -status
+            result += ("note", "`%s` %s" % (shown, how))
+        if len(failed) > NOTES_MAX:
+            result += ("note", "%d more commands failed" % (len(failed) - NOTES_MAX))
+
+    def system(self, command):
+        self.run_shell(fill(command, sys._getframe(1)))
+
+    def run_shell(self, command):
+        self.finished(command, wait(start((shell(), "-c", command))))
+
+    def output(self, command):
+        """The lines that it writes, to either stream."""
+        command = fill(command, sys._getframe(1))
+        reading, writing = os.pipe()
+        with open(reading, "rb", 0) as file:
+            try:
+                pid = start((shell(), "-c", command), writing)
+            finally:
+                os.close(writing)
+            try:
+                written = file.readall()
+            except BaseException:
+                end(pid)
+                raise
+        self.finished(command, wait(pid))
+        return written.decode("utf-8", "replace").splitlines()
+
+    def script(self, program, text):
+        path = shell() if program == "bash" else SHELL
+        if program == "bash" and path == SHELL:
+            raise FileNotFoundError("there is no bash here: use %%sh")
+        self.finished("%%" + program, wait(start((path, "-c", text))))
+
+    def install(self, command):
+        """Names the tool that installs; pip itself is left what it can do here, such as a file of the workspace."""
+        command = fill(command, sys._getframe(1))
+        words = hints.INSTALL.match(command)[1]
+        names = hints.requirements(words)
+        others = READS.search(words) or LOCAL.search(hints.WITH_VALUE.sub(" ", words))
+        if not names or others or SEVERAL.search(words):
+            self.run_shell(command)
+        elif all(load("packages").is_installed(BASE.match(name)[0] if self.session.supplies else name) for name in names):
+            SYS["stdout"].write("installed: %s\n" % ", ".join(names))  # with --auto-install before the cell began
+            self.finished(command, 0)
+        elif hints.has_proxy():
+            self.run_shell(command)
+        else:
+            SYS["stderr"].write(hints.no_pip(self.session, words) + "\n")
+            self.finished(command, 1)
+
+    def timed(self):
+        return timing.Timed()
+
+    def hold(self, value):
+        self.held = value
+
+    def take(self):
+        value, self.held = self.held, None
+        return value
+
+    def timeit(self, options, source, line):
+        frame = sys._getframe(1)
+        timing.timeit(options, source, line, frame)
+
+    def cd(self, path):
+        path = fill(path, sys._getframe(1)).strip("'\"")
+        here = os.getcwd()
+        os.chdir(self.before or here if path == "-" else os.path.expanduser(path or "~"))
+        self.before = here
+        SYS["stdout"].write(os.getcwd() + "\n")
+
+    def pwd(self, _):
+        return os.getcwd()
+
+    def env(self, words):
+        words = fill(words, sys._getframe(1))
+        name, sign, value = words.partition("=" if "=" in words else " ")
+        name, value = name.strip(), value.strip()
+        if not sign:
+            return environ[name] if name else dict(environ)
+        environ[name] = value
+        SYS["stdout"].write("env: %s=%s\n" % (name, value))
+
+    def run(self, words):
+        """A program in a namespace of its own, whose names the session then has."""
+        frame = sys._getframe(1)
+        words = fill(words, frame).split()
+        path, old = os.path.expanduser(words[0].strip("'\"") if words else ""), SYS["argv"][:]
+        namespace = {"__name__": "__main__", "__file__": path, "__builtins__": frame.f_globals["__builtins__"]}
+        with open(path, "rb") as file:
+            code = compile(file.read(), path, "exec", 0, True)
+        SYS["argv"][:] = [path] + words[1:]
+        try:
+            enter(exec, code, namespace)
+        finally:
+            SYS["argv"][:] = old
+            for name, value in namespace.items():
+                if name[:2] != "__":
+                    self.session.namespace[name] = value

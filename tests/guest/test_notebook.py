@@ -1,0 +1,193 @@
+"""Notebook syntax, in cells that are no valid Python as they stand."""
+import os
+import re
+import time
+
+from base import GuestCase, each_python
+
+
+class Lines(GuestCase):
+    def test_a_command_writes_where_the_cell_does(self):
+        self.assertEqual(self.run_ok("print('one')\n!echo two\nprint('three', end='')\n!echo; echo four >&2").out, "one\ntwo\nthree\n")
+        self.assertEqual(self.run_ok("!echo four >&2").err, "four\n")
+        self.assertIsNone(self.run_ok("!true").value)
+
+    def test_the_lines_of_a_command(self):
+        self.assertEqual(self.value("rows = !printf 'b 2\\na 1\\n' | sort\nrows, type(rows) is list"), "(['a 1', 'b 2'], True)")
+        self.assertEqual(self.value("!!echo out; echo err >&2"), "['out', 'err']")
+        self.assertEqual(self.value("d = {}\nd['k'] = !echo v\nd"), "{'k': ['v']}")
+        self.assertEqual(self.value("first, second = !echo a; echo b\nsecond"), "'b'")
+        self.assertEqual(self.value("nothing = !true\nnothing"), "[]")
+        self.assertEqual(self.value("def count(path):\n    found = !wc -c < {path}\n    return int(found[0])\ncount('/dev/null')"), "0")
+
+    def test_names_are_filled_in(self):
+        self.run_ok("import os\nname, rows, obj = 'a b.txt', [4, 5], os\nprice = 2.5\nempty = ''")
+        for line, out in (
+            ("{name}", "a b.txt"), ("$name|$rows", None), ("{rows[1] + 1}", "6"), ("{price:.2f}", "2.50"), ("{len(rows)}{{x}}", "2{x}"),
+            ("'{name}'", "a b.txt"), ("'$name'", "$name"), ("\"$name\"", "a b.txt"), ("$$name", "shell"), ("\\$name", "$name"),
+            ("[{empty}]", "[]"), ("{missing}", "{missing}"), ("${name}", "shell"), ("{1..3}", "1 2 3"), ("x{rows,name}", "xrows xname"),
+            ("a | awk '{print $1}' | cat - <(echo {name})", "a\na b.txt"), ("{{name}}", "{name}"), ("$obj.sep", "/"), ("$price.x", "2.5.x"),
+            ("{name!}", "{name!}"), ("{}", "{}"), ("{'a': 5}", "{a: 5}"), ("it\"'\"s $name", "it's a b.txt"), ("{", "{"), ("$", "$"),
+        ):
+            if out is not None:
+                reply = self.run_ok("os.environ['name'] = 'shell'\n!echo " + line)
+                self.assertEqual(reply.out, out + "\n", line)
+        self.assertEqual(self.run_ok("for i in range(2):\n    !echo {i}\n").out, "0\n1\n")
+        self.assertEqual(self.run_ok("def f(local):\n    !echo {local} $local\nf('here')").out, "here here\n")
+
+    def test_an_exit_status_is_no_error(self):
+        reply = self.run_ok("!exit 3\nprint(_exit_code)")
+        self.assertEqual((reply.out, reply.all("note")), ("3\n", ["`exit 3` exited with status 3"]))
+        self.assertEqual(self.run_ok("!kill -TERM $$\n_exit_code").note, "`kill -TERM $$` was ended by signal 15")
+        self.assertEqual(self.run_ok("x = !false").all("note"), ["`false` exited with status 1"])
+        self.assertEqual(self.run_ok("print(_exit_code)\n!true\nprint(_exit_code)").out, "1\n0\n")
+        notes = self.run_ok("for i in range(7):\n    !exit {i}").all("note")
+        self.assertEqual(notes[0], "`exit 1` exited with status 1")
+        self.assertEqual(notes[4:], ["2 more commands failed"])
+        reply = self.session.run("!exit 4\n1 / 0")
+        self.assertEqual((reply.error_type, reply.note), ("ZeroDivisionError", "`exit 4` exited with status 4"))
+        self.assertEqual(self.run_ok("1").all("note"), [])
+        self.assertNotIn("_exit_code", str(reply.variables()))
+
+    def test_where_a_statement_begins(self):
+        self.assertEqual(self.run_ok("s = '''\n!echo no\n%time\n'''\n!echo {len(s)}").out, "16\n")
+        self.assertEqual(self.run_ok("x = (7\n  % 4)\ny = 7 \\\n  % 4\n!echo {x}{y}").out, "33\n")
+        self.assertEqual(self.run_ok("# it's\nf = \"a'b\"  # \"\nr = r'\\'\n!echo fine".replace("r'\\'", "r'\\\\'")).out, "fine\n")
+        self.assertEqual(self.run_ok("!echo 'it''s' \"(\"\nprint([1,\n 2])\n!echo ')'").out, "its (\n[1, 2]\n)\n")
+        self.assertEqual(self.run_ok("!echo one \\\n   two\\\n   three\nprint(4)").out, "one two three\n4\n")
+        self.assertEqual(self.run_ok("if True:\n\t!echo tab\nelse:\n\t!echo no").out, "tab\n")
+        self.assertEqual(self.run_ok("    !echo moved\n    print('left')").out, "moved\nleft\n")
+        self.assertEqual(self.run_ok("```\n!echo fenced\n```").out, "fenced\n")
+        self.assertEqual(self.run_ok("async def f(): return 3\n!echo a\nprint(await f())").out, "a\n3\n")
+
+    def test_python_is_never_notebook_syntax(self):
+        self.assertEqual(self.value("time = 3\nx = 10\nx \\\n%time"), "1")
+        self.assertEqual(self.value("s = '!ls'\n[s,\n'%pwd'][1]"), "'%pwd'")
+
+    def test_errors_of_python_stay(self):
+        for code, line in (("!echo a\n1 +", "2"), ("x = = 1\n!echo a", "1"), ("!echo a\nif x\n    pass\n", "2"), ("x = '\n!echo a", "1"),
+                           ("!echo a\ndef f():\nreturn", "3"), ("print('a'\n!echo a", None), ("!echo a\nreturn 5", "2")):
+            reply = self.session.run(code)
+            self.assertIn(reply.error_type, ("SyntaxError", "IndentationError"), code)
+            self.assertEqual((reply.out, reply.error_line if line else None), ("", line), code)
+            self.assertNotIn("__notebook__", reply.traceback)
+
+    def test_tracebacks_show_the_users_lines(self):
+        reply = self.session.run("!true\n\n1 / 0")
+        self.assertEqual(reply.error_line, "3")
+        self.assertIn("    1 / 0\n", reply.traceback)
+        reply = self.session.run("def go(where):\n    %cd {where}\ngo('/not here')")
+        self.assertIn(', line 2, in go\n    %cd {where}\nFileNotFoundError: [Errno 2] No such file or directory: \'/not here\'\n', reply.traceback)
+        self.assertEqual(self.run_ok("import inspect\ndef f():\n    x = !ls\n    return x\nprint(inspect.getsource(f))").out,
+                         "def f():\n    x = !ls\n    return x\n\n")
+
+    def test_functions_stay_for_later_cells_and_processes(self):
+        self.run_ok("import multiprocessing as mp\n%matplotlib inline\ndef twice(x): return 2 * x\ndef say(x):\n    !echo said {x}")
+        self.assertEqual(self.run_ok("say(5)").out, "said 5\n")
+        self.assertEqual(self.value("with mp.get_context('spawn').Pool(1) as p: r = p.map(twice, [4])\nr"), "[8]")
+        self.run_ok("%%time\ndef thrice(x): return 3 * x")
+        self.assertEqual(self.value("with mp.get_context('spawn').Pool(1) as p: r = p.map(thrice, [4])\nr"), "[12]")
+
+    def test_what_code_has_bent(self):
+        self.run_ok("import os, builtins, signal, sys\nos.posix_spawn = os.waitpid = builtins.eval = builtins.dict = None\nos.environ['WORD'] = 'kept'")
+        self.assertEqual(self.run_ok("!echo $WORD {1 + 1}").out, "kept 2\n")
+        self.run_ok("signal.signal(signal.SIGCHLD, signal.SIG_IGN)")
+        self.assertEqual(self.run_ok("!echo reaped").out, "reaped\n")
+        self.run_ok("del __builtins__.__notebook__\nsys.stdout.close()")
+        self.assertEqual(self.run_ok("!echo again").out, "again\n")
+
+    def test_pipes_end_as_in_a_shell(self):
+        self.assertEqual(self.run_ok("!yes | head -1").out, "y\n")
+
+    def test_standard_input_is_the_cells(self):
+        self.assertEqual(self.run_ok("!tr a-z A-Z", stdin="words").out, "WORDS")
+        self.assertEqual(self.run_ok("!cat").out, "")
+
+    def interrupted(self, code):
+        self.session.send(code)
+        time.sleep(1)
+        started = time.monotonic()
+        self.session.interrupt()
+        reply = self.session.receive()
+        self.assertEqual(reply.status, "interrupted", reply)
+        self.assertLess(time.monotonic() - started, 5)
+        return reply
+
+    def test_an_interrupt_ends_what_runs(self):
+        mark = "31%d" % os.getpid()
+        for code in ("x = 1\n!sleep %s; echo never", "lines = !sleep %s", "%%%%bash\nsleep %s &\nwait\n", "!trap '' INT; sleep %s"):
+            reply = self.interrupted(code % mark)
+            self.assertEqual(reply.out, "", code)
+            left = self.run_ok("left = !ps -eo args\n[l for l in left if 'sleep %s' in l and 'ps' not in l]" % mark)
+            self.assertEqual(left.value, "[]", code)
+        self.assertEqual(self.interrupted("x = 1\n!sleep %s" % mark).where()[1:], ("2", "!sleep " + mark))
+
+    def test_a_background_process_stays(self):
+        self.run_ok("!sleep 60 >/dev/null 2>&1 & echo $! > pid")
+        self.assertEqual(self.run_ok("!kill -0 $(cat pid) && echo alive; kill $(cat pid)").out, "alive\n")
+
+
+class Magics(GuestCase):
+    def test_scripts(self):
+        self.run_ok("x = 3")
+        reply = self.run_ok("\n# a comment\n%%bash\nfor i in {1..2}; do\n  echo $i {x}\ndone\ncat <<'END'\n!ls\nEND\nexit 5")
+        self.assertEqual((reply.out, reply.note), ("1 {x}\n2 {x}\n!ls\n", "`%%bash` exited with status 5"))
+        self.assertEqual(self.run_ok("%%sh\necho $0").out, "/bin/sh\n")
+        self.assertEqual(self.run_ok("%%script bash\necho ${BASH_VERSION:+bash}").out, "bash\n")
+        self.assertEqual(self.run_ok("%%bash --no-raise-error\ncat", stdin="through").out, "through")
+
+    def test_time(self):
+        times = r"CPU times: user [\d.]+ \S+, sys: [\d.]+ \S+, total: [\d.]+ \S+\nWall time: [\d.]+ \S+\n$"
+        for code, value in (("%time sum([1, 2])", "3"), ("%time y = 4\ny", "4"), ("z = %time 5\nz", "5"), ("%time max(\n  1,\n  6)", "6"),
+                            ("%%time\na = 3\na + 4", "7"), ("%%time\nb = 8", None), ("%time", None), ("%%time", None),
+                            ("%%time\nimport asyncio\nawait asyncio.sleep(0, 9)", "9"), ("%%time\n%%bash\ntrue", None)):
+            reply = self.run_ok(code)
+            self.assertEqual(reply.value, value, code)
+            self.assertRegex(reply.out, times, code)
+        reply = self.session.run("%%time\nprint('before')\n1 / 0")
+        self.assertEqual((reply.error_type, reply.error_line), ("ZeroDivisionError", "3"))
+        self.assertRegex(reply.out, "^before\n" + times)
+        spent = self.run_ok("%time __import__('time').sleep(0.2)").out
+        self.assertGreaterEqual(float(re.search(r"Wall time: (\d+) ms|Wall time: ([\d.]+) s", spent)[1] or 999), 200)
+        self.assertEqual(self.run_ok("def f(x):\n    %time x += 1\n    return x\nf(1)").value, "2")
+
+    def test_timeit(self):
+        result = r"^[\d.e+]+ \S+ ± [\d.e+]+ \S+ per loop \(mean ± std\. dev\. of %s, %s each\)\n$"
+        self.assertRegex(self.run_ok("x = 2\n%timeit -n 20 -r 3 x * x").out, result % ("3 runs", "20 loops"))
+        self.assertRegex(self.run_ok("%%timeit -n1 -r1\ny = x\ny + 1").out, result % ("1 run", "1 loop"))
+        self.assertRegex(self.run_ok("%timeit sum(range(20000))").out, result % (r"7 runs", r"[\d,]+ loops?"))
+        self.assertRegex(self.run_ok("import time\n%timeit time.sleep(1.5)").out, r"^1\.5\d* s ± .* of 2 runs, 1 loop each\)\n$")
+        self.assertRegex(self.run_ok("def f(a):\n    %timeit -n1 -r1 a + 1\nf(1)").out, "1 loop each")
+        self.run_ok("%timeit -n2 -r2 assigned = 5")
+        self.assertEqual(self.session.run("assigned").error_type, "NameError")
+        reply = self.session.run("\n%%timeit\nx = 1\nx / 0")
+        self.assertEqual((reply.error_type, reply.error_line), ("ZeroDivisionError", "4"))
+
+    def test_directories_and_variables(self):
+        here = self.value("%pwd")
+        self.assertEqual(self.run_ok("import os\nos.mkdir('sub dir')\nname = 'sub dir'\n%cd {name}").out, here.strip("'") + "/sub dir\n")
+        self.assertEqual(self.value("%cd -\nos.getcwd()"), here)
+        self.assertEqual(self.value("p = %pwd\np"), here)
+        self.assertEqual(self.run_ok("%mkdir made\n%ls -d made").out, "made\n")
+        self.assertEqual(self.run_ok("word = 'w'\n%env COLOUR = {word}\n!echo \"<$COLOUR>\"").out, "env: COLOUR=w\n<w>\n")
+        self.assertEqual(self.value("%env COLOUR"), "'w'")
+        self.assertEqual(self.value("os.environ['COLOUR'], type(_)"), "('w', <class 'str'>)")
+
+    def test_run(self):
+        self.run_ok("open('prog.py', 'w').write('import sys\\nfrom os import sep\\nprint(__name__, sys.argv)\\nmade = 6\\n')\nkept = 1")
+        reply = self.run_ok("import sys\nbefore = sys.argv[:]\n%run prog.py a {kept}\nmade, sep, sys.argv == before")
+        self.assertEqual((reply.out, reply.value), ("__main__ ['prog.py', 'a', '1']\n", "(6, '/', True)"))
+        self.run_ok("open('bad.py', 'w').write('x = 1\\n!ls')")
+        self.assertEqual(self.session.run("%run bad.py").error_type, "SyntaxError")
+
+    def test_what_needs_nothing(self):
+        self.assertEqual(self.value("%matplotlib inline\n  \n5"), "5")
+        self.assertEqual(self.run_ok("if True:\n    %matplotlib notebook\nprint(1)").out, "1\n")
+
+    def test_files_are_no_cells(self):
+        reply = self.session.run("!echo a", argv="p.py\0", file=self.guest.directory.name + "/p.py", directory="")
+        self.assertEqual((reply.status, reply.out), ("exit", ""))
+        self.assertIn("SyntaxError", reply.err)
+
+
+each_python(globals())
