@@ -249,12 +249,14 @@ static void orders_beat(void *arg)
     orders_arm(orders);
 }
 
+/* A call that may begin is left to the task, which would never run beside a timer that is always
+ * due. */
 static void orders_arm(struct orders *orders)
 {
     const struct loop_timer *timer = &orders->timer;
     uint64_t next_ns = clock_now_ns() + LIMIT_OVERTAKEN_MS * CLOCK_NS_PER_MS;
     for (const struct ordered_call *call = orders->list; call; call = call->next) {
-        if (!call->begun_ns && call->begin_by_ns < next_ns) {
+        if (!call->begun_ns && call->begin_by_ns < next_ns && !may_begin(call)) {
             next_ns = call->begin_by_ns;
         }
     }
