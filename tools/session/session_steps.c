@@ -88,6 +88,9 @@ void session_send(struct session *session)
         output_init(&session->between);
     }
     session_enter(session, SESSION_RUNNING);
+    if (run->job > 0) { /* since before there was an interpreter */
+        sessions_write_output(session->owner, run);
+    }
     session_arm_deadline(session);
     session_memory_watch(session);
     int r = box_session_send(session->guest, fields, count);
