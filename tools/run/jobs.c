@@ -20,7 +20,7 @@
 
 #define FOREVER UINT64_MAX
 
-enum { ALMOST_MS = 1000 };
+enum { ALMOST_MS = 5000 };
 
 struct job {
     struct job *next;
@@ -285,13 +285,14 @@ static void job_give_up(struct job *job, const struct rpc_call *call)
     sessions_stop(job->owner->tools->sessions, run, RUN_STOP_NO_JOB);
 }
 
-/* Whether the cell's own limit ends it about now. A cell that runs into its limit while the call
- * waits for it needs no second call, also where both last equally long. */
-static bool is_almost_over(const struct run *run)
+/* Whether the cell's own limit, which is no longer than the wait, ends it soon. The wait began
+ * earlier, and is over first: without this, an endless loop would always cost a second call. */
+static bool is_almost_over(const struct run *run, const struct rpc_call *call)
 {
+    uint64_t now_ns = clock_now_ns();
     uint64_t limit_ns = run->timeout_ms * CLOCK_NS_PER_MS;
-    return run->started_ns > 0 &&
-           clock_now_ns() + ALMOST_MS * CLOCK_NS_PER_MS >= run->started_ns + limit_ns;
+    return run->started_ns > 0 && limit_ns <= now_ns - rpc_call_since_ns(call) &&
+           run->started_ns + limit_ns <= now_ns + ALMOST_MS * CLOCK_NS_PER_MS;
 }
 
 static void wait_over(void *arg)
@@ -309,7 +310,7 @@ static void wait_over(void *arg)
         output_init(&run->news);
         return;
     }
-    if (is_almost_over(run)) {
+    if (is_almost_over(run, wait->call)) {
         return; /* its result comes by itself */
     }
     if (!job->at_once && count_running(job->owner) >= tools->config.jobs) {
