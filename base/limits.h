@@ -25,6 +25,8 @@
 #define LIMIT_SESSIONS 16U             /* interpreters at once */
 #define LIMIT_SESSION_QUEUE 64U        /* calls waiting in one session */
 #define LIMIT_OVERTAKEN_MS 2000U       /* a run or an install that takes longer is overtaken */
+#define LIMIT_TASK_AFTER_MS 2000U      /* a run that takes longer becomes a task */
+#define LIMIT_TASK_MS 3600000UL        /* a task is kept for its time limit and as long as this */
 #define LIMIT_OUTPUT_HEAD_BYTES 6400UL /* what a result keeps of the output's start, */
 #define LIMIT_OUTPUT_TAIL_BYTES 9600UL /* and of its end, which says how the code ended */
 #define LIMIT_RESULT_CHARS 24000UL     /* value, traceback and changes of a result together */

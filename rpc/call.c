@@ -52,6 +52,7 @@ bool call_end(struct rpc_call *call, struct rpc_request *ret_request)
         peer->call_count--;
     }
     elicitation_drop(peer, call);
+    json_decref(call->task);
     if (call->on_end) {
         call->on_end(call->on_end_arg);
     }
@@ -123,6 +124,8 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
     json_auto_t *owned_content = content;
     json_auto_t *owned_structured = structured;
     json_auto_t *owned_meta = take_ptr(call->meta);
+    json_auto_t *task = json_incref(call->task);
+    bool gets_task = call->gets_task;
     struct rpc_request request = {};
     if (call->note[0]) { /* the result goes without it when there is no memory */
         (void)json_array_append_new(owned_content,
@@ -145,7 +148,11 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
     if (!made) {
         json_decref(take_ptr(result));
     }
-    peer_respond_work(peer, &request, result);
+    if (gets_task) {
+        peer_respond_task(peer, &request, task, result);
+    } else {
+        peer_respond_work(peer, &request, result);
+    }
 }
 
 void rpc_call_fail(struct rpc_call *call, int code, const char *message)

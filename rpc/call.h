@@ -64,6 +64,33 @@ bool rpc_call_can_elicit(const struct rpc_call *call);
 void rpc_call_elicit(struct rpc_call *call, const struct rpc_elicitation *elicitation,
                      rpc_elicitation_fn fn, void *arg);
 
+/* A task: a call that goes on after its request got its response. All members are borrowed. */
+enum rpc_task_status {
+    RPC_TASK_WORKING,
+    RPC_TASK_COMPLETED,
+    RPC_TASK_CANCELLED, /* it has no result */
+    RPC_TASK_STATUS_COUNT,
+};
+
+struct rpc_task {
+    const char *id;
+    const char *message; /* one line of any bytes */
+    enum rpc_task_status status;
+    uint64_t created_ms; /* since 1970 */
+    uint64_t updated_ms;
+    uint64_t ttl_ms; /* from its creation: how long it is kept */
+};
+
+/* Whether the call may get a task instead of its result: its request has declared them. */
+bool rpc_call_wants_task(const struct rpc_call *call);
+
+/* Ends the call with a task that has no result (yet): a call of a tool that wants one, or a call of
+ * rpc_tasks.get(). */
+void rpc_call_task(struct rpc_call *call, const struct rpc_task *task);
+
+/* For a call of rpc_tasks.get(): the result with which it will be ended is that of this task. */
+void rpc_call_set_task(struct rpc_call *call, const struct rpc_task *task);
+
 bool rpc_call_cancelled(const struct rpc_call *call);
 
 /* When the request was dispatched, CLOCK_MONOTONIC. */

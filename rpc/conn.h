@@ -18,6 +18,16 @@ struct rpc_resources {
     void (*read)(void *ctx, struct rpc_call *call, const char *uri);
 };
 
+/* Calls that go on after their requests got a response (rpc_call_task()). ctx is that of the
+ * tools. */
+struct rpc_tasks {
+    bool (*exists)(void *ctx, const char *id);
+    /* Both for one that exists. get ends the call before it returns: with rpc_call_task(), or with
+     * rpc_call_set_task() and rpc_call_result(). */
+    void (*get)(void *ctx, struct rpc_call *call, const char *id);
+    void (*cancel)(void *ctx, const char *id);
+};
+
 /* What rpc needs from the module that has the tools. ctx is passed back to each function. */
 struct rpc_tools {
     void *ctx;
@@ -42,6 +52,7 @@ struct rpc_tools {
 
     /* Borrowed as long as the connection exists; NULL: there are none. */
     const struct rpc_resources *resources;
+    const struct rpc_tasks *tasks;
 
     /* May be NULL. Called once, after the response to the first initialize or discover was written:
      * a chance to warm up. */

@@ -10,6 +10,7 @@
 #define MCP_META_CAPABILITIES MCP_META_PREFIX "clientCapabilities"
 #define MCP_META_SERVER MCP_META_PREFIX "serverInfo"
 #define MCP_META_SUBSCRIPTION MCP_META_PREFIX "subscriptionId"
+#define MCP_EXTENSION_TASKS MCP_META_PREFIX "tasks"
 
 /* Each sets the request's era and returns whether the request may go on; if not, has refused it. */
 bool mcp_handshake_admit(struct rpc_peer *peer, struct rpc_request *request, const json_t *meta);
@@ -30,6 +31,16 @@ bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request);
 void mcp_resources_list(struct rpc_peer *peer, struct rpc_request *request);
 void mcp_resources_templates(struct rpc_peer *peer, struct rpc_request *request);
 void mcp_resources_read(struct rpc_peer *peer, struct rpc_request *request);
+
+/* Whether a client's capabilities declare tasks. */
+bool mcp_tasks_declared(const json_t *capabilities);
+/* Whether the request does not declare them; if so, has refused it. */
+bool mcp_tasks_missing(struct rpc_peer *peer, struct rpc_request *request);
+
+/* Methods that do not exist where tools has no tasks. */
+void mcp_tasks_get(struct rpc_peer *peer, struct rpc_request *request);
+void mcp_tasks_cancel(struct rpc_peer *peer, struct rpc_request *request);
+void mcp_tasks_update(struct rpc_peer *peer, struct rpc_request *request);
 
 void mcp_tools_list(struct rpc_peer *peer, struct rpc_request *request);
 void mcp_tools_call(struct rpc_peer *peer, struct rpc_request *request);

@@ -14,8 +14,12 @@ enum { DISCOVER_TTL_MS = 3600 * 1000 }; /* tools and instructions stay as long a
 static void discover(struct rpc_peer *peer, struct rpc_request *request)
 {
     json_t *result = mcp_greeting(peer);
+    json_t *capabilities = json_object_get(result, "capabilities");
     if (result &&
-        json_object_set_new(result, "supportedVersions", json_pack("[s]", DISCOVER_VERSION)) < 0) {
+        (json_object_set_new(result, "supportedVersions", json_pack("[s]", DISCOVER_VERSION)) < 0 ||
+         (peer->tools.tasks &&
+          json_object_set_new(capabilities, "extensions",
+                              json_pack("{s:{}}", MCP_EXTENSION_TASKS)) < 0))) {
         json_decref(result);
         result = NULL;
     }
@@ -34,6 +38,10 @@ static void listen_open(struct rpc_peer *peer, struct rpc_request *request)
     if (request->batch) {
         peer_refuse(peer, request, RPC_INVALID_REQUEST,
                     "Invalid request: subscriptions/listen must not be part of a batch", NULL);
+        return;
+    }
+    if (json_object_get(json_object_get(request->params, "notifications"), "taskIds") &&
+        peer->tools.tasks && mcp_tasks_missing(peer, request)) {
         return;
     }
     if (!mcp_may_hold(peer, request)) {
@@ -113,10 +121,17 @@ static void discover_elicit(struct rpc_call *call, const struct rpc_elicitation 
 }
 
 static const struct rpc_method methods[] = {
-    {"tools/call", mcp_tools_call},         {"tools/list", mcp_tools_list},
-    {"resources/list", mcp_resources_list}, {"resources/templates/list", mcp_resources_templates},
-    {"resources/read", mcp_resources_read}, {"server/discover", discover},
-    {"subscriptions/listen", listen_open},  {},
+    {"tools/call", mcp_tools_call},
+    {"tools/list", mcp_tools_list},
+    {"resources/list", mcp_resources_list},
+    {"resources/templates/list", mcp_resources_templates},
+    {"resources/read", mcp_resources_read},
+    {"server/discover", discover},
+    {"subscriptions/listen", listen_open},
+    {"tasks/get", mcp_tasks_get},
+    {"tasks/cancel", mcp_tasks_cancel},
+    {"tasks/update", mcp_tasks_update},
+    {},
 };
 
 static const struct mcp_era era = {
@@ -152,7 +167,8 @@ bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, cons
         return false;
     }
     request->context.input_responses = json_incref(responses);
-    request->context.can_elicit =
-        elicitation_is_declared(json_object_get(meta, MCP_META_CAPABILITIES));
+    const json_t *capabilities = json_object_get(meta, MCP_META_CAPABILITIES);
+    request->context.can_elicit = elicitation_is_declared(capabilities);
+    request->context.has_tasks = mcp_tasks_declared(capabilities);
     return true;
 }

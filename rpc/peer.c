@@ -160,6 +160,17 @@ static json_t *too_long(bool in_batch)
                      "isError", true);
 }
 
+void peer_respond_task(struct rpc_peer *peer, struct rpc_request *request, json_t *task,
+                       json_t *result)
+{
+    bool whole =
+        task && result && request->context.era->complete(peer, result, MCP_KEEP_UNSAID) == 0;
+    if (json_object_set_new(task, "result", result) < 0) {
+        whole = false;
+    }
+    peer_respond(peer, request, whole ? json_incref(task) : NULL, MCP_KEEP_UNSAID);
+}
+
 void peer_respond_work(struct rpc_peer *peer, struct rpc_request *request, json_t *result)
 {
     json_auto_t *owned = result;

@@ -44,6 +44,7 @@ struct request_context {
     const struct mcp_era *era;
     json_t *progress_token;  /* owned; NULL: no progress is requested */
     bool can_elicit;         /* the client can ask its user */
+    bool has_tasks;          /* the client takes a task for a result */
     json_t *input_responses; /* owned: ElicitResults by key, or NULL */
 };
 
@@ -89,6 +90,9 @@ void peer_respond(struct rpc_peer *peer, struct rpc_request *request, json_t *re
 /* As peer_respond(), for the result of a tool that has done its work: replaces one that is longer
  * than LIMIT_LINE_OUT_BYTES by a sentence that says so. */
 void peer_respond_work(struct rpc_peer *peer, struct rpc_request *request, json_t *result);
+/* The same for the result of a task. task: borrowed, without its result; NULL: out of memory. */
+void peer_respond_task(struct rpc_peer *peer, struct rpc_request *request, json_t *task,
+                       json_t *result);
 void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, const char *text,
                  const json_t *data);
 /* Ends a request without a response: frees what it owns, and ends the batch with the last one. */

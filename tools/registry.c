@@ -12,6 +12,7 @@
 #include "schema/schema.h"
 #include "tools/files/content.h"
 #include "tools/install/install.h"
+#include "tools/run/tasks.h"
 #include "tools/tolerance.h"
 #include "tools/tool.h"
 
@@ -174,6 +175,7 @@ struct rpc_tools tools_for_rpc(struct tools *tools)
     return (struct rpc_tools){.ctx = tools,
                               .structured = tools->config.structured,
                               .resources = tools->config.resources ? &workspace_resources : NULL,
+                              .tasks = tools->config.wait_ms ? &job_tasks : NULL,
                               .list = describe_tools,
                               .instructions = describe_server,
                               .start = tools_start,

@@ -43,6 +43,10 @@ RESULTS = {
     "resources/templates/list": "ListResourceTemplatesResult",
     "resources/read": "ReadResourceResult",
 }
+TASKS = META + "tasks"
+# What every task has besides resultType and _meta; a completed one also has its result.
+TASK = {"taskId": str, "status": str, "statusMessage": str, "createdAt": str, "lastUpdatedAt": str, "ttlMs": int,
+        "pollIntervalMs": int}
 # JSON allows these in a string, but some clients split lines there.
 SEPARATORS = [text.encode() for text in "\u2028\u2029\u0085"]
 # A longer line of the client is not parsed; after it responses to unknown ids are allowed.
@@ -104,7 +108,7 @@ class Wire:
         self.count = 0
         self.legacy = None  # the version of the last completed initialize
         self.unfinished = bytearray()  # the client's incomplete line
-        self.asked = collections.defaultdict(list)  # id: requests without a response, (method, modern)
+        self.asked = collections.defaultdict(list)  # id: requests without a response, (method, modern, tasks)
         self.blind = False  # a message of the client's was not parsed
         self.lock = threading.Lock()
 
@@ -136,7 +140,11 @@ class Wire:
     def _request(message):
         params = message.get("params")
         meta = params.get("_meta") if isinstance(params, dict) else None
-        return message["method"], isinstance(meta, dict) and META + "protocolVersion" in meta
+        meta = meta if isinstance(meta, dict) else {}
+        capabilities = meta.get(META + "clientCapabilities")
+        extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
+        return (message["method"], META + "protocolVersion" in meta,
+                isinstance(extensions, dict) and TASKS in extensions)
 
     # --- the server's side ---
 
@@ -187,7 +195,7 @@ class Wire:
     def _check_error(self, message):
         code, requests = message["error"].get("code"), self.asked.get(json.dumps(message.get("id")))
         if requests:
-            _, modern = requests.pop()
+            _, modern, _ = requests.pop()
         elif code in (PARSE_ERROR, INVALID_REQUEST) or self.blind:
             modern = not self.legacy
         else:
@@ -204,7 +212,7 @@ class Wire:
         requests = self.asked.get(json.dumps(message.get("id")))
         if not requests and not self.blind:
             raise ValueError("a result that answers no request")
-        method, modern = requests.pop(0) if requests else (None, "resultType" in message["result"])
+        method, modern, tasks = requests.pop(0) if requests else (None, "resultType" in message["result"], True)
         if method == "initialize":
             self.legacy = message["result"].get("protocolVersion")
             if self.legacy not in VERSIONS:
@@ -214,6 +222,25 @@ class Wire:
         definition = RESULTS.get(method, "Result")
         if message["result"].get("resultType") == "input_required":
             definition = "InputRequiredResult"
+        if message["result"].get("resultType") == "task":
+            if not tasks or method not in (None, "tools/call"):
+                raise ValueError("a task for a request that gets none")
+            definition = "Result"
+        if method == "tasks/get" or message["result"].get("resultType") == "task":
+            self._check_task(message["result"], method)
         self._check(version, definition, message["result"])
         if modern and META + "serverInfo" not in message["result"].get("_meta", {}):
             raise ValueError("a result of 2026-07-28 without the server's name")
+
+    def _check_task(self, result, method):
+        """By the extension's text, as its schema is not among those of the versions."""
+        task = {key: value for key, value in result.items() if key not in ("resultType", "_meta", "result")}
+        if task.keys() != TASK.keys() or any(type(task[key]) is not kind for key, kind in TASK.items()):
+            raise ValueError("not a task")
+        if method == "tasks/get" and (result["resultType"] != "complete" or
+                                      ("result" in result) != (task["status"] == "completed")):
+            raise ValueError("not a response to tasks/get")
+        if task["status"] not in ("working", "completed", "cancelled"):
+            raise ValueError("a status that no task of ours has")
+        if "result" in result:
+            self._check(MODERN, "CallToolResult", result["result"])

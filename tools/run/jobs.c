@@ -15,24 +15,13 @@
 #include "tools/files/content.h"
 #include "tools/files/mounts.h"
 #include "tools/run/images.h"
+#include "tools/run/jobs_internal.h"
 #include "tools/run/result.h"
 #include "tools/tool.h"
 
 #define FOREVER UINT64_MAX
 
 enum { ALMOST_MS = 5000 };
-
-struct job {
-    struct job *next;
-    struct jobs *owner;
-    struct run *run;
-    struct job_wait *waits;
-    json_t *images;    /* content blocks, once it has ended */
-    uint64_t ended_ns; /* 0: no result can be sent yet */
-    bool at_once;      /* it becomes a job as soon as it has begun */
-    bool returned;     /* by the session; what is left is to read files */
-    bool reported;     /* a result has said that it ended */
-};
 
 /* A call that waits for a run. */
 struct job_wait {
@@ -42,6 +31,7 @@ struct job_wait {
     struct rpc_call *call;
     struct loop_timer heartbeat; /* with a progress token */
     struct loop_timer over;
+    uint64_t until_ns; /* when it is over at the latest */
 };
 
 void jobs_init(struct jobs *jobs, struct tools *tools)
@@ -111,7 +101,7 @@ uint64_t jobs_wait_ms(const struct tools *tools, const json_t *arguments)
 
 /* --- what results say of jobs --- */
 
-static unsigned seconds_of(const struct job *job)
+unsigned job_seconds(const struct job *job)
 {
     const struct run *run = job->run;
     uint64_t ns = job->returned         ? run->duration_ns
@@ -126,7 +116,7 @@ static void append_ended(struct jobs *jobs, struct buf *text)
     for (struct job *job = jobs->list; job; job = job->next) {
         if (job->run->job > 0 && job->ended_ns > 0 && !job->reported) {
             job->reported = true;
-            (void)buf_appendf(text, "[job %u ended after %u s: ", job->run->job, seconds_of(job));
+            (void)buf_appendf(text, "[job %u ended after %u s: ", job->run->job, job_seconds(job));
             (void)run_append_outcome(job->run, text);
             (void)buf_appendf(text, "; fetch it with {\"job\": %u}]\n", job->run->job);
         }
@@ -157,7 +147,7 @@ int jobs_describe(const struct jobs *jobs, unsigned number, struct buf *text)
 {
     const struct job *job = find(jobs, number);
     int r =
-        buf_appendf(text, "job %u has been running for %u s", number, job ? seconds_of(job) : 0);
+        buf_appendf(text, "job %u has been running for %u s", number, job ? job_seconds(job) : 0);
     r = r ? r : append_what_to_do(number, text);
     return r ? r : buf_append_text(text, " | \"branch\": true works beside it");
 }
@@ -171,7 +161,7 @@ static int append_running_status(const struct job *job, struct buf *text)
     uint64_t bytes = box ? box_memory_used(box, 0) : 0;
     int r =
         buf_appendf(text, "[%s: job %u, %u s of at most %g s", run->stop ? "stopping" : "running",
-                    run->job, seconds_of(job), (double)run->timeout_ms / 1000);
+                    run->job, job_seconds(job), (double)run->timeout_ms / 1000);
     r = r == 0 && run->clamped ? buf_append_text(text, " (timeout_s: capped)") : r;
     r = r == 0 && bytes > 0 ? buf_appendf(text, ", %u MiB", (unsigned)(bytes >> 20)) : r;
     r = r ? r : append_what_to_do(run->job, text);
@@ -204,8 +194,7 @@ static struct rpc_call *wait_end(struct job_wait *wait)
     return call;
 }
 
-/* Ends the call with the job's whole result. first: what comes before it. */
-static void job_send(struct job *job, struct rpc_call *call, const char *first)
+void job_send(struct job *job, struct rpc_call *call, const char *first)
 {
     OWNED(buf_done) struct buf ended = BUF_EMPTY;
     (void)buf_append_text(&ended, first);
@@ -247,21 +236,28 @@ static void wait_cancel(struct tool_work *work)
     }
 }
 
-/* Reports to the client how long the call has taken and what was printed last. */
-static void wait_beat(void *arg)
+void job_describe_step(const struct job *job, char *text, size_t size)
 {
-    struct job_wait *wait = arg;
-    const struct run *run = wait->job->run;
-    uint64_t now_ns = clock_now_ns();
-    uint64_t seconds = (now_ns - rpc_call_since_ns(wait->call)) / CLOCK_NS_PER_MS / 1000;
+    const struct run *run = job->run;
     char line[200];
     char printed[240];
-    char text[sizeof run->doing + 24];
     (void)output_last_line(&run->output, line, sizeof line);
     const char *doing = run->doing[0] ? run->doing
                         : line[0]     ? word_quote(line, strlen(line), printed, sizeof printed)
                                       : "";
-    (void)snprintf(text, sizeof text, "%u s%s%s", (unsigned)seconds, doing[0] ? ": " : "", doing);
+    (void)snprintf(text, size, "%s%s", doing[0] ? ": " : "", doing);
+}
+
+/* Reports to the client how long the call has taken and what was printed last. */
+static void wait_beat(void *arg)
+{
+    struct job_wait *wait = arg;
+    uint64_t now_ns = clock_now_ns();
+    uint64_t seconds = (now_ns - rpc_call_since_ns(wait->call)) / CLOCK_NS_PER_MS / 1000;
+    char step[sizeof wait->job->run->doing + 8];
+    char text[sizeof step + 24];
+    job_describe_step(wait->job, step, sizeof step);
+    (void)snprintf(text, sizeof text, "%u s%s", (unsigned)seconds, step);
     rpc_call_progress(wait->call, (double)seconds, text);
     loop_timer_arm(wait->job->owner->tools->loop, &wait->heartbeat,
                    now_ns + LIMIT_PROGRESS_EVERY_MS * CLOCK_NS_PER_MS, wait_beat, wait);
@@ -302,10 +298,11 @@ static void wait_over(void *arg)
     struct run *run = job->run;
     struct tools *tools = job->owner->tools;
     if (run->job > 0) {
-        if (run->news.total == 0) {
+        if (run->news.total == 0 || job->unread) {
             run_end_line(run);
         }
-        job_send_running(job, wait_end(wait), &run->news);
+        job_send_running(job, wait_end(wait), job->unread ? &run->output : &run->news);
+        job->unread = false;
         output_done(&run->news);
         output_init(&run->news);
         return;
@@ -314,13 +311,20 @@ static void wait_over(void *arg)
         return; /* its result comes by itself */
     }
     if (!job->at_once && count_running(job->owner) >= tools->config.jobs) {
+        if (clock_now_ns() < wait->until_ns) {
+            loop_timer_arm(tools->loop, &wait->over, wait->until_ns, wait_over, wait);
+            return;
+        }
         job_give_up(job, wait->call);
         return;
     }
     run->job = ++job->owner->last_number;
     orders_set_job(&tools->orders, wait->call, run->job);
     sessions_write_output(tools->sessions, run);
-    job_send_running(job, wait_end(wait), &run->output);
+    struct rpc_call *call = wait_end(wait);
+    if (!rpc_call_wants_task(call) || !task_begin(job, call)) {
+        job_send_running(job, call, &run->output);
+    }
 }
 
 /* Returns false when there is no memory, and has ended the call then. */
@@ -340,8 +344,8 @@ static bool wait_add(struct job *job, struct rpc_call *call, uint64_t wait_ms)
         return true;
     }
     if (wait_ms != FOREVER) {
-        loop_timer_arm(loop, &wait->over, rpc_call_since_ns(call) + wait_ms * CLOCK_NS_PER_MS,
-                       wait_over, wait);
+        wait->until_ns = rpc_call_since_ns(call) + wait_ms * CLOCK_NS_PER_MS;
+        loop_timer_arm(loop, &wait->over, wait->until_ns, wait_over, wait);
     }
     if (rpc_call_wants_progress(call)) {
         loop_timer_arm(loop, &wait->heartbeat,
@@ -507,6 +511,11 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
         job_free(job);
         return;
     }
+    uint64_t soon_ns = clock_now_ns() + LIMIT_TASK_AFTER_MS * CLOCK_NS_PER_MS;
+    if (rpc_call_wants_task(call) && !json_object_get(arguments, "wait_s") &&
+        soon_ns < job->waits->until_ns) {
+        loop_timer_arm(tools->loop, &job->waits->over, soon_ns, wait_over, job->waits);
+    }
     if (wait_ms == FOREVER && json_object_get(arguments, "wait_s")) {
         static const char note[] = "wait_s is ignored: the server runs with --wait off";
         run_set_part(run, RUN_NOTES, note, sizeof note - 1);
@@ -542,7 +551,7 @@ static void refuse_number(const struct jobs *jobs, struct rpc_call *call, uint64
                 (void)run_append_outcome(job->run, &text);
                 (void)buf_append_text(&text, ")");
             } else {
-                (void)buf_appendf(&text, "running for %u s)", seconds_of(job));
+                (void)buf_appendf(&text, "running for %u s)", job_seconds(job));
             }
             before = ", ";
         }
