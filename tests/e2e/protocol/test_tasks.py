@@ -13,7 +13,7 @@ from pictures import png
 METHOD_NOT_FOUND, INVALID_PARAMS, MISSING_CAPABILITY = -32601, -32602, -32021
 EXTENSIONS = {"extensions": {META + "tasks": {}}}
 DECLARED = {"_meta": {**STATELESS, META + "clientCapabilities": EXTENSIONS}}
-SLEEP = "import time; print('asleep', flush=True); time.sleep(600)"
+SLEEP = "import time; print('begun', flush=True); time.sleep(600)"
 
 
 class TaskCase(Case):
@@ -145,7 +145,7 @@ class Stops(TaskCase):
         with self.start() as server:
             server.python("kept = 1")
             task = self.task(server, SLEEP)
-            self.message(server, task, r'^job 1, \d+ s: "asleep"$')
+            self.message(server, task, r'^job 1, \d+ s: "begun"$')
             self.assertEqual(self.get(server, task, "tasks/cancel")["result"].keys(), {"resultType", "_meta"})
             done = self.end(server, task, "cancelled")
             self.assertRegex(done["statusMessage"], r"^\[stopped: job 1 after .* \| state: kept \(interrupted\)")
@@ -179,9 +179,9 @@ class Jobs(TaskCase):
     def test_a_task_is_a_job_with_a_number(self):
         with self.start() as server:
             task = self.task(server, SLEEP)
-            self.message(server, task, "asleep")
+            self.message(server, task, "begun")
             running = Result(self.call(server, job=1, wait_s=0))
-            self.assertEqual(running.lines[0], "asleep")  # nobody has read it so far
+            self.assertEqual(running.lines[0], "begun")  # nobody has read it so far
             self.assertTrue(running.lines[1].startswith("[running: job 1, "), running.text)
             self.assertEqual(len(Result(self.call(server, job=1, wait_s=0)).lines), 1)
             stopped = Result(self.call(server, job=1, stop=True))
@@ -206,7 +206,7 @@ class Jobs(TaskCase):
         with self.start() as server:
             server.python("x = 1")
             task = self.task(server, "x = 2\n" + SLEEP)
-            self.message(server, task, "asleep")
+            self.message(server, task, "begun")
             self.assertEqual(Result(self.call(server, "print(x)", undo=True)).lines[0], "1")
             self.end(server, task, "cancelled")
 
