@@ -112,7 +112,7 @@ FILES = [
 EXCEPTIONS = [
     ("profile", r"seccomp|app_?armor|profiler|cprofile", "profiles of seccomp, of AppArmor and of Python"),
     ("broker", r"dbus-broker", "a program's name"),
-    ("settle", r"udev-settle", "a unit's name"),
+    ("settle", r"udev-settle|execution\.settle", "the names of a unit and of a function of ext-tasks"),
     ("proven", r'"proven"', "a key of doctor --json, which programs read"),
 ]
 # Not ours, compared byte by byte, or about the words themselves.
