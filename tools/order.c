@@ -51,15 +51,17 @@ static bool is_overtaken(const struct ordered_call *earlier, const struct ordere
     return earlier->begun_ns && at_ns >= earlier->begun_ns + LIMIT_OVERTAKEN_MS * CLOCK_NS_PER_MS;
 }
 
-/* Whether the call is a run that waits for a job, which no call about files waits for. */
+/* Whether the call is a run that waits for a job: no call about files waits for it. The call may
+ * have left the list. */
 static bool is_behind_job(const struct ordered_call *call)
 {
     const struct ordered_call *earlier = call->orders->list;
-    while (earlier != call && !(earlier->job > 0 && earlier->session && call->session &&
-                                strcmp(earlier->session, call->session) == 0)) {
+    while (earlier && earlier != call &&
+           !(earlier->job > 0 && earlier->session && call->session &&
+             strcmp(earlier->session, call->session) == 0)) {
         earlier = earlier->next;
     }
-    return earlier != call;
+    return earlier && earlier != call;
 }
 
 /* Whether the later call could notice that the earlier one takes effect after it, or the earlier
