@@ -1,5 +1,6 @@
 """From the text of a cell to code objects: fences, the last expression, top-level await."""
 import _ast
+from sys import version_info
 
 try:
     import unicodedata
@@ -15,6 +16,7 @@ TAGS = (("<execute_python>", "</execute_python>"), ("<python>", "</python>"), ("
 LOOP_USERS = frozenset(("create_task", "ensure_future", "get_running_loop"))
 LOOP_OWNERS = frozenset(("run", "run_until_complete", "run_forever", "Runner"))
 BYTE_ORDER_MARK = "\ufeff"
+WARNS_BY_MODULE = version_info >= (3, 13)
 FENCE_NAMES = ("", "python", "py", "python3", "ipython", "pycon", "tool_code")
 
 
@@ -73,7 +75,9 @@ def without_indent(text):
 
 
 def prepare_compiler(source):
-    """It imports a module to normalize names, and then looks for it in sys.modules."""
+    """It imports a module to normalize names, and from 3.13 on one to warn, and then looks for it in sys.modules."""
+    if WARNS_BY_MODULE and "warnings" not in IMPORTED:
+        imports.shared("warnings")
     if not source.isascii() and unicodedata is not None:
         imports.shared("unicodedata")
 

@@ -59,6 +59,7 @@ def load_all():
     for name in ALL:
         load(name)
     imports.seal()
+    load("language").prepare_compiler("")
     modules = len(IMPORTED)  # before the first import for the user
 
 

@@ -159,6 +159,10 @@ class Cells(GuestCase):
         self.assertEqual(reply.out, "through")
         self.assertEqual(self.run_ok("subprocess.run(['cat'])\nNone").out, "")
 
+    def test_a_warning_of_the_compiler_before_warnings_is_imported(self):
+        for _ in range(2):
+            self.run_ok("import sys; sys.modules.pop('warnings', None); a = '\\d'")
+
     def test_a_warning_is_printed_once_per_cell(self):
         code = "import warnings\nfor i in range(3): warnings.warn('old')"
         self.assertEqual(self.run_ok(code).err.count("UserWarning: old"), 1)
