@@ -1,9 +1,9 @@
 // Lets the official conformance suite, which speaks Streamable HTTP only, check a server on stdio.
-//   node conformance.mjs SERVER ARG...      prints its URL, serves until it is killed
+//   node conformance.mjs [--one] SERVER ARG...      prints its URL, serves until it is killed
 // Messages pass unchanged; a gateway that serves through an SDK would let the suite check that SDK. Each session
-// (initialize) has a server of its own, and so has each request of 2026-07-28, which depends on no other. Of HTTP it
-// has only what the suite needs: status codes, sessions, event streams; a stream that the client closes cancels its
-// request.
+// (initialize) has a server of its own, and so has each request of 2026-07-28, which depends on no other; with --one
+// they share one, for tasks. Of HTTP it has only what the suite needs: status codes, sessions, event streams; a stream
+// that the client closes cancels its request.
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import http from 'node:http';
@@ -12,7 +12,8 @@ import readline from 'node:readline';
 const VERSION = 'io.modelcontextprotocol/protocolVersion';
 const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId';
 const STATUS = new Map([[-32601, 404], [-32602, 400], [-32600, 400], [-32700, 400], [-32021, 400], [-32022, 400]]);
-const [command, ...args] = process.argv.slice(2);
+const one = process.argv[2] === '--one';
+const [command, ...args] = process.argv.slice(one ? 3 : 2);
 const servers = new Set();
 const sessions = new Map();
 
@@ -61,6 +62,8 @@ class Server {
 let spare = new Server();
 
 function newServer() {
+  if (one)
+    return spare;
   const ready = spare;
   spare = new Server();
   return ready;
@@ -96,7 +99,7 @@ function exchange(server, message, response, { headers = {}, modern }) {
   });
   response.on('close', () => {
     server.drop(message.id);
-    if (modern)
+    if (modern && !one)
       server.end();
   });
 }
@@ -125,7 +128,7 @@ async function serve(request, response) {
   if (message.id !== undefined && message.method)
     return exchange(server, message, response, { headers, modern: modern || !session && message.method !== 'initialize' });
   server.say(message);
-  if (!session)
+  if (!session && !one)
     server.end();
   return send(response, 202);
 }

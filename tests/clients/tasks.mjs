@@ -48,7 +48,8 @@ const rawDispatch = (request, { signal } = {}) => new Promise((resolve, reject) 
 });
 
 const session = createTaskSessionFromClient(client, {
-  endpointId: 'sandpiper', rawDispatch, v2RequestFraming: { protocolVersion, clientInfo, clientCapabilities: capabilities },
+  endpointId: 'sandpiper', rawDispatch,
+  v2RequestFraming: { protocolVersion, clientInfo, clientCapabilities: capabilities },
 });
 const python = (code, more = {}) => session.callTool('run_python', { code, ...more });
 const textOf = result => result.content.filter(block => block.type === 'text').map(block => block.text).join('');
@@ -67,7 +68,8 @@ await step('a short cell gets its result', () => immediate('kept = 6 * 7; print(
 await step('a long cell runs to its end as a task', async () => {
   const messages = [];
   const execution = await python(
-    `import time\nfor i in range(40):\n    print("step", i)\n    time.sleep(0.1)\nend = 7\n${picture}`, { timeout_s: 60 });
+    `import time\nfor i in range(40):\n    print("step", i)\n    time.sleep(0.1)\nend = 7\n${picture}`,
+    { timeout_s: 60 });
   const { outcome } = await execution.settle({
     onEvent: event => event.type === 'task' && messages.push(event.task.statusMessage),
   });

@@ -21,6 +21,8 @@ SCENARIOS = {
     MODERN: ("server-stateless", "tools-list", "caching", "sep-2164-resource-not-found",
              "input-required-result-unsupported-methods"),
 }
+TASKS = ("tasks-lifecycle", "tasks-capability-negotiation", "tasks-wire-fields", "tasks-request-state-removal",
+         "tasks-dispatch-and-envelope", "tasks-required-task-error")
 # Checks that cannot pass, each with its reason. If one passes, that is an error.
 NO_FIXTURE = "needs a tool of the suite's own"
 NOT_OFFERED = "about a capability that is not declared"
@@ -36,21 +38,31 @@ IMPOSSIBLE = {
     "sep-2164-error-code": NOT_OFFERED,
     "sep-2164-data-uri": NOT_OFFERED,
 }
+IMPOSSIBLE_TASKS = {
+    "sep-2663-tasks-get-status-failed": "run_python's results are never errors of the protocol",
+    "tasks-result-type-complete-on-non-task-responses": NO_FIXTURE,
+    "sep-2663-server-returns-missing-capability-when-required": "no call requires tasks",
+}
 
 
-class Conformance(Tapped):
+class Suite(Tapped):
+    impossible = IMPOSSIBLE
+
     def setUp(self):
         super().setUp()
         bridge = packages.own(HERE, "conformance.mjs") / "conformance.mjs"
-        self.bridge = subprocess.Popen([packages.node(), bridge, *self.server], stdin=subprocess.PIPE,
+        self.bridge = subprocess.Popen([packages.node(), bridge, *self.command()], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.bridge.kill)
         self.url = self.bridge.stdout.readline().strip()
 
+    def command(self):
+        return self.server
+
     def checks(self, scenario, version):
         suite = packages.program("@modelcontextprotocol/conformance/dist/index.js")
         done = self.run_node(*suite, "server", "--url", self.url, "--scenario", scenario, "--spec-version",
-                             version, "--verbose")
+                             version, "--verbose", "--force")
         start = done.stdout.find("[")
         self.assertGreaterEqual(start, 0, done.stdout + done.stderr)
         return json.JSONDecoder().raw_decode(done.stdout[start:])[0]
@@ -63,30 +75,43 @@ class Conformance(Tapped):
             self.assertIn("SUCCESS", [check["status"] for check in checks])
             failed = {check["id"]: check.get("errorMessage") for check in checks
                       if check["status"] not in ("SUCCESS", "SKIPPED", "INFO")}
-            if not failed.keys() - IMPOSSIBLE.keys():
+            if not failed.keys() - self.impossible.keys():
                 break
         return failed
 
-    def run_version(self, version):
+    def run_version(self, version, scenarios):
         failed = {}
-        for scenario in SCENARIOS[version]:
+        for scenario in scenarios:
             failed.update(self.failures(scenario, version))
         self.bridge.stdin.close()
         self.assertEqual(self.bridge.wait(20), 0)
         self.bridge.stdout.close()
         self.check()
+        self.assertEqual({check: failed[check] for check in failed.keys() - self.impossible.keys()}, {})
         return failed
 
+
+class Conformance(Suite):
     def test_2025_06_18(self):
-        self.assertEqual(self.run_version("2025-06-18"), {})
+        self.assertEqual(self.run_version("2025-06-18", SCENARIOS["2025-06-18"]), {})
 
     def test_2025_11_25(self):
-        self.assertEqual(self.run_version(LEGACY), {})
+        self.assertEqual(self.run_version(LEGACY, SCENARIOS[LEGACY]), {})
 
     def test_2026_07_28(self):
-        failed = self.run_version(MODERN)
-        self.assertEqual({check: failed[check] for check in failed.keys() - IMPOSSIBLE.keys()}, {})
+        failed = self.run_version(MODERN, SCENARIOS[MODERN])
         self.assertEqual(failed.keys(), IMPOSSIBLE.keys())
+
+
+class Tasks(Suite):
+    impossible = IMPOSSIBLE_TASKS
+
+    def command(self):
+        # The suite's calls last a second, and each is to become a task.
+        return ["--one", sys.executable, "-B", str(HERE / "task_tools.py"), *self.server, "--wait", "0.3"]
+
+    def test_tasks(self):
+        self.assertEqual(self.run_version(MODERN, TASKS).keys(), IMPOSSIBLE_TASKS.keys())
 
 
 if __name__ == "__main__":
