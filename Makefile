@@ -25,7 +25,7 @@ help:
 	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (900)'
 	@echo 'make check-machines  the same suites in virtual machines of other kinds (tests/machines/README.md)'
 	@echo 'make check-packaging  the .deb and what else is released, installed and started (CASES=deb; takes long)'
-	@echo 'make stress       5000 calls with random crashes against a model (CALLS=N, SEED=N; DEATHS=N SERVERS=N BUSY=N)'
+	@echo 'make stress       5000 calls with random crashes against a model (CALLS=N, SEED=N; DEATHS=N SERVERS=N BUSY=N; JOBS=500)'
 	@echo 'make bench        beside an exec loop, python3 -c, ipykernel and bubblewrap (BENCH_OPTIONS=--big)'
 	@echo 'make dist         the files of a release, in dist/ (REPOSITORY=owner/name on GitHub, IMAGE=container image)'
 	@echo 'make deb          the Debian package, in dist/'
@@ -60,7 +60,7 @@ fuzz:
 	python3 tests/fuzz/run.py $(FUZZ_SECONDS)
 
 stress: all
-	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/e2e/stress.py $(foreach option,CALLS DEATHS SERVERS BUSY SEED,\
+	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/e2e/stress.py $(foreach option,CALLS DEATHS SERVERS BUSY SEED JOBS,\
 		$(if $($(option)),--$(shell echo $(option) | tr A-Z a-z) $($(option))))
 
 bench: all

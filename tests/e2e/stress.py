@@ -1,5 +1,6 @@
 """Random crashes in several sessions at once, checked by a model that knows what every result must say.
 
+    stress.py --jobs 500 [--servers 1] [--seed N]    (sequences of jobs: see jobs_stress.py)
     stress.py [--calls 5000] [--deaths N] [--servers 1] [--busy 0] [--sessions 3] [--seed N] [--minutes M]
 
 Each call increments a counter, draws a random number, changes the directory and prints them; then it succeeds, dies in
@@ -28,6 +29,7 @@ import time
 
 import deaths
 from client import SLOW, ProtocolError, Result, Server
+from jobs_stress import run_sequence
 from model import BACK, EARLIER, NAMED, NOT_STARTED, Session, Wrong, expect
 
 SEED_INSIDE = 7
@@ -456,6 +458,18 @@ def watch(results, began):
     return loads or [os.getloadavg()[0]]
 
 
+def stress_jobs(options):
+    """Returns how many sequences were wrong."""
+    wrong, began = 0, time.monotonic()
+    with concurrent.futures.ProcessPoolExecutor(options.servers) as pool:
+        for text in pool.map(run_sequence, range(options.seed, options.seed + options.jobs)):
+            if text:
+                wrong += 1
+                print(text, flush=True)
+    print(f"sequences {options.jobs}, wrong {wrong}, in {time.monotonic() - began:.0f} s")
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--calls", type=int, help="for each server (5000, without --deaths)")
@@ -465,10 +479,13 @@ def main():
     parser.add_argument("--sessions", type=int, default=3)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--minutes", type=float)
+    parser.add_argument("--jobs", type=int, help="so many sequences of jobs instead")
     options = parser.parse_args()
     options.calls = options.calls or (10 ** 9 if options.deaths else 5000)
     began = time.monotonic()
     print(f"seed {options.seed}", flush=True)
+    if options.jobs:
+        return 1 if stress_jobs(options) else 0
     for _ in range(options.busy):
         multiprocessing.Process(target=compute, args=(os.getpid(),), daemon=True).start()
     with concurrent.futures.ProcessPoolExecutor(options.servers) as pool:
