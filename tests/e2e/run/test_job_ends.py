@@ -254,7 +254,7 @@ class Files(JobCase):
 
     def wait_for_text(self, server, job, text):
         until = time.monotonic() + WAIT_S
-        while (result := server.read(self.FILE.format(job))).text != text:
+        while (result := server.read(server.here(self.FILE).format(job))).text != text:
             self.assertLess(time.monotonic(), until, result.text)
 
     def test_what_is_planted_there_is_replaced(self):
