@@ -140,9 +140,9 @@ class Sequence:
         printed = [text for text in lines if re.match(r"(v|a|tick|b) ", text)]
         self.check_lines(job, printed, whole=True)
         if job.session.job is job:
-            self.settle(job, line, printed)
+            self.resolve(job, line, printed)
 
-    def settle(self, job, line, printed):
+    def resolve(self, job, line, printed):
         session = job.session
         session.job = None
         state = re.search(r"\| state: ([^|\]]+)", line)

@@ -145,7 +145,7 @@ class Arguments(JobCase):
                 self.assertIn("code", result.text)
                 self.assertNotIn("\n", result.text)
 
-    def test_ways_back_need_no_code(self):
+    def test_undo_restore_and_reset_need_no_code(self):
         with Server(*JOBS) as server:
             self.assert_ok(server.python("x = 1", checkpoint="one"))
             self.assert_ok(server.python("x = 2"))
@@ -169,7 +169,8 @@ class Arguments(JobCase):
 
     def test_wrong_values(self):
         with Server(*JOBS) as server:
-            for arguments in ({"job": 0}, {"job": -1}, {"job": 1.5}, {"job": "1"}, {"job": True}, {"code": "1", "wait_s": -1},
+            for arguments in ({"job": 0}, {"job": -1}, {"job": 1.5}, {"job": "1"}, {"job": True},
+                              {"code": "1", "wait_s": -1},
                               {"code": "1", "wait_s": "soon"}, {"job": 1, "stop": "maybe"}):
                 result = server.call("run_python", **arguments)
                 self.assertTrue(result.is_error, f"{arguments}: {result.text}")
@@ -346,7 +347,7 @@ class TheSession(JobCase):
                 self.assertIn(f"{number + 2}", server.finish_call(call).output)
             self.assert_ok(self.poll(server, job))
 
-    def test_ways_back_stop_it(self):
+    def test_undo_restore_and_reset_stop_it(self):
         for arguments, x in (({"undo": True}, "1"), ({"restore": "one"}, "0"), ({"reset": True}, "None")):
             with self.subTest(arguments), Server(*JOBS) as server:
                 self.assert_ok(server.python("x = 0", checkpoint="one"))
@@ -359,9 +360,11 @@ class TheSession(JobCase):
                 self.assertRegex(result.text, rf"job {job} .*stopped")
                 self.assert_stopped(self.poll(server, job), job)
 
-    def test_a_way_back_right_behind_it(self):
+    def test_undo_right_behind_it(self):
+        """Also where the cell has not begun, because the state before it is still being copied."""
         with Server(*JOBS) as server:
-            self.assert_ok(server.python("x = [0]"))
+            first = server.start_call("run_python", code="x = [0]; big = [bytes(50) for _ in range(300_000)]")
+            self.assert_ok(server.finish_call(first))
             for number in range(1, 6):
                 with server.at_once():
                     first = server.start_call("run_python", code="x.append(1); import time; time.sleep(600)",
@@ -431,8 +434,8 @@ class TheSession(JobCase):
     def test_the_limit_holds_for_calls_sent_together(self):
         with Server(*JOBS, "--jobs", "2") as server:
             with server.at_once():
-                calls = [server.start_call("run_python", code=f"open('ran{i}', 'w').close(); import time; time.sleep(600)",
-                                           wait_s=0, session=f"s{i}", **LONG) for i in range(5)]
+                calls = [server.start_call("run_python", code="import time; time.sleep(600)", wait_s=0,
+                                           session=f"s{i}", **LONG) for i in range(5)]
             results = [server.finish_call(call) for call in calls]
             for result, number in zip(results, (1, 2)):
                 self.assert_running(result, number)
