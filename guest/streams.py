@@ -53,12 +53,23 @@ def turn_to(target):
 
 
 class Lines(BufferedWriter):
-    """TextIOWrapper flushes its buffer after each line; an explicit flush calls Out.flush."""
+    """TextIOWrapper flushes its buffer after each line; an explicit flush calls Out.flush.
+
+    What is below is in C: an interrupt between a write to the descriptor and the return to the buffer would make the
+    buffer write the same again.
+    """
 
     left = LINES_MAX
     flushed = 0.0
 
+    def write(self, data):
+        if order["last"] != 1:
+            turn_to(1)
+        return BufferedWriter.write(self, data)
+
     def flush(self):
+        if order["last"] != 1:
+            turn_to(1)
         if self.left > 0:
             self.left -= 1
             BufferedWriter.flush(self)
@@ -80,13 +91,6 @@ class Out(TextIOWrapper):
             TextIOWrapper.flush(self)
         finally:
             lines.left = left
-
-
-class Bare(FileIO):
-    def write(self, data):
-        if order["last"] != 1:
-            turn_to(1)
-        return FileIO.write(self, data)
 
 
 class Framed(FileIO):
@@ -122,7 +126,7 @@ def make_writer(text, buffer, name):
 
 def make_out():
     global out
-    out = SYS["stdout"] = SYS["__stdout__"] = make_writer(Out, Lines(Bare(1, "w", closefd=False)), "<stdout>")
+    out = SYS["stdout"] = SYS["__stdout__"] = make_writer(Out, Lines(FileIO(1, "w", closefd=False)), "<stdout>")
 
 
 def make_err():

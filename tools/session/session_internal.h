@@ -149,6 +149,9 @@ __attribute__((format(printf, 2, 3))) void session_tell(struct session *session,
 void session_tell_cancelled(struct session *session, const struct run *run, const char *then);
 /* The current run has a result: its variables become part of the state. */
 void session_state_made(struct session *session, const struct box_message *message);
+/* The current run, a job, ends before it has begun: an undo takes it back all the same, and not the
+ * call before it. */
+void session_state_untouched(struct session *session);
 /* The interpreter died; the state is that after cell. by_run: the current run died with it. gone,
  * older: of size, receive the variables that this state lacks, and those that a later cell has
  * bound. */

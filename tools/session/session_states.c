@@ -130,6 +130,12 @@ void session_state_made(struct session *session, const struct box_message *messa
     session_keep(session);
 }
 
+void session_state_untouched(struct session *session)
+{
+    session_push(session);
+    session_keep(session);
+}
+
 void session_state_back(struct session *session, bool by_run, unsigned cell, char *gone,
                         char *older, size_t size)
 {

@@ -21,6 +21,9 @@ static void session_abandon(struct session *session)
         state == SESSION_CHECKING || state == SESSION_SUPPLYING) {
         session_enter(session, SESSION_IDLE); /* other states serve the next run too */
     }
+    if (session->current->job > 0 && !session->transient) {
+        session_state_untouched(session);
+    }
     session_conclude(session, FATE_CANCELLED, NULL);
 }
 
