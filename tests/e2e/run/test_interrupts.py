@@ -139,6 +139,15 @@ class Busy(Case):
 COPIED = "os.register_at_fork(after_in_parent=lambda: open('copied', 'w').close())"
 
 
+class Printing(Case):
+    def test_no_line_is_doubled(self):
+        with Server() as server:
+            for _ in range(20):
+                result = server.python("i = 0\nwhile True: print('line', i); i += 1", timeout_s=0.1)
+                lines = [line for line in result.lines if line.startswith("line ")]
+                self.assertEqual(len(lines), len(set(lines)), lines[-3:])
+
+
 class Moments(Case):
     @staticmethod
     @contextlib.contextmanager
