@@ -480,10 +480,11 @@ static void refuse_job(const struct jobs *jobs, struct rpc_call *call)
 {
     OWNED(buf_done) struct buf running = BUF_EMPTY;
     append_running(jobs, &running);
-    content_refuse(call,
-                   "[not run: %u jobs are running (%s), which is the limit (--jobs) | stop one, or "
-                   "wait for its end: {\"job\": N}]",
-                   count_running(jobs), buf_size(&running) > 0 ? buf_bytes(&running) : "");
+    content_refuse(
+        call,
+        "[not run: %u jobs are running (%s) | that is the limit (--jobs): stop one, or wait "
+        "for its end: {\"job\": N}]",
+        count_running(jobs), buf_size(&running) > 0 ? buf_bytes(&running) : "");
 }
 
 void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const json_t *arguments)

@@ -211,8 +211,8 @@ static int outcome(const struct run *run, struct buf *text)
     case RUN_TIMEOUT:
         return timeout(run, text);
     case RUN_STOPPED:
-        r = buf_appendf(text, "stopped: job %u after ", run->job);
-        r = r ? r : duration(run, text);
+        r = buf_appendf(text, "stopped: job %u after %u s", run->job,
+                        (unsigned)(run->duration_ns / CLOCK_NS_PER_MS / 1000));
         return r == 0 && has(run, RUN_WHERE) ? buf_appendf(text, " at %s", text_of(run, RUN_WHERE))
                                              : r;
     case RUN_OOM:
@@ -458,7 +458,7 @@ int run_compose_status(const struct run *run, struct buf *text)
     }
     if (r == 0 && run->outcome == RUN_TIMEOUT && run->timeout_ms < run->job_limit_ms) {
         r = buf_appendf(text,
-                        " | for long work send timeout_s (at most %g): the cell then goes on as a "
+                        " | for long work send timeout_s (at most %g); the cell then goes on as a "
                         "job",
                         (double)run->job_limit_ms / 1000);
     }
