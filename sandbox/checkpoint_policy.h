@@ -8,7 +8,7 @@
  *
  * - The guest (guest/checkpoint.py) measures a state when the interpreter's peak reaches
  *   CHECKPOINT_MEASURE_PERCENT, and reports the size with the result. Where no cgroup counts, it
- *   forks no checkpoint of a state above CHECKPOINT_UNCOUNTED_PERCENT. It
+ *   forks no checkpoint of a state above checkpoint_uncounted_most(). It
  *   receives both thresholds in bytes with the session request.
  * - While code runs and the sandbox uses CHECKPOINT_YIELD_PERCENT, the server looks how much memory
  *   only checkpoints hold. If that is CHECKPOINT_HELD_PERCENT, older states make way, one after the
@@ -30,8 +30,8 @@
  * - Where no cgroup counts, init's watchdog (sandbox/programs/init/memory.c) leaves out
  *   CHECKPOINT_STATE_PERCENT of each checkpoint: most of its pages are the live process's too. What
  *   is above counts, so that code which passes for a checkpoint hides no more. A state of up to
- *   CHECKPOINT_UNCOUNTED_PERCENT can be rewritten in place beside its checkpoint: one copy, and of
- *   the other what is above the half, are within the limit.
+ *   checkpoint_uncounted_most() can be rewritten in place beside its checkpoint: one copy, of the
+ *   other what is above the half, and the sandbox's own processes are within the limit.
  * - Init (sandbox/programs/init/processes.c) gives each process its oom_score_adj, so the kernel
  *   decides in this order: the live process with all that it started, then checkpoints, then init
  *   and the zygote. The guest cannot do this: under Landlock /proc is read-only to it.
@@ -46,8 +46,8 @@ enum {
     /* Twice this is "crowded": the server needs no size below it. */
     CHECKPOINT_MEASURE_PERCENT = CHECKPOINT_CROWDED_PERCENT / 2,
     CHECKPOINT_STATE_PERCENT = 50,
-    CHECKPOINT_UNCOUNTED_PERCENT = (100 + CHECKPOINT_STATE_PERCENT) / 2,
-    CHECKPOINT_STEP_PIDS = 16, /* processes of --pids, for each step of undo */
+    CHECKPOINT_OTHERS_BYTES = 48 << 20, /* of the zygote, its spare and init, at most */
+    CHECKPOINT_STEP_PIDS = 16,          /* processes of --pids, for each step of undo */
 };
 
 /* For /proc/PID/oom_score_adj: a higher score dies first, proc(5). Init and the zygote have 0. */
@@ -57,4 +57,13 @@ enum {
 static inline uint64_t checkpoint_bytes(uint64_t limit_bytes, unsigned percent)
 {
     return limit_bytes / 100 * percent;
+}
+
+/* The largest state that gets a checkpoint where no cgroup counts. */
+static inline uint64_t checkpoint_uncounted_most(uint64_t limit_bytes)
+{
+    uint64_t all = checkpoint_bytes(limit_bytes, 100 + CHECKPOINT_STATE_PERCENT);
+    uint64_t half = checkpoint_bytes(limit_bytes, CHECKPOINT_STATE_PERCENT);
+    uint64_t most = all > CHECKPOINT_OTHERS_BYTES ? (all - CHECKPOINT_OTHERS_BYTES) / 2 : 0;
+    return most > half ? most : half;
 }

@@ -79,7 +79,7 @@ static int session_ask_zygote(struct box_session *session, const int *guest_fds)
         /* Where a control group counts, every state gets a checkpoint: it can make way. */
         {"checkpoint_most", cgroup_has(&session->box->cgroup, CGROUP_MEMORY)
                                 ? memory
-                                : checkpoint_bytes(memory, CHECKPOINT_UNCOUNTED_PERCENT)},
+                                : checkpoint_uncounted_most(memory)},
     };
     enum { NUMBERS = sizeof numbers / sizeof *numbers };
     OWNED(buf_done) struct buf frame = BUF_EMPTY;

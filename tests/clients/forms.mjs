@@ -31,7 +31,7 @@ for (const tool of declared('anthropic', '--strict')) {
   const expected = structuredClone(tool.input_schema); // without the type of an enumeration, which its values imply
   for (const property of Object.values(expected.properties)) if (property.enum) delete property.type;
   fixed(tool.name, transformJSONSchema, tool.input_schema, expected);
-  optional += Object.keys(expected.properties).length - expected.required.length;
+  optional += Object.keys(expected.properties).length - (expected.required ?? []).length;
 }
 if (optional > 24) complain('anthropic', `${optional} optional parameters in a request, more than 24`);
 

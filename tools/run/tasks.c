@@ -66,9 +66,9 @@ bool task_begin(struct job *job, struct rpc_call *call)
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
         return false;
     }
-    int size = snprintf(job->task.id, sizeof job->task.id, "job-%u-", job->run->job);
-    for (unsigned i = 0; i < sizeof random; i++) {
-        (void)snprintf(job->task.id + size + 2 * i, 3, "%02x", random[i]);
+    size_t at = (size_t)snprintf(job->task.id, sizeof job->task.id, "job-%u-", job->run->job);
+    for (size_t i = 0; i < sizeof random; i++, at += 2) {
+        (void)snprintf(job->task.id + at, 3, "%02x", random[i]);
     }
     (void)clock_gettime(CLOCK_REALTIME, &now);
     job->task.created_ns = clock_now_ns();

@@ -137,17 +137,17 @@ class AboveHalfOfTheLimit(Case):
         self.assert_ok(self.server.python("import os, time\nkept = 'yes'"))
 
     def test_it_survives_an_exhausted_memory(self):
-        self.assert_ok(self.server.python("state = bytearray(b'x') * (160 << 20)"))
+        self.assert_ok(self.server.python("state = bytearray(b'x') * (146 << 20)"))
         for _ in range(2):
             result = self.server.python("kept = 'no'\n" + DEATHS["no memory"])
             self.assertIn("state: restored to the state before this call", result.status.line)
-        self.assert_prints(self.server.python("print(len(state) >> 20, kept)"), "160 yes")
+        self.assert_prints(self.server.python("print(len(state) >> 20, kept)"), "146 yes")
 
     def test_it_is_rewritten_in_place(self):
-        self.assert_ok(self.server.python("state = bytearray(b'x') * (160 << 20)"))
+        self.assert_ok(self.server.python("state = bytearray(b'x') * (146 << 20)"))
         self.assert_ok(self.server.python(FILL + "\nkept = 'new'"))
         self.assertIn("restored to the state before this call", self.server.python(DEATHS["kill"]).status.line)
-        self.assert_prints(self.server.python("print(state.count(b'y') >> 20, kept)"), "160 new")
+        self.assert_prints(self.server.python("print(state.count(b'y') >> 20, kept)"), "146 new")
 
 
 class MakingWay(Case):
