@@ -20,7 +20,6 @@
 #include "tools/tool.h"
 
 #define FOREVER UINT64_MAX
-
 enum { ALMOST_MS = 5000 };
 
 /* A call that waits for a run. */
@@ -60,14 +59,14 @@ void jobs_done(struct jobs *jobs)
 
 static bool is_running(const struct job *job)
 {
-    return job->run->job > 0 && !job->returned;
+    return (job->run->job > 0 || (job->at_once && !job->run->cancelled)) && !job->returned;
 }
 
 static unsigned count_running(const struct jobs *jobs)
 {
     unsigned count = 0;
     for (const struct job *job = jobs->list; job; job = job->next) {
-        count += (job->run->job > 0 || job->at_once) && !job->returned;
+        count += is_running(job);
     }
     return count;
 }
@@ -129,7 +128,7 @@ static void append_running(const struct jobs *jobs, struct buf *text)
 {
     const char *before = "";
     for (const struct job *job = jobs->list; job; job = job->next) {
-        if (is_running(job)) {
+        if (is_running(job) && job->run->job > 0) {
             (void)buf_appendf(text, "%s%u", before, job->run->job);
             before = ", ";
         }
@@ -578,6 +577,9 @@ void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments
     struct job *job = !sent                                           ? only_running(jobs)
                       : number > 0 && number < (json_int_t)UINT32_MAX ? find(jobs, (unsigned)number)
                                                                       : NULL;
+    if (job && job->run->job == 0) {
+        wait_over(job->waits); /* it was about to become one */
+    }
     if (!job) {
         refuse_number(jobs, call, number > 0 ? (uint64_t)number : 0);
         return;
