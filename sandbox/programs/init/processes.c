@@ -231,8 +231,8 @@ static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_r
     }
     /* With a branch's end, an unknown branch of the same session is spared: it may be a new one. It
      * ends with the session at the latest. */
-    return id == 0 || (tags.hard == session ? request->tag == session
-                                            : !tag_is_younger(tags.hard, request));
+    return id == 0 ||
+           (tags.hard == session ? request->tag == session : !tag_is_younger(tags.hard, request));
 }
 
 /* Sends signal to all processes with the tag. Returns their number. */
