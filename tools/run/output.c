@@ -296,8 +296,9 @@ int output_append_raw(const struct output *output, struct buf *raw)
 {
     OWNED(buf_done) struct buf all = BUF_EMPTY;
     uint64_t beyond = output->tail ? output->kept_total - output->head_size : 0;
+    size_t there = beyond < LIMIT_OUTPUT_TAIL_BYTES ? (size_t)beyond : LIMIT_OUTPUT_TAIL_BYTES;
     int r = output->head ? buf_append(&all, output->head, output->head_size) : 0;
-    r = r == 0 && beyond > 0 ? append_tail(output, (size_t)beyond, &all) : r;
+    r = r == 0 && there > 0 ? append_tail(output, there, &all) : r;
     const char *at = buf_bytes(&all);
     const char *end = at + buf_size(&all);
     while (r == 0 && at < end) {

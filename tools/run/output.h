@@ -35,7 +35,7 @@ void output_add(struct output *output, unsigned stream, const char *bytes, size_
 bool output_is_cut(const struct output *output);
 
 /* Whether adding bytes is the first time that compose would leave something out. Until then
- * output_append_raw gives all that was added, but NULs. 0 or -ENOMEM. */
+ * output_append_raw gives all that was added, but NULs; from then on both ends. 0 or -ENOMEM. */
 bool output_overflows(const struct output *output, const char *bytes, size_t size);
 int output_append_raw(const struct output *output, struct buf *raw);
 

@@ -380,6 +380,15 @@ static void output_is_whole_until_the_cut(void **)
     assert_memory_equal(buf_bytes(&text) + 16 * 999, "line 0000000999\n", 16);
 }
 
+/* The file with all of it could not be made. */
+static void behind_the_cut_both_ends_are_left(void **)
+{
+    add_lines(0, 20000);
+    assert_int_equal(output_append_raw(&output, &text), 0);
+    assert_int_equal(buf_size(&text), HEAD + TAIL);
+    assert_memory_equal(buf_bytes(&text) + HEAD + TAIL - 16, "line 0000019999\n", 16);
+}
+
 static void a_cut_names_the_file_with_all_of_it(void **)
 {
     add_lines(0, 2000);
@@ -439,6 +448,7 @@ int main(void)
         OUTPUT_TEST(bytes_that_are_no_text_do_no_harm),
         OUTPUT_TEST(a_cut_is_known_before_text_is_added),
         OUTPUT_TEST(output_is_whole_until_the_cut),
+        OUTPUT_TEST(behind_the_cut_both_ends_are_left),
         OUTPUT_TEST(the_last_line_is_reported_in_progress),
         OUTPUT_TEST(a_cut_names_the_file_with_all_of_it),
     };
