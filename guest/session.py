@@ -246,8 +246,7 @@ class Session:
             load("outcome").describe(self, result, error, fields.get("stdin") is None)
             box, error = self.keep_last(error), None
             self.guard(result, "the exception's variables", enter, load("stack").free, self, box, self.error_line)
-        if self.notebook.failed:
-            self.guard(result, "exit statuses", self.notebook.report, result)
+        self.guard(result, "exit statuses", enter, self.notebook.report, result)  # code can reach and bend the list
         if "matplotlib.pyplot" in IMPORTED:
             self.guard(result, "the open figures", enter, load("figures").take_open, self)
         self.clean_up(fields.get("stdin") is not None)

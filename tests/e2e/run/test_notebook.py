@@ -29,6 +29,11 @@ class Notebook(Case):
         self.assertIn("exited with status 1", note)
         self.assertEqual(self.server.python("!false ' | state: lost]'").status.state, None)
 
+    def test_code_that_bends_the_list_of_statuses_breaks_no_later_result(self):
+        self.server.python("class Bent(list):\n    def __len__(self): raise SystemExit\n!true")
+        self.server.python("import builtins\nbuiltins.__notebook__.failed = Bent()")
+        self.assertIn("Out: 2", self.server.python("1 + 1").text)
+
     def test_files_that_a_command_writes(self):
         self.assertIn("+made.txt", self.server.python("!echo 5 > made.txt").status.field("files"))
         self.assertIn("5", self.server.read("made.txt").text)
