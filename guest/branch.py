@@ -7,15 +7,18 @@ import os
 import _signal
 import _socket
 
+HEAD = b"\6\0\0\0branch"  # of a frame, behind its size
 SIGNAL = _signal.SIGUSR1  # to a checkpoint; in a session it has another purpose
 frames = load("frames")
 orphan = load("orphan")
 
 
 def take(control):
-    """(fields, descriptors) of the frame that waits, or None: the session was quicker."""
+    """(fields, descriptors) of the frame that waits, or None: the session was quicker, and the next may be its own."""
     fds = []
     try:
+        if control.recv(len(HEAD) + 4, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)[4:] != HEAD:
+            return None
         data, ancillary, _, _ = control.recvmsg(1 << 16, frames.FDS_SPACE, frames.MSG_CMSG_CLOEXEC | _socket.MSG_DONTWAIT)
         fds = frames.descriptors(ancillary)
         verb, fields = frames.unpack(data[4:])

@@ -111,13 +111,14 @@ static int session_ask_parent(struct box_session *session, const int *guest_fds)
     if (!parent || parent->state != PROCESS_READY || buf_size(&parent->out) > 0) {
         return -ESRCH;
     }
+    const struct session_checkpoint *checkpoint = parent->latest;
+    if (session->branch_cell > 0 && !checkpoint) {
+        return -ENOENT;
+    }
     int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
     r = r ? r : session_send_fds(parent->fd, &frame, guest_fds);
-    if (r == 0 && session->branch_cell > 0) {
-        const struct session_checkpoint *checkpoint = parent->latest;
-        if (!checkpoint || checkpoint->cell != session->branch_cell) {
-            return -ENOENT;
-        }
+    /* With another checkpoint, the cell has ended meanwhile: the parent reads the frame itself. */
+    if (r == 0 && session->branch_cell > 0 && checkpoint->cell == session->branch_cell) {
         session_signal_pid(parent, checkpoint->pid, SIGUSR1);
     }
     return r;

@@ -479,11 +479,13 @@ int session_watch(struct box_session *session)
     return box_ask(session->box, &request, session_watched, session);
 }
 
-/* The first message, sent before any code has run. */
+/* The first message, sent before any code has run: but code of its session may have taken the
+ * socket of a branch. */
 static void session_hello(struct box_session *session, const struct box_message *message)
 {
     struct box_field refused;
-    session->pid = session_message_pid(message, "pid");
+    pid_t pid = session_message_pid(message, "pid");
+    session->pid = session_by_pid(session->box, pid) ? 0 : pid; /* code can forge it for a branch */
     session->parent = NULL;
     if (box_message_get(message, "refused", &refused)) { /* its own Landlock domain */
         session_stop(session, PROCESS_KILL, BOX_END_REFUSED);

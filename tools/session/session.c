@@ -476,7 +476,8 @@ bool session_branch_waits(const struct session *session)
     const struct session *parent = session_parent(session);
     return parent && (parent->state == SESSION_WAITING || parent->state == SESSION_OPENING ||
                       parent->state == SESSION_RESTORING || parent->state == SESSION_KILLED ||
-                      parent->state == SESSION_FAILOVER || parent->state == SESSION_CLOSING);
+                      parent->state == SESSION_FAILOVER || parent->state == SESSION_CLOSING ||
+                      (session_runs(parent) && !parent->begun)); /* may not have read its run */
 }
 
 void session_start(struct session *session)

@@ -35,6 +35,7 @@ struct session {
     bool branches;             /* transient, and a copy of the session of this name */
     enum session_state state;  /* set by session_enter() only */
     bool pumping;              /* session_pump() is running */
+    bool branched;             /* the current run waits until the branches have been made */
     struct box_session *guest; /* NULL in NONE and WAITING */
     struct server_box_waiter waiter;
     struct loop_timer timer; /* of the current state */

@@ -116,6 +116,7 @@ void session_on_message(void *arg, const struct box_message *message)
     const char *verb = awaited(session->state);
     if (box_field_is(&message->fields[0], "begun") && is_of_run(session, message)) {
         session->begun = true;
+        session_pump(session); /* branches may wait for this */
         return;
     }
     if (!verb || !is_of_run(session, message) || !box_field_is(&message->fields[0], verb)) {

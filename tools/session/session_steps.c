@@ -117,6 +117,18 @@ static session_step next_without_run(const struct session *session)
     return session->state == SESSION_NONE ? session_drop : session_close;
 }
 
+/* Whether the interpreter, or its checkpoint, has yet to read what makes a branch of it. A run that
+ * were sent now could be read in its place, or keep the interpreter from reading it. */
+static bool session_is_being_branched(const struct session *session)
+{
+    const struct session *other = session->owner->list;
+    while (other && !(other->branches && other->state == SESSION_OPENING &&
+                      strcmp(other->name, session->name) == 0)) {
+        other = other->next;
+    }
+    return other && !session->transient;
+}
+
 /* NULL: the run waits for an event. */
 static session_step session_next_step(const struct session *session)
 {
@@ -156,6 +168,9 @@ static session_step session_next_step(const struct session *session)
     if (!is_idle) {
         return session_branch_waits(session) ? NULL : session_start;
     }
+    if (session_is_being_branched(session)) {
+        return NULL;
+    }
     return session_packages_need_check(session) ? session_packages_check : session_send;
 }
 
@@ -169,6 +184,8 @@ static void session_carry_out(struct session *session)
     while ((step = session_next_step(session)) && step != session_drop) {
         step(session);
     }
+    session->branched =
+        session->current && session->state == SESSION_IDLE && session_is_being_branched(session);
     session->pumping = false;
     if (step) {
         session_drop(session);
@@ -186,12 +203,23 @@ static struct session *waiting_branch(const struct sessions *sessions)
     return session;
 }
 
+/* A session whose run has waited for a branch. */
+static struct session *branched_session(const struct sessions *sessions)
+{
+    struct session *session = sessions->list;
+    while (session && !(session->branched && !session_is_being_branched(session))) {
+        session = session->next;
+    }
+    return session;
+}
+
 /* Each step changes what session_next_step() depends on, so this ends. */
 void session_pump(struct session *session)
 {
     struct sessions *sessions = session->owner;
     session_carry_out(session);
-    while ((session = waiting_branch(sessions))) {
+    while ((session = branched_session(sessions)) || (session = waiting_branch(sessions))) {
+        session->branched = false;
         session_carry_out(session);
     }
 }

@@ -5,6 +5,31 @@ import unittest
 from client import SLOW, Case, Server
 
 JOB = "import os, time\nkept.append('job')\nopen('begun', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.02)\n'done'"
+# Ends long after its interpreter: the kernel takes a while to free what a child has written to.
+SLOW_TO_END = """import os, time
+held = bytearray(400 << 20)
+if os.fork() == 0:
+    os.setsid()
+    held[::4096] = b'x' * len(held[::4096])
+    open('up%d', 'w').close()
+    time.sleep(1000)
+while not os.path.exists('up%d'): time.sleep(0.01)"""
+# Takes the descriptors of a branch from the session's socket, and says that the session's process is the branch.
+IMPOSTOR = """import array, os, resource, socket, time
+own = socket.socket(fileno=os.dup(64))
+own.setblocking(True)
+open('begun', 'w').close()
+ancillary = []
+while not ancillary: frame, ancillary, _, _ = own.recvmsg(1 << 16, socket.CMSG_SPACE(16))
+branch = socket.socket(fileno=array.array('i', ancillary[0][2])[0])
+branch.setblocking(True)
+limit = resource.getrlimit(10)[1]
+resource.setrlimit(10, (0, limit - 1))
+fields = [b'hello', b'pid', b'%d' % os.getpid()]
+payload = b''.join(len(field).to_bytes(4, 'little') + field for field in fields)
+branch.sendall(len(payload).to_bytes(4, 'little') + payload)
+branch.recv(1)
+'went on'"""
 SLEEPER = "import subprocess\nchild = subprocess.Popen(['sleep', '1000'], start_new_session=True)\nprint(child.pid)"
 
 
@@ -130,6 +155,45 @@ class Branches(Case):
         self.assertIn("Out: 'out\\n'", self.branch("import subprocess; subprocess.run(['echo', 'out'], capture_output=True, text=True).stdout").text)
         self.assertIn("Out: 5", self.branch("import asyncio\nawait asyncio.sleep(0.01, 5)").text)
         self.end_job()
+
+    def test_the_end_of_one_leaves_those_that_begin_meanwhile(self):
+        for turn in range(4):
+            self.assertFalse(self.branch(SLOW_TO_END % (turn, turn)).is_error)
+            calls = []
+            for _ in range(5):
+                calls.append(self.server.start_call("run_python", code="time.sleep(0.1); kept", branch=True, timeout_s=60))
+                time.sleep(0.01)
+            for call in calls:
+                self.assertIn("Out: ['first']", self.server.finish_call(call).text)
+
+    def test_those_that_come_at_once_with_a_call_of_the_session(self):
+        """Neither takes the other's message, nor waits for it: in whatever order they come."""
+        for turn in range(6):
+            for order in ("cb", "cbb", "bcb", "bbc"):
+                with self.subTest(order=order, turn=turn):
+                    name, call, branches = f"{order}{turn}", None, []
+                    with self.server.at_once():
+                        for kind in order:
+                            if kind == "c":
+                                call = self.server.start_call(
+                                    "run_python", code=f"while not os.path.exists('{name}'): time.sleep(0.01)", timeout_s=600)
+                            else:
+                                branches.append(self.server.start_call("run_python", code="kept", branch=True, timeout_s=60))
+                    for branch in branches:
+                        self.assertIn("Out: ['first']", self.server.finish_call(branch, timeout=20 * SLOW).text)
+                    self.assert_ok(self.server.python(f"open('{name}', 'w').close()", branch=True))
+                    self.assert_ok(self.server.finish_call(call))
+
+    def test_code_that_says_it_is_the_branch_keeps_its_session(self):
+        self.start_job_of_impostor()
+        self.assertTrue(self.branch("kept").is_error)
+        self.assertIn("Out: 'went on'", self.server.call("run_python", job=1, _timeout=60 * SLOW).text)
+        self.assert_prints(self.server.python("print(kept)"), "['first']")
+
+    def start_job_of_impostor(self):
+        self.assertRegex(self.server.python(IMPOSTOR, wait_s=0, timeout_s=600).status.line, r"^\[running: job 1")
+        while self.server.read("begun").is_error:
+            time.sleep(0.02)
 
     def test_what_excludes_it_is_said(self):
         for other in ({"undo": True}, {"restore": "x"}, {"reset": True}, {"checkpoint": "x"}, {"fresh": True}, {"drop": "x"}):
