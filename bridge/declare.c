@@ -19,6 +19,7 @@ struct shape {
     const char *const *keywords; /* that are taken, closed by NULL; NULL: all */
     enum nullable optional;      /* made required, too, unless NULLABLE_NOT */
     bool upper_types;            /* "STRING" for "string" */
+    bool few_optional;           /* without those that rarely matter */
 };
 
 enum mark {
@@ -85,7 +86,8 @@ static const struct dialect dialects[BRIDGE_FORMAT_COUNT] = {
     [BRIDGE_ANTHROPIC] = {.name = "anthropic",
                           .mark = MARK_STRICT,
                           .plain = {"input_schema", NULL, NULLABLE_NOT, false},
-                          .strict = {"input_schema", anthropic_keywords, NULLABLE_NOT, false}},
+                          .strict = {"input_schema", anthropic_keywords, NULLABLE_NOT, false,
+                                     true}},
     [BRIDGE_GEMINI] = {.name = "gemini",
                        .list = "functionDeclarations",
                        .plain = {"parametersJsonSchema", gemini_keywords, NULLABLE_NOT, false},
@@ -270,11 +272,22 @@ static int resolve_description(const struct dialect *dialect, json_t *declaratio
     return json_object_set_new(declaration, "description", shown);
 }
 
+/* The four that a model misses least: the sessions of tools to which all sessions are alike, and
+ * what frees memory that runs short by itself. */
+static void leave_out_rare(json_t *schema, const char *tool)
+{
+    bool runs = tool && strcmp(tool, "run_python") == 0;
+    (void)json_object_del(json_object_get(schema, "properties"), runs ? "drop" : "session");
+}
+
 /* New: one tool. */
 static json_t *declare(const struct dialect *dialect, bool strict, const json_t *tool)
 {
     const struct shape *shape = strict ? &dialect->strict : &dialect->plain;
     json_auto_t *schema = shape_schema(shape, json_object_get(tool, "inputSchema"));
+    if (shape->few_optional) {
+        leave_out_rare(schema, json_string_value(json_object_get(tool, "name")));
+    }
     json_auto_t *bare = json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"),
                                   "description", json_object_get(tool, "description"));
     json_auto_t *declaration =
