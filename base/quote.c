@@ -1,0 +1,87 @@
+#include "base/quote.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+static const char letters[] = "abtnvfr\"\\";
+static const char meanings[] = "\a\b\t\n\v\f\r\"\\";
+
+static bool is_special(unsigned char byte)
+{
+    return byte < ' ' || byte >= 0x7f || byte == '"' || byte == '\\';
+}
+
+bool quote_is_needed(const char *name, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (is_special((unsigned char)name[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int append_byte(struct buf *out, unsigned char byte)
+{
+    const char *known = byte ? strchr(meanings, byte) : NULL;
+    if (known) {
+        return buf_append(out, (char[]){'\\', letters[known - meanings]}, 2);
+    }
+    return is_special(byte) ? buf_appendf(out, "\\%03o", byte) : buf_append(out, &byte, 1);
+}
+
+int quote_append(struct buf *out, const char *prefix, const char *name, size_t size, bool force)
+{
+    bool quoted = force || quote_is_needed(name, size);
+    int r = buf_append(out, "\"", quoted);
+    r = r ? r : buf_append_text(out, prefix);
+    if (!quoted) {
+        return r ? r : buf_append(out, name, size);
+    }
+    for (size_t i = 0; r == 0 && i < size; i++) {
+        r = append_byte(out, (unsigned char)name[i]);
+    }
+    return r ? r : buf_append(out, "\"", 1);
+}
+
+/* The byte of the escape behind a backslash; *used: its characters. -1: none. */
+static int escaped(const char *text, size_t size, size_t *used)
+{
+    const char *letter = size > 0 && *text ? strchr(letters, *text) : NULL;
+    *used = letter ? 1 : 3;
+    if (letter) {
+        return (unsigned char)meanings[letter - letters];
+    }
+    if (size < 3 || text[0] < '0' || text[0] > '3' || text[1] < '0' || text[1] > '7' ||
+        text[2] < '0' || text[2] > '7') {
+        return -1;
+    }
+    return (text[0] - '0') << 6 | (text[1] - '0') << 3 | (text[2] - '0');
+}
+
+int quote_parse(const char *text, size_t size, struct buf *out)
+{
+    if (size < 2 || text[0] != '"' || text[size - 1] != '"') {
+        return -EINVAL;
+    }
+    for (size_t i = 1; i < size - 1; i++) {
+        int byte = (unsigned char)text[i];
+        if (byte == '\\') {
+            size_t used = 0;
+            byte = escaped(text + i + 1, size - 2 - i, &used);
+            i += used;
+        } else if (byte == '"') {
+            return -EINVAL;
+        }
+        if (byte <= 0) {
+            return -EINVAL;
+        }
+        int r = buf_append(out, &(char){(char)byte}, 1);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
