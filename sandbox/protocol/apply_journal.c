@@ -1,0 +1,164 @@
+#include "sandbox/protocol/apply_journal.h"
+
+#include <errno.h>
+#include <string.h>
+
+_Static_assert(sizeof(struct apply_journal) % APPLY_ITEM_ALIGN == 0, "items follow aligned");
+_Static_assert(sizeof(struct apply_item) % APPLY_ITEM_ALIGN == 0, "facts are aligned");
+
+static unsigned rank(char c)
+{
+    return c == '\0' ? 0 : c == '/' ? 1 : (unsigned)(unsigned char)c + 1;
+}
+
+int apply_path_compare(const char *one, const char *other)
+{
+    while (*one && *one == *other) {
+        one++;
+        other++;
+    }
+    return (int)rank(*one) - (int)rank(*other);
+}
+
+bool apply_path_is_below(const char *path, const char *directory)
+{
+    size_t size = strlen(directory);
+    return strncmp(path, directory, size) == 0 && path[size] == '/';
+}
+
+size_t apply_path_git_size(const char *path)
+{
+    static const char name[] = ".git";
+    for (const char *at = path; at; at = strchr(at, '/')) {
+        at += *at == '/';
+        size_t size = strcspn(at, "/");
+        if (size == sizeof name - 1 && strncasecmp(at, name, size) == 0) {
+            return (size_t)(at - path) + size;
+        }
+    }
+    return 0;
+}
+
+static bool is_path(const char *path)
+{
+    for (const char *name = path;; name++) {
+        size_t length = strcspn(name, "/");
+        if (length == 0 || (length <= 2 && strncmp(name, "..", length) == 0)) {
+            return false;
+        }
+        name += length;
+        if (!*name) {
+            return true;
+        }
+    }
+}
+
+/* Of an item with a path of that length. */
+static size_t item_size(size_t length)
+{
+    size_t size = sizeof(struct apply_item) + length + 1;
+    return (size + APPLY_ITEM_ALIGN - 1) / APPLY_ITEM_ALIGN * APPLY_ITEM_ALIGN;
+}
+
+int apply_journal_begin(struct buf *journal, uint32_t owner_uid, uint32_t owner_gid)
+{
+    const struct apply_journal head = {
+        .magic = APPLY_MAGIC, .size = sizeof head, .owner_uid = owner_uid, .owner_gid = owner_gid};
+    return buf_append(journal, &head, sizeof head);
+}
+
+int apply_journal_add(struct buf *journal, const char *path, const struct apply_facts *before,
+                      const struct apply_facts *source)
+{
+    size_t length = strlen(path);
+    size_t size = item_size(length);
+    char *space = NULL;
+    if (length >= APPLY_PATH_BYTES || !is_path(path)) {
+        return -EINVAL;
+    }
+    int r = buf_reserve(journal, size, &space);
+    if (r < 0) {
+        return r;
+    }
+    const struct apply_item item = {.size = (uint32_t)size, .before = *before, .source = *source};
+    memset(space, 0, size);
+    memcpy(space, &item, sizeof item);
+    memcpy(space + sizeof item, path, length + 1);
+    buf_commit(journal, size);
+    struct apply_journal *head = (void *)(journal->data + journal->start);
+    head->count++;
+    head->size += size;
+    return 0;
+}
+
+static bool is_item(const struct apply_item *item, size_t space)
+{
+    if (space < sizeof *item || item->size > space || item->size <= sizeof *item ||
+        item->status >= APPLY_STATUS_COUNT) {
+        return false;
+    }
+    /* A path without its NUL gives a larger size. */
+    size_t length = strnlen(item->path, item->size - sizeof *item);
+    return length < APPLY_PATH_BYTES && item_size(length) == item->size && is_path(item->path);
+}
+
+bool apply_journal_is_valid(const void *bytes, size_t size)
+{
+    const struct apply_journal *journal = bytes;
+    const struct apply_item *last = NULL;
+    if (size < sizeof *journal || journal->magic != APPLY_MAGIC || journal->size != size ||
+        journal->complete > 1 || journal->temporary_item > journal->count ||
+        !memchr(journal->temporary, '\0', sizeof journal->temporary) ||
+        (journal->temporary[0] && !is_path(journal->temporary))) {
+        return false;
+    }
+    size_t at = sizeof *journal;
+    for (uint32_t i = 0; i < journal->count; i++) {
+        const struct apply_item *item = (const void *)((const char *)bytes + at);
+        if (!is_item(item, size - at) ||
+            (last && apply_path_compare(last->path, item->path) >= 0)) {
+            return false;
+        }
+        last = item;
+        at += item->size;
+    }
+    return at == size;
+}
+
+struct apply_item *apply_journal_next(const struct apply_journal *journal,
+                                      const struct apply_item *item)
+{
+    const char *next = item ? (const char *)item + item->size : (const char *)(journal + 1);
+    return next < (const char *)journal + journal->size ? (void *)(uintptr_t)next : NULL;
+}
+
+/* Code chooses a file's times, and a product of foreign numbers may wrap. */
+static int64_t time_ns(const struct timespec *time)
+{
+    const uint64_t second_ns = 1000000000;
+    return (int64_t)((uint64_t)time->tv_sec * second_ns + (uint64_t)time->tv_nsec);
+}
+
+struct apply_facts apply_facts_of(const struct stat *st)
+{
+    return (struct apply_facts){.inode = st->st_ino,
+                                .bytes = (uint64_t)st->st_size,
+                                .ctime_ns = time_ns(&st->st_ctim),
+                                .mtime_ns = time_ns(&st->st_mtim),
+                                .mode = st->st_mode};
+}
+
+bool apply_facts_equal(const struct apply_facts *one, const struct apply_facts *other)
+{
+    return apply_facts_equal_moved(one, other) &&
+           (!one->mode || S_ISDIR(one->mode) || one->ctime_ns == other->ctime_ns);
+}
+
+bool apply_facts_equal_moved(const struct apply_facts *one, const struct apply_facts *other)
+{
+    if (!one->mode || !other->mode) {
+        return one->mode == other->mode;
+    }
+    return one->mode == other->mode && one->inode == other->inode &&
+           (S_ISDIR(one->mode) || (one->bytes == other->bytes && one->mtime_ns == other->mtime_ns));
+}

@@ -1,0 +1,113 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+
+/* What the applying process (programs/init/apply.c) is to do, and what it has done: one file or
+ * memfd, which the process maps shared and updates after each item. So whoever continues after a
+ * kill knows what is left, and which temporary name may have stayed. Written by the server; the
+ * items come from the keeper. All numbers in the machine's byte order. */
+
+#define APPLY_MAGIC 0x5350414aU
+
+enum {
+    APPLY_PATH_BYTES = 4096, /* with the NUL: PATH_MAX */
+    APPLY_TEMPORARY_BYTES = APPLY_PATH_BYTES + 64,
+    APPLY_ITEM_ALIGN = 8,
+};
+
+/* What stat(2) says of one file; mode 0: there is none. */
+struct apply_facts {
+    uint64_t inode;
+    uint64_t bytes;
+    int64_t ctime_ns;
+    int64_t mtime_ns;
+    uint32_t mode; /* st_mode */
+    uint32_t reserved;
+};
+
+enum apply_status {
+    APPLY_TO_DO,
+    APPLY_DONE,     /* DIR has it now */
+    APPLY_SAME,     /* DIR had it already */
+    APPLY_CONFLICT, /* DIR's file is not the one in before */
+    APPLY_BUSY,     /* the source changes while it is copied, or is not the one in source */
+    APPLY_ODD,      /* a device, FIFO or socket, here or in DIR */
+    APPLY_FULL,     /* directory to be removed that holds something else */
+    APPLY_FAILED,   /* error */
+    APPLY_STATUS_COUNT,
+};
+
+enum apply_marks {
+    APPLY_IMPLIED = 1, /* a directory that has no line in a list: what is in it tells of it */
+    APPLY_BARE = 2,    /* see CHANGE_BARE */
+    APPLY_TORN = 4,    /* of a git directory, of which something else is a conflict */
+};
+
+struct apply_item {
+    uint32_t size;   /* of the item, its path with a NUL, and padding to APPLY_ITEM_ALIGN */
+    uint32_t status; /* enum apply_status */
+    int32_t error;   /* errno of APPLY_FAILED */
+    uint32_t marks;  /* enum apply_marks: for the server, not for the process */
+    struct apply_facts before; /* of DIR's file, when the change was begun */
+    struct apply_facts source; /* of the file in the changes, as it was listed; mode 0: deleted */
+    struct apply_facts after;  /* of DIR's file; set by the process with APPLY_DONE, APPLY_SAME */
+    char path[];               /* relative to DIR and to the changes; no "." and "..", no "//" */
+};
+
+/* In place of an inode. */
+#define APPLY_MAKING UINT64_C(0)   /* the temporary name can only hold what is being made */
+#define APPLY_MADE_NONE UINT64_MAX /* for a deletion */
+
+struct apply_journal {
+    uint32_t magic;
+    uint32_t count;     /* of items */
+    uint64_t size;      /* of the whole file */
+    uint32_t owner_uid; /* of new files, where the process may choose */
+    uint32_t owner_gid;
+    uint32_t complete; /* 1: each item has a status */
+    /* For which item the temporary name is, counted from 1; 0: for a directory above one. */
+    uint32_t temporary_item;
+    /* The inode that the process has made under the temporary name, or one of APPLY_MADE_NONE and
+     * APPLY_MAKING. Any other inode there is what DIR had. */
+    uint64_t temporary_inode;
+    /* Path of the temporary name in DIR, written before it is made; empty: none. */
+    char temporary[APPLY_TEMPORARY_BYTES];
+    /* Items follow, sorted by apply_path_compare(). */
+};
+
+/* Sorts paths as bytes with "/" before all others, so that what is in a directory comes right
+ * after it. As strcmp(3). */
+int apply_path_compare(const char *one, const char *other);
+
+/* Whether path is in the directory, at any depth. */
+bool apply_path_is_below(const char *path, const char *directory);
+
+/* The size of the part of path that is a git directory, in any case; 0: it is in none. */
+size_t apply_path_git_size(const char *path);
+
+/* A journal in an empty buffer; then its items, in their order. 0, -ENOMEM, or -EINVAL for a path
+ * that no item can have. Without a failure the buffer is a whole journal after each call. */
+int apply_journal_begin(struct buf *journal, uint32_t owner_uid, uint32_t owner_gid);
+int apply_journal_add(struct buf *journal, const char *path, const struct apply_facts *before,
+                      const struct apply_facts *source);
+
+/* Whether these bytes, aligned to APPLY_ITEM_ALIGN, are a journal whose items can be read without
+ * further checks. A store's journal may be damaged. */
+bool apply_journal_is_valid(const void *bytes, size_t size);
+
+/* The item after this one of a valid journal; NULL: its first. NULL at the end. */
+struct apply_item *apply_journal_next(const struct apply_journal *journal,
+                                      const struct apply_item *item);
+
+/* Of stat(2). */
+struct apply_facts apply_facts_of(const struct stat *st);
+
+/* Whether a file is still the one that the facts describe. Of directories inode and mode count:
+ * their size and times tell what is in them. */
+bool apply_facts_equal(const struct apply_facts *one, const struct apply_facts *other);
+/* The same without the ctime, which renaming and removing other names of a file change. */
+bool apply_facts_equal_moved(const struct apply_facts *one, const struct apply_facts *other);

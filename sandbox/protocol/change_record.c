@@ -1,0 +1,61 @@
+#include "sandbox/protocol/change_record.h"
+
+#include <string.h>
+
+enum { ALIGN = 8, PATH_BYTES = 4096 };
+_Static_assert(sizeof(struct change_record) % ALIGN == 0, "numbers are aligned");
+
+static size_t record_size(size_t length)
+{
+    return (sizeof(struct change_record) + length + 1 + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+int change_record_add(struct buf *records, const struct change_record *record, const char *path)
+{
+    size_t length = strlen(path);
+    size_t size = record_size(length);
+    char *space = NULL;
+    int r = buf_reserve(records, size, &space);
+    if (r < 0) {
+        return r;
+    }
+    struct change_record head = *record;
+    head.size = (uint32_t)size;
+    memset(space, 0, size);
+    memcpy(space, &head, sizeof head);
+    memcpy(space + sizeof head, path, length + 1);
+    buf_commit(records, size);
+    return 0;
+}
+
+static bool is_record(const struct change_record *record, size_t space)
+{
+    if (space < sizeof *record || record->size > space || record->size <= sizeof *record) {
+        return false;
+    }
+    /* A path without its NUL gives a larger size. */
+    size_t length = strnlen(record->path, record->size - sizeof *record);
+    return length > 0 && length < PATH_BYTES && record_size(length) == record->size &&
+           record->sign && strchr("+~-", record->sign);
+}
+
+bool change_records_are_valid(const void *records, size_t size)
+{
+    size_t at = 0;
+    while (at < size) {
+        const struct change_record *record = (const void *)((const char *)records + at);
+        if (!is_record(record, size - at)) {
+            return false;
+        }
+        at += record->size;
+    }
+    return true;
+}
+
+const struct change_record *change_record_next(const void *records, size_t size,
+                                               const struct change_record *record)
+{
+    const char *begin = records;
+    const char *next = record ? (const char *)record + record->size : begin;
+    return size > 0 && next < begin + size ? (const void *)next : NULL;
+}

@@ -1,0 +1,142 @@
+#include "sandbox/workspace/refused.h"
+
+#include <limits.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/utf8.h"
+#include "base/word.h"
+#include "sandbox/workspace/names.h"
+#include "sandbox/workspace/protected.h"
+
+/* Beside the names of names.c, which programs act on by themselves: what a service runs after a
+ * push, and what git, package managers, editors and Python read when the user starts them. */
+static const char *const rows[] = {
+    PROTECTED_GIT, ".gitmodules",    ".gitattributes",   ".github/workflows",
+    ".circleci",   ".gitlab-ci.yml", ".npmrc",           ".dir-locals.el",
+    ".exrc",       ".nvim.lua",      "sitecustomize.py", "usercustomize.py",
+};
+
+/* Of a git repository that has no .git. The last three make one of a directory that has the others
+ * already. */
+static const char *const bare_rows[] = {"hooks",   "config", "config.worktree", "commondir", "HEAD",
+                                        "objects", "refs"};
+
+enum { ROWS = sizeof rows / sizeof *rows, BARE_ROWS = sizeof bare_rows / sizeof *bare_rows };
+
+static const char *row_at(unsigned i)
+{
+    return i < ROWS ? rows[i] : box_protected_name(i - ROWS);
+}
+
+/* Writes the first component of path as a file system that ignores case compares it: without
+ * characters that it ignores, and with the two letters outside ASCII that become letters of ASCII
+ * (Unicode, CaseFolding.txt). strcasecmp(3) does the rest. */
+static void fold(const char *path, char out[NAME_MAX + 1])
+{
+    size_t size = strcspn(path, "/");
+    size_t used = 0;
+    for (size_t at = 0; at < size && used < NAME_MAX;) {
+        int length = utf8_size(path + at, size - at);
+        uint32_t code = length > 0 ? utf8_code(path + at, length) : 0;
+        if (code == 0x017f || code == 0x212a) {
+            out[used++] = code == 0x017f ? 's' : 'k';
+        } else if (code < 0x80 || !word_is_unseen(code)) {
+            out[used++] = path[at];
+            length = 1;
+        }
+        at += (size_t)(length > 0 ? length : 1);
+    }
+    out[used] = '\0';
+}
+
+/* The bytes of path that are the row; 0: it begins with something else. */
+static size_t match(const char *path, const char *row)
+{
+    const char *at = path;
+    for (;;) {
+        char name[NAME_MAX + 1];
+        size_t size = strcspn(row, "/");
+        fold(at, name);
+        if (strncasecmp(name, row, size) != 0 || name[size]) {
+            return 0;
+        }
+        at += strcspn(at, "/");
+        if (!row[size]) {
+            return (size_t)(at - path);
+        }
+        row += size + 1;
+        at += *at == '/';
+    }
+}
+
+static size_t match_pth(const char *path)
+{
+    char name[NAME_MAX + 1];
+    fold(path, name);
+    size_t size = strlen(name);
+    return size >= 4 && strcasecmp(name + size - 4, ".pth") == 0 ? strcspn(path, "/") : 0;
+}
+
+bool refused_is_in(const char *path, const char *parent)
+{
+    size_t size = strlen(parent);
+    return size == 0 || (strncmp(path, parent, size) == 0 && (path[size] == '/' || !path[size]));
+}
+
+/* Whether one of the named paths, which has the changed one in it, names the row: the first size
+ * bytes of path. */
+static bool is_named(const char *path, size_t size, bool is_whole, const char *const *named,
+                     size_t named_count)
+{
+    for (size_t i = 0; i < named_count; i++) {
+        size_t length = strlen(named[i]);
+        if (refused_is_in(path, named[i]) && (is_whole ? length == size : length >= size)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The row that begins at this component of the path. */
+static const char *find_row(const char *at, bool is_top, unsigned flags, size_t *ret_size)
+{
+    for (unsigned i = 0; row_at(i); i++) {
+        *ret_size = match(at, row_at(i));
+        if (*ret_size > 0) {
+            return row_at(i);
+        }
+    }
+    for (unsigned i = 0; (flags & REFUSED_BARE) && i < BARE_ROWS; i++) {
+        *ret_size = match(at, bare_rows[i]);
+        if (*ret_size > 0) {
+            return bare_rows[i];
+        }
+    }
+    *ret_size = match_pth(at);
+    if (*ret_size > 0) {
+        return "*.pth";
+    }
+    *ret_size = strcspn(at, "/");
+    return is_top && (flags & REFUSED_HOME) && *at == '.' ? "dot files" : NULL;
+}
+
+bool refused_find(const char *path, unsigned flags, const char *const *named, size_t named_count,
+                  struct refused *ret)
+{
+    for (const char *at = path; *at; at += *at == '/') {
+        size_t size = 0;
+        const char *row = find_row(at, at == path, flags, &size);
+        size_t end = (size_t)(at - path) + size;
+        bool is_git = row && strcmp(row, PROTECTED_GIT) == 0;
+        if (row && !is_named(path, end, is_git, named, named_count)) {
+            *ret = (struct refused){row, end};
+            return true;
+        }
+        if (is_git) { /* all of it is open */
+            return false;
+        }
+        at += strcspn(at, "/");
+    }
+    return false;
+}
