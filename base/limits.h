@@ -85,6 +85,7 @@
 
 /* --- defaults of flags --- */
 #define DEFAULT_PACKAGES_BYTES (4UL << 30)
+#define DEFAULT_UNDO_FILES_BYTES (64UL << 20) /* in init's memory */
 #define DEFAULT_MEMORY_BYTES (1UL << 30) /* on a small machine; else a quarter of its memory, */
 #define DEFAULT_MEMORY_MOST_BYTES (8UL << 30)   /* at most this, */
 #define DEFAULT_MEMORY_STEP_BYTES (256UL << 20) /* in these steps */

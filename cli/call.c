@@ -94,6 +94,7 @@ static int ask(struct asked *asked, const struct options *options)
     struct tools *tools = NULL;
     struct rpc_conn *conn = NULL;
     struct box_scratch *scratch = NULL;
+    struct box_store *store = NULL;
     struct fail fail = {};
     int ends[2] = {-1, -1};
     with_guest.spec.guest = guest_catalog;
@@ -109,6 +110,7 @@ static int ask(struct asked *asked, const struct options *options)
     asked->fd = ours;
     r = r ? r : server_out < 0 ? -errno : fd_set_nonblock(ours, true);
     r = r ? r : box_scratch_open(&with_guest.spec, &scratch, &fail);
+    r = r ? r : box_store_open(&with_guest.spec, &store, &fail);
     r = r ? r : loop_new(&asked->loop);
     r = r ? r : tools_new(asked->loop, &tools_config, &tools);
     if (r == 0) {
@@ -122,6 +124,7 @@ static int ask(struct asked *asked, const struct options *options)
     tools_free(tools);
     rpc_conn_free(conn);
     loop_free(asked->loop);
+    box_store_close(store);
     box_scratch_close(scratch);
     if (fail.text[0]) {
         terminal_say("%s", fail.text);

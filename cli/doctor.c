@@ -153,9 +153,12 @@ int command_doctor(const struct options *options)
         return print_effective(options);
     }
     struct box_scratch *scratch = NULL;
+    struct box_store *store = NULL;
     struct fail fail = {};
-    if (box_scratch_open(&spec, &scratch, &fail) < 0) {
-        terminal_say("%s", fail.text);
+    if (box_scratch_open(&spec, &scratch, &fail) < 0 ||
+        (!options->plan && box_store_open(&spec, &store, &fail) < 0)) {
+        terminal_say("%s", fail_text(&fail));
+        box_scratch_close(scratch);
         return 2;
     }
     if (options->plan) {
@@ -166,6 +169,7 @@ int command_doctor(const struct options *options)
     (void)uname(&kernel);
     box_probe(&spec, &report);
     unsigned count = box_facts(&spec, &report, facts);
+    box_store_close(store);
     box_scratch_close(scratch);
     if (options->json) {
         print_json(&report, facts, count, &kernel);

@@ -211,6 +211,13 @@ const struct flag flags[] = {
      IDLE_EXIT_MOST_MS},
     {"workspace", "DIR", "host directory to use as /work", "none: in memory", take_text,
      FIELD(spec.workspace)},
+    {"cow", NULL,
+     "copy on write: changes of the workspace stay in the sandbox\nuntil they are applied", NULL,
+     take_switch, FIELD(spec.cow)},
+    {"cow-store", "DIR", "with --cow: keep the changes here when the server exits",
+     "none: in memory", take_text, FIELD(spec.cow_store)},
+    {"undo-files", "SIZE", "memory for earlier states of files, which undo brings\nback; 0: none",
+     "64M", take_size, FIELD(spec.undo_files_bytes)},
     {"allow-write", "NAMES",
      "let code write to these protected names in the workspace,\ncomma-separated: .git/config, "
      ".vscode, ..., hard-links or all",

@@ -27,6 +27,8 @@ static int check_trusted(struct options *options, const char *place, const char 
         {"the constraint file", install->constraint, move, .is_tree = false},
         {"the certificate file", install->index_cert, move, .is_tree = false},
         {"the directory of wheels", install->find_links, move, .is_tree = true},
+        {"the store", options->spec.cow_store, "name another directory with --cow-store",
+         .is_tree = true},
     };
     return box_trust_check(&options->spec, files, sizeof files / sizeof *files, ret_fail);
 }
@@ -34,6 +36,7 @@ static int check_trusted(struct options *options, const char *place, const char 
 void mount_flags_resolve(struct options *options, const char *config)
 {
     static char workspace[PATH_MAX];
+    static char store[PATH_MAX];
     char place[PATH_MAX];
     struct fail fail = {};
     if (options->error[0]) {
@@ -42,6 +45,7 @@ void mount_flags_resolve(struct options *options, const char *config)
     options->mounts.config[0] = config_file_place(place, sizeof place) ? place : NULL;
     options->mounts.config[1] = config;
     int r = box_workspace_resolve(&options->spec, workspace, &fail);
+    r = r ? r : box_cow_resolve(&options->spec, store, &fail);
     r = r ? r : box_mounts_resolve(&options->spec, &options->mounts, &fail);
     r = r ? r : check_trusted(options, options->mounts.config[0], config, &fail);
     if (r < 0) {

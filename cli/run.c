@@ -50,10 +50,11 @@ struct once {
     int signal_fd;
     struct loop_timer stalled;
     struct stream streams[2]; /* stdout and stderr */
-    bool keeps_files;         /* the workspace is a directory of the user's */
-    bool stopped;             /* by a signal, or because output could not be written */
-    bool is_file;             /* it prints its own traceback */
-    bool ended;               /* the program: what is queued remains to be written */
+    bool keeps_files;         /* in the user's directory, or in a store */
+    bool is_cow;
+    bool stopped; /* by a signal, or because output could not be written */
+    bool is_file; /* it prints its own traceback */
+    bool ended;   /* the program: what is queued remains to be written */
     int code;
 };
 
@@ -227,7 +228,8 @@ static void tell_gone(struct once *once, const struct run *run)
     if (more > 0) {
         (void)buf_appendf(&line, " and %llu more", (unsigned long long)more);
     }
-    if (buf_append_text(&line, "; --workspace DIR keeps them") == 0 &&
+    if (buf_append_text(&line, once->is_cow ? "; --cow-store DIR keeps them"
+                                            : "; --workspace DIR keeps them") == 0 &&
         buf_append(&line, "", 1) == 0) {
         say(once, buf_bytes(&line));
     }
@@ -363,8 +365,9 @@ int command_run(const struct options *options)
     OWNED(buf_done) struct buf input = BUF_EMPTY;
     OWNED(program_done) struct program program = {};
     struct options with_guest = *options;
-    struct once once = {.signal_fd = -1, .keeps_files = options->spec.workspace != NULL};
+    struct once once = {.signal_fd = -1, .is_cow = options->spec.cow};
     struct box_scratch *scratch = NULL;
+    struct box_store *store = NULL;
     struct run *run = NULL;
     struct fail fail = {};
     terminal_init(&once.streams[0].terminal, STDOUT_FILENO);
@@ -380,6 +383,7 @@ int command_run(const struct options *options)
     r = r ? r : loop_new(&once.loop);
     r = r ? r : take_signals(&once);
     r = r ? r : box_scratch_open(&with_guest.spec, &scratch, &fail);
+    r = r ? r : box_store_open(&with_guest.spec, &store, &fail);
     r = r ? r : program_locate(&program, &with_guest);
     r = r ? r : server_box_new(once.loop, &with_guest.spec, NULL, NULL, &once.server_box);
     if (r == 0) {
@@ -387,12 +391,15 @@ int command_run(const struct options *options)
                       buf_size(&input) ? buf_bytes(&input) : NULL, buf_size(&input));
         r = run ? 0 : -ENOMEM;
     }
+    const struct box_spec *spec = &with_guest.spec;
+    once.keeps_files = spec->workspace && (!spec->cow || spec->store);
     if (run) {
         run->program = &program.run;
         once.is_file = program.file[0] != '\0';
         r = run_once(&once, options, run);
     }
     once_done(&once);
+    box_store_close(store);
     box_scratch_close(scratch);
     if (fail.text[0]) {
         terminal_say("%s", fail.text);

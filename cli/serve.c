@@ -101,19 +101,23 @@ int command_serve(const struct options *options)
         with_guest.spec.egress = &with_guest.egress;
     }
     struct box_scratch *scratch = NULL;
+    struct box_store *store = NULL;
     struct fail fail = {};
-    char scratch_error[FAIL_TEXT + 128];
+    char start_error[FAIL_TEXT + 128];
     int r = take_wire(&server);
     /* Without it the server still serves, and its tools report why they cannot work. */
-    if (r == 0 && box_scratch_open(&with_guest.spec, &scratch, &fail) < 0) {
-        with_guest.spec.scratch_error = fail_describe(&fail, scratch_error, sizeof scratch_error);
-        log_error("cli", "%s", scratch_error);
+    if (r == 0 && !options->error[0] &&
+        (box_scratch_open(&with_guest.spec, &scratch, &fail) < 0 ||
+         box_store_open(&with_guest.spec, &store, &fail) < 0)) {
+        with_guest.spec.start_error = fail_describe(&fail, start_error, sizeof start_error);
+        log_error("cli", "%s", start_error);
     }
     r = r ? r : loop_new(&server.loop);
     r = r ? r : shutdown_watch(&server.shutdown, server.loop, getppid());
     r = r ? r : serve(&server, &with_guest);
     shutdown_done(&server.shutdown);
     loop_free(server.loop);
+    box_store_close(store);
     box_scratch_close(scratch);
     if (r < 0) {
         log_error("cli", "serve: %s", fail.text[0] ? fail.text : strerror(-r));

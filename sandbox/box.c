@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "sandbox/box.h"
+#include "sandbox/box_changes.h"
 #include "sandbox/box_open.h"
 #include "sandbox/egress/box_egress.h"
 #include "sandbox/host/host_facts.h"
@@ -46,6 +47,7 @@ static void box_release(struct box *box, bool gone)
 {
     box_egress_end(box);
     monitor_stop(box);
+    box_changes_stop(box);
     box_init_close(box);
     selftest_stop(box);
     loop_io_remove(&box->pidfd_io);
@@ -201,6 +203,7 @@ static void on_selftest_done(struct box *box)
         box_end(box, &fail);
     } else if (box->state == BOX_STARTING) {
         box->state = BOX_READY;
+        box_changes_resume(box);
         box->on_state(box->arg, BOX_READY, NULL);
     }
 }
@@ -301,10 +304,15 @@ static void box_announce_groups(struct box *box)
 static int box_prepare(struct box *box, struct plan_content *content, struct fail *ret_fail)
 {
     const struct box_spec *spec = box->spec;
-    if (spec->scratch_error) {
+    if (spec->start_error) {
         box->building = BOX_PROTECTION_PRIVILEGES;
-        (void)fail_set(ret_fail, 0, "%s", spec->scratch_error);
+        (void)fail_set(ret_fail, 0, "%s", spec->start_error);
         return -ENOENT;
+    }
+    if (spec->cow && spec->scratch) {
+        box->building = BOX_PROTECTION_MOUNTS;
+        (void)fail_set(ret_fail, 0, COW_NEEDS_NAMESPACES);
+        return -ENOTSUP;
     }
     box->building = BOX_PROTECTION_PYTHON;
     int r = python_find(spec, &box->python, ret_fail);
@@ -327,7 +335,7 @@ static int box_prepare(struct box *box, struct plan_content *content, struct fai
             : scratch_prepare(spec->scratch, box->plan.outside_uid, box->plan.outside_gid,
                               ret_fail);
     if (r == 0) {
-        box->workspace_fd = box->installer ? -1 : box_protected_join(spec);
+        box->workspace_fd = box->installer || spec->cow ? -1 : box_protected_join(spec);
         box->plan.workspace_shared = box_protected_is_shared(box->workspace_fd);
         launch_adapt_plan(&box->plan);
         cgroup_find(&box->cgroup);
@@ -355,6 +363,8 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
         box->error_fd = -1;
         box_init_prepare(box);
         box->guest_fd = -1;
+        box->left_journal_fd = -1;
+        box->left_upper_fd = -1;
         box->go_fd = -1;
         box->config_fd = -1;
         box->workspace_fd = -1;

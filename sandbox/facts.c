@@ -14,13 +14,16 @@
 #include "sandbox/box.h"
 #include "sandbox/box/box.h"
 #include "sandbox/host/host_facts.h"
+#include "sandbox/host/mounts.h"
 #include "sandbox/host/python.h"
 #include "sandbox/interpreter/interpreter.h"
 #include "sandbox/packages/store.h"
 #include "sandbox/plan/level.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/report/isolation.h"
+#include "sandbox/trust/trust.h"
 #include "sandbox/unprivileged/unprivileged.h"
+#include "sandbox/workspace/store.h"
 
 struct facts {
     struct box_fact *entries;
@@ -111,6 +114,18 @@ static void add_identity(struct facts *facts, const struct plan *plan)
     }
 }
 
+/* The kernel keeps a file's owner and group when it copies the file up, ovl_set_attr() in
+ * fs/overlayfs/copy_up.c, and the sandbox has one of each. */
+static void add_group(struct facts *facts, const struct host_facts *host, const struct plan *plan)
+{
+    if (plan->cow && !plan->workspace_idmap && host->workspace_gid != plan->outside_gid) {
+        add(facts, "group", true,
+            "code cannot change files of group %u, to which the workspace belongs: give them to "
+            "group %u (chgrp -R)",
+            host->workspace_gid, plan->outside_gid);
+    }
+}
+
 static void add_workspace(struct facts *facts, const struct box_spec *spec)
 {
     struct statvfs fs;
@@ -120,6 +135,9 @@ static void add_workspace(struct facts *facts, const struct box_spec *spec)
         add(facts, "workspace", false, "in memory, until the server exits");
     } else if (statvfs(spec->workspace, &fs) < 0) {
         add(facts, "workspace", true, "%.300s: %s", spec->workspace, strerror(errno));
+    } else if (spec->cow) {
+        add(facts, "workspace", false, "%.200s, which code sees and cannot change",
+            spec->workspace);
     } else {
         add(facts, "workspace", false,
             "%.200s: code can fill the %llu MiB that are free on its file system%s",
@@ -129,12 +147,63 @@ static void add_workspace(struct facts *facts, const struct box_spec *spec)
     }
 }
 
+struct hidden {
+    char names[240];
+    size_t used;
+    unsigned count;
+};
+
+static void note_hidden(void *arg, const char *path)
+{
+    struct hidden *hidden = arg;
+    if (hidden->used < sizeof hidden->names) {
+        hidden->used +=
+            (size_t)snprintf(hidden->names + hidden->used, sizeof hidden->names - hidden->used,
+                             "%s%s", hidden->count ? ", " : "", path);
+    }
+    hidden->count++;
+}
+
+/* Where the changes of a copy-on-write workspace are, and what it does not show. */
+static void add_changes(struct facts *facts, const struct box_spec *spec)
+{
+    struct hidden hidden = {};
+    struct statvfs fs = {};
+    struct fail fail = {};
+    defer_free char *mounts = NULL;
+    if (!spec->cow) {
+        return;
+    }
+    if (box_store_is_taken(spec)) {
+        add(facts, "changes", true,
+            "another server has locked the store in %.200s: they are kept in memory, and gone when "
+            "the server exits unless they are applied",
+            spec->cow_store);
+    } else if (spec->store) {
+        (void)statvfs(spec->store->path, &fs);
+        add(facts, "changes", false,
+            "in %.200s, which no other server uses, until they are applied; %llu MiB are free "
+            "there",
+            spec->store->path,
+            (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_frsize >> 20);
+    } else {
+        add(facts, "changes", false,
+            "in memory; gone when the server exits unless they are applied");
+    }
+    if (trust_read_mounts(&mounts, &fail) == 0) {
+        box_mounts_below(mounts, spec->workspace, note_hidden, &hidden);
+    }
+    if (hidden.count > 0) {
+        add(facts, "hidden", true, "not visible in the workspace, with --cow: %s", hidden.names);
+    }
+}
+
 /* The names in the user's workspace that code may not write to. */
 static void add_protected(struct facts *facts, const struct box_spec *spec,
                           const struct box_protected *found)
 {
     bool container = level_expected(spec->isolation) == BOX_CONTAINER;
-    if (!spec->workspace) {
+    if (!spec->workspace || spec->cow) {
         return;
     }
     add(facts, "settings", container,
@@ -274,9 +343,11 @@ unsigned box_facts(const struct box_spec *spec, const struct box_report *report,
         plan_build(level_plan(spec), spec, &host, &content, plan, &fail) == 0) {
         add_identity(&all, plan);
         add_python(&all, python);
+        add_group(&all, &host, plan);
         plan_done(plan);
     }
     add_workspace(&all, spec);
+    add_changes(&all, spec);
     add_protected(&all, spec, &report->protected_names);
     add_data(&all, spec);
     add_network(&all, spec);

@@ -1,6 +1,8 @@
 #pragma once
 #include "sandbox/box.h"
+#include "sandbox/box_changes.h"
 #include "sandbox/box_files.h"
+#include "sandbox/box_states.h"
 #include "sandbox/checkpoint_policy.h"
 #include "sandbox/egress/box_egress.h"
 #include "sandbox/egress/policy.h"
@@ -11,11 +13,14 @@
 #include "sandbox/limits/memory.h"
 #include "sandbox/packages/packages.h"
 #include "sandbox/plan/plan.h"
+#include "sandbox/protocol/init_protocol.h"
 #include "sandbox/report/isolation.h"
 #include "sandbox/spec/spec.h"
 #include "sandbox/types.h"
 #include "sandbox/unprivileged/scratch.h"
 #include "sandbox/workspace/protected.h"
+#include "sandbox/workspace/refused.h"
+#include "sandbox/workspace/store.h"
 
 /* Everything that other modules use of sandbox/. A sandbox holds the interpreter's zygote. A
  * session is one interpreter, a fork of the zygote, that runs the model's code. Functions do not

@@ -14,6 +14,7 @@
 struct box;
 struct box_report;
 struct box_scratch;
+struct box_store;
 
 /* The sandbox's hostname, where it can have one. */
 #define BOX_HOSTNAME "sandbox"
@@ -151,8 +152,8 @@ struct box_spec {
     struct box_limits limits;
     enum box_isolation isolation;
     struct box_paths paths; /* of what is named below */
-    /* Why the isolation level's scratch directory is missing: then no sandbox starts. */
-    const char *scratch_error;
+    /* Why the scratch directory or the store is missing: then no sandbox starts. */
+    const char *start_error;
     /* Holds the sandboxes' files. NULL: the sandboxes have their own root. */
     struct box_scratch *scratch;
     /* Limit of the container or service that encloses the server; 0: none. */
@@ -160,6 +161,12 @@ struct box_spec {
     uint32_t require;        /* bits 1 << protection: code runs only when these are on */
     uint32_t allow_degraded; /* code runs even without these */
     const char *workspace;   /* host directory for /work; NULL: on the sandbox's own tmpfs */
+    /* Copy-on-write: /work shows the workspace with the sandbox's changes on top, and the directory
+     * itself stays as it is. */
+    bool cow;
+    const char *cow_store;           /* directory in which changes outlive the server, or NULL */
+    const struct box_store *store;   /* its part for the workspace, see store.h, or NULL */
+    uint64_t undo_files_bytes;       /* what may be kept of earlier states of files; 0: none */
     const char *workspace_elsewhere; /* of the sessions beside this installer; not shown in it */
     uint64_t allow_write; /* protected names that code may write to: workspace/protected.h */
     struct box_mount mounts[BOX_MOUNTS];

@@ -215,6 +215,14 @@ void server_box_protection(struct server_box *server_box, char *text, size_t siz
         return;
     }
     server_box->protection_reported = true;
+    if (server_box->spec->cow) {
+        if (box_store_is_taken(server_box->spec)) {
+            (void)snprintf(text, size,
+                           "another server uses the store of this workspace: unapplied changes are "
+                           "gone when this server exits");
+        }
+        return;
+    }
     if (!found->enforced) {
         used += (size_t)snprintf(text, size,
                                  "settings of other programs (.git/hooks, .vscode, ...) are "

@@ -1,5 +1,10 @@
 #include "sandbox/box/box.h"
 
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/own.h"
+
 void box_broken(struct box *box, const struct fail *why)
 {
     box->handlers->broken(box, why);
@@ -37,8 +42,23 @@ static void box_on_monitor_end(void *arg)
     box_broken(arg, &fail);
 }
 
+/* Whoever waits for it learns that it has died; what it kept is lost. Another one still sees what
+ * differs from the user's directory. */
+static void box_on_keeper_end(void *arg)
+{
+    enum { KEEPERS_MOST = 100 };
+    struct box *box = arg;
+    init_client_close(&box->keeper);
+    if (box->keepers < KEEPERS_MOST) {
+        log_warn("sandbox", "the keeper of file states exited and is being restarted");
+        box_start_keeper(box);
+    }
+}
+
 void box_init_prepare(struct box *box)
 {
+    box->keeper = (struct init_client){
+        .fd = -1, .on_event = box_on_event, .on_end = box_on_keeper_end, .arg = box};
     /* The pidfd reports that init has exited, with the reason. */
     box->init = (struct init_client){.fd = -1, .on_event = box_on_event, .arg = box};
     box->monitor = (struct init_client){
@@ -56,8 +76,42 @@ int box_ask(struct box *box, struct wire_request *request, init_client_fn fn, vo
                             request, fn, arg);
 }
 
+int box_ask_keeper(struct box *box, struct wire_request *request, init_client_fn fn, void *arg)
+{
+    if (box->keeper.fd < 0) {
+        return -ENOTCONN;
+    }
+    return fn ? init_client_send(&box->keeper, request, fn, arg)
+              : init_client_post(&box->keeper, request);
+}
+
+static void box_keeper_started(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+{
+    struct box *box = arg;
+    if (reply->error == ECONNRESET) {
+        return; /* the sandbox ends */
+    }
+    if (reply->error || init_client_start(&box->keeper, box->loop, take_fd(&fds[0])) < 0) {
+        log_warn("sandbox", "no keeper of file states: undo covers variables only");
+        return;
+    }
+    (void)box_tell_monitor(
+        box, &(struct wire_request){.op = WIRE_WATCH, .pid = reply->pid, .role = WIRE_ROLE_KEEPER});
+    box->keeper_is_fresh = true;
+}
+
+void box_start_keeper(struct box *box)
+{
+    if (!box->installer && (box->spec->cow || box->spec->undo_files_bytes > 0)) {
+        struct wire_request request = {.op = WIRE_START_KEEPER, .mode = box->keepers > 0};
+        box->keepers++;
+        (void)box_ask(box, &request, box_keeper_started, box);
+    }
+}
+
 void box_forget(struct box *box, const void *arg)
 {
+    init_client_forget(&box->keeper, arg);
     init_client_forget(&box->init, arg);
     init_client_forget(&box->monitor, arg);
 }
@@ -74,6 +128,7 @@ int box_tell_monitor(struct box *box, const struct wire_request *request)
 
 void box_init_close(struct box *box)
 {
+    init_client_close(&box->keeper);
     init_client_close(&box->init);
     init_client_close(&box->monitor);
 }

@@ -81,6 +81,7 @@ struct box {
     struct loop_io error_io;
     struct init_client init;
     struct init_client monitor; /* fd -1: init has a /proc, so no monitor runs */
+    struct init_client keeper;  /* fd -1: there is none */
     struct cleanup cleanup;     /* of the cgroup's directories */
     pid_t monitor_pid;
     int guest_fd; /* control socket of the role's process */
@@ -88,7 +89,9 @@ struct box {
     struct buf guest_in;
     pid_t guest_pid; /* its number in the sandbox */
     unsigned zygote_deaths;
-    bool memory_killed; /* the watchdog has killed a process, not a session's first one */
+    unsigned keepers;     /* that were started */
+    bool keeper_is_fresh; /* it may still be looking for the first time */
+    bool memory_killed;   /* the watchdog has killed a process, not a session's first one */
     char version[32];
     struct box_session *sessions;
     unsigned leaving; /* checkpoints that were killed and have not exited yet */
@@ -99,6 +102,9 @@ struct box {
     egress_event_fn on_egress;
     int egress_listen_fd;  /* made before init starts, for the egress proxy; -1: not made here */
     char egress_path[108]; /* its name, or "" */
+    struct box_apply *applying; /* changes, see box_changes.c; or NULL */
+    int left_journal_fd;        /* of an apply that was killed; or -1 */
+    int left_upper_fd;
 };
 
 /* The sandbox is unusable: reports the reason and kills it. */
@@ -111,10 +117,14 @@ void box_init_prepare(struct box *box);
 /* Sends a request to init, or to the monitor where only that has a /proc. fn may be NULL. 0 or
  * -errno */
 int box_ask(struct box *box, struct wire_request *request, init_client_fn fn, void *arg);
-/* Of both connections, see init_client_forget(). */
+/* The same to the keeper, which responds only where there is an fn. -ENOTCONN: there is none. */
+int box_ask_keeper(struct box *box, struct wire_request *request, init_client_fn fn, void *arg);
+/* Asks init for a keeper, unless the spec wants none. */
+void box_start_keeper(struct box *box);
+/* Of all connections, see init_client_forget(). */
 void box_forget(struct box *box, const void *arg);
 /* The role's pair_made() receives the result. 0 or -errno */
 int box_ask_pair(struct box *box);
 /* Sends a request to the monitor, if there is one. 0 or -errno */
 int box_tell_monitor(struct box *box, const struct wire_request *request);
-void box_init_close(struct box *box); /* both connections; requests end with ECONNRESET */
+void box_init_close(struct box *box); /* all connections; requests end with ECONNRESET */

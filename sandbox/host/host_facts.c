@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sandbox/host/idmap.h"
+#include "sandbox/host/mounts.h"
 #include "sandbox/policy/landlock.h"
 #include "sandbox/types.h"
 
@@ -50,6 +51,7 @@ void host_facts_read(const struct box_spec *spec, struct host_facts *ret_facts)
     /* Root of a user namespace that maps only itself has no other id to give, nor has one without
      * the capabilities, user_namespaces(7). */
     ret_facts->gives_ids = ret_facts->uid == 0 && idmap_may_give() && idmap_covers(HOST_ID_FIRST);
+    ret_facts->leaves_out_mounts = spec && spec->cow && box_cow_may_leave_out();
     for (unsigned i = 0; host_system_directories[i]; i++) {
         read_directory(host_system_directories[i], &ret_facts->system[i]);
     }

@@ -28,7 +28,8 @@ struct host_facts {
     uid_t uid; /* the server's effective ids */
     gid_t gid;
     pid_t pid;
-    bool gives_ids; /* the server can give a user namespace ids that own nothing */
+    bool gives_ids;         /* the server can give a user namespace ids that own nothing */
+    bool leaves_out_mounts; /* the server can, see box_cow_may_leave_out() */
     int landlock_abi;
     struct host_directory system[HOST_DIRECTORIES]; /* of host_system_directories */
     bool has_nix_store;

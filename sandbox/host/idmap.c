@@ -100,8 +100,9 @@ int idmap_tree(int fd, const struct idmap *idmap)
     if (user_fd < 0) {
         return user_fd;
     }
-    defer_close int tree_fd = (int)syscall(
-        SYS_open_tree, fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
+    defer_close int tree_fd = (int)syscall(SYS_open_tree, fd, "",
+                                           OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH |
+                                               (idmap->top_only ? 0 : AT_RECURSIVE));
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)user_fd};
     if (tree_fd < 0 || syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
                                sizeof attr) < 0) {

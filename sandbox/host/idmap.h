@@ -17,6 +17,7 @@ struct idmap {
     gid_t disk_gid;
     uid_t outside_uid; /* the same owner in the tree, and the reverse */
     gid_t outside_gid;
+    bool top_only; /* without what is mounted below */
 };
 
 /* A detached tree of the directory that fd holds (O_PATH), writable and with mapped ids, so that a

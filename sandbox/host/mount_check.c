@@ -29,7 +29,7 @@ struct own_place {
     bool around;      /* its subdirectories may not be shown either */
 };
 
-enum { OWN_PLACES = 4 };
+enum { OWN_PLACES = 5 };
 struct own_places {
     struct own_place at[OWN_PLACES];
     char texts[2][PATH_MAX];
@@ -44,7 +44,9 @@ static void find_own_places(const struct box_spec *spec, const struct box_mounts
         .at = {{places->texts[0], "the workspace", .around = true},
                {places->texts[1], "the directory of installed packages", .around = true},
                {wanted->config[0] ? wanted->config[0] : "", "the configuration file"},
-               {wanted->config[1] ? wanted->config[1] : "", "the configuration file"}}};
+               {wanted->config[1] ? wanted->config[1] : "", "the configuration file"},
+               {spec->cow_store ? spec->cow_store : "", "the directory of --cow-store",
+                .around = true}}};
     if (!spec->workspace || !realpath(spec->workspace, places->texts[0])) {
         places->texts[0][0] = '\0';
     }
@@ -212,6 +214,36 @@ static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
                                           : add(spec, &mount, places, ret_fail);
 }
 
+struct below {
+    unsigned count;
+    char first[PATH_MAX];
+};
+
+static void note_below(void *arg, const char *path)
+{
+    struct below *below = arg;
+    if (below->count++ == 0) {
+        (void)snprintf(below->first, sizeof below->first, "%s", path);
+    }
+}
+
+/* An overlay shows nothing that is mounted below its layer; the kernel refuses it where that would
+ * reveal files. */
+static int check_below(const struct box_spec *spec, char *mountinfo, struct fail *ret_fail)
+{
+    struct below below = {};
+    if (spec->cow && spec->workspace && !box_cow_may_leave_out()) {
+        box_mounts_below(mountinfo, spec->workspace, note_below, &below);
+    }
+    if (below.count > 0) {
+        (void)fail_set(ret_fail, 0,
+                       "--cow: something is mounted at %.300s, and only root can leave that out of "
+                       "the workspace: unmount it, or name another directory",
+                       below.first);
+    }
+    return below.count > 0 ? -EPERM : 0;
+}
+
 int box_mounts_check_now(const struct box_spec *spec, struct fail *ret_fail)
 {
     if (spec->mount_count == 0 && !spec->workspace) {
@@ -219,7 +251,8 @@ int box_mounts_check_now(const struct box_spec *spec, struct fail *ret_fail)
     }
     defer_free char *text = NULL;
     int r = trust_read_mounts(&text, ret_fail);
-    return text ? box_mounts_check(spec, text, ret_fail) : r;
+    r = r ? r : box_mounts_check(spec, text, ret_fail);
+    return r ? r : check_below(spec, text, ret_fail);
 }
 
 int box_workspace_resolve(struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)

@@ -157,6 +157,24 @@ static int check_lines(const struct box_spec *spec, char *text, struct fail *ret
     return 0;
 }
 
+void box_mounts_below(char *mountinfo, const char *dir, void (*fn)(void *arg, const char *path),
+                      void *arg)
+{
+    char *state = NULL;
+    char *line = strtok_r(mountinfo, "\n", &state);
+    for (; line; line = strtok_r(NULL, "\n", &state)) {
+        const char *type = NULL;
+        char *point = mount_point(line, &type);
+        if (point) {
+            bind_unescape(point);
+            const char *below = overlap_behind(point, dir);
+            if (below && *below) {
+                fn(arg, point);
+            }
+        }
+    }
+}
+
 int box_mounts_check(const struct box_spec *spec, const char *mountinfo, struct fail *ret_fail)
 {
     char *text = strdup(mountinfo);

@@ -28,6 +28,18 @@ struct box_mounts_wanted {
 [[nodiscard]] int box_workspace_resolve(struct box_spec *spec, char path[PATH_MAX],
                                         struct fail *ret_fail);
 
+#define COW_NEEDS_NAMESPACES                                                                       \
+    "--cow needs a sandbox with namespaces, which isolation level container does not have: leave " \
+    "out --cow, or allow namespaces (sandpiper doctor --isolation full says how)"
+
+/* Checks --cow and --cow-store. The workspace is resolved already; spec->cow_store becomes path,
+ * the real path, which need not exist. 0 or -errno with ret_fail */
+[[nodiscard]] int box_cow_resolve(struct box_spec *spec, char path[PATH_MAX],
+                                  struct fail *ret_fail);
+/* Whether this server can show a directory without what is mounted below it: only the owner of the
+ * mount namespace may reveal what such mounts hide. */
+bool box_cow_may_leave_out(void);
+
 /* A file or directory of the user's that the server relies on. */
 struct box_trusted {
     const char *what; /* for messages: "the configuration file" */
@@ -44,6 +56,11 @@ struct box_trusted {
 
 /* Frees what box_mounts_resolve() and box_trust_check() have filled in. */
 void box_mounts_done(struct box_spec *spec);
+
+/* Calls fn for each directory below dir on which something is mounted, by the text of
+ * /proc/PID/mountinfo, which is changed. */
+void box_mounts_below(char *mountinfo, const char *dir, void (*fn)(void *arg, const char *path),
+                      void *arg);
 
 /* Refuses a kernel file system below a directory that is shown, or below the workspace, by the text
  * of /proc/PID/mountinfo: magic links of proc lead out of any sandbox. 0 or -EPERM */

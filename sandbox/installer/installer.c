@@ -430,6 +430,7 @@ int box_installer_start(struct box_packages *packages,
     installer->log_fd = -1;
     installer->spec = *spec;
     installer->spec.workspace = NULL;
+    installer->spec.cow = false;
     installer->spec.workspace_elsewhere = spec->workspace;
     installer->spec.egress = installer_spec->egress;
     installer->spec.limits.disk_bytes = spec->packages_bytes; /* also the limit of one file */

@@ -110,6 +110,9 @@ static int zygote_start(struct box *box, struct fail *ret_fail)
     box->guest_pid = 0;
     box->interpreter = 0;
     int r = box_ask(box, &request, zygote_started, box);
+    if (box->keepers == 0) {
+        box_start_keeper(box);
+    }
     session_want_pair(box);
     return r < 0 ? fail_set(ret_fail, -r, "cannot start the interpreter") : 0;
 }
@@ -155,6 +158,8 @@ void zygote_content(const struct box_spec *spec, const struct box_packages *pack
         {spec->packages, "install"},
         {spec->allow_degraded & 1U << BOX_PROTECTION_LANDLOCK, "landlock-optional"},
         {spec->scratch != NULL, "container"},
+        {spec->cow, "cow"},
+        {spec->cow && spec->store, "cow-store"},
     };
     *content = (struct plan_content){
         .files = spec->guest,

@@ -30,7 +30,7 @@
 #include "sandbox/mount/binds.h"
 #include "sandbox/protocol/init_protocol.h"
 
-enum { CHILD_ERROR_FD = 6, CHILD_PROGRAM_FD = 7, CHILD_FIRST_TO_CLOSE = 8 };
+enum { CHILD_ERROR_FD = WIRE_FD_COUNT, CHILD_PROGRAM_FD, CHILD_FIRST_TO_CLOSE };
 
 /* A directory that every host has and that is in no tree that the sandbox shows (a bind mount would
  * take the new root along). The new root is mounted over it, in the child's own mount namespace. */
@@ -40,7 +40,8 @@ struct child {
     const struct child_setup *setup;
     int trees[PLAN_TREES];
     int user_sysctl_fd;
-    int output_fd;     /* -1: init opens the directory by its path, or there is none */
+    int output_fd; /* -1: init opens the directory by its path, or there is none */
+    struct child_layers layers;
     bool without_proc; /* whether a new one was refused and the plan continued */
     struct box_protected found;
 };
@@ -92,20 +93,21 @@ static bool is_passed_over(const struct plan_step *step)
     return step->data_directory || (step->optional && (errno == ENOENT || errno == EACCES));
 }
 
-static int open_data_tree(const char *source)
+/* Of a directory of the user's. */
+static int open_user_tree(const struct plan_step *step)
 {
-    defer_close int held = bind_hold_straight(source);
+    unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH;
+    defer_close int held = bind_hold_straight(step->source);
     if (held < 0) {
         return -1;
     }
-    return (int)syscall(SYS_open_tree, held, "",
-                        OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
+    return (int)syscall(SYS_open_tree, held, "", step->is_layer ? flags : flags | AT_RECURSIVE);
 }
 
 static int step_open_tree(struct child *child, const struct plan_step *step)
 {
-    int fd = step->data_directory
-                 ? open_data_tree(step->source)
+    int fd = step->data_directory || step->is_layer
+                 ? open_user_tree(step)
                  : (int)syscall(SYS_open_tree, AT_FDCWD, step->source,
                                 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     child->trees[step->slot] = fd;
@@ -115,8 +117,8 @@ static int step_open_tree(struct child *child, const struct plan_step *step)
 static int step_take_tree(struct child *child, const struct plan_step *step)
 {
     int fd = child->setup->taken[step->slot];
-    child->trees[step->slot] = fd < 0 && step->optional ? open_data_tree(step->source) : fd;
-    return 0;
+    child->trees[step->slot] = fd < 0 && step->optional ? open_user_tree(step) : fd;
+    return step->is_layer && child->trees[step->slot] < 0 ? -1 : 0;
 }
 
 static int step_identity(struct child *, const struct plan_step *)
@@ -213,7 +215,8 @@ static int step_move(struct child *child, const struct plan_step *step)
 
 static int step_hold(struct child *child, const struct plan_step *step)
 {
-    int fd = step->data_directory ? bind_hold_straight(step->source) : bind_hold(step->source);
+    int fd = step->data_directory || step->is_layer ? bind_hold_straight(step->source)
+                                                    : bind_hold(step->source);
     child->trees[step->slot] = fd;
     return fd < 0 && !is_passed_over(step) ? -1 : 0;
 }
@@ -316,12 +319,13 @@ static int step_no_namespaces(struct child *child, const struct plan_step *step)
 /* Moves the descriptors above the numbers where init expects them first, then there. */
 static int step_descriptors(struct child *child, const struct plan_step *)
 {
-    enum { COUNT = 5 };
+    enum { COUNT = 8 };
     const struct child_setup *setup = child->setup;
-    const int from[COUNT] = {setup->init_fd, setup->config_fd, setup->error_fd, setup->program_fd,
-                             child->output_fd};
-    const int to[COUNT] = {WIRE_INIT_FD, WIRE_CONFIG_FD, CHILD_ERROR_FD, CHILD_PROGRAM_FD,
-                           WIRE_OUTPUT_FD};
+    const int from[COUNT] = {setup->init_fd,         setup->config_fd,      setup->error_fd,
+                             setup->program_fd,      child->output_fd,      child->layers.upper_fd,
+                             child->layers.lower_fd, child->layers.store_fd};
+    const int to[COUNT] = {WIRE_INIT_FD,   WIRE_CONFIG_FD, CHILD_ERROR_FD, CHILD_PROGRAM_FD,
+                           WIRE_OUTPUT_FD, WIRE_UPPER_FD,  WIRE_LOWER_FD,  WIRE_STORE_FD};
     int parked[COUNT];
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (unsigned i = 0; i < COUNT; i++) {
@@ -507,6 +511,17 @@ static int step_unmount(struct child *child, const struct plan_step *step)
     return child->output_fd < 0 ? -1 : umount2(below_root(step->target), MNT_DETACH);
 }
 
+static int step_overlay(struct child *child, const struct plan_step *step)
+{
+    return child_overlay(step, child->setup->plan->cow == WIRE_COW_STORE, &child->layers);
+}
+
+/* What has descriptors of the mount, or is mounted from it, keeps it. */
+static int step_hide(struct child *, const struct plan_step *step)
+{
+    return umount2(below_root(step->target), MNT_DETACH);
+}
+
 static int step_protect(struct child *child, const struct plan_step *step)
 {
     return child_protect(child->setup, step, &child->found);
@@ -533,6 +548,8 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_BIND] = step_bind,
     [PLAN_SUBTREE] = step_subtree,
     [PLAN_BIND_DIRECTORY] = step_bind_directory,
+    [PLAN_OVERLAY] = step_overlay,
+    [PLAN_HIDE] = step_hide,
     [PLAN_PROTECT] = step_protect,
     [PLAN_PROC] = step_proc,
     [PLAN_TERMINALS] = step_terminals,
@@ -554,7 +571,7 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
 
 void child_main(const struct child_setup *setup)
 {
-    struct child child = {.setup = setup, .output_fd = -1};
+    struct child child = {.setup = setup, .output_fd = -1, .layers = {-1, -1, -1}};
     struct fail fail = {};
     int error_fd = setup->error_fd;
     char go = 0;

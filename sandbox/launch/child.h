@@ -26,6 +26,18 @@ void child_keep_own(const struct child_setup *setup);
 int child_protect(const struct child_setup *setup, const struct plan_step *step,
                   struct box_protected *found);
 
+/* The layers of an overlay, for init; -1: none. */
+struct child_layers {
+    int upper_fd;
+    int lower_fd;
+    int store_fd;
+};
+
+/* PLAN_OVERLAY. in_store: the upper layer outlives the sandbox; then waits until no other sandbox
+ * uses it. 0, or -1 with errno: ENODEV, no overlayfs; EOPNOTSUPP, the upper layer's file system
+ * lacks what an overlay needs; EBUSY, another sandbox has the layer; others are mount(2)'s. */
+int child_overlay(const struct plan_step *step, bool in_store, struct child_layers *layers);
+
 /* Bounds what the sockets of the caller's network namespace can hold, as far as the kernel allows.
  * Needs /proc and the namespace's capabilities. */
 void sysctls_bound_sockets(void);

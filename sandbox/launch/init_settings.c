@@ -6,6 +6,7 @@
 #include "sandbox/box/box.h"
 #include "sandbox/launch/launch.h"
 #include "sandbox/policy/filter.h"
+#include "sandbox/spec/spec.h"
 
 /* Whether init must count what code writes. It always checks an installer's staging directory. */
 static bool counts_scratch(const struct box *box)
@@ -101,7 +102,10 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
         .guest_gid = plan->outside_gid,
         .tasks_max =
             guards && !sizes.pids_max && !cgroup_has(&box->cgroup, CGROUP_PIDS) ? limits->pids : 0,
+        .own_workspace = !box->spec->workspace,
+        .undo_files_bytes = box_spec_undo_files_bytes(box->spec),
         .landlock_optional = (box->spec->allow_degraded & 1U << BOX_PROTECTION_LANDLOCK) != 0,
+        .cow = plan->cow,
     };
     int r = config.watch_memory_bytes ? filter_build_uncounted(&uncounted, ret_fail) : 0;
     if (r < 0) {

@@ -2,6 +2,7 @@
  * descriptors, maps the child's ids and moves it into its control group. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mount.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -112,20 +113,30 @@ static int child_go(const struct box *box, struct fail *ret_fail)
 static int take_tree(const struct plan *plan, const struct plan_step *step, int *ret_fd,
                      struct fail *ret_fail)
 {
-    const struct idmap idmap = {step->uid, step->gid, plan->outside_uid, plan->outside_gid};
-    defer_close int held =
-        step->data_directory ? bind_hold_straight(step->source) : bind_hold(step->source);
+    const struct idmap idmap = {step->uid, step->gid, plan->outside_uid, plan->outside_gid,
+                                step->is_layer};
+    defer_close int held = step->data_directory || step->is_layer ? bind_hold_straight(step->source)
+                                                                  : bind_hold(step->source);
     if (held < 0) {
         return step->data_directory
                    ? 0
                    : fail_set(ret_fail, errno, "cannot open the workspace %s", step->source);
     }
-    int fd = idmap_tree(held, &idmap);
+    int fd = step->is_layer && step->optional
+                 ? (int)syscall(SYS_open_tree, held, "",
+                                OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH)
+                 : idmap_tree(held, &idmap);
     if (fd >= 0 || step->optional) {
         *ret_fd = fd < 0 ? -1 : fd;
         return 0;
     }
     static const char cannot[] = "its file system or this kernel cannot map ids";
+    if (step->is_layer && strcmp(step->data, "store") == 0) {
+        return fail_set(ret_fail, -fd,
+                        "the store %s belongs to another user than code runs as, and %s: name a "
+                        "directory on ext4, XFS or btrfs with --cow-store, or leave it out",
+                        step->source, cannot);
+    }
     return step->data_directory
                ? fail_set(ret_fail, -fd,
                           "the directory %s belongs to another user than code runs "

@@ -14,6 +14,7 @@
 #include "sandbox/plan/level.h"
 #include "sandbox/plan/plan_parts.h"
 #include "sandbox/spec/spec.h"
+#include "sandbox/workspace/store.h"
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define WRITABLE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -40,6 +41,12 @@ const char *const plan_etc_shared[] = {
 static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                       "/dev/urandom"};
 
+/* An overlay's layers, while the root is built. mountinfo shows these names to code, not the host's
+ * (step PLAN_OVERLAY). */
+#define LAYERS "/run/cow"
+#define LOWER LAYERS "/lower"
+#define CHANGES LAYERS "/changes"
+
 /* The trees that the sandbox shows, in two passes: opened while the host's paths and ids are
  * accessible, and moved to their place in the new root. */
 struct tree {
@@ -48,6 +55,7 @@ struct tree {
     uint64_t attributes;
     bool optional;
     const struct box_mount *data; /* or NULL */
+    bool is_layer;                /* of an overlay */
 };
 
 struct trees {
@@ -59,8 +67,8 @@ static void show(struct trees *trees, const char *source, const char *target, ui
                  bool optional)
 {
     if (trees->count < PLAN_TREES) {
-        trees->entries[trees->count++] =
-            (struct tree){source, target, attributes, optional, .data = NULL};
+        trees->entries[trees->count++] = (struct tree){
+            .source = source, .target = target, .attributes = attributes, .optional = optional};
     }
 }
 
@@ -151,6 +159,8 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
         (unsigned long long)spec->limits.disk_inodes);
     if (!spec->workspace) {
         plan_add(plan, PLAN_SUBTREE, "/run/disk/work", "/work")->attributes = WRITABLE;
+    } else if (plan->cow == WIRE_COW_MEMORY) {
+        plan_add(plan, PLAN_SUBTREE, "/run/disk/changes", CHANGES)->attributes = WRITABLE;
     }
     plan_add(plan, PLAN_SUBTREE, "/run/disk/tmp", "/tmp")->attributes = WRITABLE;
     plan_add(plan, PLAN_SUBTREE, "/run/disk/shm", "/dev/shm")->attributes = DATA;
@@ -164,6 +174,11 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
         step->slot = i;
         step->attributes = tree->attributes;
         step->optional = tree->optional;
+        if (strcmp(tree->target, LOWER) == 0) {
+            plan_add(plan, PLAN_OVERLAY, LAYERS, "/work");
+            plan_add(plan, PLAN_HIDE, NULL, LOWER);
+            plan_add(plan, PLAN_HIDE, NULL, CHANGES);
+        }
     }
     for (unsigned i = 0; spec->workspace && i < python->inside_count; i++) {
         fix_in_workspace(plan, python->inside[i]);
@@ -271,6 +286,14 @@ static void plan_set_environment(struct plan *plan, const struct box_spec *spec,
             plan->envp[n++] = "PIP_NO_INDEX=1"; /* it would retry for some seconds */
         }
     }
+    if (plan->cow) { /* git status writes nothing, whoever owns the files */
+        plan->envp[n++] = "GIT_OPTIONAL_LOCKS=0";
+        plan->envp[n++] = "GIT_CONFIG_COUNT=2";
+        plan->envp[n++] = "GIT_CONFIG_KEY_0=safe.directory";
+        plan->envp[n++] = "GIT_CONFIG_VALUE_0=*";
+        plan->envp[n++] = "GIT_CONFIG_KEY_1=diff.autoRefreshIndex";
+        plan->envp[n++] = "GIT_CONFIG_VALUE_1=false";
+    }
     plan->envp[n++] = "TERM=dumb";
     plan->envp[n++] = "MPLBACKEND=Agg";
     plan->envp[n++] = "PYTHONDONTWRITEBYTECODE=1";
@@ -342,6 +365,22 @@ void plan_show(struct plan_content *content, const char *source, const char *tar
     content->mounts[content->mount_count++] = (struct plan_mount){source, target, writable};
 }
 
+/* The lower layer last: the overlay follows it. */
+static void show_workspace(const struct plan *plan, struct trees *trees,
+                           const struct box_spec *spec)
+{
+    if (!plan->cow) {
+        show(trees, spec->workspace, "/work", WRITABLE, false);
+        return;
+    }
+    if (plan->cow == WIRE_COW_STORE) {
+        show(trees, spec->store->layers, CHANGES, WRITABLE, false);
+        trees->entries[trees->count - 1].is_layer = true;
+    }
+    show(trees, spec->workspace, LOWER, READ_ONLY, false);
+    trees->entries[trees->count - 1].is_layer = true;
+}
+
 static void show_content(struct trees *trees, const struct plan_content *content)
 {
     for (unsigned i = 0; i < content->mount_count; i++) {
@@ -366,6 +405,21 @@ static void show_data(struct plan *plan, struct trees *trees, const struct plan_
     }
 }
 
+/* The server opens a layer where it can, because only the host's mount namespace lets a clone leave
+ * out what is mounted below, has_locked_children() in fs/namespace.c. */
+static void open_layer(const struct plan *plan, const struct tree *tree,
+                       const struct host_facts *facts, struct plan_step *step)
+{
+    bool is_store = strcmp(tree->target, CHANGES) == 0;
+    bool own = is_store ? plan->outside_uid == facts->uid : !plan->workspace_idmap;
+    step->is_layer = true;
+    step->kind = own && !facts->leaves_out_mounts ? PLAN_OPEN_TREE : PLAN_TAKE_TREE;
+    step->optional = own;
+    step->data = is_store ? "store" : "workspace";
+    step->uid = is_store ? facts->uid : 0;
+    step->gid = is_store ? facts->gid : 0;
+}
+
 /* Opens the trees while the host's paths and ids are accessible. A mapping gives code what does not
  * belong to the one uid that it has under root. */
 static void open_trees(struct plan *plan, const struct trees *trees, const struct host_facts *facts)
@@ -382,6 +436,8 @@ static void open_trees(struct plan *plan, const struct trees *trees, const struc
             step->optional = !tree->data->writable;
             step->uid = tree->data->uid;
             step->gid = tree->data->gid;
+        } else if (tree->is_layer) {
+            open_layer(plan, tree, facts, step);
         } else if (plan->workspace_idmap && strcmp(tree->target, "/work") == 0) {
             step->kind = PLAN_TAKE_TREE;
         }
@@ -420,7 +476,7 @@ static void build_steps(struct plan *plan, const struct box_spec *spec,
     unsigned links = plan->step_count;
     show_python(plan, &trees, content->python, facts);
     if (spec->workspace) {
-        show(&trees, spec->workspace, "/work", WRITABLE, false);
+        show_workspace(plan, &trees, spec);
     }
     show_content(&trees, content);
     show_data(plan, &trees, content);
@@ -471,6 +527,9 @@ int plan_build(plan_add_fn add, const struct box_spec *spec, const struct host_f
     *plan = (struct plan){.level = level_expected(spec->isolation),
                           .landlock_abi = facts->landlock_abi,
                           .egress = spec->egress != NULL,
+                          .cow = !spec->cow || !spec->workspace ? WIRE_COW_NONE
+                                 : spec->store                  ? WIRE_COW_STORE
+                                                                : WIRE_COW_MEMORY,
                           .allow_write = spec->allow_write};
     int r = 0;
     if (facts->workspace_error) {

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "sandbox/policy/filter.h"
 #include "sandbox/policy/landlock.h"
+#include "sandbox/protocol/init_protocol.h"
 #include "sandbox/types.h"
 
 struct buf;
@@ -34,6 +35,8 @@ enum plan_kind {
     PLAN_BIND,      /* the same with bind mounts */
     PLAN_SUBTREE,   /* directory source of the new root, moved to target */
     PLAN_BIND_DIRECTORY,
+    PLAN_OVERLAY,   /* target: layers "lower" and "changes/upper" of directory source */
+    PLAN_HIDE,      /* target: unmounted; what is mounted from it stays */
     PLAN_PROTECT,   /* in target: names and hard links that code may not write to */
     PLAN_PROC,      /* target, data */
     PLAN_TERMINALS, /* target: devpts(4) of its own */
@@ -69,6 +72,8 @@ struct plan_step {
     bool optional;
     /* The user's: skipped where it cannot be opened or its path leads through a symlink. */
     bool data_directory;
+    /* Of an overlay: its path may not lead through a symlink, and mounts below it are left out. */
+    bool is_layer;
     uid_t uid;        /* PLAN_TAKE_TREE: owner of files that become the guest's; PLAN_STEP_DOWN: */
     gid_t gid;        /* the ids that the process has after it */
     uid_t supervisor; /* PLAN_STEP_DOWN: the real and saved one */
@@ -99,6 +104,7 @@ struct plan {
     unsigned data_count;
     uint32_t data_writable; /* bits 1 << i */
     uint64_t allow_write;   /* of protected names */
+    enum wire_cow cow;      /* whether the workspace is an overlay */
     bool workspace_shared;  /* another sandbox uses it */
     bool workspace_idmap;   /* root's own directory: a mapping gives its files to the guest */
     const char *argv[8];    /* of the zygote, NULL-terminated; the plan owns the strings */

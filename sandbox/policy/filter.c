@@ -204,6 +204,17 @@ int filter_build_proxy(struct filter_program *ret_filter, struct fail *ret_fail)
     return filter_export(context, r, "seccomp rules of the egress proxy", ret_filter, ret_fail);
 }
 
+int filter_build_apply(struct filter_program *ret_filter, struct fail *ret_fail)
+{
+    FILTER_CONTEXT context = NULL;
+    int r = filter_context_new(SCMP_ACT_ERRNO(EPERM), ret_filter->arch, &context, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    r = filter_add_names(context, SCMP_ACT_ALLOW, syscalls_apply);
+    return filter_export(context, r, "seccomp rules for applying changes", ret_filter, ret_fail);
+}
+
 const char *const filter_signals[] = {
     "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal", NULL};
 

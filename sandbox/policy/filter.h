@@ -31,6 +31,9 @@ int filter_build_uncounted(struct filter_program *ret_filter, struct fail *ret_f
 /* For the egress proxy: its calls by name, sockets of TCP and UDP only. Everything else is
  * EPERM. */
 int filter_build_proxy(struct filter_program *ret_filter, struct fail *ret_fail);
+/* For the applying process: its calls by name, which make no process, socket or device. Everything
+ * else is EPERM. */
+int filter_build_apply(struct filter_program *ret_filter, struct fail *ret_fail);
 
 /* The container level (filter_container.c): only these filters and Landlock separate the guest from
  * its user's other processes and files. */

@@ -68,11 +68,13 @@ uint64_t landlock_handled_fs(int abi)
 
 int landlock_open(const struct landlock_rule *rule)
 {
-    defer_close int fd = open(rule->path, O_PATH | O_CLOEXEC);
+    defer_close int fd =
+        rule->path ? open(rule->path, O_PATH | O_CLOEXEC) : fcntl(rule->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
         return -errno;
     }
-    bool straight = !(rule->allowed & LANDLOCK_RULE_STRAIGHT) || fd_is_at(fd, rule->path);
+    bool straight =
+        !rule->path || !(rule->allowed & LANDLOCK_RULE_STRAIGHT) || fd_is_at(fd, rule->path);
     return straight ? take_fd(&fd) : -ELOOP;
 }
 

@@ -31,11 +31,13 @@ uint64_t landlock_handled_fs(int abi);
 struct landlock_rule {
     const char *path; /* missing or unreachable: allows nothing */
     uint64_t allowed; /* LANDLOCK_FS_*; ignores what the kernel does not know */
+    int fd;           /* where path is NULL: what it would lead to; borrowed */
 };
 
 enum { LANDLOCK_NO_TCP = 1 }; /* flag: neither bind nor connect, since version 4 */
 
-/* Opens the rule's path with O_PATH. The descriptor, or -errno; -ELOOP: the path has a symlink. */
+/* Opens the rule's path with O_PATH, or duplicates its descriptor. The descriptor, or -errno;
+ * -ELOOP: the path has a symlink. */
 int landlock_open(const struct landlock_rule *rule);
 
 /* A ruleset for domains within the caller's: it restricts no files, and keeps signals and abstract

@@ -405,3 +405,12 @@ const char *const syscalls_proxy[] = {
     "rt_sigreturn",
     NULL,
 };
+
+const char *const syscalls_apply[] = {
+    "openat",          "close",        "statx",    "read",         "readlinkat",  "pread64",
+    "pwrite64",        "lseek",        "_llseek",  "ftruncate",    "ftruncate64", "fchown",
+    "fchown32",        "fchownat",     "fchmod",   "fgetxattr",    "fsetxattr",   "fremovexattr",
+    "mkdirat",         "symlinkat",    "unlinkat", "renameat",     "renameat2",   "getrandom",
+    "sendmsg",         "poll",         "ppoll",    "ppoll_time64", "exit",        "exit_group",
+    "restart_syscall", "rt_sigreturn", NULL,
+};

@@ -9,3 +9,5 @@ extern const char *const syscalls_refused[];
 extern const char *const syscalls_init[];
 /* All calls of the egress proxy except socket(2), whose arguments are checked. */
 extern const char *const syscalls_proxy[];
+/* All calls of the applying process. */
+extern const char *const syscalls_apply[];

@@ -54,12 +54,13 @@ static void init_client_deliver(struct init_client *client, const struct wire_re
     }
 }
 
-/* Receives one packet. Returns false when there is none. */
-static bool init_client_receive(struct init_client *client)
+/* Receives one packet. Returns false when there is none; *ret_ended: and none will come. */
+static bool init_client_receive(struct init_client *client, bool *ret_ended)
 {
     struct wire_reply reply = {};
     int fds[WIRE_FDS];
     ssize_t size = packet_receive(client->fd, &reply, sizeof reply, fds, WIRE_FDS);
+    *ret_ended = size == 0 || size == -ECONNRESET;
     if (size <= 0) {
         return size == -EINTR; /* the pidfd reports init's exit */
     }
@@ -101,14 +102,14 @@ static void init_client_on_io(void *arg, uint32_t events)
     if (events & EPOLLOUT) {
         init_client_flush(client);
     }
+    bool ended = !(events & EPOLLIN) && events & (EPOLLHUP | EPOLLERR);
     if (events & EPOLLIN) {
-        for (int i = 0;
-             i < INIT_CLIENT_PACKETS_A_TURN && client->io.loop && init_client_receive(client);
+        for (int i = 0; i < INIT_CLIENT_PACKETS_A_TURN && client->io.loop &&
+                        init_client_receive(client, &ended);
              i++) {
         }
-        return;
     }
-    if (!(events & (EPOLLHUP | EPOLLERR))) {
+    if (!ended || !client->io.loop) {
         return;
     }
     loop_io_remove(&client->io);

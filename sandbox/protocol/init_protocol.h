@@ -18,7 +18,16 @@ enum {
     WIRE_INIT_FD = 3,
     WIRE_CONFIG_FD,
     WIRE_OUTPUT_FD, /* with a root of its own: plan/paths.h's output directory, writable */
+    /* Where the workspace is an overlay (wire_config.cow), its layers, which have no name in the
+     * sandbox; else closed. */
+    WIRE_UPPER_FD,
+    WIRE_LOWER_FD, /* read-only */
+    WIRE_STORE_FD, /* the directory that holds the upper layer, with WIRE_COW_STORE; else closed */
+    WIRE_FD_COUNT,
 };
+
+/* Whether the workspace is an overlay, and where its upper layer lies. */
+enum wire_cow { WIRE_COW_NONE, WIRE_COW_MEMORY, WIRE_COW_STORE };
 
 enum wire_op {
     WIRE_START_ZYGOTE,  /* Response: pid, fd: the control socket, with SO_PASSCRED */
@@ -37,7 +46,26 @@ enum wire_op {
     WIRE_ABORT,         /* token */
     WIRE_MAKE_OUTPUT,   /* path: a name. Response: fd of a new overflow file */
     WIRE_REMOVE_OUTPUT, /* path: the overflow file's name */
+    WIRE_START_KEEPER,  /* mode: 1: another one has died. Response: pid, fd: a SOCK_SEQPACKET, on
+                           which the keeper takes the requests below */
     WIRE_OP_COUNT,
+};
+
+/* Requests to the keeper. */
+enum keep_op {
+    KEEP_PATH,  /* path: a filter for the next request; maybe several */
+    KEEP_BEGIN, /* a call begins: tag: its session; token, cell: the states before and after it;
+                   since_ns: now. token 0: nobody goes back over it. mode: 1:
+                     something else may have changed files since the last response */
+    KEEP_END,   /* cell; the filters are the call's own paths. Response: kept, fd: WIRE_KEPT_UNKEPT,
+                   WIRE_KEPT_ROW */
+    KEEP_NOTE,  /* path: in the workspace; a file tool has written it */
+    KEEP_SWITCH,  /* token, cell: from state to state. Response: kept, fd: the other letters */
+    KEEP_STATES,  /* tag: a session; tags: the states that it can go back to */
+    KEEP_LIST,    /* mode 1: with a patch. Response: fd: struct change_record of each */
+    KEEP_DISCARD, /* Response: the same */
+    KEEP_COLLECT, /* Response: fds: a journal, the upper directory. See apply_journal.h */
+    KEEP_APPLIED, /* the last journal has been carried out */
 };
 
 enum wire_event {
@@ -63,10 +91,21 @@ enum wire_step {
     WIRE_STEP_LISTENER,
 };
 
+/* The letter that each item begins with in what the keeper tells, each ending with a NUL: paths
+ * relative to the workspace. */
+enum {
+    WIRE_KEPT_BACK = 'b',   /* is what it was */
+    WIRE_KEPT_STAYS = 's',  /* something else has changed it since */
+    WIRE_KEPT_MISSED = 'm', /* no copy was kept, or it could not be written */
+    WIRE_KEPT_UNKEPT = 'u', /* changed, and too large for a copy */
+    WIRE_KEPT_ROW = 'f',    /* a changed file: sign and path; then two more texts: size, kind */
+};
+
 enum wire_role {
     WIRE_ROLE_SESSION,
     WIRE_ROLE_CHECKPOINT,
-    WIRE_ROLE_ZYGOTE /* only to a process monitor */
+    WIRE_ROLE_ZYGOTE, /* these two only to a process monitor */
+    WIRE_ROLE_KEEPER,
 };
 
 enum wire_write_mode { WIRE_WRITE_OVERWRITE, WIRE_WRITE_CREATE, WIRE_WRITE_APPEND };
@@ -78,7 +117,7 @@ enum { WIRE_TAGS = 64, WIRE_FDS = 2 };
 enum { WIRE_TRACE_SIGNAL = 23 };
 
 struct wire_request {
-    uint32_t op; /* enum wire_op */
+    uint32_t op; /* enum wire_op or keep_op */
     uint32_t id;
     int32_t pid;
     uint32_t tag; /* RLIMIT_MSGQUEUE of the processes of one session */
@@ -87,6 +126,7 @@ struct wire_request {
     uint32_t mode;
     uint32_t token;
     uint32_t cell;               /* WIRE_KILL_TAG: a cell's number; 0: all */
+    int64_t since_ns;            /* KEEP_BEGIN: of CLOCK_REALTIME_COARSE, as in times of files */
     uint32_t tag_count;          /* WIRE_KILL_TAG: sessions that live or are being forked, */
     uint32_t tags[WIRE_TAGS];    /* and their tags; */
     uint32_t last_tag;           /* the last assigned one: younger tags count down from it */
@@ -97,6 +137,19 @@ struct wire_file {
     uint32_t mode; /* st_mode */
     uint32_t existed;
     uint64_t size_bytes;
+};
+
+/* How many paths of each kind; the text has the names of the first ones. */
+struct wire_kept {
+    uint32_t back;
+    uint32_t stays;
+    uint32_t missed;
+    uint32_t unkept;
+    uint32_t changed;   /* by the call */
+    uint32_t applied;   /* of those that are back: the user's directory has the later file */
+    uint32_t rows_more; /* changed files beyond the rows */
+    uint32_t pending;   /* with --cow: changes that are not applied */
+    uint32_t too_many;  /* entries: no states of files are kept */
 };
 
 struct wire_reply {
@@ -112,6 +165,7 @@ struct wire_reply {
     uint64_t disk_most_bytes; /* of the scratch directory: the limit */
     uint64_t disk_files;      /* of the scratch directory; 0: the bytes exceed the limit */
     struct wire_file file;
+    struct wire_kept kept;
 };
 
 /* Init's settings, in a sealed memfd at WIRE_CONFIG_FD: this head, then the rights of the Landlock
@@ -144,6 +198,9 @@ struct wire_config {
     uint32_t guest_gid;
     uint32_t tasks_max;         /* processes and threads, counted by init; 0: the kernel counts */
     uint32_t landlock_optional; /* continue without Landlock where the kernel has it and it fails */
+    uint32_t cow;               /* enum wire_cow */
+    uint32_t own_workspace;     /* it is the sandbox's own: nobody else writes to it */
+    uint64_t undo_files_bytes;  /* what copies of files may take */
 };
 
 /* Tags: first the zygote's, then one per session, counting down. RLIMIT_MSGQUEUE is free to carry

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sandbox/workspace/store.h"
+
 /* Calls that container engines allow only with CAP_SYS_ADMIN, or never (pivot_root). */
 #define CONTAINER_CALLS                                                                            \
     "clone, unshare, mount, umount2, pivot_root, open_tree, move_mount and mount_setattr"
@@ -253,6 +255,45 @@ void remedy_for_protection(enum box_protection protection, enum plan_kind kind, 
     case BOX_PROTECTION_COUNT:
     default:
         remedy_for_finding(entry);
+        break;
+    }
+}
+
+void remedy_for_overlay(int error, const struct box_spec *spec, struct box_protection_report *entry)
+{
+    bool in_store = spec->store != NULL;
+    switch (error) {
+    case ENODEV:
+        advise(entry, "this kernel has no overlayfs: sudo modprobe overlay, or leave out --cow");
+        break;
+    case EOPNOTSUPP:
+        advise(entry, "%s",
+               in_store ? "the store's file system lacks what an overlay needs: name a directory "
+                          "on ext4, XFS or btrfs with --cow-store"
+               : box_store_is_taken(spec)
+                   ? "another server uses the store, and files in memory have the attributes that "
+                     "an overlay needs since Linux 6.6: end that server, or name another directory "
+                     "with --cow-store"
+                   : "files in memory have the attributes that an overlay needs since Linux 6.6: "
+                     "name a directory on a disk with --cow-store");
+        break;
+    case EINVAL:
+        advise(entry,
+               "overlayfs refuses the file system of %sthe workspace%s: use directories on ext4, "
+               "XFS or btrfs, or leave out --cow",
+               in_store ? "the store or of " : "",
+               in_store ? "" : " (before Linux 5.19 also a workspace that belongs to root)");
+        break;
+    case EBUSY:
+        advise(entry, "a sandbox that has not ended yet uses the store: try again");
+        break;
+    case EPERM:
+    case EACCES:
+        advise(entry,
+               "use Linux 5.11 or newer, where neither a security module nor a container refuses "
+               "overlay mounts, or leave out --cow");
+        break;
+    default:
         break;
     }
 }

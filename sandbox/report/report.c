@@ -206,7 +206,8 @@ static void report_disk(const struct report_facts *facts, struct box_protection_
 {
     unsigned long long mib = (unsigned long long)box_spec_disk_bytes(facts->spec) >> 20;
     unsigned long long inodes = facts->spec->limits.disk_inodes;
-    bool workspace = facts->spec->workspace != NULL;
+    const struct box_spec *spec = facts->spec;
+    bool workspace = spec->workspace && (!spec->cow || spec->store);
     if (facts->level == BOX_CONTAINER) {
         set_detail(entry, BOX_PROTECTION_DEGRADED,
                    "%llu MiB and %llu inodes, checked at least every half second%s", mib, inodes,
@@ -219,12 +220,17 @@ static void report_disk(const struct report_facts *facts, struct box_protection_
         set_detail(entry, BOX_PROTECTION_ON, "%llu MiB and %llu inodes on a tmpfs", mib, inodes);
         return;
     }
-    set_detail(entry, BOX_PROTECTION_DEGRADED,
-               "%llu MiB for /tmp and for each file; /work is a host directory", mib);
-    set_consequence(entry, "code can fill the file system of the workspace");
+    set_detail(entry, BOX_PROTECTION_DEGRADED, "%llu MiB for /tmp and for each file; %s", mib,
+               spec->cow ? "changes of /work are in a directory of the host"
+                         : "/work is a host directory");
+    set_consequence(entry, spec->cow ? "code can fill the file system of the store"
+                                     : "code can fill the file system of the workspace");
     if (facts->host) {
         (void)snprintf(entry->remedy, sizeof entry->remedy,
-                       "put the workspace on a file system of its own, or leave out --workspace");
+                       spec->cow ? "put the store on a file system of its own, or leave out "
+                                   "--cow-store"
+                                 : "put the workspace on a file system of its own, or leave out "
+                                   "--workspace");
     }
 }
 
@@ -248,6 +254,9 @@ static void report_failure(const struct report_facts *facts, struct box_report *
     if (facts->host) {
         remedy_for_protection(facts->failed, facts->failed_step, facts->failure->code, facts->host,
                               report);
+        if (facts->failed_step == PLAN_OVERLAY) {
+            remedy_for_overlay(facts->failure->code, facts->spec, entry);
+        }
     }
 }
 
@@ -287,7 +296,7 @@ static bool lacks_namespaces(const struct report_facts *facts, enum box_protecti
         refused = refused || facts->failure->code == reasons[i];
     }
     bool memfd = refused && facts->host && remedy_is_memfd(facts->host, facts->failure->code);
-    return refused && !memfd && protection <= BOX_PROTECTION_MOUNTS &&
+    return refused && !memfd && !facts->spec->cow && protection <= BOX_PROTECTION_MOUNTS &&
            facts->level != BOX_CONTAINER && facts->landlock_abi >= LANDLOCK_ABI_LEAST;
 }
 

@@ -45,6 +45,10 @@ bool remedy_is_memfd(const struct host *host, int error);
 void remedy_for_protection(enum box_protection protection, enum plan_kind kind, int error,
                            const struct host *host, struct box_report *report);
 
+/* The overlay of a copy-on-write workspace could not be mounted; see child_overlay(). */
+void remedy_for_overlay(int error, const struct box_spec *spec,
+                        struct box_protection_report *entry);
+
 /* The self-test found that a protection which was set up has no effect. */
 void remedy_for_finding(struct box_protection_report *entry);
 

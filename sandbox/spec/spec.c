@@ -25,7 +25,8 @@ void box_spec_init(struct box_spec *spec)
                                          .pids = DEFAULT_PIDS},
                               .paths = box_paths_full,
                               .packages = true,
-                              .packages_bytes = DEFAULT_PACKAGES_BYTES};
+                              .packages_bytes = DEFAULT_PACKAGES_BYTES,
+                              .undo_files_bytes = DEFAULT_UNDO_FILES_BYTES};
 }
 
 /* Files in memory count as memory: a quarter of it is left for the interpreter, so that a full disk
@@ -35,4 +36,12 @@ uint64_t box_spec_disk_bytes(const struct box_spec *spec)
     bool on_disk = spec->scratch || spec->isolation == BOX_ISOLATION_CONTAINER;
     uint64_t most = on_disk ? UINT64_MAX : spec->limits.memory_bytes / 4 * 3;
     return spec->limits.disk_bytes < most ? spec->limits.disk_bytes : most;
+}
+
+/* The keeper holds them in memory, beside what they are copies of: with a full disk an interpreter
+ * needs what is left. */
+uint64_t box_spec_undo_files_bytes(const struct box_spec *spec)
+{
+    uint64_t most = spec->limits.memory_bytes / 16;
+    return spec->undo_files_bytes < most ? spec->undo_files_bytes : most;
 }

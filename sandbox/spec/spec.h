@@ -11,3 +11,6 @@ void box_spec_init(struct box_spec *spec);
 /* Size of the tmpfs with the workspace and /tmp: may be less than requested, as a part of the
  * memory. */
 uint64_t box_spec_disk_bytes(const struct box_spec *spec);
+
+/* What copies of files for `undo` may take: less than requested, as a part of the memory. */
+uint64_t box_spec_undo_files_bytes(const struct box_spec *spec);

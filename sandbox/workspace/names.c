@@ -163,7 +163,7 @@ const char *box_protected_path(const struct box_spec *spec, const char *path)
         bool below = strncmp(straight, work, size) == 0 && straight[size] == '/';
         at += below ? size : strlen(straight);
     }
-    if (!spec->workspace) {
+    if (!spec->workspace || spec->cow) {
         return NULL;
     }
     for (; *at; at += strcspn(at, "/")) {

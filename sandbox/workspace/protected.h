@@ -41,7 +41,8 @@ const char *box_protected_name(unsigned i);
  * "all". 0: unknown word. */
 uint64_t box_protected_find(const char *word, size_t size);
 
-/* The row that path is or lies in, or would be in the workspace; NULL: none that is protected.
+/* The row that path is or lies in, or would be in the workspace; NULL: none that is protected, as
+ * in a copy-on-write workspace, where programs outside see no changes.
  * Compares text only, at any depth and in either case: some file systems ignore case. */
 const char *box_protected_path(const struct box_spec *spec, const char *path);
 
@@ -69,8 +70,9 @@ struct box_protected_watch {
     struct box_protected_parent parents[PROTECTED_PARENTS];
 };
 
-/* Starts to watch spec's workspace, if it is a directory of the user's, or continues for another
- * sandbox. read_only: rows of struct box_protected. dir_fd is -1 before the first call. */
+/* Starts to watch spec's workspace, if it is a directory of the user's that code writes to, or
+ * continues for another sandbox. read_only: rows of struct box_protected. dir_fd is -1 before the
+ * first call. */
 void box_protected_watch(const struct box_spec *spec, uint64_t read_only,
                          struct box_protected_watch *watch);
 void box_protected_unwatch(struct box_protected_watch *watch);

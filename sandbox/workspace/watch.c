@@ -141,7 +141,9 @@ void box_protected_watch(const struct box_spec *spec, uint64_t read_only,
     box_protected_unwatch(watch);
     watch->read_only = read_only;
     watch->partial = 0;
-    watch->dir_fd = spec->workspace ? open(spec->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    watch->dir_fd = spec->workspace && !spec->cow
+                        ? open(spec->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC)
+                        : -1;
     watch->is_git = again ? watch->is_git : is_git(watch);
     for (unsigned i = 0; watch->dir_fd >= 0 && box_protected_name(i); i++) {
         watch->first[i] = 0;

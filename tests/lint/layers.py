@@ -25,10 +25,12 @@ BREACHES = """
 """.strip().splitlines()
 # Separate programs: the other parts of their module that they may include.
 PROGRAM = {
-    "sandbox/programs/init/": ("sandbox/programs/init/", "sandbox/policy/", "sandbox/protocol/",
+    "sandbox/programs/init/": ("sandbox/programs/init/", "sandbox/programs/keeper/", "sandbox/policy/", "sandbox/protocol/",
                                "sandbox/unprivileged/supervisor/", "sandbox/spec/spec.h",
-                               "sandbox/checkpoint_policy.h", "sandbox/limits/cgroup_stale.h", "sandbox/programs/cleanup.h",
+                               "sandbox/checkpoint_policy.h", "sandbox/limits/cgroup_stale.h", "sandbox/programs/apply.h",
+                               "sandbox/programs/cleanup.h",
                                "sandbox/types.h"),
+    "sandbox/programs/keeper/": ("sandbox/programs/init/", "sandbox/programs/keeper/", "sandbox/protocol/"),
     "sandbox/unprivileged/supervisor/": ("sandbox/programs/init/", "sandbox/policy/", "sandbox/protocol/",
                                          "sandbox/unprivileged/supervisor/", "sandbox/types.h"),
     "sandbox/programs/proxy/": ("sandbox/programs/proxy/", "sandbox/egress/", "sandbox/policy/", "sandbox/protocol/", "sandbox/types.h"),

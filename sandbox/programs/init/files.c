@@ -32,6 +32,11 @@ void files_keep_outputs(int fd)
     output_fd = fd;
 }
 
+int files_output_fd(void)
+{
+    return output_fd;
+}
+
 /* Whether this is the directory for overflow files, which neither the file tools nor code may
  * write to. A mount enforces that by itself; for a supervisor it is a directory like any other. */
 static bool is_for_outputs(int dir_fd)

@@ -10,6 +10,7 @@
 #include "sandbox/policy/rlimits.h"
 #include "sandbox/programs/init/notify.h"
 #include "sandbox/programs/init/process_tree.h"
+#include "sandbox/programs/init/usage.h"
 #include "sandbox/protocol/init_protocol.h"
 
 enum { INIT_WATCHED = 512, INIT_WRITES = 64, INIT_RULES = 96, INIT_SCRATCH_DIRECTORIES = 4 };
@@ -48,6 +49,7 @@ struct init {
     bool blind;   /* no /proc: a process monitor counts and kills instead */
     bool outside; /* this process is the process monitor */
     pid_t zygote;
+    pid_t keeper;    /* 0: there is none */
     bool guest_runs; /* there is something to watch */
     struct watched watched[INIT_WATCHED];
     int signal_fd;
@@ -89,6 +91,9 @@ unsigned limits_wanted(const struct wire_config *config, struct rlimit_wanted wa
 void zygote_start(struct init *init, const struct wire_request *request);
 /* The same for an installer's program, which is watched like a session. */
 void program_start(struct init *init, const struct wire_request *request);
+
+/* The same for the keeper, which is not executed (programs/keeper). */
+void keeper_start(struct init *init, const struct wire_request *request);
 
 /* selftest_attempts.c: forks the process that runs the self-test. Responds to the request. */
 void selftest_spawn(struct init *init, const struct wire_request *request);
@@ -174,6 +179,8 @@ void files_commit(const struct wire_request *request);
 void files_abort(const struct wire_request *request);
 /* fd: the directory for overflow files, which code cannot write to; -1: there is none. Taken */
 void files_keep_outputs(int fd);
+/* That directory. */
+int files_output_fd(void);
 void files_make_output(const struct wire_request *request);
 void files_remove_output(const struct wire_request *request);
 
@@ -209,39 +216,10 @@ uint32_t tags_id(const struct tags *tags);
  * one of another session: setrlimit(2). */
 bool tags_same(pid_t one, pid_t other);
 
-/* --- usage.c --- */
-
-/* What code holds of a disk that has no quota. Files that move during a scan may be missed or
- * counted twice; the next scan corrects that. */
-
-struct usage {
-    uint64_t bytes;
-    uint64_t entries;
-    bool hides; /* there is more, of unknown size */
-};
-
-/* Adds what is below a directory. fd is taken; -1: nothing. Stops above the limits in most. Sets
- * hides for what is deeper than depth levels or in unreadable directories. */
-void usage_add_directory(struct usage *usage, int fd, unsigned depth, const struct usage *most);
-
-/* Adds the nameless files that pid has open. usage_begin() forgets which files were counted. */
-void usage_begin(void);
-void usage_add_deleted(struct usage *usage, pid_t pid);
-
-/* Whether pid holds files whose size cannot be read: mapped and without a name, or in transit in a
- * socket's message (reported since Linux 5.11). */
-bool usage_hides(pid_t pid);
-
-/* Bytes that pid has written so far, from its io file, proc(5). */
-uint64_t usage_written(pid_t pid);
-
-/* Number of descriptors in transit to this socket of pid; also 0 when the kernel does not report
- * it. */
-uint64_t usage_flights(pid_t pid, const char *descriptor);
-
 /* monitor.c: pid in the sandbox's numbering. */
 pid_t init_number(const struct init *init, pid_t pid);
 
-/* cleanup.c, monitor.c: other roles of this program, see there. */
+/* apply.c, cleanup.c, monitor.c: other roles of this program, see there. */
+int apply_main(void);
 int cleanup_main(void);
 int monitor_main(int argc, char **argv);

@@ -101,6 +101,9 @@ static void init_dispatch(const struct wire_request *request)
     case WIRE_START_ZYGOTE:
         zygote_start(&state, request);
         break;
+    case WIRE_START_KEEPER:
+        keeper_start(&state, request);
+        break;
     case WIRE_START_PROGRAM:
         program_start(&state, request);
         break;
@@ -203,6 +206,17 @@ static void init_look(void)
     next_ns = ended_ns + (took_ns > least_ns ? took_ns : least_ns);
 }
 
+/* No program that this one starts gets them. */
+static void keep_descriptors(void)
+{
+    for (int fd = WIRE_INIT_FD; fd < WIRE_FD_COUNT; fd++) {
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* fails where it is closed */
+    }
+    files_keep_outputs(state.config->guards
+                           ? open(state.paths.output, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                           : WIRE_OUTPUT_FD);
+}
+
 static int init_main(void)
 {
     sigset_t mask;
@@ -229,11 +243,7 @@ static int init_main(void)
     if (state.signal_fd < 0) {
         return 1;
     }
-    (void)fcntl(WIRE_INIT_FD, F_SETFD, FD_CLOEXEC);
-    (void)fcntl(WIRE_OUTPUT_FD, F_SETFD, FD_CLOEXEC);
-    files_keep_outputs(state.config->guards
-                           ? open(state.paths.output, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                           : WIRE_OUTPUT_FD);
+    keep_descriptors();
     if (state.notify.fd >= 0 && (notify_also(&state.notify, WIRE_INIT_FD) < 0 ||
                                  notify_also(&state.notify, state.signal_fd) < 0)) {
         return 1;
@@ -278,6 +288,9 @@ int main(int argc, char **argv)
     (void)prctl(PR_SET_NAME, argv[0]);
     if (strcmp(argv[0], "sandpiper-cleanup") == 0) {
         return cleanup_main();
+    }
+    if (strcmp(argv[0], "sandpiper-apply") == 0) {
+        return apply_main();
     }
     if (strcmp(argv[0], "sandpiper-monitor") == 0) {
         return monitor_main(argc, argv);

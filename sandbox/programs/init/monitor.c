@@ -77,6 +77,8 @@ static void monitor_receive(struct init *monitor)
         init_respond(request.id, -watch_trace(monitor, request.pid));
     } else if (request.op == WIRE_WATCH && request.role == WIRE_ROLE_ZYGOTE) {
         monitor->zygote = request.pid;
+    } else if (request.op == WIRE_WATCH && request.role == WIRE_ROLE_KEEPER) {
+        monitor->keeper = request.pid;
     } else if (request.op == WIRE_WATCH) {
         watch_add(monitor, &request);
     }

@@ -32,7 +32,8 @@ struct watched *watch_find(struct init *init, pid_t pid)
 bool watch_spares(struct init *init, pid_t pid)
 {
     const struct watched *known = watch_find(init, pid);
-    return pid == init->zygote || (known && known->role == WIRE_ROLE_CHECKPOINT);
+    return pid == init->zygote || pid == init->keeper ||
+           (known && known->role == WIRE_ROLE_CHECKPOINT);
 }
 
 static void watch_respond(const struct wire_request *request, int error)
@@ -109,7 +110,8 @@ static struct watched *watch_free_entry(struct init *init)
 void watch_add(struct init *init, const struct wire_request *request)
 {
     pid_t pid = request->pid;
-    if (pid <= 1 || pid == init->zygote || !process_tree_has(init->root, pid) || kill(pid, 0) < 0) {
+    if (pid <= 1 || pid == init->zygote || pid == init->keeper ||
+        !process_tree_has(init->root, pid) || kill(pid, 0) < 0) {
         watch_respond(request, ESRCH);
         return;
     }
@@ -201,7 +203,7 @@ static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_r
 {
     struct tags tags = {};
     const struct watched *entry = watch_find((struct init *)(uintptr_t)init, pid);
-    if (pid <= 1 || pid == init->zygote) {
+    if (pid <= 1 || pid == init->zygote || pid == init->keeper) {
         return false;
     }
     if (entry && !is_stale(entry)) {

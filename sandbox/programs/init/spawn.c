@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/init/init.h"
+#include "sandbox/programs/keeper/keeper.h"
 
 /* Runs in the child. Any failed step ends it: it must never continue half-confined. The exit code
  * is the number of the step, so that the server can name it. */
@@ -54,6 +55,25 @@ void zygote_start(struct init *init, const struct wire_request *request)
         init_respond(request->id, r < 0 ? -r : errno);
     }
     listener_take(init, listener);
+    own_close(&ends[0]);
+    own_close(&ends[1]);
+}
+
+void keeper_start(struct init *init, const struct wire_request *request)
+{
+    int ends[2] = {-1, -1};
+    struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
+    int r = fd_socketpair(SOCK_SEQPACKET, ends);
+    reply.pid = r < 0 ? -1 : fork();
+    if (reply.pid == 0) {
+        keeper_main(init, ends[1], request->mode != 0);
+    }
+    if (reply.pid > 0) {
+        init->keeper = reply.pid;
+        init_send(&reply, ends[0]);
+    } else {
+        init_respond(request->id, r < 0 ? -r : errno);
+    }
     own_close(&ends[0]);
     own_close(&ends[1]);
 }

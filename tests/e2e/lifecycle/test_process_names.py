@@ -14,7 +14,7 @@ MASK = "mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys &
 # As in most containers, no new /proc can be mounted and no control group is writable.
 BARE = ["unshare", "-Urm", "sh", "-c", "mount -t tmpfs none /sys/fs/cgroup && " + MASK, "sh"]
 
-INTERPRETERS = {"sp-zygote": 1, "sp-session defa": 1, "sp-session othe": 1, "sp-checkpoint": 2, "sp-spare": 1}
+INTERPRETERS = {"sp-keeper": 1, "sp-zygote": 1, "sp-session defa": 1, "sp-session othe": 1, "sp-checkpoint": 2, "sp-spare": 1}
 # /proc/PID/comm has 15 bytes of the name, the command line all of it.
 FULL = {"sandpiper": 1, "sandpiper-clean": 1, "sandpiper-init": 1, **INTERPRETERS}
 
@@ -31,8 +31,9 @@ def names(server):
 
 
 def commands(server):
-    """The first words of the command lines of all processes except interpreters."""
-    lines = [pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in descendants(server.pid)]
+    """The first words of the command lines of all processes except interpreters and the keeper, a fork of init."""
+    lines = [pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in descendants(server.pid)
+             if pathlib.Path(f"/proc/{pid}/comm").read_text() != "sp-keeper\n"]
     return sorted(line.rstrip(b"\0").split(b"\0")[0].decode() for line in lines if b"driver.py" not in line)
 
 

@@ -237,6 +237,81 @@ static void named_workspace_is_the_only_writable_host_directory(void **)
     temp_remove(&temp);
 }
 
+/* The index of the step; fails where there is none. */
+static unsigned place_of(enum plan_kind kind, const char *target)
+{
+    return (unsigned)(expect_step(kind, target) - plan.steps);
+}
+
+static void expect_overlay(void)
+{
+    const struct plan_step *lower = expect_step(PLAN_MOVE, "/run/cow/lower");
+    assert_string_equal(lower->source, spec.workspace);
+    assert_true(lower->attributes & MOUNT_ATTR_RDONLY);
+    assert_false(lower->optional);
+    unsigned overlay = place_of(PLAN_OVERLAY, "/work");
+    assert_true(overlay > place_of(PLAN_MOVE, "/run/cow/lower"));
+    /* Before code runs nothing names the layers any more. */
+    assert_true(place_of(PLAN_HIDE, "/run/cow/lower") > overlay);
+    assert_true(place_of(PLAN_HIDE, "/run/cow/changes") > overlay);
+    assert_null(step_at(PLAN_MOVE, "/work"));
+    assert_null(step_at(PLAN_SUBTREE, "/work"));
+    assert_null(step_at(PLAN_PROTECT, "/work"));
+    for (unsigned i = 0; i < plan.step_count; i++) {
+        const struct plan_step *step = &plan.steps[i];
+        bool opens = step->kind == PLAN_OPEN_TREE || step->kind == PLAN_TAKE_TREE;
+        bool is_layer = opens && (step->slot == lower->slot ||
+                                  (spec.store && strcmp(step->source, spec.store->layers) == 0));
+        assert_int_equal(step->is_layer, is_layer);
+    }
+    assert_true(has_environment("GIT_OPTIONAL_LOCKS=0"));
+    assert_true(has_environment("GIT_CONFIG_COUNT=2"));
+    assert_true(has_environment("GIT_CONFIG_KEY_0=safe.directory"));
+    assert_true(has_environment("GIT_CONFIG_VALUE_0=*"));
+    assert_true(has_environment("GIT_CONFIG_KEY_1=diff.autoRefreshIndex"));
+    assert_true(has_environment("GIT_CONFIG_VALUE_1=false"));
+}
+
+static void copy_on_write_workspace_has_its_upper_layer_in_memory(void **)
+{
+    struct temp temp;
+    temp_make(&temp);
+    spec.workspace = temp.path;
+    spec.cow = true;
+    build();
+    assert_int_equal(plan.cow, WIRE_COW_MEMORY);
+    expect_overlay();
+    assert_string_equal(expect_step(PLAN_SUBTREE, "/run/cow/changes")->source, "/run/disk/changes");
+    assert_true(place_of(PLAN_SUBTREE, "/run/cow/changes") < place_of(PLAN_UNMOUNT, "/run/disk"));
+    plan_done(&plan);
+    spec.cow = false;
+    build();
+    assert_false(has_environment("GIT_OPTIONAL_LOCKS=0"));
+    temp_remove(&temp);
+}
+
+static void copy_on_write_workspace_has_its_upper_layer_in_a_store(void **)
+{
+    static const struct box_store store = {.fd = -1, .layers = "/srv/store/0/layers"};
+    struct temp temp;
+    temp_make(&temp);
+    spec.workspace = temp.path;
+    spec.cow = true;
+    spec.store = &store;
+    build();
+    assert_int_equal(plan.cow, WIRE_COW_STORE);
+    expect_overlay();
+    const struct plan_step *changes = expect_step(PLAN_MOVE, "/run/cow/changes");
+    assert_string_equal(changes->source, store.layers);
+    assert_false(changes->optional);
+    assert_int_equal(changes->attributes, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    assert_null(step_at(PLAN_SUBTREE, "/run/cow/changes"));
+    plan_use_binds(&plan);
+    assert_non_null(step_at(PLAN_BIND, "/run/cow/lower"));
+    assert_non_null(step_at(PLAN_OVERLAY, "/work"));
+    temp_remove(&temp);
+}
+
 static void an_interpreter_in_the_workspace_is_read_only_there_and_cannot_be_moved(void **)
 {
     static const struct {
@@ -449,10 +524,13 @@ static void hash_seed_reaches_the_code(void **)
 
 static void fullest_plan_fits(void **)
 {
+    static const struct box_store store = {.fd = -1, .layers = "/srv/store/0/layers"};
     static struct embedded many[51];
     static char names[50][16];
     struct temp temp;
     temp_make(&temp);
+    spec.cow = true;
+    spec.store = &store;
     spec.workspace = temp.path;
     for (unsigned i = 0; i < 50; i++) {
         (void)snprintf(names[i], sizeof names[i], "file%u.py", i);
@@ -473,7 +551,7 @@ static void fullest_plan_fits(void **)
      * six system directories that are not symlinks. */
     assert_true(plan.tree_count + 20 <= PLAN_TREES);
     assert_true(plan.step_count + 40 <= PLAN_STEPS);
-    (void)expect_step(PLAN_MOVE, "/work");
+    (void)expect_step(PLAN_OVERLAY, "/work");
     temp_remove(&temp);
 }
 
@@ -522,6 +600,8 @@ int main(void)
         PLAN_TEST(names_of_the_host_are_replaced_by_the_sandboxs_own),
         PLAN_TEST(workspace_is_on_the_sandboxs_disk_by_default),
         PLAN_TEST(named_workspace_is_the_only_writable_host_directory),
+        PLAN_TEST(copy_on_write_workspace_has_its_upper_layer_in_memory),
+        PLAN_TEST(copy_on_write_workspace_has_its_upper_layer_in_a_store),
         PLAN_TEST(an_interpreter_in_the_workspace_is_read_only_there_and_cannot_be_moved),
         PLAN_TEST(data_is_shown_for_reading_unless_the_user_says_more),
         PLAN_TEST(an_installer_sees_no_data),

@@ -8,6 +8,7 @@
 #include "base/own.h"
 #include "sandbox/plan/level.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/workspace/store.h"
 #include "tests/unit/unit.h"
 
 struct world {
@@ -181,6 +182,46 @@ static void a_failure_concerns_one_protection_and_the_rest_is_unknown(void **)
     world.spec.allow_degraded = 1U << BOX_PROTECTION_MEMORY;
     (void)compute(&world, BOX_PROTECTION_MEMORY);
     assert_false(world.report.usable);
+}
+
+/* Level container has no overlay, so it is no alternative. */
+static void an_overlays_refusal_names_what_it_needs(void **)
+{
+    static const struct box_store store = {.fd = -1};
+    static const struct {
+        int error;
+        bool in_store;
+        const char *words;
+        const char *asked; /* --cow-store */
+    } rows[] = {
+        {ENODEV, false, "modprobe overlay"},
+        {EOPNOTSUPP, false, "on a disk with --cow-store"},
+        {EOPNOTSUPP, false, "end that server, or name another", "/store"},
+        {EOPNOTSUPP, true, "XFS or btrfs with --cow-store"},
+        {EINVAL, false, "of the workspace (before Linux 5.19"},
+        {EINVAL, true, "of the store or of the workspace:"},
+        {EBUSY, true, "uses the store: try again"},
+        {EPERM, false, "use Linux 5.11 or newer"},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct world world;
+        struct fail failure = {};
+        world_init(&world);
+        (void)fail_set(&failure, rows[i].error, "mount overlay /work");
+        world.spec.cow = true;
+        world.spec.store = rows[i].in_store ? &store : NULL;
+        world.spec.cow_store = rows[i].asked;
+        world.facts.verdict = NULL;
+        world.facts.failure = &failure;
+        world.facts.failed = BOX_PROTECTION_MOUNTS;
+        world.facts.failed_step = PLAN_OVERLAY;
+        (void)compute(&world, BOX_PROTECTION_MOUNTS);
+        assert_false(world.report.usable);
+        if (!strstr(world.report.refusal, rows[i].words) ||
+            strstr(world.report.refusal, "--isolation")) {
+            fail_msg("%s", world.report.refusal);
+        }
+    }
 }
 
 static void a_refusal_names_the_alternative(void **)
@@ -434,6 +475,7 @@ int main(void)
         cmocka_unit_test(landlock_without_effect_refuses_code),
         cmocka_unit_test(a_limit_with_another_value_is_off),
         cmocka_unit_test(a_failure_concerns_one_protection_and_the_rest_is_unknown),
+        cmocka_unit_test(an_overlays_refusal_names_what_it_needs),
         cmocka_unit_test(a_refusal_names_the_alternative),
         cmocka_unit_test(without_proc_is_used_and_named),
         cmocka_unit_test(without_namespaces_landlock_is_mandatory),

@@ -1,0 +1,49 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sandbox/protocol/apply_journal.h"
+#include "sandbox/protocol/change_record.h"
+
+/* The changes of a copy-on-write workspace (box_spec.cow). Paths are relative to the workspace and
+ * normal, and name a file or all that is in a directory; none: everything. They are shorter than
+ * LIMIT_PATH_BYTES. */
+
+struct box;
+struct box_spec;
+
+enum box_changes_request {
+    BOX_CHANGES_LIST,
+    BOX_CHANGES_PATCH,   /* lists them and writes the patch */
+    BOX_CHANGES_DISCARD, /* makes the workspace what the user's directory is, and lists what was
+                            to be discarded */
+};
+
+/* error: 0 or an errno value. records: valid, borrowed. */
+typedef void (*box_changes_fn)(void *arg, int error, const void *records, size_t size);
+
+/* fn: called once, later; with ECONNRESET when the sandbox dies. 0 or -errno. */
+int box_changes_ask(struct box *box, enum box_changes_request what, const char *const *paths,
+                    size_t count, box_changes_fn fn, void *arg);
+
+/* Whether the item may be applied: called for each, in their order. */
+typedef bool (*box_apply_choose_fn)(void *arg, const struct apply_item *item);
+
+/* error: 0, or an errno value: not all chosen items have a status. journal: the chosen items with
+ * what has become of them, borrowed; NULL: nothing was begun. */
+typedef void (*box_applied_fn)(void *arg, int error, const struct apply_journal *journal);
+
+/* Applies changes to the user's directory, in a process of its own. One after the other. First
+ * finishes what an apply has left that was killed. paths: borrowed until done. done: called once,
+ * later; with ECONNRESET when the sandbox dies. 0 or -errno. */
+int box_changes_apply(struct box *box, const char *const *paths, size_t count,
+                      box_apply_choose_fn choose, box_applied_fn done, void *arg);
+
+/* Finishes what another server was applying when it was killed, if the workspace has a store. */
+void box_changes_resume(struct box *box);
+
+/* Of refused_find(), for the user's directory. */
+unsigned box_changes_refused_flags(const struct box_spec *spec);
+
+/* Ends an apply that runs, with ECONNRESET. Idempotent. */
+void box_changes_stop(struct box *box);

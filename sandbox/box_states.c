@@ -1,0 +1,117 @@
+#include "sandbox/box_states.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "sandbox/box/ask_keeper.h"
+#include "sandbox/box/box.h"
+
+struct waiting {
+    box_states_fn fn;
+    void *arg;
+};
+
+bool box_states_exist(const struct box *box)
+{
+    return box->keeper.fd >= 0;
+}
+
+bool box_states_are_fresh(const struct box *box)
+{
+    return box->keeper_is_fresh;
+}
+
+static void on_response(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+{
+    enum { TEXT_MOST = 1 << 20 };
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    struct waiting waiting = *(struct waiting *)arg;
+    free(arg);
+    /* Each item ends with a NUL; one without it would be read beyond the end. */
+    size_t size = keeper_read(fds[0], TEXT_MOST, &text) < 0 ? 0 : buf_size(&text);
+    bool whole = size > 0 && buf_bytes(&text)[size - 1] == '\0';
+    waiting.fn(waiting.arg, reply->error, &reply->kept, whole ? buf_bytes(&text) : "",
+               whole ? size : 0);
+}
+
+static int ask(struct box *box, struct wire_request *request, box_states_fn fn, void *arg)
+{
+    if (!fn) {
+        return box_ask_keeper(box, request, NULL, NULL);
+    }
+    struct waiting *waiting = calloc(1, sizeof *waiting);
+    if (!waiting) {
+        return -ENOMEM;
+    }
+    *waiting = (struct waiting){fn, arg};
+    int r = box_ask_keeper(box, request, on_response, waiting);
+    if (r < 0) {
+        free(waiting);
+    }
+    return r;
+}
+
+int box_states_begin(struct box *box, const struct box_states_call *call, box_states_fn fn,
+                     void *arg)
+{
+    struct timespec now;
+    /* The clock of file times: its ticks are behind the precise clock, clock_gettime(2). */
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    box->keeper_is_fresh = false;
+    return ask(box,
+               &(struct wire_request){.op = KEEP_BEGIN,
+                                      .mode = fn != NULL,
+                                      .tag = call->owner,
+                                      .token = call->from,
+                                      .cell = call->to,
+                                      .since_ns = now.tv_sec * 1000000000 + now.tv_nsec},
+               fn, arg);
+}
+
+int box_states_end(struct box *box, uint32_t to, const char *claims, size_t size, box_states_fn fn,
+                   void *arg)
+{
+    enum { CLAIMS_MOST = 1000 };
+    const char *end = claims + size;
+    unsigned count = 0;
+    for (; claims < end && count < CLAIMS_MOST; count++) {
+        const char *next = memchr(claims, '\n', (size_t)(end - claims));
+        size_t length = (size_t)((next ? next : end) - claims);
+        (void)keeper_name_path(box, claims, length);
+        claims += length + 1;
+    }
+    return ask(box, &(struct wire_request){.op = KEEP_END, .cell = to}, fn, arg);
+}
+
+int box_states_switch(struct box *box, uint32_t from, uint32_t to, box_states_fn fn, void *arg)
+{
+    return ask(box, &(struct wire_request){.op = KEEP_SWITCH, .token = from, .cell = to}, fn, arg);
+}
+
+void box_states_keep(struct box *box, uint32_t owner, const uint32_t *states, unsigned count)
+{
+    struct wire_request request = {.op = KEEP_STATES, .tag = owner};
+    for (; request.tag_count < count && request.tag_count < WIRE_TAGS; request.tag_count++) {
+        request.tags[request.tag_count] = states[request.tag_count];
+    }
+    (void)ask(box, &request, NULL, NULL);
+}
+
+void box_states_note(struct box *box, const char *path)
+{
+    struct wire_request request = {.op = KEEP_NOTE};
+    if (strlen(path) < sizeof request.path) {
+        memcpy(request.path, path, strlen(path) + 1);
+        (void)ask(box, &request, NULL, NULL);
+    }
+}
+
+const char *box_states_next(const char *text, size_t size, const char *at)
+{
+    const char *next = at ? at + strlen(at) + 1 : text;
+    return next < text + size ? next : NULL;
+}

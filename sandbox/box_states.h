@@ -1,0 +1,50 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* States of the workspace's files, which the sandbox's keeper stores (programs/keeper): what
+ * `undo`, `restore` and `checkpoint` go back to together with the variables. The caller numbers
+ * states from 1; owner: a number of its own for each session. */
+
+struct box;
+struct wire_kept;
+
+/* Whether there is a keeper. */
+bool box_states_exist(const struct box *box);
+/* Whether it may not have checked the files yet: the next call must wait for it. */
+bool box_states_are_fresh(const struct box *box);
+
+/* kept: how many paths of each kind; text: items as WIRE_KEPT_BACK describes, each with a NUL,
+ * borrowed. error: 0 or an errno value; ENOENT: a state is unknown. Called exactly once, later. */
+typedef void (*box_states_fn)(void *arg, int error, const struct wire_kept *kept, const char *text,
+                              size_t size);
+
+/* A call begins that leads from one state to the next; from 0: nobody goes back over it. fn: NULL:
+ * nothing but calls, of which each has ended, has changed files. Otherwise no code may run before
+ * it is called: the keeper first checks what is there. 0 or -errno. */
+struct box_states_call {
+    uint32_t owner;
+    uint32_t from;
+    uint32_t to;
+};
+int box_states_begin(struct box *box, const struct box_states_call *call, box_states_fn fn,
+                     void *arg);
+
+/* The call that leads to this state has ended. claims: paths, relative to the workspace and with a
+ * newline between them, that are its own rather than those of a call beside it. 0 or -errno. */
+int box_states_end(struct box *box, uint32_t to, const char *claims, size_t size, box_states_fn fn,
+                   void *arg);
+
+/* Puts back what the calls between two states of one session have changed, in either direction. 0
+ * or -errno. */
+int box_states_switch(struct box *box, uint32_t from, uint32_t to, box_states_fn fn, void *arg);
+
+/* The states that the owner can still go back to, at most WIRE_TAGS; the others are dropped. */
+void box_states_keep(struct box *box, uint32_t owner, const uint32_t *states, unsigned count);
+
+/* A file tool has written path, relative to the workspace: no call has. */
+void box_states_note(struct box *box, const char *path);
+
+/* The rest of an item list, after at; NULL: the first. NULL at the end. */
+const char *box_states_next(const char *text, size_t size, const char *at);

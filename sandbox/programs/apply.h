@@ -1,0 +1,44 @@
+#pragma once
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/fail.h"
+
+struct loop;
+
+/* Applies the items of a journal (protocol/apply_journal.h) to a directory: starts the applying
+ * process (init/apply.c), which is confined to the two directories. */
+
+struct apply;
+
+struct apply_setup {
+    int dir_fd;     /* where the changes go; O_RDONLY | O_DIRECTORY */
+    int upper_fd;   /* where they are: the overlay's upper directory; also O_PATH */
+    int journal_fd; /* read-write; nobody makes it shorter until done() */
+    /* The process has exited, and the journal says what it has done. completed: each item has a
+     * status; else another start continues. It may call apply_free(). Called from the loop. */
+    void (*done)(void *arg, bool completed);
+    void *arg;
+};
+
+/* The descriptors stay the caller's, and may be closed at once. The caller owns *ret_apply. 0 or
+ * -errno. */
+int apply_start(struct loop *loop, const struct apply_setup *setup, struct apply **ret_apply,
+                struct fail *ret_fail);
+
+/* Kills the process if it has not exited; then done() is not called. NULL: nothing. */
+void apply_free(struct apply *apply);
+
+/* The one message to the process, with the descriptors of DIR, the changes and the journal. */
+enum { APPLY_FILTER_STEPS = 256 };
+struct apply_request {
+    uint32_t filter_count;
+    uint32_t reserved;
+    struct sock_filter filter[APPLY_FILTER_STEPS];
+};
+
+/* The process's one message, before it exits. */
+struct apply_reply {
+    int32_t error; /* > 0: why it has not begun */
+};

@@ -1,0 +1,198 @@
+/* The applying process carries out a workspace's changes in the user's directory, DIR.
+ *
+ * The server starts it outside of the sandbox for one journal (protocol/apply_journal.h), and gives
+ * it three descriptors: of DIR, of the changes and of the journal. It confines itself to these
+ * before it reads the first name, because names, types, contents and symlinks of the changes are
+ * the guest's, and others may rename in DIR meanwhile. Landlock lets it read the changes and change
+ * DIR, and a filter leaves it some 30 calls; without Landlock each name is still opened below one
+ * of the two descriptors and never through a symlink.
+ *
+ * After a kill, at any point, another start with the same journal continues.
+ *
+ *   sandpiper-apply     fd 3: the socket, with the request waiting in it */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sandbox/policy/landlock.h"
+#include "sandbox/programs/apply.h"
+#include "sandbox/programs/init/apply.h"
+#include "sandbox/programs/init/init.h"
+#include "sandbox/protocol/packet.h"
+
+enum { APPLY_FD = 3 };
+
+/* Its end of the socket is closed with it. A death signal would leave a temporary name in DIR. */
+bool apply_is_wanted(void)
+{
+    struct pollfd polled = {.fd = APPLY_FD};
+    return poll(&polled, 1, 0) <= 0 || !(polled.revents & (POLLHUP | POLLERR));
+}
+
+/* A limit of file sizes (RLIMIT_FSIZE) is then EFBIG and ends one item. */
+static void ignore_signals(void)
+{
+    for (int signal = 1; signal < 32; signal++) {
+        (void)sigaction(signal, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+    }
+}
+
+/* Keeps of root's capabilities those for files of other owners; FSETID for the set-group-id bit of
+ * shared directories, inode(7). 0 or -errno */
+static int drop_capabilities(bool *ret_gives_away)
+{
+    const uint32_t kept =
+        1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER | 1U << CAP_FSETID;
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+    if (syscall(SYS_capget, &head, sets) < 0) {
+        return -errno;
+    }
+    uint32_t low = sets[0].effective & kept;
+    sets[0] = (struct __user_cap_data_struct){low, low, 0};
+    sets[1] = (struct __user_cap_data_struct){};
+    *ret_gives_away = low & 1U << CAP_CHOWN;
+    return syscall(SYS_capset, &head, sets) < 0 ? -errno : 0;
+}
+
+static int apply_confine(struct apply_run *run, const struct apply_request *request)
+{
+    const struct landlock_rule rules[] = {
+        {.fd = run->upper_fd, .allowed = LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR},
+        {.fd = run->dir_fd,
+         .allowed = LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR | LANDLOCK_FS_WRITE_FILE |
+                    LANDLOCK_FS_TRUNCATE | LANDLOCK_FS_MAKE_REG | LANDLOCK_FS_MAKE_DIR |
+                    LANDLOCK_FS_MAKE_SYM | LANDLOCK_FS_REMOVE_FILE | LANDLOCK_FS_REMOVE_DIR},
+    };
+    struct sock_fprog filter = {.len = (unsigned short)request->filter_count,
+                                .filter = (struct sock_filter *)(uintptr_t)request->filter};
+    int r = drop_capabilities(&run->gives_away);
+    if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        r = -errno;
+    }
+    if (r == 0 && landlock_abi() >= LANDLOCK_ABI_LEAST) {
+        r = landlock_confine(rules, sizeof rules / sizeof *rules, LANDLOCK_NO_TCP);
+    }
+    if (r == 0 && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) < 0) {
+        r = -errno;
+    }
+    return r;
+}
+
+/* Maps and checks the journal. The lock ends with the last holder of this journal's descriptor: a
+ * killed server's process may still be ending when the next server starts one. */
+static int take_journal(struct apply_run *run, int fd)
+{
+    struct stat st;
+    (void)flock(fd, LOCK_EX);
+    if (fstat(fd, &st) < 0) {
+        return -errno;
+    }
+    size_t size = (size_t)st.st_size;
+    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (bytes == MAP_FAILED) {
+        return -errno;
+    }
+    run->journal = bytes;
+    if (!apply_journal_is_valid(bytes, size)) {
+        return -EBADMSG;
+    }
+    struct apply_item *item = NULL;
+    uint32_t count = 0;
+    run->items = calloc(run->journal->count + 1UL, sizeof(struct apply_item *));
+    while (run->items && (item = apply_journal_next(run->journal, item))) {
+        run->items[count++] = item;
+    }
+    return run->items ? 0 : -ENOMEM;
+}
+
+static int take_request(struct apply_run *run)
+{
+    static struct apply_request request;
+    struct apply_look look;
+    int fds[3];
+    ssize_t size = packet_receive(APPLY_FD, &request, sizeof request, fds, 3);
+    if (size != sizeof request || request.filter_count > APPLY_FILTER_STEPS || fds[2] < 0) {
+        return size < 0 ? (int)size : -EBADMSG;
+    }
+    run->dir_fd = fds[0];
+    run->upper_fd = fds[1];
+    int r = apply_facts_at(run->dir_fd, "", 0, &look);
+    run->mount_id = look.mount_id;
+    r = r ? r : take_journal(run, fds[2]);
+    return r ? r : apply_confine(run, &request);
+}
+
+static bool is_deletion(const struct apply_item *item)
+{
+    return item->source.mode == 0;
+}
+
+/* Empties a directory that makes way for a file: what is in it follows it in the journal. */
+static void make_way(struct apply_run *run, uint32_t index)
+{
+    const struct apply_item *item = run->items[index];
+    uint32_t end = index + 1;
+    if (is_deletion(item) || S_ISDIR(item->source.mode) || !S_ISDIR(item->before.mode)) {
+        return;
+    }
+    while (end < run->journal->count && apply_path_is_below(run->items[end]->path, item->path)) {
+        end++;
+    }
+    while (--end > index) {
+        if (is_deletion(run->items[end])) {
+            apply_item(run, end, /* last= */ true);
+        }
+    }
+}
+
+/* Deletions last: until then no content is gone of which DIR has no other name, as after a move. */
+static void apply_all(struct apply_run *run)
+{
+    uint32_t count = run->journal->count;
+    apply_recover(run);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!apply_is_wanted()) {
+            return;
+        }
+        make_way(run, i);
+        if (!is_deletion(run->items[i])) {
+            apply_item(run, i, /* last= */ false);
+        }
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        if (!apply_is_wanted()) {
+            return;
+        }
+        apply_item(run, i, /* last= */ true);
+    }
+    run->journal->complete = 1;
+}
+
+int apply_main(void)
+{
+    static struct apply_run run;
+    struct apply_reply reply = {};
+    ignore_signals();
+    (void)umask(0);
+    if (!apply_is_wanted()) {
+        return 1;
+    }
+    reply.error = -take_request(&run);
+    if (!reply.error) {
+        apply_all(&run);
+    }
+    (void)packet_send(APPLY_FD, &reply, sizeof reply, NULL, 0, MSG_DONTWAIT);
+    return reply.error != 0;
+}

@@ -1,0 +1,87 @@
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sandbox/protocol/apply_journal.h"
+
+/* Parts of the applying process. Results: 0, -errno, or a positive enum apply_status. */
+
+/* A temporary name and its NUL: ".sandpiper-", 16 digits, ".tmp". */
+enum { APPLY_TEMPORARY_NAME = 32 };
+
+struct apply_run {
+    int dir_fd;
+    int upper_fd;
+    uint64_t mount_id; /* of DIR */
+    bool gives_away;   /* has CAP_CHOWN */
+    struct apply_journal *journal;
+    struct apply_item **items; /* by index */
+};
+
+/* One name as it is at the moment. */
+struct apply_look {
+    struct apply_facts facts; /* mode 0: there is none */
+    uint64_t mount_id;
+    uid_t uid;
+    gid_t gid;
+    bool is_whiteout; /* a character device 0:0 */
+};
+
+/* --- apply_names.c: names below DIR and below the changes --- */
+
+/* Never follows a symlink; name "": dir_fd itself. 0 or -errno; -EXDEV: on another mount than DIR
+ * (mount_id 0: any). */
+int apply_facts_at(int dir_fd, const char *name, uint64_t mount_id, struct apply_look *ret_look);
+/* The directory of path's last component, *ret_name, opened with O_PATH, one component after the
+ * other. -ENOTDIR: one of them is a symlink or no directory. */
+int apply_open_parent(int root_fd, uint64_t mount_id, const char *path, const char **ret_name);
+/* The same in DIR, and makes missing directories. */
+int apply_make_parent(struct apply_run *run, const char *path, const char **ret_name);
+/* renameat2(2) within one directory. 0 or -errno; -EINVAL: the file system has none of the
+ * flags. */
+int apply_rename(int dir_fd, const char *from, const char *to, unsigned flags);
+/* Gives a name that must not exist to what was made under a temporary one. 0 or -errno */
+int apply_rename_new(int dir_fd, const char *temporary, const char *name);
+
+/* Chooses a temporary name and records it in the journal: for this item (from 1; 0: for a directory
+ * above one), in the directory of path in which name begins a component. */
+int apply_name_temporary(struct apply_run *run, uint32_t item, const char *path, const char *name,
+                         char temporary[APPLY_TEMPORARY_NAME]);
+/* The journal names it no longer. */
+void apply_forget_temporary(struct apply_run *run);
+/* Removes it, whatever it is. 0, also when it has gone, or -errno; -ENOTEMPTY: a directory that
+ * holds something. */
+int apply_remove_temporary(int dir_fd, const char *temporary);
+/* Whether what the temporary name holds was made by this process or the killed one before it. */
+bool apply_is_ours(const struct apply_run *run, const struct apply_look *look);
+/* Removes it if it is ours, and forgets it. */
+void apply_discard_temporary(struct apply_run *run, int dir_fd, const char *temporary);
+/* Makes a directory under the temporary name. mode: 0777 bits; those above them stay as the parent
+ * directory gives them. owner: NULL for a name that DIR does not have. Opened for reading. */
+int apply_make_directory(struct apply_run *run, int dir_fd, const char *temporary, mode_t mode,
+                         const struct apply_look *owner);
+/* Records what was made under a temporary name in dir_fd, and gives it its owner. fd: opened, also
+ * with O_PATH. owner: as above. */
+int apply_give(struct apply_run *run, int fd, int dir_fd, const struct apply_look *owner);
+
+/* --- apply_content.c: regular files --- */
+
+/* Whether both have the same bytes. 1, 0 or -errno. */
+int apply_content_equal(int one_fd, int other_fd, uint64_t size);
+/* Copies into an empty file; holes stay holes. 0 or -errno */
+/* Whether the server still lives, and wants it done. */
+bool apply_is_wanted(void);
+int apply_content_copy(int from_fd, int to_fd, uint64_t size);
+/* Gives a file the access control list of another (from_fd -1: of none), acl(5). 0 or -errno; the
+ * file system may have none. */
+int apply_copy_acl(int from_fd, int to_fd);
+
+/* --- apply_item.c --- */
+
+/* Finishes or takes back what a killed process has left under a temporary name. */
+void apply_recover(struct apply_run *run);
+/* Carries out an item that is still to be done, and sets its status. index: from 0. last: nothing
+ * follows in the item's directory. Before that, a directory whose mode would keep the owner out is
+ * made with more, and stays to be done. */
+void apply_item(struct apply_run *run, uint32_t index, bool last);

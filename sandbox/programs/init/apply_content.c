@@ -1,0 +1,97 @@
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "sandbox/programs/init/apply.h"
+
+enum { PIECE_BYTES = 256 << 10 };
+
+static char pieces[2][PIECE_BYTES];
+
+/* Where a file has data, at or after offset; size: nowhere. A file system that knows no holes says
+ * that all is data, lseek(2). */
+static uint64_t data_after(int fd, uint64_t offset, uint64_t size)
+{
+    off_t at = lseek(fd, (off_t)offset, SEEK_DATA);
+    if (at < 0) {
+        return errno == ENXIO ? size : offset;
+    }
+    return (uint64_t)at < size ? (uint64_t)at : size;
+}
+
+static size_t piece_at(uint64_t offset, uint64_t size)
+{
+    return size - offset < PIECE_BYTES ? (size_t)(size - offset) : PIECE_BYTES;
+}
+
+int apply_content_equal(int one_fd, int other_fd, uint64_t size)
+{
+    for (uint64_t offset = 0; offset < size;) {
+        uint64_t one = data_after(one_fd, offset, size);
+        uint64_t other = data_after(other_fd, offset, size);
+        offset = one < other ? one : other;
+        size_t piece = piece_at(offset, size);
+        ssize_t got = fd_pread_all(one_fd, pieces[0], piece, offset);
+        ssize_t got_other = fd_pread_all(other_fd, pieces[1], piece, offset);
+        if (got < 0 || got_other < 0) {
+            return (int)(got < 0 ? got : got_other);
+        }
+        if ((size_t)got != piece || (size_t)got_other != piece ||
+            memcmp(pieces[0], pieces[1], piece) != 0) {
+            return 0;
+        }
+        offset += piece;
+    }
+    return 1;
+}
+
+static int write_at(int fd, const char *bytes, size_t size, uint64_t offset)
+{
+    while (size > 0) {
+        ssize_t written = pwrite(fd, bytes, size, (off_t)offset);
+        if (written < 0 && errno != EINTR) {
+            return -errno;
+        }
+        size_t done = written < 0 ? 0 : (size_t)written;
+        bytes += done;
+        offset += done;
+        size -= done;
+    }
+    return 0;
+}
+
+int apply_content_copy(int from_fd, int to_fd, uint64_t size)
+{
+    if (ftruncate(to_fd, (off_t)size) < 0) {
+        return -errno;
+    }
+    for (uint64_t offset = data_after(from_fd, 0, size); offset < size;
+         offset = data_after(from_fd, offset, size)) {
+        size_t piece = piece_at(offset, size);
+        ssize_t got = apply_is_wanted() ? fd_pread_all(from_fd, pieces[0], piece, offset) : -EINTR;
+        if (got <= 0) {
+            return got < 0 ? (int)got : APPLY_BUSY; /* it has become shorter */
+        }
+        int r = write_at(to_fd, pieces[0], (size_t)got, offset);
+        if (r < 0) {
+            return r;
+        }
+        offset += (uint64_t)got;
+    }
+    return 0;
+}
+
+int apply_copy_acl(int from_fd, int to_fd)
+{
+    static const char name[] = "system.posix_acl_access";
+    ssize_t size = from_fd < 0 ? 0 : fgetxattr(from_fd, name, pieces[0], PIECE_BYTES);
+    if (size > 0) {
+        return fsetxattr(to_fd, name, pieces[0], (size_t)size, 0) < 0 ? -errno : 0;
+    }
+    /* The directory's default list has given it one. */
+    bool none = fremovexattr(to_fd, name) == 0 || errno == ENODATA || errno == EOPNOTSUPP;
+    return none ? 0 : -errno;
+}

@@ -1,0 +1,468 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h> /* RENAME_EXCHANGE */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "sandbox/programs/init/apply.h"
+
+struct work {
+    struct apply_run *run;
+    struct apply_item *item;
+    uint32_t number; /* of the item, from 1 */
+    int dir_fd;      /* the directory in DIR; -1: there is none */
+    const char *name;
+    struct apply_look target;
+    int upper_fd; /* the directory in the changes */
+    const char *upper_name;
+    int source_fd; /* of a regular file */
+    bool more;     /* is to come in the item's directory, which its mode would prevent */
+};
+
+static void work_done(struct work *work)
+{
+    own_close(&work->dir_fd);
+    own_close(&work->upper_fd);
+    own_close(&work->source_fd);
+}
+
+static bool is_odd(const struct apply_facts *facts)
+{
+    return facts->mode && !S_ISREG(facts->mode) && !S_ISDIR(facts->mode) && !S_ISLNK(facts->mode);
+}
+
+/* Whether DIR's file is the one that the change began with. Where another item has replaced or
+ * removed another name of the same file, the file's ctime is from that. */
+static bool is_before(const struct work *work, const struct apply_facts *now)
+{
+    const struct apply_facts *before = &work->item->before;
+    /* Of a directory that was made with more than its mode, perhaps by a killed process. */
+    const struct apply_facts *after = &work->item->after;
+    if (apply_facts_equal(before, now) || (after->mode && apply_facts_equal(after, now))) {
+        return true;
+    }
+    if (!apply_facts_equal_moved(before, now)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < work->run->journal->count; i++) {
+        const struct apply_item *other = work->run->items[i];
+        if (other != work->item && other->before.mode && other->before.inode == before->inode &&
+            (other->status == APPLY_DONE || other->status == APPLY_SAME)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int find_target(struct work *work)
+{
+    struct apply_run *run = work->run;
+    int fd = apply_open_parent(run->dir_fd, run->mount_id, work->item->path, &work->name);
+    if (fd < 0) {
+        return fd == -ENOENT ? 0 : fd;
+    }
+    work->dir_fd = fd;
+    return apply_facts_at(fd, work->name, run->mount_id, &work->target);
+}
+
+/* --- the source --- */
+
+/* Whether the source is the one that was listed: 0, APPLY_BUSY or -errno. */
+static int check_source(const struct work *work)
+{
+    struct apply_look look;
+    const struct apply_facts *source = &work->item->source;
+    int r = apply_facts_at(work->upper_fd, work->upper_name, 0, &look);
+    if (r == 0 && !apply_facts_equal(source, &look.facts)) {
+        return APPLY_BUSY;
+    }
+    if (r == 0 && work->source_fd >= 0) {
+        r = apply_facts_at(work->source_fd, "", 0, &look);
+        r = r == 0 && !apply_facts_equal(source, &look.facts) ? APPLY_BUSY : r;
+    }
+    return r;
+}
+
+/* A deleted file is a whiteout in the changes, or not there, or in what is no directory there. */
+static int check_deleted(const struct work *work)
+{
+    struct apply_look look;
+    if (work->upper_fd < 0) {
+        return 0;
+    }
+    int r = apply_facts_at(work->upper_fd, work->upper_name, 0, &look);
+    return r == 0 && look.facts.mode && !look.is_whiteout ? APPLY_BUSY : r;
+}
+
+static int find_source(struct work *work)
+{
+    const struct apply_item *item = work->item;
+    int fd = apply_open_parent(work->run->upper_fd, 0, item->path, &work->upper_name);
+    bool is_absent = fd == -ENOENT || fd == -ENOTDIR;
+    if (fd < 0 && !is_absent) {
+        return fd;
+    }
+    work->upper_fd = fd;
+    if (item->source.mode == 0) {
+        return check_deleted(work);
+    }
+    int r = is_absent ? APPLY_BUSY : check_source(work);
+    if (r || !S_ISREG(item->source.mode)) {
+        return r;
+    }
+    fd = openat(work->upper_fd, work->upper_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT || errno == ELOOP ? APPLY_BUSY : -errno;
+    }
+    work->source_fd = fd;
+    return check_source(work);
+}
+
+/* The text of a symlink, with a NUL. Its length, or 0. */
+static size_t read_link(int dir_fd, const char *name, char text[APPLY_PATH_BYTES])
+{
+    ssize_t size = readlinkat(dir_fd, name, text, APPLY_PATH_BYTES);
+    if (size <= 0 || size == APPLY_PATH_BYTES) {
+        return 0;
+    }
+    text[size] = '\0';
+    return (size_t)size;
+}
+
+/* --- what DIR has --- */
+
+/* Opens DIR's regular file for reading: the one that was found. -1: it cannot be read. */
+static int open_target(const struct work *work)
+{
+    struct apply_look look;
+    if (!S_ISREG(work->target.facts.mode)) {
+        return -1;
+    }
+    defer_close int fd =
+        openat(work->dir_fd, work->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool is_it = fd >= 0 && apply_facts_at(fd, "", 0, &look) == 0 &&
+                 look.facts.inode == work->target.facts.inode && S_ISREG(look.facts.mode);
+    return is_it ? take_fd(&fd) : -1;
+}
+
+/* Whether DIR has already what the changes have. */
+static bool is_same(const struct work *work)
+{
+    static char texts[2][APPLY_PATH_BYTES];
+    const struct apply_facts *source = &work->item->source;
+    const struct apply_facts *target = &work->target.facts;
+    if ((source->mode & S_IFMT) != (target->mode & S_IFMT)) {
+        return false;
+    }
+    if (S_ISLNK(source->mode)) {
+        size_t size = read_link(work->upper_fd, work->upper_name, texts[0]);
+        return size > 0 && size == read_link(work->dir_fd, work->name, texts[1]) &&
+               memcmp(texts[0], texts[1], size) == 0;
+    }
+    if ((source->mode & ACCESSPERMS) != (target->mode & ACCESSPERMS)) {
+        return false;
+    }
+    if (S_ISDIR(source->mode)) {
+        return true;
+    }
+    defer_close int fd = source->bytes == target->bytes ? open_target(work) : -1;
+    return fd >= 0 && apply_content_equal(work->source_fd, fd, source->bytes) == 1;
+}
+
+/* --- taking the name's place --- */
+
+/* The temporary name holds what DIR had: removes that if it is what the change began with. Else
+ * puts it back, which had come between the check and the rename. */
+static int finish_swap(const struct apply_item *item, int dir_fd, const char *temporary,
+                       const char *name)
+{
+    struct apply_look look;
+    int r = apply_facts_at(dir_fd, temporary, 0, &look);
+    if (r == 0 && !apply_facts_equal_moved(&item->before, &look.facts)) {
+        r = APPLY_CONFLICT;
+    }
+    r = r ? r : apply_remove_temporary(dir_fd, temporary);
+    if (r == 0) {
+        return 0;
+    }
+    bool deletes = item->source.mode == 0;
+    (void)apply_rename(dir_fd, temporary, name, deletes ? RENAME_NOREPLACE : RENAME_EXCHANGE);
+    return r == -ENOTEMPTY || r == -EEXIST ? APPLY_FULL : r;
+}
+
+/* For a file system without RENAME_EXCHANGE. */
+static int replace_plainly(const struct work *work, const char *temporary)
+{
+    bool was_directory = S_ISDIR(work->target.facts.mode);
+    if (was_directory == S_ISDIR(work->item->source.mode)) {
+        return apply_rename(work->dir_fd, temporary, work->name, 0);
+    }
+    if (unlinkat(work->dir_fd, work->name, was_directory ? AT_REMOVEDIR : 0) < 0) {
+        return errno == ENOTEMPTY || errno == EEXIST ? APPLY_FULL : -errno;
+    }
+    return apply_rename_new(work->dir_fd, temporary, work->name);
+}
+
+/* What was made takes the name. Returns with or without the temporary name. */
+static int place(struct work *work, const char *temporary)
+{
+    struct apply_run *run = work->run;
+    struct apply_look now;
+    int r = apply_facts_at(work->dir_fd, work->name, run->mount_id, &now);
+    if (r < 0 || !is_before(work, &now.facts)) {
+        return r < 0 ? r : APPLY_CONFLICT;
+    }
+    if (!now.facts.mode) {
+        r = apply_rename_new(work->dir_fd, temporary, work->name);
+        return r == -EEXIST ? APPLY_CONFLICT : r;
+    }
+    r = apply_rename(work->dir_fd, temporary, work->name, RENAME_EXCHANGE);
+    if (r == -EINVAL) {
+        return replace_plainly(work, temporary);
+    }
+    return r ? r : finish_swap(work->item, work->dir_fd, temporary, work->name);
+}
+
+/* --- making --- */
+
+static const struct apply_look *owner_of(const struct work *work)
+{
+    return work->target.facts.mode ? &work->target : NULL;
+}
+
+static int make_file(struct work *work, const char *temporary, int *ret_fd)
+{
+    *ret_fd = openat(work->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                     S_IRUSR | S_IWUSR);
+    int r = *ret_fd < 0 ? -errno : apply_give(work->run, *ret_fd, work->dir_fd, owner_of(work));
+    r = r ? r : apply_content_copy(work->source_fd, *ret_fd, work->item->source.bytes);
+    if (r == 0 && S_ISREG(work->target.facts.mode)) {
+        defer_close int old_fd = open_target(work);
+        r = apply_copy_acl(old_fd, *ret_fd);
+    }
+    if (r == 0 && fchmod(*ret_fd, work->item->source.mode & ACCESSPERMS) < 0) {
+        r = -errno;
+    }
+    return r;
+}
+
+static int make_link(struct work *work, const char *temporary, int *ret_fd)
+{
+    char text[APPLY_PATH_BYTES];
+    if (read_link(work->upper_fd, work->upper_name, text) != work->item->source.bytes) {
+        return APPLY_BUSY;
+    }
+    if (symlinkat(text, work->dir_fd, temporary) < 0) {
+        return -errno;
+    }
+    *ret_fd = openat(work->dir_fd, temporary, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return *ret_fd < 0 ? -errno : apply_give(work->run, *ret_fd, work->dir_fd, owner_of(work));
+}
+
+static int make(struct work *work, const char *temporary, int *ret_fd)
+{
+    mode_t mode = work->item->source.mode;
+    if (S_ISREG(mode)) {
+        return make_file(work, temporary, ret_fd);
+    }
+    if (S_ISLNK(mode)) {
+        return make_link(work, temporary, ret_fd);
+    }
+    mode |= work->more ? S_IRWXU : 0;
+    *ret_fd = apply_make_directory(work->run, work->dir_fd, temporary, mode, owner_of(work));
+    return *ret_fd < 0 ? *ret_fd : 0;
+}
+
+static int replace(struct work *work)
+{
+    char temporary[APPLY_TEMPORARY_NAME];
+    struct apply_look made = {};
+    defer_close int fd = -1;
+    struct apply_run *run = work->run;
+    if (work->dir_fd < 0) {
+        int parent = apply_make_parent(run, work->item->path, &work->name);
+        if (parent < 0) {
+            return parent;
+        }
+        work->dir_fd = parent;
+    }
+    int r = apply_name_temporary(run, work->number, work->item->path, work->name, temporary);
+    if (r < 0) {
+        return r;
+    }
+    r = make(work, temporary, &fd);
+    r = r ? r : check_source(work);
+    r = r ? r : apply_facts_at(fd, "", 0, &made);
+    work->item->after = made.facts; /* before it has the name: see is_before() */
+    r = r ? r : place(work, temporary);
+    apply_discard_temporary(run, work->dir_fd, temporary);
+    r = r ? r : apply_facts_at(fd, "", 0, &made);
+    work->item->after = r ? (struct apply_facts){} : made.facts;
+    return r;
+}
+
+/* DIR's directory keeps what is in it, and gets the mode. */
+static int change_directory(struct work *work)
+{
+    struct apply_look look;
+    mode_t mode = (work->target.facts.mode & ALLPERMS & ~ACCESSPERMS) |
+                  (work->item->source.mode & ACCESSPERMS);
+    defer_close int fd =
+        openat(work->dir_fd, work->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r = fd < 0 ? -errno : apply_facts_at(fd, "", work->run->mount_id, &look);
+    if (r == 0 && !is_before(work, &look.facts)) {
+        return APPLY_CONFLICT;
+    }
+    if (r == 0 && fchmod(fd, mode) < 0) {
+        r = -errno;
+    }
+    r = r ? r : apply_facts_at(fd, "", 0, &look);
+    work->item->after = look.facts;
+    return r;
+}
+
+static int remove_file(struct work *work)
+{
+    char temporary[APPLY_TEMPORARY_NAME];
+    struct apply_run *run = work->run;
+    int r = apply_name_temporary(run, work->number, work->item->path, work->name, temporary);
+    r = r ? r : apply_rename(work->dir_fd, work->name, temporary, RENAME_NOREPLACE);
+    if (r == 0) {
+        r = finish_swap(work->item, work->dir_fd, temporary, work->name);
+        apply_forget_temporary(run);
+        return r;
+    }
+    apply_forget_temporary(run);
+    if (r == -EINVAL) {
+        r = unlinkat(work->dir_fd, work->name, 0) < 0 ? -errno : 0;
+    }
+    return r == -ENOENT ? APPLY_SAME : r;
+}
+
+static int remove_target(struct work *work)
+{
+    if (!work->target.facts.mode) {
+        return APPLY_SAME;
+    }
+    if (!is_before(work, &work->target.facts)) {
+        return APPLY_CONFLICT;
+    }
+    if (!S_ISDIR(work->target.facts.mode)) {
+        return remove_file(work);
+    }
+    if (unlinkat(work->dir_fd, work->name, AT_REMOVEDIR) < 0) {
+        return errno == ENOTEMPTY || errno == EEXIST ? APPLY_FULL
+               : errno == ENOENT                     ? APPLY_SAME
+                                                     : -errno;
+    }
+    return 0;
+}
+
+static int carry_out(struct work *work)
+{
+    struct apply_item *item = work->item;
+    if (is_odd(&item->source)) {
+        return APPLY_ODD;
+    }
+    int r = find_target(work);
+    r = r ? r : find_source(work);
+    if (r) {
+        return r;
+    }
+    if (is_odd(&work->target.facts)) {
+        return APPLY_ODD;
+    }
+    if (item->source.mode == 0) {
+        return remove_target(work);
+    }
+    if (is_same(work)) {
+        item->after = work->target.facts;
+        r = check_source(work);
+        return r ? r : APPLY_SAME;
+    }
+    if (!is_before(work, &work->target.facts)) {
+        return APPLY_CONFLICT;
+    }
+    bool stays = S_ISDIR(item->source.mode) && S_ISDIR(work->target.facts.mode);
+    if (stays && work->more) {
+        return 0;
+    }
+    return stays ? change_directory(work) : replace(work);
+}
+
+void apply_item(struct apply_run *run, uint32_t index, bool last)
+{
+    struct apply_item *item = run->items[index];
+    OWNED(work_done)
+    struct work work = {
+        .run = run,
+        .item = item,
+        .number = index + 1,
+        .dir_fd = -1,
+        .upper_fd = -1,
+        .source_fd = -1,
+        .more = !last && S_ISDIR(item->source.mode) && (item->source.mode & S_IRWXU) != S_IRWXU,
+    };
+    if (item->status != APPLY_TO_DO) {
+        return;
+    }
+    int r = carry_out(&work);
+    if ((r == 0 && work.more) || (r == -EINTR && !apply_is_wanted())) {
+        return;
+    }
+    /* A directory on the way to it has gone or become something else. */
+    r = r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? APPLY_CONFLICT : r;
+    item->error = r < 0 ? -r : 0;
+    atomic_signal_fence(memory_order_seq_cst);
+    item->status = r < 0 ? APPLY_FAILED : r == 0 ? APPLY_DONE : (uint32_t)r;
+}
+
+/* --- after a kill --- */
+
+static bool is_temporary(const char *name)
+{
+    static const char before[] = ".sandpiper-";
+    static const char after[] = ".tmp";
+    const char *digits = name + sizeof before - 1;
+    return strlen(name) == APPLY_TEMPORARY_NAME - 1 &&
+           strncmp(name, before, sizeof before - 1) == 0 &&
+           strspn(digits, "0123456789abcdef") == 16 && strcmp(digits + 16, after) == 0;
+}
+
+/* The item's name, if it is in the directory of the temporary one. */
+static const char *name_beside(const struct apply_item *item, const struct apply_journal *journal,
+                               const char *temporary)
+{
+    size_t parent = (size_t)(temporary - journal->temporary);
+    const char *slash = strrchr(item->path, '/');
+    const char *name = slash ? slash + 1 : item->path;
+    bool is_beside = (size_t)(name - item->path) == parent &&
+                     strncmp(item->path, journal->temporary, parent) == 0;
+    return is_beside ? name : NULL;
+}
+
+void apply_recover(struct apply_run *run)
+{
+    const struct apply_journal *journal = run->journal;
+    const char *name = NULL;
+    struct apply_look look;
+    if (!journal->temporary[0]) {
+        return;
+    }
+    defer_close int dir_fd =
+        apply_open_parent(run->dir_fd, run->mount_id, journal->temporary, &name);
+    const struct apply_item *item =
+        journal->temporary_item ? run->items[journal->temporary_item - 1] : NULL;
+    const char *of_item = item && dir_fd >= 0 ? name_beside(item, journal, name) : NULL;
+    if (dir_fd >= 0 && is_temporary(name) && apply_facts_at(dir_fd, name, 0, &look) == 0 &&
+        look.facts.mode) {
+        if (!apply_is_ours(run, &look) && of_item) {
+            (void)finish_swap(item, dir_fd, name, of_item);
+        }
+        apply_discard_temporary(run, dir_fd, name);
+    }
+    apply_forget_temporary(run);
+}

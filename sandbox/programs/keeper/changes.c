@@ -1,0 +1,430 @@
+/* What differs from the user's directory, with --cow: lists it, writes a patch of it, discards it,
+ * and collects what is to be applied. A file that is what the user has is no change, even if the
+ * upper directory holds a copy of it: nothing is ever removed from there, because changing a layer
+ * of a mounted overlay is undefined (filesystems/overlayfs.rst of Linux). */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/programs/keeper/diff.h"
+#include "sandbox/programs/keeper/keeper.h"
+#include "sandbox/programs/keeper/patch.h"
+#include "sandbox/protocol/change_record.h"
+
+/* --- what differs --- */
+
+static void look_below(struct keeper *keeper, const struct record *record,
+                       struct apply_facts *ret_lower)
+{
+    if (place_look(keeper->lower_fd, record->path, ret_lower, NULL) < 0) {
+        *ret_lower = (struct apply_facts){};
+    }
+}
+
+/* Compares with the user's file as it is now. */
+static bool differs_from(struct keeper *keeper, struct record *record,
+                         const struct apply_facts *lower)
+{
+    if (!record->compared || !facts_equal(&record->compared_to, lower)) {
+        record->compared = true;
+        record->counted = false;
+        record->compared_to = *lower;
+        record->differs =
+            !place_same(keeper->upper_fd, &record->facts, keeper->lower_fd, lower, record->path);
+        keeper->pending_known = false;
+        if (!record->differs && !facts_equal(&record->base, lower)) {
+            record->base = *lower; /* both are the same: a change from here on is a new one */
+            base_note(keeper, record);
+        }
+    }
+    return record->differs;
+}
+
+/* Whether the change has a line of its own. A directory has one only where no file in it tells of
+ * it, as git has it. list: sorted, from the record on. */
+static bool has_line(struct record *const *list, size_t count)
+{
+    const struct record *record = list[0];
+    bool is_there = S_ISDIR(record->facts.mode);
+    bool was_there = S_ISDIR(record->compared_to.mode);
+    if (!record->differs) {
+        return false;
+    }
+    if (!is_there && !(was_there && record->facts.mode == 0)) {
+        return true;
+    }
+    if (is_there && record->compared_to.mode != 0) {
+        return true; /* other mode bits, or a file before */
+    }
+    for (size_t i = 1; i < count && apply_path_is_below(list[i]->path, record->path); i++) {
+        if (!is_there || list[i]->facts.mode != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void compare_all(struct keeper *keeper, struct record *const *list, size_t count, bool look)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct apply_facts lower = list[i]->compared_to;
+        /* What code writes to a mapping that it has used before changes no facts. */
+        list[i]->compared = list[i]->compared && !(look && S_ISREG(list[i]->facts.mode));
+        if (look || !list[i]->compared) {
+            look_below(keeper, list[i], &lower);
+        }
+        (void)differs_from(keeper, list[i], &lower);
+    }
+}
+
+unsigned changes_count(struct keeper *keeper)
+{
+    size_t count = 0;
+    if (keeper->pending_known) {
+        return keeper->pending;
+    }
+    struct record **list = records_sorted(keeper, &count);
+    keeper->pending = 0;
+    if (list) {
+        compare_all(keeper, list, count, /* look= */ false);
+    }
+    for (size_t i = 0; list && i < count; i++) {
+        keeper->pending += has_line(list + i, count - i);
+    }
+    free(list);
+    keeper->pending_known = true;
+    return keeper->pending;
+}
+
+/* --- lists and patches --- */
+
+struct listing {
+    struct keeper *keeper;
+    struct buf records;
+    uint64_t work;     /* of comparing lines, for the whole list */
+    int patch_fd;      /* -1: no patch */
+    uint64_t patch_at; /* its size so far */
+    int error;
+};
+
+/* The content for a comparison of lines: heap, or NULL. */
+static char *content(int root_fd, const char *path, const struct apply_facts *facts)
+{
+    bool file = S_ISREG(facts->mode) && facts->bytes <= PATCH_FILE_BYTES;
+    bool link = S_ISLNK(facts->mode) && facts->bytes < KEEPER_PATH_BYTES;
+    char *data = file || link ? malloc(facts->bytes + 1) : NULL;
+    if (data && !place_content(root_fd, path, facts, data)) {
+        free(data);
+        data = NULL;
+    }
+    return data;
+}
+
+static void write_patch(struct listing *listing, struct record *record,
+                        struct change_record *change)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    struct keeper *keeper = listing->keeper;
+    struct patch_counts counts = {UINT32_MAX, UINT32_MAX};
+    bool wants_text = listing->patch_fd >= 0;
+    if (record->counted && !wants_text) {
+        change->added = record->added;
+        change->removed = record->removed;
+        return;
+    }
+    char *old = content(keeper->lower_fd, record->path, &record->compared_to);
+    char *new = content(keeper->upper_fd, record->path, &record->facts);
+    const struct patch_file sides[2] = {{record->compared_to.mode, record->compared_to.bytes, old},
+                                        {record->facts.mode, record->facts.bytes, new}};
+    int r = patch_write(record->path, &sides[0], &sides[1], &listing->work,
+                        wants_text ? &text : NULL, &counts);
+    free(old);
+    free(new);
+    if (r == 0) {
+        record->counted = true;
+        record->added = change->added = counts.added;
+        record->removed = change->removed = counts.removed;
+    }
+    if (r == 0 && buf_size(&text) > 0) {
+        r = fd_write_all(listing->patch_fd, buf_bytes(&text), buf_size(&text));
+        change->patch_at = listing->patch_at;
+        change->patch_size = buf_size(&text);
+        listing->patch_at += buf_size(&text);
+    }
+    listing->error = r ? r : listing->error;
+}
+
+/* Whether there is something at path after the changes, as the last scan has found it: code cannot
+ * take it away while the changes are listed. */
+static bool is_there(const struct keeper *keeper, const char *path)
+{
+    struct apply_facts facts;
+    const struct record *record = record_find(keeper, path);
+    return record ? record->facts.mode != 0
+                  : place_look(keeper->lower_fd, path, &facts, NULL) == 0 && facts.mode != 0;
+}
+
+/* Whether git takes the directory at path for a git directory: is_git_directory() in git's
+ * setup.c. */
+static bool is_git_directory(const struct keeper *keeper, const char *path)
+{
+    static const char *const parts[] = {"HEAD", "commondir", "objects", "refs"};
+    bool found[4] = {};
+    for (unsigned i = 0; i < 4 && (i == 0 || found[0]); i++) {
+        char text[KEEPER_PATH_BYTES + 16];
+        (void)snprintf(text, sizeof text, "%s%s%s", path, *path ? "/" : "", parts[i]);
+        found[i] = is_there(keeper, text);
+    }
+    return found[0] && (found[1] || (found[2] && found[3]));
+}
+
+/* Finds which records lie in a git repository without a .git, whose hooks and config git takes for
+ * its own. Sorted: a directory comes before what is in it. */
+static void find_bare(const struct keeper *keeper, struct record *const *list, size_t count)
+{
+    bool is_bare = is_git_directory(keeper, "");
+    for (size_t i = 0; i < count; i++) {
+        struct record *record = list[i];
+        char path[KEEPER_PATH_BYTES];
+        (void)snprintf(path, sizeof path, "%s", record->path);
+        char *slash = strrchr(path, '/');
+        if (slash) {
+            *slash = '\0';
+        }
+        const struct record *parent = slash ? record_find(keeper, path) : NULL;
+        bool is_directory = S_ISDIR(record->facts.mode) || S_ISDIR(record->compared_to.mode);
+        record->in_bare = parent ? parent->in_bare || parent->is_bare : is_bare;
+        record->is_bare = is_directory && is_git_directory(keeper, record->path);
+    }
+}
+
+static void list_record(struct listing *listing, struct record *record, int error)
+{
+    const struct apply_facts *lower = &record->compared_to;
+    const struct apply_facts *shown = record->facts.mode ? &record->facts : lower;
+    bool moved = !facts_equal(lower, &record->base);
+    struct change_record change = {
+        .sign = (char)(lower->mode == 0          ? '+'
+                       : record->facts.mode == 0 ? '-'
+                                                 : '~'),
+        .flags = (uint8_t)((moved ? CHANGE_IN_DIR : 0) | (record->in_bare ? CHANGE_BARE : 0) |
+                           (error ? CHANGE_NOT_DONE : 0)),
+        .mode = shown->mode,
+        .bytes = shown->bytes,
+        .error = -error,
+        .added = UINT32_MAX,
+        .removed = UINT32_MAX,
+    };
+    if (!error) {
+        write_patch(listing, record, &change);
+    }
+    if (change_record_add(&listing->records, &change, record->path) < 0) {
+        listing->error = -ENOMEM;
+    }
+}
+
+static void reply_listing(struct listing *listing, const struct wire_request *request)
+{
+    defer_close int fd = listing->error ? -1 : keeper_memfd(&listing->records);
+    struct wire_reply reply = {.id = request->id,
+                               .error = listing->error ? -listing->error
+                                        : fd < 0       ? -fd
+                                                       : 0};
+    keeper_reply(listing->keeper, &reply, &fd, fd >= 0);
+    buf_done(&listing->records);
+}
+
+/* A patch that is there is somebody's to read: this makes another file of the name. */
+static int open_patch(const struct keeper *keeper)
+{
+    (void)unlinkat(keeper->output_fd, CHANGE_PATCH_NAME, 0);
+    int fd = openat(keeper->output_fd, CHANGE_PATCH_NAME,
+                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+    return fd < 0 ? -errno : fd;
+}
+
+/* All records, sorted, compared with the user's directory as it is now: heap. NULL: none;
+ * *ret_error: why. */
+static struct record **survey(struct keeper *keeper, size_t *ret_count, int *ret_error)
+{
+    states_look(keeper);
+    struct record **list = records_sorted(keeper, ret_count);
+    if (!list || keeper->too_many) {
+        *ret_error = list ? -E2BIG : -ENOMEM;
+        *ret_count = 0;
+        free(list);
+        return NULL;
+    }
+    compare_all(keeper, list, *ret_count, /* look= */ true);
+    find_bare(keeper, list, *ret_count);
+    return list;
+}
+
+void changes_list(struct keeper *keeper, const struct wire_request *request)
+{
+    struct listing listing = {
+        .keeper = keeper, .records = BUF_EMPTY, .work = DIFF_WORK, .patch_fd = -1};
+    size_t count = 0;
+    if (request->mode) {
+        listing.patch_fd = open_patch(keeper);
+        listing.error = listing.patch_fd < 0 ? listing.patch_fd : 0;
+    }
+    struct record **list = survey(keeper, &count, &listing.error);
+    for (size_t i = 0; i < count && !listing.error; i++) {
+        if (has_line(list + i, count - i) && keeper_wants(keeper, list[i]->path)) {
+            list_record(&listing, list[i], 0);
+        }
+    }
+    free(list);
+    own_close(&listing.patch_fd);
+    reply_listing(&listing, request);
+}
+
+/* --- discarding --- */
+
+/* What stands in the way of the user's file, or is not in his directory. */
+static int discard_new(const struct keeper *keeper, const struct record *record)
+{
+    enum { TYPE = S_IFMT };
+    bool in_way = (record->facts.mode & TYPE) != (record->compared_to.mode & TYPE);
+    int r = record->facts.mode && in_way ? place_remove(keeper, record->path) : 0;
+    return r == -ENOTEMPTY ? 0 : r; /* what is in it was not to be discarded */
+}
+
+static int discard_old(const struct keeper *keeper, const struct record *record)
+{
+    return record->compared_to.mode
+               ? place_copy(keeper, keeper->lower_fd, record->path, &record->compared_to)
+               : 0;
+}
+
+void changes_discard(struct keeper *keeper, const struct wire_request *request)
+{
+    struct listing listing = {
+        .keeper = keeper, .records = BUF_EMPTY, .work = DIFF_WORK, .patch_fd = -1};
+    size_t count = 0;
+    struct record **list = survey(keeper, &count, &listing.error);
+    for (size_t i = 0; i < count; i++) {
+        list[i]->mark = (list[i]->differs && keeper_wants(keeper, list[i]->path) ? 1U : 0) |
+                        (has_line(list + i, count - i) ? 2U : 0);
+    }
+    for (size_t i = count; i > 0; i--) { /* what is in a directory before the directory */
+        struct record *record = list[i - 1];
+        record->error = record->mark & 1 ? discard_new(keeper, record) : 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct record *record = list[i];
+        if (!(record->mark & 1)) {
+            continue;
+        }
+        record->error = record->error ? record->error : discard_old(keeper, record);
+        if (record->mark & 2) {
+            list_record(&listing, record, record->error);
+        }
+        if (!record->error) {
+            record->base = record->compared_to;
+            base_note(keeper, record);
+        }
+        states_foreign(keeper, record);
+    }
+    free(list);
+    reply_listing(&listing, request);
+}
+
+/* --- applying --- */
+
+/* The journal of the last request, which the server fills in. */
+static int journal_fd = -1;
+
+/* A git directory with a conflict: none of it is to be applied. */
+static void mark_torn(const struct apply_journal *journal, const char *path)
+{
+    size_t size = apply_path_git_size(path);
+    for (struct apply_item *item = NULL; size > 0 && (item = apply_journal_next(journal, item));) {
+        if (strncmp(item->path, path, size) == 0 &&
+            (item->path[size] == '/' || item->path[size] == '\0')) {
+            item->marks |= APPLY_TORN;
+        }
+    }
+}
+
+static int collect(struct keeper *keeper, struct record *const *list, size_t count)
+{
+    OWNED(buf_done) struct buf journal = BUF_EMPTY;
+    int r = apply_journal_begin(&journal, 0, 0);
+    for (size_t i = 0; i < count && r == 0; i++) {
+        struct record *record = list[i];
+        if (record->differs && keeper_wants(keeper, record->path)) {
+            size_t at = buf_size(&journal);
+            r = apply_journal_add(&journal, record->path, &record->base, &record->facts);
+            struct apply_item *item = r ? NULL : (void *)(journal.data + journal.start + at);
+            if (item) {
+                item->marks = (has_line(list + i, count - i) ? 0 : APPLY_IMPLIED) |
+                              (record->in_bare ? APPLY_BARE : 0);
+            }
+        }
+    }
+    const struct apply_journal *whole = (const void *)(journal.data + journal.start);
+    for (const struct apply_item *item = NULL;
+         r == 0 && (item = apply_journal_next(whole, item));) {
+        const struct record *record = record_find(keeper, item->path);
+        if (record && !(item->marks & APPLY_TORN) &&
+            !facts_equal(&record->base, &record->compared_to)) {
+            mark_torn(whole, item->path);
+        }
+    }
+    return r ? r : keeper_memfd(&journal);
+}
+
+void changes_collect(struct keeper *keeper, const struct wire_request *request)
+{
+    size_t count = 0;
+    int error = 0;
+    own_close(&journal_fd);
+    struct record **list = survey(keeper, &count, &error);
+    journal_fd = list ? collect(keeper, list, count) : error;
+    free(list);
+    struct wire_reply reply = {.id = request->id, .error = journal_fd < 0 ? -journal_fd : 0};
+    const int fds[WIRE_FDS] = {journal_fd, keeper->upper_fd};
+    keeper_reply(keeper, &reply, fds, journal_fd < 0 ? 0 : WIRE_FDS);
+}
+
+static void take_item(struct keeper *keeper, const struct apply_item *item)
+{
+    struct record *record = record_find(keeper, item->path);
+    if (record && (item->status == APPLY_DONE || item->status == APPLY_SAME)) {
+        record->base = item->after;
+        record->compared = false;
+        record->applied = item->status == APPLY_DONE;
+        keeper->pending_known = false;
+        base_note(keeper, record);
+    }
+}
+
+void changes_applied(struct keeper *keeper, const struct wire_request *request)
+{
+    struct stat st = {};
+    void *bytes = MAP_FAILED;
+    if (journal_fd >= 0 && fstat(journal_fd, &st) == 0 && st.st_size > 0) {
+        bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, journal_fd, 0);
+    }
+    bool valid = bytes != MAP_FAILED && apply_journal_is_valid(bytes, (size_t)st.st_size);
+    for (const struct apply_item *item = NULL; valid && (item = apply_journal_next(bytes, item));) {
+        take_item(keeper, item);
+    }
+    if (bytes != MAP_FAILED) {
+        (void)munmap(bytes, (size_t)st.st_size);
+    }
+    own_close(&journal_fd);
+    journal_fd = -1;
+    keeper_reply(keeper, &(struct wire_reply){.id = request->id, .error = valid ? 0 : EPROTO}, NULL,
+                 0);
+}

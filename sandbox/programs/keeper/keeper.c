@@ -1,0 +1,253 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/keeper/keeper.h"
+#include "sandbox/protocol/packet.h"
+
+void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const int *fds,
+                  size_t count)
+{
+    reply->event = WIRE_RESPONSE;
+    if (reply->id != 0 && packet_send(keeper->socket_fd, reply, sizeof *reply, fds, count, 0) < 0) {
+        _exit(0); /* the server has exited */
+    }
+}
+
+int keeper_memfd(const struct buf *bytes)
+{
+    defer_close int fd = memfd_create("changes", MFD_CLOEXEC);
+    int r = fd < 0 ? -errno : fd_write_all(fd, buf_bytes(bytes), buf_size(bytes));
+    return r < 0 ? r : take_fd(&fd);
+}
+
+static void keeper_error(const struct keeper *keeper, const struct wire_request *request, int r)
+{
+    keeper_reply(keeper, &(struct wire_reply){.id = request->id, .error = -r}, NULL, 0);
+}
+
+/* --- the paths of the next request --- */
+
+static void paths_add(struct keeper *keeper, const struct wire_request *request)
+{
+    char **paths = realloc(keeper->paths, (keeper->path_count + 1) * sizeof *paths);
+    char *path = paths ? strdup(request->path) : NULL;
+    keeper->paths = paths ? paths : keeper->paths;
+    if (path) {
+        keeper->paths[keeper->path_count++] = path;
+    }
+    keeper->paths_lost = keeper->paths_lost || !path;
+}
+
+static void paths_clear(struct keeper *keeper)
+{
+    for (size_t i = 0; i < keeper->path_count; i++) {
+        free(keeper->paths[i]);
+    }
+    keeper->path_count = 0;
+    keeper->paths_lost = false;
+}
+
+bool keeper_wants(const struct keeper *keeper, const char *path)
+{
+    for (size_t i = 0; i < keeper->path_count; i++) {
+        const char *wanted = keeper->paths[i];
+        if (!*wanted || strcmp(path, wanted) == 0 || apply_path_is_below(path, wanted)) {
+            return true;
+        }
+    }
+    return keeper->path_count == 0;
+}
+
+/* --- what a call has changed, and what an undo has put back --- */
+
+struct telling {
+    struct keeper *keeper;
+    struct rows *rows;
+    struct buf text; /* items: a letter, the name, a NUL */
+    struct wire_kept kept;
+};
+
+static void tell_name(struct telling *telling, char letter, const char *path, uint32_t *count)
+{
+    if (++*count <= KEEPER_NAMES) {
+        (void)buf_append(&telling->text, &letter, 1);
+        (void)buf_append(&telling->text, path, strlen(path) + 1);
+    }
+}
+
+static void tell_change(void *arg, const struct record *record, const struct version *from)
+{
+    struct telling *telling = arg;
+    telling->kept.changed++;
+    if (telling->keeper->cow) {
+        rows_add(telling->rows, record, from);
+    }
+    if (!record->now->kept && record->now->kind == KIND_FILE) {
+        tell_name(telling, WIRE_KEPT_UNKEPT, record->path, &telling->kept.unkept);
+    }
+}
+
+static void tell_put(void *arg, enum put put, const struct record *record)
+{
+    struct telling *telling = arg;
+    if (put == PUT_BACK) {
+        telling->kept.applied += record->applied;
+        tell_name(telling, WIRE_KEPT_BACK, record->path, &telling->kept.back);
+    } else if (put == PUT_STAYS) {
+        tell_name(telling, WIRE_KEPT_STAYS, record->path, &telling->kept.stays);
+    } else {
+        tell_name(telling, WIRE_KEPT_MISSED, record->path, &telling->kept.missed);
+    }
+}
+
+static void tell(struct telling *telling, const struct wire_request *request, int r)
+{
+    defer_close int fd = buf_size(&telling->text) > 0 ? keeper_memfd(&telling->text) : -1;
+    struct wire_reply reply = {.id = request->id, .error = -r, .kept = telling->kept};
+    reply.kept.too_many = telling->keeper->too_many;
+    reply.kept.pending = telling->keeper->cow ? changes_count(telling->keeper) : 0;
+    keeper_reply(telling->keeper, &reply, &fd, fd >= 0);
+    buf_done(&telling->text);
+}
+
+static void end(struct keeper *keeper, const struct wire_request *request)
+{
+    struct telling telling = {.keeper = keeper, .rows = rows_new(), .text = BUF_EMPTY};
+    int r = states_end(keeper, request, tell_change, &telling);
+    telling.kept.rows_more = rows_tell(telling.rows, &telling.text);
+    tell(&telling, request, r);
+}
+
+static void switch_states(struct keeper *keeper, const struct wire_request *request)
+{
+    struct telling telling = {.keeper = keeper, .text = BUF_EMPTY};
+    int r = states_switch(keeper, request, tell_put, &telling);
+    tell(&telling, request, r);
+}
+
+/* --- the process --- */
+
+static void dispatch(struct keeper *keeper, const struct wire_request *request)
+{
+    enum keep_op op = (enum keep_op)request->op;
+    bool filters = op == KEEP_LIST || op == KEEP_DISCARD || op == KEEP_COLLECT;
+    if (filters && keeper->paths_lost) { /* fewer paths could mean all */
+        keeper_error(keeper, request, -ENOMEM);
+        paths_clear(keeper);
+        return;
+    }
+    switch (op) {
+    case KEEP_PATH:
+        paths_add(keeper, request);
+        return;
+    case KEEP_BEGIN:
+        keeper_error(keeper, request, states_begin(keeper, request));
+        break;
+    case KEEP_END:
+        end(keeper, request);
+        break;
+    case KEEP_NOTE:
+        states_note_path(keeper, request->path);
+        keeper_error(keeper, request, 0);
+        break;
+    case KEEP_SWITCH:
+        switch_states(keeper, request);
+        break;
+    case KEEP_STATES:
+        states_keep(keeper, request);
+        keeper_error(keeper, request, 0);
+        break;
+    case KEEP_LIST:
+        changes_list(keeper, request);
+        break;
+    case KEEP_DISCARD:
+        changes_discard(keeper, request);
+        break;
+    case KEEP_COLLECT:
+        changes_collect(keeper, request);
+        break;
+    case KEEP_APPLIED:
+        changes_applied(keeper, request);
+        break;
+    default:
+        keeper_error(keeper, request, -ENOSYS);
+        break;
+    }
+    paths_clear(keeper);
+}
+
+/* Only what the keeper works with stays open. */
+static bool keep_descriptors(struct keeper *keeper, const struct init *init, int socket_fd)
+{
+    enum { FIRST = 3, COUNT = 6 };
+    int work_fd = openat(AT_FDCWD, init->paths.work, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool cow = init->config->cow;
+    int fds[COUNT] = {socket_fd,
+                      work_fd,
+                      cow ? WIRE_UPPER_FD : -1,
+                      cow ? WIRE_LOWER_FD : -1,
+                      init->config->cow == WIRE_COW_STORE ? WIRE_STORE_FD : -1,
+                      files_output_fd()};
+    for (unsigned i = 0; i < COUNT; i++) {
+        fds[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        if (fds[i] >= 0 && dup3(fds[i], (int)(FIRST + i), O_CLOEXEC) < 0) {
+            return false;
+        }
+        fds[i] = fds[i] < 0 ? -1 : (int)(FIRST + i);
+    }
+    fd_close_range(FIRST + COUNT, ~0U);
+    keeper->socket_fd = fds[0];
+    keeper->work_fd = fds[1];
+    keeper->upper_fd = fds[2];
+    keeper->lower_fd = fds[3];
+    keeper->store_fd = fds[4];
+    keeper->output_fd = fds[5];
+    return keeper->socket_fd >= 0 && keeper->work_fd >= 0;
+}
+
+void keeper_main(const struct init *init, int socket_fd, bool again)
+{
+    static struct keeper keeper;
+    static struct wire_request request;
+    /* With the server, init or both: nobody needs it then. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)prctl(PR_SET_NAME, "sp-keeper");
+    keeper.cow = init->config->cow != 0;
+    keeper.own = init->config->own_workspace != 0;
+    keeper.limit_bytes = init->config->undo_files_bytes;
+    if (!keep_descriptors(&keeper, init, socket_fd)) {
+        _exit(1);
+    }
+    if (keeper.cow) {
+        base_load(&keeper);
+    }
+    /* A change without an entry in the store: a kill or a full disk has taken that. */
+    keeper.again = again || keeper.store_fd >= 0;
+    states_look(&keeper);
+    base_loaded(&keeper);
+    keeper.again = false;
+    for (;;) {
+        ssize_t size = recv(keeper.socket_fd, &request, sizeof request, 0);
+        if (size < 0 && errno == EINTR) {
+            continue;
+        }
+        if (size <= 0) {
+            _exit(0);
+        }
+        request.path[sizeof request.path - 1] = '\0';
+        dispatch(&keeper, &request);
+    }
+}

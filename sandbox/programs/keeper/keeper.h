@@ -1,0 +1,249 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sandbox/protocol/apply_journal.h"
+#include "sandbox/protocol/init_protocol.h"
+
+/* The keeper: a process of the sandbox beside init. It knows what each file of the workspace was
+ * after each call, keeps copies, and puts files back for `undo` and `restore`. With --cow it also
+ * knows what differs from the user's directory. It is a fork of init, so it has init's confinement;
+ * unlike init it has a heap. It writes only through the workspace's own path, as code does. */
+
+struct buf;
+struct init;
+struct stat;
+
+enum {
+    KEEPER_ENTRIES = 2000,    /* of a user's directory that is written through */
+    KEEPER_RECORDS = 200000,  /* of any workspace */
+    KEEPER_PATH_BYTES = 4096, /* PATH_MAX: nothing deeper can be opened at once */
+    /* Code chooses how long and how deep paths are, and each is looked up from the top for each
+     * call: */
+    KEEPER_NAME_BYTES = 32 << 20, /* of all paths */
+    KEEPER_DEPTH = 200,           /* what is in directories below that is left as it is */
+    KEEPER_NAMES = 8,             /* of one kind in a reply */
+    KEEPER_ROWS = 20,             /* changed files in a reply */
+};
+
+/* --- content: what a path is or was --- */
+
+enum kind {
+    KIND_NONE, /* there is nothing */
+    KIND_FILE,
+    KIND_LINK,
+    KIND_DIRECTORY,
+    KIND_OTHER, /* a FIFO or socket: no copy can be kept */
+};
+
+/* What one path was between two changes. Shared by what refers to it. */
+struct version {
+    unsigned references;
+    enum kind kind;
+    uint32_t mode; /* 0777 bits */
+    bool kept;     /* data is there */
+    int64_t mtime_ns;
+    uint64_t bytes;
+    char *data; /* of a file; the target of a symlink */
+};
+
+/* --- records: what is known of each path --- */
+
+struct record {
+    struct record *next; /* with the same hash */
+    char *path;          /* relative to the workspace */
+    struct version *now;
+    struct apply_facts facts; /* at the last scan; mode 0: there is nothing */
+    struct apply_facts found; /* by the current scan */
+    uint32_t hash;
+    uint32_t round;       /* of the scan that has seen it last */
+    unsigned links;       /* names of the file at the last scan */
+    unsigned found_links; /* by the current scan */
+    unsigned steps;       /* that refer to it */
+    bool noted;           /* facts were taken from a scan */
+    bool was_there;       /* at the scan before */
+    /* With --cow: */
+    bool covers; /* a whiteout or opaque directory with cover_facts hides what the user has there */
+    bool based;  /* base is known */
+    bool compared; /* facts with compared_to, the user's file at that time: */
+    bool differs;
+    bool counted; /* the lines */
+    bool applied; /* the user's directory got what facts describe */
+    bool is_bare; /* a git directory, whatever its name; and the same of a directory above it */
+    bool in_bare;
+    uint32_t added; /* lines */
+    uint32_t removed;
+    struct apply_facts cover_facts;
+    struct apply_facts base; /* of the user's file when the change was begun */
+    struct apply_facts compared_to;
+    /* Scratch, each for the function that sets it: */
+    struct version *goal;
+    unsigned mark;
+    int error;
+};
+
+/* --- states: what sessions can go back to --- */
+
+struct step {
+    struct record *record;
+    struct version *from;
+    struct version *to;
+    bool unsure; /* another call ran at that time: whose change it is cannot be known */
+};
+
+struct state {
+    struct state *next;
+    uint32_t id;
+    uint32_t owner; /* a session */
+    struct state *parent;
+    struct step *steps; /* from the parent to this state */
+    size_t count;
+    size_t space;
+    bool open;        /* its call has not ended */
+    int64_t since_ns; /* when that began, by the clock of file times */
+    bool keep;
+};
+
+struct keeper {
+    int socket_fd;
+    int work_fd;  /* the workspace, as code sees it */
+    int upper_fd; /* with --cow, else -1 */
+    int lower_fd;
+    int store_fd;  /* directory in which the facts in base outlive the server; or -1 */
+    int output_fd; /* the directory of overflow files; or -1 */
+    bool cow;
+    bool again;    /* what was changed before this process began is of unknown base */
+    bool own;      /* the workspace is the sandbox's own: nothing else changes it */
+    bool too_many; /* entries: no states of files are kept */
+    unsigned skip; /* scans to leave out then */
+    uint64_t limit_bytes;
+    uint64_t used_bytes;
+    struct record **buckets;
+    uint32_t bucket_count;
+    uint32_t record_count;
+    size_t name_bytes; /* of the records' paths */
+    uint32_t round;
+    int64_t root_ns;  /* ctime of the scanned directory itself */
+    uint32_t entries; /* that the current scan has seen */
+    int64_t since_ns; /* the start of the call that the current scan is about; 0: of none */
+    struct state *states;
+    bool pending_known;
+    unsigned pending; /* changes that are not applied */
+    char **paths;     /* filters of the next request */
+    size_t path_count;
+    bool paths_lost; /* there was no memory for one */
+};
+
+/* table.c */
+struct record *record_find(const struct keeper *keeper, const char *path);
+/* Finds or makes it, with a NULL now. NULL: no memory, or too many. */
+struct record *record_get(struct keeper *keeper, const char *path);
+void record_drop(struct keeper *keeper, struct record *record);
+/* For qsort(3) of pointers to records: by apply_path_compare(), so that a directory stands right
+ * before what is in it. */
+int record_compare(const void *one, const void *other);
+/* All records, sorted by it: heap, *ret_count. NULL: no memory. */
+struct record **records_sorted(const struct keeper *keeper, size_t *ret_count);
+/* Calls fn for each; fn may drop the record that it gets. */
+void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct record *, void *),
+                  void *arg);
+struct version *version_new(enum kind kind);
+struct version *version_take(struct version *version);
+void version_release(struct keeper *keeper, struct version **version);
+enum kind kind_of_mode(uint32_t mode);
+
+/* place.c: no function follows a symlink, and none leaves the directory at root_fd. */
+/* A descriptor, or -errno. */
+int place_open(int root_fd, const char *path, int flags);
+/* The directory that path is in, as O_PATH; *ret_name: the last part. A descriptor or -errno. */
+int place_parent(int root_fd, const char *path, const char **ret_name);
+/* 0, with mode 0 where there is nothing, or -errno. ret_links may be NULL. */
+int place_look(int root_fd, const char *path, struct apply_facts *ret_facts, unsigned *ret_links);
+/* As apply_facts_of(), but the size of a directory is 0. */
+void facts_of_stat(const struct stat *st, struct apply_facts *ret_facts);
+bool facts_equal(const struct apply_facts *one, const struct apply_facts *other);
+/* Copies what facts describe. Returns a version, not kept where it has no space or changes
+ * meanwhile; NULL: no memory. */
+struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
+                           const struct apply_facts *facts);
+/* The bytes of a file or the target of a symlink, which facts describe: data has space for them.
+ * False: they could not be read, or have changed. */
+bool place_content(int root_fd, const char *path, const struct apply_facts *facts, char *data);
+/* Makes path in the workspace what version says. 0 or -errno. */
+int place_put(const struct keeper *keeper, const char *path, const struct version *version);
+/* The same with what is at path in another directory: its content, type and mode bits. */
+int place_copy(const struct keeper *keeper, int from_fd, const char *path,
+               const struct apply_facts *facts);
+/* Gives a directory its time back. */
+void place_times(const struct keeper *keeper, const char *path, int64_t mtime_ns);
+/* Removes it, if it is there; a directory only when it is empty. 0 or -errno. */
+int place_remove(const struct keeper *keeper, const char *path);
+/* Whether two files, symlinks or directories at path have the same content and mode bits. */
+bool place_same(int one_fd, const struct apply_facts *one, int other_fd,
+                const struct apply_facts *other, const char *path);
+
+/* scan.c: finds what each path is, into found and round of the records. Returns false when there
+ * are too many entries. */
+bool scan(struct keeper *keeper);
+/* The record of one path, made if need be. NULL: no memory. */
+struct record *scan_record(struct keeper *keeper, const char *path);
+
+/* states.c: whose change it is that a scan finds. One that is as new as the start of a call belongs
+ * to that call; where several calls ran at that time, none of them can take it back. */
+/* A call begins that leads from one state to the next. 0 or -ENOMEM. */
+int states_begin(struct keeper *keeper, const struct wire_request *request);
+/* It has ended. Calls report for each path that it has changed. 0, -ENOENT or -ENOMEM. */
+typedef void (*report_fn)(void *arg, const struct record *record, const struct version *from);
+int states_end(struct keeper *keeper, const struct wire_request *request, report_fn report,
+               void *arg);
+/* Drops the states of a session that it can no longer go back to. */
+void states_keep(struct keeper *keeper, const struct wire_request *request);
+/* Takes what has changed since the last look; at the start, what is there. */
+void states_look(struct keeper *keeper);
+/* A file tool has changed this path. */
+void states_note_path(struct keeper *keeper, const char *path);
+enum put { PUT_BACK, PUT_STAYS, PUT_MISSED };
+typedef void (*put_fn)(void *arg, enum put put, const struct record *record);
+/* Puts the files back from one state to another. 0, or -ENOENT: one is unknown. */
+int states_switch(struct keeper *keeper, const struct wire_request *request, put_fn done,
+                  void *arg);
+/* The path is no longer what any call has made of it. */
+void states_foreign(struct keeper *keeper, struct record *record);
+
+/* changes.c: with --cow. */
+/* How many changes have a line in a list. Notices changes of the user's only where code has changed
+ * something too. */
+unsigned changes_count(struct keeper *keeper);
+void changes_list(struct keeper *keeper, const struct wire_request *request);
+void changes_discard(struct keeper *keeper, const struct wire_request *request);
+void changes_collect(struct keeper *keeper, const struct wire_request *request);
+void changes_applied(struct keeper *keeper, const struct wire_request *request);
+
+/* base.c: facts of the user's files that outlive the server, in a file of the store. */
+/* Makes records of what is kept, without a version; base_loaded() drops those that the first scan
+ * has not found. */
+void base_load(struct keeper *keeper);
+void base_loaded(struct keeper *keeper);
+void base_note(const struct keeper *keeper, const struct record *record);
+
+/* rows.c: what the status line says of changed files. NULL: no memory, which counts as no rows. */
+struct rows;
+struct rows *rows_new(void);
+void rows_add(struct rows *rows, const struct record *record, const struct version *from);
+/* Appends the rows, as WIRE_KEPT_ROW items, and frees them. Returns how many files found no
+ * space. */
+uint32_t rows_tell(struct rows *rows, struct buf *text);
+
+/* keeper.c */
+/* The process's function, after the fork. again: another one has died, so what the user's files
+ * were before is unknown. */
+__attribute__((noreturn)) void keeper_main(const struct init *init, int socket_fd, bool again);
+/* Requests that have an id await it. fds: sent with it, count of them. */
+void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const int *fds,
+                  size_t count);
+/* A memfd with these bytes, or -errno. */
+int keeper_memfd(const struct buf *bytes);
+/* Whether the filters of the request let the path through. */
+bool keeper_wants(const struct keeper *keeper, const char *path);

@@ -1,0 +1,237 @@
+/* Finds what each path of the workspace is. With --cow it reads the upper directory of the overlay,
+ * which holds what differs from the user's directory and nothing else: a whiteout (a character
+ * device 0:0) hides a name of the user's, an opaque directory all that is in his directory of that
+ * name, "whiteouts and opaque directories" in filesystems/overlayfs.rst of Linux. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "sandbox/programs/keeper/keeper.h"
+
+#define OPAQUE "user.overlay.opaque"
+
+/* Directories that are still to be read. */
+struct walk {
+    struct keeper *keeper;
+    int root_fd;
+    bool hidden; /* of the user's directory, below a whiteout: records of it, which are not seen */
+    char **paths;
+    size_t count;
+    size_t space;
+    bool failed; /* no memory, or too many entries */
+};
+
+static bool is_too_deep(const char *path)
+{
+    unsigned depth = 0;
+    for (const char *at = path; (at = strchr(at, '/')); at++) {
+        depth++;
+    }
+    return depth >= KEEPER_DEPTH;
+}
+
+static void walk_push(struct walk *walk, const char *path)
+{
+    if (is_too_deep(path)) {
+        return;
+    }
+    if (walk->count == walk->space) {
+        size_t space = walk->space ? walk->space * 2 : 64;
+        char **paths = realloc(walk->paths, space * sizeof *paths);
+        if (!paths) {
+            walk->failed = true;
+            return;
+        }
+        walk->paths = paths;
+        walk->space = space;
+    }
+    char *copy = strdup(path);
+    if (copy) {
+        walk->paths[walk->count++] = copy;
+    }
+    walk->failed = walk->failed || !copy;
+}
+
+/* What the user's directory has becomes the record's version and base: it is how things were before
+ * the change that has made the record. */
+static void take_base(struct keeper *keeper, struct record *record)
+{
+    struct apply_facts facts = {};
+    if (keeper->cow && place_look(keeper->lower_fd, record->path, &facts, NULL) == 0 &&
+        !record->based) {
+        record->base = facts;
+        record->based = true;
+        bool recent = facts.mode && !S_ISDIR(facts.mode) && keeper->since_ns > 0 &&
+                      facts.ctime_ns > keeper->since_ns;
+        if (recent || (facts.mode &&
+                       keeper->again)) { /* the user has changed it since: what it was is unknown */
+            record->base.inode = UINT64_MAX;
+        }
+        base_note(keeper, record);
+    }
+    record->now = place_read(keeper, keeper->lower_fd, record->path, &facts);
+}
+
+struct record *scan_record(struct keeper *keeper, const char *path)
+{
+    struct record *record = record_get(keeper, path);
+    if (record && !record->now) {
+        take_base(keeper, record);
+    }
+    return record && record->now ? record : NULL;
+}
+
+static struct record *walk_record(struct walk *walk, const char *path)
+{
+    struct record *record = scan_record(walk->keeper, path);
+    walk->failed = walk->failed || !record;
+    return record;
+}
+
+static void walk_all(struct walk *walk);
+
+/* Makes records of what the user has at path and a whiteout or opaque directory hides. */
+static void hide(struct walk *walk, struct record *record, const struct apply_facts *cover)
+{
+    struct keeper *keeper = walk->keeper;
+    struct apply_facts facts = {};
+    if (record->covers && facts_equal(&record->cover_facts, cover) &&
+        record->cover_facts.inode == cover->inode) {
+        return;
+    }
+    bool again = keeper->again;
+    keeper->again = again || record->covers; /* what it hid before, code has not seen */
+    record->covers = true;
+    record->cover_facts = *cover;
+    struct walk below = {.keeper = keeper, .root_fd = keeper->lower_fd, .hidden = true};
+    if (place_look(keeper->lower_fd, record->path, &facts, NULL) == 0 && S_ISDIR(facts.mode)) {
+        walk_push(&below, record->path);
+        walk_all(&below);
+    }
+    keeper->again = again;
+    walk->failed = walk->failed || below.failed;
+}
+
+static bool is_opaque(int dir_fd, const char *name)
+{
+    char value = 0;
+    defer_close int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd >= 0 && fgetxattr(fd, OPAQUE, &value, 1) == 1 && value == 'y';
+}
+
+/* A file that is being written: files.c and place.c name it so. */
+static bool is_temporary(const char *name)
+{
+    static const char start[] = ".write-";
+    return strncmp(name, start, sizeof start - 1) == 0 &&
+           strspn(name + sizeof start - 1, "0123456789abcdef") == 16 &&
+           strlen(name) == sizeof start - 1 + 16;
+}
+
+/* In a directory of the user's that is written through, what tools keep for themselves is too much
+ * to copy. */
+static bool is_left_out(const struct keeper *keeper, const char *name)
+{
+    static const char *const names[] = {".git", ".hg",  ".svn",         ".venv",
+                                        "venv", ".tox", "node_modules", "__pycache__"};
+    bool known = false;
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        known = known || strcmp(name, names[i]) == 0;
+    }
+    return known && !keeper->own && !keeper->cow;
+}
+
+static void take_entry(struct walk *walk, int dir_fd, const char *name, const char *path)
+{
+    struct keeper *keeper = walk->keeper;
+    struct apply_facts facts;
+    struct stat st;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        return; /* it has gone */
+    }
+    facts_of_stat(&st, &facts);
+    struct record *record = walk_record(walk, path);
+    if (!record) {
+        return;
+    }
+    if (walk->hidden) {
+        if (S_ISDIR(st.st_mode)) {
+            walk_push(walk, path);
+        }
+        return;
+    }
+    if (keeper->cow && S_ISCHR(st.st_mode) && st.st_rdev == makedev(0, 0)) {
+        hide(walk, record, &facts);
+        return;
+    }
+    record->was_there = record->facts.mode != 0;
+    record->found = facts;
+    record->found_links = (unsigned)st.st_nlink;
+    record->round = keeper->round;
+    if (keeper->cow && !S_ISDIR(st.st_mode) && S_ISDIR(record->base.mode)) {
+        hide(walk, record, &facts);
+    }
+    if (S_ISDIR(st.st_mode) && !is_left_out(keeper, name)) {
+        if (keeper->cow && is_opaque(dir_fd, name)) {
+            hide(walk, record, &facts);
+        }
+        walk_push(walk, path);
+    }
+}
+
+static void walk_directory(struct walk *walk, const char *at)
+{
+    char path[KEEPER_PATH_BYTES];
+    int fd = place_open(walk->root_fd, at, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    if (!directory) {
+        own_close(&fd);
+        return;
+    }
+    struct keeper *keeper = walk->keeper;
+    unsigned most = keeper->own || keeper->cow ? KEEPER_RECORDS : KEEPER_ENTRIES;
+    for (struct dirent *entry = readdir(directory); entry && !walk->failed;
+         entry = readdir(directory)) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || is_temporary(name)) {
+            continue;
+        }
+        int size = snprintf(path, sizeof path, "%s%s%s", at, *at ? "/" : "", name);
+        if (size > 0 && (size_t)size < sizeof path) {
+            take_entry(walk, fd, name, path);
+        }
+        walk->failed = walk->failed || ++keeper->entries > most;
+    }
+    (void)closedir(directory);
+}
+
+static void walk_all(struct walk *walk)
+{
+    while (walk->count > 0) {
+        char *path = walk->paths[--walk->count];
+        if (!walk->failed) {
+            walk_directory(walk, path);
+        }
+        free(path);
+    }
+    free(walk->paths);
+}
+
+bool scan(struct keeper *keeper)
+{
+    struct walk walk = {.keeper = keeper,
+                        .root_fd = keeper->cow ? keeper->upper_fd : keeper->work_fd};
+    keeper->round++;
+    keeper->entries = 0;
+    walk_push(&walk, "");
+    walk_all(&walk);
+    return !walk.failed;
+}

@@ -1,0 +1,510 @@
+/* The states of the files that sessions can go back to: a tree of steps for each session. A step
+ * leads one path from one version to the next, so a state costs what its call has changed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "sandbox/programs/keeper/keeper.h"
+
+/* --- the tree --- */
+
+static struct state *state_find(const struct keeper *keeper, uint32_t id)
+{
+    struct state *state = id ? keeper->states : NULL;
+    while (state && state->id != id) {
+        state = state->next;
+    }
+    return state;
+}
+
+static struct state *state_new(struct keeper *keeper, uint32_t id, uint32_t owner)
+{
+    struct state *state = calloc(1, sizeof *state);
+    if (state) {
+        *state = (struct state){.next = keeper->states, .id = id, .owner = owner};
+        keeper->states = state;
+    }
+    return state;
+}
+
+/* Takes references of its own. Returns whether there was memory. */
+static bool state_append(struct state *state, const struct step *step)
+{
+    if (state->count == state->space) {
+        size_t space = state->space ? state->space * 2 : 16;
+        struct step *steps = realloc(state->steps, space * sizeof *steps);
+        if (!steps) {
+            return false;
+        }
+        state->steps = steps;
+        state->space = space;
+    }
+    state->steps[state->count] = *step;
+    (void)version_take(step->from);
+    (void)version_take(step->to);
+    step->record->steps++;
+    state->count++;
+    return true;
+}
+
+static void step_done(struct keeper *keeper, struct step *step)
+{
+    step->record->steps--;
+    version_release(keeper, &step->from);
+    version_release(keeper, &step->to);
+}
+
+static void state_drop(struct keeper *keeper, struct state *state)
+{
+    struct state **at = &keeper->states;
+    while (*at != state) {
+        at = &(*at)->next;
+    }
+    *at = state->next;
+    for (size_t i = 0; i < state->count; i++) {
+        step_done(keeper, &state->steps[i]);
+    }
+    free(state->steps);
+    free(state);
+}
+
+/* Two steps of a path that follow each other become one. */
+static void state_compact(struct keeper *keeper, struct state *state)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < state->count; i++) {
+        state->steps[i].record->mark = UINT32_MAX;
+    }
+    for (size_t i = 0; i < state->count; i++) {
+        struct step *step = &state->steps[i];
+        unsigned last = step->record->mark;
+        if (last != UINT32_MAX && state->steps[last].to == step->from) {
+            version_release(keeper, &state->steps[last].to);
+            state->steps[last].to = version_take(step->to);
+            state->steps[last].unsure = state->steps[last].unsure || step->unsure;
+            step_done(keeper, step);
+            continue;
+        }
+        step->record->mark = (unsigned)kept;
+        state->steps[kept++] = *step;
+    }
+    state->count = kept;
+}
+
+/* The children of a state that is dropped lead on from its parent. */
+static void state_merge(struct keeper *keeper, struct state *state)
+{
+    for (struct state *child = keeper->states; child; child = child->next) {
+        if (child->parent != state) {
+            continue;
+        }
+        child->parent = state->parent;
+        struct state joined = {};
+        bool whole = state->parent != NULL; /* nothing leads back over the first state */
+        for (size_t i = 0; whole && i < state->count; i++) {
+            whole = state_append(&joined, &state->steps[i]);
+        }
+        for (size_t i = 0; whole && i < child->count; i++) {
+            whole = state_append(&joined, &child->steps[i]);
+        }
+        for (size_t i = 0; i < child->count; i++) {
+            step_done(keeper, &child->steps[i]);
+        }
+        free(child->steps);
+        child->steps = joined.steps;
+        child->count = joined.count;
+        child->space = joined.space;
+        if (!whole && state->parent) {
+            child->parent = NULL;
+        }
+        state_compact(keeper, child);
+    }
+    state_drop(keeper, state);
+}
+
+static void drop_unused(struct keeper *keeper, struct record *record, void *)
+{
+    bool known = record->facts.mode || record->base.mode || record->covers;
+    if (!known && record->steps == 0) {
+        record_drop(keeper, record);
+    }
+}
+
+void states_keep(struct keeper *keeper, const struct wire_request *request)
+{
+    bool dropped = false;
+    for (struct state *state = keeper->states; state; state = state->next) {
+        state->keep = state->owner != request->tag;
+        for (uint32_t i = 0; i < request->tag_count && i < WIRE_TAGS; i++) {
+            state->keep = state->keep || state->id == request->tags[i];
+        }
+    }
+    for (struct state *state = keeper->states; state;) {
+        struct state *next = state->next;
+        if (!state->keep) {
+            state_merge(keeper, state);
+            dropped = true;
+        }
+        state = next;
+    }
+    if (dropped) {
+        records_each(keeper, drop_unused, NULL);
+    }
+}
+
+/* --- what has changed --- */
+
+struct noting {
+    struct state *state; /* of the call that ends, or NULL */
+    bool failed;
+};
+
+/* When the record came to what the scan has found. What has gone, and what has come with a
+ * directory that was renamed, has no time of its own: the directories that it was in tell. */
+static int64_t changed_ns(const struct keeper *keeper, const struct record *record)
+{
+    char path[KEEPER_PATH_BYTES];
+    bool seen = record->round == keeper->round;
+    int64_t latest_ns = seen ? record->found.ctime_ns : INT64_MIN;
+    if (seen && record->was_there) {
+        return latest_ns;
+    }
+    (void)memccpy(path, record->path, '\0', sizeof path);
+    for (char *slash = strrchr(path, '/'); slash; slash = strrchr(path, '/')) {
+        *slash = '\0';
+        const struct record *parent = record_find(keeper, path);
+        bool is_there = parent && parent->round == keeper->round;
+        if (is_there && !seen) {
+            return parent->found.ctime_ns;
+        }
+        if (is_there && parent->was_there) {
+            return latest_ns; /* others may have changed that directory too */
+        }
+        if (is_there && parent->found.ctime_ns > latest_ns) {
+            latest_ns = parent->found.ctime_ns;
+        }
+    }
+    return seen ? latest_ns : keeper->root_ns;
+}
+
+/* Whether the call ran at that time. */
+static bool may_have_made(const struct noting *noting, const struct state *state, int64_t at_ns)
+{
+    return (state->open || state == noting->state) && at_ns >= state->since_ns;
+}
+
+static bool is_claimed(const struct keeper *keeper, const char *path)
+{
+    size_t i = 0;
+    while (i < keeper->path_count && strcmp(keeper->paths[i], path) != 0) {
+        i++;
+    }
+    return i < keeper->path_count;
+}
+
+/* Adds the step to each call that may have made it. Returns whether there was memory. */
+static bool add_to_makers(const struct keeper *keeper, const struct noting *noting, int64_t at_ns,
+                          struct step *step)
+{
+    unsigned makers = 0;
+    bool done = true;
+    for (const struct state *state = keeper->states; state; state = state->next) {
+        makers += may_have_made(noting, state, at_ns);
+    }
+    if (makers > 1 && noting->state && is_claimed(keeper, step->record->path) &&
+        may_have_made(noting, noting->state, at_ns)) {
+        return state_append(noting->state, step);
+    }
+    step->unsure = makers > 1;
+    for (struct state *state = keeper->states; state; state = state->next) {
+        if (may_have_made(noting, state, at_ns)) {
+            done = state_append(state, step) && done;
+        }
+    }
+    return done;
+}
+
+static int root_of(const struct keeper *keeper)
+{
+    return keeper->cow ? keeper->upper_fd : keeper->work_fd;
+}
+
+/* What was derived from earlier facts no longer holds. */
+static void set_facts(struct keeper *keeper, struct record *record, const struct apply_facts *facts)
+{
+    record->facts = *facts;
+    record->noted = true;
+    record->compared = false;
+    record->applied = false;
+    keeper->pending_known = false;
+}
+
+/* What is at the record's path. */
+static struct apply_facts facts_at(const struct keeper *keeper, struct record *record)
+{
+    struct apply_facts facts;
+    (void)place_look(root_of(keeper), record->path, &facts, &record->links);
+    return S_ISCHR(facts.mode) ? (struct apply_facts){} : facts; /* a whiteout: code makes none */
+}
+
+/* The record becomes what the facts say, by a change at that time; noting: NULL: nobody's. Returns
+ * whether there was memory. */
+static bool advance(struct keeper *keeper, struct record *record, const struct apply_facts *facts,
+                    const struct noting *noting, int64_t at_ns)
+{
+    struct version *version = place_read(keeper, root_of(keeper), record->path, facts);
+    if (!version) {
+        return false;
+    }
+    struct step step = {.record = record, .from = record->now, .to = version};
+    bool nothing = step.from->kind == KIND_NONE && version->kind == KIND_NONE;
+    record->now = version;
+    set_facts(keeper, record, facts);
+    bool done = !noting || nothing || add_to_makers(keeper, noting, at_ns, &step);
+    version_release(keeper, &step.from);
+    return done;
+}
+
+static void note(struct keeper *keeper, struct record *record, void *arg)
+{
+    struct noting *noting = arg;
+    bool seen = record->round == keeper->round;
+    struct apply_facts found = seen ? record->found : (struct apply_facts){};
+    if (!record->now) {
+        return; /* of the store, and not found */
+    }
+    if (record->noted && facts_equal(&found, &record->facts)) {
+        record->facts = found;
+        return;
+    }
+    record->links = seen ? record->found_links : 0;
+    noting->failed =
+        !advance(keeper, record, &found, noting, changed_ns(keeper, record)) || noting->failed;
+}
+
+static void look(struct keeper *keeper, struct noting *noting)
+{
+    struct stat st;
+    enum { SKIPPED = 32 };
+    if (keeper->skip > 0) {
+        keeper->skip--;
+        return;
+    }
+    keeper->since_ns = noting->state ? noting->state->since_ns : 0;
+    keeper->too_many = !scan(keeper);
+    if (keeper->too_many) {
+        keeper->skip = SKIPPED;
+        return;
+    }
+    keeper->root_ns = fstat(root_of(keeper), &st) == 0 ? apply_facts_of(&st).ctime_ns : 0;
+    records_each(keeper, note, noting);
+}
+
+void states_look(struct keeper *keeper)
+{
+    keeper->skip = 0;
+    look(keeper, &(struct noting){});
+}
+
+int states_begin(struct keeper *keeper, const struct wire_request *request)
+{
+    if (request->mode) {
+        look(keeper, &(struct noting){});
+    }
+    struct state *from = state_find(keeper, request->token);
+    if (!from && request->token) {
+        from = state_new(keeper, request->token, request->tag);
+    }
+    struct state *to = state_new(keeper, request->cell, request->tag);
+    if (!to || (request->token && !from)) {
+        return -ENOMEM;
+    }
+    to->parent = from;
+    to->open = true;
+    to->since_ns = request->since_ns;
+    return 0;
+}
+
+int states_end(struct keeper *keeper, const struct wire_request *request, report_fn report,
+               void *arg)
+{
+    struct noting noting = {.state = state_find(keeper, request->cell)};
+    struct state *state = noting.state;
+    if (!state) {
+        return -ENOENT;
+    }
+    look(keeper, &noting);
+    state->open = false;
+    state_compact(keeper, state);
+    if (noting.failed || keeper->too_many) {
+        state->parent = NULL; /* what is not whole is not gone back over */
+    }
+    for (size_t i = 0; i < state->count; i++) {
+        report(arg, state->steps[i].record, state->steps[i].from);
+    }
+    return noting.failed ? -ENOMEM : 0;
+}
+
+void states_foreign(struct keeper *keeper, struct record *record)
+{
+    struct apply_facts facts = facts_at(keeper, record);
+    (void)advance(keeper, record, &facts, NULL, 0);
+}
+
+void states_note_path(struct keeper *keeper, const char *path)
+{
+    struct record *record = NULL;
+    if (keeper->skip > 0) {
+        return;
+    }
+    keeper->since_ns = 0;
+    record = scan_record(keeper, path);
+    if (record) {
+        states_foreign(keeper, record);
+    }
+}
+
+/* --- going back --- */
+
+struct switching {
+    struct record **records; /* that some step is about, each once */
+    size_t count;
+    size_t space;
+    bool failed;
+};
+
+/* Whether they differ in more than times: what is worth a name. */
+static bool is_other(const struct version *one, const struct version *other)
+{
+    return one->kind != other->kind || one->mode != other->mode || one->bytes != other->bytes ||
+           one->kept != other->kept ||
+           (one->data && other->data && memcmp(one->data, other->data, one->bytes) != 0);
+}
+
+static void switch_step(struct switching *switching, const struct step *step, bool back)
+{
+    struct record *record = step->record;
+    const struct version *from = back ? step->to : step->from;
+    struct version *to = back ? step->from : step->to;
+    if (!record->goal) {
+        if (switching->count == switching->space) {
+            size_t space = switching->space ? switching->space * 2 : 64;
+            struct record **records = realloc(switching->records, space * sizeof(struct record *));
+            if (!records) {
+                switching->failed = true;
+                return;
+            }
+            switching->records = records;
+            switching->space = space;
+        }
+        switching->records[switching->count++] = record;
+        record->goal = record->now;
+        record->mark = 0;
+    }
+    if (record->goal == from && !step->unsure) {
+        record->goal = to;
+    } else { /* something else has changed it since: perhaps to what it is to be */
+        record->mark = is_other(record->goal, to);
+    }
+}
+
+static bool is_above(const struct state *above, const struct state *state)
+{
+    while (state && state != above) {
+        state = state->parent;
+    }
+    return state != NULL;
+}
+
+static void switch_down(struct switching *switching, const struct state *above,
+                        const struct state *state)
+{
+    /* From the state up to the one that both have in common there are few: as many as are kept. */
+    if (state == above) {
+        return;
+    }
+    switch_down(switching, above, state->parent);
+    for (size_t i = 0; i < state->count; i++) {
+        switch_step(switching, &state->steps[i], /* back= */ false);
+    }
+}
+
+static void put_record(struct keeper *keeper, struct record *record, put_fn done, void *arg)
+{
+    struct version *goal = record->goal;
+    int r = place_put(keeper, record->path, goal);
+    if (r < 0) {
+        done(arg, r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED, record);
+        return;
+    }
+    struct version *before = record->now;
+    record->now = version_take(goal);
+    if (is_other(before, goal)) {
+        done(arg, PUT_BACK, record);
+    }
+    struct apply_facts facts = facts_at(keeper, record);
+    set_facts(keeper, record, &facts);
+    version_release(keeper, &before);
+}
+
+/* What is to vanish goes first, the deepest first; then directories come before what is in them. */
+static void put_all(struct keeper *keeper, struct switching *switching, put_fn done, void *arg)
+{
+    if (switching->count > 0) {
+        qsort(switching->records, switching->count, sizeof(struct record *), record_compare);
+    }
+    for (size_t i = switching->count; i > 0; i--) {
+        struct record *record = switching->records[i - 1];
+        if (record->goal != record->now && record->goal->kind == KIND_NONE) {
+            put_record(keeper, record, done, arg);
+            record->goal = NULL;
+        }
+    }
+    for (size_t i = 0; i < switching->count; i++) {
+        struct record *record = switching->records[i];
+        if (record->goal && record->goal != record->now) {
+            put_record(keeper, record, done, arg);
+        }
+        if (record->mark) {
+            done(arg, PUT_STAYS, record);
+        }
+        record->error = record->goal && record->now == record->goal;
+        record->goal = NULL;
+    }
+    for (size_t i = switching->count; i > 0; i--) { /* putting files in it has changed them */
+        const struct record *record = switching->records[i - 1];
+        if (record->error && record->now->kind == KIND_DIRECTORY) {
+            place_times(keeper, record->path, record->now->mtime_ns);
+        }
+    }
+}
+
+int states_switch(struct keeper *keeper, const struct wire_request *request, put_fn done, void *arg)
+{
+    struct state *from = state_find(keeper, request->token);
+    struct state *to = state_find(keeper, request->cell);
+    struct switching switching = {};
+    look(keeper, &(struct noting){});
+    if (!from || !to || keeper->too_many) {
+        return -ENOENT;
+    }
+    const struct state *above = from;
+    while (above && !is_above(above, to)) {
+        for (size_t i = above->count; i > 0; i--) {
+            switch_step(&switching, &above->steps[i - 1], /* back= */ true);
+        }
+        above = above->parent;
+    }
+    if (!above) {
+        for (size_t i = 0; i < switching.count; i++) {
+            switching.records[i]->goal = NULL;
+        }
+        free(switching.records);
+        return -ENOENT;
+    }
+    switch_down(&switching, above, to);
+    put_all(keeper, &switching, done, arg);
+    free(switching.records);
+    return switching.failed ? -ENOMEM : 0;
+}

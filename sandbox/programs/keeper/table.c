@@ -1,0 +1,170 @@
+/* The records of all paths, by name, and the versions that they and the states share. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "sandbox/programs/keeper/keeper.h"
+
+enum { BUCKETS_FIRST = 256 };
+
+/* FNV-1a. Code chooses the names: the bound on records bounds what collisions cost. */
+static uint32_t hash_of(const char *path)
+{
+    uint32_t hash = 2166136261U;
+    for (; *path; path++) {
+        hash = (hash ^ (unsigned char)*path) * 16777619U;
+    }
+    return hash;
+}
+
+static struct record *find(const struct keeper *keeper, const char *path, uint32_t hash)
+{
+    struct record *record =
+        keeper->bucket_count ? keeper->buckets[hash % keeper->bucket_count] : NULL;
+    while (record && (record->hash != hash || strcmp(record->path, path) != 0)) {
+        record = record->next;
+    }
+    return record;
+}
+
+struct record *record_find(const struct keeper *keeper, const char *path)
+{
+    return find(keeper, path, hash_of(path));
+}
+
+static bool grow(struct keeper *keeper)
+{
+    uint32_t count = keeper->bucket_count ? keeper->bucket_count * 4 : BUCKETS_FIRST;
+    struct record **buckets = calloc(count, sizeof(struct record *));
+    if (!buckets) {
+        return false;
+    }
+    for (uint32_t i = 0; i < keeper->bucket_count; i++) {
+        for (struct record *record = keeper->buckets[i]; record;) {
+            struct record *next = record->next;
+            record->next = buckets[record->hash % count];
+            buckets[record->hash % count] = record;
+            record = next;
+        }
+    }
+    free(keeper->buckets);
+    keeper->buckets = buckets;
+    keeper->bucket_count = count;
+    return true;
+}
+
+struct record *record_get(struct keeper *keeper, const char *path)
+{
+    uint32_t hash = hash_of(path);
+    struct record *record = find(keeper, path, hash);
+    if (record) {
+        return record;
+    }
+    size_t size = strlen(path) + 1;
+    if (keeper->record_count >= KEEPER_RECORDS || keeper->name_bytes + size > KEEPER_NAME_BYTES ||
+        (keeper->record_count >= keeper->bucket_count && !grow(keeper))) {
+        return NULL;
+    }
+    record = calloc(1, sizeof *record);
+    char *name = strdup(path);
+    if (!record || !name) {
+        free(record);
+        free(name);
+        return NULL;
+    }
+    record->path = name;
+    record->hash = hash;
+    record->next = keeper->buckets[hash % keeper->bucket_count];
+    keeper->buckets[hash % keeper->bucket_count] = record;
+    keeper->record_count++;
+    keeper->name_bytes += size;
+    return record;
+}
+
+void record_drop(struct keeper *keeper, struct record *record)
+{
+    struct record **at = &keeper->buckets[record->hash % keeper->bucket_count];
+    while (*at != record) {
+        at = &(*at)->next;
+    }
+    *at = record->next;
+    keeper->record_count--;
+    keeper->name_bytes -= strlen(record->path) + 1;
+    version_release(keeper, &record->now);
+    free(record->path);
+    free(record);
+}
+
+void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct record *, void *),
+                  void *arg)
+{
+    for (uint32_t i = 0; i < keeper->bucket_count; i++) {
+        for (struct record *record = keeper->buckets[i]; record;) {
+            struct record *next = record->next;
+            fn(keeper, record, arg);
+            record = next;
+        }
+    }
+}
+
+int record_compare(const void *one, const void *other)
+{
+    const struct record *const *a = one;
+    const struct record *const *b = other;
+    return apply_path_compare((*a)->path, (*b)->path);
+}
+
+struct record **records_sorted(const struct keeper *keeper, size_t *ret_count)
+{
+    struct record **list = calloc(keeper->record_count + 1, sizeof(struct record *));
+    size_t count = 0;
+    for (uint32_t i = 0; list && i < keeper->bucket_count; i++) {
+        for (struct record *record = keeper->buckets[i]; record; record = record->next) {
+            list[count++] = record;
+        }
+    }
+    if (list) {
+        qsort(list, count, sizeof(struct record *), record_compare);
+    }
+    *ret_count = count;
+    return list;
+}
+
+enum kind kind_of_mode(uint32_t mode)
+{
+    return mode == 0       ? KIND_NONE
+           : S_ISREG(mode) ? KIND_FILE
+           : S_ISLNK(mode) ? KIND_LINK
+           : S_ISDIR(mode) ? KIND_DIRECTORY
+                           : KIND_OTHER;
+}
+
+struct version *version_new(enum kind kind)
+{
+    struct version *version = calloc(1, sizeof *version);
+    if (version) {
+        version->references = 1;
+        version->kind = kind;
+        version->kept = kind == KIND_NONE || kind == KIND_DIRECTORY;
+    }
+    return version;
+}
+
+struct version *version_take(struct version *version)
+{
+    if (version) {
+        version->references++;
+    }
+    return version;
+}
+
+void version_release(struct keeper *keeper, struct version **version)
+{
+    struct version *gone = *version;
+    *version = NULL;
+    if (gone && --gone->references == 0) {
+        keeper->used_bytes -= gone->data ? gone->bytes : 0;
+        free(gone->data);
+        free(gone);
+    }
+}

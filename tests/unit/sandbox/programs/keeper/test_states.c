@@ -1,0 +1,383 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sandbox/programs/keeper/keeper.h"
+#include "tests/unit/temp.h"
+#include "tests/unit/unit.h"
+
+enum { PATHS = 7, STATES = 24, ROUNDS = 300, WALKS = 12, LIMIT_BYTES = 1 << 20 };
+
+static const char *const paths[PATHS] = {"a", "b", "d/x", "d/y", "d/deep/z", "e", "d.txt"};
+
+/* A keeper of a directory, and the number of each result of a switch. */
+struct fixture {
+    struct temp temp;
+    struct keeper keeper;
+    uint32_t last;
+    unsigned put[3];
+};
+
+/* What is at each path: 0: nothing; else its size tells the values apart, and the value its type.
+ */
+typedef unsigned snapshot[PATHS];
+
+static void make(struct fixture *fixture)
+{
+    *fixture = (struct fixture){.keeper = {.upper_fd = -1,
+                                           .lower_fd = -1,
+                                           .store_fd = -1,
+                                           .output_fd = -1,
+                                           .own = true,
+                                           .limit_bytes = LIMIT_BYTES}};
+    temp_make(&fixture->temp);
+    fixture->keeper.work_fd = fixture->temp.fd;
+    states_look(&fixture->keeper);
+}
+
+static void keep(struct fixture *fixture, uint32_t owner, const uint32_t *states, uint32_t count)
+{
+    struct wire_request request = {.tag = owner, .tag_count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        request.tags[i] = states[i];
+    }
+    states_keep(&fixture->keeper, &request);
+}
+
+static void forget_record(struct keeper *keeper, struct record *record, void *)
+{
+    assert_int_equal(record->steps, 0); /* no state is left to refer to it */
+    record_drop(keeper, record);
+}
+
+/* Ends with all memory freed: sanitizers see the rest. */
+static void done(struct fixture *fixture)
+{
+    keep(fixture, 1, NULL, 0);
+    keep(fixture, 2, NULL, 0);
+    assert_null(fixture->keeper.states);
+    records_each(&fixture->keeper, forget_record, NULL);
+    assert_int_equal(fixture->keeper.used_bytes, 0);
+    free(fixture->keeper.buckets);
+    temp_remove(&fixture->temp);
+}
+
+static uint32_t begin(struct fixture *fixture, uint32_t owner, uint32_t from)
+{
+    struct timespec now;
+    assert_int_equal(clock_gettime(CLOCK_REALTIME_COARSE, &now), 0);
+    const struct wire_request request = {
+        .tag = owner,
+        .token = from,
+        .cell = ++fixture->last,
+        .mode = 1,
+        .since_ns = now.tv_sec * 1000000000 + now.tv_nsec,
+    };
+    assert_int_equal(states_begin(&fixture->keeper, &request), 0);
+    return fixture->last;
+}
+
+static void count_change(void *arg, const struct record *, const struct version *)
+{
+    ++*(unsigned *)arg;
+}
+
+/* Returns how many changes are reported. */
+static unsigned end(struct fixture *fixture, uint32_t to)
+{
+    unsigned changes = 0;
+    assert_int_equal(
+        states_end(&fixture->keeper, &(struct wire_request){.cell = to}, count_change, &changes),
+        0);
+    return changes;
+}
+
+static void count_put(void *arg, enum put put, const struct record *)
+{
+    ((struct fixture *)arg)->put[put]++;
+}
+
+static int go(struct fixture *fixture, uint32_t from, uint32_t to)
+{
+    memset(fixture->put, 0, sizeof fixture->put);
+    return states_switch(&fixture->keeper, &(struct wire_request){.token = from, .cell = to},
+                         count_put, fixture);
+}
+
+static void write_text(const struct fixture *fixture, const char *name, const char *text)
+{
+    temp_file(&fixture->temp, name, text, 0644);
+}
+
+static void assert_text(const struct fixture *fixture, const char *name, const char *text)
+{
+    char have[64] = "";
+    int fd = openat(fixture->temp.fd, name, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(fd >= 0, text != NULL);
+    if (fd >= 0) {
+        assert_true(read(fd, have, sizeof have - 1) >= 0);
+        assert_string_equal(have, text);
+        (void)close(fd);
+    }
+}
+
+/* --- any state from any other --- */
+
+static void put_value(const struct fixture *fixture, unsigned i, unsigned value)
+{
+    char text[LIMIT_PATH_BYTES];
+    int fd = fixture->temp.fd;
+    if (unlinkat(fd, paths[i], 0) < 0 && errno != ENOENT) {
+        assert_int_equal(unlinkat(fd, paths[i], AT_REMOVEDIR), 0);
+    }
+    memset(text, 'x', value);
+    text[value] = '\0';
+    if (value == 0) {
+        (void)unlinkat(fd, "d/deep", AT_REMOVEDIR); /* where they are empty */
+        (void)unlinkat(fd, "d", AT_REMOVEDIR);
+    } else if (value % 5 == 1) {
+        temp_link(&fixture->temp, text, paths[i]);
+    } else if (value % 5 == 2) {
+        temp_directory(&fixture->temp, paths[i]);
+        assert_int_equal(fchmodat(fd, paths[i], value % 2 ? 0700 : 0755, 0), 0);
+    } else {
+        temp_file(&fixture->temp, paths[i], text, value % 2 ? 0644 : 0755);
+    }
+}
+
+static void assert_value(const struct fixture *fixture, unsigned i, unsigned value)
+{
+    struct stat st = {};
+    (void)fstatat(fixture->temp.fd, paths[i], &st, AT_SYMLINK_NOFOLLOW);
+    if (value == 0) {
+        assert_int_equal(st.st_mode, 0);
+    } else if (value % 5 == 1) {
+        assert_true(S_ISLNK(st.st_mode));
+        assert_int_equal(st.st_size, value);
+    } else if (value % 5 == 2) {
+        assert_int_equal(st.st_mode, S_IFDIR | (value % 2 ? 0700 : 0755));
+    } else {
+        assert_int_equal(st.st_mode, S_IFREG | (value % 2 ? 0644 : 0755));
+        assert_int_equal(st.st_size, value);
+    }
+}
+
+struct tree {
+    snapshot states[STATES];
+    uint32_t ids[STATES];
+    unsigned parents[STATES]; /* 0: the first's parent is itself */
+    bool kept[STATES];
+    unsigned count;
+};
+
+/* Whether a state that is kept lies above both. */
+static bool meet(const struct tree *tree, unsigned one, unsigned other)
+{
+    for (unsigned a = one;; a = tree->parents[a]) {
+        for (unsigned b = other; tree->kept[a]; b = tree->parents[b]) {
+            if (a == b) {
+                return true;
+            }
+            if (b == 0) {
+                break;
+            }
+        }
+        if (a == 0) {
+            return false;
+        }
+    }
+}
+
+static void keep_some(struct fixture *fixture, struct tree *tree, unsigned at)
+{
+    uint32_t states[STATES];
+    uint32_t count = 0;
+    for (unsigned i = 0; i < tree->count; i++) {
+        tree->kept[i] = tree->kept[i] && (i == at || rand() % 8 != 0);
+        states[count] = tree->ids[i];
+        count += tree->kept[i];
+    }
+    keep(fixture, 1, states, count);
+}
+
+static unsigned add_state(struct fixture *fixture, struct tree *tree, unsigned at)
+{
+    static unsigned value;
+    unsigned next = tree->count++;
+    memcpy(tree->states[next], tree->states[at], sizeof(snapshot));
+    tree->ids[next] = begin(fixture, 1, tree->ids[at]);
+    tree->parents[next] = at;
+    tree->kept[next] = true;
+    for (unsigned changes = (unsigned)rand() % 4; changes > 0; changes--) {
+        unsigned i = (unsigned)rand() % PATHS;
+        unsigned now = rand() % 3 == 0 ? 0 : 1 + value++ % 3000;
+        put_value(fixture, i, now);
+        tree->states[next][i] = now;
+    }
+    (void)end(fixture, tree->ids[next]);
+    return next;
+}
+
+static void each_state_comes_back_from_each_other(void **)
+{
+    srand(1);
+    for (unsigned walk = 0; walk < WALKS; walk++) {
+        static struct tree tree;
+        struct fixture fixture;
+        make(&fixture);
+        tree = (struct tree){.ids = {++fixture.last}, .kept = {true}, .count = 1};
+        unsigned at = 0;
+        for (unsigned round = 0; round < ROUNDS; round++) {
+            unsigned goal = (unsigned)rand() % tree.count;
+            if (tree.count < STATES && rand() % 4 == 0) {
+                at = add_state(&fixture, &tree, at);
+                continue;
+            }
+            if (rand() % 40 == 0 && tree.count > 1) {
+                keep_some(&fixture, &tree, at);
+            }
+            if (!tree.kept[goal] || tree.count == 1) {
+                continue;
+            }
+            bool can = meet(&tree, at, goal);
+            assert_int_equal(go(&fixture, tree.ids[at], tree.ids[goal]), can ? 0 : -ENOENT);
+            at = can ? goal : at;
+            assert_int_equal(fixture.put[PUT_STAYS] + fixture.put[PUT_MISSED], 0);
+            for (unsigned i = 0; i < PATHS; i++) {
+                assert_value(&fixture, i, tree.states[at][i]);
+            }
+        }
+        done(&fixture);
+    }
+}
+
+/* --- what does not come back --- */
+
+static void what_else_has_changed_a_file_stays(void **)
+{
+    struct fixture fixture;
+    make(&fixture);
+    uint32_t first = begin(&fixture, 1, 0);
+    write_text(&fixture, "a", "first");
+    write_text(&fixture, "b", "b");
+    assert_int_equal(end(&fixture, first), 2);
+    uint32_t second = begin(&fixture, 1, first);
+    write_text(&fixture, "a", "by the call");
+    write_text(&fixture, "gone", "by the call");
+    write_text(&fixture, "b", "by the call");
+    assert_int_equal(end(&fixture, second), 3);
+    write_text(&fixture, "a", "by a file tool");
+    states_note_path(&fixture.keeper, "a");
+    assert_int_equal(unlinkat(fixture.temp.fd, "gone", 0), 0);
+    assert_int_equal(go(&fixture, second, first), 0);
+    assert_text(&fixture, "a", "by a file tool");
+    assert_text(&fixture, "b", "b");
+    assert_int_equal(fixture.put[PUT_BACK], 1);
+    assert_int_equal(fixture.put[PUT_STAYS], 1); /* what is gone is as undo wants it */
+    done(&fixture);
+}
+
+static void of_two_calls_at_once_neither_takes_back_what_both_may_have_made(void **)
+{
+    struct fixture fixture;
+    make(&fixture);
+    uint32_t mine = begin(&fixture, 1, 0);
+    (void)end(&fixture, mine);
+    uint32_t other = begin(&fixture, 2, 0);
+    (void)end(&fixture, other);
+    uint32_t job = begin(&fixture, 1, mine);
+    uint32_t beside = begin(&fixture, 2, other);
+    write_text(&fixture, "a", "whose?");
+    (void)end(&fixture, beside);
+    (void)end(&fixture, job);
+    assert_int_equal(go(&fixture, job, mine), 0);
+    assert_int_equal(fixture.put[PUT_STAYS], 1);
+    assert_int_equal(go(&fixture, beside, other), 0);
+    assert_int_equal(fixture.put[PUT_STAYS], 1);
+    assert_text(&fixture, "a", "whose?");
+    done(&fixture);
+}
+
+static void a_call_takes_back_what_it_says_is_its_own(void **)
+{
+    struct fixture fixture;
+    make(&fixture);
+    uint32_t mine = begin(&fixture, 1, 0);
+    (void)end(&fixture, mine);
+    uint32_t job = begin(&fixture, 1, mine);
+    uint32_t beside = begin(&fixture, 2, 0);
+    char name[] = "a";
+    char *claims[] = {name};
+    write_text(&fixture, "a", "the job's");
+    fixture.keeper.paths = claims;
+    fixture.keeper.path_count = 1;
+    assert_int_equal(end(&fixture, job), 1);
+    fixture.keeper.paths = NULL;
+    fixture.keeper.path_count = 0;
+    assert_int_equal(end(&fixture, beside), 0);
+    assert_int_equal(go(&fixture, job, mine), 0);
+    assert_text(&fixture, "a", NULL);
+    done(&fixture);
+}
+
+static void without_space_for_its_copy_a_file_is_missed(void **)
+{
+    struct fixture fixture;
+    make(&fixture);
+    fixture.keeper.limit_bytes = 10;
+    uint32_t first = begin(&fixture, 1, 0);
+    write_text(&fixture, "a", "more than ten bytes");
+    write_text(&fixture, "b", "few");
+    assert_int_equal(end(&fixture, first), 2);
+    assert_int_equal(fixture.keeper.used_bytes, 3);
+    uint32_t second = begin(&fixture, 1, first);
+    write_text(&fixture, "a", "second");
+    write_text(&fixture, "b", "");
+    assert_int_equal(end(&fixture, second), 2);
+    uint32_t third = begin(&fixture, 1, second);
+    write_text(&fixture, "c", "123456789");
+    assert_int_equal(end(&fixture, third), 1);
+    assert_true(fixture.keeper.used_bytes <= 10);
+    assert_int_equal(go(&fixture, third, first), 0);
+    assert_int_equal(fixture.put[PUT_MISSED], 1);
+    assert_text(&fixture, "a", "second");
+    assert_text(&fixture, "b", "few");
+    done(&fixture);
+}
+
+static void a_file_of_other_times_only_is_put_back_without_a_word(void **)
+{
+    static const struct timespec old[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    struct stat st;
+    struct fixture fixture;
+    make(&fixture);
+    uint32_t first = begin(&fixture, 1, 0);
+    write_text(&fixture, "a", "a");
+    (void)end(&fixture, first);
+    uint32_t second = begin(&fixture, 1, first);
+    assert_int_equal(utimensat(fixture.temp.fd, "a", old, 0), 0);
+    assert_int_equal(end(&fixture, second), 1);
+    assert_int_equal(go(&fixture, second, first), 0);
+    assert_int_equal(fixture.put[PUT_BACK], 0);
+    assert_int_equal(fstatat(fixture.temp.fd, "a", &st, 0), 0);
+    assert_true(st.st_mtim.tv_sec > 1);
+    done(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_state_comes_back_from_each_other),
+        cmocka_unit_test(what_else_has_changed_a_file_stays),
+        cmocka_unit_test(of_two_calls_at_once_neither_takes_back_what_both_may_have_made),
+        cmocka_unit_test(a_call_takes_back_what_it_says_is_its_own),
+        cmocka_unit_test(without_space_for_its_copy_a_file_is_missed),
+        cmocka_unit_test(a_file_of_other_times_only_is_put_back_without_a_word),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
