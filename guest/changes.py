@@ -8,6 +8,8 @@ checked before the cell: this leaves out what other processes wrote in the same 
 Of hidden directories reports only that one is new, not what is in them: tools keep much there. Reports symlinks and
 hard links as such. The server checks files that programs outside would act on.
 
+With --cow nothing is scanned: the keeper (sandbox/programs/keeper) sees what differs.
+
 In a workspace with more entries than a scan can take, the files are those that Python code itself opened for writing,
 renamed or removed, as audit events report.
 """
@@ -43,7 +45,9 @@ state = {"names": [], "ids": [], "version": None, "files": None, "skip": 0, "tou
 def begin(session):
     if state["touched"]:
         state["touched"] = {}
-    if state["skip"] == 0 and (state["files"] is None or len(state["files"]) <= SMALL):
+    if "cow" in session.options:
+        watch_audit()
+    elif state["skip"] == 0 and (state["files"] is None or len(state["files"]) <= SMALL):
         look(session.root)
 
 
@@ -59,13 +63,26 @@ def look(root):
 def is_light(session):
     """Whether a report is so cheap that a warm-up can afford one."""
     files = state["files"]
-    return len(session.namespace) <= LIGHT and files is not None and len(files) <= SMALL
+    scans = "cow" not in session.options
+    return len(session.namespace) <= LIGHT and (not scans or files is not None and len(files) <= SMALL)
 
 
 def report(session, result, started):
     """Adds to the result; returns the paths of the files that are new or changed."""
     report_names(session.namespace, result)
+    if state["touched"]:
+        result += ("claims", claims(session.root))
+    if "cow" in session.options:  # the sandbox's keeper names the files; this is for the images among them
+        before, after = touched_files(session.root)
+        return [session.root + "/" + path for path, facts in after.items() if facts[3] >= started and facts[4] != SYMLINK]
     return report_files(session.root, result, started)
+
+
+def claims(root):
+    """The paths in the workspace that Python code itself has touched: where calls run beside each other, these are
+    this one's."""
+    cut = len(root) + 1
+    return b"\n".join(os.fsencode(path[cut:]) for path in state["touched"] if path.startswith(root + "/"))
 
 
 def version_field():
@@ -197,6 +214,8 @@ def on_audit(event, args):
             if type(args[2]) is int and args[2] & WRITES:
                 touch(args[0])
         elif event == "os.remove" and args[1] == NO_DIRECTORY:
+            touch(args[0])
+        elif event == "os.mkdir" and args[2] == NO_DIRECTORY or event == "os.rmdir" and args[1] == NO_DIRECTORY:
             touch(args[0])
         elif event == "os.symlink" and args[2] == NO_DIRECTORY:
             touch(args[1])

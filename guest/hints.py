@@ -222,6 +222,11 @@ def operating_system(session, error):
             return "the session's interpreter is there, so it is read-only; use install_package to add packages"
         return ("read-only in the workspace, because programs outside the sandbox act on this file or it has hard "
                 "links outside; the user can allow it with --allow-write")
+    if code == errno.EXDEV and is_below(error.filename, session.root) and is_below(error.filename2, session.root):
+        return "a directory of the user's can only be moved as a copy: shutil.move, or mv"
+    if code == errno.EOVERFLOW and is_below(error.filename, session.root):
+        return ("this belongs to a user or group that does not exist in the sandbox, so it cannot be changed; put a copy of it "
+                "in its place")
     if code == errno.EROFS:
         return "this part of the file system is read-only; write below the working directory or " + load("streams").TMP
     return None
@@ -375,7 +380,12 @@ def full_disk(session):
     """TMPDIR is on the sandbox's own disk; the working directory may be a directory of the user's."""
     tmp = load("streams").TMP
     own = os.statvfs(tmp)
-    if own.f_ffree and own.f_bavail * own.f_frsize > own.f_blocks * own.f_frsize // 100:
+    has_space = own.f_ffree and own.f_bavail * own.f_frsize > own.f_blocks * own.f_frsize // 100
+    in_memory = "cow" in session.options and "cow-store" not in session.options
+    if has_space and in_memory and os.stat(".").st_dev != os.stat(tmp).st_dev:
+        return ("a file of the workspace is copied to the sandbox's disk%s before it changes, and does not fit; the user "
+                "can raise --disk, or add --cow-store" % mib(own.f_blocks * own.f_frsize))
+    if has_space:
         where = "/data" if os.stat(".").st_dev == os.stat(tmp).st_dev else "the working directory"
         return "the disk of the user's directory %s is full; remove files, or write below %s" % (where, tmp)
     if own.f_ffree == 0:
@@ -383,7 +393,8 @@ def full_disk(session):
     size = own.f_blocks * own.f_frsize
     part_of_memory = session.memory_limit and size >= session.memory_limit * 3 // 4
     flag = "--memory, of which it has three quarters" if part_of_memory else "--disk"
-    return "the disk%s is full; remove files, or the user can raise %s" % (mib(size), flag)
+    other = ", or add --cow-store" if in_memory else ""
+    return "the disk%s is full; remove files, or the user can raise %s%s" % (mib(size), flag, other)
 
 
 def file_limit():

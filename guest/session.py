@@ -201,8 +201,9 @@ class Session:
         result, value, error = ["result", "status", "ok"], None, None
         if not warm_up:
             self.take_packages(fields)
-            result += self.package_notes
-            self.package_notes = []
+            result, self.package_notes = result + self.package_notes, []
+            if "beside" in fields:
+                load("changes").watch_audit()
             send(self.control, self.inode, frames.pack(("begun", "cell", self.cell)))
         if self.held and not warm_up:
             self.release_signals()

@@ -178,8 +178,23 @@ static int describe_workspace(const struct tools *tools, struct buf *out)
     for (unsigned i = 0; i < spec->mount_count; i++) {
         has_writable = has_writable || spec->mounts[i].writable;
     }
+    char path[300];
+    if (spec->cow && spec->workspace) {
+        return buf_appendf(
+            out,
+            " (shows the user's directory %s with your changes on top; the directory itself stays "
+            "as it is: list_changes shows what differs, apply_changes applies it when the user "
+            "wants it, and until then tell the user that it is not applied; what is not applied "
+            "%s%s)",
+            word_show(spec->workspace, strlen(spec->workspace), path, sizeof path),
+            spec->store                ? "stays for the next server"
+            : box_store_is_taken(spec) ? "is gone when this server exits, because another server "
+                                         "uses the store"
+                                       : "is gone when this server exits",
+            has_writable ? "; changes below other writable directories reach the user at once"
+                         : "");
+    }
     if (spec->workspace) {
-        char path[300];
         return buf_appendf(
             out,
             " (the user's directory %s, where the user finds the files; do not change settings of "

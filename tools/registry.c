@@ -28,6 +28,8 @@ static const struct {
     {"write_file", ORDER_WRITE, write_file_call},
     {"read_file", ORDER_READ, read_file_call},
     {"install_package", ORDER_INSTALL, install_package_call},
+    {"list_changes", ORDER_READ, list_changes_call},
+    {"apply_changes", ORDER_WRITE, apply_changes_call},
 };
 
 static unsigned registry_find(const char *name)
@@ -41,6 +43,9 @@ static unsigned registry_find(const char *name)
 
 bool tools_offers(const struct tools *tools, const char *name)
 {
+    if (strcmp(name, "list_changes") == 0 || strcmp(name, "apply_changes") == 0) {
+        return tools->config.spec->cow;
+    }
     return tools->installs || strcmp(name, "install_package") != 0;
 }
 

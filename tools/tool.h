@@ -40,6 +40,8 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
 void read_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 void install_package_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
+void list_changes_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
+void apply_changes_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 
 /* Whether a call of run_python only waits for a job, or stops one. */
 bool run_python_is_wait(const json_t *arguments);

@@ -5,7 +5,7 @@
 #include "rpc/conn.h"
 #include "sandbox/sandbox.h"
 
-/* The four tools over one sandbox, as rpc needs them. */
+/* The tools over one sandbox, as rpc needs them. */
 
 struct install_config;
 struct loop;

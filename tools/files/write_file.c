@@ -161,8 +161,22 @@ static void edit_succeed(struct write_op *op)
            op->size);
 }
 
+/* The file is no longer what a call has made of it, so no `undo` takes it back. */
+static void note_written(const struct write_op *op)
+{
+    struct box *box = server_box_get(op->tools->server_box);
+    const char *work = op->tools->config.spec->paths.work;
+    size_t size = strlen(work);
+    bool inside = strncmp(op->path, work, size) == 0 && op->path[size] == '/';
+    const char *path = inside ? op->path + size + 1 : op->path;
+    if (box && path[0] != '/') {
+        box_states_note(box, path);
+    }
+}
+
 static void write_op_succeed(struct write_op *op)
 {
+    note_written(op);
     if (op->edit.old_text) {
         edit_succeed(op);
         return;

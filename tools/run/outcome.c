@@ -96,6 +96,7 @@ static const struct part {
     {"vars_more", RUN_VARS_MORE, FORM_DIGITS, 1, NUMBER_BYTES},
     {"note", RUN_NOTES, FORM_NOTE, 16, 400},
     {"image", RUN_IMAGES, FORM_PATH, LIMIT_IMAGES, LIMIT_PATH_BYTES},
+    {"claims", RUN_CLAIMS, FORM_JSON, 1, 0},
     {"cpu_ms", RUN_CPU_MS, FORM_DIGITS, 1, NUMBER_BYTES},
     {"peak_bytes", RUN_PEAK_BYTES, FORM_DIGITS, 1, NUMBER_BYTES},
 };

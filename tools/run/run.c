@@ -330,7 +330,8 @@ static int append_state(const struct run *run, struct buf *text)
     char back[128];
     int r = buf_append_text(text, " | state: ");
     if (r == 0 && run->went_back) {
-        r = buf_appendf(text, "%s, files are not rolled back", run_back_text(run, back));
+        r = buf_appendf(text, "%s, %s", run_back_text(run, back),
+                        run->files_back[0] ? run->files_back : "files are not rolled back");
         if (run->state == RUN_STATE_KEPT && run->outcome == RUN_OK) {
             return r;
         }
@@ -483,8 +484,17 @@ int run_compose_status(const struct run *run, struct buf *text)
           : append_field("changed settings: ", run->protected_news,
                          " (programs outside the sandbox act on these files; tell the user)", text);
     r = r ? r : append_files(run, text);
+    if (r == 0 && run->files_stay) {
+        r = buf_appendf(text, " | files stay as the call left them%s",
+                        run->files_undo ? ", `undo` takes them back" : "");
+    }
+    r = r ? r : append_field("", run->files_note, "", text);
     r = r ? r : append_vars(run, text);
     r = r ? r : append_notes(run, text);
+    if (r == 0 && run->pending > 0) {
+        r = buf_appendf(text, " | %u change%s not applied", run->pending,
+                        run->pending == 1 ? "" : "s");
+    }
     return r ? r : buf_append_text(text, "]");
 }
 

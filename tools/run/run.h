@@ -86,6 +86,7 @@ enum run_part {
     RUN_VARS_MORE,  /* digits */
     RUN_NOTES,      /* list, safe: sentences of the server, and those of the guest in quotes */
     RUN_IMAGES,     /* list: paths */
+    RUN_CLAIMS,     /* paths that the code itself has touched, a newline after each but the last */
     RUN_CPU_MS,     /* digits */
     RUN_PEAK_BYTES, /* digits: peak resident memory of the interpreter */
     RUN_PART_COUNT,
@@ -140,6 +141,12 @@ struct run {
     uint64_t started_ns;
     uint64_t spent_ns; /* of its time limit, before started_ns: for the check of its imports */
     uint64_t duration_ns;
+    uint32_t files;       /* the state of the files after it, see box_states.h; 0: not sent */
+    char files_back[512]; /* after undo or restore: what became of the files; empty: nothing */
+    char files_note[320]; /* what of the files an undo will not bring back; empty: nothing */
+    bool files_undo;      /* there is a state that undo takes the files back to */
+    bool files_stay;      /* it has changed files, which its restored state does not have */
+    unsigned pending;     /* changes that are not applied to the user's directory */
     unsigned cell;
     unsigned sent; /* how many times, to an interpreter */
     unsigned restored_cell;

@@ -112,8 +112,10 @@ static json_t *back_of(const struct run *run)
         return NULL;
     }
     const char *name = run->back_name[0] ? run->back_name : NULL;
-    return json_pack("{s:s, s:I, s:s*}", "by", name ? "restore" : "undo", "cell",
-                     (json_int_t)run->back_cell, "name", name);
+    return json_pack("{s:s, s:I, s:s*, s:o*}", "by", name ? "restore" : "undo", "cell",
+                     (json_int_t)run->back_cell, "name", name, "files",
+                     run->files_back[0] ? rpc_text(run->files_back, strlen(run->files_back))
+                                        : NULL);
 }
 
 /* Whether the requested name was saved; NULL: none was requested, or the call did not reach it. */
@@ -133,12 +135,16 @@ static void set_states(json_t *object, const struct run *run)
     const char *const texts[][2] = {{"gone", run->gone},
                                     {"older", run->older},
                                     {"named_states", run->named_states},
+                                    {"files_note", run->files_note},
                                     {"memory", run->memory},
                                     {"before", run->before}};
     set(object, "went_back", back_of(run));
     set(object, "checkpoint", checkpoint_of(run));
     if (run->state == RUN_STATE_RESTORED_EARLIER) {
         set(object, "restored_cell", json_integer((json_int_t)run->restored_cell));
+    }
+    if (run->pending > 0) {
+        set(object, "changes_not_applied", json_integer((json_int_t)run->pending));
     }
     if (run->threads > 0) {
         set(object, "threads_lost", json_integer((json_int_t)run->threads));

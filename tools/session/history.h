@@ -18,6 +18,7 @@ struct history_state {
     unsigned cell;
     char name[HISTORY_NAME_BYTES]; /* of a named state, else empty */
     struct names names;            /* the variables that were there */
+    uint32_t files;                /* the state of the files, see box_states.h; 0: none yet */
 };
 
 struct history {

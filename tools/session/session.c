@@ -60,6 +60,7 @@ static struct session *session_new(struct sessions *sessions, const char *name)
     struct session *session = sessions->count < LIMIT_SESSIONS ? calloc(1, sizeof *session) : NULL;
     if (session) {
         session->owner = sessions;
+        session->serial = ++sessions->last_serial;
         (void)snprintf(session->name, sizeof session->name, "%s", name);
         output_init(&session->between);
         session->next = sessions->list;
@@ -173,7 +174,7 @@ void session_done(struct session *session, const struct fate *fate)
         run->processes = session->processes;
         session->processes = 0;
     }
-    run->on_done(run->arg, run);
+    session_files_end(session, run);
 }
 
 struct fate_facts session_facts(const struct session *session, enum fate_event event,
@@ -396,7 +397,8 @@ static void session_on_end(void *arg, const struct box_end *end)
     struct session *session = arg;
     struct fate_facts facts = session_facts(session, FATE_ENDED, end);
     facts.sandbox_ended = !server_box_get(session->owner->server_box);
-    facts.files_stay = server_box_spec(session->owner->server_box)->workspace != NULL;
+    const struct box_spec *spec = server_box_spec(session->owner->server_box);
+    facts.files_stay = spec->workspace && (!spec->cow || spec->store);
     struct fate fate = run_fate(&facts);
     char gone[sizeof session->current->gone];
     session->processes += end->processes;

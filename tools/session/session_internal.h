@@ -27,6 +27,10 @@ struct session_goal {
     char name[HISTORY_NAME_BYTES]; /* empty: undo leads there */
 };
 
+/* States of files that a session can need: the present, the last, the goal, the one being made, and
+ * the history's. */
+enum { SESSION_FILES = HISTORY_STEPS + HISTORY_NAMED + 4 };
+
 struct session {
     struct session *next;
     struct sessions *owner;
@@ -43,6 +47,12 @@ struct session {
     bool begun;    /* RUNNING: the interpreter has begun with the current run's code */
     unsigned cell; /* of the last run */
     struct history history;
+    uint32_t serial;                    /* of no other session */
+    uint32_t files_at;                  /* the state in which this session has left the files */
+    uint32_t files_goal;                /* the one that they are to be put back to; 0: none */
+    uint32_t files_kept[SESSION_FILES]; /* the states that the keeper keeps for it */
+    bool files_blocked;                 /* the current run waits for files_looking */
+    bool files_waiting; /* for the keeper: they are being put back, or checked before a run */
     unsigned
         kept[HISTORY_STEPS + HISTORY_NAMED + 1]; /* cells whose checkpoints the sandbox keeps */
     unsigned kept_count;
@@ -66,6 +76,10 @@ struct session {
 
 struct sessions {
     struct loop *loop;
+    uint32_t last_serial;   /* of a session, and of a state of files */
+    bool files_uncovered;   /* a result has said that there are too many for undo */
+    unsigned files_open;    /* runs that have begun and not ended, as the keeper knows */
+    unsigned files_looking; /* ended runs whose files the keeper still checks */
     struct server_box *server_box;
     struct session *list;
     unsigned count;
@@ -133,6 +147,21 @@ void session_packages_check(struct session *session);
 void session_packages_supply(struct session *session, const struct box_message *message);
 /* Drops the installation when SUPPLYING ends before it. */
 void session_packages_forget(struct session *session);
+
+/* session_files.c */
+/* Whether the keeper does not know yet that the current run begins, and the step that tells it. */
+bool session_files_are_unprepared(const struct session *session);
+void session_files_prepare(struct session *session);
+/* The current run has changed the state: it has made the files what they are. */
+void session_files_made(struct session *session);
+/* Returns a run, which has ended, to its caller: at once, or when it is known what it has done to
+ * the files. */
+void session_files_end(struct session *session, struct run *run);
+/* Tells the keeper which states the session can go back to. */
+void session_files_keep(struct session *session);
+/* Whether files are to be put back before the current run goes on, and the step that does so. */
+bool session_files_differ(const struct session *session);
+void session_files_switch(struct session *session);
 
 /* session_memory.c */
 /* To be called when the current run is sent: traces it from now on when memory gets short. */

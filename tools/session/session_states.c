@@ -83,6 +83,7 @@ static void session_keep(struct session *session)
         }
     }
     session->kept_count = left;
+    session_files_keep(session);
     unsigned count = history_cells(&session->history, cells);
     for (unsigned i = 0; i < count; i++) {
         session_keep_one(session, cells[i]);
@@ -119,6 +120,7 @@ void session_state_made(struct session *session, const struct box_message *messa
         session_push(session);
     }
     session->history.now.cell = run->cell;
+    session_files_made(session);
     session->checkpoint = CHECKPOINT_PENDING;
     box_session_await_checkpoint(session->guest, run->cell);
     for (size_t i = 1; i + 1 < message->count; i += 2) {
@@ -133,6 +135,7 @@ void session_state_made(struct session *session, const struct box_message *messa
 void session_state_untouched(struct session *session)
 {
     session_push(session);
+    session_files_made(session);
     session_keep(session);
 }
 
@@ -141,12 +144,14 @@ void session_state_back(struct session *session, bool by_run, unsigned cell, cha
 {
     struct history *history = &session->history;
     const struct history_state *state = history_of_cell(history, cell);
-    struct history_state back = {.cell = cell};
+    struct history_state back = {.cell = cell, .files = history->now.files};
     if (state || session->safe.cell == cell) {
         back.names = state ? state->names : session->safe.names;
     }
     if (by_run) {
         session_push(session);
+        session_files_made(session);
+        back.files = history->now.files;
     }
     if (cell != history->now.cell) {
         (void)names_lost(&history->now.names, &back.names, gone, size);
@@ -317,6 +322,7 @@ void session_undo(struct session *session)
     unsigned cell = history->before[history->steps - 1].cell;
     if (cell == history->now.cell) { /* a crash has already brought it back */
         (void)history_pop(history);
+        session->files_goal = history->now.files;
         session_went_back(run, cell, "");
         session_keep(session);
     } else if (cell > 0) {
@@ -326,6 +332,7 @@ void session_undo(struct session *session)
                          "Nothing was undone: before the last call there was only a fresh "
                          "interpreter. `reset` starts one, but drops the named states too.");
     } else {
+        session->files_goal = history->before[history->steps - 1].files;
         session_went_back(run, 0, "");
         session_close(session);
     }
@@ -398,12 +405,14 @@ void session_state_taken(struct session *session, const struct session_goal *goa
         struct history_state now = {.cell = goal->cell};
         if (state) {
             now.names = state->names;
+            now.files = state->files;
         }
         session_push(session);
         history->now = now;
     } else {
         (void)history_pop(history);
     }
+    session->files_goal = history->now.files;
     session_went_back(session->current, goal->cell, goal->name);
     session_keep_present(session);
 }

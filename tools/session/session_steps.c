@@ -69,12 +69,16 @@ void session_send(struct session *session)
     run->sent++;
     session->begun = false;
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
-    struct box_field fields[19] = {
+    struct box_field fields[21] = {
         {"run", 3}, {"cell", 4}, {cell, strlen(cell)}, {"code", 4}, {run->code, run->code_size}};
     size_t count = 5;
     if (run->stdin_text) {
         fields[count++] = (struct box_field){"stdin", 5};
         fields[count++] = (struct box_field){run->stdin_text, run->stdin_size};
+    }
+    if (session->owner->files_open > 1) {
+        fields[count++] = (struct box_field){"beside", 6};
+        fields[count++] = (struct box_field){"1", 1};
     }
     if (session->transient) {
         fields[count++] = (struct box_field){"once", 4};
@@ -144,7 +148,7 @@ static session_step session_next_step(const struct session *session)
     if (run->reset && (at_rest || session->state == SESSION_FAILOVER)) {
         return session_reset;
     }
-    if (!at_rest) {
+    if (!at_rest || session->files_waiting) {
         return NULL;
     }
     if (is_idle && session_packages_are_awaited(session)) {
@@ -161,6 +165,9 @@ static session_step session_next_step(const struct session *session)
     if (run->undo || run->restore[0]) {
         return run->undo ? session_undo : session_restore;
     }
+    if (session_files_differ(session)) {
+        return session_files_switch;
+    }
     bool only_names = is_blank(run) && run->save[0] && session->history.now.cell > 0;
     if (only_names || (is_blank(run) && (run->went_back || run->named_states[0]))) {
         return session_finish;
@@ -171,7 +178,13 @@ static session_step session_next_step(const struct session *session)
     if (session_is_being_branched(session)) {
         return NULL;
     }
-    return session_packages_need_check(session) ? session_packages_check : session_send;
+    if (session_packages_need_check(session)) {
+        return session_packages_check;
+    }
+    if (session->owner->files_looking > 0) {
+        return NULL; /* what the code changes would be taken for another run's */
+    }
+    return session_files_are_unprepared(session) ? session_files_prepare : session_send;
 }
 
 static void session_carry_out(struct session *session)
@@ -184,6 +197,7 @@ static void session_carry_out(struct session *session)
     while ((step = session_next_step(session)) && step != session_drop) {
         step(session);
     }
+    session->files_blocked = session->current && session->owner->files_looking > 0;
     session->branched =
         session->current && session->state == SESSION_IDLE && session_is_being_branched(session);
     session->pumping = false;

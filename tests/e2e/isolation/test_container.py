@@ -51,7 +51,7 @@ def named(server, name):
     found = []
     for pid in descendants(server.pid):
         try:
-            if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().startswith(name.encode()):
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().rstrip("\n") == name[:15]:
                 found.append(pid)
         except OSError:
             pass  # the process has exited

@@ -14,7 +14,7 @@ class Undo(Case):
             for number in (3, 2):
                 result = server.python("", undo=True)
                 self.assert_ok(result)
-                self.assertIn(f"state: back to the state after <cell {number}> (undo), files are not rolled back",
+                self.assertIn(f"state: back to the state after <cell {number}> (undo), files unchanged",
                               result.status.line)
                 self.assertTrue(result.text.startswith("[ok"), result.text)
             self.assert_prints(server.python("print(x)", undo=True), "1")
@@ -67,7 +67,7 @@ class Undo(Case):
             self.assertIn("goes back up to 3 calls", result.text)
             self.assert_prints(server.python("print(x)"), "2")
 
-    def test_undo_keeps_files_and_nothing_else(self):
+    def test_undo_takes_back_directories_and_processes(self):
         with Server() as server:
             self.assert_ok(server.python("import os, subprocess\nos.mkdir('deep')"))
             self.assert_ok(server.python("os.chdir('deep'); open('new', 'w').close()\n"
@@ -77,7 +77,7 @@ class Undo(Case):
             self.assert_ok(server.python("", undo=True))
             self.assert_prints(server.python(f"print(os.getcwd(), os.listdir('deep'), "
                                              f"os.path.exists('/proc/{pid}'))", undo=True),
-                               server.here("/work ['new'] False"))
+                               server.here("/work [] False"))
 
     def test_random_state_goes_back(self):
         with Server() as server:
@@ -113,7 +113,7 @@ class Named(Case):
             for name, text in (("a", "[1, 2, 3, 6]"), ("b", "[]"), ("loaded", "[1, 2, 3]"), ("a", "[1, 2, 3, 6]")):
                 result = server.python("print(data)", restore=name)
                 self.assert_prints(result, text)
-                self.assertIn(f'(restore "{name}"), files are not rolled back', result.status.line)
+                self.assertIn(f'(restore "{name}"), files unchanged', result.status.line)
 
     def test_survives_crashes_and_being_restored(self):
         with Server() as server:
@@ -305,9 +305,10 @@ class Structured(Case):
             ({"code": "x = 1", "checkpoint": "one"}, {"checkpoint": {"name": "one", "saved": True}}),
             ({"code": "x = 2; 1/0", "checkpoint": "two"},
              {"checkpoint": {"name": "two", "saved": False, "reason": "the call failed"}}),
-            ({"code": "", "undo": True}, {"went_back": {"by": "undo", "cell": 1}}),
+            ({"code": "", "undo": True}, {"went_back": {"by": "undo", "cell": 1, "files": "files unchanged"}}),
             ({"code": KILL, "restore": "one"}, {"state": "restored to the state before this call",
-                                                "went_back": {"by": "restore", "cell": 1, "name": "one"}}),
+                                                "went_back": {"by": "restore", "cell": 1, "name": "one",
+                                                              "files": "files unchanged"}}),
             ({"code": "import os; os.kill(-1, 9); os._exit(1)"}, {"gone": "x"}),
         )
         with Server("--structured") as server:

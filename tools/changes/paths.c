@@ -1,0 +1,108 @@
+#include "tools/changes/paths.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/own.h"
+#include "base/quote.h"
+#include "base/word.h"
+#include "sandbox/sandbox.h"
+#include "tools/files/mounts.h"
+
+static const char outside[] = "is outside of the workspace; send paths that are relative to it";
+
+/* Appends the normal form of path, with a NUL. Returns what is wrong with it, or NULL. */
+static const char *normalise(const char *work, const char *path, size_t size, struct buf *out)
+{
+    size_t work_size = strlen(work);
+    if (size == 0) {
+        return "is empty; \".\" is the whole workspace";
+    }
+    if (memchr(path, '\0', size)) {
+        return "contains a NUL character";
+    }
+    if (path[0] == '/') {
+        if (size < work_size || memcmp(path, work, work_size) != 0 ||
+            (size > work_size && path[work_size] != '/')) {
+            return outside;
+        }
+        path += work_size;
+        size -= work_size;
+    }
+    for (const char *end = path + size; path < end;) {
+        const char *slash = memchr(path, '/', (size_t)(end - path));
+        size_t length = (size_t)((slash ? slash : end) - path);
+        if (length == 2 && memcmp(path, "..", 2) == 0) {
+            return "contains \"..\"; send the path without it";
+        }
+        if (length > 0 && !(length == 1 && *path == '.') &&
+            ((buf_size(out) > 0 && buf_append(out, "/", 1) < 0) ||
+             buf_append(out, path, length) < 0)) {
+            return "out of memory";
+        }
+        path += length + 1;
+    }
+    return buf_size(out) >= LIMIT_PATH_BYTES ? "is longer than 4095 bytes"
+           : buf_append(out, "", 1) < 0      ? "out of memory"
+                                             : NULL;
+}
+
+int changes_paths_take(const struct box_spec *spec, const json_t *argument,
+                       struct changes_paths *ret, struct buf *why)
+{
+    size_t i = 0;
+    const json_t *item = NULL;
+    *ret = (struct changes_paths){};
+    json_array_foreach (argument, i, item) {
+        OWNED(buf_done) struct buf quoted = BUF_EMPTY;
+        OWNED(buf_done) struct buf normal = BUF_EMPTY;
+        const char *text = json_string_value(item);
+        size_t size = json_string_length(item);
+        if (i >= CHANGES_PATHS) {
+            int r = buf_append_text(why, "/paths: has too many items; send their directories");
+            return r ? r : -EINVAL;
+        }
+        /* A name that begins with a quote is listed in quotes. */
+        bool is_quoted = quote_parse(text, size, &quoted) == 0;
+        char inside[LIMIT_PATH_BYTES];
+        bool is_host =
+            text[0] == '/' && strlen(text) == size && data_find(spec, text, inside, sizeof inside);
+        const char *path = is_quoted ? buf_bytes(&quoted) : is_host ? inside : text;
+        const char *wrong = normalise(spec->paths.work, path,
+                                      is_quoted ? buf_size(&quoted)
+                                      : is_host ? strlen(inside)
+                                                : size,
+                                      &normal);
+        if (wrong) {
+            int r = buf_appendf(why, "/paths/%zu: ", i);
+            r = r ? r : word_append(why, text, size);
+            r = r ? r : buf_appendf(why, " %s.", wrong);
+            return r ? r : -EINVAL;
+        }
+        ret->at[ret->count] = strdup(buf_bytes(&normal));
+        if (!ret->at[ret->count]) {
+            return -ENOMEM;
+        }
+        ret->count++;
+    }
+    return 0;
+}
+
+void changes_paths_done(struct changes_paths *paths)
+{
+    for (size_t i = 0; i < paths->count; i++) {
+        free(paths->at[i]);
+    }
+    paths->count = 0;
+}
+
+bool changes_paths_have(const struct changes_paths *paths, const char *path)
+{
+    size_t i = 0;
+    while (i < paths->count && !refused_is_in(path, paths->at[i])) {
+        i++;
+    }
+    return paths->count == 0 || i < paths->count;
+}

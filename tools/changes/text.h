@@ -1,0 +1,55 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "sandbox/sandbox.h"
+#include "tools/changes/paths.h"
+
+/* The texts of list_changes and apply_changes. Pure. All functions return 0 or -ENOMEM, and append
+ * whole lines of LIMIT_TEXT_BYTES at most and a last one. */
+
+struct changes_view {
+    const void *records; /* valid, see change_record.h */
+    size_t size;
+    const struct changes_paths *paths;
+    unsigned refused_flags; /* REFUSED_HOME or 0 */
+    const char *patch_path; /* of the whole patch, as code sees it */
+};
+
+/* One line for each change, and how many there are. */
+int changes_text_list(const struct changes_view *view, struct buf *out);
+
+/* Appends bytes of the whole patch. 0 or -errno. */
+typedef int (*changes_patch_fn)(void *arg, uint64_t at, size_t size, struct buf *out);
+
+/* The patch of the files that fit; or what read returns. */
+int changes_text_patch(const struct changes_view *view, changes_patch_fn read, void *arg,
+                       struct buf *out);
+
+/* What has become of an apply. */
+struct changes_applied {
+    const struct apply_journal *journal; /* of what was to be applied; NULL: nothing was begun */
+    struct buf refused;                  /* of struct changes_refused, each with its name */
+    size_t refused_count;                /* of changes */
+    int error;                           /* see box_applied_fn */
+};
+
+/* The row of a git directory that is not applied because a part of it is a conflict. */
+#define CHANGES_TORN "torn"
+
+/* Notes that a change is not applied unless refused->size bytes of its path are named. */
+int changes_refuse(struct changes_applied *applied, const char *path,
+                   const struct refused *refused);
+void changes_applied_done(struct changes_applied *applied);
+
+/* left: changes that are not applied now; SIZE_MAX: unknown. *ret_is_error: something that was
+ * requested is not done. */
+int changes_text_applied(const struct changes_applied *applied, const struct changes_paths *paths,
+                         size_t left, struct buf *out, bool *ret_is_error);
+int changes_text_discarded(const struct changes_view *view, size_t left, struct buf *out,
+                           bool *ret_is_error);
+
+/* How many records there are. */
+size_t changes_count(const void *records, size_t size);

@@ -1,0 +1,369 @@
+/* The files that go back with the variables. The sandbox's keeper numbers states of the files as
+ * this file tells it to; each state in the history has one. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "base/word.h"
+#include "tools/session/session_internal.h"
+
+/* The sandbox, if it keeps states of files; else NULL. */
+static struct box *keeping_box(const struct session *session)
+{
+    struct box *box = server_box_get(session->owner->server_box);
+    return box && box_states_exist(box) ? box : NULL;
+}
+
+/* Whether undo covers files. With --cow the keeper works for changes too. */
+static bool keeps_files(const struct sessions *sessions)
+{
+    return server_box_spec(sessions->server_box)->undo_files_bytes > 0;
+}
+
+/* Of a request to the keeper: the session, which may have gone when the response comes. */
+struct asked {
+    struct sessions *sessions;
+    uint32_t serial;
+};
+
+static struct asked *asked_new(const struct session *session)
+{
+    struct asked *asked = calloc(1, sizeof *asked);
+    if (asked) {
+        *asked = (struct asked){session->owner, session->serial};
+    }
+    return asked;
+}
+
+/* Frees asked. Returns its session, which no longer waits, or NULL. */
+static struct session *asked_session(struct asked *asked)
+{
+    struct session *session = asked->sessions->list;
+    while (session && session->serial != asked->serial) {
+        session = session->next;
+    }
+    free(asked);
+    if (session) {
+        session->files_waiting = false;
+    }
+    return session;
+}
+
+bool session_files_are_unprepared(const struct session *session)
+{
+    return session->current->files == 0 && keeping_box(session);
+}
+
+static void session_prepared(void *arg, int, const struct wire_kept *, const char *, size_t)
+{
+    struct session *session = asked_session(arg);
+    if (session) {
+        session_pump(session);
+    }
+}
+
+void session_files_prepare(struct session *session)
+{
+    struct run *run = session->current;
+    struct sessions *sessions = session->owner;
+    struct history *history = &session->history;
+    const struct box_spec *spec = server_box_spec(sessions->server_box);
+    if (!history->now.files) {
+        history->now.files = session->files_at ? session->files_at : ++sessions->last_serial;
+        session->files_at = history->now.files;
+    }
+    run->files = ++sessions->last_serial;
+    const struct box_states_call call = {.owner = session->serial,
+                                         .from = session->transient ? 0 : history->now.files,
+                                         .to = run->files};
+    /* Where the user or another run may have changed files too, the keeper looks first. */
+    bool looks = sessions->files_open > 0 || (spec->workspace && !spec->cow) ||
+                 box_states_are_fresh(keeping_box(session));
+    struct asked *asked = looks ? asked_new(session) : NULL;
+    session->files_waiting = asked != NULL;
+    sessions->files_open++;
+    if (box_states_begin(keeping_box(session), &call, asked ? session_prepared : NULL, asked) < 0) {
+        session->files_waiting = false;
+        free(asked);
+    }
+}
+
+void session_files_made(struct session *session)
+{
+    const struct run *run = session->current;
+    if (run && run->files && !session->transient) {
+        session->history.now.files = run->files;
+        session->files_at = run->files;
+    }
+}
+
+static void add_state(uint32_t states[SESSION_FILES], unsigned *count, uint32_t state)
+{
+    bool known = state == 0;
+    for (unsigned i = 0; i < *count; i++) {
+        known = known || states[i] == state;
+    }
+    if (!known) {
+        states[(*count)++] = state;
+    }
+}
+
+void session_files_keep(struct session *session)
+{
+    const struct history *history = &session->history;
+    struct box *box = keeping_box(session);
+    uint32_t states[SESSION_FILES] = {};
+    unsigned count = 0;
+    if (!box || session->transient) {
+        return;
+    }
+    add_state(states, &count, history->now.files);
+    add_state(states, &count, session->files_at);
+    add_state(states, &count, session->files_goal);
+    add_state(states, &count, session->current ? session->current->files : 0);
+    for (unsigned i = 0; i < history->steps; i++) {
+        add_state(states, &count, history->before[i].files);
+    }
+    for (unsigned i = 0; i < history->named_count; i++) {
+        add_state(states, &count, history->named[i].files);
+    }
+    if (memcmp(states, session->files_kept, sizeof states) == 0) {
+        return; /* serials are never used twice, so a keeper that has begun anew knows none */
+    }
+    memcpy(session->files_kept, states, sizeof states);
+    box_states_keep(box, session->serial, states, count);
+}
+
+/* Writes "a.txt, b.txt and 3 more": the items of one letter. */
+static void list_names(char letter, uint32_t all, const char *text, size_t size, struct buf *out)
+{
+    unsigned shown = 0;
+    for (const char *at = NULL; (at = box_states_next(text, size, at));) {
+        if (*at == letter) {
+            (void)buf_append_text(out, shown++ ? ", " : "");
+            (void)word_append(out, at + 1, strlen(at + 1));
+        }
+    }
+    if (all > shown) {
+        (void)buf_appendf(out, " and %u more", all - shown);
+    }
+}
+
+static void take_text(char *out, size_t size, const struct buf *text)
+{
+    (void)snprintf(out, size, "%.*s", (int)buf_size(text), buf_size(text) ? buf_bytes(text) : "");
+}
+
+/* --- after a run --- */
+
+static void take_rows(struct run *run, const struct wire_kept *kept, const char *text, size_t size)
+{
+    for (const char *at = NULL; (at = box_states_next(text, size, at));) {
+        if (*at != WIRE_KEPT_ROW) {
+            continue;
+        }
+        const char *bytes = box_states_next(text, size, at);
+        const char *kind = bytes ? box_states_next(text, size, bytes) : NULL;
+        if (!kind) {
+            return;
+        }
+        run_set_part(run, RUN_FILES, at + 1, strlen(at + 1));
+        run_set_part(run, RUN_FILE_SIZES, bytes, strlen(bytes));
+        run_set_part(run, RUN_FILE_KINDS, kind, strlen(kind));
+        at = kind;
+    }
+    if (kept->rows_more > 0) {
+        char more[16];
+        int length = snprintf(more, sizeof more, "%u", kept->rows_more);
+        run_set_part(run, RUN_FILES_MORE, more, (size_t)length);
+    }
+}
+
+/* A run that has ended, while the keeper checks what it has done. */
+struct ended {
+    struct sessions *sessions;
+    uint32_t serial; /* of its session */
+    uint32_t files;
+    struct run *run; /* NULL: it has been returned */
+};
+
+static void take_kept(struct run *run, const struct wire_kept *kept, const char *text, size_t size)
+{
+    take_rows(run, kept, text, size);
+    run->pending = kept->pending;
+    run->files_stay = kept->changed > 0 && (run->state == RUN_STATE_RESTORED ||
+                                            run->state == RUN_STATE_RESTORED_EARLIER);
+}
+
+static void note_unkept(struct run *run, const struct wire_kept *kept, const char *text,
+                        size_t size)
+{
+    OWNED(buf_done) struct buf note = BUF_EMPTY;
+    if (kept->unkept > 0) {
+        (void)buf_append_text(&note, "not kept for undo: ");
+        list_names(WIRE_KEPT_UNKEPT, kept->unkept, text, size, &note);
+        take_text(run->files_note, sizeof run->files_note, &note);
+    }
+}
+
+/* What the run has done to the files is unknown: nothing goes back over it. */
+static void forget_state(struct sessions *sessions, uint32_t serial, uint32_t files)
+{
+    for (struct session *session = sessions->list; session; session = session->next) {
+        if (session->serial == serial && session->history.now.files == files) {
+            session->history.now.files = ++sessions->last_serial;
+            session->files_at = session->history.now.files;
+        }
+    }
+}
+
+/* Says once that the workspace has more entries than undo covers. */
+static void note_uncovered(struct sessions *sessions, struct run *run, const struct wire_kept *kept)
+{
+    if (kept->too_many && !sessions->files_uncovered) {
+        const struct box_spec *spec = server_box_spec(sessions->server_box);
+        sessions->files_uncovered = true;
+        (void)snprintf(run->files_note, sizeof run->files_note,
+                       "undo covers no files: the workspace has too many%s",
+                       spec->workspace && !spec->cow ? ", only --cow covers them" : "");
+    }
+}
+
+/* A session whose run waits for nothing but what has ended. */
+static struct session *blocked_session(const struct sessions *sessions)
+{
+    struct session *session = sessions->files_looking == 0 ? sessions->list : NULL;
+    while (session && !(session->files_blocked && session->current)) {
+        session = session->next;
+    }
+    return session;
+}
+
+static void run_ended(void *arg, int error, const struct wire_kept *kept, const char *text,
+                      size_t size)
+{
+    struct ended ended = *(struct ended *)arg;
+    free(arg);
+    ended.sessions->files_looking--;
+    if (ended.run && !error) {
+        take_kept(ended.run, kept, text, size);
+    }
+    if (ended.run && !error && keeps_files(ended.sessions)) {
+        note_unkept(ended.run, kept, text, size);
+        note_uncovered(ended.sessions, ended.run, kept);
+    }
+    if (error) {
+        forget_state(ended.sessions, ended.serial, ended.files);
+    }
+    if (ended.run) {
+        ended.run->on_done(ended.run->arg, ended.run);
+    }
+    struct session *session = NULL;
+    while ((session = blocked_session(ended.sessions))) { /* a pump can free any of them */
+        session->files_blocked = false;
+        session_pump(session);
+    }
+}
+
+void session_files_end(struct session *session, struct run *run)
+{
+    struct box *box = run->files ? keeping_box(session) : NULL;
+    struct ended *ended = box ? calloc(1, sizeof *ended) : NULL;
+    session->owner->files_open -= run->files != 0;
+    if (!ended) {
+        if (run->sent > 0) {
+            forget_state(session->owner, session->serial, session->history.now.files);
+        }
+        run->on_done(run->arg, run);
+        return;
+    }
+    if (!session->transient) {
+        session->history.now.files = run->files;
+        session->files_at = run->files;
+        run->files_undo = session->history.steps > 0 && keeps_files(session->owner);
+    }
+    /* What the guest says is enough to leave out a wait, and for nothing else. */
+    bool quiet = !server_box_spec(session->owner->server_box)->cow &&
+                 (run->outcome == RUN_OK || run->outcome == RUN_ERROR) &&
+                 run->parts[RUN_FILES].size == 0;
+    *ended = (struct ended){session->owner, session->serial, run->files, quiet ? NULL : run};
+    int r = box_states_end(box, run->files, run->parts[RUN_CLAIMS].data,
+                           run->parts[RUN_CLAIMS].size, run_ended, ended);
+    session->owner->files_looking += r == 0;
+    if (session->transient) {
+        box_states_keep(box, session->serial, NULL, 0);
+    } else {
+        session_files_keep(session);
+    }
+    if (r < 0) {
+        free(ended);
+    }
+    if (quiet || r < 0) {
+        run->on_done(run->arg, run);
+    }
+}
+
+/* --- going back --- */
+
+bool session_files_differ(const struct session *session)
+{
+    return session->files_goal && !session->transient;
+}
+
+static void append_kind(struct buf *out, const char *before, char letter, uint32_t all,
+                        const char *text, size_t size)
+{
+    if (all > 0) {
+        (void)buf_append_text(out, buf_size(out) > 0 ? ", " : "");
+        (void)buf_append_text(out, before);
+        list_names(letter, all, text, size, out);
+    }
+}
+
+static void session_switched(void *arg, int error, const struct wire_kept *kept, const char *text,
+                             size_t size)
+{
+    OWNED(buf_done) struct buf back = BUF_EMPTY;
+    struct session *session = asked_session(arg);
+    if (!session) {
+        return;
+    }
+    session->files_at = session->files_goal;
+    session->files_goal = 0;
+    if (!error) {
+        append_kind(&back, "files back: ", WIRE_KEPT_BACK, kept->back, text, size);
+        if (kept->applied > 0) {
+            (void)buf_append_text(&back, " (what was applied to the user's directory stays there)");
+        }
+        append_kind(&back, "files that something else has changed stay: ", WIRE_KEPT_STAYS,
+                    kept->stays, text, size);
+        append_kind(&back, "not back: ", WIRE_KEPT_MISSED, kept->missed, text, size);
+        (void)buf_append_text(&back, buf_size(&back) == 0 ? "files unchanged" : "");
+    }
+    if (session->current) {
+        take_text(session->current->files_back, sizeof session->current->files_back, &back);
+    }
+    session_pump(session);
+}
+
+void session_files_switch(struct session *session)
+{
+    struct box *box = keeps_files(session->owner) ? keeping_box(session) : NULL;
+    struct asked *asked = box ? asked_new(session) : NULL;
+    uint32_t from = session->files_at;
+    uint32_t to = session->files_goal;
+    int r = -ENOENT;
+    if (asked && from) {
+        session->files_waiting = true;
+        r = box_states_switch(box, from, to, session_switched, asked);
+    }
+    if (r < 0) {
+        free(asked);
+        session->files_waiting = false;
+        session->files_at = to;
+        session->files_goal = 0;
+    }
+}
