@@ -48,20 +48,24 @@ class Sandpiper:
             if "id" in message:
                 return message
 
-    def call(self, code, **arguments):
+    def call(self, tool, **arguments):
         self.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-            "name": "run_python", "arguments": {"code": code, **arguments}}})
+            "name": tool, "arguments": arguments}})
         return self.receive()["result"]
 
-    def run(self, code, **arguments):
-        result = self.call(code, **arguments)
+    def use(self, tool, **arguments):
+        result = self.call(tool, **arguments)
         if result.get("isError"):
             raise Failed(result["content"][0]["text"])
         return result
 
+    def run(self, code, **arguments):
+        return self.use("run_python", code=code, **arguments)
+
     def crash(self, session="default"):
         """Kills the interpreter; returns after the failover to its checkpoint."""
-        text = self.call("import os; os.kill(os.getpid(), 9)", session=session)["content"][0]["text"]
+        text = self.call("run_python", code="import os; os.kill(os.getpid(), 9)",
+                         session=session)["content"][0]["text"]
         if "state: restored to the state before this call" not in text:
             raise Failed(text)
 

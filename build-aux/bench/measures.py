@@ -1,6 +1,8 @@
 """The measures. Each yields (group, contestant, seconds or KiB) and interleaves what it compares: one sample of each
 contestant in turn, so that other load on the machine affects all of them."""
 import contextlib
+import os
+import tempfile
 import time
 
 from contestants import BWRAP, ExecLoop, IPykernel, Sandpiper, available_kib, command, modules_of, pss_kib
@@ -42,6 +44,17 @@ TIMED = "import time\nbegan = time.perf_counter()\n{program}\nprint(time.perf_co
 
 
 CONTAINER = ("--isolation", "container")
+EDIT = "open('d0/f0', 'a').write('y')"  # of a file that the call before has changed too
+CHANGES = "for i in range(7): open(f'd0/f{i}', 'a').write('z')"
+
+
+def make_project(directory, files):
+    """Files of one line in directories of a hundred."""
+    for at in range(0, files, 100):
+        os.makedirs(f"{directory}/d{at // 100}")
+        for name in range(min(100, files - at)):
+            with open(f"{directory}/d{at // 100}/f{name}", "w") as file:
+                file.write("x = 1\n")
 
 
 def timed(action, *arguments, **more):
@@ -125,6 +138,38 @@ class Bench:
                     action()
                     for _ in range(5):
                         yield "warm call, back to back", name, timed(action)
+
+    # --- a user's project as the workspace ---
+
+    def project(self):
+        """Copy-on-write: what the size of the project costs. The reference is the smallest project, which has the
+        files that the calls change."""
+        small, large = 10, max(1000, int(100_000 * self.scale))
+        names = {small: f"{small} files", large: f"{large:,} files"}
+        with contextlib.ExitStack() as stack:
+            top = stack.enter_context(tempfile.TemporaryDirectory())
+            for files in names:
+                make_project(f"{top}/{files}", files)
+            flags = {files: ("--workspace", f"{top}/{files}", "--cow") for files in names}
+            for _ in range(self.times(25)):
+                for files, name in names.items():
+                    yield "start on a project", f"--cow, {name}", self.first_result(
+                        Sandpiper, self.binary, self.python, *flags[files])
+                    yield "start on a project", f"straight, {name}", self.first_result(
+                        Sandpiper, self.binary, self.python, *flags[files][:2])
+            servers = {files: stack.enter_context(self.sandpiper(*flags[files])) for files in names}
+            same = stack.enter_context(self.sandpiper(*flags[small]))  # how far two of the same differ
+            for server in (*servers.values(), same):
+                server.run(CHANGES)
+            actions = {name: servers[files] for files, name in names.items()} | {f"{small} files once more": same}
+            for group, action in (("--cow: a call", lambda server: server.run("x = 1")),
+                                  ("--cow: a call that edits", lambda server: server.run(EDIT)),
+                                  ("--cow: list_changes, 7 files", lambda server: server.use("list_changes")),
+                                  ("--cow: list_changes, diff", lambda server: server.use("list_changes", diff=True))):
+                for _ in range(self.times(150)):
+                    for name, server in actions.items():
+                        time.sleep(PAUSE_S)
+                        yield group, name, timed(action, server)
 
     # --- a new interpreter ---
 

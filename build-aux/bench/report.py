@@ -4,13 +4,15 @@ import statistics
 # What the others in a group are compared with.
 REFERENCE = {
     "start": "python3 -c", "warm call, spaced": "exec loop", "warm call, back to back": "exec loop",
-    "16 MiB of output": "exec loop", "memory": "exec loop",
+    "16 MiB of output": "exec loop", "memory": "exec loop", "start on a project": "straight, 10 files",
 }
 
 
 def reference(group):
     if group.startswith("new interpreter"):
         return "python3 -c"
+    if group.startswith("--cow"):
+        return "10 files"
     if group.endswith("many servers"):
         return "alone: its processes" if is_memory(group) else "alone"
     return REFERENCE.get(group, "exec loop: fork alone" if "MB" in group else "exec loop")

@@ -43,6 +43,9 @@ SUITES = ("e2e/limits/test_limits.py", "e2e/session/test_checkpoints.py", "e2e/r
           "escape/test_survivors.py")
 SHORT = ("e2e/limits/test_limits.py",)
 LANGUAGE = (*RUN, "e2e/files/test_files.py", "e2e/session/test_checkpoints.py")
+# On the oldest kernel with a store, see e2e/overlay.py.
+COW = ("e2e/files/test_cow_mount.py",
+       *(f"e2e/changes/test_{name}.py" for name in ("cow", "cow_store", "cow_hostile", "undo_files")))
 # Suites of ordinary work, of limits, and of attacks.
 LIFE = ("e2e/protocol/test_protocol.py", *LANGUAGE, "e2e/files/test_read_file.py", "e2e/files/test_hostile_files.py",
         "e2e/session/test_undo_and_restore.py", "e2e/session/test_failover.py", "e2e/run/test_interrupts.py",
@@ -94,15 +97,16 @@ TOO_SLOW = {
 }
 
 HOSTS = {
-    "debian12-user": Host("um", KERNEL_GROUP, says=("a systemd scope",), suites=SUITES),
+    "debian12-user": Host("um", KERNEL_GROUP, says=("a systemd scope",), suites=(*SUITES, *COW)),
     "debian13-user": Host("um", KERNEL_GROUP, says=("a systemd scope",), suites=SHORT),
-    "debian14-user": Host("um", KERNEL_GROUP, says=("a systemd scope",), suites=SUITES),
+    "debian14-user": Host("um", KERNEL_GROUP, says=("a systemd scope",), suites=(*SUITES, *COW)),
     "debian12-login": Host("um", KERNEL_GROUP, says=("a systemd scope",), suites=SHORT),
     "debian13-login": Host("um", KERNEL_GROUP, says=("a systemd scope",)),
     "debian12-service": Host("um", KERNEL_GROUP, says=("a systemd scope",)),
     "debian12-bare": Host("um", KERNEL_GROUP, says=("a systemd scope",)),
     "debian12-root": Host("um", KERNEL_GROUP, says=("a systemd scope",),
-                          suites=("e2e/limits/test_limits.py", "e2e/session/test_checkpoints.py", "escape/test_attacks.py")),
+                          suites=("e2e/limits/test_limits.py", "e2e/session/test_checkpoints.py", "escape/test_attacks.py",
+                                  *COW)),
     "debian12-v1": Host("um", WATCHDOG, says=("checked every", "unified_cgroup_hierarchy"),
                         suites=("e2e/limits/test_limits.py", "e2e/run/test_hostile_code.py")),
     "delegated-service": Host("um", KERNEL_GROUP, says=(OWN_GROUP,), suites=SHORT,
