@@ -363,6 +363,7 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
         box->error_fd = -1;
         box_init_prepare(box);
         box->guest_fd = -1;
+        box->keeper_watch_fd = -1;
         box->left_journal_fd = -1;
         box->left_upper_fd = -1;
         box->go_fd = -1;

@@ -1,6 +1,7 @@
 #include "sandbox/box_states.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +12,7 @@
 #include "sandbox/box/box.h"
 
 struct waiting {
+    struct box *box;
     box_states_fn fn;
     void *arg;
 };
@@ -25,12 +27,19 @@ bool box_states_are_fresh(const struct box *box)
     return box->keeper_is_fresh;
 }
 
+bool box_states_are_quiet(const struct box *box)
+{
+    struct pollfd watch = {.fd = box->keeper_watch_fd, .events = POLLIN};
+    return box->keeper_watches && watch.fd >= 0 && poll(&watch, 1, 0) == 0;
+}
+
 static void on_response(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     enum { TEXT_MOST = 1 << 20 };
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     struct waiting waiting = *(struct waiting *)arg;
     free(arg);
+    waiting.box->keeper_watches = !reply->error && reply->kept.watched;
     /* Each item ends with a NUL; one without it would be read beyond the end. */
     size_t size = keeper_read(fds[0], TEXT_MOST, &text) < 0 ? 0 : buf_size(&text);
     bool whole = size > 0 && buf_bytes(&text)[size - 1] == '\0';
@@ -47,7 +56,7 @@ static int ask(struct box *box, struct wire_request *request, box_states_fn fn, 
     if (!waiting) {
         return -ENOMEM;
     }
-    *waiting = (struct waiting){fn, arg};
+    *waiting = (struct waiting){box, fn, arg};
     int r = box_ask_keeper(box, request, on_response, waiting);
     if (r < 0) {
         free(waiting);
@@ -72,11 +81,12 @@ int box_states_begin(struct box *box, const struct box_states_call *call, box_st
                fn, arg);
 }
 
-int box_states_end(struct box *box, uint32_t to, const char *claims, size_t size, box_states_fn fn,
+int box_states_end(struct box *box, const struct box_states_ended *ended, box_states_fn fn,
                    void *arg)
 {
     enum { CLAIMS_MOST = 1000 };
-    const char *end = claims + size;
+    const char *claims = ended->claims;
+    const char *end = claims + ended->size;
     unsigned count = 0;
     for (; claims < end && count < CLAIMS_MOST; count++) {
         const char *next = memchr(claims, '\n', (size_t)(end - claims));
@@ -84,7 +94,9 @@ int box_states_end(struct box *box, uint32_t to, const char *claims, size_t size
         (void)keeper_name_path(box, claims, length);
         claims += length + 1;
     }
-    return ask(box, &(struct wire_request){.op = KEEP_END, .cell = to}, fn, arg);
+    return ask(box,
+               &(struct wire_request){.op = KEEP_END, .cell = ended->to, .mode = ended->changed},
+               fn, arg);
 }
 
 int box_states_switch(struct box *box, uint32_t from, uint32_t to, box_states_fn fn, void *arg)

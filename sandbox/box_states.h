@@ -15,14 +15,18 @@ bool box_states_exist(const struct box *box);
 /* Whether it may not have checked the files yet: the next call must wait for it. */
 bool box_states_are_fresh(const struct box *box);
 
+/* Whether nothing has changed in the workspace since it last checked. */
+bool box_states_are_quiet(const struct box *box);
+
 /* kept: how many paths of each kind; text: items as WIRE_KEPT_BACK describes, each with a NUL,
  * borrowed. error: 0 or an errno value; ENOENT: a state is unknown. Called exactly once, later. */
 typedef void (*box_states_fn)(void *arg, int error, const struct wire_kept *kept, const char *text,
                               size_t size);
 
 /* A call begins that leads from one state to the next; from 0: nobody goes back over it. fn: NULL:
- * nothing but calls, of which each has ended, has changed files. Otherwise no code may run before
- * it is called: the keeper first checks what is there. 0 or -errno. */
+ * nothing but calls, of which each has ended, has changed files, or the workspace is quiet.
+ * Otherwise no code may run before it is called: the keeper first checks what is there. 0 or
+ * -errno. */
 struct box_states_call {
     uint32_t owner;
     uint32_t from;
@@ -31,9 +35,14 @@ struct box_states_call {
 int box_states_begin(struct box *box, const struct box_states_call *call, box_states_fn fn,
                      void *arg);
 
-/* The call that leads to this state has ended. claims: paths, relative to the workspace and with a
- * newline between them, that are its own rather than those of a call beside it. 0 or -errno. */
-int box_states_end(struct box *box, uint32_t to, const char *claims, size_t size, box_states_fn fn,
+/* The call that leads to a state has ended. 0 or -errno. */
+struct box_states_ended {
+    uint32_t to;
+    bool changed;       /* it may have changed files, whatever the kernel reports */
+    const char *claims; /* paths, relative to the workspace and with a newline between them, that */
+    size_t size;        /* are its own rather than those of a call beside it */
+};
+int box_states_end(struct box *box, const struct box_states_ended *ended, box_states_fn fn,
                    void *arg);
 
 /* Puts back what the calls between two states of one session have changed, in either direction. 0

@@ -171,6 +171,21 @@ class Bench:
                         time.sleep(PAUSE_S)
                         yield group, name, timed(action, server)
 
+    def undo_files(self):
+        """What states of files cost in a workspace that is written through. The reference keeps none."""
+        for files in (10, 1500):
+            with contextlib.ExitStack() as stack:
+                actions = {}
+                for name, undo in (("none kept", "0"), ("none kept once more", "0"), ("kept", "64M")):
+                    top = f"{stack.enter_context(tempfile.TemporaryDirectory())}/{files}"
+                    make_project(top, files)
+                    actions[name] = stack.enter_context(self.sandpiper("--workspace", top, "--undo-files", undo))
+                for what, code in (("a call", "x = 1"), ("a call that edits", EDIT)):
+                    for _ in range(self.times(150)):
+                        for name, server in actions.items():
+                            time.sleep(PAUSE_S)
+                            yield f"files of {files:,}: {what}", name, timed(server.run, code)
+
     # --- a new interpreter ---
 
     def fresh(self):

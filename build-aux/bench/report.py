@@ -11,6 +11,8 @@ REFERENCE = {
 def reference(group):
     if group.startswith("new interpreter"):
         return "python3 -c"
+    if group.startswith("files of"):
+        return "none kept"
     if group.startswith("--cow"):
         return "10 files"
     if group.endswith("many servers"):

@@ -42,13 +42,20 @@ static void box_on_monitor_end(void *arg)
     box_broken(arg, &fail);
 }
 
+static void drop_keeper(struct box *box)
+{
+    init_client_close(&box->keeper);
+    drop_fd(&box->keeper_watch_fd);
+    box->keeper_watches = false;
+}
+
 /* Whoever waits for it learns that it has died; what it kept is lost. Another one still sees what
  * differs from the user's directory. */
 static void box_on_keeper_end(void *arg)
 {
     enum { KEEPERS_MOST = 100 };
     struct box *box = arg;
-    init_client_close(&box->keeper);
+    drop_keeper(box);
     if (box->keepers < KEEPERS_MOST) {
         log_warn("sandbox", "the keeper of file states exited and is being restarted");
         box_start_keeper(box);
@@ -95,6 +102,8 @@ static void box_keeper_started(void *arg, const struct wire_reply *reply, int fd
         log_warn("sandbox", "no keeper of file states: undo covers variables only");
         return;
     }
+    drop_fd(&box->keeper_watch_fd);
+    box->keeper_watch_fd = take_fd(&fds[1]);
     (void)box_tell_monitor(
         box, &(struct wire_request){.op = WIRE_WATCH, .pid = reply->pid, .role = WIRE_ROLE_KEEPER});
     box->keeper_is_fresh = true;
@@ -128,7 +137,7 @@ int box_tell_monitor(struct box *box, const struct wire_request *request)
 
 void box_init_close(struct box *box)
 {
-    init_client_close(&box->keeper);
+    drop_keeper(box);
     init_client_close(&box->init);
     init_client_close(&box->monitor);
 }

@@ -91,6 +91,8 @@ struct box {
     unsigned zygote_deaths;
     unsigned keepers;     /* that were started */
     bool keeper_is_fresh; /* it may still be looking for the first time */
+    int keeper_watch_fd;  /* its inotify instance, or -1 */
+    bool keeper_watches;  /* reports whatever changes */
     bool memory_killed;   /* the watchdog has killed a process, not a session's first one */
     char version[32];
     struct box_session *sessions;

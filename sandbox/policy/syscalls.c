@@ -376,9 +376,10 @@ const char *const syscalls_refused[] = {
 };
 
 /* openat2: init opens files without magic links. seccomp: init's child installs the guest's filters
- * and makes its Landlock rules. */
-const char *const syscalls_init[] = {"openat2", "seccomp", "landlock_create_ruleset",
-                                     "landlock_add_rule", NULL};
+ * and makes its Landlock rules. inotify: the keeper watches the workspace. */
+const char *const syscalls_init[] = {
+    "openat2",           "seccomp", "landlock_create_ruleset", "landlock_add_rule", "inotify_init1",
+    "inotify_add_watch", NULL};
 
 const char *const syscalls_proxy[] = {
     "poll",

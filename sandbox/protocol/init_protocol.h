@@ -46,8 +46,9 @@ enum wire_op {
     WIRE_ABORT,         /* token */
     WIRE_MAKE_OUTPUT,   /* path: a name. Response: fd of a new overflow file */
     WIRE_REMOVE_OUTPUT, /* path: the overflow file's name */
-    WIRE_START_KEEPER,  /* mode: 1: another one has died. Response: pid, fd: a SOCK_SEQPACKET, on
-                           which the keeper takes the requests below */
+    WIRE_START_KEEPER,  /* mode: 1: another one has died. Response: pid, fds: a SOCK_SEQPACKET, on
+                           which the keeper takes the requests below; and maybe an inotify
+                           instance, see wire_kept.watched. Only the keeper reads from it */
     WIRE_OP_COUNT,
 };
 
@@ -57,9 +58,9 @@ enum keep_op {
     KEEP_BEGIN, /* a call begins: tag: its session; token, cell: the states before and after it;
                    since_ns: now. token 0: nobody goes back over it. mode: 1:
                      something else may have changed files since the last response */
-    KEEP_END,   /* cell; the filters are the call's own paths. Response: kept, fd: WIRE_KEPT_UNKEPT,
-                   WIRE_KEPT_ROW */
-    KEEP_NOTE,  /* path: in the workspace; a file tool has written it */
+    KEEP_END,  /* cell; mode: 1: files may have changed without a report; the filters are the call's
+                  own paths. Response: kept, fd: WIRE_KEPT_UNKEPT,  WIRE_KEPT_ROW */
+    KEEP_NOTE, /* path: in the workspace; a file tool has written it */
     KEEP_SWITCH,  /* token, cell: from state to state. Response: kept, fd: the other letters */
     KEEP_STATES,  /* tag: a session; tags: the states that it can go back to */
     KEEP_LIST,    /* mode 1: with a patch. Response: fd: struct change_record of each */
@@ -150,6 +151,7 @@ struct wire_kept {
     uint32_t rows_more; /* changed files beyond the rows */
     uint32_t pending;   /* with --cow: changes that are not applied */
     uint32_t too_many;  /* entries: no states of files are kept */
+    uint32_t watched;   /* the inotify instance reports what changes from now on */
 };
 
 struct wire_reply {

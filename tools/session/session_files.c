@@ -80,8 +80,9 @@ void session_files_prepare(struct session *session)
                                          .from = session->transient ? 0 : history->now.files,
                                          .to = run->files};
     /* Where the user or another run may have changed files too, the keeper looks first. */
-    bool looks = sessions->files_open > 0 || (spec->workspace && !spec->cow) ||
-                 box_states_are_fresh(keeping_box(session));
+    const struct box *box = keeping_box(session);
+    bool looks = sessions->files_open > 0 || box_states_are_fresh(box) ||
+                 (spec->workspace && !spec->cow && !box_states_are_quiet(box));
     struct asked *asked = looks ? asked_new(session) : NULL;
     session->files_waiting = asked != NULL;
     sessions->files_open++;
@@ -290,8 +291,11 @@ void session_files_end(struct session *session, struct run *run)
                  (run->outcome == RUN_OK || run->outcome == RUN_ERROR) &&
                  run->parts[RUN_FILES].size == 0;
     *ended = (struct ended){session->owner, session->serial, run->files, quiet ? NULL : run};
-    int r = box_states_end(box, run->files, run->parts[RUN_CLAIMS].data,
-                           run->parts[RUN_CLAIMS].size, run_ended, ended);
+    const struct box_states_ended state = {.to = run->files,
+                                           .changed = !quiet,
+                                           .claims = run->parts[RUN_CLAIMS].data,
+                                           .size = run->parts[RUN_CLAIMS].size};
+    int r = box_states_end(box, &state, run_ended, ended);
     session->owner->files_looking += r == 0;
     if (session->transient) {
         box_states_keep(box, session->serial, NULL, 0);

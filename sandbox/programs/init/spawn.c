@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -62,15 +63,18 @@ void zygote_start(struct init *init, const struct wire_request *request)
 void keeper_start(struct init *init, const struct wire_request *request)
 {
     int ends[2] = {-1, -1};
+    /* The upper layer of an overlay reports nothing: it is written through the overlay's files. */
+    defer_close int watch_fd = init->config->cow ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
     int r = fd_socketpair(SOCK_SEQPACKET, ends);
     reply.pid = r < 0 ? -1 : fork();
     if (reply.pid == 0) {
-        keeper_main(init, ends[1], request->mode != 0);
+        keeper_main(init, ends[1], watch_fd, request->mode != 0);
     }
     if (reply.pid > 0) {
+        const int theirs[] = {ends[0], watch_fd};
         init->keeper = reply.pid;
-        init_send(&reply, ends[0]);
+        init_send_fds(&reply, theirs, watch_fd < 0 ? 1 : 2);
     } else {
         init_respond(request->id, r < 0 ? -r : errno);
     }

@@ -13,12 +13,14 @@
 #include "base/own.h"
 #include "sandbox/programs/init/init.h"
 #include "sandbox/programs/keeper/keeper.h"
+#include "sandbox/programs/keeper/rows.h"
 #include "sandbox/protocol/packet.h"
 
 void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const int *fds,
                   size_t count)
 {
     reply->event = WIRE_RESPONSE;
+    reply->kept.watched = keeper->watch.on;
     if (reply->id != 0 && packet_send(keeper->socket_fd, reply, sizeof *reply, fds, count, 0) < 0) {
         _exit(0); /* the server has exited */
     }
@@ -188,9 +190,10 @@ static void dispatch(struct keeper *keeper, const struct wire_request *request)
 }
 
 /* Only what the keeper works with stays open. */
-static bool keep_descriptors(struct keeper *keeper, const struct init *init, int socket_fd)
+static bool keep_descriptors(struct keeper *keeper, const struct init *init, int socket_fd,
+                             int watch_fd)
 {
-    enum { FIRST = 3, COUNT = 6 };
+    enum { FIRST = 3, COUNT = 7 };
     int work_fd = openat(AT_FDCWD, init->paths.work, O_PATH | O_DIRECTORY | O_CLOEXEC);
     bool cow = init->config->cow;
     int fds[COUNT] = {socket_fd,
@@ -198,7 +201,8 @@ static bool keep_descriptors(struct keeper *keeper, const struct init *init, int
                       cow ? WIRE_UPPER_FD : -1,
                       cow ? WIRE_LOWER_FD : -1,
                       init->config->cow == WIRE_COW_STORE ? WIRE_STORE_FD : -1,
-                      files_output_fd()};
+                      files_output_fd(),
+                      watch_fd};
     for (unsigned i = 0; i < COUNT; i++) {
         fds[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
     }
@@ -215,10 +219,11 @@ static bool keep_descriptors(struct keeper *keeper, const struct init *init, int
     keeper->lower_fd = fds[3];
     keeper->store_fd = fds[4];
     keeper->output_fd = fds[5];
+    keeper->watch.fd = fds[6];
     return keeper->socket_fd >= 0 && keeper->work_fd >= 0;
 }
 
-void keeper_main(const struct init *init, int socket_fd, bool again)
+void keeper_main(const struct init *init, int socket_fd, int watch_fd, bool again)
 {
     static struct keeper keeper;
     static struct wire_request request;
@@ -228,7 +233,7 @@ void keeper_main(const struct init *init, int socket_fd, bool again)
     keeper.cow = init->config->cow != 0;
     keeper.own = init->config->own_workspace != 0;
     keeper.limit_bytes = init->config->undo_files_bytes;
-    if (!keep_descriptors(&keeper, init, socket_fd)) {
+    if (!keep_descriptors(&keeper, init, socket_fd, watch_fd)) {
         _exit(1);
     }
     if (keeper.cow) {

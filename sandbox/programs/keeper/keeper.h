@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sandbox/programs/keeper/watch.h"
 #include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/init_protocol.h"
 
@@ -114,10 +115,11 @@ struct keeper {
     int store_fd;  /* directory in which the facts in base outlive the server; or -1 */
     int output_fd; /* the directory of overflow files; or -1 */
     bool cow;
-    bool again;    /* what was changed before this process began is of unknown base */
-    bool own;      /* the workspace is the sandbox's own: nothing else changes it */
-    bool too_many; /* entries: no states of files are kept */
-    unsigned skip; /* scans to leave out then */
+    bool again;         /* what was changed before this process began is of unknown base */
+    bool own;           /* the workspace is the sandbox's own: nothing else changes it */
+    bool too_many;      /* entries: no states of files are kept */
+    unsigned skip;      /* scans to leave out then */
+    struct watch watch; /* off with --cow */
     uint64_t limit_bytes;
     uint64_t used_bytes;
     struct record **buckets;
@@ -228,18 +230,11 @@ void base_load(struct keeper *keeper);
 void base_loaded(struct keeper *keeper);
 void base_note(const struct keeper *keeper, const struct record *record);
 
-/* rows.c: what the status line says of changed files. NULL: no memory, which counts as no rows. */
-struct rows;
-struct rows *rows_new(void);
-void rows_add(struct rows *rows, const struct record *record, const struct version *from);
-/* Appends the rows, as WIRE_KEPT_ROW items, and frees them. Returns how many files found no
- * space. */
-uint32_t rows_tell(struct rows *rows, struct buf *text);
-
 /* keeper.c */
-/* The process's function, after the fork. again: another one has died, so what the user's files
- * were before is unknown. */
-__attribute__((noreturn)) void keeper_main(const struct init *init, int socket_fd, bool again);
+/* The process's function, after the fork. watch_fd: an inotify instance, or -1. again: another one
+ * has died, so what the user's files were before is unknown. */
+__attribute__((noreturn)) void keeper_main(const struct init *init, int socket_fd, int watch_fd,
+                                           bool again);
 /* Requests that have an id await it. fds: sent with it, count of them. */
 void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const int *fds,
                   size_t count);

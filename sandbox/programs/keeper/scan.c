@@ -157,6 +157,7 @@ static void take_entry(struct walk *walk, int dir_fd, const char *name, const ch
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         return; /* it has gone */
     }
+    watch_entry(&keeper->watch, &st);
     facts_of_stat(&st, &facts);
     struct record *record = walk_record(walk, path);
     if (!record) {
@@ -194,9 +195,11 @@ static void walk_directory(struct walk *walk, const char *at)
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     if (!directory) {
         own_close(&fd);
+        walk->keeper->watch.on = false;
         return;
     }
     struct keeper *keeper = walk->keeper;
+    watch_directory(&keeper->watch, fd);
     unsigned most = keeper->own || keeper->cow ? KEEPER_RECORDS : KEEPER_ENTRIES;
     for (struct dirent *entry = readdir(directory); entry && !walk->failed;
          entry = readdir(directory)) {
@@ -231,7 +234,9 @@ bool scan(struct keeper *keeper)
                         .root_fd = keeper->cow ? keeper->upper_fd : keeper->work_fd};
     keeper->round++;
     keeper->entries = 0;
+    watch_begin(&keeper->watch, keeper->work_fd);
     walk_push(&walk, "");
     walk_all(&walk);
+    watch_end(&keeper->watch, keeper->work_fd, !walk.failed);
     return !walk.failed;
 }

@@ -157,6 +157,7 @@ void states_keep(struct keeper *keeper, const struct wire_request *request)
 
 struct noting {
     struct state *state; /* of the call that ends, or NULL */
+    bool surely;         /* look, even if nothing reports a change */
     bool failed;
 };
 
@@ -291,6 +292,9 @@ static void look(struct keeper *keeper, struct noting *noting)
         keeper->skip--;
         return;
     }
+    if (watch_is_quiet(&keeper->watch) && !noting->surely) {
+        return;
+    }
     keeper->since_ns = noting->state ? noting->state->since_ns : 0;
     keeper->too_many = !scan(keeper);
     if (keeper->too_many) {
@@ -329,7 +333,8 @@ int states_begin(struct keeper *keeper, const struct wire_request *request)
 int states_end(struct keeper *keeper, const struct wire_request *request, report_fn report,
                void *arg)
 {
-    struct noting noting = {.state = state_find(keeper, request->cell)};
+    struct noting noting = {.state = state_find(keeper, request->cell),
+                            .surely = request->mode != 0};
     struct state *state = noting.state;
     if (!state) {
         return -ENOENT;
@@ -485,7 +490,7 @@ int states_switch(struct keeper *keeper, const struct wire_request *request, put
     struct state *from = state_find(keeper, request->token);
     struct state *to = state_find(keeper, request->cell);
     struct switching switching = {};
-    look(keeper, &(struct noting){});
+    look(keeper, &(struct noting){.surely = true});
     if (!from || !to || keeper->too_many) {
         return -ENOENT;
     }

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "sandbox/programs/keeper/keeper.h"
+#include "sandbox/programs/keeper/rows.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 

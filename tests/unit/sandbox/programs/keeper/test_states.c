@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/own.h"
 #include "sandbox/programs/keeper/keeper.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
@@ -33,8 +35,10 @@ static void make(struct fixture *fixture)
                                            .lower_fd = -1,
                                            .store_fd = -1,
                                            .output_fd = -1,
+                                           .watch.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC),
                                            .own = true,
                                            .limit_bytes = LIMIT_BYTES}};
+    assert_true(fixture->keeper.watch.fd >= 0);
     temp_make(&fixture->temp);
     fixture->keeper.work_fd = fixture->temp.fd;
     states_look(&fixture->keeper);
@@ -64,6 +68,8 @@ static void done(struct fixture *fixture)
     records_each(&fixture->keeper, forget_record, NULL);
     assert_int_equal(fixture->keeper.used_bytes, 0);
     free(fixture->keeper.buckets);
+    own_close(&fixture->keeper.watch.fd);
+    assert_int_equal(chdir("/"), 0);
     temp_remove(&fixture->temp);
 }
 
@@ -230,6 +236,10 @@ static void each_state_comes_back_from_each_other(void **)
         static struct tree tree;
         struct fixture fixture;
         make(&fixture);
+        if (walk % 2 == 0) { /* half of the walks scan each time */
+            own_close(&fixture.keeper.watch.fd);
+            fixture.keeper.watch.on = false;
+        }
         tree = (struct tree){.ids = {++fixture.last}, .kept = {true}, .count = 1};
         unsigned at = 0;
         for (unsigned round = 0; round < ROUNDS; round++) {
@@ -369,6 +379,137 @@ static void a_file_of_other_times_only_is_put_back_without_a_word(void **)
     done(&fixture);
 }
 
+/* --- what is not scanned --- */
+
+/* The number of scans by a call that changes nothing, or that does what change does. */
+static unsigned scans_of_a_call(struct fixture *fixture, void (*change)(struct fixture *fixture))
+{
+    uint32_t before = fixture->keeper.round;
+    uint32_t call = begin(fixture, 1, 0);
+    if (change) {
+        change(fixture);
+    }
+    (void)end(fixture, call);
+    return fixture->keeper.round - before;
+}
+
+static void make_directories(struct fixture *fixture)
+{
+    assert_int_equal(mkdirat(fixture->temp.fd, "one", 0755), 0);
+    assert_int_equal(mkdirat(fixture->temp.fd, "one/two", 0755), 0);
+}
+
+static void write_deep(struct fixture *fixture)
+{
+    write_text(fixture, "one/two/file", "1");
+}
+
+static void move_directory(struct fixture *fixture)
+{
+    assert_int_equal(renameat(fixture->temp.fd, "one", fixture->temp.fd, "other"), 0);
+}
+
+static void change_mode(struct fixture *fixture)
+{
+    assert_int_equal(fchmodat(fixture->temp.fd, "other/two/file", 0600, 0), 0);
+}
+
+static void link_file(struct fixture *fixture)
+{
+    assert_int_equal(linkat(fixture->temp.fd, "other/two/file", fixture->temp.fd, "link", 0), 0);
+}
+
+static void unlink_one(struct fixture *fixture)
+{
+    assert_int_equal(unlinkat(fixture->temp.fd, "link", 0), 0);
+}
+
+static void need_watch(struct fixture *fixture)
+{
+    make(fixture);
+    if (!fixture->keeper.watch.on) {
+        done(fixture);
+        unit_skip("inotify", "temporary files are on a file system that is not watched");
+    }
+}
+
+static void a_workspace_in_which_nothing_happens_is_not_scanned(void **)
+{
+    void (*const changes[])(struct fixture *) = {make_directories, write_deep, move_directory,
+                                                 change_mode};
+    struct fixture fixture;
+    need_watch(&fixture);
+    assert_int_equal(scans_of_a_call(&fixture, NULL), 0);
+    for (unsigned i = 0; i < sizeof changes / sizeof *changes; i++) {
+        assert_int_equal(scans_of_a_call(&fixture, changes[i]), 1);
+        assert_int_equal(scans_of_a_call(&fixture, NULL), 0);
+        assert_true(fixture.keeper.watch.on);
+    }
+    done(&fixture);
+}
+
+static void what_cannot_be_watched_is_scanned_for_each_call(void **)
+{
+    struct fixture fixture;
+    need_watch(&fixture);
+    make_directories(&fixture);
+    write_deep(&fixture);
+    move_directory(&fixture);
+    (void)scans_of_a_call(&fixture, NULL);
+    /* Another name of the file could be elsewhere. */
+    assert_int_equal(scans_of_a_call(&fixture, link_file), 1);
+    assert_false(fixture.keeper.watch.on);
+    assert_int_equal(scans_of_a_call(&fixture, NULL), 2);
+    assert_int_equal(scans_of_a_call(&fixture, unlink_one), 2);
+    assert_true(fixture.keeper.watch.on);
+    assert_int_equal(scans_of_a_call(&fixture, NULL), 0);
+    done(&fixture);
+}
+
+static void make_and_remove_directories(struct fixture *fixture)
+{
+    char name[32];
+    for (unsigned i = 0; i < 50; i++) {
+        (void)snprintf(name, sizeof name, "directory%u", i);
+        assert_int_equal(mkdirat(fixture->temp.fd, name, 0755), 0);
+    }
+    states_look(&fixture->keeper);
+    assert_int_equal(fixture->keeper.watch.directories, 51);
+    for (unsigned i = 0; i < 50; i++) {
+        (void)snprintf(name, sizeof name, "directory%u", i);
+        assert_int_equal(unlinkat(fixture->temp.fd, name, AT_REMOVEDIR), 0);
+    }
+}
+
+static void so_many_directories_are_watched_and_no_more(void **)
+{
+    struct fixture fixture;
+    need_watch(&fixture);
+    assert_int_equal(fixture.keeper.watch.directories, 1);
+    (void)scans_of_a_call(&fixture, make_and_remove_directories);
+    assert_int_equal(fixture.keeper.watch.directories, 1);
+    assert_true(fixture.keeper.watch.on);
+    fixture.keeper.watch.directories = 1999;
+    (void)scans_of_a_call(&fixture, make_directories);
+    assert_int_equal(fixture.keeper.watch.directories, 2000);
+    assert_false(fixture.keeper.watch.on);
+    done(&fixture);
+}
+
+static void a_call_that_says_so_has_changed_files(void **)
+{
+    struct fixture fixture;
+    make(&fixture);
+    uint32_t call = begin(&fixture, 1, 0);
+    uint32_t before = fixture.keeper.round;
+    unsigned changes = 0;
+    assert_int_equal(states_end(&fixture.keeper, &(struct wire_request){.cell = call, .mode = 1},
+                                count_change, &changes),
+                     0);
+    assert_int_equal(fixture.keeper.round, before + 1);
+    done(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +519,10 @@ int main(void)
         cmocka_unit_test(a_call_takes_back_what_it_says_is_its_own),
         cmocka_unit_test(without_space_for_its_copy_a_file_is_missed),
         cmocka_unit_test(a_file_of_other_times_only_is_put_back_without_a_word),
+        cmocka_unit_test(a_workspace_in_which_nothing_happens_is_not_scanned),
+        cmocka_unit_test(what_cannot_be_watched_is_scanned_for_each_call),
+        cmocka_unit_test(so_many_directories_are_watched_and_no_more),
+        cmocka_unit_test(a_call_that_says_so_has_changed_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

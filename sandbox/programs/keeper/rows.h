@@ -1,0 +1,14 @@
+#pragma once
+#include <stdint.h>
+
+struct buf;
+struct record;
+struct version;
+
+/* What the status line says of changed files. NULL: no memory, which counts as no rows. */
+struct rows;
+struct rows *rows_new(void);
+void rows_add(struct rows *rows, const struct record *record, const struct version *from);
+/* Appends the rows, as WIRE_KEPT_ROW items, and frees them. Returns how many files found no
+ * space. */
+uint32_t rows_tell(struct rows *rows, struct buf *text);
