@@ -166,8 +166,9 @@ static int init_client_queue(struct init_client *client, const struct wire_reque
 int init_client_post(struct init_client *client, const struct wire_request *request)
 {
     size_t size = offsetof(struct wire_request, path) + strlen(request->path) + 1;
-    ssize_t sent =
-        client->out ? -EAGAIN : packet_send(client->fd, request, size, NULL, 0, MSG_DONTWAIT);
+    ssize_t sent = client->out || client->later
+                       ? -EAGAIN
+                       : packet_send(client->fd, request, size, NULL, 0, MSG_DONTWAIT);
     int r = sent == -EAGAIN ? init_client_queue(client, request, size) : sent < 0 ? (int)sent : 0;
     if (r < 0) {
         log_debug("sandbox", "cannot send to init: %s", strerror(-r));

@@ -1,4 +1,5 @@
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/loop.h"
@@ -19,10 +20,11 @@ struct init_client {
     init_client_fn on_event;   /* set before init_client_start() */
     void (*on_end)(void *arg); /* the peer has closed its end; may be NULL */
     void *arg;
+    bool later; /* requests go out after the loop's turn: waking the peer must not delay that */
     struct loop_io io;
     uint32_t last_id;
     struct init_client_request *requests;
-    struct init_client_packet *out; /* what the socket has not taken yet */
+    struct init_client_packet *out; /* what has not been sent yet */
     struct init_client_packet **out_end;
 };
 
