@@ -88,15 +88,19 @@ int box_states_end(struct box *box, const struct box_states_ended *ended, box_st
     const char *claims = ended->claims;
     const char *end = claims + ended->size;
     unsigned count = 0;
+    struct wire_request request = {.op = KEEP_END, .cell = ended->to, .mode = ended->changed};
+    struct timespec now;
+    if (!ended->changed) { /* the precise clock is never behind the time of a change */
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        request.since_ns = now.tv_sec * 1000000000 + now.tv_nsec;
+    }
     for (; claims < end && count < CLAIMS_MOST; count++) {
         const char *next = memchr(claims, '\n', (size_t)(end - claims));
         size_t length = (size_t)((next ? next : end) - claims);
         (void)keeper_name_path(box, claims, length);
         claims += length + 1;
     }
-    return ask(box,
-               &(struct wire_request){.op = KEEP_END, .cell = ended->to, .mode = ended->changed},
-               fn, arg);
+    return ask(box, &request, fn, arg);
 }
 
 int box_states_switch(struct box *box, uint32_t from, uint32_t to, box_states_fn fn, void *arg)

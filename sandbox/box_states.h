@@ -38,7 +38,8 @@ int box_states_begin(struct box *box, const struct box_states_call *call, box_st
 /* The call that leads to a state has ended. 0 or -errno. */
 struct box_states_ended {
     uint32_t to;
-    bool changed;       /* it may have changed files, whatever the kernel reports */
+    bool changed;       /* it may have changed files, whatever the kernel reports; else its result
+                           goes out meanwhile: what changes later is not the call's */
     const char *claims; /* paths, relative to the workspace and with a newline between them, that */
     size_t size;        /* are its own rather than those of a call beside it */
 };

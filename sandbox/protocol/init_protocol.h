@@ -54,13 +54,14 @@ enum wire_op {
 
 /* Requests to the keeper. */
 enum keep_op {
-    KEEP_PATH,  /* path: a filter for the next request; maybe several */
-    KEEP_BEGIN, /* a call begins: tag: its session; token, cell: the states before and after it;
-                   since_ns: now. token 0: nobody goes back over it. mode: 1:
-                     something else may have changed files since the last response */
-    KEEP_END,  /* cell; mode: 1: files may have changed without a report; the filters are the call's
-                  own paths. Response: kept, fd: WIRE_KEPT_UNKEPT,  WIRE_KEPT_ROW */
-    KEEP_NOTE, /* path: in the workspace; a file tool has written it */
+    KEEP_PATH,    /* path: a filter for the next request; maybe several */
+    KEEP_BEGIN,   /* a call begins: tag: its session; token, cell: the states before and after it;
+                     since_ns: now. token 0: nobody goes back over it. mode: 1:
+                       something else may have changed files since the last response */
+    KEEP_END,     /* cell; mode: 1: files may have changed without a report; since_ns: changes after
+                     that are not the call's, 0: all may be. The filters are the call's own paths.
+                     Response: kept, fd: WIRE_KEPT_UNKEPT, WIRE_KEPT_ROW */
+    KEEP_NOTE,    /* path: in the workspace; a file tool has written it */
     KEEP_SWITCH,  /* token, cell: from state to state. Response: kept, fd: the other letters */
     KEEP_STATES,  /* tag: a session; tags: the states that it can go back to */
     KEEP_LIST,    /* mode 1: with a patch. Response: fd: struct change_record of each */
@@ -127,7 +128,8 @@ struct wire_request {
     uint32_t mode;
     uint32_t token;
     uint32_t cell;               /* WIRE_KILL_TAG: a cell's number; 0: all */
-    int64_t since_ns;            /* KEEP_BEGIN: of CLOCK_REALTIME_COARSE, as in times of files */
+    int64_t since_ns;            /* KEEP_BEGIN: of CLOCK_REALTIME_COARSE, as in times of files;
+                                    KEEP_END: of CLOCK_REALTIME */
     uint32_t tag_count;          /* WIRE_KILL_TAG: sessions that live or are being forked, */
     uint32_t tags[WIRE_TAGS];    /* and their tags; */
     uint32_t last_tag;           /* the last assigned one: younger tags count down from it */

@@ -64,7 +64,8 @@ struct record {
     unsigned found_links; /* by the current scan */
     unsigned steps;       /* that refer to it */
     bool noted;           /* facts were taken from a scan */
-    bool was_there;       /* at the scan before */
+    bool stayed;          /* the same inode was there at the scan before */
+    bool unread;          /* a directory that the last scan could not read */
     /* With --cow: */
     bool covers; /* a whiteout or opaque directory with cover_facts hides what the user has there */
     bool based;  /* base is known */
@@ -104,6 +105,7 @@ struct state {
     size_t space;
     bool open;        /* its call has not ended */
     int64_t since_ns; /* when that began, by the clock of file times */
+    int64_t until_ns; /* when it ended; 0: unknown, as while it is open */
     bool keep;
 };
 
@@ -178,8 +180,9 @@ int place_put(const struct keeper *keeper, const char *path, const struct versio
 /* The same with what is at path in another directory: its content, type and mode bits. */
 int place_copy(const struct keeper *keeper, int from_fd, const char *path,
                const struct apply_facts *facts);
-/* Gives a directory its time back. */
-void place_times(const struct keeper *keeper, const char *path, int64_t mtime_ns);
+/* Gives a directory its mode and time back, after what is in it. */
+void place_end_directory(const struct keeper *keeper, const char *path,
+                         const struct version *version);
 /* Removes it, if it is there; a directory only when it is empty. 0 or -errno. */
 int place_remove(const struct keeper *keeper, const char *path);
 /* Whether two files, symlinks or directories at path have the same content and mode bits. */

@@ -263,9 +263,9 @@ static int put_directory(int dir_fd, const char *name, const struct version *ver
         return -errno;
     }
     defer_close int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    /* One that cannot be read keeps its mode, which cannot be changed by name without following
-     * symlinks. */
-    return fd >= 0 && fchmod(fd, version->mode) < 0 ? -errno : 0;
+    int r = fd >= 0 ? fchmod(fd, version->mode)
+                    : fchmodat(dir_fd, name, version->mode, AT_SYMLINK_NOFOLLOW);
+    return r < 0 ? -errno : 0;
 }
 
 static int put_at(int dir_fd, const char *name, const struct version *version, int from_fd)
@@ -359,11 +359,13 @@ int place_copy(const struct keeper *keeper, int from_fd, const char *path,
     return put(keeper, path, &version, fd);
 }
 
-void place_times(const struct keeper *keeper, const char *path, int64_t mtime_ns)
+void place_end_directory(const struct keeper *keeper, const char *path,
+                         const struct version *version)
 {
     defer_close int fd = place_open(keeper->work_fd, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
     if (fd >= 0) {
-        set_times(fd, mtime_ns);
+        (void)fchmod(fd, version->mode);
+        set_times(fd, version->mtime_ns);
     }
 }
 

@@ -22,7 +22,9 @@
 struct walk {
     struct keeper *keeper;
     int root_fd;
-    bool hidden; /* of the user's directory, below a whiteout: records of it, which are not seen */
+    bool unknown; /* what was in the current directory before: it could not be read */
+    bool unread;  /* there is a directory that cannot be read */
+    bool hidden;  /* of the user's directory, below a whiteout: records of it, which are not seen */
     char **paths;
     size_t count;
     size_t space;
@@ -96,6 +98,16 @@ static struct record *walk_record(struct walk *walk, const char *path)
     return record;
 }
 
+/* The same of a file that may have been there before, when its directory could not be read. */
+static struct record *unknown_record(struct walk *walk, const char *path)
+{
+    struct record *record = record_get(walk->keeper, path);
+    if (record && !record->now) {
+        record->now = version_new(KIND_FILE);
+    }
+    return walk_record(walk, path);
+}
+
 static void walk_all(struct walk *walk);
 
 /* Makes records of what the user has at path and a whiteout or opaque directory hides. */
@@ -154,12 +166,14 @@ static void take_entry(struct walk *walk, int dir_fd, const char *name, const ch
     struct keeper *keeper = walk->keeper;
     struct apply_facts facts;
     struct stat st;
-    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        return; /* it has gone */
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        (S_ISREG(st.st_mode) && is_temporary(name))) {
+        return; /* it has gone, or is about to be renamed */
     }
     watch_entry(&keeper->watch, &st);
     facts_of_stat(&st, &facts);
-    struct record *record = walk_record(walk, path);
+    struct record *record = walk->unknown && !S_ISDIR(st.st_mode) ? unknown_record(walk, path)
+                                                                  : walk_record(walk, path);
     if (!record) {
         return;
     }
@@ -173,7 +187,8 @@ static void take_entry(struct walk *walk, int dir_fd, const char *name, const ch
         hide(walk, record, &facts);
         return;
     }
-    record->was_there = record->facts.mode != 0;
+    record->stayed = record->facts.mode && record->facts.inode == facts.inode &&
+                     S_ISDIR(record->facts.mode) == S_ISDIR(facts.mode);
     record->found = facts;
     record->found_links = (unsigned)st.st_nlink;
     record->round = keeper->round;
@@ -181,10 +196,47 @@ static void take_entry(struct walk *walk, int dir_fd, const char *name, const ch
         hide(walk, record, &facts);
     }
     if (S_ISDIR(st.st_mode) && !is_left_out(keeper, name)) {
+        record->unread = record->unread || (walk->unknown && !record->stayed);
         if (keeper->cow && is_opaque(dir_fd, name)) {
             hide(walk, record, &facts);
         }
         walk_push(walk, path);
+    }
+}
+
+/* Notes whether the directory can be read. Its files may have been there when it could not; with
+ * --cow, the user's directory tells. */
+static void note_reading(struct walk *walk, const char *at, bool reads)
+{
+    struct record *record = walk->hidden ? NULL : record_find(walk->keeper, at);
+    walk->unknown = record && record->unread && !walk->keeper->cow;
+    walk->unread = walk->unread || !reads;
+    walk->failed = walk->failed || (!reads && !*at);
+    if (record) {
+        record->unread = !reads;
+    }
+}
+
+static bool is_unread(const struct keeper *keeper, const char *path)
+{
+    const struct record *record = record_find(keeper, path);
+    return record && record->unread && record->round == keeper->round;
+}
+
+/* What lies in a directory that cannot be read is still what it was, as far as is known. */
+static void carry_on(struct keeper *keeper, struct record *record, void *)
+{
+    char path[KEEPER_PATH_BYTES];
+    (void)memccpy(path, record->path, '\0', sizeof path);
+    for (char *slash = strrchr(path, '/'); slash && record->round != keeper->round;
+         slash = strrchr(path, '/')) {
+        *slash = '\0';
+        if (is_unread(keeper, path)) {
+            record->found = record->facts;
+            record->found_links = record->links;
+            record->stayed = true;
+            record->round = keeper->round;
+        }
     }
 }
 
@@ -193,6 +245,7 @@ static void walk_directory(struct walk *walk, const char *at)
     char path[KEEPER_PATH_BYTES];
     int fd = place_open(walk->root_fd, at, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    note_reading(walk, at, directory || fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP);
     if (!directory) {
         own_close(&fd);
         walk->keeper->watch.on = false;
@@ -204,7 +257,7 @@ static void walk_directory(struct walk *walk, const char *at)
     for (struct dirent *entry = readdir(directory); entry && !walk->failed;
          entry = readdir(directory)) {
         const char *name = entry->d_name;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || is_temporary(name)) {
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
             continue;
         }
         int size = snprintf(path, sizeof path, "%s%s%s", at, *at ? "/" : "", name);
@@ -237,6 +290,9 @@ bool scan(struct keeper *keeper)
     watch_begin(&keeper->watch, keeper->work_fd);
     walk_push(&walk, "");
     walk_all(&walk);
+    if (walk.unread) {
+        records_each(keeper, carry_on, NULL);
+    }
     watch_end(&keeper->watch, keeper->work_fd, !walk.failed);
     return !walk.failed;
 }

@@ -168,7 +168,7 @@ static int64_t changed_ns(const struct keeper *keeper, const struct record *reco
     char path[KEEPER_PATH_BYTES];
     bool seen = record->round == keeper->round;
     int64_t latest_ns = seen ? record->found.ctime_ns : INT64_MIN;
-    if (seen && record->was_there) {
+    if (seen && record->stayed) {
         return latest_ns;
     }
     (void)memccpy(path, record->path, '\0', sizeof path);
@@ -179,7 +179,7 @@ static int64_t changed_ns(const struct keeper *keeper, const struct record *reco
         if (is_there && !seen) {
             return parent->found.ctime_ns;
         }
-        if (is_there && parent->was_there) {
+        if (is_there && parent->stayed) {
             return latest_ns; /* others may have changed that directory too */
         }
         if (is_there && parent->found.ctime_ns > latest_ns) {
@@ -192,7 +192,8 @@ static int64_t changed_ns(const struct keeper *keeper, const struct record *reco
 /* Whether the call ran at that time. */
 static bool may_have_made(const struct noting *noting, const struct state *state, int64_t at_ns)
 {
-    return (state->open || state == noting->state) && at_ns >= state->since_ns;
+    bool ran = state->open || state == noting->state;
+    return ran && at_ns >= state->since_ns && (!state->until_ns || at_ns <= state->until_ns);
 }
 
 static bool is_claimed(const struct keeper *keeper, const char *path)
@@ -339,6 +340,7 @@ int states_end(struct keeper *keeper, const struct wire_request *request, report
     if (!state) {
         return -ENOENT;
     }
+    state->until_ns = request->since_ns;
     look(keeper, &noting);
     state->open = false;
     state_compact(keeper, state);
@@ -438,7 +440,10 @@ static void switch_down(struct switching *switching, const struct state *above,
 static void put_record(struct keeper *keeper, struct record *record, put_fn done, void *arg)
 {
     struct version *goal = record->goal;
-    int r = place_put(keeper, record->path, goal);
+    struct version put = *goal;
+    /* Until what is in it is back: put_all() ends with the mode. */
+    put.mode |= goal->kind == KIND_DIRECTORY ? 0700 : 0;
+    int r = place_put(keeper, record->path, &put);
     if (r < 0) {
         done(arg, r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED, record);
         return;
@@ -478,9 +483,11 @@ static void put_all(struct keeper *keeper, struct switching *switching, put_fn d
         record->goal = NULL;
     }
     for (size_t i = switching->count; i > 0; i--) { /* putting files in it has changed them */
-        const struct record *record = switching->records[i - 1];
+        struct record *record = switching->records[i - 1];
         if (record->error && record->now->kind == KIND_DIRECTORY) {
-            place_times(keeper, record->path, record->now->mtime_ns);
+            place_end_directory(keeper, record->path, record->now);
+            struct apply_facts facts = facts_at(keeper, record);
+            set_facts(keeper, record, &facts);
         }
     }
 }

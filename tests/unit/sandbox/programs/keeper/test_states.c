@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,7 +14,7 @@
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
-enum { PATHS = 7, STATES = 24, ROUNDS = 300, WALKS = 12, LIMIT_BYTES = 1 << 20 };
+enum { PATHS = 7, STATES = 24, ROUNDS = 300, WALKS = 12, LIMIT_BYTES = 1 << 20, NOBODY = 65534 };
 
 static const char *const paths[PATHS] = {"a", "b", "d/x", "d/y", "d/deep/z", "e", "d.txt"};
 
@@ -379,6 +380,174 @@ static void a_file_of_other_times_only_is_put_back_without_a_word(void **)
     done(&fixture);
 }
 
+/* --- names that change hands --- */
+
+static void rename_at(const struct fixture *fixture, const char *from, const char *to)
+{
+    assert_int_equal(renameat(fixture->temp.fd, from, fixture->temp.fd, to), 0);
+}
+
+static void make_directory(const struct fixture *fixture, const char *name)
+{
+    assert_int_equal(mkdirat(fixture->temp.fd, name, 0755), 0);
+}
+
+/* Time that the clock of file times takes note of. */
+static void pass_time(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
+static void a_directory_that_takes_the_name_of_another_goes_back(void **)
+{
+    struct fixture fixture;
+    make(&fixture);
+    make_directory(&fixture, "d");
+    make_directory(&fixture, "x");
+    write_text(&fixture, "d/f", "old");
+    write_text(&fixture, "x/f", "new");
+    write_text(&fixture, "p", "file");
+    make_directory(&fixture, "q");
+    write_text(&fixture, "q/f", "in q");
+    uint32_t first = begin(&fixture, 1, 0);
+    (void)end(&fixture, first);
+    pass_time();
+    uint32_t second = begin(&fixture, 1, first);
+    rename_at(&fixture, "d", "d.bak");
+    rename_at(&fixture, "x", "d");
+    assert_int_equal(unlinkat(fixture.temp.fd, "p", 0), 0);
+    rename_at(&fixture, "q", "p");
+    (void)end(&fixture, second);
+    assert_int_equal(go(&fixture, second, first), 0);
+    assert_int_equal(fixture.put[PUT_STAYS] + fixture.put[PUT_MISSED], 0);
+    assert_text(&fixture, "d/f", "old");
+    assert_text(&fixture, "x/f", "new");
+    assert_text(&fixture, "p", "file");
+    assert_text(&fixture, "q/f", "in q");
+    assert_text(&fixture, "d.bak/f", NULL);
+    assert_int_equal(go(&fixture, first, second), 0);
+    assert_text(&fixture, "d.bak/f", "old");
+    assert_text(&fixture, "d/f", "new");
+    assert_text(&fixture, "p/f", "in q");
+    done(&fixture);
+}
+
+static void a_directory_that_looks_like_a_file_being_written_is_one(void **)
+{
+    struct fixture fixture;
+    make(&fixture);
+    uint32_t first = begin(&fixture, 1, 0);
+    (void)end(&fixture, first);
+    uint32_t second = begin(&fixture, 1, first);
+    make_directory(&fixture, ".write-0123456789abcdef");
+    write_text(&fixture, ".write-0123456789abcdef/f", "1");
+    assert_int_equal(end(&fixture, second), 2);
+    assert_int_equal(go(&fixture, second, first), 0);
+    assert_text(&fixture, ".write-0123456789abcdef/f", NULL);
+    done(&fixture);
+}
+
+/* --- what cannot be read --- */
+
+static void change_mode_at(const struct fixture *fixture, const char *name, mode_t mode)
+{
+    assert_int_equal(fchmodat(fixture->temp.fd, name, mode, 0), 0);
+}
+
+/* Files of a directory that could not be read; before: already when the keeper began. Root reads
+ * all: in a child without that right. */
+static void look_into_unreadable(bool before)
+{
+    struct fixture fixture;
+    make(&fixture);
+    make_directory(&fixture, "s");
+    make_directory(&fixture, "s/deep");
+    write_text(&fixture, "s/f", "user");
+    write_text(&fixture, "s/deep/f", "user");
+    if (!before) {
+        states_look(&fixture.keeper);
+    }
+    change_mode_at(&fixture, "s", 0);
+    uint32_t first = begin(&fixture, 1, 0);
+    assert_int_equal(end(&fixture, first), 0);
+    pass_time();
+    uint32_t second = begin(&fixture, 1, first);
+    change_mode_at(&fixture, "s", 0755);
+    write_text(&fixture, "s/f", "by the call");
+    (void)end(&fixture, second);
+    assert_int_equal(go(&fixture, second, first), 0);
+    change_mode_at(&fixture, "s", 0755);
+    assert_text(&fixture, "s/f", before ? "by the call" : "user");
+    assert_int_equal(fixture.put[PUT_MISSED], before);
+    assert_text(&fixture, "s/deep/f", "user");
+    done(&fixture);
+}
+
+static void unreadable_directory_is_taken_back(void)
+{
+    struct fixture fixture;
+    struct stat st;
+    make(&fixture);
+    make_directory(&fixture, "s");
+    write_text(&fixture, "s/f", "user");
+    uint32_t first = begin(&fixture, 1, 0);
+    (void)end(&fixture, first);
+    pass_time();
+    uint32_t second = begin(&fixture, 1, first);
+    change_mode_at(&fixture, "s", 0);
+    assert_int_equal(end(&fixture, second), 1);
+    assert_int_equal(go(&fixture, second, first), 0);
+    assert_int_equal(fstatat(fixture.temp.fd, "s", &st, 0), 0);
+    assert_int_equal(st.st_mode & 0777, 0755);
+    assert_text(&fixture, "s/f", "user");
+    done(&fixture);
+}
+
+static void an_unreadable_directory_has_what_it_had(void **)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) < 0) {
+            _exit(1);
+        }
+        look_into_unreadable(/* before= */ false);
+        look_into_unreadable(/* before= */ true);
+        unreadable_directory_is_taken_back();
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* --- after the end of a call --- */
+
+static void what_changes_after_the_result_is_not_the_calls(void **)
+{
+    struct fixture fixture;
+    struct timespec now;
+    make(&fixture);
+    write_text(&fixture, "mine", "1");
+    write_text(&fixture, "theirs", "1");
+    uint32_t first = begin(&fixture, 1, 0);
+    (void)end(&fixture, first);
+    pass_time();
+    uint32_t second = begin(&fixture, 1, first);
+    write_text(&fixture, "mine", "by the call");
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
+    pass_time();
+    write_text(&fixture, "theirs", "by the user");
+    unsigned changes = 0;
+    const struct wire_request request = {.cell = second,
+                                         .since_ns = now.tv_sec * 1000000000 + now.tv_nsec};
+    assert_int_equal(states_end(&fixture.keeper, &request, count_change, &changes), 0);
+    assert_int_equal(changes, 1);
+    assert_int_equal(go(&fixture, second, first), 0);
+    assert_text(&fixture, "mine", "1");
+    assert_text(&fixture, "theirs", "by the user");
+    done(&fixture);
+}
+
 /* --- what is not scanned --- */
 
 /* The number of scans by a call that changes nothing, or that does what change does. */
@@ -519,6 +688,10 @@ int main(void)
         cmocka_unit_test(a_call_takes_back_what_it_says_is_its_own),
         cmocka_unit_test(without_space_for_its_copy_a_file_is_missed),
         cmocka_unit_test(a_file_of_other_times_only_is_put_back_without_a_word),
+        cmocka_unit_test(a_directory_that_takes_the_name_of_another_goes_back),
+        cmocka_unit_test(a_directory_that_looks_like_a_file_being_written_is_one),
+        cmocka_unit_test(an_unreadable_directory_has_what_it_had),
+        cmocka_unit_test(what_changes_after_the_result_is_not_the_calls),
         cmocka_unit_test(a_workspace_in_which_nothing_happens_is_not_scanned),
         cmocka_unit_test(what_cannot_be_watched_is_scanned_for_each_call),
         cmocka_unit_test(so_many_directories_are_watched_and_no_more),
