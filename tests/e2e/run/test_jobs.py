@@ -105,6 +105,7 @@ class Waits(JobCase):
     def test_an_endless_loop_ends_without_another_call(self):
         """With the default limit, which is as long as the wait."""
         with Server("--wait", "1.5", "--timeout", "1.5") as server:
+            self.assert_ok(server.python("pass", wait_s=WAIT_S))  # its start counts for the wait
             result = server.python("while True: pass")
             self.assert_kind(result, "timeout")
             self.assertIn("for long work send timeout_s (at most 3600)", result.status.line)
@@ -418,8 +419,8 @@ class TheSession(JobCase):
             result = server.python("open('ran', 'w').close()", wait_s=0, session="c", **LONG)
             self.assert_not_run(result)
             self.assertIn(f"2 jobs are running ({one}, {two})", result.status.line)
-            result = server.python("import time; print('up', flush=True); time.sleep(600)", wait_s=0.5, session="c",
-                                   **LONG)
+            self.assert_ok(server.python("import time", session="c", wait_s=WAIT_S))
+            result = server.python("print('up', flush=True); time.sleep(600)", wait_s=2, session="c", **LONG)
             self.assert_kind(result, "timeout")
             self.assertEqual(result.lines[0], "up")
             self.assertIn("2 jobs are running", result.status.line)
