@@ -28,6 +28,9 @@ struct apply_look {
     bool is_whiteout; /* a character device 0:0 */
 };
 
+/* apply.c: whether the server still lives, and wants it done. */
+bool apply_is_wanted(void);
+
 /* --- apply_names.c: names below DIR and below the changes --- */
 
 /* Never follows a symlink; name "": dir_fd itself. 0 or -errno; -EXDEV: on another mount than DIR
@@ -69,9 +72,7 @@ int apply_give(struct apply_run *run, int fd, int dir_fd, const struct apply_loo
 
 /* Whether both have the same bytes. 1, 0 or -errno. */
 int apply_content_equal(int one_fd, int other_fd, uint64_t size);
-/* Copies into an empty file; holes stay holes. 0 or -errno */
-/* Whether the server still lives, and wants it done. */
-bool apply_is_wanted(void);
+/* Copies into an empty file; holes stay holes. 0, APPLY_BUSY or -errno; -EINTR: no longer wanted */
 int apply_content_copy(int from_fd, int to_fd, uint64_t size);
 /* Gives a file the access control list of another (from_fd -1: of none), acl(5). 0 or -errno; the
  * file system may have none. */
