@@ -7,16 +7,16 @@ import subprocess
 import time
 import unittest
 
-from client import ROOT
+from client import ROOT, SLOW
 from projects import Project, tree
 
 SUITE = ("test_cells", "test_json", "test_packages", "test_reports", "test_stack")
 RUN = """import os, subprocess
-done = subprocess.run({command!r}, cwd={cwd!r}, env={{**os.environ, 'PYTHONDONTWRITEBYTECODE': '1'}},
-                      capture_output=True, text=True)
+env = {{**os.environ, 'PYTHONDONTWRITEBYTECODE': '1', 'SANDPIPER_TEST_SLOW': {slow!r}}}
+done = subprocess.run({command!r}, cwd={cwd!r}, env=env, capture_output=True, text=True)
 print(done.returncode); print(done.stdout); print(done.stderr)
 """
-LONG = {"timeout_s": 300, "_timeout": 320}
+LONG = {"timeout_s": 900, "_timeout": 920}
 
 
 class Repository(Project):
@@ -43,14 +43,15 @@ class Repository(Project):
 
     def run_inside(self, server, *command, cwd="/work"):
         """(exit status, what it printed)."""
-        result = server.python(RUN.format(command=command, cwd=cwd), session="shell", **LONG)
+        result = server.python(RUN.format(command=command, cwd=cwd, slow=str(SLOW)), session="shell", **LONG)
         self.assert_ok(result)
         status, _, printed = result.output.partition("\n")
         return int(status), printed.rstrip("\n")
 
     def run_outside(self, *command, cwd="."):
         done = subprocess.run(command, cwd=self.dir / cwd, capture_output=True, text=True,
-                              env={"PATH": os.environ["PATH"], "HOME": str(self.temp), "PYTHONDONTWRITEBYTECODE": "1"})
+                              env={"PATH": os.environ["PATH"], "HOME": str(self.temp), "PYTHONDONTWRITEBYTECODE": "1",
+                                   "SANDPIPER_TEST_SLOW": str(SLOW)})
         return done.returncode, f"{done.stdout}\n{done.stderr}".rstrip("\n")
 
 
@@ -116,7 +117,8 @@ class Suites(Repository):
 
     def check(self, *command):
         before = tree(self.dir, exact=True)
-        with self.server() as server:
+        # The suite keeps the processes of all its sessions until its end.
+        with self.server("--memory", "2G", "--pids", "1024") as server:
             inside = self.run_inside(server, *command, cwd="/work/tests/guest")
             self.assert_tree(tree(self.dir, exact=True), before)
         self.assertEqual(inside[0], 0, inside[1][-3000:])

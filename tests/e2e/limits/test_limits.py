@@ -33,9 +33,9 @@ class Limits(Case):
             self.assert_ok(server.python("line = '%d,%.6f,name-%d,' + ','.join(['x' * 20] * 8) + '\\n'\n"
                                          "with open('table.csv', 'w') as file:\n"
                                          "    file.writelines(line % (n, n / 7, n % 1000) for n in range(1_000_000))",
-                                         timeout_s=300, _timeout=310))
-            self.assert_ok(server.python("rows = [line.split(',') for line in open('table.csv')]", timeout_s=300, _timeout=310))
-            self.assert_ok(server.python("total = sum(float(row[1]) for row in rows)", timeout_s=300, _timeout=310))
+                                         timeout_s=300, wait_s=300, _timeout=310))
+            self.assert_ok(server.python("rows = [line.split(',') for line in open('table.csv')]", timeout_s=300, wait_s=300, _timeout=310))
+            self.assert_ok(server.python("total = sum(float(row[1]) for row in rows)", timeout_s=300, wait_s=300, _timeout=310))
             self.assertIn("restored to the state before this call", server.python("import os; os._exit(5)").text)
             self.assert_prints(server.python("print(len(rows), round(total))"), "1000000 71428500000")
 
