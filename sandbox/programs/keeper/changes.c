@@ -162,13 +162,14 @@ static void write_patch(struct listing *listing, struct record *record,
     listing->error = r ? r : listing->error;
 }
 
-/* Whether there is something at path after the changes, as the last scan has found it: code cannot
- * take it away while the changes are listed. */
+/* Whether the user has something at path, or will have it after the changes, as the last scan has
+ * found them. Both count: what is deleted stays in the user's directory where that deletion is not
+ * carried out, for a conflict, or because code puts the file back meanwhile. */
 static bool is_there(const struct keeper *keeper, const char *path)
 {
     struct apply_facts facts;
     const struct record *record = record_find(keeper, path);
-    return record ? record->facts.mode != 0
+    return record ? record->facts.mode != 0 || record->compared_to.mode != 0
                   : place_look(keeper->lower_fd, path, &facts, NULL) == 0 && facts.mode != 0;
 }
 

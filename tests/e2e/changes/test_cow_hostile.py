@@ -102,6 +102,26 @@ class Refused(Project):
                 found = {os.fsdecode(name) for name in tree(self.dir)}
                 self.assertFalse({f"{top}/{name}" for name in last} & found, found)
 
+    def test_a_bare_repository_without_a_part_that_comes_back(self):
+        """A deletion that is not carried out leaves the part, and the rest is then a git directory's."""
+        for name in ("HEAD", "objects/x", "refs/x", "config"):
+            self.put(f"repo.git/{name}")
+        for part in ("HEAD", "refs"):
+            with self.subTest(part=part), self.server() as server:
+                self.assert_ok(server.python(MAKE.format(names=["repo.git/hooks/update", "repo.git/config"])
+                                             + f"import shutil\nif {part == 'HEAD'}: os.unlink('repo.git/HEAD')\n"
+                                               "else: shutil.rmtree('repo.git/refs')"))
+                notes = self.changes(server).notes
+                for name in (b"repo.git/config", b"repo.git/hooks/update"):
+                    self.assertIn("only if named", notes[name])
+                self.assertTrue(self.apply(server).is_error)
+                self.assertEqual(self.read("repo.git/config"), "as it was\n")
+                self.assertFalse((self.dir / "repo.git/hooks").exists())
+                self.apply(server, paths=["repo.git/HEAD", "repo.git/refs"])
+                self.assertFalse((self.dir / "repo.git" / part).exists())
+                self.put("repo.git/HEAD")
+                self.put("repo.git/refs/x")
+
     def test_a_git_directory_is_applied_whole_or_not_at_all(self):
         if not shutil.which("git"):
             self.skipTest("git: not installed")
