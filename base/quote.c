@@ -29,7 +29,9 @@ static int append_byte(struct buf *out, unsigned char byte)
     if (known) {
         return buf_append(out, (char[]){'\\', letters[known - meanings]}, 2);
     }
-    return is_special(byte) ? buf_appendf(out, "\\%03o", byte) : buf_append(out, &byte, 1);
+    const char octal[] = {'\\', (char)('0' + (byte >> 6)), (char)('0' + (byte >> 3 & 7)),
+                          (char)('0' + (byte & 7))};
+    return is_special(byte) ? buf_append(out, octal, sizeof octal) : buf_append(out, &byte, 1);
 }
 
 int quote_append(struct buf *out, const char *prefix, const char *name, size_t size, bool force)

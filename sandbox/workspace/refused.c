@@ -50,15 +50,15 @@ static void fold(const char *path, char out[NAME_MAX + 1])
     out[used] = '\0';
 }
 
-/* The bytes of path that are the row; 0: it begins with something else. */
-static size_t match(const char *path, const char *row)
+/* The bytes of path that are the row; 0: it begins with something else. first: the path's first
+ * component, folded: once for all rows, because code chooses how long it is. */
+static size_t match(const char *path, const char *first, const char *row)
 {
+    char name[NAME_MAX + 1];
     const char *at = path;
-    for (;;) {
-        char name[NAME_MAX + 1];
+    for (const char *folded = first;; folded = name) {
         size_t size = strcspn(row, "/");
-        fold(at, name);
-        if (strncasecmp(name, row, size) != 0 || name[size]) {
+        if (strncasecmp(folded, row, size) != 0 || folded[size]) {
             return 0;
         }
         at += strcspn(at, "/");
@@ -67,15 +67,14 @@ static size_t match(const char *path, const char *row)
         }
         row += size + 1;
         at += *at == '/';
+        fold(at, name);
     }
 }
 
-static size_t match_pth(const char *path)
+static bool is_pth(const char *name)
 {
-    char name[NAME_MAX + 1];
-    fold(path, name);
     size_t size = strlen(name);
-    return size >= 4 && strcasecmp(name + size - 4, ".pth") == 0 ? strcspn(path, "/") : 0;
+    return size >= 4 && strcasecmp(name + size - 4, ".pth") == 0;
 }
 
 bool refused_is_in(const char *path, const char *parent)
@@ -101,24 +100,24 @@ static bool is_named(const char *path, size_t size, bool is_whole, const char *c
 /* The row that begins at this component of the path. */
 static const char *find_row(const char *at, bool is_top, unsigned flags, size_t *ret_size)
 {
+    char name[NAME_MAX + 1];
+    fold(at, name);
     for (unsigned i = 0; row_at(i); i++) {
-        *ret_size = match(at, row_at(i));
+        *ret_size = match(at, name, row_at(i));
         if (*ret_size > 0) {
             return row_at(i);
         }
     }
     for (unsigned i = 0; (flags & REFUSED_BARE) && i < BARE_ROWS; i++) {
-        *ret_size = match(at, bare_rows[i]);
+        *ret_size = match(at, name, bare_rows[i]);
         if (*ret_size > 0) {
             return bare_rows[i];
         }
     }
-    *ret_size = match_pth(at);
-    if (*ret_size > 0) {
-        return "*.pth";
-    }
     *ret_size = strcspn(at, "/");
-    return is_top && (flags & REFUSED_HOME) && *at == '.' ? "dot files" : NULL;
+    return is_pth(name)                                     ? "*.pth"
+           : is_top && (flags & REFUSED_HOME) && *at == '.' ? "dot files"
+                                                            : NULL;
 }
 
 bool refused_find(const char *path, unsigned flags, const char *const *named, size_t named_count,

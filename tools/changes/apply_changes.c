@@ -19,9 +19,10 @@ struct apply_op {
     struct server_box_waiter waiter;
     struct changes_paths paths;
     bool discard;
-    int error;          /* of the apply */
-    struct buf journal; /* copy of the chosen items, or empty */
-    struct buf records; /* of a discard */
+    unsigned refused_flags; /* REFUSED_HOME or 0 */
+    int error;              /* of the apply */
+    struct buf journal;     /* copy of the chosen items, or empty */
+    struct buf records;     /* of a discard */
     struct changes_applied applied;
 };
 
@@ -112,8 +113,7 @@ static bool choose(void *arg, const struct apply_item *item)
 {
     struct apply_op *op = arg;
     struct refused refused;
-    unsigned flags = box_changes_refused_flags(op->tools->config.spec) |
-                     (item->marks & APPLY_BARE ? REFUSED_BARE : 0);
+    unsigned flags = op->refused_flags | (item->marks & APPLY_BARE ? REFUSED_BARE : 0);
     if (!changes_paths_have(&op->paths, item->path)) {
         return false;
     }
@@ -173,6 +173,7 @@ void apply_changes_call(struct tools *tools, struct rpc_call *call, const json_t
     op->work.cancel = apply_op_cancel;
     op->tools = tools;
     op->call = call;
+    op->refused_flags = box_changes_refused_flags(tools->config.spec);
     op->discard = json_is_true(json_object_get(arguments, "discard"));
     rpc_call_set_data(call, op);
     int r = changes_paths_take(tools->config.spec, json_object_get(arguments, "paths"), &op->paths,

@@ -130,6 +130,10 @@ static int append_change(struct lines *lines, const struct changes_view *view,
                          const struct change_record *record)
 {
     OWNED(buf_done) struct buf line = BUF_EMPTY;
+    if (lines->left_out > 0) { /* nobody reads it, and code chooses how many there are */
+        lines->left_out++;
+        return 0;
+    }
     int r = buf_appendf(&line, "%c ", record->sign);
     r = r ? r : append_path(&line, record->path);
     r = r ? r : buf_append_text(&line, S_ISDIR(record->mode) ? "/" : "");
@@ -238,6 +242,7 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
 /* A name that has to be named, with its NUL and padding. */
 struct changes_refused {
     size_t size;
+    size_t size_before; /* of the one before it; 0: it is the first */
     size_t changes;
     bool is_git;
     bool is_torn; /* a git directory of which something is a conflict */
@@ -254,15 +259,36 @@ static struct changes_refused *refused_next(const struct changes_applied *applie
                : NULL;
 }
 
+/* The note for the first size bytes of path, or NULL. Changes come sorted, so the notes after it
+ * are for names in that one, as when paths names a part of it. Where they are many it gets another.
+ */
+static struct changes_refused *note_of(const struct changes_applied *applied, const char *path,
+                                       size_t size)
+{
+    enum { NOTES_BACK = 100 };
+    const char *end = buf_bytes(&applied->refused) + buf_size(&applied->refused);
+    size_t back = applied->refused_last;
+    for (unsigned i = 0; back > 0 && i < NOTES_BACK; i++) {
+        end -= back;
+        struct changes_refused *at = (void *)(uintptr_t)end;
+        if (strncmp(at->name, path, size) != 0) {
+            return NULL;
+        }
+        if (!at->name[size]) {
+            return at;
+        }
+        back = at->size_before;
+    }
+    return NULL;
+}
+
 int changes_refuse(struct changes_applied *applied, const char *path, const struct refused *refused)
 {
-    struct changes_refused *at = NULL;
+    struct changes_refused *at = note_of(applied, path, refused->size);
     applied->refused_count++;
-    while ((at = refused_next(applied, at))) {
-        if (strlen(at->name) == refused->size && memcmp(at->name, path, refused->size) == 0) {
-            at->changes++;
-            return 0;
-        }
+    if (at) {
+        at->changes++;
+        return 0;
     }
     size_t align = _Alignof(struct changes_refused);
     size_t size =
@@ -273,6 +299,7 @@ int changes_refuse(struct changes_applied *applied, const char *path, const stru
         return r;
     }
     const struct changes_refused head = {.size = size,
+                                         .size_before = applied->refused_last,
                                          .changes = 1,
                                          .is_git = strcmp(refused->row, ".git") == 0,
                                          .is_torn = strcmp(refused->row, CHANGES_TORN) == 0};
@@ -280,6 +307,7 @@ int changes_refuse(struct changes_applied *applied, const char *path, const stru
     memcpy(space, &head, offsetof(struct changes_refused, name));
     memcpy(space + offsetof(struct changes_refused, name), path, refused->size);
     buf_commit(&applied->refused, size);
+    applied->refused_last = size;
     return 0;
 }
 
@@ -364,6 +392,10 @@ static int append_item(struct lines *lines, const struct apply_item *item, size_
     if (!reason) {
         return 0;
     }
+    if (lines->left_out > 0) {
+        lines->left_out++;
+        return 0;
+    }
     int r = append_path(&line, item->path);
     r = r ? r : buf_appendf(&line, ": %s\n", reason);
     return r ? r : append_line(lines, &line);
@@ -373,6 +405,10 @@ static int append_refused(struct lines *lines, const struct changes_refused *ref
                           const struct changes_paths *paths)
 {
     OWNED(buf_done) struct buf line = BUF_EMPTY;
+    if (lines->left_out > 0) {
+        lines->left_out++;
+        return 0;
+    }
     bool is_below = false; /* a path in it is named, which does not suffice for .git */
     for (size_t i = 0; i < paths->count; i++) {
         is_below = is_below || refused_is_in(paths->at[i], refused->name);

@@ -32,6 +32,7 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
 struct changes_applied {
     const struct apply_journal *journal; /* of what was to be applied; NULL: nothing was begun */
     struct buf refused;                  /* of struct changes_refused, each with its name */
+    size_t refused_last;                 /* size of the last one; 0: none */
     size_t refused_count;                /* of changes */
     int error;                           /* see box_applied_fn */
 };
@@ -39,7 +40,7 @@ struct changes_applied {
 /* The row of a git directory that is not applied because a part of it is a conflict. */
 #define CHANGES_TORN "torn"
 
-/* Notes that a change is not applied unless refused->size bytes of its path are named. */
+/* Notes that a change is not applied unless refused->size bytes of its path are named. Sorted. */
 int changes_refuse(struct changes_applied *applied, const char *path,
                    const struct refused *refused);
 void changes_applied_done(struct changes_applied *applied);

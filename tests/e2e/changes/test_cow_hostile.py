@@ -9,6 +9,7 @@ import threading
 import time
 import unittest
 
+from client import SLOW
 from projects import GIT, MAKE, Changes, Project, quote, tree
 
 REFUSED = (".git/hooks/post-checkout", ".gitmodules", ".gitattributes", ".envrc", ".vscode/tasks.json", ".idea/x.xml", ".zed/x",
@@ -163,6 +164,32 @@ class Refused(Project):
 HOSTILE = (b"line\nbreak", b'"quoted"', b"back\\slash", b"\xff\xfe not utf-8", b"-rf", b"--help", b"n" * 255, b" blank ",
            "gr\u00fcn \u202e".encode(), b"[7 changes]", b"+ fake", b"\x1b[31mred", b"tab\t\x7f", b"applied 1 of 1", b"a: reason",
            b"x (changed in DIR since)", b"y +1 -2")
+
+
+class Many(Project):
+    """However many names there are, and however long, the server answers others meanwhile."""
+
+    def slowest_ping(self, server, tool, **arguments):
+        call, slowest = server.start_call(tool, **arguments), 0.0
+        while call not in server.stash:
+            began = time.monotonic()
+            server.request("ping", timeout=300)
+            slowest = max(slowest, time.monotonic() - began)
+            time.sleep(0.05)
+        server.finish_call(call)
+        return slowest
+
+    def test_long_names(self):
+        with self.server() as server:
+            self.assert_ok(server.python("import os\ntop = ('\\u3042' * 84 + '/') * 14\nos.makedirs(top); os.chdir(top)\n"
+                                         "for i in range(6000): open(str(i), 'w').close()\nos.chdir('/work')"))
+            self.assertLess(self.slowest_ping(server, "list_changes"), 8 * SLOW)
+
+    def test_many_refused_names(self):
+        with self.server() as server:
+            self.assert_ok(server.python("for i in range(30000): open(f'{i}.pth', 'w').close()", _timeout=120))
+            self.assertLess(self.slowest_ping(server, "apply_changes"), 8 * SLOW)
+            self.assertEqual(os.listdir(self.dir), [])
 
 
 class Hostile(Project):
