@@ -69,6 +69,16 @@ static void state_drop(struct keeper *keeper, struct state *state)
     free(state);
 }
 
+/* Where nothing leads back over a first state, it is the one way between its children. */
+static bool is_crossing(const struct keeper *keeper, const struct state *state)
+{
+    unsigned children = 0;
+    for (const struct state *child = keeper->states; child; child = child->next) {
+        children += child->parent == state;
+    }
+    return !state->parent && children > 1;
+}
+
 /* Two steps of a path that follow each other become one. */
 static void state_compact(struct keeper *keeper, struct state *state)
 {
@@ -142,7 +152,7 @@ void states_keep(struct keeper *keeper, const struct wire_request *request)
     }
     for (struct state *state = keeper->states; state;) {
         struct state *next = state->next;
-        if (!state->keep) {
+        if (!state->keep && !is_crossing(keeper, state)) {
             state_merge(keeper, state);
             dropped = true;
         }

@@ -166,6 +166,18 @@ class UndoFiles:
                 self.assert_ok(server.python(f"open('a', 'a').write({text!r}); open({text!r}, 'w').close()", restore="base"))
                 self.assertEqual(self.contents(server), {"a": "base" + text, text: ""})
 
+    def test_a_named_state_beside_what_was_undone(self):
+        with self.server() as server:
+            self.write(server, "first", "a")
+            self.write(server, "named", "a", "b", checkpoint="aside")
+            self.undo(server)
+            for turn in range(5):  # more than undo can take back: nothing but the name leads to the call before it
+                self.write(server, f"turn {turn}", "a", "c")
+            self.assertIn("files back", server.python("", restore="aside").text)
+            self.assertEqual(self.contents(server), {"a": "named", "b": "named"})
+            self.undo(server)
+            self.assertEqual(self.contents(server), {"a": "turn 4", "c": "turn 4"})
+
     def test_undo_of_the_first_call(self):
         with self.server() as server:
             self.assert_ok(server.python("import os; os.makedirs('d/deep'); open('d/deep/a', 'w').write('x')"))
