@@ -119,6 +119,7 @@ struct keeper {
     bool cow;
     bool again;         /* what was changed before this process began is of unknown base */
     bool own;           /* the workspace is the sandbox's own: nothing else changes it */
+    bool unread;        /* the last scan could not read some directory */
     bool too_many;      /* entries: no states of files are kept */
     unsigned skip;      /* scans to leave out then */
     struct watch watch; /* off with --cow */

@@ -290,6 +290,7 @@ bool scan(struct keeper *keeper)
     watch_begin(&keeper->watch, keeper->work_fd);
     walk_push(&walk, "");
     walk_all(&walk);
+    keeper->unread = walk.unread;
     if (walk.unread) {
         records_each(keeper, carry_on, NULL);
     }

@@ -1,6 +1,7 @@
 /* The states of the files that sessions can go back to: a tree of steps for each session. A step
  * leads one path from one version to the next, so a state costs what its call has changed. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -169,7 +170,17 @@ struct noting {
     struct state *state; /* of the call that ends, or NULL */
     bool surely;         /* look, even if nothing reports a change */
     bool failed;
+    put_fn missed; /* called for what has changed, or NULL */
+    void *arg;
 };
+
+/* Whether they differ in more than times: what is worth a name. */
+static bool is_other(const struct version *one, const struct version *other)
+{
+    return one->kind != other->kind || one->mode != other->mode || one->bytes != other->bytes ||
+           one->kept != other->kept ||
+           (one->data && other->data && memcmp(one->data, other->data, one->bytes) != 0);
+}
 
 /* When the record came to what the scan has found. What has gone, and what has come with a
  * directory that was renamed, has no time of its own: the directories that it was in tell. */
@@ -291,8 +302,13 @@ static void note(struct keeper *keeper, struct record *record, void *arg)
         return;
     }
     record->links = seen ? record->found_links : 0;
+    struct version *before = version_take(record->now);
     noting->failed =
         !advance(keeper, record, &found, noting, changed_ns(keeper, record)) || noting->failed;
+    if (noting->missed && is_other(before, record->now)) {
+        noting->missed(noting->arg, PUT_MISSED, record);
+    }
+    version_release(keeper, &before);
 }
 
 static void look(struct keeper *keeper, struct noting *noting)
@@ -369,6 +385,22 @@ void states_foreign(struct keeper *keeper, struct record *record)
     (void)advance(keeper, record, &facts, NULL, 0);
 }
 
+/* Directories that a file tool has made for a file are not the next call's either. */
+static void note_parents(struct keeper *keeper, const char *path)
+{
+    char text[KEEPER_PATH_BYTES];
+    (void)snprintf(text, sizeof text, "%s", path);
+    for (char *slash = strchr(text, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        struct record *record = scan_record(keeper, text);
+        struct apply_facts facts = record ? facts_at(keeper, record) : (struct apply_facts){};
+        if (record && !facts_equal(&facts, &record->facts)) {
+            (void)advance(keeper, record, &facts, NULL, 0);
+        }
+        *slash = '/';
+    }
+}
+
 void states_note_path(struct keeper *keeper, const char *path)
 {
     struct record *record = NULL;
@@ -376,6 +408,7 @@ void states_note_path(struct keeper *keeper, const char *path)
         return;
     }
     keeper->since_ns = 0;
+    note_parents(keeper, path);
     record = scan_record(keeper, path);
     if (record) {
         states_foreign(keeper, record);
@@ -390,14 +423,6 @@ struct switching {
     size_t space;
     bool failed;
 };
-
-/* Whether they differ in more than times: what is worth a name. */
-static bool is_other(const struct version *one, const struct version *other)
-{
-    return one->kind != other->kind || one->mode != other->mode || one->bytes != other->bytes ||
-           one->kept != other->kept ||
-           (one->data && other->data && memcmp(one->data, other->data, one->bytes) != 0);
-}
 
 static void switch_step(struct switching *switching, const struct step *step, bool back)
 {
@@ -526,7 +551,11 @@ int states_switch(struct keeper *keeper, const struct wire_request *request, put
         return -ENOENT;
     }
     switch_down(&switching, above, to);
+    bool unread = keeper->unread;
     put_all(keeper, &switching, done, arg);
     free(switching.records);
+    if (unread) { /* what calls did there may be in sight now, too late to be taken back */
+        look(keeper, &(struct noting){.surely = true, .missed = done, .arg = arg});
+    }
     return switching.failed ? -ENOMEM : 0;
 }

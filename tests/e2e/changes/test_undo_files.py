@@ -384,6 +384,15 @@ os.mkfifo('fifo')
             self.undo(server)
             self.assert_prints(server.python("print(open(there + '/a').read(), os.listdir(there))", session="other"), "elsewhere ['a']")
 
+    def test_a_directory_that_a_file_tool_made_is_not_the_next_call_s(self):
+        with self.server() as server:
+            self.assert_ok(server.python("x = 1"))
+            server.write("d/deep/a", "by the tool")
+            self.assert_ok(server.python("import os; os.remove('d/deep/a'); open('d/b', 'w').close()"))
+            result = self.undo(server)
+            self.assertIn("files back: d/b, d/deep/a]", result.text)
+            self.assertEqual(self.contents(server), {"d/deep/a": "by the tool"})
+
     # --- bounds ---
 
     def test_what_is_above_the_bound_is_named(self):
@@ -443,6 +452,18 @@ os.mkfifo('fifo')
             self.undo(server)
             self.assert_ok(server.python("import os; os.chmod('closed', 0o644); os.chmod('d', 0o755)"))
             self.assertEqual(self.contents(server), {"closed": "first", "d/x": ""})
+
+
+    def test_a_file_in_a_directory_that_the_call_closed(self):
+        with self.server() as server:
+            self.assert_ok(server.python("import os; os.mkdir('d'); open('d/a', 'w').write('first'); open('d/b', 'w').write('first')"))
+            self.assert_ok(server.python("import os; open('d/a', 'w').write('second'); open('d/new', 'w').close(); os.chmod('d', 0)"))
+            result = self.undo(server)
+            found = self.contents(server)
+            self.assertEqual(found["d/b"], "first")
+            for name, text in {"d/a": "first", "d/new": None}.items():
+                if found.get(name) != text:
+                    self.assertRegex(result.text, rf"not back: [^|\]]*\b{name}\b")
 
 
 class Filling:
