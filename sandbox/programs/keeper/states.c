@@ -80,6 +80,15 @@ static bool is_crossing(const struct keeper *keeper, const struct state *state)
     return !state->parent && children > 1;
 }
 
+static struct state *state_unused(const struct keeper *keeper)
+{
+    struct state *state = keeper->states;
+    while (state && (state->keep || is_crossing(keeper, state))) {
+        state = state->next;
+    }
+    return state;
+}
+
 /* Two steps of a path that follow each other become one. */
 static void state_compact(struct keeper *keeper, struct state *state)
 {
@@ -151,13 +160,10 @@ void states_keep(struct keeper *keeper, const struct wire_request *request)
             state->keep = state->keep || state->id == request->tags[i];
         }
     }
-    for (struct state *state = keeper->states; state;) {
-        struct state *next = state->next;
-        if (!state->keep && !is_crossing(keeper, state)) {
-            state_merge(keeper, state);
-            dropped = true;
-        }
-        state = next;
+    struct state *state = NULL;
+    while ((state = state_unused(keeper))) { /* one that is dropped can leave no crossing */
+        state_merge(keeper, state);
+        dropped = true;
     }
     if (dropped) {
         records_each(keeper, drop_unused, NULL);
