@@ -203,6 +203,11 @@ static void process_ended(void *arg, bool completed)
         r = apply->finishes ? -EINTR : take_results(apply);
         keep_journal(apply);
     }
+    if (completed && apply->finishes && apply->is_resumed) {
+        /* Has it compare the files before code changes them again: what has been applied is then
+         * the base of the next change. */
+        (void)box_ask_keeper(apply->box, &(struct wire_request){.op = KEEP_LIST}, NULL, NULL);
+    }
     if (r < 0 || (apply->finishes && apply->is_resumed)) {
         end(apply, -r);
     } else if (apply->finishes) {

@@ -281,6 +281,32 @@ class Killed(Stored):
             self.assert_tree(tree(self.dir), self.new)
         self.assertGreater(between, 0, "no kill came while files were applied")
 
+    def test_what_the_next_server_has_applied_can_be_changed_again(self):
+        for number in range(3):
+            self.reset(number)
+            for i in range(300):
+                self.put(f"many/{i}")
+            again = "import pathlib\nfor at in pathlib.Path('many').iterdir(): at.write_text({!r} * 1000)"
+            with self.server(check=False) as server:
+                self.assert_ok(server.python(again.format("one")))
+                server.start_call("apply_changes")
+                while applying(server) is None:
+                    pass
+                time.sleep(0.05)
+                server.signal(signal.SIGKILL)
+                server.join()
+                self.assertEqual(server.left(10), [], f"kill {number}")
+            with self.server() as server:
+                server.python("1")
+                end = time.monotonic() + 30
+                while any((self.store / name / "journal").exists() for name in os.listdir(self.store)):
+                    self.assertLess(time.monotonic(), end)
+                    time.sleep(0.05)
+                time.sleep(0.2)
+                self.assert_ok(server.python(again.format("two")))
+                self.apply_all(server)
+            self.assertEqual({path.read_text() for path in (self.dir / "many").iterdir()}, {"two" * 1000})
+
     def kill_while_it_applies(self, server, wait_s, times):
         """Starts apply_changes; returns how many processes that applied were killed before they ended."""
         call, killed = server.start_call("apply_changes"), 0
