@@ -23,6 +23,26 @@ static unsigned git_mode(uint32_t mode)
     return S_ISLNK(mode) ? 0120000 : !S_ISREG(mode) ? 0 : mode & S_IXUSR ? 0100755 : 0100644;
 }
 
+/* Whether git apply refuses a patch with this name, and with it the whole patch: verify_path() in
+ * git's read-cache.c, which knows how NTFS spells .git too. */
+static bool git_refuses(const char *path)
+{
+    static const char *const names[] = {".git", "git~1"};
+    for (const char *at = path; at; at = strpbrk(at, "/\\")) {
+        at += at > path;
+        for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+            size_t size = strlen(names[i]);
+            if (strncasecmp(at, names[i], size) == 0) {
+                const char *end = at + size + strspn(at + size, " .");
+                if (!*end || strchr("/\\:", *end)) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
 static bool is_read(const struct patch_file *file)
 {
     return file->bytes && file->size <= PATCH_FILE_BYTES;
@@ -64,6 +84,7 @@ static int comment(const char *path, const struct patch_file *old, const struct 
     bool odd = (old->mode && !git_mode(old->mode)) || (new->mode && !git_mode(new->mode));
     const char *kind = odd                              ? "no regular file"
                        : !is_read(old) || !is_read(new) ? "too large for a diff"
+                       : git_refuses(path)              ? "git applies no such name"
                                                         : "binary";
     int r = buf_append_text(out, "# ");
     r = r ? r : quote_append(out, "", path, strlen(path), /* force= */ false);
@@ -238,6 +259,10 @@ int patch_write(const char *path, const struct patch_file *old, const struct pat
         (!only_mode && (is_binary(old) || is_binary(new)))) {
         *ret = (struct patch_counts){UINT32_MAX, UINT32_MAX};
         return out ? comment(path, old, new, out) : 0;
+    }
+    if (out && git_refuses(path)) {
+        int r = write_change(path, old, new, work, NULL, ret);
+        return r ? r : comment(path, old, new, out);
     }
     if (old_mode && new_mode && S_ISLNK(old->mode) != S_ISLNK(new->mode)) {
         int r = write_change(path, old, &none, work, out, ret);

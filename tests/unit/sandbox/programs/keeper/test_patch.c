@@ -249,9 +249,31 @@ static void what_no_patch_can_have_is_a_comment(void **)
     buf_done(&out);
 }
 
+/* With one of them, git applies nothing of a patch. */
+static void names_that_git_refuses_are_comments(void **)
+{
+    static const char *const refused[] = {".git/config", "a/.GIT", "git~1/x", ".git .", ".git:x"};
+    static const char *const others[] = {".gitx", ".gitignore", "git~2", "a.git", "x~1", "..x"};
+    struct buf out = BUF_EMPTY;
+    struct patch_counts counts;
+    for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char expected[80];
+        (void)snprintf(expected, sizeof expected,
+                       "# %s: git applies no such name, 2 bytes, not in this patch\n", refused[i]);
+        assert_string_equal(
+            patch_of(&out, refused[i], TEXT(0644, "1\n"), TEXT(0644, "2\n"), &counts), expected);
+        assert_true(counts.added == 1 && counts.removed == 1);
+    }
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_true(*patch_of(&out, others[i], NO_FILE, TEXT(0644, "2\n"), &counts) == 'd');
+    }
+    buf_done(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_that_git_refuses_are_comments),
         cmocka_unit_test(git_applies_random_patches_both_ways),
         cmocka_unit_test(a_patch_reads_as_git_writes_it),
         cmocka_unit_test(what_no_patch_can_have_is_a_comment),
