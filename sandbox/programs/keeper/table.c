@@ -1,20 +1,27 @@
 /* The records of all paths, by name, and the versions that they and the states share. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "sandbox/programs/keeper/keeper.h"
 
 enum { BUCKETS_FIRST = 256 };
 
-/* FNV-1a. Code chooses the names: the bound on records bounds what collisions cost. */
+/* As FNV-1a, but with random numbers and the upper half of the result: code chooses the names, and
+ * must not find many that share a bucket. */
 static uint32_t hash_of(const char *path)
 {
-    uint32_t hash = 2166136261U;
-    for (; *path; path++) {
-        hash = (hash ^ (unsigned char)*path) * 16777619U;
+    static uint64_t keys[2];
+    if (!keys[0]) {
+        (void)getrandom(keys, sizeof keys, 0);
+        keys[0] |= 1;
     }
-    return hash;
+    uint64_t hash = keys[1];
+    for (; *path; path++) {
+        hash = (hash ^ (unsigned char)*path) * keys[0];
+    }
+    return (uint32_t)(hash >> 32);
 }
 
 static struct record *find(const struct keeper *keeper, const char *path, uint32_t hash)

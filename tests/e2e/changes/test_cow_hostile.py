@@ -1,6 +1,7 @@
 """--workspace DIR --cow against code that wants to reach beyond DIR, or to make a program of the user's run something."""
 import contextlib
 import ctypes
+import itertools
 import os
 import shutil
 import stat
@@ -184,6 +185,32 @@ class Many(Project):
             self.assert_ok(server.python("import os\ntop = ('\\u3042' * 84 + '/') * 14\nos.makedirs(top); os.chdir(top)\n"
                                          "for i in range(6000): open(str(i), 'w').close()\nos.chdir('/work')"))
             self.assertLess(self.slowest_ping(server, "list_changes"), 8 * SLOW)
+
+    def test_names_with_one_hash(self):
+        """32,768 names whose hash by FNV-1a has the same low 18 bits: each part has two forms that end in one state."""
+        state, parts = 2166136261, []
+        for _ in range(15):
+            ends = {}
+            for form in itertools.product(b"abcdefghijklmnopqrstuvwxyz0123456789", repeat=3):
+                end = state
+                for byte in form:
+                    end = (end ^ byte) * 16777619 & 0x3ffff
+                if end in ends:
+                    break
+                ends[end] = form
+            parts.append((bytes(ends[end]).decode(), bytes(form).decode()))
+            state = end
+        seconds = {}
+        with self.server() as server:
+            for kind in ("''.join(parts)", "f'{i:045}'"):
+                self.assert_ok(server.python(f"import itertools, os\nfor name in os.listdir(): os.unlink(name)\n"
+                                             f"for i, parts in enumerate(itertools.product(*{parts!r})): open({kind}, 'w').close()",
+                                             _timeout=120))
+                began = time.monotonic()
+                self.assert_ok(server.python("1", _timeout=120))
+                seconds[kind] = time.monotonic() - began
+        same, other = seconds.values()
+        self.assertLess(same, 4 * other + 1)
 
     def test_many_refused_names(self):
         with self.server() as server:
