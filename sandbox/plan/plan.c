@@ -286,13 +286,17 @@ static void plan_set_environment(struct plan *plan, const struct box_spec *spec,
             plan->envp[n++] = "PIP_NO_INDEX=1"; /* it would retry for some seconds */
         }
     }
-    if (plan->cow) { /* git status writes nothing, whoever owns the files */
+    if (plan->cow) {
+        /* git status writes nothing, whoever owns the files. The owner that the user's git noted
+         * is not the one here: with core.checkStat, git does not take each file for changed. */
         plan->envp[n++] = "GIT_OPTIONAL_LOCKS=0";
-        plan->envp[n++] = "GIT_CONFIG_COUNT=2";
+        plan->envp[n++] = "GIT_CONFIG_COUNT=3";
         plan->envp[n++] = "GIT_CONFIG_KEY_0=safe.directory";
         plan->envp[n++] = "GIT_CONFIG_VALUE_0=*";
         plan->envp[n++] = "GIT_CONFIG_KEY_1=diff.autoRefreshIndex";
         plan->envp[n++] = "GIT_CONFIG_VALUE_1=false";
+        plan->envp[n++] = "GIT_CONFIG_KEY_2=core.checkStat";
+        plan->envp[n++] = "GIT_CONFIG_VALUE_2=minimal";
     }
     plan->envp[n++] = "TERM=dumb";
     plan->envp[n++] = "MPLBACKEND=Agg";

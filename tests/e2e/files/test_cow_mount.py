@@ -147,13 +147,15 @@ class Untouched(Cow):
     def test_environment_of_git(self):
         with self.server() as server:
             self.assert_prints(server.python("import os; print(*(os.environ['GIT_' + name] for name in "
-                                             "('OPTIONAL_LOCKS', 'CONFIG_COUNT', 'CONFIG_KEY_0', 'CONFIG_VALUE_0', 'CONFIG_KEY_1', 'CONFIG_VALUE_1')))"),
-                               "0 2 safe.directory * diff.autoRefreshIndex false")
+                                             "('OPTIONAL_LOCKS', 'CONFIG_COUNT', 'CONFIG_KEY_0', 'CONFIG_VALUE_0', 'CONFIG_KEY_1', 'CONFIG_VALUE_1', 'CONFIG_KEY_2', 'CONFIG_VALUE_2')))"),
+                               "0 3 safe.directory * diff.autoRefreshIndex false core.checkStat minimal")
             if shutil.which("git"):
                 subprocess.run(["git", "init", "-q", str(self.work)], check=True)
                 before = state(self.work)
                 self.assert_prints(server.python("!git status --porcelain | sort | tail -1"), "?? tree/")
                 self.assertEqual(state(self.work), before)
+                subprocess.run(["git", "add", "."], cwd=self.work, check=True)
+                self.assert_prints(server.python("!git diff --name-only | wc -l"), "0")
 
     def test_a_writable_mount_is_written_through(self):
         with self.server("--mount", f"{self.outside}:out:rw", initialize=False) as server:

@@ -265,11 +265,13 @@ static void expect_overlay(void)
         assert_int_equal(step->is_layer, is_layer);
     }
     assert_true(has_environment("GIT_OPTIONAL_LOCKS=0"));
-    assert_true(has_environment("GIT_CONFIG_COUNT=2"));
+    assert_true(has_environment("GIT_CONFIG_COUNT=3"));
     assert_true(has_environment("GIT_CONFIG_KEY_0=safe.directory"));
     assert_true(has_environment("GIT_CONFIG_VALUE_0=*"));
     assert_true(has_environment("GIT_CONFIG_KEY_1=diff.autoRefreshIndex"));
     assert_true(has_environment("GIT_CONFIG_VALUE_1=false"));
+    assert_true(has_environment("GIT_CONFIG_KEY_2=core.checkStat"));
+    assert_true(has_environment("GIT_CONFIG_VALUE_2=minimal"));
 }
 
 static void copy_on_write_workspace_has_its_upper_layer_in_memory(void **)
