@@ -31,7 +31,9 @@ static const char *row_at(unsigned i)
 
 /* Writes the first component of path as a file system that ignores case compares it: without
  * characters that it ignores, and with the two letters outside ASCII that become letters of ASCII
- * (Unicode, CaseFolding.txt). strcasecmp(3) does the rest. */
+ * (Unicode, CaseFolding.txt). strcasecmp(3) does the rest. Windows, whose directories can be
+ * mounted too, opens ".git", ".git. " and ".git:x" by one name ("Naming Files, Paths, and
+ * Namespaces" of its documentation). */
 static void fold(const char *path, char out[NAME_MAX + 1])
 {
     size_t size = strcspn(path, "/");
@@ -48,6 +50,21 @@ static void fold(const char *path, char out[NAME_MAX + 1])
         at += (size_t)(length > 0 ? length : 1);
     }
     out[used] = '\0';
+    out[strcspn(out, ":")] = '\0';
+    for (size_t end = strlen(out); end > 0 && strchr(" .", out[end - 1]); end--) {
+        out[end - 1] = '\0';
+    }
+}
+
+/* Windows' other name for a long one, or one that begins with a dot: "GIT~1", "PRE-CO~1.YAM". Which
+ * it is for depends on what else is in the directory. */
+static bool is_short_name(const char *name)
+{
+    enum { BASE = 8, SUFFIX = 4 };
+    size_t base = strcspn(name, ".");
+    size_t before = strcspn(name, "~");
+    return before > 0 && before + 1 < base && base <= BASE && strlen(name + base) <= SUFFIX &&
+           before + 1 + strspn(name + before + 1, "0123456789") == base;
 }
 
 /* The bytes of path that are the row; 0: it begins with something else. first: the path's first
@@ -116,6 +133,7 @@ static const char *find_row(const char *at, bool is_top, unsigned flags, size_t 
     }
     *ret_size = strcspn(at, "/");
     return is_pth(name)                                     ? "*.pth"
+           : is_short_name(name)                            ? "~1"
            : is_top && (flags & REFUSED_HOME) && *at == '.' ? "dot files"
                                                             : NULL;
 }

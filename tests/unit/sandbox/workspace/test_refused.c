@@ -69,6 +69,33 @@ static void other_spellings_of_a_name_are_found(void **)
                         "");
 }
 
+/* As a directory of Windows that is mounted here finds them. */
+static void spellings_of_windows_are_found(void **)
+{
+    static const char *const rows[][2] = {
+        {".git./config", ".git"},
+        {".git /x", ".git"},
+        {".git::$INDEX_ALLOCATION/x", ".git"},
+        {".envrc. .", ".envrc"},
+        {"lib/x.pth.", "*.pth"},
+        {".github./workflows /x", ".github/workflows"},
+        {"git~1/hooks/x", "~1"},
+        {"a/PRE-CO~1.YAM", "~1"},
+        {"ENVRC~12", "~1"},
+        {"~1", ""},
+        {"a~", ""},
+        {"a.~1~", ""},
+        {"a~1b", ""},
+        {"release~10", ""},
+        {"a~1.json", ""},
+        {"git :x", ""},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_string_equal(row_of(rows[i][0], 0, NULL), rows[i][1]);
+    }
+    assert_string_equal(row_of("git~1/hooks/x", 0, "git~1"), "");
+}
+
 static void the_name_or_a_path_in_it_opens_it(void **)
 {
     assert_string_equal(row_of("a/.vscode/x/y", 0, "a"), ".vscode");
@@ -125,6 +152,7 @@ int main(void)
         cmocka_unit_test(names_are_found_at_any_depth_and_in_any_case),
         cmocka_unit_test(every_protected_name_is_refused),
         cmocka_unit_test(other_spellings_of_a_name_are_found),
+        cmocka_unit_test(spellings_of_windows_are_found),
         cmocka_unit_test(the_name_or_a_path_in_it_opens_it),
         cmocka_unit_test(git_is_opened_only_as_a_whole),
         cmocka_unit_test(a_repository_without_git_directory_is_found_by_its_flag),
