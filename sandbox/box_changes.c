@@ -402,11 +402,11 @@ void box_changes_resume(struct box *box)
     int store_fd = box->installer ? -1 : box_store_fd(box->spec);
     int flags = O_NOFOLLOW | O_CLOEXEC;
     defer_close int fd = store_fd < 0 ? -1 : openat(store_fd, JOURNAL_NAME, O_RDWR | flags);
-    if (fd < 0) {
+    if (store_fd < 0 || (fd < 0 && errno == ENOENT)) {
         return;
     }
     defer_close int upper_fd = openat(store_fd, "layers/upper", O_RDONLY | O_DIRECTORY | flags);
-    if (upper_fd < 0 || keeper_read_own(fd, REPLY_BYTES, &journal) < 0 ||
+    if (fd < 0 || upper_fd < 0 || keeper_read_own(fd, REPLY_BYTES, &journal) < 0 ||
         !apply_journal_is_valid(buf_bytes(&journal), buf_size(&journal))) {
         log_warn("apply", "the journal in the store is damaged: nothing is continued");
         (void)unlinkat(store_fd, JOURNAL_NAME, 0);

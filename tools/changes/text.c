@@ -342,7 +342,7 @@ static const char *error_text(int error)
         return "the disk is full";
     case EACCES:
     case EPERM:
-        return "the user may not write it";
+        return "the user may not read or write it";
     case EROFS:
         return "DIR is read-only";
     case ENOTDIR:

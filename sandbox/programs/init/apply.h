@@ -74,8 +74,8 @@ int apply_give(struct apply_run *run, int fd, int dir_fd, const struct apply_loo
 int apply_content_equal(int one_fd, int other_fd, uint64_t size);
 /* Copies into an empty file; holes stay holes. 0, APPLY_BUSY or -errno; -EINTR: no longer wanted */
 int apply_content_copy(int from_fd, int to_fd, uint64_t size);
-/* Gives a file the access control list of another (from_fd -1: of none), acl(5). 0 or -errno; the
- * file system may have none. */
+/* Gives a file the access control list of another, acl(5). 0 or -errno; the file system may have
+ * none. */
 int apply_copy_acl(int from_fd, int to_fd);
 
 /* --- apply_item.c --- */

@@ -87,7 +87,7 @@ int apply_content_copy(int from_fd, int to_fd, uint64_t size)
 int apply_copy_acl(int from_fd, int to_fd)
 {
     static const char name[] = "system.posix_acl_access";
-    ssize_t size = from_fd < 0 ? 0 : fgetxattr(from_fd, name, pieces[0], PIECE_BYTES);
+    ssize_t size = fgetxattr(from_fd, name, pieces[0], PIECE_BYTES);
     if (size > 0) {
         return fsetxattr(to_fd, name, pieces[0], (size_t)size, 0) < 0 ? -errno : 0;
     }

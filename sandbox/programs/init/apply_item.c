@@ -241,7 +241,7 @@ static int make_file(struct work *work, const char *temporary, int *ret_fd)
     r = r ? r : apply_content_copy(work->source_fd, *ret_fd, work->item->source.bytes);
     if (r == 0 && S_ISREG(work->target.facts.mode)) {
         defer_close int old_fd = open_target(work);
-        r = apply_copy_acl(old_fd, *ret_fd);
+        r = old_fd < 0 ? -EACCES : apply_copy_acl(old_fd, *ret_fd); /* its ACL must not be lost */
     }
     if (r == 0 && fchmod(*ret_fd, work->item->source.mode & ACCESSPERMS) < 0) {
         r = -errno;
