@@ -153,14 +153,55 @@ static bool view_has(const void *arg, const char *path)
     return at != NULL;
 }
 
+/* Goes through the records twice: changes to what the user has come before what is new, of which a
+ * build or a cache makes so much that the rest would find no space. */
+struct walk {
+    const struct change_record *at;
+    bool is_new;
+};
+
+static bool walk_next(const struct changes_view *view, struct walk *walk)
+{
+    for (;;) {
+        walk->at = change_record_next(view->records, view->size, walk->at);
+        if (walk->at && (walk->at->sign == '+') == walk->is_new) {
+            return true;
+        }
+        if (!walk->at && walk->is_new) {
+            return false;
+        }
+        walk->is_new = walk->is_new || !walk->at;
+    }
+}
+
+static bool list_fits(const struct changes_view *view, size_t space)
+{
+    OWNED(buf_done) struct buf scratch = BUF_EMPTY;
+    struct lines lines = {.out = &scratch};
+    for (const struct change_record *at = NULL;
+         lines.left_out == 0 && (at = change_record_next(view->records, view->size, at));) {
+        if (append_change(&lines, view, at) < 0) {
+            return false;
+        }
+    }
+    return lines.left_out == 0 && buf_size(&scratch) <= space;
+}
+
 int changes_text_list(const struct changes_view *view, struct buf *out)
 {
     struct lines lines = {.out = out, .begin = buf_size(out)};
     size_t unchanged = 0;
     int r = append_unchanged(&lines, view->paths, view_has, view, &unchanged);
-    for (const struct change_record *at = NULL;
-         r == 0 && (at = change_record_next(view->records, view->size, at));) {
-        r = append_change(&lines, view, at);
+    size_t used = buf_size(out) - lines.begin;
+    if (used <= LIMIT_TEXT_BYTES && list_fits(view, LIMIT_TEXT_BYTES - used)) {
+        for (const struct change_record *at = NULL;
+             r == 0 && (at = change_record_next(view->records, view->size, at));) {
+            r = append_change(&lines, view, at);
+        }
+    } else {
+        for (struct walk walk = {}; r == 0 && walk_next(view, &walk);) {
+            r = append_change(&lines, view, walk.at);
+        }
     }
     r = r ? r : append_count(out, changes_count(view->records, view->size));
     if (r == 0 && lines.left_out > 0) {
@@ -181,11 +222,10 @@ static int append_names(struct buf *out, const struct changes_view *view, const 
     uint64_t space = LIMIT_TEXT_BYTES;
     *ret_count = 0;
     int r = 0;
-    for (const struct change_record *at = NULL;
-         r == 0 && (at = change_record_next(view->records, view->size, at));) {
-        if (fn(at, &space) && ++*ret_count <= NAMES_SHOWN) {
+    for (struct walk walk = {}; r == 0 && walk_next(view, &walk);) {
+        if (fn(walk.at, &space) && ++*ret_count <= NAMES_SHOWN) {
             r = buf_append_text(&names, *ret_count > 1 ? ", " : "");
-            r = r ? r : append_path(&names, at->path);
+            r = r ? r : append_path(&names, walk.at->path);
         }
     }
     if (r < 0 || *ret_count == 0) {
@@ -220,10 +260,9 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
     size_t hidden = 0;
     size_t without = 0;
     int r = 0;
-    for (const struct change_record *at = NULL;
-         r == 0 && (at = change_record_next(view->records, view->size, at));) {
-        if (!is_too_long(at, &space) && at->patch_size > 0) {
-            r = read(arg, at->patch_at, (size_t)at->patch_size, out);
+    for (struct walk walk = {}; r == 0 && walk_next(view, &walk);) {
+        if (!is_too_long(walk.at, &space) && walk.at->patch_size > 0) {
+            r = read(arg, walk.at->patch_at, (size_t)walk.at->patch_size, out);
         }
     }
     lines.begin = buf_size(out);

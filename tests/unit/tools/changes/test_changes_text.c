@@ -131,6 +131,21 @@ static void a_long_list_ends_at_a_line(void **)
     assert_non_null(strstr(shown, "- f01776\n["));
 }
 
+static void a_long_list_begins_with_what_the_user_has(void **)
+{
+    for (unsigned i = 0; i < 2000; i++) {
+        char path[20];
+        (void)snprintf(path, sizeof path, "build/f%05u", i);
+        add(path, (struct change_record){.sign = '+', .mode = S_IFREG});
+    }
+    add("src/a.py", (struct change_record){.sign = '~', .mode = S_IFREG, .added = 1});
+    add("src/new.py", (struct change_record){.sign = '+', .mode = S_IFREG});
+    add("src/z.py", (struct change_record){.sign = '-', .mode = S_IFREG});
+    const char *shown = list();
+    assert_memory_equal(shown, "~ src/a.py +1 -0\n- src/z.py\n+ build/f00000 0 B\n", 46);
+    assert_non_null(strstr(shown, "\n[2003 changes; "));
+}
+
 static int read_patch(void *, uint64_t at, size_t size, struct buf *to)
 {
     for (size_t i = 0; i + 1 < size; i++) {
@@ -167,6 +182,17 @@ static void a_patch_has_whole_files_only(void **)
                         "aaaa\nbbb\nno changes: q\n"
                         "[5 changes; 1 not in a patch: dir; 2 not shown, too long: "
                         "big.txt, zz; the whole patch: /tmp/output/changes.diff]\n");
+}
+
+static void a_patch_begins_with_what_the_user_has(void **)
+{
+    add("build/out",
+        (struct change_record){
+            .sign = '+', .mode = S_IFREG, .patch_at = 5, .patch_size = LIMIT_TEXT_BYTES});
+    add("src/a.py", (struct change_record){.sign = '~', .mode = S_IFREG, .patch_size = 5});
+    assert_string_equal(patch(),
+                        "aaaa\n[2 changes; 1 not shown, too long: build/out; the whole "
+                        "patch: /tmp/output/changes.diff]\n");
 }
 
 static void many_left_out_files_are_counted(void **)
@@ -322,12 +348,20 @@ static void a_discard_says_what_stays(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_change_has_its_line),        TEST(a_name_cannot_pose_as_text_of_the_server),
-        TEST(paths_without_changes_are_named), TEST(without_changes_it_says_so),
-        TEST(a_long_list_ends_at_a_line),      TEST(a_patch_has_whole_files_only),
-        TEST(many_left_out_files_are_counted), APPLY(what_was_not_applied_has_its_reason),
-        APPLY(a_whole_apply_is_no_error),      APPLY(what_was_not_requested_is_no_error),
-        APPLY(a_path_in_git_does_not_suffice), APPLY(a_named_path_without_change_is_an_error),
+        TEST(each_change_has_its_line),
+        TEST(a_name_cannot_pose_as_text_of_the_server),
+        TEST(paths_without_changes_are_named),
+        TEST(without_changes_it_says_so),
+        TEST(a_long_list_begins_with_what_the_user_has),
+        TEST(a_patch_begins_with_what_the_user_has),
+        TEST(a_long_list_ends_at_a_line),
+        TEST(a_patch_has_whole_files_only),
+        TEST(many_left_out_files_are_counted),
+        APPLY(what_was_not_applied_has_its_reason),
+        APPLY(a_whole_apply_is_no_error),
+        APPLY(what_was_not_requested_is_no_error),
+        APPLY(a_path_in_git_does_not_suffice),
+        APPLY(a_named_path_without_change_is_an_error),
         APPLY(a_discard_says_what_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
