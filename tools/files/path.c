@@ -102,6 +102,9 @@ const char *path_error(const struct box_paths *paths, const char *path, int erro
          "does not fit: the disk of the sandbox (--disk) or of the user's directory is full; "
          "remove files"},
         {EDQUOT, "does not fit: the disk quota is reached"},
+        {EOVERFLOW,
+         "cannot be changed: it or its directory belongs to a user or group that does not exist in "
+         "the sandbox; write elsewhere"},
         {EFBIG, "would exceed the size limit of a file (--disk)"},
         {EMEDIUMTYPE, "is not a regular file (a pipe, socket or device); it is not opened"},
         {EBUSY, read_only_here},

@@ -129,6 +129,8 @@ static void error_is_a_sentence_with_the_name(void **)
                         "/work and /tmp.");
     assert_string_equal(path_error(&box_paths_full, "a", EACCES, out, sizeof out),
                         "a is not accessible from the sandbox.");
+    assert_non_null(
+        strstr(path_error(&box_paths_full, "a", EOVERFLOW, out, sizeof out), "user or group"));
     /* An errno value without a sentence is still reported. */
     assert_string_equal(path_error(&box_paths_full, "a", EXDEV, out, sizeof out),
                         "a Invalid cross-device link.");
