@@ -364,6 +364,8 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
         box_init_prepare(box);
         box->guest_fd = -1;
         box->keeper_watch_fd = -1;
+        box->overlay_fd = -1;
+        box->fresh_ns = box_file_time_ns(); /* the overlay is mounted later */
         box->left_journal_fd = -1;
         box->left_upper_fd = -1;
         box->go_fd = -1;

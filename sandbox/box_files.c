@@ -46,6 +46,7 @@ static int file_send(struct box *box, struct wire_request *request, const char *
 
 int box_file_open(struct box *box, const char *path, box_file_fn fn, void *arg)
 {
+    box_refresh_workspace(box);
     return file_send(box, &(struct wire_request){.op = WIRE_OPEN_READ}, path, fn, arg);
 }
 
@@ -57,6 +58,7 @@ int box_file_write(struct box *box, const char *path, enum box_write_mode mode, 
         [BOX_WRITE_CREATE] = WIRE_WRITE_CREATE,
         [BOX_WRITE_APPEND] = WIRE_WRITE_APPEND,
     };
+    box_refresh_workspace(box);
     return file_send(box, &(struct wire_request){.op = WIRE_OPEN_WRITE, .mode = modes[mode]}, path,
                      fn, arg);
 }

@@ -67,17 +67,16 @@ static int ask(struct box *box, struct wire_request *request, box_states_fn fn, 
 int box_states_begin(struct box *box, const struct box_states_call *call, box_states_fn fn,
                      void *arg)
 {
-    struct timespec now;
-    /* The clock of file times: its ticks are behind the precise clock, clock_gettime(2). */
-    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    int64_t now_ns = box_file_time_ns();
     box->keeper_is_fresh = false;
+    box_refresh_workspace(box);
     return ask(box,
                &(struct wire_request){.op = KEEP_BEGIN,
                                       .mode = fn != NULL,
                                       .tag = call->owner,
                                       .token = call->from,
                                       .cell = call->to,
-                                      .since_ns = now.tv_sec * 1000000000 + now.tv_nsec},
+                                      .since_ns = now_ns},
                fn, arg);
 }
 

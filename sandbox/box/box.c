@@ -1,6 +1,10 @@
 #include "sandbox/box/box.h"
 
 #include <errno.h>
+#include <linux/mount.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/own.h"
@@ -46,6 +50,7 @@ static void drop_keeper(struct box *box)
 {
     init_client_close(&box->keeper);
     drop_fd(&box->keeper_watch_fd);
+    drop_fd(&box->overlay_fd);
     box->keeper_watches = false;
 }
 
@@ -88,8 +93,28 @@ int box_ask_keeper(struct box *box, struct wire_request *request, init_client_fn
     if (box->keeper.fd < 0) {
         return -ENOTCONN;
     }
+    request->fresh_ns = box->fresh_ns;
     return fn ? init_client_send(&box->keeper, request, fn, arg)
               : init_client_post(&box->keeper, request);
+}
+
+int64_t box_file_time_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* A file system that is configured again drops the names that nobody uses, whatever changes in it:
+ * reconfigure_super() in fs/super.c. The server may do it, because it owns the user namespace that
+ * the overlay belongs to, user_namespaces(7). */
+void box_refresh_workspace(struct box *box)
+{
+    int64_t now_ns = box_file_time_ns(); /* not later than what changes meanwhile */
+    if (box->overlay_fd >= 0 &&
+        syscall(SYS_fsconfig, box->overlay_fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) == 0) {
+        box->fresh_ns = now_ns;
+    }
 }
 
 static void box_keeper_started(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
@@ -102,8 +127,9 @@ static void box_keeper_started(void *arg, const struct wire_reply *reply, int fd
         log_warn("sandbox", "no keeper of file states: undo covers variables only");
         return;
     }
-    drop_fd(&box->keeper_watch_fd);
-    box->keeper_watch_fd = take_fd(&fds[1]);
+    int *second = box->spec->cow ? &box->overlay_fd : &box->keeper_watch_fd;
+    drop_fd(second);
+    *second = take_fd(&fds[1]);
     (void)box_tell_monitor(
         box, &(struct wire_request){.op = WIRE_WATCH, .pid = reply->pid, .role = WIRE_ROLE_KEEPER});
     box->keeper_is_fresh = true;

@@ -92,6 +92,8 @@ struct box {
     unsigned keepers;     /* that were started */
     bool keeper_is_fresh; /* it may still be looking for the first time */
     int keeper_watch_fd;  /* its inotify instance, or -1 */
+    int overlay_fd;       /* of fspick(2), where the workspace is an overlay; or -1 */
+    int64_t fresh_ns;     /* see wire_request.fresh_ns */
     bool keeper_watches;  /* reports whatever changes */
     bool memory_killed;   /* the watchdog has killed a process, not a session's first one */
     char version[32];
@@ -121,6 +123,12 @@ void box_init_prepare(struct box *box);
 int box_ask(struct box *box, struct wire_request *request, init_client_fn fn, void *arg);
 /* The same to the keeper, which responds only where there is an fn. -ENOTCONN: there is none. */
 int box_ask_keeper(struct box *box, struct wire_request *request, init_client_fn fn, void *arg);
+/* Now, by the clock of file times: its ticks are behind the precise clock, clock_gettime(2). */
+int64_t box_file_time_ns(void);
+/* Where the workspace is an overlay: names in it are looked up anew from now on. The kernel keeps
+ * what it has found, even when the user has renamed, replaced or made something there since, as
+ * editors do that save a file. What code has open stays. */
+void box_refresh_workspace(struct box *box);
 /* Asks init for a keeper, unless the spec wants none. */
 void box_start_keeper(struct box *box);
 /* Of all connections, see init_client_forget(). */

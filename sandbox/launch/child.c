@@ -319,13 +319,15 @@ static int step_no_namespaces(struct child *child, const struct plan_step *step)
 /* Moves the descriptors above the numbers where init expects them first, then there. */
 static int step_descriptors(struct child *child, const struct plan_step *)
 {
-    enum { COUNT = 8 };
+    enum { COUNT = 9 };
     const struct child_setup *setup = child->setup;
-    const int from[COUNT] = {setup->init_fd,         setup->config_fd,      setup->error_fd,
-                             setup->program_fd,      child->output_fd,      child->layers.upper_fd,
-                             child->layers.lower_fd, child->layers.store_fd};
-    const int to[COUNT] = {WIRE_INIT_FD,   WIRE_CONFIG_FD, CHILD_ERROR_FD, CHILD_PROGRAM_FD,
-                           WIRE_OUTPUT_FD, WIRE_UPPER_FD,  WIRE_LOWER_FD,  WIRE_STORE_FD};
+    const int from[COUNT] = {
+        setup->init_fd,         setup->config_fd,       setup->error_fd,
+        setup->program_fd,      child->output_fd,       child->layers.upper_fd,
+        child->layers.lower_fd, child->layers.store_fd, child->layers.overlay_fd};
+    const int to[COUNT] = {WIRE_INIT_FD,     WIRE_CONFIG_FD, CHILD_ERROR_FD,
+                           CHILD_PROGRAM_FD, WIRE_OUTPUT_FD, WIRE_UPPER_FD,
+                           WIRE_LOWER_FD,    WIRE_STORE_FD,  WIRE_OVERLAY_FD};
     int parked[COUNT];
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (unsigned i = 0; i < COUNT; i++) {
@@ -571,7 +573,7 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
 
 void child_main(const struct child_setup *setup)
 {
-    struct child child = {.setup = setup, .output_fd = -1, .layers = {-1, -1, -1}};
+    struct child child = {.setup = setup, .output_fd = -1, .layers = {-1, -1, -1, -1}};
     struct fail fail = {};
     int error_fd = setup->error_fd;
     char go = 0;

@@ -31,6 +31,7 @@ struct child_layers {
     int upper_fd;
     int lower_fd;
     int store_fd;
+    int overlay_fd; /* of fspick(2) */
 };
 
 /* PLAN_OVERLAY. in_store: the upper layer outlives the sandbox; then waits until no other sandbox

@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -96,5 +97,6 @@ int child_overlay(const struct plan_step *step, bool in_store, struct child_laye
         return -1;
     }
     layers->store_fd = in_store ? take_fd(&changes_fd) : -1;
+    layers->overlay_fd = (int)syscall(SYS_fspick, AT_FDCWD, target, FSPICK_CLOEXEC);
     return 0;
 }

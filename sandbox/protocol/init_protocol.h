@@ -23,6 +23,7 @@ enum {
     WIRE_UPPER_FD,
     WIRE_LOWER_FD, /* read-only */
     WIRE_STORE_FD, /* the directory that holds the upper layer, with WIRE_COW_STORE; else closed */
+    WIRE_OVERLAY_FD, /* of fspick(2), for box_refresh_workspace(); closed where there is none */
     WIRE_FD_COUNT,
 };
 
@@ -48,7 +49,8 @@ enum wire_op {
     WIRE_REMOVE_OUTPUT, /* path: the overflow file's name */
     WIRE_START_KEEPER,  /* mode: 1: another one has died. Response: pid, fds: a SOCK_SEQPACKET, on
                            which the keeper takes the requests below; and maybe an inotify
-                           instance, see wire_kept.watched. Only the keeper reads from it */
+                           instance, see wire_kept.watched, from which only the keeper reads. With
+                           an overlay instead WIRE_OVERLAY_FD */
     WIRE_OP_COUNT,
 };
 
@@ -127,12 +129,14 @@ struct wire_request {
     int32_t signal;
     uint32_t mode;
     uint32_t token;
-    uint32_t cell;               /* WIRE_KILL_TAG: a cell's number; 0: all */
-    int64_t since_ns;            /* KEEP_BEGIN: of CLOCK_REALTIME_COARSE, as in times of files;
-                                    KEEP_END: of CLOCK_REALTIME */
-    uint32_t tag_count;          /* WIRE_KILL_TAG: sessions that live or are being forked, */
-    uint32_t tags[WIRE_TAGS];    /* and their tags; */
-    uint32_t last_tag;           /* the last assigned one: younger tags count down from it */
+    uint32_t cell;            /* WIRE_KILL_TAG: a cell's number; 0: all */
+    int64_t since_ns;         /* KEEP_BEGIN: of CLOCK_REALTIME_COARSE, as in times of files;
+                                 KEEP_END: of CLOCK_REALTIME */
+    int64_t fresh_ns;         /* to the keeper: by the same clock as KEEP_BEGIN. The overlay shows
+                                 what the user's directory had then, or has now */
+    uint32_t tag_count;       /* WIRE_KILL_TAG: sessions that live or are being forked, */
+    uint32_t tags[WIRE_TAGS]; /* and their tags; */
+    uint32_t last_tag;        /* the last assigned one: younger tags count down from it */
     char path[LIMIT_PATH_BYTES]; /* NUL-terminated; a packet may end after the NUL */
 };
 

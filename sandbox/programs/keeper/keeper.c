@@ -143,6 +143,7 @@ static void switch_states(struct keeper *keeper, const struct wire_request *requ
 static void dispatch(struct keeper *keeper, const struct wire_request *request)
 {
     enum keep_op op = (enum keep_op)request->op;
+    keeper->fresh_ns = request->fresh_ns;
     bool filters = op == KEEP_LIST || op == KEEP_DISCARD || op == KEEP_COLLECT;
     if (filters && keeper->paths_lost) { /* fewer paths could mean all */
         keeper_error(keeper, request, -ENOMEM);

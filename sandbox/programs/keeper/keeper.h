@@ -105,6 +105,7 @@ struct state {
     size_t space;
     bool open;        /* its call has not ended */
     int64_t since_ns; /* when that began, by the clock of file times */
+    int64_t fresh_ns; /* then, see wire_request.fresh_ns */
     int64_t until_ns; /* when it ended; 0: unknown, as while it is open */
     bool keep;
 };
@@ -132,7 +133,8 @@ struct keeper {
     uint32_t round;
     int64_t root_ns;  /* ctime of the scanned directory itself */
     uint32_t entries; /* that the current scan has seen */
-    int64_t since_ns; /* the start of the call that the current scan is about; 0: of none */
+    int64_t fresh_ns; /* of the last request */
+    int64_t seen_ns; /* what code has changed since the last scan it saw as it was then, or later */
     struct state *states;
     bool pending_known;
     unsigned pending; /* changes that are not applied */

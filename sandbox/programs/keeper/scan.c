@@ -71,8 +71,8 @@ static void take_base(struct keeper *keeper, struct record *record)
         !record->based) {
         record->base = facts;
         record->based = true;
-        bool recent = facts.mode && !S_ISDIR(facts.mode) && keeper->since_ns > 0 &&
-                      facts.ctime_ns > keeper->since_ns;
+        bool recent = facts.mode && !S_ISDIR(facts.mode) && keeper->seen_ns > 0 &&
+                      facts.ctime_ns > keeper->seen_ns;
         if (recent || (facts.mode &&
                        keeper->again)) { /* the user has changed it since: what it was is unknown */
             record->base.inode = UINT64_MAX;

@@ -317,6 +317,18 @@ static void note(struct keeper *keeper, struct record *record, void *arg)
     version_release(keeper, &before);
 }
 
+/* Several calls may have made a change: what the first of them saw counts. */
+static int64_t seen_ns(const struct keeper *keeper, const struct noting *noting)
+{
+    int64_t seen_ns = keeper->fresh_ns;
+    for (const struct state *state = keeper->states; state; state = state->next) {
+        if ((state->open || state == noting->state) && state->fresh_ns < seen_ns) {
+            seen_ns = state->fresh_ns;
+        }
+    }
+    return seen_ns;
+}
+
 static void look(struct keeper *keeper, struct noting *noting)
 {
     struct stat st;
@@ -328,7 +340,7 @@ static void look(struct keeper *keeper, struct noting *noting)
     if (watch_is_quiet(&keeper->watch) && !noting->surely) {
         return;
     }
-    keeper->since_ns = noting->state ? noting->state->since_ns : 0;
+    keeper->seen_ns = seen_ns(keeper, noting);
     keeper->too_many = !scan(keeper);
     if (keeper->too_many) {
         keeper->skip = SKIPPED;
@@ -360,6 +372,7 @@ int states_begin(struct keeper *keeper, const struct wire_request *request)
     to->parent = from;
     to->open = true;
     to->since_ns = request->since_ns;
+    to->fresh_ns = request->fresh_ns;
     return 0;
 }
 
@@ -413,7 +426,7 @@ void states_note_path(struct keeper *keeper, const char *path)
     if (keeper->skip > 0) {
         return;
     }
-    keeper->since_ns = 0;
+    keeper->seen_ns = keeper->fresh_ns;
     note_parents(keeper, path);
     record = scan_record(keeper, path);
     if (record) {

@@ -6,7 +6,7 @@ import subprocess
 import time
 import unittest
 
-from client import SLOW, Server, need_userns
+from client import DENY, SLOW, Server, need_userns
 from container_level import CONTAINER
 from projects import MAKE, Changes, Project, tree
 
@@ -350,6 +350,57 @@ class Conflicts(Project):
             self.assert_ok(server.python("open('a', 'a').write('by code\\n')"))
             self.apply(server, 1)
         self.assertEqual(self.read("a"), "second\nby code\n")
+
+    def replace(self, name, text):
+        """As an editor saves: the name gets another file."""
+        self.put("editor", text)
+        os.rename(self.dir / "editor", self.dir / name)
+
+    def test_what_code_has_looked_up_before_it_was_replaced(self):
+        for name in ("a", "gone", "sub/x"):
+            self.put(name, "first\n")
+        with self.server() as server:
+            for session in ("one", "other"):
+                self.assert_ok(server.python("import os; [os.path.exists(name) for name in ('a', 'gone', 'sub/x', 'new')]",
+                                             session=session))
+            self.assertTrue(server.read("new").is_error)
+            self.replace("a", "by the user\n")
+            (self.dir / "gone").unlink()
+            self.put("new", "by the user\n")
+            os.rename(self.dir / "sub", self.dir / "moved")
+            self.put("sub/x", "second\n")
+            time.sleep(0.05)  # longer than a tick of the clock of file times
+            self.assertEqual((server.read("a").text, server.read("new").text), ("by the user\n", "by the user\n"))
+            self.assert_prints(server.python("print(os.path.exists('gone'), open('sub/x').read(), open('moved/x').read())", session="one"),
+                               "False second\n first\n")
+            self.assert_ok(server.python("for name in ('a', 'new', 'sub/x'): open(name, 'a').write('by code\\n')", session="other"))
+            self.apply(server, 3)
+        self.assertEqual((self.read("a"), self.read("new"), self.read("sub/x")),
+                         ("by the user\nby code\n", "by the user\nby code\n", "second\nby code\n"))
+
+    def test_what_was_replaced_and_cannot_be_looked_up_anew(self):
+        """Where the kernel refuses it, what code may not have seen is a conflict."""
+        self.put("a", "first\n")
+        with self.server(wrap=(*DENY, "fsconfig:EPERM", "--")) as server:
+            self.assert_ok(server.python("print(open('a').read())"))
+            self.replace("a", "by the user\n")
+            time.sleep(0.05)
+            self.assert_ok(server.python("open('a', 'a').write('by code\\n'); open('b', 'w').close()"))
+            self.reason(self.apply(server, 1, 2), "a")
+        self.assertEqual(self.read("a"), "by the user\n")
+
+    def test_a_file_that_is_replaced_while_a_call_runs(self):
+        self.put("a", "first\n")
+        with self.server() as server:
+            call = server.start_call("run_python", code="import os, time\nopen('begun', 'w').close(); open('a').read()\n"
+                                     "while not os.path.exists('go'): time.sleep(0.02)\nopen('a', 'a').write('by code\\n')", session="slow")
+            while "True" not in server.python("import os; print(os.path.exists('begun'))").text:
+                time.sleep(0.02)
+            self.replace("a", "by the user\n")
+            self.assert_ok(server.python("open('go', 'w').close()"))
+            self.assert_ok(server.finish_call(call))
+            self.reason(self.apply(server, 2, 3), "a")
+        self.assertEqual(self.read("a"), "by the user\n")
 
     def test_an_applied_file_that_the_user_edits_later(self):
         self.put("a")
