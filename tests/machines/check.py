@@ -45,7 +45,8 @@ SHORT = ("e2e/limits/test_limits.py",)
 LANGUAGE = (*RUN, "e2e/files/test_files.py", "e2e/session/test_checkpoints.py")
 # On the oldest kernel with a store, see e2e/overlay.py.
 COW = ("e2e/files/test_cow_mount.py",
-       *(f"e2e/changes/test_{name}.py" for name in ("cow", "cow_store", "cow_hostile", "undo_files")))
+       *(f"e2e/changes/test_{name}.py" for name in ("cow", "cow_store", "cow_hostile", "project", "undo_files")),
+       "escape/test_cow.py")
 # Suites of ordinary work, of limits, and of attacks.
 LIFE = ("e2e/protocol/test_protocol.py", *LANGUAGE, "e2e/files/test_read_file.py", "e2e/files/test_hostile_files.py",
         "e2e/session/test_undo_and_restore.py", "e2e/session/test_failover.py", "e2e/run/test_interrupts.py",
@@ -57,7 +58,7 @@ BOUNDS = ("e2e/limits/test_limits.py", "e2e/limits/test_out_of_memory.py", "e2e/
 HELD = ("escape/test_attacks.py", "escape/test_forged_frames.py", "escape/test_survivors.py",
         "packages/test_hostile_packages.py")
 WITHOUT_NAMESPACES = ("e2e/isolation/test_container.py", "e2e/limits/test_watchdog_limits.py",
-                      "escape/test_container_attacks.py", *LIFE, *BOUNDS, *HELD)
+                      "escape/test_container_attacks.py", "e2e/changes/test_cow.py", *LIFE, *BOUNDS, *HELD)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +108,7 @@ HOSTS = {
     "debian12-root": Host("um", KERNEL_GROUP, says=("a systemd scope",),
                           suites=("e2e/limits/test_limits.py", "e2e/session/test_checkpoints.py", "escape/test_attacks.py",
                                   *COW)),
+    "debian14-root": Host("um", KERNEL_GROUP, says=("a systemd scope",), suites=COW),
     "debian12-v1": Host("um", WATCHDOG, says=("checked every", "unified_cgroup_hierarchy"),
                         suites=("e2e/limits/test_limits.py", "e2e/run/test_hostile_code.py")),
     "delegated-service": Host("um", KERNEL_GROUP, says=(OWN_GROUP,), suites=SHORT,

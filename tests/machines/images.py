@@ -18,7 +18,7 @@ CACHE = os.environ.get("HOSTVM_CACHE") or os.path.expanduser("~/.cache/hostvm")
 
 SUITES = ("bookworm", "trixie", "forky")    # Debian 12, 13, and the next
 PACKAGES = ("systemd,systemd-sysv,dbus,dbus-user-session,libpam-systemd,python3,bubblewrap,kmod,procps,"
-            "util-linux,apparmor,crun,libjansson4,libseccomp2,libcap2,libsystemd0,strace,iproute2,python3-venv,python3-numpy")
+            "util-linux,apparmor,crun,libjansson4,libseccomp2,libcap2,libsystemd0,strace,iproute2,python3-venv,python3-numpy,git")
 
 # host: defaults that options to `run` may override
 HOSTS = {
@@ -34,6 +34,7 @@ HOSTS = {
     "debian13-root": dict(suite="trixie", session="login", user="root", about="root's login shell"),
     "debian14-user": dict(suite="forky", session="app", about="as debian12-user, newest systemd and Linux"),
     "debian14-login": dict(suite="forky", session="login", about="as debian12-login"),
+    "debian14-root": dict(suite="forky", session="login", user="root", about="root's login shell"),
     "ubuntu2404-user": dict(suite="trixie", session="app", apparmor="ubuntu", append="security=apparmor", about="user namespaces without capabilities, as Ubuntu's AppArmor rule makes them"),
     "docker-root": dict(suite="trixie", session="docker", user="root", about="root in a container with Docker's default confinement"),
     "docker-user": dict(suite="trixie", session="docker", about="ordinary user in such a container"),
