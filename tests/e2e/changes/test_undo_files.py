@@ -40,7 +40,7 @@ class UndoFiles:
         need_userns()
 
     def server(self, *args):
-        return Server(*self.workspace, "--wait", "25", *args)
+        return Server(*self.workspace, "--wait", f"{25 * SLOW:g}", *args)
 
     def look(self, server):
         """{name: (type, permissions, content, mtime)} of /work."""
@@ -55,6 +55,14 @@ class UndoFiles:
         result = server.python("", undo=True, **arguments)
         self.assertEqual(result.status.kind, "ok", result.text)
         return result
+
+    def start_job(self, server, code, **arguments):
+        """Returns when the job has run the code; it then sleeps."""
+        result = server.python(f"import time; {code}; print('there', flush=True); time.sleep(600)", wait_s=0, timeout_s=600, **arguments)
+        end = time.monotonic() + 20 * SLOW
+        while "there" not in result.text and time.monotonic() < end:
+            result = server.call("run_python", job=1, wait_s=1)
+        self.assertIn("there", result.text)
 
     def write(self, server, text, *names, **arguments):
         self.assert_ok(server.python(WRITE.format(names=names, text=text), **arguments))
@@ -264,10 +272,8 @@ os.mkfifo('fifo')
     def test_files_of_a_job(self):
         with self.server() as server:
             self.write(server, "first", "a")
-            result = server.python("import time; open('a', 'w').write('job'); open('made', 'w').close(); print('there', flush=True); time.sleep(600)",
-                                   wait_s=2, timeout_s=600)
-            self.assertIn("there", result.text)
-            result = server.python("", undo=True, wait_s=20)
+            self.start_job(server, "open('a', 'w').write('job'); open('made', 'w').close()")
+            result = server.python("", undo=True, wait_s=20 * SLOW)
             self.assertEqual(result.status.kind, "ok", result.text)
             self.assertEqual(self.contents(server), {"a": "first"})
 
@@ -279,7 +285,7 @@ os.mkfifo('fifo')
             self.assert_ok(server.python(server.here("import time; open('theirs', 'w').close(); open('/tmp/go', 'w').close(); time.sleep(0.5)"), session="other"))
             self.assertEqual(self.contents(server), {"a": "job", "theirs": ""})
             self.assert_back_or_named(server, self.undo(server, session="other"), {"a": "job"}, "theirs")
-            self.assert_back_or_named(server, server.python("", undo=True, wait_s=20), {"a": "first"}, "a")
+            self.assert_back_or_named(server, server.python("", undo=True, wait_s=20 * SLOW), {"a": "first"}, "a")
 
     def assert_back_or_named(self, server, result, expected, name):
         """Whose change it was, where calls run beside each other, nobody knows: then it stays, and the result names it."""
@@ -321,9 +327,7 @@ os.mkfifo('fifo')
 
     def test_a_file_that_a_running_job_changed_stays(self):
         def change():
-            result = server.python("import time; open('a', 'w').write('other'); print('there', flush=True); time.sleep(600)",
-                                   session="worker", wait_s=2, timeout_s=600)
-            self.assertIn("there", result.text)
+            self.start_job(server, "open('a', 'w').write('other')", session="worker")
 
         with self.server() as server:
             self.assert_stays(server, change)
