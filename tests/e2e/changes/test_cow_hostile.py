@@ -205,7 +205,7 @@ class Many(Project):
             for kind in ("''.join(parts)", "f'{i:045}'"):
                 self.assert_ok(server.python(f"import itertools, os\nfor name in os.listdir(): os.unlink(name)\n"
                                              f"for i, parts in enumerate(itertools.product(*{parts!r})): open({kind}, 'w').close()",
-                                             _timeout=120))
+                                             timeout_s=120, _timeout=130))
                 began = time.monotonic()
                 self.assert_ok(server.python("1", _timeout=120))
                 seconds[kind] = time.monotonic() - began
@@ -214,7 +214,7 @@ class Many(Project):
 
     def test_many_refused_names(self):
         with self.server() as server:
-            self.assert_ok(server.python("for i in range(30000): open(f'{i}.pth', 'w').close()", _timeout=120))
+            self.assert_ok(server.python("for i in range(30000): open(f'{i}.pth', 'w').close()", timeout_s=120, _timeout=130))
             self.assertLess(self.slowest_ping(server, "apply_changes"), 8 * SLOW)
             self.assertEqual(os.listdir(self.dir), [])
 
