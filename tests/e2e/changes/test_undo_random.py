@@ -1,6 +1,6 @@
 """Random calls that change files in two sessions, with undo, restore, file tools and crashes in between, against a model.
 
-The model looks at the workspace after each call: what differs is what that call has changed, a step of each path from
+The model checks the workspace after each call: what differs is what that call has changed, a step of each path from
 one version to the next. Going back must lead each path along the steps of the undone calls, as far as nothing else has
 changed it since; a path that is then not what it was must be named. The same seed makes the same calls.
 """
