@@ -23,21 +23,25 @@ static unsigned git_mode(uint32_t mode)
     return S_ISLNK(mode) ? 0120000 : !S_ISREG(mode) ? 0 : mode & S_IXUSR ? 0100755 : 0100644;
 }
 
+/* Whether the first component of path is this name, as NTFS spells it too. */
+static bool begins_with(const char *path, const char *name)
+{
+    size_t size = strlen(name);
+    if (strncasecmp(path, name, size) != 0) {
+        return false;
+    }
+    const char *end = path + size + strspn(path + size, " .");
+    return !*end || strchr("/\\:", *end);
+}
+
 /* Whether git apply refuses a patch with this name, and with it the whole patch: verify_path() in
- * git's read-cache.c, which knows how NTFS spells .git too. */
+ * git's read-cache.c. */
 static bool git_refuses(const char *path)
 {
-    static const char *const names[] = {".git", "git~1"};
     for (const char *at = path; at; at = strpbrk(at, "/\\")) {
         at += at > path;
-        for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-            size_t size = strlen(names[i]);
-            if (strncasecmp(at, names[i], size) == 0) {
-                const char *end = at + size + strspn(at + size, " .");
-                if (!*end || strchr("/\\:", *end)) {
-                    return true;
-                }
-            }
+        if (begins_with(at, ".git") || begins_with(at, "git~1")) {
+            return true;
         }
     }
     return false;
