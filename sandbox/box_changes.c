@@ -203,12 +203,13 @@ static void process_ended(void *arg, bool completed)
         r = apply->finishes ? -EINTR : take_results(apply);
         keep_journal(apply);
     }
-    if (completed && apply->finishes && apply->is_resumed) {
+    bool for_nobody = apply->finishes && apply->is_resumed;
+    if (completed && for_nobody) {
         /* Has it compare the files before code changes them again: what has been applied is then
          * the base of the next change. */
         (void)box_ask_keeper(apply->box, &(struct wire_request){.op = KEEP_LIST}, NULL, NULL);
     }
-    if (r < 0 || (apply->finishes && apply->is_resumed)) {
+    if (r < 0 || for_nobody) {
         end(apply, -r);
     } else if (apply->finishes) {
         collect(apply);

@@ -48,10 +48,22 @@ struct lines {
     size_t left_out; /* lines */
 };
 
+static bool lines_have_space(const struct lines *lines, size_t size)
+{
+    return lines->left_out == 0 && buf_size(lines->out) - lines->begin + size <= LIMIT_TEXT_BYTES;
+}
+
+/* Whether no line fits any more: then counts one, which need not be made. Code chooses how many
+ * there are. */
+static bool lines_leave_out(struct lines *lines)
+{
+    lines->left_out += lines->left_out > 0;
+    return lines->left_out > 0;
+}
+
 static int append_line(struct lines *lines, const struct buf *line)
 {
-    if (lines->left_out > 0 ||
-        buf_size(lines->out) - lines->begin + buf_size(line) > LIMIT_TEXT_BYTES) {
+    if (!lines_have_space(lines, buf_size(line))) {
         lines->left_out++;
         return 0;
     }
@@ -130,8 +142,7 @@ static int append_change(struct lines *lines, const struct changes_view *view,
                          const struct change_record *record)
 {
     OWNED(buf_done) struct buf line = BUF_EMPTY;
-    if (lines->left_out > 0) { /* nobody reads it, and code chooses how many there are */
-        lines->left_out++;
+    if (lines_leave_out(lines)) {
         return 0;
     }
     int r = buf_appendf(&line, "%c ", record->sign);
@@ -174,17 +185,24 @@ static bool walk_next(const struct changes_view *view, struct walk *walk)
     }
 }
 
-static bool list_fits(const struct changes_view *view, size_t space)
+/* Sorted by their names where all have space. */
+static int append_changes(struct lines *lines, const struct changes_view *view)
 {
-    OWNED(buf_done) struct buf scratch = BUF_EMPTY;
-    struct lines lines = {.out = &scratch};
+    OWNED(buf_done) struct buf sorted = BUF_EMPTY;
+    struct lines whole = {.out = &sorted};
+    int r = 0;
     for (const struct change_record *at = NULL;
-         lines.left_out == 0 && (at = change_record_next(view->records, view->size, at));) {
-        if (append_change(&lines, view, at) < 0) {
-            return false;
-        }
+         r == 0 && whole.left_out == 0 &&
+         (at = change_record_next(view->records, view->size, at));) {
+        r = append_change(&whole, view, at);
     }
-    return lines.left_out == 0 && buf_size(&scratch) <= space;
+    if (r < 0 || (whole.left_out == 0 && lines_have_space(lines, buf_size(&sorted)))) {
+        return r ? r : buf_append(lines->out, buf_bytes(&sorted), buf_size(&sorted));
+    }
+    for (struct walk walk = {}; r == 0 && walk_next(view, &walk);) {
+        r = append_change(lines, view, walk.at);
+    }
+    return r;
 }
 
 int changes_text_list(const struct changes_view *view, struct buf *out)
@@ -192,17 +210,7 @@ int changes_text_list(const struct changes_view *view, struct buf *out)
     struct lines lines = {.out = out, .begin = buf_size(out)};
     size_t unchanged = 0;
     int r = append_unchanged(&lines, view->paths, view_has, view, &unchanged);
-    size_t used = buf_size(out) - lines.begin;
-    if (used <= LIMIT_TEXT_BYTES && list_fits(view, LIMIT_TEXT_BYTES - used)) {
-        for (const struct change_record *at = NULL;
-             r == 0 && (at = change_record_next(view->records, view->size, at));) {
-            r = append_change(&lines, view, at);
-        }
-    } else {
-        for (struct walk walk = {}; r == 0 && walk_next(view, &walk);) {
-            r = append_change(&lines, view, walk.at);
-        }
-    }
+    r = r ? r : append_changes(&lines, view);
     r = r ? r : append_count(out, changes_count(view->records, view->size));
     if (r == 0 && lines.left_out > 0) {
         r = buf_appendf(out, "; %zu not listed: list one directory after the other with paths",
@@ -431,8 +439,7 @@ static int append_item(struct lines *lines, const struct apply_item *item, size_
     if (!reason) {
         return 0;
     }
-    if (lines->left_out > 0) {
-        lines->left_out++;
+    if (lines_leave_out(lines)) {
         return 0;
     }
     int r = append_path(&line, item->path);
@@ -444,8 +451,7 @@ static int append_refused(struct lines *lines, const struct changes_refused *ref
                           const struct changes_paths *paths)
 {
     OWNED(buf_done) struct buf line = BUF_EMPTY;
-    if (lines->left_out > 0) {
-        lines->left_out++;
+    if (lines_leave_out(lines)) {
         return 0;
     }
     bool is_below = false; /* a path in it is named, which does not suffice for .git */

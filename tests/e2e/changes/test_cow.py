@@ -266,12 +266,16 @@ class Conflicts(Project):
             self.assertEqual(self.inside(server, "a"), "by the user")
             self.assertEqual(self.changes(server), {})
 
+    def replace(self, name, text):
+        """As an editor saves: the name gets another file."""
+        self.put("editor", text)
+        os.rename(self.dir / "editor", self.dir / name)
+
     def test_a_file_that_was_replaced_by_renaming(self):
         self.put("a")
         with self.server() as server:
             self.assert_ok(server.python("open('a', 'a').write('by code\\n')"))
-            (self.temp / "editor").write_text("as it was\nby the user\n")
-            os.rename(self.temp / "editor", self.dir / "a")
+            self.replace("a", "as it was\nby the user\n")
             self.reason(self.apply(server, 0, 1), "a")
         self.assertEqual(self.read("a"), "as it was\nby the user\n")
 
@@ -350,11 +354,6 @@ class Conflicts(Project):
             self.assert_ok(server.python("open('a', 'a').write('by code\\n')"))
             self.apply(server, 1)
         self.assertEqual(self.read("a"), "second\nby code\n")
-
-    def replace(self, name, text):
-        """As an editor saves: the name gets another file."""
-        self.put("editor", text)
-        os.rename(self.dir / "editor", self.dir / name)
 
     def test_what_code_has_looked_up_before_it_was_replaced(self):
         for name in ("a", "gone", "sub/x"):
