@@ -50,6 +50,7 @@ struct init {
     bool outside; /* this process is the process monitor */
     pid_t zygote;
     pid_t keeper;    /* 0: there is none */
+    int overlay_fd;  /* WIRE_OVERLAY_FD, or -1 */
     bool guest_runs; /* there is something to watch */
     struct watched watched[INIT_WATCHED];
     int signal_fd;

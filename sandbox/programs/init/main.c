@@ -220,6 +220,8 @@ static void keep_descriptors(void)
 static int init_main(void)
 {
     sigset_t mask;
+    /* Before something else can get that number. */
+    state.overlay_fd = fcntl(WIRE_OVERLAY_FD, F_GETFD) < 0 ? -1 : WIRE_OVERLAY_FD;
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
     /* An ignored SIGCHLD is inherited, and would discard exit statuses, sigaction(2). */

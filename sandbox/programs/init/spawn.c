@@ -72,10 +72,10 @@ void keeper_start(struct init *init, const struct wire_request *request)
         keeper_main(init, ends[1], watch_fd, request->mode != 0);
     }
     if (reply.pid > 0) {
-        int second = init->config->cow ? WIRE_OVERLAY_FD : watch_fd;
+        int second = init->config->cow ? init->overlay_fd : watch_fd;
         const int theirs[] = {ends[0], second};
         init->keeper = reply.pid;
-        init_send_fds(&reply, theirs, second < 0 || fcntl(second, F_GETFD) < 0 ? 1 : 2);
+        init_send_fds(&reply, theirs, second < 0 ? 1 : 2);
     } else {
         init_respond(request->id, r < 0 ? -r : errno);
     }

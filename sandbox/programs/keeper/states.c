@@ -570,10 +570,9 @@ int states_switch(struct keeper *keeper, const struct wire_request *request, put
         return -ENOENT;
     }
     switch_down(&switching, above, to);
-    bool unread = keeper->unread;
     put_all(keeper, &switching, done, arg);
     free(switching.records);
-    if (unread) { /* what calls did there may be in sight now, too late to be taken back */
+    if (keeper->unread) { /* what calls did there may be in sight now, too late to be taken back */
         look(keeper, &(struct noting){.surely = true, .missed = done, .arg = arg});
     }
     return switching.failed ? -ENOMEM : 0;
