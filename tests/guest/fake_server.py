@@ -112,7 +112,7 @@ class Session:
         self.sock.settimeout(WAIT)
         verb, fields = read_frame(self.sock)
         assert verb == "hello", verb
-        self.checkpoint = 0
+        self.checkpoint, self.ended = 0, set()
         self.pid, self.cell, self.hello = int(fields["pid"][0]), 0, fields
 
     def send(self, code, **more):
@@ -155,7 +155,13 @@ class Session:
         if self.checkpoint > 0:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.checkpoint, signal.SIGKILL)
+            self.ended.add(self.checkpoint)
         self.checkpoint = checkpoint
+        for pid in list(self.ended):
+            # A checkpoint whose first process still runs is adopted later.
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    self.ended.discard(pid)
 
     def run(self, code, **more):
         self.send(code, **more)
