@@ -323,7 +323,8 @@ def planned(wanted, stack):
 def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else "check"
     with contextlib.ExitStack() as stack:
-        total = perform_all(list(planned(wanted, stack)))
+        # When the time is too short, what repeats most of another run is left out.
+        total = perform_all(sorted(planned(wanted, stack), key=lambda run: run.name == "userns"))
     if wanted in ("check", "all") and os.geteuid():
         total.skipped.append(("root", "not called by root: the plain run was the ordinary user's"))
     print()
