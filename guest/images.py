@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 from _signal import SIGKILL
-from time import monotonic
+from time import clock_gettime, monotonic
 
 try:
     from select import POLLIN, poll
@@ -22,7 +22,8 @@ NAMED_MAX = 6  # of the images that are not shown
 BYTES_MAX = 600000  # of all images of a call; base64 makes 800 kB of it
 SHARE_MIN = 100000
 READ_MAX = 50000000
-SMALLER_S = 5  # for all the steps that scale down an image
+SMALLER_CPU_S = 5  # for all the steps that scale down an image
+SMALLER_MOST_S = 60  # the same on a busy machine
 EXECUTABLE = sys.executable
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
@@ -200,7 +201,7 @@ def smaller(path, limit, layers):
 def output_of(command, written, limit, layers):
     """What a program that reads `written`, less than a pipe holds, prints; b"" if it fails or prints more than `limit`.
 
-    Kills it after SMALLER_S, and raises TimeoutError.
+    Kills it after SMALLER_CPU_S of processor time or SMALLER_MOST_S, and raises TimeoutError.
 
     Uses nothing of subprocess, which belongs to the code.
     """
@@ -208,7 +209,7 @@ def output_of(command, written, limit, layers):
     if poll is None:
         return b""
     null, fds = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC), []
-    pid, data, end = 0, b"", monotonic() + SMALLER_S
+    pid, data, end = 0, b"", monotonic() + SMALLER_MOST_S
     try:
         fds += os.pipe()
         fds += os.pipe()
@@ -219,14 +220,15 @@ def output_of(command, written, limit, layers):
         os.close(fds.pop())
         waiting = poll()
         waiting.register(fds[1], POLLIN)
-        while len(data) <= limit and waiting.poll(max(0, end - monotonic()) * 1000):
-            part = os.read(fds[1], 1 << 16)
-            if not part:
-                pid, done = 0, pid
-                return data if has_succeeded(done) else b""
-            data += part
-        if len(data) <= limit:
-            raise TimeoutError
+        while len(data) <= limit:
+            if monotonic() > end or cpu_time(pid) > SMALLER_CPU_S:
+                raise TimeoutError
+            if waiting.poll(500):
+                part = os.read(fds[1], 1 << 16)
+                if not part:
+                    pid, done = 0, pid
+                    return data if has_succeeded(done) else b""
+                data += part
         return b""
     finally:
         for fd in fds + [null]:
@@ -234,6 +236,14 @@ def output_of(command, written, limit, layers):
         if pid:
             os.kill(pid, SIGKILL)
             has_succeeded(pid)
+
+
+def cpu_time(pid):
+    """Seconds of processor time that a process has used: clock_getcpuclockid(3) makes the same number of its pid."""
+    try:
+        return clock_gettime(~pid << 3 | 2)
+    except OSError:
+        return 0
 
 
 def has_succeeded(pid):
