@@ -13,7 +13,7 @@
 
 #include "tests/unit/unit.h"
 
-enum { CASE_S = 20 };
+enum { CASE_S = 120 };
 
 /* Each case runs in a child, because the test program must not be the subreaper that kills its
  * tree. */
