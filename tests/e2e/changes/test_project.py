@@ -10,7 +10,7 @@ import unittest
 from client import ROOT, SLOW
 from projects import Project, tree
 
-SUITE = ("test_cells", "test_json", "test_packages", "test_reports", "test_stack")
+SUITE = ("test_json", "test_packages", "test_reports", "test_stack")
 RUN = """import os, subprocess
 env = {{**os.environ, 'PYTHONDONTWRITEBYTECODE': '1', 'SANDPIPER_TEST_SLOW': {slow!r}}}
 done = subprocess.run({command!r}, cwd={cwd!r}, env=env, capture_output=True, text=True)
