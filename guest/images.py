@@ -23,7 +23,7 @@ BYTES_MAX = 600000  # of all images of a call; base64 makes 800 kB of it
 SHARE_MIN = 100000
 READ_MAX = 50000000
 SMALLER_CPU_S = 5  # for all the steps that scale down an image
-SMALLER_MOST_S = 60  # the same on a busy machine
+SMALLER_MOST_S = 20  # the same on a busy machine
 EXECUTABLE = sys.executable
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
