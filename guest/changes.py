@@ -1,23 +1,19 @@
-"""What a cell changed: names of its namespace, files of the workspace. Bounded; beyond the bound, reports nothing.
+"""What a cell changed: names of its namespace, and the files that Python code itself touches. Bounded.
 
 Compares names by id with those at the end of the last cell: holds no reference, so the memory of a value that the cell
-drops is free at once. Files count as the cell's when their ctime, which code cannot set, is not older than its start;
-the snapshot tells new from changed from gone. Stamps are a few milliseconds coarse, so a small workspace is also
-checked before the cell: this leaves out what other processes wrote in the same tick, between the calls.
+drops is free at once.
 
-Of hidden directories reports only that one is new, not what is in them: tools keep much there. Reports symlinks and
-hard links as such. The server checks files that programs outside would act on.
-
-With --cow nothing is scanned: the keeper (sandbox/programs/keeper) sees what differs.
-
-In a workspace with more entries than a scan can take, the files are those that Python code itself opened for writing,
-renamed or removed, as audit events report.
+Audit events report each opening for writing, removal, renaming and so on before it happens. Where the workspace is a
+directory of the user's that is written through, the sandbox's keeper (sandbox/programs/keeper/edits.h) learns of each
+one then and keeps what was there: the event waits for it. Nothing else tells the code's work from what the user does
+there at the same moment. The keeper finds by itself which files a call has changed.
 """
 import os
 import stat
 import sys
+import _socket
+import _thread
 from itertools import compress
-from os import scandir
 from _operator import ne
 
 try:
@@ -27,62 +23,58 @@ except ImportError:  # a trimmed Python
 
 NAMES_MAX = 20000
 REPORTED_MAX = 20
-LISTED_MAX = 8  # new files of one directory; more are summed up
-ENTRIES_MAX = 2000
-SKIPPED_SCANS = 32  # after a tree was too big, how many cells pass before the next scan
-NOT_LISTED = "the workspace has more than %d entries: only files that Python code changes are listed from here on"
-HIDDEN = ("__pycache__", "node_modules")
-SMALL = 40  # files
 LIGHT = 500  # names
-WRITES = os.O_WRONLY | os.O_RDWR
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 TOUCHED_MAX = 1000
+IMAGES_MAX = 2000  # entries of the current directory that are looked at for images
 WORD = 8  # bytes of a pointer, on the supported machines
-SYMLINK, LINKED, DIRECTORY = "symlink", "hard link", "directory"
 NO_DIRECTORY = -1  # the descriptor that marks a relative path as such
-state = {"names": [], "ids": [], "version": None, "files": None, "skip": 0, "touched": None, "noted": False}
+GREETING_FD, KEEPER_FD = 70, 71  # after the numbers of session.py
+frames = load("frames")
+state = {"names": [], "ids": [], "version": None, "touched": {}, "root": ""}
+keeper = {"state": 0, "pid": 0, "socket": None, "inode": 0, "lock": None, "sent": 0, "known": 0}
 
 
 def begin(session):
+    state["root"] = session.root
     if state["touched"]:
         state["touched"] = {}
-    if "cow" in session.options:
-        watch_audit()
-    elif state["skip"] == 0 and (state["files"] is None or len(state["files"]) <= SMALL):
-        look(session.root)
-
-
-def look(root):
-    state["files"] = scan(root)
-    if state["files"] is None:
-        state["skip"] = SKIPPED_SCANS
-        watch_audit()
-    else:
-        state["noted"] = False
+    if keeper["pid"] != session.pid and session.greets:
+        connect(session.pid)
 
 
 def is_light(session):
     """Whether a report is so cheap that a warm-up can afford one."""
-    files = state["files"]
-    scans = "cow" not in session.options
-    return len(session.namespace) <= LIGHT and (not scans or files is not None and len(files) <= SMALL)
+    return len(session.namespace) <= LIGHT
 
 
 def report(session, result, started):
-    """Adds to the result; returns the paths of the files that are new or changed."""
+    """Adds to the result; returns the paths of files that are new or changed and may be images."""
     report_names(session.namespace, result)
     if state["touched"]:
-        result += ("claims", claims(session.root))
-    if "cow" in session.options:  # the sandbox's keeper names the files; this is for the images among them
-        before, after = touched_files(session.root)
-        return [session.root + "/" + path for path, facts in after.items() if facts[3] >= started and facts[4] != SYMLINK]
-    return report_files(session.root, result, started)
+        result += ("claims", b"\n".join(os.fsencode(path) for path in state["touched"]))
+    return changed_files(session.root, started)
 
 
-def claims(root):
-    """The paths in the workspace that Python code itself has touched: where calls run beside each other, these are
-    this one's."""
-    cut = len(root) + 1
-    return b"\n".join(os.fsencode(path[cut:]) for path in state["touched"] if path.startswith(root + "/"))
+def changed_files(root, started):
+    """The touched files; and those of the current directory where something has come to it: other languages' libraries
+    write images too. started: by the clock that stamps files."""
+    paths = [root + "/" + path for path in state["touched"]]
+    try:
+        if os.stat(".").st_mtime_ns >= started:
+            with os.scandir(os.getcwd()) as entries:
+                paths += [entry.path for entry, _ in zip(entries, range(IMAGES_MAX)) if not entry.is_symlink()]
+    except OSError:
+        pass
+    return [path for path in dict.fromkeys(paths) if is_changed(path, started)]
+
+
+def is_changed(path, started):
+    try:
+        s = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(s.st_mode) and s.st_ctime_ns >= started
 
 
 def version_field():
@@ -163,145 +155,124 @@ def kind_of(value):
     return name[:60]
 
 
-def facts_of(s, kind=""):
-    """(mtime_ns, size, inode, ctime_ns, kind) of what is no directory; kind: what the result says of it."""
-    if kind == "" and s.st_nlink > 1:
-        kind = LINKED
-    return s.st_mtime_ns, s.st_size, s.st_ino, s.st_ctime_ns, kind
-
-
-def scan(root):
-    """{path: facts} of the visible files and links and of hidden directories, or None above the bound."""
-    found, directories, count = {}, [root], 0
-    cut = len(root) + 1
-    while directories:
-        try:
-            with scandir(directories.pop()) as entries:
-                for entry in entries:
-                    count += 1
-                    if count > ENTRIES_MAX:
-                        return None
-                    name = entry.name
-                    if entry.is_dir(follow_symlinks=False):
-                        if name[0] == ".":
-                            s = entry.stat(follow_symlinks=False)
-                            found[entry.path[cut:] + "/"] = (0, 0, s.st_ino, s.st_ctime_ns, DIRECTORY)
-                        elif name not in HIDDEN:
-                            directories.append(entry.path)
-                    elif entry.is_file(follow_symlinks=False):
-                        found[entry.path[cut:]] = facts_of(entry.stat(follow_symlinks=False))
-                    elif entry.is_symlink():
-                        found[entry.path[cut:]] = facts_of(entry.stat(follow_symlinks=False), SYMLINK)
-        except OSError:
-            continue
-    return found
-
-
-def touch(path):
-    """Notes, before the code does something to path, whether it existed."""
-    touched = state["touched"]
-    if type(path) is bytes:
-        path = os.fsdecode(path)
-    if type(path) is str and len(touched) < TOUCHED_MAX:
-        path = os.path.abspath(path)
-        if path not in touched:
-            touched[path] = os.path.lexists(path)
-
-
-def on_audit(event, args):
+def connect(pid):
+    """A connection of this process's own: what comes back is only for it. Without one, no file of its goes back."""
+    keeper.update(pid=pid, socket=None, lock=_thread.RLock(), sent=0, known=0)
     try:
-        if event == "open":
-            if type(args[2]) is int and args[2] & WRITES:
-                touch(args[0])
-        elif event == "os.remove" and args[1] == NO_DIRECTORY:
-            touch(args[0])
-        elif event == "os.mkdir" and args[2] == NO_DIRECTORY or event == "os.rmdir" and args[1] == NO_DIRECTORY:
-            touch(args[0])
-        elif event == "os.symlink" and args[2] == NO_DIRECTORY:
-            touch(args[1])
-        elif event == "os.link" and args[3] == NO_DIRECTORY:
-            touch(args[1])
-        elif event == "os.rename" and args[2] == args[3] == NO_DIRECTORY:
-            touch(args[0])
-            touch(args[1])
-    except Exception:
+        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        right = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, theirs.fileno().to_bytes(4, sys.byteorder))]
+        greeting = _socket.socket(fileno=os.dup(GREETING_FD))
+        greeting.sendmsg([bytes(4)], right)
+        os.dup2(ours.fileno(), KEEPER_FD, False)
+        keeper.update(socket=_socket.socket(fileno=KEEPER_FD), inode=os.fstat(KEEPER_FD).st_ino)
+        for end in ours, theirs, greeting:
+            end.close()
+    except OSError:
         pass
 
 
-def watch_audit():
-    """Starts when the tree is too big for the first time; an audit hook cannot be removed."""
-    if state["touched"] is None:
-        state["touched"] = {}
-        sys.addaudithook(on_audit)
+def tell(kind, path, target=""):
+    """Waits until the keeper knows what is at path. Only the session's first process is listened to."""
+    if not keeper["state"] or keeper["pid"] != os.getpid() or keeper["socket"] is None:
+        return
+    try:
+        with keeper["lock"]:
+            if os.fstat(KEEPER_FD).st_ino != keeper["inode"]:
+                raise OSError  # the code has closed it
+            keeper["sent"] += 1
+            number = keeper["sent"]
+            head = b"".join(part.to_bytes(4, sys.byteorder) for part in (keeper["state"], number, ord(kind)))
+            keeper["socket"].send(head + os.fsencode(path) + b"\0" + os.fsencode(target) + b"\0")
+            while keeper["known"] < number:  # a signal handler may have received it
+                known = keeper["socket"].recv(4)
+                if not known:
+                    raise OSError
+                keeper["known"] = max(keeper["known"], int.from_bytes(known, sys.byteorder))
+    except OSError:
+        keeper["socket"] = None
 
 
-def touched_files(root):
-    """(before, after) in the form of scan(), for the files that the code has touched."""
-    before, after, cut = {}, {}, len(root) + 1
-    for path, existed in state["touched"].items():
-        if path.startswith(root + "/"):
-            name = path[cut:]
-            if existed:
-                before[name] = None
-            try:
-                s = os.lstat(path)
-            except OSError:
-                continue
-            if stat.S_ISREG(s.st_mode) or stat.S_ISLNK(s.st_mode):
-                after[name] = facts_of(s, SYMLINK if stat.S_ISLNK(s.st_mode) else "")
-            else:
-                before.pop(name, None)
-    return before, after
-
-
-def report_files(root, result, started):
-    if state["skip"]:
-        state["skip"] -= 1
-        before, after = touched_files(root)
+def place_of(path, directory=NO_DIRECTORY, follow=False):
+    """Relative to the workspace; None: it is not there."""
+    path = os.fsdecode(path)
+    if directory != NO_DIRECTORY and path[:1] != "/":
+        path = os.readlink("/proc/self/fd/%d" % directory) + "/" + path
+    if follow:
+        path = os.path.realpath(path)
     else:
-        before = state["files"]
-        look(root)
-        after = state["files"]
-        if after is None:
-            before, after = touched_files(root)
-    if state["files"] is None and not state["noted"]:
-        state["noted"] = True
-        result += ("files_note", NOT_LISTED % ENTRIES_MAX)
-    if before == after:
-        return ()
-    changed = [("-", path) for path in before.keys() - after.keys()]
-    for path, facts in after.items():
-        if before.get(path) != facts and facts[3] >= started:
-            known = path in before
-            if known and facts[4] == DIRECTORY and before[path] and before[path][2] == facts[2]:
-                continue  # something in it has changed
-            changed.append(("~" if known else "+", path))
-    changed.sort(key=lambda entry: entry[1])
-    rows = summed_up(changed, after)
-    for change, size, kind, _ in rows[:REPORTED_MAX]:
-        result += file_fields(change, size, kind)
-    if len(rows) > REPORTED_MAX:
-        result += ("files_more", str(sum(row[3] for row in rows[REPORTED_MAX:])))
-    return [root + "/" + path for sign, path in changed if sign != "-" and after[path][4] in ("", LINKED)]
+        head, name = os.path.split(path.rstrip("/"))
+        if name in ("", ".", ".."):
+            return None
+        path = os.path.realpath(head) + "/" + name
+    root = state["root"] + "/"
+    return path[len(root):] if path.startswith(root) else None
 
 
-def summed_up(changed, after):
-    """(change, size, kind, number of files) of each row: one for a directory with many new files."""
-    rows, new = [], {}
-    for sign, path in changed:
-        if sign == "+" and after[path][4] == "":
-            new.setdefault(os.path.dirname(path), []).append(after[path][1])
-    for sign, path in changed:
-        facts, directory = after.get(path) or (0, 0, 0, 0, ""), os.path.dirname(path)
-        sizes = new.get(directory, ()) if sign == "+" and facts[4] == "" else ()
-        if len(sizes) <= LISTED_MAX:
-            rows.append((sign + path, facts[1], facts[4], 1))
-        elif sizes[0] is not None:
-            rows.append(("+%s/" % (directory or "."), sum(sizes), "%d files" % len(sizes), len(sizes)))
-            sizes[0] = None  # the directory has its row
-    return rows
+def touch(kind, path, directory=NO_DIRECTORY, follow=False):
+    place = place_of(path, directory, follow)
+    if place is not None:
+        touched(place)
+        tell(kind, place)
+
+
+def touched(place):
+    if len(state["touched"]) < TOUCHED_MAX:
+        state["touched"][place] = None
+
+
+def on_open(path, mode, flags):
+    if type(path) is not int and type(flags) is int and flags & WRITES:
+        if flags & os.O_CREAT and flags & os.O_EXCL and os.path.lexists(path):
+            return
+        touch("w", path, follow=not flags & os.O_NOFOLLOW)
+
+
+def on_rename(source, target, source_directory, target_directory):
+    old, new = place_of(source, source_directory), place_of(target, target_directory)
+    if old is not None and new is not None:
+        touched(old)
+        touched(new)
+        tell("r", old, new)
+    elif old is not None:
+        touched(old)
+        tell("d", old)
+    elif new is not None:
+        touched(new)
+        tell("b", new)
+
+
+def on_change(path, *args):
+    if type(path) is not int:
+        touch("a", path, args[-1] if len(args) > 1 else NO_DIRECTORY, follow=True)
+
+
+EVENTS = {
+    "open": on_open,
+    "os.rename": on_rename,
+    "os.remove": lambda path, directory: touch("d", path, directory),
+    "os.rmdir": lambda path, directory: touch("d", path, directory),
+    "os.mkdir": lambda path, mode, directory: touch("c", path, directory),
+    "os.symlink": lambda source, target, directory: touch("c", target, directory),
+    "os.link": lambda source, target, _, directory: touch("l", target, directory),
+    "os.truncate": on_change,
+    "os.chmod": on_change,
+    "os.chown": on_change,
+    "os.utime": lambda path, times, ns, directory: on_change(path, directory, directory),
+}
+
+
+def on_audit(event, args):
+    note = EVENTS.get(event)
+    if note is not None and state["root"]:
+        try:
+            note(*args)
+        except Exception:
+            pass
 
 
 def file_fields(change, size, kind=""):
-    """The fields of a result for one file; kind is one of the words above, "9 files", or empty for a plain file."""
+    """The fields of a result for one file; kind: a word that the status line says of it."""
     return "file", os.fsencode(change), "file_size", str(size), "file_kind", kind
+
+
+sys.addaudithook(on_audit)  # for good: it cannot be removed

@@ -93,18 +93,9 @@ def make(session, control, cell):
     report = [verb, "pid", str(session.pid), "checkpoint", str(copy), "cell", cell]
     if verb == "resumed":
         report += ("threads", str(threads))
-        report_left_files(session, report)
     session.send(control, report)
     orphan.wait()
     _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
-
-
-def report_left_files(session, report):
-    """Adds the files that differ from those of this state: the dead process's, whole or in part."""
-    try:
-        load("changes").report_files(session.root, report, 0)
-    except BaseException:  # an audit hook of the code's, or no memory
-        pass
 
 
 def is_apart(session, copy):

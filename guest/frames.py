@@ -2,7 +2,7 @@
 import sys
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET
 
-FDS_MAX = 4
+FDS_MAX = 5
 FDS_SPACE = CMSG_SPACE(FDS_MAX * 4)
 EXIT_FAILED = 96  # exit statuses: the table is in guest.h
 EXIT_CUT_OFF = 97

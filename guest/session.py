@@ -128,6 +128,7 @@ class Session:
         self.protected = True
         self.layers = []  # of installed packages, newest first
         self.package_notes = []
+        self.greets = False  # whether the keeper has a socket for it, see changes.py
         self.supplies = False  # whether the server installs what a cell lacks
         self.notebook = load("shell").Notebook(self)
 
@@ -193,6 +194,7 @@ class Session:
         name = "<cell %s>" % self.cell
         text = language.strip_wrapping(fields.get("code", b"").decode("utf-8", "surrogateescape"))
         warm_up = "warm_up" in fields
+        load("changes").keeper["state"] = int(fields.get("files", b"0"))
         program = load("program") if "argv" in fields else None
         if program is not None:
             program.begin(fields)
@@ -202,8 +204,6 @@ class Session:
         if not warm_up:
             self.take_packages(fields)
             result, self.package_notes = result + self.package_notes, []
-            if "beside" in fields:
-                load("changes").watch_audit()
             send(self.control, self.inode, frames.pack(("begun", "cell", self.cell)))
         if self.held and not warm_up:
             self.release_signals()
@@ -533,7 +533,7 @@ def tie():
 
 
 def connect(fds):
-    """fds: of the socket, stdout, stderr and the trace; closes them."""
+    """fds: of the socket, stdout, stderr, the trace and maybe the keeper's socket; closes them."""
     os.dup2(fds[0], CONTROL_FD, False)
     SESSION.inode = os.fstat(CONTROL_FD).st_ino
     streams.connect(fds[1], fds[2])
@@ -542,6 +542,9 @@ def connect(fds):
         for number in (_signal.SIGUSR1, TRACE_SIGNAL):
             faulthandler.register(number, file=TRACE_FD, all_threads=False)
         SESSION.trace_fd = TRACE_FD
+    if len(fds) > 4:
+        os.dup2(fds[4], load("changes").GREETING_FD, False)
+    SESSION.greets = len(fds) > 4
     for fd in fds:
         os.close(fd)
 

@@ -56,7 +56,7 @@ static void box_release(struct box *box, bool gone)
     drop_fd(&box->pidfd);
     drop_fd(&box->error_fd);
     drop_fd(&box->guest_fd);
-    for (unsigned i = 0; i < WIRE_FDS; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         drop_fd(&box->pair[i]);
     }
     scope_cancel(&box->scope);
@@ -363,6 +363,7 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
         box->error_fd = -1;
         box_init_prepare(box);
         box->guest_fd = -1;
+        box->keeper_greet_fd = -1;
         box->keeper_watch_fd = -1;
         box->overlay_fd = -1;
         box->fresh_ns = box_file_time_ns(); /* the overlay is mounted later */

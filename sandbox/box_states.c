@@ -30,7 +30,8 @@ bool box_states_are_fresh(const struct box *box)
 bool box_states_are_quiet(const struct box *box)
 {
     struct pollfd watch = {.fd = box->keeper_watch_fd, .events = POLLIN};
-    return box->keeper_watches && watch.fd >= 0 && poll(&watch, 1, 0) == 0;
+    return box->keeper_is_blind ? true
+                                : box->keeper_watches && watch.fd >= 0 && poll(&watch, 1, 0) == 0;
 }
 
 static void on_response(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
@@ -40,6 +41,7 @@ static void on_response(void *arg, const struct wire_reply *reply, int fds[WIRE_
     struct waiting waiting = *(struct waiting *)arg;
     free(arg);
     waiting.box->keeper_watches = !reply->error && reply->kept.watched;
+    waiting.box->keeper_is_blind = !reply->error && reply->kept.blind;
     /* Each item ends with a NUL; one without it would be read beyond the end. */
     size_t size = keeper_read(fds[0], TEXT_MOST, &text) < 0 ? 0 : buf_size(&text);
     bool whole = size > 0 && buf_bytes(&text)[size - 1] == '\0';

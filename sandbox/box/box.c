@@ -49,9 +49,10 @@ static void box_on_monitor_end(void *arg)
 static void drop_keeper(struct box *box)
 {
     init_client_close(&box->keeper);
+    drop_fd(&box->keeper_greet_fd);
     drop_fd(&box->keeper_watch_fd);
     drop_fd(&box->overlay_fd);
-    box->keeper_watches = false;
+    box->keeper_watches = box->keeper_is_blind = false;
 }
 
 /* Whoever waits for it learns that it has died; what it kept is lost. Another one still sees what
@@ -127,9 +128,11 @@ static void box_keeper_started(void *arg, const struct wire_reply *reply, int fd
         log_warn("sandbox", "no keeper of file states: undo covers variables only");
         return;
     }
+    drop_fd(&box->keeper_greet_fd);
+    box->keeper_greet_fd = take_fd(&fds[1]);
     int *second = box->spec->cow ? &box->overlay_fd : &box->keeper_watch_fd;
     drop_fd(second);
-    *second = take_fd(&fds[1]);
+    *second = take_fd(&fds[2]);
     (void)box_tell_monitor(
         box, &(struct wire_request){.op = WIRE_WATCH, .pid = reply->pid, .role = WIRE_ROLE_KEEPER});
     box->keeper_is_fresh = true;
@@ -137,7 +140,7 @@ static void box_keeper_started(void *arg, const struct wire_reply *reply, int fd
 
 void box_start_keeper(struct box *box)
 {
-    if (!box->installer && (box->spec->cow || box->spec->undo_files_bytes > 0)) {
+    if (!box->installer) {
         struct wire_request request = {.op = WIRE_START_KEEPER, .mode = box->keepers > 0};
         box->keepers++;
         (void)box_ask(box, &request, box_keeper_started, box);

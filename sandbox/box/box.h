@@ -91,16 +91,18 @@ struct box {
     unsigned zygote_deaths;
     unsigned keepers;     /* that were started */
     bool keeper_is_fresh; /* it may still be looking for the first time */
+    int keeper_greet_fd;  /* its socket for sessions (wire_touch), or -1 */
     int keeper_watch_fd;  /* its inotify instance, or -1 */
     int overlay_fd;       /* of fspick(2), where the workspace is an overlay; or -1 */
     int64_t fresh_ns;     /* see wire_request.fresh_ns */
     bool keeper_watches;  /* reports whatever changes */
+    bool keeper_is_blind; /* there are too many files: it looks at none */
     bool memory_killed;   /* the watchdog has killed a process, not a session's first one */
     char version[32];
     struct box_session *sessions;
     unsigned leaving; /* checkpoints that were killed and have not exited yet */
     uint32_t last_tag;
-    int pair[WIRE_FDS]; /* for the next session: the server's end, the guest's end; or -1 */
+    int pair[2]; /* for the next session: the server's end, the guest's end; or -1 */
     bool pair_asked;
     struct egress_proxy *egress; /* the egress proxy that the spec requests, or NULL */
     egress_event_fn on_egress;

@@ -43,6 +43,9 @@ static int session_connect(struct box_session *session, int guest_fds[SESSION_GU
     }
     session->trace_fd = memfd_create("sandpiper-trace", MFD_CLOEXEC);
     guest_fds[3] = session->trace_fd < 0 ? -1 : fcntl(session->trace_fd, F_DUPFD_CLOEXEC, 3);
+    if (guest_fds[3] >= 0 && session->box->keeper_greet_fd >= 0 && !session->is_branch) {
+        guest_fds[4] = fcntl(session->box->keeper_greet_fd, F_DUPFD_CLOEXEC, 3);
+    }
     return guest_fds[3] < 0 ? -errno : 0;
 }
 
@@ -57,7 +60,7 @@ static int session_attach(struct box_session *session)
 static int session_send_fds(int socket_fd, const struct buf *frame, const int *guest_fds)
 {
     ssize_t sent = packet_send(socket_fd, buf_bytes(frame), buf_size(frame), guest_fds,
-                               SESSION_GUEST_FDS, MSG_DONTWAIT);
+                               SESSION_GUEST_FDS - (guest_fds[4] < 0), MSG_DONTWAIT);
     if (sent < 0) {
         return (int)sent;
     }
@@ -127,7 +130,7 @@ static int session_ask_parent(struct box_session *session, const int *guest_fds)
 /* The zygote and box->pair exist. Sends one message to the zygote, and does not wait. */
 static int session_begin(struct box_session *session)
 {
-    int guest_fds[SESSION_GUEST_FDS] = {-1, -1, -1, -1};
+    int guest_fds[SESSION_GUEST_FDS] = {-1, -1, -1, -1, -1};
     int r = session_connect(session, guest_fds);
     r = r ? r : session_attach(session);
     r = r                    ? r

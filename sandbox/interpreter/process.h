@@ -14,7 +14,7 @@ enum {
     SESSION_SLOW_MS = 5000,
     SESSION_OPEN_MS = 60000,  /* for the zygote to import preloaded modules, and to fork */
     SESSION_CHECKPOINTS = 16, /* more than tools/session/history.h keeps, and the newest */
-    SESSION_GUEST_FDS = 4,
+    SESSION_GUEST_FDS = 5,
 };
 
 /* In this order, which comparisons in the code use. Up to READY the process exists or will exist;

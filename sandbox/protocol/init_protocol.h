@@ -48,9 +48,9 @@ enum wire_op {
     WIRE_MAKE_OUTPUT,   /* path: a name. Response: fd of a new overflow file */
     WIRE_REMOVE_OUTPUT, /* path: the overflow file's name */
     WIRE_START_KEEPER,  /* mode: 1: another one has died. Response: pid, fds: a SOCK_SEQPACKET, on
-                           which the keeper takes the requests below; and maybe an inotify
-                           instance, see wire_kept.watched, from which only the keeper reads. With
-                           an overlay instead WIRE_OVERLAY_FD */
+                           which the keeper takes the requests below; another one, for the sessions
+                           (wire_touch); and maybe an inotify instance, see wire_kept.watched, from
+                           which only the keeper reads. With an overlay instead WIRE_OVERLAY_FD */
     WIRE_OP_COUNT,
 };
 
@@ -79,6 +79,27 @@ enum wire_event {
     WIRE_DISK, /* too much in staging or scratch directory; init kills pid, or, if 0, all others */
     WIRE_PAIR_MADE, /* error, or two descriptors: a connected SOCK_STREAM pair */
     WIRE_EVENT_COUNT,
+};
+
+/* From a session to the keeper, before its code does something in a directory that is written
+ * through. The first message on the sessions' socket brings a connection (SCM_RIGHTS) and says
+ * nothing; on that follow these, and the keeper responds to each with its number. */
+struct wire_touch {
+    uint32_t state; /* that the call leads to */
+    uint32_t number;
+    uint32_t op; /* enum wire_touch_op */
+    char paths[2 * LIMIT_PATH_BYTES]; /* relative to the workspace, each with a NUL: of what is
+                                         touched; of its new name */
+};
+
+enum wire_touch_op {
+    WIRE_TOUCH_WRITE = 'w',     /* opens for writing */
+    WIRE_TOUCH_ATTRIBUTE = 'a', /* changes mode, times or size, without opening it */
+    WIRE_TOUCH_CREATE = 'c',    /* makes a directory or symlink */
+    WIRE_TOUCH_BRING = 'b',     /* renames something from outside of the workspace */
+    WIRE_TOUCH_LINK = 'l',      /* makes a further name of a file */
+    WIRE_TOUCH_REMOVE = 'd',
+    WIRE_TOUCH_RENAME = 'r',
 };
 
 /* Steps of the confinement: exit codes of a zygote that could not be confined or executed. */
@@ -114,7 +135,7 @@ enum wire_role {
 
 enum wire_write_mode { WIRE_WRITE_OVERWRITE, WIRE_WRITE_CREATE, WIRE_WRITE_APPEND };
 
-enum { WIRE_TAGS = 64, WIRE_FDS = 2 };
+enum { WIRE_TAGS = 64, WIRE_FDS = 3 };
 
 /* SIGURG, which programs hardly use; its handler is in guest/session.py. Another program that has
  * replaced the interpreter ignores it by default. */
@@ -156,7 +177,10 @@ struct wire_kept {
     uint32_t applied;   /* of those that are back: the user's directory has the later file */
     uint32_t rows_more; /* changed files beyond the rows */
     uint32_t pending;   /* with --cow: changes that are not applied */
+    uint32_t lost;      /* WIRE_SWITCH: there were more changes than could be kept */
     uint32_t too_many;  /* entries: no states of files are kept */
+    uint32_t blind;     /* the workspace is written through and has too many: calls report what they
+                           touch, and nothing else is looked at */
     uint32_t watched;   /* the inotify instance reports what changes from now on */
 };
 

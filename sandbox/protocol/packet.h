@@ -4,7 +4,7 @@
 
 /* Unix sockets that carry descriptors with the bytes, unix(7). Part of the server and of init. */
 
-enum { PACKET_FDS = 4 };
+enum { PACKET_FDS = 5 };
 
 /* Sends all bytes in one call, with fd_count <= PACKET_FDS descriptors, which stay the caller's.
  * flags: of sendmsg(2), MSG_NOSIGNAL is added. Returns what sendmsg returns, or -errno. */

@@ -379,8 +379,9 @@ static int append_file(struct buf *text, const char *name, const char *size, con
     uint64_t bytes = 0;
     int r = append_change(text, name);
     bool sized = size && parse_u64(size, &bytes) == 0;
+    bool doubt = kind && strcmp(kind, "may be yours") == 0;
     if (r < 0 || name[0] == '-') {
-        return r;
+        return r || !doubt ? r : buf_append_text(text, " (may be yours)");
     }
     if (kind && (strcmp(kind, "symlink") == 0 || strcmp(kind, "directory") == 0)) {
         return buf_appendf(text, " (%s)", kind);
@@ -392,7 +393,9 @@ static int append_file(struct buf *text, const char *name, const char *size, con
     }
     bool linked = kind && strcmp(kind, "hard link") == 0;
     return sized ? buf_appendf(text, " (%s%s)", content_size(bytes, human),
-                               linked ? ", hard link" : "")
+                               linked  ? ", hard link"
+                               : doubt ? ", may be yours"
+                                       : "")
                  : 0;
 }
 

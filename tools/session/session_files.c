@@ -23,6 +23,13 @@ static bool keeps_files(const struct sessions *sessions)
     return server_box_spec(sessions->server_box)->undo_files_bytes > 0;
 }
 
+/* Whether the workspace is the user's directory, in which they may work at the same moment. */
+static bool is_written_through(const struct sessions *sessions)
+{
+    const struct box_spec *spec = server_box_spec(sessions->server_box);
+    return spec->workspace && !spec->cow;
+}
+
 /* Of a request to the keeper: the session, which may have gone when the response comes. */
 struct asked {
     struct sessions *sessions;
@@ -70,7 +77,6 @@ void session_files_prepare(struct session *session)
     struct run *run = session->current;
     struct sessions *sessions = session->owner;
     struct history *history = &session->history;
-    const struct box_spec *spec = server_box_spec(sessions->server_box);
     if (!history->now.files) {
         history->now.files = session->files_at ? session->files_at : ++sessions->last_serial;
         session->files_at = history->now.files;
@@ -82,7 +88,7 @@ void session_files_prepare(struct session *session)
     /* Where the user or another run may have changed files too, the keeper looks first. */
     const struct box *box = keeping_box(session);
     bool looks = sessions->files_open > 0 || box_states_are_fresh(box) ||
-                 (spec->workspace && !spec->cow && !box_states_are_quiet(box));
+                 (is_written_through(sessions) && !box_states_are_quiet(box));
     struct asked *asked = looks ? asked_new(session) : NULL;
     session->files_waiting = asked != NULL;
     sessions->files_open++;
@@ -221,15 +227,17 @@ static void forget_state(struct sessions *sessions, uint32_t serial, uint32_t fi
     }
 }
 
-/* Says once that the workspace has more entries than undo covers. */
+/* Says once that the workspace has more entries than are looked at. */
 static void note_uncovered(struct sessions *sessions, struct run *run, const struct wire_kept *kept)
 {
     if (kept->too_many && !sessions->files_uncovered) {
-        const struct box_spec *spec = server_box_spec(sessions->server_box);
         sessions->files_uncovered = true;
-        (void)snprintf(run->files_note, sizeof run->files_note,
-                       "undo covers no files: the workspace has too many%s",
-                       spec->workspace && !spec->cow ? ", only --cow covers them" : "");
+        (void)snprintf(
+            run->files_note, sizeof run->files_note, "%s",
+            is_written_through(sessions)
+                ? "the workspace has more than 2000 entries: only files that Python code "
+                  "changes are listed"
+                : "undo covers no files: the workspace has too many");
     }
 }
 
@@ -254,6 +262,8 @@ static void run_ended(void *arg, int error, const struct wire_kept *kept, const 
     }
     if (ended.run && !error && keeps_files(ended.sessions)) {
         note_unkept(ended.run, kept, text, size);
+    }
+    if (ended.run && !error) {
         note_uncovered(ended.sessions, ended.run, kept);
     }
     if (error) {
@@ -289,7 +299,7 @@ void session_files_end(struct session *session, struct run *run)
     /* What the guest says is enough to leave out a wait, and for nothing else. */
     bool quiet = !server_box_spec(session->owner->server_box)->cow &&
                  (run->outcome == RUN_OK || run->outcome == RUN_ERROR) &&
-                 run->parts[RUN_FILES].size == 0;
+                 run->parts[RUN_CLAIMS].size == 0 && box_states_are_quiet(box);
     *ended = (struct ended){session->owner, session->serial, run->files, quiet ? NULL : run};
     const struct box_states_ended state = {.to = run->files,
                                            .changed = !quiet,
@@ -342,9 +352,16 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
         if (kept->applied > 0) {
             (void)buf_append_text(&back, " (what was applied to the user's directory stays there)");
         }
-        append_kind(&back, "files that something else has changed stay: ", WIRE_KEPT_STAYS,
-                    kept->stays, text, size);
-        append_kind(&back, "not back: ", WIRE_KEPT_MISSED, kept->missed, text, size);
+        append_kind(&back,
+                    is_written_through(session->owner)
+                        ? "not reverted, may be yours or a program's: "
+                        : "not reverted, changed since by someone else: ",
+                    WIRE_KEPT_STAYS, kept->stays, text, size);
+        append_kind(&back, "cannot revert: ", WIRE_KEPT_MISSED, kept->missed, text, size);
+        if (kept->lost) {
+            (void)buf_append_text(&back, buf_size(&back) ? ", " : "");
+            (void)buf_append_text(&back, "cannot revert more: too many files were changed");
+        }
         (void)buf_append_text(&back, buf_size(&back) == 0 ? "files unchanged" : "");
     }
     if (session->current) {

@@ -65,6 +65,7 @@ void session_send(struct session *session)
     struct run *run = session->current;
     OWNED(buf_done) struct buf layers = BUF_EMPTY;
     char cell[16];
+    char files[16];
     run->cell = run->sent > 0 ? run->cell : ++session->cell;
     run->sent++;
     session->begun = false;
@@ -76,9 +77,11 @@ void session_send(struct session *session)
         fields[count++] = (struct box_field){"stdin", 5};
         fields[count++] = (struct box_field){run->stdin_text, run->stdin_size};
     }
-    if (session->owner->files_open > 1) {
-        fields[count++] = (struct box_field){"beside", 6};
-        fields[count++] = (struct box_field){"1", 1};
+    const struct box_spec *spec = server_box_spec(session->owner->server_box);
+    if (spec->workspace && !spec->cow && run->files) {
+        (void)snprintf(files, sizeof files, "%u", run->files);
+        fields[count++] = (struct box_field){"files", 5};
+        fields[count++] = (struct box_field){files, strlen(files)};
     }
     if (session->transient) {
         fields[count++] = (struct box_field){"once", 4};

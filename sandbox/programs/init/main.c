@@ -71,10 +71,10 @@ void init_respond(uint32_t id, int error)
 
 static void init_make_pair(void)
 {
-    int ends[WIRE_FDS] = {-1, -1};
+    int ends[2] = {-1, -1};
     int r = fd_socketpair(SOCK_STREAM, ends);
     const struct wire_reply reply = {.event = WIRE_PAIR_MADE, .error = -r};
-    init_send_fds(&reply, ends, r < 0 ? 0 : WIRE_FDS);
+    init_send_fds(&reply, ends, r < 0 ? 0 : 2);
     own_close(&ends[0]);
     own_close(&ends[1]);
 }

@@ -63,24 +63,28 @@ void zygote_start(struct init *init, const struct wire_request *request)
 void keeper_start(struct init *init, const struct wire_request *request)
 {
     int ends[2] = {-1, -1};
+    int greeting[2] = {-1, -1};
     /* The upper layer of an overlay reports nothing: it is written through the overlay's files. */
     defer_close int watch_fd = init->config->cow ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
     int r = fd_socketpair(SOCK_SEQPACKET, ends);
+    r = r ? r : fd_socketpair(SOCK_SEQPACKET, greeting);
     reply.pid = r < 0 ? -1 : fork();
     if (reply.pid == 0) {
-        keeper_main(init, ends[1], watch_fd, request->mode != 0);
+        keeper_main(init, ends[1], greeting[1], watch_fd, request->mode != 0);
     }
     if (reply.pid > 0) {
         int second = init->config->cow ? init->overlay_fd : watch_fd;
-        const int theirs[] = {ends[0], second};
+        const int theirs[] = {ends[0], greeting[0], second};
         init->keeper = reply.pid;
-        init_send_fds(&reply, theirs, second < 0 ? 1 : 2);
+        init_send_fds(&reply, theirs, second < 0 ? 2 : 3);
     } else {
         init_respond(request->id, r < 0 ? -r : errno);
     }
     own_close(&ends[0]);
     own_close(&ends[1]);
+    own_close(&greeting[0]);
+    own_close(&greeting[1]);
 }
 
 /* Runs in the child. The confinement leaves 0, 1 and 2 alone. */

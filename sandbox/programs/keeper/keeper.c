@@ -1,8 +1,11 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -12,6 +15,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/init/init.h"
+#include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
 #include "sandbox/programs/keeper/rows.h"
 #include "sandbox/protocol/packet.h"
@@ -21,6 +25,7 @@ void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const i
 {
     reply->event = WIRE_RESPONSE;
     reply->kept.watched = keeper->watch.on;
+    reply->kept.blind = keeper->too_many && !keeper->own && !keeper->cow;
     if (reply->id != 0 && packet_send(keeper->socket_fd, reply, sizeof *reply, fds, count, 0) < 0) {
         _exit(0); /* the server has exited */
     }
@@ -71,6 +76,17 @@ bool keeper_wants(const struct keeper *keeper, const char *path)
     return keeper->path_count == 0;
 }
 
+/* Whether the call whose end this is has said that it touched the path. */
+bool keeper_claims(const struct keeper *keeper, const char *path)
+{
+    size_t i = 0;
+    while (i < keeper->path_count && strcmp(keeper->paths[i], path) != 0 &&
+           !apply_path_is_below(path, keeper->paths[i])) {
+        i++;
+    }
+    return i < keeper->path_count;
+}
+
 /* --- what a call has changed, and what an undo has put back --- */
 
 struct telling {
@@ -91,12 +107,27 @@ static void tell_name(struct telling *telling, char letter, const char *path, ui
 static void tell_change(void *arg, const struct record *record, const struct version *from)
 {
     struct telling *telling = arg;
+    const struct keeper *keeper = telling->keeper;
+    bool plain = !keeper->own && !keeper->cow;
     telling->kept.changed++;
-    if (telling->keeper->cow) {
-        rows_add(telling->rows, record, from);
-    }
-    if (!record->now->kept && record->now->kind == KIND_FILE) {
+    rows_add(telling->rows, record, from, plain && !keeper_claims(keeper, record->path));
+    if (!plain && !record->now->kept && record->now->kind == KIND_FILE) {
         tell_name(telling, WIRE_KEPT_UNKEPT, record->path, &telling->kept.unkept);
+    }
+}
+
+/* Edits are what goes back; where nothing is scanned, they are also what is listed. */
+static void tell_edits(struct telling *telling, const struct state *state)
+{
+    for (size_t i = 0; state && i < state->edits.count; i++) {
+        const struct edit *edit = state->edits.list[i];
+        if (!edit->from->kept && !edit->moves && edit->from->kind == KIND_FILE) {
+            tell_name(telling, WIRE_KEPT_UNKEPT, edit->path, &telling->kept.unkept);
+        }
+    }
+    if (state && telling->keeper->too_many) {
+        telling->kept.changed += (uint32_t)state->edits.count;
+        edits_rows(&state->edits, telling->rows);
     }
 }
 
@@ -127,6 +158,7 @@ static void end(struct keeper *keeper, const struct wire_request *request)
 {
     struct telling telling = {.keeper = keeper, .rows = rows_new(), .text = BUF_EMPTY};
     int r = states_end(keeper, request, tell_change, &telling);
+    tell_edits(&telling, states_find(keeper, request->cell));
     telling.kept.rows_more = rows_tell(telling.rows, &telling.text);
     tell(&telling, request, r);
 }
@@ -134,7 +166,9 @@ static void end(struct keeper *keeper, const struct wire_request *request)
 static void switch_states(struct keeper *keeper, const struct wire_request *request)
 {
     struct telling telling = {.keeper = keeper, .text = BUF_EMPTY};
+    keeper->edits_lost = false;
     int r = states_switch(keeper, request, tell_put, &telling);
+    telling.kept.lost = keeper->edits_lost;
     tell(&telling, request, r);
 }
 
@@ -192,9 +226,9 @@ static void dispatch(struct keeper *keeper, const struct wire_request *request)
 
 /* Only what the keeper works with stays open. */
 static bool keep_descriptors(struct keeper *keeper, const struct init *init, int socket_fd,
-                             int watch_fd)
+                             int greet_fd, int watch_fd)
 {
-    enum { FIRST = 3, COUNT = 7 };
+    enum { FIRST = 3, COUNT = 8 };
     int work_fd = openat(AT_FDCWD, init->paths.work, O_PATH | O_DIRECTORY | O_CLOEXEC);
     bool cow = init->config->cow;
     int fds[COUNT] = {socket_fd,
@@ -203,7 +237,8 @@ static bool keep_descriptors(struct keeper *keeper, const struct init *init, int
                       cow ? WIRE_LOWER_FD : -1,
                       init->config->cow == WIRE_COW_STORE ? WIRE_STORE_FD : -1,
                       files_output_fd(),
-                      watch_fd};
+                      watch_fd,
+                      greet_fd};
     for (unsigned i = 0; i < COUNT; i++) {
         fds[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
     }
@@ -221,10 +256,92 @@ static bool keep_descriptors(struct keeper *keeper, const struct init *init, int
     keeper->store_fd = fds[4];
     keeper->output_fd = fds[5];
     keeper->watch.fd = fds[6];
+    keeper->greet_fd = fds[7];
+    keeper->edits_fd = keeper->own || keeper->cow ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     return keeper->socket_fd >= 0 && keeper->work_fd >= 0;
 }
 
-void keeper_main(const struct init *init, int socket_fd, int watch_fd, bool again)
+/* --- sessions --- */
+
+/* A session's process brings a connection. There is a bound, since code can do it too. */
+static void greet(struct keeper *keeper)
+{
+    char nothing[16];
+    int fd = -1;
+    unsigned at = 0;
+    ssize_t size = packet_receive(keeper->greet_fd, nothing, sizeof nothing, &fd, 1);
+    if (size == 0) {
+        own_close(&keeper->greet_fd);
+    }
+    while (at < KEEPER_CONNECTIONS && keeper->connections[at]) {
+        at++;
+    }
+    if (fd >= 0 && at < KEEPER_CONNECTIONS) {
+        keeper->connections[at] = fd;
+    } else {
+        own_close(&fd);
+    }
+}
+
+static void serve_session(struct keeper *keeper, int *connection)
+{
+    static struct wire_touch touch;
+    enum { HEAD = offsetof(struct wire_touch, paths) };
+    ssize_t size = recv(*connection, &touch, sizeof touch, MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    const char *end = size > HEAD ? (const char *)&touch + size : NULL;
+    const char *second = end ? memchr(touch.paths, '\0', (size_t)size - HEAD) : NULL;
+    bool whole = second && memchr(second + 1, '\0', (size_t)(end - second - 1));
+    if (whole) {
+        edits_touch(keeper, &touch);
+        whole =
+            send(*connection, &touch.number, sizeof touch.number, MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
+    }
+    if (!whole) {
+        (void)close(*connection);
+        *connection = 0;
+    }
+}
+
+/* Waits until there is a request. Sessions come first: what they say is older than what the server
+ * says of them. */
+static void serve_sessions(struct keeper *keeper)
+{
+    struct pollfd polled[3 + KEEPER_CONNECTIONS];
+    for (;;) {
+        polled[0] = (struct pollfd){.fd = keeper->socket_fd, .events = POLLIN};
+        polled[1] = (struct pollfd){.fd = keeper->greet_fd, .events = POLLIN};
+        polled[2] = (struct pollfd){.fd = keeper->edits_fd, .events = POLLIN};
+        for (unsigned i = 0; i < KEEPER_CONNECTIONS; i++) {
+            int fd = keeper->connections[i];
+            polled[3 + i] = (struct pollfd){.fd = fd ? fd : -1, .events = POLLIN};
+        }
+        if (poll(polled, 3 + KEEPER_CONNECTIONS, -1) < 0) {
+            continue;
+        }
+        if (polled[2].revents) {
+            edits_follow(keeper);
+        }
+        bool served = false;
+        for (unsigned i = 0; i < KEEPER_CONNECTIONS; i++) {
+            if (polled[3 + i].revents) {
+                serve_session(keeper, &keeper->connections[i]);
+                served = true;
+            }
+        }
+        if (polled[1].revents) {
+            greet(keeper);
+            served = true;
+        }
+        if (!served && polled[0].revents) {
+            return;
+        }
+    }
+}
+
+void keeper_main(const struct init *init, int socket_fd, int greet_fd, int watch_fd, bool again)
 {
     static struct keeper keeper;
     static struct wire_request request;
@@ -234,7 +351,8 @@ void keeper_main(const struct init *init, int socket_fd, int watch_fd, bool agai
     keeper.cow = init->config->cow != 0;
     keeper.own = init->config->own_workspace != 0;
     keeper.limit_bytes = init->config->undo_files_bytes;
-    if (!keep_descriptors(&keeper, init, socket_fd, watch_fd)) {
+    (void)signal(SIGIO, SIG_IGN); /* of a lease, see edits.c */
+    if (!keep_descriptors(&keeper, init, socket_fd, greet_fd, watch_fd)) {
         _exit(1);
     }
     if (keeper.cow) {
@@ -246,6 +364,7 @@ void keeper_main(const struct init *init, int socket_fd, int watch_fd, bool agai
     base_loaded(&keeper);
     keeper.again = false;
     for (;;) {
+        serve_sessions(&keeper);
         ssize_t size = recv(keeper.socket_fd, &request, sizeof request, 0);
         if (size < 0 && errno == EINTR) {
             continue;

@@ -27,6 +27,8 @@ enum {
     KEEPER_DEPTH = 200,           /* what is in directories below that is left as it is */
     KEEPER_NAMES = 8,             /* of one kind in a reply */
     KEEPER_ROWS = 20,             /* changed files in a reply */
+    KEEPER_CONNECTIONS = 64,
+    KEEPER_KNOWN = 4096,
 };
 
 /* --- content: what a path is or was --- */
@@ -41,6 +43,8 @@ enum kind {
 
 /* What one path was between two changes. Shared by what refers to it. */
 struct version {
+    struct version *next_known; /* with facts in the same bucket */
+    struct apply_facts facts;   /* of what it was last seen as; mode 0: it was not */
     unsigned references;
     enum kind kind;
     uint32_t mode; /* 0777 bits */
@@ -95,6 +99,13 @@ struct step {
     bool unsure; /* another call ran at that time: whose change it is cannot be known */
 };
 
+struct edits {
+    struct edit **list;
+    size_t count;
+    size_t space;
+    bool lost; /* there was no memory for one */
+};
+
 struct state {
     struct state *next;
     uint32_t id;
@@ -103,10 +114,11 @@ struct state {
     struct step *steps; /* from the parent to this state */
     size_t count;
     size_t space;
-    bool open;        /* its call has not ended */
-    int64_t since_ns; /* when that began, by the clock of file times */
-    int64_t fresh_ns; /* then, see wire_request.fresh_ns */
-    int64_t until_ns; /* when it ended; 0: unknown, as while it is open */
+    struct edits edits; /* of a workspace that is written through: see edits.h */
+    bool open;          /* its call has not ended */
+    int64_t since_ns;   /* when that began, by the clock of file times */
+    int64_t fresh_ns;   /* then, see wire_request.fresh_ns */
+    int64_t until_ns;   /* when it ended; 0: unknown, as while it is open */
     bool keep;
 };
 
@@ -117,6 +129,11 @@ struct keeper {
     int lower_fd;
     int store_fd;  /* directory in which the facts in base outlive the server; or -1 */
     int output_fd; /* the directory of overflow files; or -1 */
+    int greet_fd;  /* on which sessions bring their connections; or -1 */
+    int edits_fd;  /* an inotify instance of the directories in which sessions touch something */
+    int connections[KEEPER_CONNECTIONS]; /* of sessions' processes; 0: free */
+    struct version *known[KEEPER_KNOWN]; /* by their inodes */
+    struct edit *active[KEEPER_KNOWN];   /* of open states, by directory and name */
     bool cow;
     bool again;         /* what was changed before this process began is of unknown base */
     bool own;           /* the workspace is the sandbox's own: nothing else changes it */
@@ -141,6 +158,7 @@ struct keeper {
     char **paths;     /* filters of the next request */
     size_t path_count;
     bool paths_lost; /* there was no memory for one */
+    bool edits_lost; /* the last switch has left out some, of which nothing is known */
 };
 
 /* table.c */
@@ -159,7 +177,14 @@ void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct reco
 struct version *version_new(enum kind kind);
 struct version *version_take(struct version *version);
 void version_release(struct keeper *keeper, struct version **version);
+/* What the version is at present: until the facts change, it is found by them. */
+void version_seen_as(struct keeper *keeper, struct version *version,
+                     const struct apply_facts *facts);
+/* The version that was last seen as this, borrowed, or NULL. */
+struct version *version_known(const struct keeper *keeper, const struct apply_facts *facts);
 enum kind kind_of_mode(uint32_t mode);
+/* Of text, and not to be guessed: code chooses names. */
+uint32_t table_hash(const char *text);
 
 /* place.c: no function follows a symlink, and none leaves the directory at root_fd. */
 /* A descriptor, or -errno. */
@@ -178,8 +203,16 @@ struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
 /* The bytes of a file or the target of a symlink, which facts describe: data has space for them.
  * False: they could not be read, or have changed. */
 bool place_content(int root_fd, const char *path, const struct apply_facts *facts, char *data);
-/* Makes path in the workspace what version says. 0 or -errno. */
-int place_put(const struct keeper *keeper, const char *path, const struct version *version);
+/* Makes path in the workspace what version says. expected: what must be there until then, or NULL:
+ * whatever; the user may change it at the same moment. 0; -ESTALE: something else is there; or
+ * -errno. */
+int place_put(const struct keeper *keeper, const char *path, const struct version *version,
+              const struct apply_facts *expected);
+/* Gives what is at path, which must be what the facts say, a name that nothing has. As above. */
+int place_move(const struct keeper *keeper, const char *path, const char *target,
+               const struct apply_facts *expected);
+/* Whether nothing but what is known has changed in a directory's files since. */
+bool place_is_as_known(const struct keeper *keeper, const char *path, int64_t since_ns);
 /* The same with what is at path in another directory: its content, type and mode bits. */
 int place_copy(const struct keeper *keeper, int from_fd, const char *path,
                const struct apply_facts *facts);
@@ -236,15 +269,21 @@ void base_load(struct keeper *keeper);
 void base_loaded(struct keeper *keeper);
 void base_note(const struct keeper *keeper, const struct record *record);
 
+/* A state, or NULL; and one whose call runs. */
+struct state *states_find(const struct keeper *keeper, uint32_t id);
+struct state *states_find_open(const struct keeper *keeper, uint32_t id);
+
 /* keeper.c */
-/* The process's function, after the fork. watch_fd: an inotify instance, or -1. again: another one
+/* The process's function, after the fork. greet_fd: see wire_touch. watch_fd: an inotify
+ * instance, or -1. again: another one
  * has died, so what the user's files were before is unknown. */
-__attribute__((noreturn)) void keeper_main(const struct init *init, int socket_fd, int watch_fd,
-                                           bool again);
+__attribute__((noreturn)) void keeper_main(const struct init *init, int socket_fd, int greet_fd,
+                                           int watch_fd, bool again);
 /* Requests that have an id await it. fds: sent with it, count of them. */
 void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const int *fds,
                   size_t count);
 /* A memfd with these bytes, or -errno. */
 int keeper_memfd(const struct buf *bytes);
+bool keeper_claims(const struct keeper *keeper, const char *path);
 /* Whether the filters of the request let the path through. */
 bool keeper_wants(const struct keeper *keeper, const char *path);

@@ -1,5 +1,6 @@
 /* Files by their paths below a directory: looks, copies, replaces. Code can change all of it at
  * any moment, so each path is opened from the directory down without following a symlink. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -268,7 +269,54 @@ static int put_directory(int dir_fd, const char *name, const struct version *ver
     return r < 0 ? -errno : 0;
 }
 
-static int put_at(int dir_fd, const char *name, const struct version *version, int from_fd)
+static int rename_with(int dir_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    return syscall(SYS_renameat2, dir_fd, from, to_fd, to, flags) < 0 ? -errno : 0;
+}
+
+/* Whether name is what the facts say: 0, -ESTALE or -errno. moved: it has been renamed since. */
+static int check(int dir_fd, const char *name, const struct apply_facts *expected, bool moved)
+{
+    struct stat st;
+    struct apply_facts have = {};
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        facts_of_stat(&st, &have);
+    } else if (errno != ENOENT) {
+        return -errno;
+    }
+    bool same = S_ISDIR(have.mode) ? have.mode == expected->mode && have.inode == expected->inode
+                : moved            ? apply_facts_equal_moved(&have, expected)
+                                   : facts_equal(&have, expected);
+    return same ? 0 : -ESTALE;
+}
+
+/* What was made takes the name, if what has the name is what was expected: looks again at what the
+ * exchange has brought, because the user may have saved between look and rename. */
+static int take_name(int dir_fd, const char *temporary, const char *name,
+                     const struct apply_facts *expected)
+{
+    int r = check(dir_fd, name, expected, false);
+    if (r == 0 && !expected->mode) {
+        r = rename_with(dir_fd, temporary, dir_fd, name, RENAME_NOREPLACE);
+        return r == -EEXIST   ? -ESTALE
+               : r == -EINVAL ? rename_with(dir_fd, temporary, dir_fd, name, 0)
+                              : r;
+    }
+    r = r ? r : rename_with(dir_fd, temporary, dir_fd, name, RENAME_EXCHANGE);
+    if (r == -EINVAL) { /* the file system has no such thing */
+        return rename_with(dir_fd, temporary, dir_fd, name, 0);
+    }
+    r = r ? r : check(dir_fd, temporary, expected, true);
+    if (r == -ESTALE) {
+        (void)rename_with(dir_fd, temporary, dir_fd, name, RENAME_EXCHANGE);
+    }
+    return r                                                                             ? r
+           : unlinkat(dir_fd, temporary, S_ISDIR(expected->mode) ? AT_REMOVEDIR : 0) < 0 ? -errno
+                                                                                         : 0;
+}
+
+static int put_at(int dir_fd, const char *name, const struct version *version, int from_fd,
+                  const struct apply_facts *expected)
 {
     char temporary[32];
     if (version->kind == KIND_DIRECTORY) {
@@ -276,10 +324,12 @@ static int put_at(int dir_fd, const char *name, const struct version *version, i
     }
     temporary_name(temporary);
     int r = make(dir_fd, temporary, version, from_fd);
-    /* An empty directory is in the way of a file, rename(2). */
-    if (r == 0 && renameat(dir_fd, temporary, dir_fd, name) < 0 &&
-        (errno != EISDIR || unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ||
-         renameat(dir_fd, temporary, dir_fd, name) < 0)) {
+    if (r == 0 && expected) {
+        r = take_name(dir_fd, temporary, name, expected);
+    } else if (r == 0 && renameat(dir_fd, temporary, dir_fd, name) < 0 &&
+               /* An empty directory is in the way of a file, rename(2). */
+               (errno != EISDIR || unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ||
+                renameat(dir_fd, temporary, dir_fd, name) < 0)) {
         r = -errno;
     }
     if (r < 0) {
@@ -313,7 +363,7 @@ static int make_parent(const struct keeper *keeper, const char *path, const char
 }
 
 static int put(const struct keeper *keeper, const char *path, const struct version *version,
-               int from_fd)
+               int from_fd, const struct apply_facts *expected)
 {
     const char *name = NULL;
     defer_close int dir_fd = make_parent(keeper, path, &name);
@@ -321,17 +371,65 @@ static int put(const struct keeper *keeper, const char *path, const struct versi
         return dir_fd;
     }
     struct loosened loosened = loosen(dir_fd);
-    int r = put_at(dir_fd, name, version, from_fd);
+    int r = put_at(dir_fd, name, version, from_fd, expected);
     tighten(&loosened);
     return r;
 }
 
-int place_put(const struct keeper *keeper, const char *path, const struct version *version)
+/* Removes what is at path by way of another name, under which it is checked again. */
+static int remove_checked(const struct keeper *keeper, const char *path,
+                          const struct apply_facts *expected)
+{
+    char temporary[32];
+    const char *name = NULL;
+    defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
+    int r = dir_fd < 0 ? dir_fd : check(dir_fd, name, expected, false);
+    if (r < 0 || S_ISDIR(expected->mode)) {
+        return r ? r : unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+    }
+    struct loosened loosened = loosen(dir_fd);
+    temporary_name(temporary);
+    r = rename_with(dir_fd, name, dir_fd, temporary, RENAME_NOREPLACE);
+    if (r == -EINVAL) {
+        r = unlinkat(dir_fd, name, 0) < 0 ? -errno : 0;
+    } else if (r == 0) {
+        r = check(dir_fd, temporary, expected, true);
+        if (r == -ESTALE) {
+            (void)rename_with(dir_fd, temporary, dir_fd, name, RENAME_NOREPLACE);
+        } else {
+            r = unlinkat(dir_fd, temporary, 0) < 0 ? -errno : 0;
+        }
+    }
+    tighten(&loosened);
+    return r;
+}
+
+int place_put(const struct keeper *keeper, const char *path, const struct version *version,
+              const struct apply_facts *expected)
 {
     if (version->kind == KIND_NONE) {
-        return place_remove(keeper, path);
+        return !expected        ? place_remove(keeper, path)
+               : expected->mode ? remove_checked(keeper, path, expected)
+                                : 0;
     }
-    return version->kept ? put(keeper, path, version, -1) : -ENODATA;
+    return version->kept ? put(keeper, path, version, -1, expected) : -ENODATA;
+}
+
+int place_move(const struct keeper *keeper, const char *path, const char *target,
+               const struct apply_facts *expected)
+{
+    const char *name = NULL;
+    const char *target_name = NULL;
+    struct apply_facts there;
+    defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
+    defer_close int target_fd = dir_fd < 0 ? -1 : make_parent(keeper, target, &target_name);
+    int r = dir_fd < 0 ? dir_fd : target_fd < 0 ? target_fd : check(dir_fd, name, expected, false);
+    r = r ? r : rename_with(dir_fd, name, target_fd, target_name, RENAME_NOREPLACE);
+    if (r == -EINVAL) { /* also a directory into itself: that fails again */
+        r = place_look(keeper->work_fd, target, &there, NULL);
+        r = r ? r : there.mode ? -EEXIST : rename_with(dir_fd, name, target_fd, target_name, 0);
+    }
+    return r == -EEXIST ? -ESTALE : r;
 }
 
 int place_copy(const struct keeper *keeper, int from_fd, const char *path,
@@ -356,7 +454,7 @@ int place_copy(const struct keeper *keeper, int from_fd, const char *path,
     } else if (version.kind != KIND_DIRECTORY) {
         return -EMEDIUMTYPE;
     }
-    return put(keeper, path, &version, fd);
+    return put(keeper, path, &version, fd, NULL);
 }
 
 void place_end_directory(const struct keeper *keeper, const char *path,
@@ -427,4 +525,59 @@ bool place_same(int one_fd, const struct apply_facts *one, int other_fd,
     defer_close int one_file = place_open(one_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     defer_close int other_file = place_open(other_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     return one_file >= 0 && other_file >= 0 && same_files(one_file, other_file, one->bytes);
+}
+
+/* --- directories --- */
+
+struct looking {
+    const struct keeper *keeper;
+    int64_t since_ns;
+    bool as_known;
+    unsigned depth;
+};
+
+static void look_into(struct looking *looking, int fd);
+
+static void look_at_entry(struct looking *looking, int dir_fd, const char *name)
+{
+    struct stat st;
+    struct apply_facts facts;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        looking->as_known = false;
+        return;
+    }
+    facts_of_stat(&st, &facts);
+    if (S_ISDIR(st.st_mode)) {
+        look_into(looking, openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        return;
+    }
+    looking->as_known = looking->as_known && (facts.ctime_ns < looking->since_ns ||
+                                              version_known(looking->keeper, &facts));
+}
+
+/* Takes the descriptor. One for each level is open: there is a bound. */
+static void look_into(struct looking *looking, int fd)
+{
+    DIR *directory = fd < 0 || looking->depth >= KEEPER_DEPTH ? NULL : fdopendir(fd);
+    if (!directory) {
+        looking->as_known = false;
+        own_close(&fd);
+        return;
+    }
+    looking->depth++;
+    for (struct dirent *entry = readdir(directory); entry && looking->as_known;
+         entry = readdir(directory)) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            look_at_entry(looking, fd, entry->d_name);
+        }
+    }
+    looking->depth--;
+    (void)closedir(directory);
+}
+
+bool place_is_as_known(const struct keeper *keeper, const char *path, int64_t since_ns)
+{
+    struct looking looking = {.keeper = keeper, .since_ns = since_ns, .as_known = true};
+    look_into(&looking, place_open(keeper->work_fd, path, O_RDONLY | O_DIRECTORY));
+    return looking.as_known;
 }

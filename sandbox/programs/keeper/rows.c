@@ -15,6 +15,7 @@ struct row {
     char *path;
     char sign;
     bool is_new_file;
+    bool doubt;
     enum kind kind;
     unsigned links;
     uint64_t bytes;
@@ -51,7 +52,8 @@ static size_t hidden_size(const char *path)
     return 0;
 }
 
-void rows_add(struct rows *rows, const struct record *record, const struct version *from)
+void rows_add(struct rows *rows, const struct record *record, const struct version *from,
+              bool doubt)
 {
     const struct version *to = record->now;
     const char *name = strrchr(record->path, '/');
@@ -81,6 +83,7 @@ void rows_add(struct rows *rows, const struct record *record, const struct versi
             .is_new_file = from->kind == KIND_NONE && to->kind == KIND_FILE && record->links < 2,
             .kind = to->kind,
             .links = record->links,
+            .doubt = doubt,
             .bytes = to->bytes,
         };
     }
@@ -109,7 +112,8 @@ static bool is_beside(const struct row *one, const struct row *other)
 /* Appends one row: an item of three texts. */
 static void append_row(struct buf *text, const struct row *row, uint64_t bytes, unsigned files)
 {
-    const char *kind = row->kind == KIND_LINK        ? "symlink"
+    const char *kind = row->doubt                    ? "may be yours"
+                       : row->kind == KIND_LINK      ? "symlink"
                        : row->kind == KIND_DIRECTORY ? "directory"
                        : row->links > 1              ? "hard link"
                                                      : "";

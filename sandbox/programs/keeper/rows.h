@@ -1,4 +1,5 @@
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 struct buf;
@@ -8,7 +9,9 @@ struct version;
 /* What the status line says of changed files. NULL: no memory, which counts as no rows. */
 struct rows;
 struct rows *rows_new(void);
-void rows_add(struct rows *rows, const struct record *record, const struct version *from);
+/* doubt: it may be the user's own change. */
+void rows_add(struct rows *rows, const struct record *record, const struct version *from,
+              bool doubt);
 /* Appends the rows, as WIRE_KEPT_ROW items, and frees them. Returns how many files found no
  * space. */
 uint32_t rows_tell(struct rows *rows, struct buf *text);

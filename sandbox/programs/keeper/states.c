@@ -6,17 +6,24 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
 
 /* --- the tree --- */
 
-static struct state *state_find(const struct keeper *keeper, uint32_t id)
+struct state *states_find(const struct keeper *keeper, uint32_t id)
 {
     struct state *state = id ? keeper->states : NULL;
     while (state && state->id != id) {
         state = state->next;
     }
     return state;
+}
+
+struct state *states_find_open(const struct keeper *keeper, uint32_t id)
+{
+    struct state *state = states_find(keeper, id);
+    return state && state->open ? state : NULL;
 }
 
 static struct state *state_new(struct keeper *keeper, uint32_t id, uint32_t owner)
@@ -66,6 +73,7 @@ static void state_drop(struct keeper *keeper, struct state *state)
     for (size_t i = 0; i < state->count; i++) {
         step_done(keeper, &state->steps[i]);
     }
+    edits_drop(keeper, &state->edits);
     free(state->steps);
     free(state);
 }
@@ -110,6 +118,9 @@ static void state_compact(struct keeper *keeper, struct state *state)
         state->steps[kept++] = *step;
     }
     state->count = kept;
+    for (size_t i = 0; i < kept; i++) {
+        state->steps[i].record->mark = 0;
+    }
 }
 
 /* The children of a state that is dropped lead on from its parent. */
@@ -135,6 +146,11 @@ static void state_merge(struct keeper *keeper, struct state *state)
         child->steps = joined.steps;
         child->count = joined.count;
         child->space = joined.space;
+        if (state->parent) {
+            whole = edits_prepend(&state->edits, &child->edits) && whole;
+        } else {
+            edits_drop(keeper, &child->edits);
+        }
         if (!whole && state->parent) {
             child->parent = NULL;
         }
@@ -223,15 +239,6 @@ static bool may_have_made(const struct noting *noting, const struct state *state
     return ran && at_ns >= state->since_ns && (!state->until_ns || at_ns <= state->until_ns);
 }
 
-static bool is_claimed(const struct keeper *keeper, const char *path)
-{
-    size_t i = 0;
-    while (i < keeper->path_count && strcmp(keeper->paths[i], path) != 0) {
-        i++;
-    }
-    return i < keeper->path_count;
-}
-
 /* Adds the step to each call that may have made it. Returns whether there was memory. */
 static bool add_to_makers(const struct keeper *keeper, const struct noting *noting, int64_t at_ns,
                           struct step *step)
@@ -241,7 +248,7 @@ static bool add_to_makers(const struct keeper *keeper, const struct noting *noti
     for (const struct state *state = keeper->states; state; state = state->next) {
         makers += may_have_made(noting, state, at_ns);
     }
-    if (makers > 1 && noting->state && is_claimed(keeper, step->record->path) &&
+    if (makers > 1 && noting->state && keeper_claims(keeper, step->record->path) &&
         may_have_made(noting, noting->state, at_ns)) {
         return state_append(noting->state, step);
     }
@@ -329,12 +336,19 @@ static int64_t seen_ns(const struct keeper *keeper, const struct noting *noting)
     return seen_ns;
 }
 
+/* The workspace is a directory of the user's that is written through: what a scan finds there may
+ * be their own work. It is listed, and never taken back: see edits.h. */
+static bool is_plain(const struct keeper *keeper)
+{
+    return !keeper->own && !keeper->cow;
+}
+
 static void look(struct keeper *keeper, struct noting *noting)
 {
     struct stat st;
     enum { SKIPPED = 32 };
     if (keeper->skip > 0) {
-        keeper->skip--;
+        keeper->skip -= !is_plain(keeper);
         return;
     }
     if (watch_is_quiet(&keeper->watch) && !noting->surely) {
@@ -361,7 +375,7 @@ int states_begin(struct keeper *keeper, const struct wire_request *request)
     if (request->mode) {
         look(keeper, &(struct noting){});
     }
-    struct state *from = state_find(keeper, request->token);
+    struct state *from = states_find(keeper, request->token);
     if (!from && request->token) {
         from = state_new(keeper, request->token, request->tag);
     }
@@ -379,7 +393,7 @@ int states_begin(struct keeper *keeper, const struct wire_request *request)
 int states_end(struct keeper *keeper, const struct wire_request *request, report_fn report,
                void *arg)
 {
-    struct noting noting = {.state = state_find(keeper, request->cell),
+    struct noting noting = {.state = states_find(keeper, request->cell),
                             .surely = request->mode != 0};
     struct state *state = noting.state;
     if (!state) {
@@ -389,7 +403,8 @@ int states_end(struct keeper *keeper, const struct wire_request *request, report
     look(keeper, &noting);
     state->open = false;
     state_compact(keeper, state);
-    if (noting.failed || keeper->too_many) {
+    edits_end(keeper, state);
+    if (noting.failed || (keeper->too_many && !is_plain(keeper))) {
         state->parent = NULL; /* what is not whole is not gone back over */
     }
     for (size_t i = 0; i < state->count; i++) {
@@ -497,7 +512,7 @@ static void put_record(struct keeper *keeper, struct record *record, put_fn done
     struct version put = *goal;
     /* Until what is in it is back: put_all() ends with the mode. */
     put.mode |= goal->kind == KIND_DIRECTORY ? 0700 : 0;
-    int r = place_put(keeper, record->path, &put);
+    int r = place_put(keeper, record->path, &put, NULL);
     if (r < 0) {
         done(arg, r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED, record);
         return;
@@ -546,14 +561,64 @@ static void put_all(struct keeper *keeper, struct switching *switching, put_fn d
     }
 }
 
+/* What the calls of a state have changed and no edit tells of: programs that they started, other
+ * languages' libraries, or the user. */
+static void note_rest(struct keeper *keeper, const struct state *state,
+                      struct edits_outcome *outcome)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        const struct step *step = &state->steps[i];
+        if (!edits_have(&state->edits, step->record->path) && is_other(step->from, step->to) &&
+            step->to->kind != KIND_DIRECTORY) {
+            edits_outcome_add(keeper, outcome, step->record->path, PUT_STAYS);
+        }
+    }
+}
+
+static void repeat_down(struct keeper *keeper, const struct state *above, struct state *state,
+                        struct edits_outcome *outcome)
+{
+    if (state != above) {
+        repeat_down(keeper, above, state->parent, outcome);
+        edits_switch(keeper, state, /* back= */ false, outcome);
+    }
+}
+
+static int switch_edits(struct keeper *keeper, struct state *from, struct state *to, put_fn done,
+                        void *arg)
+{
+    struct edits_outcome outcome = {};
+    bool lost = false;
+    struct state *above = from;
+    while (above && !is_above(above, to)) {
+        above = above->parent;
+    }
+    if (!above) {
+        return -ENOENT;
+    }
+    for (struct state *state = from; state != above; state = state->parent) {
+        edits_switch(keeper, state, /* back= */ true, &outcome);
+        note_rest(keeper, state, &outcome);
+        lost = lost || state->edits.lost;
+    }
+    repeat_down(keeper, above, to, &outcome);
+    edits_outcome_tell(keeper, &outcome, done, arg);
+    look(keeper, &(struct noting){.surely = true}); /* what it has changed is nobody's */
+    keeper->edits_lost = lost;
+    return 0;
+}
+
 int states_switch(struct keeper *keeper, const struct wire_request *request, put_fn done, void *arg)
 {
-    struct state *from = state_find(keeper, request->token);
-    struct state *to = state_find(keeper, request->cell);
+    struct state *from = states_find(keeper, request->token);
+    struct state *to = states_find(keeper, request->cell);
     struct switching switching = {};
     look(keeper, &(struct noting){.surely = true});
-    if (!from || !to || keeper->too_many) {
+    if (!from || !to || (keeper->too_many && !is_plain(keeper))) {
         return -ENOENT;
+    }
+    if (is_plain(keeper)) {
+        return switch_edits(keeper, from, to, done, arg);
     }
     const struct state *above = from;
     while (above && !is_above(above, to)) {

@@ -10,7 +10,7 @@ enum { BUCKETS_FIRST = 256 };
 
 /* As FNV-1a, but with random numbers and the upper half of the result: code chooses the names, and
  * must not find many that share a bucket. */
-static uint32_t hash_of(const char *path)
+uint32_t table_hash(const char *path)
 {
     static uint64_t keys[2];
     if (!keys[0]) {
@@ -36,7 +36,7 @@ static struct record *find(const struct keeper *keeper, const char *path, uint32
 
 struct record *record_find(const struct keeper *keeper, const char *path)
 {
-    return find(keeper, path, hash_of(path));
+    return find(keeper, path, table_hash(path));
 }
 
 static bool grow(struct keeper *keeper)
@@ -62,7 +62,7 @@ static bool grow(struct keeper *keeper)
 
 struct record *record_get(struct keeper *keeper, const char *path)
 {
-    uint32_t hash = hash_of(path);
+    uint32_t hash = table_hash(path);
     struct record *record = find(keeper, path, hash);
     if (record) {
         return record;
@@ -170,8 +170,37 @@ void version_release(struct keeper *keeper, struct version **version)
     struct version *gone = *version;
     *version = NULL;
     if (gone && --gone->references == 0) {
+        version_seen_as(keeper, gone, &(struct apply_facts){});
         keeper->used_bytes -= gone->data ? gone->bytes : 0;
         free(gone->data);
         free(gone);
     }
+}
+
+void version_seen_as(struct keeper *keeper, struct version *version,
+                     const struct apply_facts *facts)
+{
+    struct version **at = &keeper->known[version->facts.inode % KEEPER_KNOWN];
+    while (version->facts.mode && *at != version) {
+        at = &(*at)->next_known;
+    }
+    if (version->facts.mode) {
+        *at = version->next_known;
+    }
+    version->facts = *facts;
+    if (facts->mode) {
+        at = &keeper->known[facts->inode % KEEPER_KNOWN];
+        version->next_known = *at;
+        *at = version;
+    }
+}
+
+struct version *version_known(const struct keeper *keeper, const struct apply_facts *facts)
+{
+    struct version *version = keeper->known[facts->inode % KEEPER_KNOWN];
+    while (version &&
+           (version->facts.inode != facts->inode || !facts_equal(&version->facts, facts))) {
+        version = version->next_known;
+    }
+    return version;
 }

@@ -1,0 +1,516 @@
+/* What sessions report, and what has become of it: see edits.h. */
+#include "sandbox/programs/keeper/edits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "sandbox/programs/keeper/rows.h"
+
+enum {
+    EVENTS = IN_OPEN | IN_CLOSE | IN_CREATE | IN_DELETE | IN_MOVE,
+    EDITS = 20000, /* of a call */
+};
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The name at which the edit ends. */
+static const char *place_of(const struct edit *edit)
+{
+    return edit->moves ? edit->target : edit->path;
+}
+
+/* --- the active edits, by what inotify reports --- */
+
+static struct edit **bucket_of(struct keeper *keeper, int watch, const char *name)
+{
+    return &keeper->active[(table_hash(name) + (uint32_t)watch) % KEEPER_KNOWN];
+}
+
+static void activate(struct keeper *keeper, struct edit *edit)
+{
+    struct edit **bucket = bucket_of(keeper, edit->watch, last_part(place_of(edit)));
+    edit->next = *bucket;
+    *bucket = edit;
+}
+
+static void deactivate(struct keeper *keeper, struct edit *edit)
+{
+    struct edit **at = bucket_of(keeper, edit->watch, last_part(place_of(edit)));
+    while (*at && *at != edit) {
+        at = &(*at)->next;
+    }
+    if (*at) {
+        *at = edit->next;
+    }
+}
+
+/* The state's latest edit that ends at the name. */
+static struct edit *active_edit(struct keeper *keeper, const struct state *state, int watch,
+                                const char *name)
+{
+    struct edit *edit = *bucket_of(keeper, watch, name);
+    while (edit && (edit->state != state->id || edit->watch != watch ||
+                    strcmp(last_part(place_of(edit)), name) != 0)) {
+        edit = edit->next;
+    }
+    return edit;
+}
+
+static int watch_directory_of(const struct keeper *keeper, const char *path)
+{
+    const char *name = NULL;
+    defer_close int fd = place_parent(keeper->work_fd, path, &name);
+    /* By the descriptor, which no change of names leads elsewhere. */
+    bool there = keeper->edits_fd >= 0 && fd >= 0 && fchdir(fd) == 0;
+    int watch = there ? inotify_add_watch(keeper->edits_fd, ".", EVENTS) : -1;
+    (void)fchdir(keeper->work_fd); /* a directory that is removed would stay */
+    return watch;
+}
+
+/* --- what has become of an edit --- */
+
+static struct apply_facts facts_at(const struct keeper *keeper, const char *path)
+{
+    struct apply_facts facts;
+    (void)place_look(keeper->work_fd, path, &facts, NULL);
+    return facts;
+}
+
+/* Whether the facts are what the edit leads to. */
+static bool is_expected(const struct keeper *keeper, const struct edit *edit,
+                        const struct apply_facts *facts)
+{
+    if (edit->moves) {
+        bool same = S_ISDIR(facts->mode) ? facts->inode == edit->to->facts.inode
+                                         : apply_facts_equal_moved(facts, &edit->to->facts);
+        return facts->mode && same && facts_at(keeper, edit->path).mode == 0;
+    }
+    return edit->to->kind == KIND_OTHER ? facts->mode != 0
+                                        : edit->to->kind == kind_of_mode(facts->mode);
+}
+
+static void see(struct keeper *keeper, struct edit *edit, const struct apply_facts *facts)
+{
+    struct version *to = edit->to;
+    if (edit->moves || edit->ended || to->kind == KIND_NONE) {
+        version_seen_as(keeper, to, facts);
+    } else { /* what it is, without a copy: an undo makes one */
+        to->kind = kind_of_mode(facts->mode);
+        to->kept = to->kind == KIND_DIRECTORY;
+        to->mode = facts->mode & 0777;
+        to->mtime_ns = facts->mtime_ns;
+        to->bytes = facts->bytes;
+        version_seen_as(keeper, to, facts);
+    }
+    edit->ended = true;
+}
+
+/* Something was reported that may be the edit's end. */
+static void look_at(struct keeper *keeper, struct edit *edit)
+{
+    struct apply_facts facts = facts_at(keeper, place_of(edit));
+    if (is_expected(keeper, edit, &facts)) {
+        see(keeper, edit, &facts);
+    }
+}
+
+static void follow_event(struct keeper *keeper, struct edit *edit, uint32_t mask)
+{
+    bool names = mask & (IN_CREATE | IN_DELETE | IN_MOVE);
+    if (names && (edit->ended || (edit->writes && edit->from->kind != KIND_NONE))) {
+        edit->unsure = true; /* of somebody else: the session would have reported it */
+    } else if (names && !edit->writes) {
+        look_at(keeper, edit);
+    } else if (!(mask & IN_ISDIR)) {
+        edit->opens += (mask & IN_OPEN) != 0;
+        edit->opens -= mask & IN_CLOSE_NOWRITE && edit->opens > edit->closes;
+        edit->closes += (mask & IN_CLOSE_WRITE) != 0;
+        edit->unsure = edit->unsure || edit->closes > edit->touches;
+        if (mask & IN_CLOSE_WRITE && edit->closes == edit->touches) {
+            edit->ended = false;
+            look_at(keeper, edit);
+        }
+    }
+}
+
+static void all_unsure(struct keeper *keeper)
+{
+    for (size_t i = 0; i < KEEPER_KNOWN; i++) {
+        for (struct edit *edit = keeper->active[i]; edit; edit = edit->next) {
+            edit->unsure = true;
+        }
+    }
+}
+
+void edits_follow(struct keeper *keeper)
+{
+    alignas(struct inotify_event) char events[16384];
+    ssize_t size = 0;
+    while (keeper->edits_fd >= 0 && (size = read(keeper->edits_fd, events, sizeof events)) > 0) {
+        const struct inotify_event *event = NULL;
+        for (ssize_t at = 0; at < size; at += (ssize_t)(sizeof *event + event->len)) {
+            event = (const void *)(events + at);
+            if (event->mask & IN_Q_OVERFLOW) {
+                all_unsure(keeper);
+            }
+            struct edit *edit = event->len > 0 ? *bucket_of(keeper, event->wd, event->name) : NULL;
+            for (; edit; edit = edit->next) {
+                if (edit->watch == event->wd &&
+                    strcmp(last_part(place_of(edit)), event->name) == 0) {
+                    follow_event(keeper, edit, event->mask);
+                }
+            }
+        }
+    }
+}
+
+/* Whether somebody has the file open for writing: a lease could not be had, fcntl(2). */
+static bool is_written(const struct keeper *keeper, const char *path)
+{
+    defer_close int fd = place_open(keeper->work_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        return true;
+    }
+    bool none = fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
+    (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+    return !none;
+}
+
+/* Whether nothing has changed at all: the call of the system failed. */
+static bool is_void(const struct keeper *keeper, const struct edit *edit,
+                    const struct apply_facts *facts)
+{
+    if (edit->moves) {
+        struct apply_facts source = facts_at(keeper, edit->path);
+        return source.mode && source.inode == edit->to->facts.inode;
+    }
+    bool was_none = edit->from->kind == KIND_NONE;
+    return was_none ? facts->mode == 0 : facts_equal(facts, &edit->from->facts);
+}
+
+/* The call has ended, or goes on with something else at the same name. */
+static void settle(struct keeper *keeper, struct edit *edit)
+{
+    struct apply_facts facts = facts_at(keeper, place_of(edit));
+    deactivate(keeper, edit);
+    if (!edit->ended && is_void(keeper, edit, &facts)) {
+        edit->nothing = true;
+        return;
+    }
+    if (!edit->ended && !edit->writes && is_expected(keeper, edit, &facts)) {
+        see(keeper, edit, &facts);
+    }
+    bool open =
+        edit->opens > edit->closes && S_ISREG(facts.mode) && is_written(keeper, place_of(edit));
+    bool same = edit->to->kind == KIND_NONE ? facts.mode == 0
+                : S_ISDIR(facts.mode)       ? facts.inode == edit->to->facts.inode
+                                            : facts_equal(&facts, &edit->to->facts);
+    edit->unsure = edit->unsure || edit->watch < 0 || !edit->ended || open || !same;
+}
+
+/* --- what a session reports --- */
+
+static void edit_free(struct keeper *keeper, struct edit *edit)
+{
+    version_release(keeper, &edit->from);
+    version_release(keeper, &edit->to);
+    free(edit->path);
+    free(edit->target);
+    free(edit);
+}
+
+static bool list_add(struct edits *edits, struct edit *edit)
+{
+    if (edits->count == edits->space) {
+        size_t space = edits->space ? edits->space * 2 : 16;
+        struct edit **list = realloc(edits->list, space * sizeof(struct edit *));
+        if (!list) {
+            return false;
+        }
+        edits->list = list;
+        edits->space = space;
+    }
+    edits->list[edits->count++] = edit;
+    return true;
+}
+
+/* An edit before which the facts were at the place that it changes. */
+static struct edit *edit_new(struct keeper *keeper, struct state *state, const char *path,
+                             const char *target, const struct apply_facts *facts)
+{
+    struct edit *edit = state->edits.count < EDITS ? calloc(1, sizeof *edit) : NULL;
+    if (!edit) {
+        state->edits.lost = true;
+        return NULL;
+    }
+    edit->state = state->id;
+    edit->path = strdup(path);
+    edit->target = target ? strdup(target) : NULL;
+    edit->moves = target != NULL;
+    edit->watch = edit->path ? watch_directory_of(keeper, target ? target : path) : -1;
+    const char *place = target ? target : path;
+    edit->from = facts->mode ? version_take(version_known(keeper, facts)) : NULL;
+    bool has_copy = edit->from && edit->from->kept;
+    if (!has_copy) {
+        version_release(keeper, &edit->from);
+        edit->from = place_read(keeper, keeper->work_fd, place, facts);
+        if (edit->from) {
+            version_seen_as(keeper, edit->from, facts);
+        }
+    }
+    if (!edit->path || (target && !edit->target) || !edit->from || !list_add(&state->edits, edit)) {
+        state->edits.lost = true;
+        edit_free(keeper, edit);
+        return NULL;
+    }
+    return edit;
+}
+
+static bool is_active(struct keeper *keeper, const struct edit *edit)
+{
+    const struct edit *at = *bucket_of(keeper, edit->watch, last_part(place_of(edit)));
+    while (at && at != edit) {
+        at = at->next;
+    }
+    return at != NULL;
+}
+
+/* A directory gets another name: what is in it is still where it was. */
+static void settle_below(struct keeper *keeper, const struct state *state, const char *path)
+{
+    for (size_t i = 0; i < state->edits.count; i++) {
+        struct edit *edit = state->edits.list[i];
+        if (apply_path_is_below(place_of(edit), path) && is_active(keeper, edit)) {
+            settle(keeper, edit);
+        }
+    }
+}
+
+static void touch_rename(struct keeper *keeper, struct state *state, const char *path,
+                         const char *target)
+{
+    struct apply_facts source = facts_at(keeper, path);
+    struct apply_facts there = facts_at(keeper, target);
+    struct edit *before =
+        active_edit(keeper, state, watch_directory_of(keeper, path), last_part(path));
+    if (before) {
+        settle(keeper, before);
+    }
+    settle_below(keeper, state, path);
+    if (!source.mode || (there.mode && there.inode == source.inode)) {
+        return; /* it fails, or does nothing */
+    }
+    struct edit *edit = edit_new(keeper, state, path, target, &there);
+    if (!edit) {
+        return;
+    }
+    before = active_edit(keeper, state, edit->watch, last_part(target));
+    if (before) {
+        settle(keeper, before);
+    }
+    edit->to = version_take(version_known(keeper, &source));
+    if (!edit->to && (edit->to = version_new(kind_of_mode(source.mode)))) {
+        edit->to->kept = false; /* a move needs no copy */
+        edit->to->mode = source.mode & 0777;
+        edit->to->bytes = source.bytes;
+        edit->to->mtime_ns = source.mtime_ns;
+        version_seen_as(keeper, edit->to, &source);
+    }
+    edit->unsure = !edit->to;
+    activate(keeper, edit);
+}
+
+static enum kind kind_after(uint32_t op, const struct apply_facts *before)
+{
+    return op == WIRE_TOUCH_REMOVE      ? KIND_NONE
+           : op == WIRE_TOUCH_ATTRIBUTE ? kind_of_mode(before->mode)
+           : op == WIRE_TOUCH_WRITE     ? KIND_FILE
+                                        : KIND_OTHER; /* whatever comes */
+}
+
+/* Whether the system will refuse it. */
+static bool fails(uint32_t op, const struct apply_facts *facts)
+{
+    switch ((enum wire_touch_op)op) {
+    case WIRE_TOUCH_CREATE:
+    case WIRE_TOUCH_LINK:
+        return facts->mode != 0;
+    case WIRE_TOUCH_REMOVE:
+    case WIRE_TOUCH_ATTRIBUTE:
+        return facts->mode == 0;
+    case WIRE_TOUCH_WRITE:
+        return facts->mode != 0 && !S_ISREG(facts->mode);
+    case WIRE_TOUCH_BRING:
+        return false;
+    case WIRE_TOUCH_RENAME:
+    default:
+        return true;
+    }
+}
+
+/* The file is opened again: until then it must be what it was when it was closed. */
+static bool touch_again(struct edit *edit, const struct apply_facts *facts)
+{
+    if (!edit || !edit->writes || edit->to->kind != KIND_FILE) {
+        return false;
+    }
+    edit->unsure = edit->unsure || (edit->ended && !facts_equal(facts, &edit->to->facts));
+    edit->touches++;
+    return true;
+}
+
+static void touch_content(struct keeper *keeper, struct state *state, uint32_t op, const char *path)
+{
+    struct apply_facts facts = facts_at(keeper, path);
+    bool writes = op == WIRE_TOUCH_WRITE;
+    struct edit *before =
+        active_edit(keeper, state, watch_directory_of(keeper, path), last_part(path));
+    if (fails(op, &facts) || (writes && touch_again(before, &facts))) {
+        return;
+    }
+    if (before) {
+        settle(keeper, before);
+    }
+    struct edit *edit = edit_new(keeper, state, path, NULL, &facts);
+    if (edit) {
+        edit->writes = writes;
+        edit->touches = writes;
+        edit->linked = op == WIRE_TOUCH_LINK;
+        edit->to = version_new(kind_after(op, &facts));
+        edit->unsure = !edit->to;
+        activate(keeper, edit);
+    }
+}
+
+void edits_touch(struct keeper *keeper, const struct wire_touch *touch)
+{
+    struct state *state = states_find_open(keeper, touch->state);
+    const char *path = touch->paths;
+    const char *target = path + strlen(path) + 1;
+    edits_follow(keeper);
+    if (!state || !*path) {
+        return;
+    }
+    if (touch->op == WIRE_TOUCH_RENAME) {
+        touch_rename(keeper, state, path, target);
+    } else {
+        touch_content(keeper, state, touch->op, path);
+    }
+}
+
+/* --- the end of a call --- */
+
+static void forget_watches(struct keeper *keeper)
+{
+    for (size_t i = 0; i < KEEPER_KNOWN; i++) {
+        if (keeper->active[i]) {
+            return; /* of a call that runs */
+        }
+    }
+    own_close(&keeper->edits_fd);
+    keeper->edits_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+}
+
+void edits_end(struct keeper *keeper, struct state *state)
+{
+    struct edits *edits = &state->edits;
+    size_t kept = 0;
+    if (edits->count == 0) {
+        return;
+    }
+    edits_follow(keeper);
+    for (size_t i = 0; i < edits->count; i++) {
+        struct edit *edit = edits->list[i];
+        if (edit->to && is_active(keeper, edit)) {
+            settle(keeper, edit);
+        }
+        deactivate(keeper, edit);
+        if (edit->nothing) {
+            edit_free(keeper, edit);
+        } else {
+            edits->list[kept++] = edit;
+        }
+    }
+    edits->count = kept;
+    forget_watches(keeper);
+}
+
+void edits_drop(struct keeper *keeper, struct edits *edits)
+{
+    for (size_t i = 0; i < edits->count; i++) {
+        deactivate(keeper, edits->list[i]);
+        edit_free(keeper, edits->list[i]);
+    }
+    free(edits->list);
+    *edits = (struct edits){};
+}
+
+static bool is_at_or_below(const char *path, const char *directory)
+{
+    return strcmp(path, directory) == 0 || apply_path_is_below(path, directory);
+}
+
+bool edits_have(const struct edits *edits, const char *path)
+{
+    for (size_t i = 0; i < edits->count; i++) {
+        const struct edit *edit = edits->list[i];
+        if (edit->moves ? is_at_or_below(path, edit->path) || is_at_or_below(path, edit->target)
+                        : strcmp(path, edit->path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool edits_prepend(const struct edits *edits, struct edits *to)
+{
+    struct edits joined = {.lost = edits->lost || to->lost};
+    bool whole = true;
+    for (size_t i = 0; whole && i < edits->count; i++) {
+        struct edit *copy = malloc(sizeof *copy);
+        if (copy) {
+            *copy = *edits->list[i];
+            copy->path = strdup(copy->path);
+            copy->target = copy->moves ? strdup(copy->target) : NULL;
+            copy->from = version_take(copy->from);
+            copy->to = version_take(copy->to);
+        }
+        whole = copy && copy->path && (!copy->moves || copy->target) && list_add(&joined, copy);
+    }
+    for (size_t i = 0; whole && i < to->count; i++) {
+        whole = list_add(&joined, to->list[i]);
+    }
+    free(to->list);
+    *to = joined;
+    to->lost = to->lost || !whole;
+    return whole;
+}
+
+void edits_rows(const struct edits *edits, struct rows *rows)
+{
+    static const struct version none = {.kind = KIND_NONE};
+    for (size_t i = 0; i < edits->count; i++) {
+        const struct edit *edit = edits->list[i];
+        struct record record = {.path = edit->path, .now = edit->to};
+        if (edit->moves) {
+            struct version gone = none;
+            rows_add(rows, &(struct record){.path = edit->path, .now = &gone}, edit->to,
+                     /* doubt= */ false);
+            record.path = edit->target;
+            rows_add(rows, &record, edit->from, /* doubt= */ false);
+        } else {
+            rows_add(rows, &record, edit->from, /* doubt= */ false);
+        }
+    }
+}

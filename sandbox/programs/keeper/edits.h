@@ -1,0 +1,65 @@
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sandbox/programs/keeper/keeper.h"
+
+/* Undo where the workspace is a directory of the user's that is written through.
+ *
+ * There the user works at the same moment, and nothing that is found later tells their change from
+ * the code's. So each thing that Python code does is an edit: the session reports it before it
+ * happens (wire_touch) and waits until what is there has been copied. What an edit has led to is
+ * known when inotify reports its end (the file was closed, the name was moved), and only if nobody
+ * else has opened or replaced it until then: for that the number of openings is compared with the
+ * number of reports. An edit of which this is not certain is unsure, and is not undone.
+ *
+ * An undo takes the edits back one by one, the last first, and a restore may repeat them. Each step
+ * first compares what is there with what the edit has left; anything else stays, and is named. A
+ * move is undone by a move. */
+
+struct edit {
+    bool moves;   /* from path to target; else the content at path changes */
+    bool unsure;  /* or nobody knows what it has led to */
+    bool writes;  /* the file is opened: what it becomes is known when it is closed */
+    bool ended;   /* to was seen */
+    bool nothing; /* it has failed */
+    bool linked;  /* path is a further name of a file */
+    char *path;
+    char *target;         /* of a move, else NULL */
+    struct version *from; /* at path, of a move what it has replaced at target */
+    struct version *to;   /* at path, of a move at target */
+    unsigned touches;     /* openings that were reported */
+    unsigned opens;       /* that inotify has, without those that only read */
+    unsigned closes;
+    int watch; /* the directory's number in inotify; -1: nothing reports what happens there */
+    uint32_t state;
+    struct edit *next; /* active, in the same bucket */
+};
+
+/* A session has said what it will do. */
+void edits_touch(struct keeper *keeper, const struct wire_touch *touch);
+/* Reads what inotify reports. */
+void edits_follow(struct keeper *keeper);
+/* The state's call has ended. */
+void edits_end(struct keeper *keeper, struct state *state);
+/* Takes the edits of a state back, or repeats them. Adds what has become of each path. */
+struct edits_outcome {
+    struct record **list; /* mark: 1 + enum put; found: what was there before */
+    size_t count;
+    size_t space;
+};
+void edits_switch(struct keeper *keeper, struct state *state, bool back,
+                  struct edits_outcome *outcome);
+void edits_outcome_add(struct keeper *keeper, struct edits_outcome *outcome, const char *path,
+                       enum put put);
+/* Reports each path once, and frees it. */
+void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, put_fn done,
+                        void *arg);
+/* Puts copies of the edits before those of another state. Returns whether there was memory. */
+bool edits_prepend(const struct edits *edits, struct edits *to);
+void edits_drop(struct keeper *keeper, struct edits *edits);
+/* Whether some edit of the state is about the path. */
+bool edits_have(const struct edits *edits, const char *path);
+/* A row of the status line for each. */
+struct rows;
+void edits_rows(const struct edits *edits, struct rows *rows);

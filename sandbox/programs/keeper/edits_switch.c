@@ -1,0 +1,178 @@
+/* Takes edits back, and repeats them: see edits.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "sandbox/programs/keeper/edits.h"
+
+/* --- what has become of each path --- */
+
+/* Before anything is done at path. */
+static struct record *mention(struct keeper *keeper, struct edits_outcome *outcome,
+                              const char *path)
+{
+    struct record *record = record_get(keeper, path);
+    if (!record || record->mark) {
+        return record;
+    }
+    if (outcome->count == outcome->space) {
+        size_t space = outcome->space ? outcome->space * 2 : 32;
+        struct record **list = realloc(outcome->list, space * sizeof(struct record *));
+        if (!list) {
+            return NULL;
+        }
+        outcome->list = list;
+        outcome->space = space;
+    }
+    outcome->list[outcome->count++] = record;
+    record->mark = 1 + PUT_BACK;
+    (void)place_look(keeper->work_fd, path, &record->found, NULL);
+    return record;
+}
+
+void edits_outcome_add(struct keeper *keeper, struct edits_outcome *outcome, const char *path,
+                       enum put put)
+{
+    struct record *record = mention(keeper, outcome, path);
+    if (record && record->mark == 1 + PUT_BACK) {
+        record->mark = 1 + (unsigned)put;
+    }
+}
+
+void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, put_fn done,
+                        void *arg)
+{
+    for (size_t i = 0; i < outcome->count; i++) {
+        struct record *record = outcome->list[i];
+        struct apply_facts facts;
+        enum put put = (enum put)(record->mark - 1);
+        (void)place_look(keeper->work_fd, record->path, &facts, NULL);
+        /* What came and went in between is not worth a name. */
+        if (put != PUT_BACK || !facts_equal(&facts, &record->found)) {
+            done(arg, put, record);
+        }
+        record->mark = 0;
+    }
+    free(outcome->list);
+    *outcome = (struct edits_outcome){};
+}
+
+/* --- one edit --- */
+
+/* Whether what is there is what the version was seen as. */
+static bool is_as_seen(const struct version *version, const struct apply_facts *facts)
+{
+    if (version->kind == KIND_NONE) {
+        return facts->mode == 0;
+    }
+    return S_ISDIR(facts->mode)
+               ? version->kind == KIND_DIRECTORY && facts->inode == version->facts.inode
+               : facts_equal(facts, &version->facts);
+}
+
+/* What is about to go is copied, so that the way back is open: as far as there is space. */
+static void keep(struct keeper *keeper, const char *path, struct version *version)
+{
+    if (version->kept || version->kind == KIND_NONE) {
+        return;
+    }
+    struct version *copy = place_read(keeper, keeper->work_fd, path, &version->facts);
+    if (copy && copy->kept) {
+        version->data = copy->data;
+        version->bytes = copy->bytes;
+        version->kept = true;
+        copy->data = NULL;
+    }
+    version_release(keeper, &copy);
+}
+
+/* At path, the version there gives way to another one. */
+static enum put put_content(struct keeper *keeper, const char *path, struct version *there,
+                            struct version *wanted, bool linked)
+{
+    struct apply_facts facts = {};
+    unsigned links = 0;
+    if (place_look(keeper->work_fd, path, &facts, &links) < 0 || !is_as_seen(there, &facts) ||
+        (linked && S_ISREG(facts.mode) && links < 2)) { /* the file's last name */
+        return PUT_STAYS;
+    }
+    if (wanted->kind == KIND_OTHER || !wanted->kept) {
+        return PUT_MISSED;
+    }
+    keep(keeper, path, there);
+    int r = place_put(keeper, path, wanted, &facts);
+    if (r < 0) {
+        return r == -ESTALE || r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED;
+    }
+    (void)place_look(keeper->work_fd, path, &facts, NULL);
+    version_seen_as(keeper, wanted, &facts);
+    return PUT_BACK;
+}
+
+static enum put move(struct keeper *keeper, const char *from, const char *to, struct version *what)
+{
+    struct apply_facts facts = {};
+    if (place_look(keeper->work_fd, from, &facts, NULL) < 0 || !is_as_seen(what, &facts) ||
+        (S_ISDIR(facts.mode) && !place_is_as_known(keeper, from, what->facts.ctime_ns))) {
+        return PUT_STAYS;
+    }
+    int r = place_move(keeper, from, to, &facts);
+    if (r < 0) {
+        return r == -ESTALE ? PUT_STAYS : PUT_MISSED;
+    }
+    (void)place_look(keeper->work_fd, to, &facts, NULL);
+    version_seen_as(keeper, what, &facts);
+    return PUT_BACK;
+}
+
+static struct version none = {.kind = KIND_NONE, .kept = true};
+
+static void take_back(struct keeper *keeper, struct edit *edit, struct edits_outcome *outcome)
+{
+    const char *place = edit->moves ? edit->target : edit->path;
+    (void)mention(keeper, outcome, edit->path);
+    (void)mention(keeper, outcome, place);
+    if (edit->unsure) {
+        edits_outcome_add(keeper, outcome, place, PUT_STAYS);
+        return;
+    }
+    enum put put = edit->moves
+                       ? move(keeper, edit->target, edit->path, edit->to)
+                       : put_content(keeper, edit->path, edit->to, edit->from, edit->linked);
+    if (put == PUT_BACK && edit->moves && edit->from->kind != KIND_NONE) {
+        put = put_content(keeper, edit->target, &none, edit->from, false);
+    }
+    edits_outcome_add(keeper, outcome, place, put);
+}
+
+static void repeat(struct keeper *keeper, struct edit *edit, struct edits_outcome *outcome)
+{
+    const char *place = edit->moves ? edit->target : edit->path;
+    enum put put = PUT_BACK;
+    if (edit->unsure) {
+        return; /* it was not taken back */
+    }
+    (void)mention(keeper, outcome, edit->path);
+    (void)mention(keeper, outcome, place);
+    if (edit->moves && edit->from->kind != KIND_NONE) {
+        put = put_content(keeper, edit->target, edit->from, &none, false);
+    }
+    if (put == PUT_BACK) {
+        put = edit->moves ? move(keeper, edit->path, edit->target, edit->to)
+                          : put_content(keeper, edit->path, edit->from, edit->to, false);
+    }
+    edits_outcome_add(keeper, outcome, place, put);
+}
+
+void edits_switch(struct keeper *keeper, struct state *state, bool back,
+                  struct edits_outcome *outcome)
+{
+    const struct edits *edits = &state->edits;
+    for (size_t i = 0; i < edits->count; i++) {
+        if (back) {
+            take_back(keeper, edits->list[edits->count - 1 - i], outcome);
+        } else {
+            repeat(keeper, edits->list[i], outcome);
+        }
+    }
+}
