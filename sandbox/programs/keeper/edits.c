@@ -261,13 +261,10 @@ static struct edit *edit_new(struct keeper *keeper, struct state *state, const c
     edit->watch = edit->path ? watch_directory_of(keeper, target ? target : path) : -1;
     const char *place = target ? target : path;
     edit->from = facts->mode ? version_take(version_known(keeper, facts)) : NULL;
-    bool has_copy = edit->from && edit->from->kept;
-    if (!has_copy) {
-        version_release(keeper, &edit->from);
-        edit->from = place_read(keeper, keeper->work_fd, place, facts);
-        if (edit->from) {
-            version_seen_as(keeper, edit->from, facts);
-        }
+    if (edit->from) {
+        place_keep(keeper, place, edit->from);
+    } else if ((edit->from = place_read(keeper, keeper->work_fd, place, facts))) {
+        version_seen_as(keeper, edit->from, facts);
     }
     if (!edit->path || (target && !edit->target) || !edit->from || !list_add(&state->edits, edit)) {
         state->edits.lost = true;
@@ -320,11 +317,7 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
         settle(keeper, before);
     }
     edit->to = version_take(version_known(keeper, &source));
-    if (!edit->to && (edit->to = version_new(kind_of_mode(source.mode)))) {
-        edit->to->kept = false; /* a move needs no copy */
-        edit->to->mode = source.mode & 0777;
-        edit->to->bytes = source.bytes;
-        edit->to->mtime_ns = source.mtime_ns;
+    if (!edit->to && (edit->to = version_of(&source))) { /* a move needs no copy */
         version_seen_as(keeper, edit->to, &source);
     }
     edit->unsure = !edit->to;
@@ -381,6 +374,9 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
     }
     if (before) {
         settle(keeper, before);
+    }
+    if (op == WIRE_TOUCH_ATTRIBUTE && S_ISDIR(facts.mode)) {
+        settle_below(keeper, state, path); /* nobody may be able to look into it afterwards */
     }
     struct edit *edit = edit_new(keeper, state, path, NULL, &facts);
     if (edit) {
@@ -454,23 +450,6 @@ void edits_drop(struct keeper *keeper, struct edits *edits)
     }
     free(edits->list);
     *edits = (struct edits){};
-}
-
-static bool is_at_or_below(const char *path, const char *directory)
-{
-    return strcmp(path, directory) == 0 || apply_path_is_below(path, directory);
-}
-
-bool edits_have(const struct edits *edits, const char *path)
-{
-    for (size_t i = 0; i < edits->count; i++) {
-        const struct edit *edit = edits->list[i];
-        if (edit->moves ? is_at_or_below(path, edit->path) || is_at_or_below(path, edit->target)
-                        : strcmp(path, edit->path) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 bool edits_prepend(const struct edits *edits, struct edits *to)

@@ -50,6 +50,8 @@ struct edits_outcome {
 };
 void edits_switch(struct keeper *keeper, struct state *state, bool back,
                   struct edits_outcome *outcome);
+/* Gives directories that it has made their modes and times, after what is in them. */
+void edits_end_directories(struct keeper *keeper, const struct edits *edits, bool back);
 void edits_outcome_add(struct keeper *keeper, struct edits_outcome *outcome, const char *path,
                        enum put put);
 /* Reports each path once, and frees it. */
@@ -58,8 +60,6 @@ void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, pu
 /* Puts copies of the edits before those of another state. Returns whether there was memory. */
 bool edits_prepend(const struct edits *edits, struct edits *to);
 void edits_drop(struct keeper *keeper, struct edits *edits);
-/* Whether some edit of the state is about the path. */
-bool edits_have(const struct edits *edits, const char *path);
 /* A row of the status line for each. */
 struct rows;
 void edits_rows(const struct edits *edits, struct rows *rows);

@@ -70,22 +70,6 @@ static bool is_as_seen(const struct version *version, const struct apply_facts *
                : facts_equal(facts, &version->facts);
 }
 
-/* What is about to go is copied, so that the way back is open: as far as there is space. */
-static void keep(struct keeper *keeper, const char *path, struct version *version)
-{
-    if (version->kept || version->kind == KIND_NONE) {
-        return;
-    }
-    struct version *copy = place_read(keeper, keeper->work_fd, path, &version->facts);
-    if (copy && copy->kept) {
-        version->data = copy->data;
-        version->bytes = copy->bytes;
-        version->kept = true;
-        copy->data = NULL;
-    }
-    version_release(keeper, &copy);
-}
-
 /* At path, the version there gives way to another one. */
 static enum put put_content(struct keeper *keeper, const char *path, struct version *there,
                             struct version *wanted, bool linked)
@@ -99,7 +83,7 @@ static enum put put_content(struct keeper *keeper, const char *path, struct vers
     if (wanted->kind == KIND_OTHER || !wanted->kept) {
         return PUT_MISSED;
     }
-    keep(keeper, path, there);
+    place_keep(keeper, path, there); /* so that the way back is open */
     int r = place_put(keeper, path, wanted, &facts);
     if (r < 0) {
         return r == -ESTALE || r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED;
@@ -173,6 +157,22 @@ void edits_switch(struct keeper *keeper, struct state *state, bool back,
             take_back(keeper, edits->list[edits->count - 1 - i], outcome);
         } else {
             repeat(keeper, edits->list[i], outcome);
+        }
+    }
+}
+
+void edits_end_directories(struct keeper *keeper, const struct edits *edits, bool back)
+{
+    for (size_t i = 0; i < edits->count; i++) {
+        const struct edit *edit = edits->list[i];
+        struct version *version = back ? edit->from : edit->to;
+        struct apply_facts facts;
+        if (!edit->moves && version->kind == KIND_DIRECTORY &&
+            place_look(keeper->work_fd, edit->path, &facts, NULL) == 0 &&
+            is_as_seen(version, &facts)) {
+            place_end_directory(keeper, edit->path, version);
+            (void)place_look(keeper->work_fd, edit->path, &facts, NULL);
+            version_seen_as(keeper, version, &facts);
         }
     }
 }

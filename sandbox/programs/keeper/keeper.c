@@ -224,43 +224,6 @@ static void dispatch(struct keeper *keeper, const struct wire_request *request)
     paths_clear(keeper);
 }
 
-/* Only what the keeper works with stays open. */
-static bool keep_descriptors(struct keeper *keeper, const struct init *init, int socket_fd,
-                             int greet_fd, int watch_fd)
-{
-    enum { FIRST = 3, COUNT = 8 };
-    int work_fd = openat(AT_FDCWD, init->paths.work, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    bool cow = init->config->cow;
-    int fds[COUNT] = {socket_fd,
-                      work_fd,
-                      cow ? WIRE_UPPER_FD : -1,
-                      cow ? WIRE_LOWER_FD : -1,
-                      init->config->cow == WIRE_COW_STORE ? WIRE_STORE_FD : -1,
-                      files_output_fd(),
-                      watch_fd,
-                      greet_fd};
-    for (unsigned i = 0; i < COUNT; i++) {
-        fds[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
-    }
-    for (unsigned i = 0; i < COUNT; i++) {
-        if (fds[i] >= 0 && dup3(fds[i], (int)(FIRST + i), O_CLOEXEC) < 0) {
-            return false;
-        }
-        fds[i] = fds[i] < 0 ? -1 : (int)(FIRST + i);
-    }
-    fd_close_range(FIRST + COUNT, ~0U);
-    keeper->socket_fd = fds[0];
-    keeper->work_fd = fds[1];
-    keeper->upper_fd = fds[2];
-    keeper->lower_fd = fds[3];
-    keeper->store_fd = fds[4];
-    keeper->output_fd = fds[5];
-    keeper->watch.fd = fds[6];
-    keeper->greet_fd = fds[7];
-    keeper->edits_fd = keeper->own || keeper->cow ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    return keeper->socket_fd >= 0 && keeper->work_fd >= 0;
-}
-
 /* --- sessions --- */
 
 /* A session's process brings a connection. There is a bound, since code can do it too. */
@@ -339,6 +302,43 @@ static void serve_sessions(struct keeper *keeper)
             return;
         }
     }
+}
+
+/* Only what the keeper works with stays open. */
+static bool keep_descriptors(struct keeper *keeper, const struct init *init, int socket_fd,
+                             int greet_fd, int watch_fd)
+{
+    enum { FIRST = 3, COUNT = 8 };
+    int work_fd = openat(AT_FDCWD, init->paths.work, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool cow = init->config->cow;
+    int fds[COUNT] = {socket_fd,
+                      work_fd,
+                      cow ? WIRE_UPPER_FD : -1,
+                      cow ? WIRE_LOWER_FD : -1,
+                      init->config->cow == WIRE_COW_STORE ? WIRE_STORE_FD : -1,
+                      files_output_fd(),
+                      watch_fd,
+                      greet_fd};
+    for (unsigned i = 0; i < COUNT; i++) {
+        fds[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        if (fds[i] >= 0 && dup3(fds[i], (int)(FIRST + i), O_CLOEXEC) < 0) {
+            return false;
+        }
+        fds[i] = fds[i] < 0 ? -1 : (int)(FIRST + i);
+    }
+    fd_close_range(FIRST + COUNT, ~0U);
+    keeper->socket_fd = fds[0];
+    keeper->work_fd = fds[1];
+    keeper->upper_fd = fds[2];
+    keeper->lower_fd = fds[3];
+    keeper->store_fd = fds[4];
+    keeper->output_fd = fds[5];
+    keeper->watch.fd = fds[6];
+    keeper->greet_fd = fds[7];
+    keeper->edits_fd = keeper->own || keeper->cow ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    return keeper->socket_fd >= 0 && keeper->work_fd >= 0;
 }
 
 void keeper_main(const struct init *init, int socket_fd, int greet_fd, int watch_fd, bool again)

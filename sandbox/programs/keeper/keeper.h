@@ -86,6 +86,7 @@ struct record {
     struct apply_facts compared_to;
     /* Scratch, each for the function that sets it: */
     struct version *goal;
+    char *moved_from; /* the name that holds the goal's file meanwhile, or NULL */
     unsigned mark;
     int error;
 };
@@ -116,6 +117,7 @@ struct state {
     size_t space;
     struct edits edits; /* of a workspace that is written through: see edits.h */
     bool open;          /* its call has not ended */
+    bool early;         /* the server has not said that it begins */
     int64_t since_ns;   /* when that began, by the clock of file times */
     int64_t fresh_ns;   /* then, see wire_request.fresh_ns */
     int64_t until_ns;   /* when it ended; 0: unknown, as while it is open */
@@ -153,6 +155,7 @@ struct keeper {
     int64_t fresh_ns; /* of the last request */
     int64_t seen_ns; /* what code has changed since the last scan it saw as it was then, or later */
     struct state *states;
+    uint32_t last_begun; /* state */
     bool pending_known;
     unsigned pending; /* changes that are not applied */
     char **paths;     /* filters of the next request */
@@ -175,6 +178,8 @@ struct record **records_sorted(const struct keeper *keeper, size_t *ret_count);
 void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct record *, void *),
                   void *arg);
 struct version *version_new(enum kind kind);
+/* Of what the facts describe, without a copy. NULL: no memory. */
+struct version *version_of(const struct apply_facts *facts);
 struct version *version_take(struct version *version);
 void version_release(struct keeper *keeper, struct version **version);
 /* What the version is at present: until the facts change, it is found by them. */
@@ -182,6 +187,8 @@ void version_seen_as(struct keeper *keeper, struct version *version,
                      const struct apply_facts *facts);
 /* The version that was last seen as this, borrowed, or NULL. */
 struct version *version_known(const struct keeper *keeper, const struct apply_facts *facts);
+/* Whether they differ in more than times: what is worth a name. */
+bool version_differs(const struct version *one, const struct version *other);
 enum kind kind_of_mode(uint32_t mode);
 /* Of text, and not to be guessed: code chooses names. */
 uint32_t table_hash(const char *text);
@@ -200,6 +207,8 @@ bool facts_equal(const struct apply_facts *one, const struct apply_facts *other)
  * meanwhile; NULL: no memory. */
 struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
                            const struct apply_facts *facts);
+/* Copies what is at path and is what the version was last seen as, if there is space. */
+void place_keep(struct keeper *keeper, const char *path, struct version *version);
 /* The bytes of a file or the target of a symlink, which facts describe: data has space for them.
  * False: they could not be read, or have changed. */
 bool place_content(int root_fd, const char *path, const struct apply_facts *facts, char *data);
@@ -208,7 +217,7 @@ bool place_content(int root_fd, const char *path, const struct apply_facts *fact
  * -errno. */
 int place_put(const struct keeper *keeper, const char *path, const struct version *version,
               const struct apply_facts *expected);
-/* Gives what is at path, which must be what the facts say, a name that nothing has. As above. */
+/* Gives what is at path a name that nothing has. As above. */
 int place_move(const struct keeper *keeper, const char *path, const char *target,
                const struct apply_facts *expected);
 /* Whether nothing but what is known has changed in a directory's files since. */
@@ -243,15 +252,27 @@ int states_end(struct keeper *keeper, const struct wire_request *request, report
 void states_keep(struct keeper *keeper, const struct wire_request *request);
 /* Takes what has changed since the last look; at the start, what is there. */
 void states_look(struct keeper *keeper);
-/* A file tool has changed this path. */
-void states_note_path(struct keeper *keeper, const char *path);
+/* The same, whatever inotify reports. missed: called for what has changed, with PUT_MISSED; or
+ * NULL. */
 enum put { PUT_BACK, PUT_STAYS, PUT_MISSED };
 typedef void (*put_fn)(void *arg, enum put put, const struct record *record);
-/* Puts the files back from one state to another. 0, or -ENOENT: one is unknown. */
+void states_look_surely(struct keeper *keeper, put_fn missed, void *arg);
+/* The record's version was put at its path. */
+void states_see(struct keeper *keeper, struct record *record);
+/* A file tool has changed this path. */
+void states_note_path(struct keeper *keeper, const char *path);
+/* switch.c: puts the files back from one state to another. 0, or -ENOENT: one is unknown. */
 int states_switch(struct keeper *keeper, const struct wire_request *request, put_fn done,
                   void *arg);
 /* The path is no longer what any call has made of it. */
 void states_foreign(struct keeper *keeper, struct record *record);
+
+/* moves.c: a file that was not copied goes back by its name, if another path still has it. */
+/* Takes the files that are wanted elsewhere from their paths. Of a file that has changed since, the
+ * last name stays. */
+void moves_begin(struct keeper *keeper, struct record *const *list, size_t count);
+/* Gives the file of record->moved_from the record's path. 0 or -errno. */
+int moves_finish(struct keeper *keeper, struct record *record);
 
 /* changes.c: with --cow. */
 /* How many changes have a line in a list. Notices changes of the user's only where code has changed
@@ -269,9 +290,22 @@ void base_load(struct keeper *keeper);
 void base_loaded(struct keeper *keeper);
 void base_note(const struct keeper *keeper, const struct record *record);
 
-/* A state, or NULL; and one whose call runs. */
+/* A state, or NULL; and one whose call runs: its code may be quicker than the server's request. */
 struct state *states_find(const struct keeper *keeper, uint32_t id);
-struct state *states_find_open(const struct keeper *keeper, uint32_t id);
+struct state *states_find_open(struct keeper *keeper, uint32_t id);
+
+/* Whether the workspace is a directory of the user's that is written through: what a scan finds
+ * there may be their own work. It is listed, and never taken back: see edits.h. */
+static inline bool keeper_is_plain(const struct keeper *keeper)
+{
+    return !keeper->own && !keeper->cow;
+}
+
+/* What is scanned. */
+static inline int keeper_root(const struct keeper *keeper)
+{
+    return keeper->cow ? keeper->upper_fd : keeper->work_fd;
+}
 
 /* keeper.c */
 /* The process's function, after the fork. greet_fd: see wire_touch. watch_fd: an inotify

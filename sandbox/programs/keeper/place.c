@@ -149,14 +149,8 @@ bool place_content(int root_fd, const char *path, const struct apply_facts *fact
 struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
                            const struct apply_facts *facts)
 {
-    struct version *version = version_new(kind_of_mode(facts->mode));
-    if (!version) {
-        return NULL;
-    }
-    version->mode = facts->mode & PERMISSIONS;
-    version->mtime_ns = facts->mtime_ns;
-    version->bytes = facts->bytes;
-    bool has_data = version->kind == KIND_FILE || version->kind == KIND_LINK;
+    struct version *version = version_of(facts);
+    bool has_data = version && (version->kind == KIND_FILE || version->kind == KIND_LINK);
     if (!has_data || facts->bytes > keeper->limit_bytes - keeper->used_bytes) {
         return version;
     }
@@ -172,6 +166,19 @@ struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
         version->data = NULL;
     }
     return version;
+}
+
+void place_keep(struct keeper *keeper, const char *path, struct version *version)
+{
+    struct version *copy =
+        version->kept ? NULL : place_read(keeper, keeper->work_fd, path, &version->facts);
+    if (copy && copy->kept) {
+        version->data = copy->data;
+        version->bytes = copy->bytes;
+        version->kept = true;
+        copy->data = NULL;
+    }
+    version_release(keeper, &copy);
 }
 
 /* --- replacing --- */
@@ -423,7 +430,10 @@ int place_move(const struct keeper *keeper, const char *path, const char *target
     struct apply_facts there;
     defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
     defer_close int target_fd = dir_fd < 0 ? -1 : make_parent(keeper, target, &target_name);
-    int r = dir_fd < 0 ? dir_fd : target_fd < 0 ? target_fd : check(dir_fd, name, expected, false);
+    int r = dir_fd < 0      ? dir_fd
+            : target_fd < 0 ? target_fd
+            : expected      ? check(dir_fd, name, expected, false)
+                            : 0;
     r = r ? r : rename_with(dir_fd, name, target_fd, target_name, RENAME_NOREPLACE);
     if (r == -EINVAL) { /* also a directory into itself: that fails again */
         r = place_look(keeper->work_fd, target, &there, NULL);

@@ -80,6 +80,9 @@ static void take_base(struct keeper *keeper, struct record *record)
         base_note(keeper, record);
     }
     record->now = place_read(keeper, keeper->lower_fd, record->path, &facts);
+    if (record->now) {
+        version_seen_as(keeper, record->now, &facts);
+    }
 }
 
 struct record *scan_record(struct keeper *keeper, const char *path)

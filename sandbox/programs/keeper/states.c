@@ -20,12 +20,6 @@ struct state *states_find(const struct keeper *keeper, uint32_t id)
     return state;
 }
 
-struct state *states_find_open(const struct keeper *keeper, uint32_t id)
-{
-    struct state *state = states_find(keeper, id);
-    return state && state->open ? state : NULL;
-}
-
 static struct state *state_new(struct keeper *keeper, uint32_t id, uint32_t owner)
 {
     struct state *state = calloc(1, sizeof *state);
@@ -34,6 +28,19 @@ static struct state *state_new(struct keeper *keeper, uint32_t id, uint32_t owne
         keeper->states = state;
     }
     return state;
+}
+
+struct state *states_find_open(struct keeper *keeper, uint32_t id)
+{
+    enum { AHEAD = 1024 };
+    struct state *state = states_find(keeper, id);
+    if (!state && id > keeper->last_begun && id - keeper->last_begun <= AHEAD) {
+        state = state_new(keeper, id, 0);
+        if (state) {
+            state->open = state->early = true;
+        }
+    }
+    return state && state->open ? state : NULL;
 }
 
 /* Takes references of its own. Returns whether there was memory. */
@@ -196,14 +203,6 @@ struct noting {
     void *arg;
 };
 
-/* Whether they differ in more than times: what is worth a name. */
-static bool is_other(const struct version *one, const struct version *other)
-{
-    return one->kind != other->kind || one->mode != other->mode || one->bytes != other->bytes ||
-           one->kept != other->kept ||
-           (one->data && other->data && memcmp(one->data, other->data, one->bytes) != 0);
-}
-
 /* When the record came to what the scan has found. What has gone, and what has come with a
  * directory that was renamed, has no time of its own: the directories that it was in tell. */
 static int64_t changed_ns(const struct keeper *keeper, const struct record *record)
@@ -261,11 +260,6 @@ static bool add_to_makers(const struct keeper *keeper, const struct noting *noti
     return done;
 }
 
-static int root_of(const struct keeper *keeper)
-{
-    return keeper->cow ? keeper->upper_fd : keeper->work_fd;
-}
-
 /* What was derived from earlier facts no longer holds. */
 static void set_facts(struct keeper *keeper, struct record *record, const struct apply_facts *facts)
 {
@@ -280,7 +274,7 @@ static void set_facts(struct keeper *keeper, struct record *record, const struct
 static struct apply_facts facts_at(const struct keeper *keeper, struct record *record)
 {
     struct apply_facts facts;
-    (void)place_look(root_of(keeper), record->path, &facts, &record->links);
+    (void)place_look(keeper_root(keeper), record->path, &facts, &record->links);
     return S_ISCHR(facts.mode) ? (struct apply_facts){} : facts; /* a whiteout: code makes none */
 }
 
@@ -289,10 +283,13 @@ static struct apply_facts facts_at(const struct keeper *keeper, struct record *r
 static bool advance(struct keeper *keeper, struct record *record, const struct apply_facts *facts,
                     const struct noting *noting, int64_t at_ns)
 {
-    struct version *version = place_read(keeper, root_of(keeper), record->path, facts);
+    struct version *version = keeper_is_plain(keeper)
+                                  ? version_of(facts)
+                                  : place_read(keeper, keeper_root(keeper), record->path, facts);
     if (!version) {
         return false;
     }
+    version_seen_as(keeper, version, facts);
     struct step step = {.record = record, .from = record->now, .to = version};
     bool nothing = step.from->kind == KIND_NONE && version->kind == KIND_NONE;
     record->now = version;
@@ -318,7 +315,7 @@ static void note(struct keeper *keeper, struct record *record, void *arg)
     struct version *before = version_take(record->now);
     noting->failed =
         !advance(keeper, record, &found, noting, changed_ns(keeper, record)) || noting->failed;
-    if (noting->missed && is_other(before, record->now)) {
+    if (noting->missed && version_differs(before, record->now)) {
         noting->missed(noting->arg, PUT_MISSED, record);
     }
     version_release(keeper, &before);
@@ -336,19 +333,12 @@ static int64_t seen_ns(const struct keeper *keeper, const struct noting *noting)
     return seen_ns;
 }
 
-/* The workspace is a directory of the user's that is written through: what a scan finds there may
- * be their own work. It is listed, and never taken back: see edits.h. */
-static bool is_plain(const struct keeper *keeper)
-{
-    return !keeper->own && !keeper->cow;
-}
-
 static void look(struct keeper *keeper, struct noting *noting)
 {
     struct stat st;
     enum { SKIPPED = 32 };
     if (keeper->skip > 0) {
-        keeper->skip -= !is_plain(keeper);
+        keeper->skip -= !keeper_is_plain(keeper);
         return;
     }
     if (watch_is_quiet(&keeper->watch) && !noting->surely) {
@@ -360,7 +350,7 @@ static void look(struct keeper *keeper, struct noting *noting)
         keeper->skip = SKIPPED;
         return;
     }
-    keeper->root_ns = fstat(root_of(keeper), &st) == 0 ? apply_facts_of(&st).ctime_ns : 0;
+    keeper->root_ns = fstat(keeper_root(keeper), &st) == 0 ? apply_facts_of(&st).ctime_ns : 0;
     records_each(keeper, note, noting);
 }
 
@@ -368,6 +358,24 @@ void states_look(struct keeper *keeper)
 {
     keeper->skip = 0;
     look(keeper, &(struct noting){});
+}
+
+void states_look_surely(struct keeper *keeper, put_fn missed, void *arg)
+{
+    look(keeper, &(struct noting){.surely = true, .missed = missed, .arg = arg});
+}
+
+/* States begin in the order of their numbers: what is early and lower was made up by code. */
+static void drop_early(struct keeper *keeper, uint32_t begun)
+{
+    struct state *next = NULL;
+    for (struct state *state = keeper->states; state; state = next) {
+        next = state->next;
+        if (state->early && state->id < begun) {
+            state_drop(keeper, state);
+        }
+    }
+    keeper->last_begun = begun;
 }
 
 int states_begin(struct keeper *keeper, const struct wire_request *request)
@@ -379,12 +387,16 @@ int states_begin(struct keeper *keeper, const struct wire_request *request)
     if (!from && request->token) {
         from = state_new(keeper, request->token, request->tag);
     }
-    struct state *to = state_new(keeper, request->cell, request->tag);
+    drop_early(keeper, request->cell);
+    struct state *to = states_find(keeper, request->cell);
+    to = to ? to : state_new(keeper, request->cell, request->tag);
     if (!to || (request->token && !from)) {
         return -ENOMEM;
     }
+    to->owner = request->tag;
     to->parent = from;
     to->open = true;
+    to->early = false;
     to->since_ns = request->since_ns;
     to->fresh_ns = request->fresh_ns;
     return 0;
@@ -404,7 +416,7 @@ int states_end(struct keeper *keeper, const struct wire_request *request, report
     state->open = false;
     state_compact(keeper, state);
     edits_end(keeper, state);
-    if (noting.failed || (keeper->too_many && !is_plain(keeper))) {
+    if (noting.failed || (keeper->too_many && !keeper_is_plain(keeper))) {
         state->parent = NULL; /* what is not whole is not gone back over */
     }
     for (size_t i = 0; i < state->count; i++) {
@@ -449,196 +461,9 @@ void states_note_path(struct keeper *keeper, const char *path)
     }
 }
 
-/* --- going back --- */
-
-struct switching {
-    struct record **records; /* that some step is about, each once */
-    size_t count;
-    size_t space;
-    bool failed;
-};
-
-static void switch_step(struct switching *switching, const struct step *step, bool back)
+void states_see(struct keeper *keeper, struct record *record)
 {
-    struct record *record = step->record;
-    const struct version *from = back ? step->to : step->from;
-    struct version *to = back ? step->from : step->to;
-    if (!record->goal) {
-        if (switching->count == switching->space) {
-            size_t space = switching->space ? switching->space * 2 : 64;
-            struct record **records = realloc(switching->records, space * sizeof(struct record *));
-            if (!records) {
-                switching->failed = true;
-                return;
-            }
-            switching->records = records;
-            switching->space = space;
-        }
-        switching->records[switching->count++] = record;
-        record->goal = record->now;
-        record->mark = 0;
-    }
-    if (record->goal == from && !step->unsure) {
-        record->goal = to;
-    } else { /* something else has changed it since: perhaps to what it is to be */
-        record->mark = is_other(record->goal, to);
-    }
-}
-
-static bool is_above(const struct state *above, const struct state *state)
-{
-    while (state && state != above) {
-        state = state->parent;
-    }
-    return state != NULL;
-}
-
-static void switch_down(struct switching *switching, const struct state *above,
-                        const struct state *state)
-{
-    /* From the state up to the one that both have in common there are few: as many as are kept. */
-    if (state == above) {
-        return;
-    }
-    switch_down(switching, above, state->parent);
-    for (size_t i = 0; i < state->count; i++) {
-        switch_step(switching, &state->steps[i], /* back= */ false);
-    }
-}
-
-static void put_record(struct keeper *keeper, struct record *record, put_fn done, void *arg)
-{
-    struct version *goal = record->goal;
-    struct version put = *goal;
-    /* Until what is in it is back: put_all() ends with the mode. */
-    put.mode |= goal->kind == KIND_DIRECTORY ? 0700 : 0;
-    int r = place_put(keeper, record->path, &put, NULL);
-    if (r < 0) {
-        done(arg, r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED, record);
-        return;
-    }
-    struct version *before = record->now;
-    record->now = version_take(goal);
-    if (is_other(before, goal)) {
-        done(arg, PUT_BACK, record);
-    }
     struct apply_facts facts = facts_at(keeper, record);
     set_facts(keeper, record, &facts);
-    version_release(keeper, &before);
-}
-
-/* What is to vanish goes first, the deepest first; then directories come before what is in them. */
-static void put_all(struct keeper *keeper, struct switching *switching, put_fn done, void *arg)
-{
-    if (switching->count > 0) {
-        qsort(switching->records, switching->count, sizeof(struct record *), record_compare);
-    }
-    for (size_t i = switching->count; i > 0; i--) {
-        struct record *record = switching->records[i - 1];
-        if (record->goal != record->now && record->goal->kind == KIND_NONE) {
-            put_record(keeper, record, done, arg);
-            record->goal = NULL;
-        }
-    }
-    for (size_t i = 0; i < switching->count; i++) {
-        struct record *record = switching->records[i];
-        if (record->goal && record->goal != record->now) {
-            put_record(keeper, record, done, arg);
-        }
-        if (record->mark) {
-            done(arg, PUT_STAYS, record);
-        }
-        record->error = record->goal && record->now == record->goal;
-        record->goal = NULL;
-    }
-    for (size_t i = switching->count; i > 0; i--) { /* putting files in it has changed them */
-        struct record *record = switching->records[i - 1];
-        if (record->error && record->now->kind == KIND_DIRECTORY) {
-            place_end_directory(keeper, record->path, record->now);
-            struct apply_facts facts = facts_at(keeper, record);
-            set_facts(keeper, record, &facts);
-        }
-    }
-}
-
-/* What the calls of a state have changed and no edit tells of: programs that they started, other
- * languages' libraries, or the user. */
-static void note_rest(struct keeper *keeper, const struct state *state,
-                      struct edits_outcome *outcome)
-{
-    for (size_t i = 0; i < state->count; i++) {
-        const struct step *step = &state->steps[i];
-        if (!edits_have(&state->edits, step->record->path) && is_other(step->from, step->to) &&
-            step->to->kind != KIND_DIRECTORY) {
-            edits_outcome_add(keeper, outcome, step->record->path, PUT_STAYS);
-        }
-    }
-}
-
-static void repeat_down(struct keeper *keeper, const struct state *above, struct state *state,
-                        struct edits_outcome *outcome)
-{
-    if (state != above) {
-        repeat_down(keeper, above, state->parent, outcome);
-        edits_switch(keeper, state, /* back= */ false, outcome);
-    }
-}
-
-static int switch_edits(struct keeper *keeper, struct state *from, struct state *to, put_fn done,
-                        void *arg)
-{
-    struct edits_outcome outcome = {};
-    bool lost = false;
-    struct state *above = from;
-    while (above && !is_above(above, to)) {
-        above = above->parent;
-    }
-    if (!above) {
-        return -ENOENT;
-    }
-    for (struct state *state = from; state != above; state = state->parent) {
-        edits_switch(keeper, state, /* back= */ true, &outcome);
-        note_rest(keeper, state, &outcome);
-        lost = lost || state->edits.lost;
-    }
-    repeat_down(keeper, above, to, &outcome);
-    edits_outcome_tell(keeper, &outcome, done, arg);
-    look(keeper, &(struct noting){.surely = true}); /* what it has changed is nobody's */
-    keeper->edits_lost = lost;
-    return 0;
-}
-
-int states_switch(struct keeper *keeper, const struct wire_request *request, put_fn done, void *arg)
-{
-    struct state *from = states_find(keeper, request->token);
-    struct state *to = states_find(keeper, request->cell);
-    struct switching switching = {};
-    look(keeper, &(struct noting){.surely = true});
-    if (!from || !to || (keeper->too_many && !is_plain(keeper))) {
-        return -ENOENT;
-    }
-    if (is_plain(keeper)) {
-        return switch_edits(keeper, from, to, done, arg);
-    }
-    const struct state *above = from;
-    while (above && !is_above(above, to)) {
-        for (size_t i = above->count; i > 0; i--) {
-            switch_step(&switching, &above->steps[i - 1], /* back= */ true);
-        }
-        above = above->parent;
-    }
-    if (!above) {
-        for (size_t i = 0; i < switching.count; i++) {
-            switching.records[i]->goal = NULL;
-        }
-        free(switching.records);
-        return -ENOENT;
-    }
-    switch_down(&switching, above, to);
-    put_all(keeper, &switching, done, arg);
-    free(switching.records);
-    if (keeper->unread) { /* what calls did there may be in sight now, too late to be taken back */
-        look(keeper, &(struct noting){.surely = true, .missed = done, .arg = arg});
-    }
-    return switching.failed ? -ENOMEM : 0;
+    version_seen_as(keeper, record->now, &facts);
 }

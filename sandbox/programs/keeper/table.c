@@ -157,6 +157,17 @@ struct version *version_new(enum kind kind)
     return version;
 }
 
+struct version *version_of(const struct apply_facts *facts)
+{
+    struct version *version = version_new(kind_of_mode(facts->mode));
+    if (version) {
+        version->mode = facts->mode & 0777;
+        version->mtime_ns = facts->mtime_ns;
+        version->bytes = facts->bytes;
+    }
+    return version;
+}
+
 struct version *version_take(struct version *version)
 {
     if (version) {
@@ -203,4 +214,11 @@ struct version *version_known(const struct keeper *keeper, const struct apply_fa
         version = version->next_known;
     }
     return version;
+}
+
+bool version_differs(const struct version *one, const struct version *other)
+{
+    return one->kind != other->kind || one->mode != other->mode || one->bytes != other->bytes ||
+           one->kept != other->kept ||
+           (one->data && other->data && memcmp(one->data, other->data, one->bytes) != 0);
 }

@@ -56,6 +56,9 @@ class UndoFiles:
         self.assertEqual(result.status.kind, "ok", result.text)
         return result
 
+    def without_times_of_directories(self, found):
+        return found
+
     def start_job(self, server, code, **arguments):
         """Returns when the job has run the code; it then sleeps."""
         result = server.python(f"import time; {code}; print('there', flush=True); time.sleep(600)", wait_s=0, timeout_s=600, **arguments)
@@ -210,7 +213,7 @@ for name in ('d/deep/empty', 'd/deep', 'd'): os.utime(name, ns=(10**9, 10**9))
             after = self.look(server)
             for name in symlinks:  # their times do not matter
                 before[name], after[name] = before[name][:3], after[name][:3]
-            self.assertEqual(after, before)
+            self.assertEqual(*map(self.without_times_of_directories, (after, before)))
 
     def test_types_and_modes_that_a_cell_changed(self):
         with self.server() as server:
@@ -227,8 +230,11 @@ os.chmod('mode', 0o700); os.rename('moved', 'elsewhere')
 os.remove('symlink'); os.symlink('mode', 'symlink'); os.remove('becomes_symlink'); os.symlink('mode', 'becomes_symlink')
 os.mkfifo('fifo')
 """))
-            self.undo(server)
+            result = self.undo(server)
             after = self.look(server)
+            if b"fifo" in after:  # Python reports no FIFOs: in a directory of the user's it stays
+                self.assertRegex(result.text, "not reverted, may be yours or a program's: [^|]*fifo")
+                del after[b"fifo"]
             self.assertEqual({name: facts[:3] for name, facts in after.items()}, {name: facts[:3] for name, facts in before.items()})
 
     def test_a_directory_that_was_renamed(self):
@@ -266,8 +272,7 @@ os.mkfifo('fifo')
         with self.server() as server:
             self.assert_ok(server.python("import os; open('a', 'w').write('first'); os.link('a', 'b')"))
             self.assert_ok(server.python("open('a', 'w').write('second')"))
-            self.undo(server)
-            self.assertEqual(self.contents(server), {"a": "first", "b": "first"})
+            self.assert_back_or_named(server, self.undo(server), {"a": "first", "b": "first"}, "b")
 
     def test_files_of_a_job(self):
         with self.server() as server:
@@ -293,7 +298,7 @@ os.mkfifo('fifo')
         self.assertEqual({other: text for other, text in found.items() if other != name and other in expected},
                          {other: text for other, text in expected.items() if other != name})
         if found.get(name) != expected.get(name):
-            self.assertIn("stay", result.text)
+            self.assertIn("not reverted", result.text)
             self.assertRegex(result.text, rf"\b{name}\b")
 
     def test_reset_leaves_files(self):
@@ -401,14 +406,11 @@ os.mkfifo('fifo')
 
     def test_what_is_above_the_bound_is_named(self):
         with self.server("--undo-files", "1M") as server:
-            result = server.python(f"open('big.bin', 'wb').write(b'1' * {3 * MIB}); open('small', 'w').write('first')")
-            self.assert_ok(result)
-            self.assertIn("not kept", result.status.line)
-            self.assertIn("big.bin", result.status.line)
+            self.assert_ok(server.python(f"open('big.bin', 'wb').write(b'1' * {3 * MIB}); open('small', 'w').write('first')"))
             result = server.python("open('big.bin', 'r+b').write(b'2'); open('small', 'w').write('second')")
-            self.assertIn("not kept", result.status.line)
+            self.assertRegex(result.status.line, r"not kept for undo: [^|\]]*big\.bin")
             result = self.undo(server)
-            self.assertRegex(result.text, r"not back: [^|\]]*big\.bin")
+            self.assertRegex(result.text, r"(?:cannot revert|not reverted[^:]*): [^|\]]*big\.bin")
             found = self.contents(server)
             self.assertEqual(found["small"], "first")
             self.assertIn("big.bin", found)
@@ -421,7 +423,7 @@ os.mkfifo('fifo')
             result = self.undo(server)
             found = self.look(server)
             self.assertEqual(len(found), 8)
-            named = re.search(r"not back: ([^|\]]*)", result.text)[1].split(", ")
+            named = re.search(r"(?:cannot revert|not reverted[^:]*): ([^|\]]*)", result.text)[1].split(", ")
             for name, facts in found.items():
                 self.assertEqual(facts[2] == "x", os.fsdecode(name) in named, (name, result.text))
 
@@ -432,7 +434,7 @@ os.mkfifo('fifo')
             result = server.python("print(x)", undo=True)
             self.assertIn("1", result.output.splitlines())
             self.assertEqual(self.contents(server), {"a": "second"})
-            self.assertRegex(result.text, "files|not back: a")
+            self.assertRegex(result.text, "files|cannot revert: a")
 
     def test_a_file_that_grows_while_it_is_copied(self):
         with self.server() as server:
@@ -446,7 +448,7 @@ os.mkfifo('fifo')
                 result = self.undo(server)
                 self.assertLess(time.monotonic() - began, 10 * SLOW)
                 if f"'a{turn}'" in server.python("import os; print(os.listdir())", session="reader").output:
-                    self.assertRegex(result.text, rf"stay: [^|\]]*\ba{turn}\b")
+                    self.assertRegex(result.text, rf"not reverted[^:]*: [^|\]]*\ba{turn}\b")
             server.call("run_python", job=1, stop=True)
 
     def test_a_file_that_cannot_be_read(self):
@@ -467,7 +469,7 @@ os.mkfifo('fifo')
             self.assertEqual(found["d/b"], "first")
             for name, text in {"d/a": "first", "d/new": None}.items():
                 if found.get(name) != text:
-                    self.assertRegex(result.text, rf"not back: [^|\]]*\b{name}\b")
+                    self.assertRegex(result.text, rf"(?:cannot revert|not reverted[^:]*): [^|\]]*\b{name}\b")
 
 
 class Filling:
@@ -597,6 +599,9 @@ class Present:
 
 
 class Directory(Present, UndoFiles, Case):
+    def without_times_of_directories(self, found):
+        return {name: facts[:3] if stat.S_ISDIR(facts[0]) else facts for name, facts in found.items()}
+
     def test_files_that_the_user_made_right_before_the_call(self):
         with self.server() as server:
             self.assert_ok(server.python("x = 1"))

@@ -1,0 +1,262 @@
+/* Goes from one state of the files to another: see states.c. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "sandbox/programs/keeper/edits.h"
+#include "sandbox/programs/keeper/keeper.h"
+
+struct switching {
+    struct record **records; /* that some step is about, each once */
+    size_t count;
+    size_t space;
+    bool failed;
+};
+
+static void switch_step(struct switching *switching, const struct step *step, bool back)
+{
+    struct record *record = step->record;
+    const struct version *from = back ? step->to : step->from;
+    struct version *to = back ? step->from : step->to;
+    if (!record->goal) {
+        if (switching->count == switching->space) {
+            size_t space = switching->space ? switching->space * 2 : 64;
+            struct record **records = realloc(switching->records, space * sizeof(struct record *));
+            if (!records) {
+                switching->failed = true;
+                return;
+            }
+            switching->records = records;
+            switching->space = space;
+        }
+        switching->records[switching->count++] = record;
+        record->goal = record->now;
+        record->mark = 0;
+    }
+    if (record->goal == from && !step->unsure) {
+        record->goal = to;
+    } else { /* something else has changed it since: perhaps to what it is to be */
+        record->mark = version_differs(record->goal, to);
+    }
+}
+
+static bool is_above(const struct state *above, const struct state *state)
+{
+    while (state && state != above) {
+        state = state->parent;
+    }
+    return state != NULL;
+}
+
+static void switch_down(struct switching *switching, const struct state *above,
+                        const struct state *state)
+{
+    /* From the state up to the one that both have in common there are few: as many as are kept. */
+    if (state == above) {
+        return;
+    }
+    switch_down(switching, above, state->parent);
+    for (size_t i = 0; i < state->count; i++) {
+        switch_step(switching, &state->steps[i], /* back= */ false);
+    }
+}
+
+/* Makes the record's path what the goal is. 0 or -errno. */
+static int put_goal(struct keeper *keeper, struct record *record)
+{
+    struct version *goal = record->goal;
+    struct version put = *goal;
+    struct apply_facts lower = {};
+    if (record->moved_from) {
+        return moves_finish(keeper, record);
+    }
+    if (keeper->cow && !goal->kept && goal->facts.mode &&
+        place_look(keeper->lower_fd, record->path, &lower, NULL) == 0 &&
+        facts_equal(&lower, &goal->facts)) { /* the user's file still has it */
+        return place_copy(keeper, keeper->lower_fd, record->path, &lower);
+    }
+    /* Until what is in it is back: put_all() ends with the mode. */
+    put.mode |= goal->kind == KIND_DIRECTORY ? 0700 : 0;
+    return place_put(keeper, record->path, &put, NULL);
+}
+
+static void put_record(struct keeper *keeper, struct record *record, put_fn done, void *arg)
+{
+    struct version *goal = record->goal;
+    int r = put_goal(keeper, record);
+    if (r < 0) {
+        done(arg, r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED, record);
+        return;
+    }
+    struct version *before = record->now;
+    record->now = version_take(goal);
+    if (version_differs(before, goal)) {
+        done(arg, PUT_BACK, record);
+    }
+    states_see(keeper, record);
+    version_release(keeper, &before);
+}
+
+/* What is to vanish goes first, the deepest first; then directories come before what is in them. */
+static void put_all(struct keeper *keeper, struct switching *switching, put_fn done, void *arg)
+{
+    if (switching->count > 0) {
+        qsort(switching->records, switching->count, sizeof(struct record *), record_compare);
+    }
+    moves_begin(keeper, switching->records, switching->count);
+    for (size_t i = switching->count; i > 0; i--) {
+        struct record *record = switching->records[i - 1];
+        if (record->goal != record->now && record->goal->kind == KIND_NONE) {
+            put_record(keeper, record, done, arg);
+            record->goal = NULL;
+        }
+    }
+    for (size_t i = 0; i < switching->count; i++) {
+        struct record *record = switching->records[i];
+        if (record->goal && record->goal != record->now) {
+            put_record(keeper, record, done, arg);
+        }
+        if (record->mark) {
+            done(arg, PUT_STAYS, record);
+        }
+        record->error = record->goal && record->now == record->goal;
+        record->goal = NULL;
+    }
+    for (size_t i = switching->count; i > 0; i--) { /* putting files in it has changed them */
+        struct record *record = switching->records[i - 1];
+        if (record->error && record->now->kind == KIND_DIRECTORY) {
+            place_end_directory(keeper, record->path, record->now);
+            states_see(keeper, record);
+        }
+    }
+}
+
+/* Whether what is there is what the version was. */
+static bool is_back(const struct keeper *keeper, const char *path, const struct version *version)
+{
+    struct apply_facts facts;
+    (void)place_look(keeper->work_fd, path, &facts, NULL);
+    return kind_of_mode(facts.mode) == version->kind &&
+           (version->kind == KIND_NONE || version->kind == KIND_LINK ||
+            (facts.mode & 0777) == version->mode) &&
+           (version->kind != KIND_FILE ||
+            (facts.bytes == version->bytes && facts.mtime_ns == version->mtime_ns));
+}
+
+static void set_goals(const struct state *state, bool back)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        state->steps[i].record->goal = back ? state->steps[i].from : state->steps[i].to;
+    }
+}
+
+static void set_goals_down(const struct state *above, const struct state *state)
+{
+    if (state != above) {
+        set_goals_down(above, state->parent);
+        set_goals(state, /* back= */ false);
+    }
+}
+
+static void check_goals(struct keeper *keeper, const struct state *state,
+                        struct edits_outcome *outcome)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        struct record *record = state->steps[i].record;
+        if (record->goal && !is_back(keeper, record->path, record->goal)) {
+            edits_outcome_add(keeper, outcome, record->path, PUT_STAYS);
+        }
+        record->goal = NULL;
+    }
+}
+
+/* Names what scans have found and edits have not brought back: it was changed by programs that the
+ * calls started, by other languages' libraries, or by the user. */
+static void name_rest(struct keeper *keeper, const struct state *from, const struct state *above,
+                      const struct state *to, struct edits_outcome *outcome)
+{
+    for (const struct state *state = from; state != above; state = state->parent) {
+        set_goals(state, /* back= */ true);
+    }
+    set_goals_down(above, to);
+    for (const struct state *state = from; state != above; state = state->parent) {
+        check_goals(keeper, state, outcome);
+    }
+    for (const struct state *state = to; state != above; state = state->parent) {
+        check_goals(keeper, state, outcome);
+    }
+}
+
+static void repeat_down(struct keeper *keeper, const struct state *above, struct state *state,
+                        struct edits_outcome *outcome)
+{
+    if (state != above) {
+        repeat_down(keeper, above, state->parent, outcome);
+        edits_switch(keeper, state, /* back= */ false, outcome);
+    }
+}
+
+static int switch_edits(struct keeper *keeper, struct state *from, struct state *to, put_fn done,
+                        void *arg)
+{
+    struct edits_outcome outcome = {};
+    bool lost = false;
+    struct state *above = from;
+    while (above && !is_above(above, to)) {
+        above = above->parent;
+    }
+    if (!above) {
+        return -ENOENT;
+    }
+    for (struct state *state = from; state != above; state = state->parent) {
+        edits_switch(keeper, state, /* back= */ true, &outcome);
+        lost = lost || state->edits.lost;
+    }
+    repeat_down(keeper, above, to, &outcome);
+    for (struct state *state = from; state != above; state = state->parent) {
+        edits_end_directories(keeper, &state->edits, /* back= */ true);
+    }
+    for (struct state *state = to; state != above; state = state->parent) {
+        edits_end_directories(keeper, &state->edits, /* back= */ false);
+    }
+    name_rest(keeper, from, above, to, &outcome);
+    edits_outcome_tell(keeper, &outcome, done, arg);
+    states_look_surely(keeper, NULL, NULL); /* what it has changed is nobody's */
+    keeper->edits_lost = lost;
+    return 0;
+}
+
+int states_switch(struct keeper *keeper, const struct wire_request *request, put_fn done, void *arg)
+{
+    struct state *from = states_find(keeper, request->token);
+    struct state *to = states_find(keeper, request->cell);
+    struct switching switching = {};
+    states_look_surely(keeper, NULL, NULL);
+    if (!from || !to || (keeper->too_many && !keeper_is_plain(keeper))) {
+        return -ENOENT;
+    }
+    if (keeper_is_plain(keeper)) {
+        return switch_edits(keeper, from, to, done, arg);
+    }
+    const struct state *above = from;
+    while (above && !is_above(above, to)) {
+        for (size_t i = above->count; i > 0; i--) {
+            switch_step(&switching, &above->steps[i - 1], /* back= */ true);
+        }
+        above = above->parent;
+    }
+    if (!above) {
+        for (size_t i = 0; i < switching.count; i++) {
+            switching.records[i]->goal = NULL;
+        }
+        free(switching.records);
+        return -ENOENT;
+    }
+    switch_down(&switching, above, to);
+    put_all(keeper, &switching, done, arg);
+    free(switching.records);
+    if (keeper->unread) { /* what calls did there may be in sight now, too late to be taken back */
+        states_look_surely(keeper, done, arg);
+    }
+    return switching.failed ? -ENOMEM : 0;
+}
