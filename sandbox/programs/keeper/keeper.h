@@ -270,6 +270,9 @@ void states_foreign(struct keeper *keeper, struct record *record);
 /* moves.c: a file that was not copied goes back by its name, if another path still has it. */
 /* Takes the files that are wanted elsewhere from their paths. Of a file that has changed since, the
  * last name stays. */
+/* With --cow: whether the user's file still is what the record is to become. */
+bool moves_is_below(const struct keeper *keeper, const struct record *record,
+                    struct apply_facts *ret_lower);
 void moves_begin(struct keeper *keeper, struct record *const *list, size_t count);
 /* Gives the file of record->moved_from the record's path. 0 or -errno. */
 int moves_finish(struct keeper *keeper, struct record *record);

@@ -11,12 +11,19 @@
 static bool is_wanted(const struct keeper *keeper, const struct record *record)
 {
     const struct version *goal = record->goal;
-    struct apply_facts lower = {};
-    bool wanted =
-        goal && goal != record->now && goal->kind == KIND_FILE && !goal->kept && goal->facts.mode;
-    return wanted &&
-           !(keeper->cow && place_look(keeper->lower_fd, record->path, &lower, NULL) == 0 &&
-             facts_equal(&lower, &goal->facts));
+    struct apply_facts lower;
+    return goal && goal != record->now && goal->kind == KIND_FILE && !goal->kept &&
+           goal->facts.mode && !moves_is_below(keeper, record, &lower);
+}
+
+bool moves_is_below(const struct keeper *keeper, const struct record *record,
+                    struct apply_facts *ret_lower)
+{
+    const struct version *goal = record->goal;
+    return keeper->cow && goal->kind == KIND_FILE && !goal->kept && goal->facts.mode &&
+           place_look(keeper->lower_fd, record->path, ret_lower, NULL) == 0 &&
+           S_ISREG(ret_lower->mode) && ret_lower->bytes == goal->bytes &&
+           ret_lower->mtime_ns == goal->mtime_ns;
 }
 
 static int compare_inodes(const void *one, const void *other)

@@ -289,7 +289,9 @@ static bool advance(struct keeper *keeper, struct record *record, const struct a
     if (!version) {
         return false;
     }
-    version_seen_as(keeper, version, facts);
+    if (!keeper_is_plain(keeper)) { /* there the edits' versions are those that are known */
+        version_seen_as(keeper, version, facts);
+    }
     struct step step = {.record = record, .from = record->now, .to = version};
     bool nothing = step.from->kind == KIND_NONE && version->kind == KIND_NONE;
     record->now = version;

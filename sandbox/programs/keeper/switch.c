@@ -66,13 +66,11 @@ static int put_goal(struct keeper *keeper, struct record *record)
 {
     struct version *goal = record->goal;
     struct version put = *goal;
-    struct apply_facts lower = {};
+    struct apply_facts lower;
     if (record->moved_from) {
         return moves_finish(keeper, record);
     }
-    if (keeper->cow && !goal->kept && goal->facts.mode &&
-        place_look(keeper->lower_fd, record->path, &lower, NULL) == 0 &&
-        facts_equal(&lower, &goal->facts)) { /* the user's file still has it */
+    if (moves_is_below(keeper, record, &lower)) {
         return place_copy(keeper, keeper->lower_fd, record->path, &lower);
     }
     /* Until what is in it is back: put_all() ends with the mode. */
