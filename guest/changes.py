@@ -26,7 +26,7 @@ REPORTED_MAX = 20
 LIGHT = 500  # names
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 TOUCHED_MAX = 1000
-IMAGES_MAX = 2000  # entries of the current directory that are looked at for images
+IMAGES_MAX = 2000  # entries of the current directory that are checked for images
 WORD = 8  # bytes of a pointer, on the supported machines
 NO_DIRECTORY = -1  # the descriptor that marks a relative path as such
 GREETING_FD, KEEPER_FD = 70, 71  # after the numbers of session.py
@@ -62,7 +62,7 @@ def changed_files(root, started):
     paths = [root + "/" + path for path in state["touched"]]
     try:
         if os.stat(".").st_mtime_ns >= started:
-            with os.scandir(os.getcwd()) as entries:
+            with os.scandir(here()) as entries:
                 paths += [entry.path for entry, _ in zip(entries, range(IMAGES_MAX)) if not entry.is_symlink()]
     except OSError:
         pass
@@ -192,11 +192,21 @@ def tell(kind, path, target=""):
         keeper["socket"] = None
 
 
+def here(what="cwd"):
+    """The path of a directory. Fails where getcwd(3) would take a time that grows with the depth."""
+    try:
+        return os.readlink("/proc/self/" + what)
+    except FileNotFoundError:  # there is no /proc
+        if what == "cwd":
+            return os.getcwd()
+        raise
+
+
 def place_of(path, directory=NO_DIRECTORY, follow=False):
     """Relative to the workspace; None: it is not there."""
     path = os.fsdecode(path)
-    if directory != NO_DIRECTORY and path[:1] != "/":
-        path = os.readlink("/proc/self/fd/%d" % directory) + "/" + path
+    if path[:1] != "/":
+        path = here("cwd" if directory == NO_DIRECTORY else "fd/%d" % directory) + "/" + path
     if follow:
         path = os.path.realpath(path)
     else:

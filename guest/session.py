@@ -193,8 +193,7 @@ class Session:
         self.cell = fields.get("cell", b"0").decode()
         name = "<cell %s>" % self.cell
         text = language.strip_wrapping(fields.get("code", b"").decode("utf-8", "surrogateescape"))
-        warm_up = "warm_up" in fields
-        load("changes").keeper["state"] = int(fields.get("files", b"0"))
+        warm_up, load("changes").keeper["state"] = "warm_up" in fields, int(fields.get("files", b"0"))
         program = load("program") if "argv" in fields else None
         if program is not None:
             program.begin(fields)
@@ -542,9 +541,7 @@ def connect(fds):
         for number in (_signal.SIGUSR1, TRACE_SIGNAL):
             faulthandler.register(number, file=TRACE_FD, all_threads=False)
         SESSION.trace_fd = TRACE_FD
-    if len(fds) > 4:
-        os.dup2(fds[4], load("changes").GREETING_FD, False)
-    SESSION.greets = len(fds) > 4
+    SESSION.greets = len(fds) > 4 and os.dup2(fds[4], load("changes").GREETING_FD, False)
     for fd in fds:
         os.close(fd)
 

@@ -96,7 +96,7 @@ struct box {
     int overlay_fd;       /* of fspick(2), where the workspace is an overlay; or -1 */
     int64_t fresh_ns;     /* see wire_request.fresh_ns */
     bool keeper_watches;  /* reports whatever changes */
-    bool keeper_is_blind; /* there are too many files: it looks at none */
+    bool keeper_is_blind; /* there are too many files: it checks none */
     bool memory_killed;   /* the watchdog has killed a process, not a session's first one */
     char version[32];
     struct box_session *sessions;

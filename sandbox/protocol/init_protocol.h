@@ -81,27 +81,6 @@ enum wire_event {
     WIRE_EVENT_COUNT,
 };
 
-/* From a session to the keeper, before its code does something in a directory that is written
- * through. The first message on the sessions' socket brings a connection (SCM_RIGHTS) and says
- * nothing; on that follow these, and the keeper responds to each with its number. */
-struct wire_touch {
-    uint32_t state; /* that the call leads to */
-    uint32_t number;
-    uint32_t op; /* enum wire_touch_op */
-    char paths[2 * LIMIT_PATH_BYTES]; /* relative to the workspace, each with a NUL: of what is
-                                         touched; of its new name */
-};
-
-enum wire_touch_op {
-    WIRE_TOUCH_WRITE = 'w',     /* opens for writing */
-    WIRE_TOUCH_ATTRIBUTE = 'a', /* changes mode, times or size, without opening it */
-    WIRE_TOUCH_CREATE = 'c',    /* makes a directory or symlink */
-    WIRE_TOUCH_BRING = 'b',     /* renames something from outside of the workspace */
-    WIRE_TOUCH_LINK = 'l',      /* makes a further name of a file */
-    WIRE_TOUCH_REMOVE = 'd',
-    WIRE_TOUCH_RENAME = 'r',
-};
-
 /* Steps of the confinement: exit codes of a zygote that could not be confined or executed. */
 enum wire_step {
     WIRE_STEP_NONE,
@@ -180,7 +159,7 @@ struct wire_kept {
     uint32_t lost;      /* WIRE_SWITCH: there were more changes than could be kept */
     uint32_t too_many;  /* entries: no states of files are kept */
     uint32_t blind;     /* the workspace is written through and has too many: calls report what they
-                           touch, and nothing else is looked at */
+                           touch, and nothing else is checked */
     uint32_t watched;   /* the inotify instance reports what changes from now on */
 };
 

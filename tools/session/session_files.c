@@ -227,7 +227,7 @@ static void forget_state(struct sessions *sessions, uint32_t serial, uint32_t fi
     }
 }
 
-/* Says once that the workspace has more entries than are looked at. */
+/* Says once that the workspace has more entries than are checked. */
 static void note_uncovered(struct sessions *sessions, struct run *run, const struct wire_kept *kept)
 {
     if (kept->too_many && !sessions->files_uncovered) {

@@ -117,7 +117,7 @@ static void see(struct keeper *keeper, struct edit *edit, const struct apply_fac
 }
 
 /* Something was reported that may be the edit's end. */
-static void look_at(struct keeper *keeper, struct edit *edit)
+static void check_end(struct keeper *keeper, struct edit *edit)
 {
     struct apply_facts facts = facts_at(keeper, place_of(edit));
     if (is_expected(keeper, edit, &facts)) {
@@ -131,7 +131,7 @@ static void follow_event(struct keeper *keeper, struct edit *edit, uint32_t mask
     if (names && (edit->ended || (edit->writes && edit->from->kind != KIND_NONE))) {
         edit->unsure = true; /* of somebody else: the session would have reported it */
     } else if (names && !edit->writes) {
-        look_at(keeper, edit);
+        check_end(keeper, edit);
     } else if (!(mask & IN_ISDIR)) {
         edit->opens += (mask & IN_OPEN) != 0;
         edit->opens -= mask & IN_CLOSE_NOWRITE && edit->opens > edit->closes;
@@ -139,7 +139,7 @@ static void follow_event(struct keeper *keeper, struct edit *edit, uint32_t mask
         edit->unsure = edit->unsure || edit->closes > edit->touches;
         if (mask & IN_CLOSE_WRITE && edit->closes == edit->touches) {
             edit->ended = false;
-            look_at(keeper, edit);
+            check_end(keeper, edit);
         }
     }
 }
@@ -200,7 +200,7 @@ static bool is_void(const struct keeper *keeper, const struct edit *edit,
 }
 
 /* The call has ended, or goes on with something else at the same name. */
-static void settle(struct keeper *keeper, struct edit *edit)
+static void resolve(struct keeper *keeper, struct edit *edit)
 {
     struct apply_facts facts = facts_at(keeper, place_of(edit));
     deactivate(keeper, edit);
@@ -284,12 +284,12 @@ static bool is_active(struct keeper *keeper, const struct edit *edit)
 }
 
 /* A directory gets another name: what is in it is still where it was. */
-static void settle_below(struct keeper *keeper, const struct state *state, const char *path)
+static void resolve_below(struct keeper *keeper, const struct state *state, const char *path)
 {
     for (size_t i = 0; i < state->edits.count; i++) {
         struct edit *edit = state->edits.list[i];
         if (apply_path_is_below(place_of(edit), path) && is_active(keeper, edit)) {
-            settle(keeper, edit);
+            resolve(keeper, edit);
         }
     }
 }
@@ -302,9 +302,9 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
     struct edit *before =
         active_edit(keeper, state, watch_directory_of(keeper, path), last_part(path));
     if (before) {
-        settle(keeper, before);
+        resolve(keeper, before);
     }
-    settle_below(keeper, state, path);
+    resolve_below(keeper, state, path);
     if (!source.mode || (there.mode && there.inode == source.inode)) {
         return; /* it fails, or does nothing */
     }
@@ -314,7 +314,7 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
     }
     before = active_edit(keeper, state, edit->watch, last_part(target));
     if (before) {
-        settle(keeper, before);
+        resolve(keeper, before);
     }
     edit->to = version_take(version_known(keeper, &source));
     if (!edit->to && (edit->to = version_of(&source))) { /* a move needs no copy */
@@ -373,10 +373,10 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
         return;
     }
     if (before) {
-        settle(keeper, before);
+        resolve(keeper, before);
     }
     if (op == WIRE_TOUCH_ATTRIBUTE && S_ISDIR(facts.mode)) {
-        settle_below(keeper, state, path); /* nobody may be able to look into it afterwards */
+        resolve_below(keeper, state, path); /* nobody may be able to look into it afterwards */
     }
     struct edit *edit = edit_new(keeper, state, path, NULL, &facts);
     if (edit) {
@@ -429,7 +429,7 @@ void edits_end(struct keeper *keeper, struct state *state)
     for (size_t i = 0; i < edits->count; i++) {
         struct edit *edit = edits->list[i];
         if (edit->to && is_active(keeper, edit)) {
-            settle(keeper, edit);
+            resolve(keeper, edit);
         }
         deactivate(keeper, edit);
         if (edit->nothing) {

@@ -83,7 +83,7 @@ static enum put put_content(struct keeper *keeper, const char *path, struct vers
     if (wanted->kind == KIND_OTHER || !wanted->kept) {
         return PUT_MISSED;
     }
-    place_keep(keeper, path, there); /* so that the way back is open */
+    place_keep(keeper, path, there); /* so that the opposite is possible */
     int r = place_put(keeper, path, wanted, &facts);
     if (r < 0) {
         return r == -ESTALE || r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED;

@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sandbox/programs/keeper/place.h"
+#include "sandbox/programs/keeper/records.h"
 #include "sandbox/programs/keeper/watch.h"
 #include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/init_protocol.h"
@@ -29,66 +31,6 @@ enum {
     KEEPER_ROWS = 20,             /* changed files in a reply */
     KEEPER_CONNECTIONS = 64,
     KEEPER_KNOWN = 4096,
-};
-
-/* --- content: what a path is or was --- */
-
-enum kind {
-    KIND_NONE, /* there is nothing */
-    KIND_FILE,
-    KIND_LINK,
-    KIND_DIRECTORY,
-    KIND_OTHER, /* a FIFO or socket: no copy can be kept */
-};
-
-/* What one path was between two changes. Shared by what refers to it. */
-struct version {
-    struct version *next_known; /* with facts in the same bucket */
-    struct apply_facts facts;   /* of what it was last seen as; mode 0: it was not */
-    unsigned references;
-    enum kind kind;
-    uint32_t mode; /* 0777 bits */
-    bool kept;     /* data is there */
-    int64_t mtime_ns;
-    uint64_t bytes;
-    char *data; /* of a file; the target of a symlink */
-};
-
-/* --- records: what is known of each path --- */
-
-struct record {
-    struct record *next; /* with the same hash */
-    char *path;          /* relative to the workspace */
-    struct version *now;
-    struct apply_facts facts; /* at the last scan; mode 0: there is nothing */
-    struct apply_facts found; /* by the current scan */
-    uint32_t hash;
-    uint32_t round;       /* of the scan that has seen it last */
-    unsigned links;       /* names of the file at the last scan */
-    unsigned found_links; /* by the current scan */
-    unsigned steps;       /* that refer to it */
-    bool noted;           /* facts were taken from a scan */
-    bool stayed;          /* the same inode was there at the scan before */
-    bool unread;          /* a directory that the last scan could not read */
-    /* With --cow: */
-    bool covers; /* a whiteout or opaque directory with cover_facts hides what the user has there */
-    bool based;  /* base is known */
-    bool compared; /* facts with compared_to, the user's file at that time: */
-    bool differs;
-    bool counted; /* the lines */
-    bool applied; /* the user's directory got what facts describe */
-    bool is_bare; /* a git directory, whatever its name; and the same of a directory above it */
-    bool in_bare;
-    uint32_t added; /* lines */
-    uint32_t removed;
-    struct apply_facts cover_facts;
-    struct apply_facts base; /* of the user's file when the change was begun */
-    struct apply_facts compared_to;
-    /* Scratch, each for the function that sets it: */
-    struct version *goal;
-    char *moved_from; /* the name that holds the goal's file meanwhile, or NULL */
-    unsigned mark;
-    int error;
 };
 
 /* --- states: what sessions can go back to --- */
@@ -163,76 +105,6 @@ struct keeper {
     bool paths_lost; /* there was no memory for one */
     bool edits_lost; /* the last switch has left out some, of which nothing is known */
 };
-
-/* table.c */
-struct record *record_find(const struct keeper *keeper, const char *path);
-/* Finds or makes it, with a NULL now. NULL: no memory, or too many. */
-struct record *record_get(struct keeper *keeper, const char *path);
-void record_drop(struct keeper *keeper, struct record *record);
-/* For qsort(3) of pointers to records: by apply_path_compare(), so that a directory stands right
- * before what is in it. */
-int record_compare(const void *one, const void *other);
-/* All records, sorted by it: heap, *ret_count. NULL: no memory. */
-struct record **records_sorted(const struct keeper *keeper, size_t *ret_count);
-/* Calls fn for each; fn may drop the record that it gets. */
-void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct record *, void *),
-                  void *arg);
-struct version *version_new(enum kind kind);
-/* Of what the facts describe, without a copy. NULL: no memory. */
-struct version *version_of(const struct apply_facts *facts);
-struct version *version_take(struct version *version);
-void version_release(struct keeper *keeper, struct version **version);
-/* What the version is at present: until the facts change, it is found by them. */
-void version_seen_as(struct keeper *keeper, struct version *version,
-                     const struct apply_facts *facts);
-/* The version that was last seen as this, borrowed, or NULL. */
-struct version *version_known(const struct keeper *keeper, const struct apply_facts *facts);
-/* Whether they differ in more than times: what is worth a name. */
-bool version_differs(const struct version *one, const struct version *other);
-enum kind kind_of_mode(uint32_t mode);
-/* Of text, and not to be guessed: code chooses names. */
-uint32_t table_hash(const char *text);
-
-/* place.c: no function follows a symlink, and none leaves the directory at root_fd. */
-/* A descriptor, or -errno. */
-int place_open(int root_fd, const char *path, int flags);
-/* The directory that path is in, as O_PATH; *ret_name: the last part. A descriptor or -errno. */
-int place_parent(int root_fd, const char *path, const char **ret_name);
-/* 0, with mode 0 where there is nothing, or -errno. ret_links may be NULL. */
-int place_look(int root_fd, const char *path, struct apply_facts *ret_facts, unsigned *ret_links);
-/* As apply_facts_of(), but the size of a directory is 0. */
-void facts_of_stat(const struct stat *st, struct apply_facts *ret_facts);
-bool facts_equal(const struct apply_facts *one, const struct apply_facts *other);
-/* Copies what facts describe. Returns a version, not kept where it has no space or changes
- * meanwhile; NULL: no memory. */
-struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
-                           const struct apply_facts *facts);
-/* Copies what is at path and is what the version was last seen as, if there is space. */
-void place_keep(struct keeper *keeper, const char *path, struct version *version);
-/* The bytes of a file or the target of a symlink, which facts describe: data has space for them.
- * False: they could not be read, or have changed. */
-bool place_content(int root_fd, const char *path, const struct apply_facts *facts, char *data);
-/* Makes path in the workspace what version says. expected: what must be there until then, or NULL:
- * whatever; the user may change it at the same moment. 0; -ESTALE: something else is there; or
- * -errno. */
-int place_put(const struct keeper *keeper, const char *path, const struct version *version,
-              const struct apply_facts *expected);
-/* Gives what is at path a name that nothing has. As above. */
-int place_move(const struct keeper *keeper, const char *path, const char *target,
-               const struct apply_facts *expected);
-/* Whether nothing but what is known has changed in a directory's files since. */
-bool place_is_as_known(const struct keeper *keeper, const char *path, int64_t since_ns);
-/* The same with what is at path in another directory: its content, type and mode bits. */
-int place_copy(const struct keeper *keeper, int from_fd, const char *path,
-               const struct apply_facts *facts);
-/* Gives a directory its mode and time back, after what is in it. */
-void place_end_directory(const struct keeper *keeper, const char *path,
-                         const struct version *version);
-/* Removes it, if it is there; a directory only when it is empty. 0 or -errno. */
-int place_remove(const struct keeper *keeper, const char *path);
-/* Whether two files, symlinks or directories at path have the same content and mode bits. */
-bool place_same(int one_fd, const struct apply_facts *one, int other_fd,
-                const struct apply_facts *other, const char *path);
 
 /* scan.c: finds what each path is, into found and round of the records. Returns false when there
  * are too many entries. */

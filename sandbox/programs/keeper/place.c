@@ -548,7 +548,7 @@ struct looking {
 
 static void look_into(struct looking *looking, int fd);
 
-static void look_at_entry(struct looking *looking, int dir_fd, const char *name)
+static void check_entry(struct looking *looking, int dir_fd, const char *name)
 {
     struct stat st;
     struct apply_facts facts;
@@ -578,7 +578,7 @@ static void look_into(struct looking *looking, int fd)
     for (struct dirent *entry = readdir(directory); entry && looking->as_known;
          entry = readdir(directory)) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            look_at_entry(looking, fd, entry->d_name);
+            check_entry(looking, fd, entry->d_name);
         }
     }
     looking->depth--;

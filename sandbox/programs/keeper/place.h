@@ -1,0 +1,50 @@
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sandbox/protocol/apply_journal.h"
+
+struct keeper;
+struct stat;
+struct version;
+
+/* place.c: no function follows a symlink, and none leaves the directory at root_fd. */
+/* A descriptor, or -errno. */
+int place_open(int root_fd, const char *path, int flags);
+/* The directory that path is in, as O_PATH; *ret_name: the last part. A descriptor or -errno. */
+int place_parent(int root_fd, const char *path, const char **ret_name);
+/* 0, with mode 0 where there is nothing, or -errno. ret_links may be NULL. */
+int place_look(int root_fd, const char *path, struct apply_facts *ret_facts, unsigned *ret_links);
+/* As apply_facts_of(), but the size of a directory is 0. */
+void facts_of_stat(const struct stat *st, struct apply_facts *ret_facts);
+bool facts_equal(const struct apply_facts *one, const struct apply_facts *other);
+/* Copies what facts describe. Returns a version, not kept where it has no space or changes
+ * meanwhile; NULL: no memory. */
+struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
+                           const struct apply_facts *facts);
+/* Copies what is at path and is what the version was last seen as, if there is space. */
+void place_keep(struct keeper *keeper, const char *path, struct version *version);
+/* The bytes of a file or the target of a symlink, which facts describe: data has space for them.
+ * False: they could not be read, or have changed. */
+bool place_content(int root_fd, const char *path, const struct apply_facts *facts, char *data);
+/* Makes path in the workspace what version says. expected: what must be there until then, or NULL:
+ * whatever; the user may change it at the same moment. 0; -ESTALE: something else is there; or
+ * -errno. */
+int place_put(const struct keeper *keeper, const char *path, const struct version *version,
+              const struct apply_facts *expected);
+/* Gives what is at path a name that nothing has. As above. */
+int place_move(const struct keeper *keeper, const char *path, const char *target,
+               const struct apply_facts *expected);
+/* Whether nothing but what is known has changed in a directory's files since. */
+bool place_is_as_known(const struct keeper *keeper, const char *path, int64_t since_ns);
+/* The same with what is at path in another directory: its content, type and mode bits. */
+int place_copy(const struct keeper *keeper, int from_fd, const char *path,
+               const struct apply_facts *facts);
+/* Gives a directory its mode and time back, after what is in it. */
+void place_end_directory(const struct keeper *keeper, const char *path,
+                         const struct version *version);
+/* Removes it, if it is there; a directory only when it is empty. 0 or -errno. */
+int place_remove(const struct keeper *keeper, const char *path);
+/* Whether two files, symlinks or directories at path have the same content and mode bits. */
+bool place_same(int one_fd, const struct apply_facts *one, int other_fd,
+                const struct apply_facts *other, const char *path);

@@ -1,0 +1,97 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sandbox/protocol/apply_journal.h"
+
+struct keeper;
+
+/* --- content: what a path is or was --- */
+
+enum kind {
+    KIND_NONE, /* there is nothing */
+    KIND_FILE,
+    KIND_LINK,
+    KIND_DIRECTORY,
+    KIND_OTHER, /* a FIFO or socket: no copy can be kept */
+};
+
+/* What one path was between two changes. Shared by what refers to it. */
+struct version {
+    struct version *next_known; /* with facts in the same bucket */
+    struct apply_facts facts;   /* of what it was last seen as; mode 0: it was not */
+    unsigned references;
+    enum kind kind;
+    uint32_t mode; /* 0777 bits */
+    bool kept;     /* data is there */
+    int64_t mtime_ns;
+    uint64_t bytes;
+    char *data; /* of a file; the target of a symlink */
+};
+
+/* --- records: what is known of each path --- */
+
+struct record {
+    struct record *next; /* with the same hash */
+    char *path;          /* relative to the workspace */
+    struct version *now;
+    struct apply_facts facts; /* at the last scan; mode 0: there is nothing */
+    struct apply_facts found; /* by the current scan */
+    uint32_t hash;
+    uint32_t round;       /* of the scan that has seen it last */
+    unsigned links;       /* names of the file at the last scan */
+    unsigned found_links; /* by the current scan */
+    unsigned steps;       /* that refer to it */
+    bool noted;           /* facts were taken from a scan */
+    bool stayed;          /* the same inode was there at the scan before */
+    bool unread;          /* a directory that the last scan could not read */
+    /* With --cow: */
+    bool covers; /* a whiteout or opaque directory with cover_facts hides what the user has there */
+    bool based;  /* base is known */
+    bool compared; /* facts with compared_to, the user's file at that time: */
+    bool differs;
+    bool counted; /* the lines */
+    bool applied; /* the user's directory got what facts describe */
+    bool is_bare; /* a git directory, whatever its name; and the same of a directory above it */
+    bool in_bare;
+    uint32_t added; /* lines */
+    uint32_t removed;
+    struct apply_facts cover_facts;
+    struct apply_facts base; /* of the user's file when the change was begun */
+    struct apply_facts compared_to;
+    /* Scratch, each for the function that sets it: */
+    struct version *goal;
+    char *moved_from; /* the name that holds the goal's file meanwhile, or NULL */
+    unsigned mark;
+    int error;
+};
+
+/* table.c */
+struct record *record_find(const struct keeper *keeper, const char *path);
+/* Finds or makes it, with a NULL now. NULL: no memory, or too many. */
+struct record *record_get(struct keeper *keeper, const char *path);
+void record_drop(struct keeper *keeper, struct record *record);
+/* For qsort(3) of pointers to records: by apply_path_compare(), so that a directory stands right
+ * before what is in it. */
+int record_compare(const void *one, const void *other);
+/* All records, sorted by it: heap, *ret_count. NULL: no memory. */
+struct record **records_sorted(const struct keeper *keeper, size_t *ret_count);
+/* Calls fn for each; fn may drop the record that it gets. */
+void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct record *, void *),
+                  void *arg);
+struct version *version_new(enum kind kind);
+/* Of what the facts describe, without a copy. NULL: no memory. */
+struct version *version_of(const struct apply_facts *facts);
+struct version *version_take(struct version *version);
+void version_release(struct keeper *keeper, struct version **version);
+/* What the version is at present: until the facts change, it is found by them. */
+void version_seen_as(struct keeper *keeper, struct version *version,
+                     const struct apply_facts *facts);
+/* The version that was last seen as this, borrowed, or NULL. */
+struct version *version_known(const struct keeper *keeper, const struct apply_facts *facts);
+/* Whether they differ in more than times: what is worth a name. */
+bool version_differs(const struct version *one, const struct version *other);
+enum kind kind_of_mode(uint32_t mode);
+/* Of text, and not to be guessed: code chooses names. */
+uint32_t table_hash(const char *text);

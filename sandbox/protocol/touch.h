@@ -1,0 +1,25 @@
+#pragma once
+#include <stdint.h>
+
+#include "base/limits.h"
+
+/* From a session to the keeper, before its code does something in a directory that is written
+ * through. The first message on the sessions' socket brings a connection (SCM_RIGHTS) and says
+ * nothing; on that follow these, and the keeper responds to each with its number. */
+struct wire_touch {
+    uint32_t state; /* that the call leads to */
+    uint32_t number;
+    uint32_t op;                      /* enum wire_touch_op */
+    char paths[2 * LIMIT_PATH_BYTES]; /* relative to the workspace, each with a NUL: of what is
+                                         touched; of its new name */
+};
+
+enum wire_touch_op {
+    WIRE_TOUCH_WRITE = 'w',     /* opens for writing */
+    WIRE_TOUCH_ATTRIBUTE = 'a', /* changes mode, times or size, without opening it */
+    WIRE_TOUCH_CREATE = 'c',    /* makes a directory or symlink */
+    WIRE_TOUCH_BRING = 'b',     /* renames something from outside of the workspace */
+    WIRE_TOUCH_LINK = 'l',      /* makes a further name of a file */
+    WIRE_TOUCH_REMOVE = 'd',
+    WIRE_TOUCH_RENAME = 'r',
+};
