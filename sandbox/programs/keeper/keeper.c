@@ -76,17 +76,6 @@ bool keeper_wants(const struct keeper *keeper, const char *path)
     return keeper->path_count == 0;
 }
 
-/* Whether the call whose end this is has said that it touched the path. */
-bool keeper_claims(const struct keeper *keeper, const char *path)
-{
-    size_t i = 0;
-    while (i < keeper->path_count && strcmp(keeper->paths[i], path) != 0 &&
-           !apply_path_is_below(path, keeper->paths[i])) {
-        i++;
-    }
-    return i < keeper->path_count;
-}
-
 /* --- what a call has changed, and what an undo has put back --- */
 
 struct telling {

@@ -238,6 +238,17 @@ static bool may_have_made(const struct noting *noting, const struct state *state
     return ran && at_ns >= state->since_ns && (!state->until_ns || at_ns <= state->until_ns);
 }
 
+/* Whether the call whose end this is has said that it touched the path. */
+bool keeper_claims(const struct keeper *keeper, const char *path)
+{
+    size_t i = 0;
+    while (i < keeper->path_count && strcmp(keeper->paths[i], path) != 0 &&
+           !apply_path_is_below(path, keeper->paths[i])) {
+        i++;
+    }
+    return i < keeper->path_count;
+}
+
 /* Adds the step to each call that may have made it. Returns whether there was memory. */
 static bool add_to_makers(const struct keeper *keeper, const struct noting *noting, int64_t at_ns,
                           struct step *step)

@@ -132,7 +132,7 @@ static void add_row(struct rows *rows, const char *path, enum kind from, enum ki
     struct version after = {.kind = to, .bytes = 3};
     (void)snprintf(name, sizeof name, "%s", path);
     const struct record record = {.path = name, .now = &after, .links = 1};
-    rows_add(rows, &record, &before);
+    rows_add(rows, &record, &before, false);
 }
 
 /* The rows with a bar after each, and how many were left out. */
