@@ -146,6 +146,8 @@ struct wire_file {
     uint64_t size_bytes;
 };
 
+#define WIRE_PENDING_MANY UINT32_MAX /* changes: too many to count */
+
 /* How many paths of each kind; the text has the names of the first ones. */
 struct wire_kept {
     uint32_t back;

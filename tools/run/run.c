@@ -494,7 +494,9 @@ int run_compose_status(const struct run *run, struct buf *text)
     r = r ? r : append_field("", run->files_note, "", text);
     r = r ? r : append_vars(run, text);
     r = r ? r : append_notes(run, text);
-    if (r == 0 && run->pending > 0) {
+    if (r == 0 && run->pending == RUN_PENDING_MANY) {
+        r = buf_append_text(text, " | changes: too many to count");
+    } else if (r == 0 && run->pending > 0) {
         r = buf_appendf(text, " | %u change%s not applied", run->pending,
                         run->pending == 1 ? "" : "s");
     }

@@ -1,5 +1,6 @@
 #pragma once
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -146,7 +147,8 @@ struct run {
     char files_note[320]; /* what of the files an undo will not bring back; empty: nothing */
     bool files_undo;      /* there is a state that undo takes the files back to */
     bool files_stay;      /* it has changed files, which its restored state does not have */
-    unsigned pending;     /* changes that are not applied to the user's directory */
+    unsigned pending;     /* changes that are not applied to the user's directory, or: */
+#define RUN_PENDING_MANY UINT_MAX /* too many to count */
     unsigned cell;
     unsigned sent; /* how many times, to an interpreter */
     unsigned restored_cell;

@@ -143,7 +143,7 @@ static void set_states(json_t *object, const struct run *run)
     if (run->state == RUN_STATE_RESTORED_EARLIER) {
         set(object, "restored_cell", json_integer((json_int_t)run->restored_cell));
     }
-    if (run->pending > 0) {
+    if (run->pending > 0 && run->pending != RUN_PENDING_MANY) {
         set(object, "changes_not_applied", json_integer((json_int_t)run->pending));
     }
     if (run->threads > 0) {

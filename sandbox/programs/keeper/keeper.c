@@ -138,7 +138,9 @@ static void tell(struct telling *telling, const struct wire_request *request, in
     defer_close int fd = buf_size(&telling->text) > 0 ? keeper_memfd(&telling->text) : -1;
     struct wire_reply reply = {.id = request->id, .error = -r, .kept = telling->kept};
     reply.kept.too_many = telling->keeper->too_many;
-    reply.kept.pending = telling->keeper->cow ? changes_count(telling->keeper) : 0;
+    reply.kept.pending = !telling->keeper->cow       ? 0
+                         : telling->keeper->too_many ? WIRE_PENDING_MANY
+                                                     : changes_count(telling->keeper);
     keeper_reply(telling->keeper, &reply, &fd, fd >= 0);
     buf_done(&telling->text);
 }

@@ -11,12 +11,14 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/own.h"
 #include "sandbox/programs/keeper/keeper.h"
 
 #define OPAQUE "user.overlay.opaque"
+#define ORIGIN "user.overlay.origin" /* of a file that was copied from the user's directory */
 
 /* Directories that are still to be read. */
 struct walk {
@@ -62,8 +64,40 @@ static void walk_push(struct walk *walk, const char *path)
     walk->failed = walk->failed || !copy;
 }
 
+/* Whether some directory above the path may be another one than that which code has seen: what is
+ * in it has the times of its own. */
+static bool is_elsewhere(const struct keeper *keeper, const char *path)
+{
+    char text[KEEPER_PATH_BYTES];
+    struct apply_facts facts;
+    (void)snprintf(text, sizeof text, "%s", path);
+    for (char *slash = strrchr(text, '/'); slash; slash = strrchr(text, '/')) {
+        *slash = '\0';
+        const struct record *record = record_find(keeper, text);
+        if (place_look(keeper->lower_fd, text, &facts, NULL) < 0 || !S_ISDIR(facts.mode)) {
+            continue; /* code has made it */
+        }
+        if (record && record->lower_inode ? facts.inode != record->lower_inode
+                                          : facts.ctime_ns > keeper->seen_ns) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the user's file may be another one than that which code has seen and changed. */
+static bool is_unknown(const struct keeper *keeper, const char *path,
+                       const struct apply_facts *facts)
+{
+    if (facts->mode == 0 || keeper->again || keeper->seen_ns == 0) {
+        return facts->mode && keeper->again;
+    }
+    return (!S_ISDIR(facts->mode) && facts->ctime_ns > keeper->seen_ns) ||
+           is_elsewhere(keeper, path);
+}
+
 /* What the user's directory has becomes the record's version and base: it is how things were before
- * the change that has made the record. */
+ * the change that has made the record. What is not known is a conflict. */
 static void take_base(struct keeper *keeper, struct record *record)
 {
     struct apply_facts facts = {};
@@ -71,10 +105,7 @@ static void take_base(struct keeper *keeper, struct record *record)
         !record->based) {
         record->base = facts;
         record->based = true;
-        bool recent = facts.mode && !S_ISDIR(facts.mode) && keeper->seen_ns > 0 &&
-                      facts.ctime_ns > keeper->seen_ns;
-        if (recent || (facts.mode &&
-                       keeper->again)) { /* the user has changed it since: what it was is unknown */
+        if (is_unknown(keeper, record->path, &facts)) {
             record->base.inode = UINT64_MAX;
         }
         base_note(keeper, record);
@@ -164,6 +195,31 @@ static bool is_left_out(const struct keeper *keeper, const char *name)
     return known && !keeper->own && !keeper->cow;
 }
 
+/* Whether the user has removed the file that this one is a copy of, since code has seen it. A file
+ * that code has renamed is a copy too: so the user's directory must have changed. */
+static bool is_of_removed(const struct keeper *keeper, int dir_fd, const char *name,
+                          const struct record *record)
+{
+    char parent[KEEPER_PATH_BYTES];
+    struct apply_facts facts;
+    const char *slash = strrchr(record->path, '/');
+    if (!keeper->cow || record->base.mode || keeper->seen_ns == 0) {
+        return false;
+    }
+    (void)snprintf(parent, sizeof parent, "%.*s", slash ? (int)(slash - record->path) : 0,
+                   record->path);
+    defer_close int lower_fd = place_open(keeper->lower_fd, parent, O_RDONLY | O_DIRECTORY);
+    struct stat st;
+    if (lower_fd < 0 || fstat(lower_fd, &st) < 0) {
+        return false;
+    }
+    facts_of_stat(&st, &facts);
+    defer_close int fd = facts.ctime_ns > keeper->seen_ns
+                             ? openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                             : -1;
+    return fd >= 0 && fgetxattr(fd, ORIGIN, NULL, 0) >= 0;
+}
+
 static void take_entry(struct walk *walk, int dir_fd, const char *name, const char *path)
 {
     struct keeper *keeper = walk->keeper;
@@ -175,6 +231,7 @@ static void take_entry(struct walk *walk, int dir_fd, const char *name, const ch
     }
     watch_entry(&keeper->watch, &st);
     facts_of_stat(&st, &facts);
+    bool is_new = !record_find(keeper, path);
     struct record *record = walk->unknown && !S_ISDIR(st.st_mode) ? unknown_record(walk, path)
                                                                   : walk_record(walk, path);
     if (!record) {
@@ -189,6 +246,10 @@ static void take_entry(struct walk *walk, int dir_fd, const char *name, const ch
     if (keeper->cow && S_ISCHR(st.st_mode) && st.st_rdev == makedev(0, 0)) {
         hide(walk, record, &facts);
         return;
+    }
+    if (is_new && is_of_removed(keeper, dir_fd, name, record)) {
+        record->base = (struct apply_facts){.inode = UINT64_MAX, .mode = S_IFREG};
+        base_note(keeper, record);
     }
     record->stayed = record->facts.mode && record->facts.inode == facts.inode &&
                      S_ISDIR(record->facts.mode) == S_ISDIR(facts.mode);
@@ -284,10 +345,24 @@ static void walk_all(struct walk *walk)
     free(walk->paths);
 }
 
+/* The user's directory of this name is known from here on, unless it has changed meanwhile. */
+static void note_directory(struct keeper *keeper, struct record *record, void *)
+{
+    struct apply_facts lower;
+    if (record->round == keeper->round && S_ISDIR(record->found.mode)) {
+        bool known = place_look(keeper->lower_fd, record->path, &lower, NULL) == 0 &&
+                     S_ISDIR(lower.mode) && lower.ctime_ns <= keeper->fresh_ns;
+        record->lower_inode = known ? lower.inode : 0;
+    }
+}
+
 bool scan(struct keeper *keeper)
 {
     struct walk walk = {.keeper = keeper,
                         .root_fd = keeper->cow ? keeper->upper_fd : keeper->work_fd};
+    struct timespec began;
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &began); /* the clock of files' times */
+    int64_t began_ns = began.tv_sec * 1000000000 + began.tv_nsec;
     keeper->round++;
     keeper->entries = 0;
     watch_begin(&keeper->watch, keeper->work_fd);
@@ -298,5 +373,9 @@ bool scan(struct keeper *keeper)
         records_each(keeper, carry_on, NULL);
     }
     watch_end(&keeper->watch, keeper->work_fd, !walk.failed);
+    if (keeper->cow && !walk.failed && !walk.unread) { /* all is known, as code saw it then */
+        records_each(keeper, note_directory, NULL);
+        keeper->whole_ns = began_ns < keeper->fresh_ns ? began_ns : keeper->fresh_ns;
+    }
     return !walk.failed;
 }

@@ -357,7 +357,8 @@ static void look(struct keeper *keeper, struct noting *noting)
     if (watch_is_quiet(&keeper->watch) && !noting->surely) {
         return;
     }
-    keeper->seen_ns = seen_ns(keeper, noting);
+    int64_t calls_ns = seen_ns(keeper, noting);
+    keeper->seen_ns = keeper->whole_ns && keeper->whole_ns < calls_ns ? keeper->whole_ns : calls_ns;
     keeper->too_many = !scan(keeper);
     if (keeper->too_many) {
         keeper->skip = SKIPPED;

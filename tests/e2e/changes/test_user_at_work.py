@@ -1,0 +1,260 @@
+"""The user works in the directory of the workspace at the same moment as code: nothing of theirs is lost, and what is not
+known is a conflict. Judged by what is in the files. Code waits for the user by a file outside of the workspace.
+"""
+import os
+import pathlib
+import shutil
+import tempfile
+import threading
+import time
+import unittest
+
+from client import SLOW, Server, give_away, need_userns
+from projects import Project
+
+# The cell waits until the user has done what they do.
+WAIT = "import os, time\nopen('/data/signals/waits', 'w').close()\nwhile not os.path.exists('/data/signals/go'): time.sleep(0.005)\n"
+
+
+class AtWork(Project):
+    flags = ()
+
+    def setUp(self):
+        super().setUp()
+        self.signals = self.temp / "signals"
+        self.signals.mkdir()
+        self.signals.chmod(0o777)
+        give_away(self.signals)
+
+    def start(self, *args):
+        return self.server("--mount", f"{self.signals}:rw", "--wait", "600", *self.flags, *args)
+
+    def meanwhile(self, server, before, act, after="", **arguments):
+        """Runs before, then act() outside of the sandbox, then after, in one cell."""
+        failed = []
+
+        def user():
+            end = time.monotonic() + 60 * SLOW
+            while not (self.signals / "waits").exists() and time.monotonic() < end:
+                time.sleep(0.005)
+            try:
+                act()
+            except Exception as error:  # must not leave the cell waiting
+                failed.append(error)
+            (self.signals / "go").touch()
+
+        thread = threading.Thread(target=user)
+        thread.start()
+        result = server.python(f"{before}\n{WAIT}{after}", timeout_s=120 * SLOW, _timeout=180 * SLOW, **arguments)
+        thread.join()
+        for name in ("waits", "go"):
+            (self.signals / name).unlink()
+        self.assertEqual(failed, [])
+        self.assert_ok(result)
+        return result
+
+    def save(self, name, text):
+        """As an editor that replaces the file."""
+        fresh = self.dir / (name + "~")
+        fresh.write_text(text)
+        give_away(fresh)
+        os.replace(fresh, self.dir / name)
+
+
+class Plain(AtWork):
+    """The workspace is written through; undo knows only what Python code has reported."""
+
+    def setUp(self):
+        need_userns()
+        self.make_directories()
+        self.signals = self.temp / "signals"
+        self.signals.mkdir()
+        self.signals.chmod(0o777)
+        give_away(self.signals)
+
+    def server(self, *args, **options):
+        for path in self.dir.rglob("*"):
+            if not path.is_symlink():
+                give_away(path)
+        return Server("--workspace", str(self.dir), *args, **options)
+
+    def undo(self, server):
+        result = server.python("", undo=True)
+        self.assert_ok(result)
+        return result.status.line
+
+    def test_a_renamed_file_above_the_bound(self):
+        self.put("data/big.bin", b"user" * 600_000)
+        with self.start("--undo-files", "1M") as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("import os; os.rename('data/big.bin', 'data/renamed.bin')"))
+            self.undo(server)
+        self.assertEqual(os.listdir(self.dir / "data"), ["big.bin"])
+        self.assertEqual(self.read("data/big.bin"), "user" * 600_000)
+
+    def test_moved_directories(self):
+        for i in range(30):
+            self.put(f"data/{i}", f"{i}" * 100_000)
+        for name in (".venv/lib/x", "node_modules/m/z", ".svn/entries"):
+            self.put(name)
+        before = {path.relative_to(self.dir): path.read_bytes() for path in self.dir.rglob("*") if path.is_file()}
+        with self.start("--undo-files", "1M") as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("import os, shutil; os.mkdir('archive'); shutil.move('data', 'archive/data')\n"
+                                         "for n in ('.venv', 'node_modules', '.svn'): os.rename(n, n + '.old')"))
+            self.undo(server)
+        self.assertEqual({path.relative_to(self.dir): path.read_bytes() for path in self.dir.rglob("*") if path.is_file()}, before)
+
+    def test_what_the_user_does_meanwhile(self):
+        for name in ("notes.txt", "deleted.txt", "both.txt", "replaced.txt"):
+            self.put(name)
+
+        def work():
+            self.save("notes.txt", "user")
+            (self.dir / "new.txt").write_text("user")
+            (self.dir / "deleted.txt").unlink()
+            (self.dir / "both.txt").write_text("user after code")
+            self.save("replaced.txt", "user after code")
+
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            result = self.meanwhile(server, "for n in ('both.txt', 'replaced.txt', 'made.txt'): open(n, 'w').write('code')", work)
+            self.assertRegex(result.status.line, r"notes\.txt \([^)]*may be yours\)")
+            self.assertRegex(result.status.line, r"\+new\.txt \([^)]*may be yours\)")
+            line = self.undo(server)
+        self.assertEqual({path.name: path.read_text() for path in self.dir.iterdir()},
+                         {"notes.txt": "user", "new.txt": "user", "both.txt": "user after code", "replaced.txt": "user after code"})
+        for name in ("both.txt", "replaced.txt"):
+            self.assertRegex(line, rf"not reverted[^|]*{name}")
+
+    def test_the_user_works_in_a_moved_directory(self):
+        self.put("d/old.txt")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.meanwhile(server, "os = __import__('os'); os.rename('d', 'e')", lambda: (self.dir / "e/new.txt").write_text("user"))
+            self.undo(server)
+            self.assertEqual(self.read("e/new.txt"), "user")
+            self.assertEqual(self.read("e/old.txt"), "as it was\n")
+
+    def test_what_the_user_does_after_the_call(self):
+        self.put("a"), self.put("b"), self.put("c")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("import os; open('a', 'w').write('code'); os.remove('b'); os.rename('c', 'd')"))
+            (self.dir / "a").write_text("user")
+            (self.dir / "b").write_text("user")
+            (self.dir / "c").write_text("user")
+            line = self.undo(server)
+        self.assertEqual({path.name: path.read_text() for path in self.dir.iterdir()},
+                         {"a": "user", "b": "user", "c": "user", "d": "as it was\n"})
+        for name in "abd":
+            self.assertRegex(line, rf"not reverted[^|\]]*\b{name}\b")
+
+    def test_more_files_than_are_checked(self):
+        for i in range(2100):
+            self.put(f"many/{i}")
+        with self.start() as server:
+            self.assertIn("more than 2000", server.python("x = 1; open('first', 'w').close()").status.line)
+            result = server.python("import os; open('many/1', 'w').write('code'); os.remove('many/2'); open('new', 'w').close()")
+            self.assertEqual(sorted(result.status.field("files").replace(" (0 B)", "").replace(" (4 B)", "").split()),
+                             ["+new", "-many/2", "~many/1"])
+            self.undo(server)
+            self.assertEqual((self.read("many/1"), self.read("many/2"), (self.dir / "new").exists()), ("as it was\n",) * 2 + (False,))
+
+    def test_what_forged_reports_can_do(self):
+        """Code that speaks to the keeper itself spoils its own undo, and no more."""
+        self.put("a", "user")
+        forge = ("import os, socket\ns = socket.socket(fileno=os.dup(71))\n"
+                 "for m in (b'', b'x', b'\\0' * 11, b'\\1\\0\\0\\0' * 3, b'\\xff' * 40, b'\\5\\0\\0\\0\\1\\0\\0\\0w\\0\\0\\0../../etc/x\\0\\0',\n"
+                 "          b'\\5\\0\\0\\0\\1\\0\\0\\0r\\0\\0\\0a\\0' + b'n' * 8000 + b'\\0'):\n"
+                 "    try: s.send(m)\n    except OSError: pass")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python(forge))
+            self.assert_ok(server.python("open('a', 'w').write('code')"))
+            self.undo(server)
+            self.assert_ok(server.python("open('b', 'w').write('code')", session="other"))
+            result = server.python("", undo=True, session="other")
+            self.assert_ok(result)
+            self.assertFalse((self.dir / "b").exists(), result.text)
+        self.assertIn(self.read("a"), ("user", "code"))
+
+
+class Conflicts(AtWork):
+    """With --cow: a change is applied only where it is known what the user's file was when code began it."""
+
+    def apply(self, server, **arguments):
+        return server.call("apply_changes", _timeout=120, **arguments)
+
+    def assert_kept(self, server, files):
+        result = self.apply(server)
+        for name, text in files.items():
+            self.assertEqual((self.dir / name).read_text() if (self.dir / name).exists() else None, text, result.text)
+        return result
+
+    def test_a_process_that_was_left_behind(self):
+        self.put("f.txt"), self.put("g.txt")
+        late = ("import subprocess\nsubprocess.Popen(['sh', '-c', 'until [ -e /data/signals/late ]; do sleep 0.01; done; "
+                "echo code >f.txt; rm g.txt; touch /data/signals/done'], start_new_session=True)")
+        with self.start() as server:
+            self.assert_ok(server.python(late))
+            self.save("f.txt", "user"), self.save("g.txt", "user")
+            (self.signals / "late").touch()
+            end = time.monotonic() + 60 * SLOW
+            while not (self.signals / "done").exists() and time.monotonic() < end:
+                time.sleep(0.01)
+            self.assert_ok(server.python("x = 1"))
+            self.assert_kept(server, {"f.txt": "user", "g.txt": "user"})
+
+    def test_more_changes_than_can_be_listed(self):
+        self.put("f.txt"), self.put("g.txt")
+        name = "'/'.join(['d' * 250] * 14)"
+        with self.start("--disk", "2G", "--memory", "2G") as server:
+            result = server.python(f"import os\ntop = {name}\nos.makedirs(top)\nos.chdir(top)\n"
+                                   "for i in range(11000): open('x' * 200 + str(i), 'w').close()\nos.chdir('/work')",
+                                   timeout_s=300, _timeout=400)
+            self.assert_ok(result)
+            self.assertIn("changes: too many to count", result.status.line)
+            result = server.python("import os; open('f.txt', 'w').write('code'); os.remove('g.txt')")
+            self.assertIn("too many to count", result.status.line)
+            self.save("f.txt", "user"), self.save("g.txt", "user")
+            self.assert_ok(server.python("import shutil; shutil.rmtree('d' * 250)", timeout_s=300, _timeout=400))
+            for _ in range(40):  # scans are left out for a while
+                self.assert_ok(server.python("x = 1"))
+            self.assert_kept(server, {"f.txt": "user", "g.txt": "user"})
+
+    def test_a_directory_in_another_s_place(self):
+        self.put("src/f.txt", "old"), self.put("src.new/f.txt", "user")
+        time.sleep(0.05)
+
+        def swap():
+            os.rename(self.dir / "src", self.dir / "src.old")
+            os.rename(self.dir / "src.new", self.dir / "src")
+
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.meanwhile(server, "open('src/f.txt', 'w').write('code')", swap)
+            self.assert_kept(server, {"src/f.txt": "user", "src.old/f.txt": "old"})
+
+    def test_a_file_that_the_user_removes(self):
+        self.put("d/f.txt", "old"), self.put("d/keep")
+        time.sleep(0.05)
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.meanwhile(server, "open('d/f.txt', 'w').write('code')", lambda: (self.dir / "d/f.txt").unlink())
+            self.assert_kept(server, {"d/f.txt": None})
+
+    def test_what_code_changes_after_the_user(self):
+        """The ordinary way: the user saves, the next call changes the file, and it is applied."""
+        self.put("d/f.txt", "old")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            for turn in range(3):
+                self.save("d/f.txt", f"user {turn}")
+                time.sleep(0.05)
+                self.assert_ok(server.python(f"open('d/f.txt', 'a').write(' code {turn}')" if turn == 0 else "x = 2"))
+            self.assertIn("applied", self.apply(server).text)
+
+
+if __name__ == "__main__":
+    unittest.main()
