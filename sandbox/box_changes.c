@@ -17,6 +17,7 @@
 #include "sandbox/trust/directory.h"
 #include "sandbox/workspace/refused.h"
 #include "sandbox/workspace/store.h"
+#include "sandbox/workspace/walk.h"
 
 /* Of what the keeper sends: 100,000 records with long paths. */
 enum { REPLY_BYTES = 64 << 20 };
@@ -426,6 +427,18 @@ unsigned box_changes_refused_flags(const struct box_spec *spec)
     struct directory_homes homes;
     directory_find_homes(&homes);
     return spec->workspace && directory_is_home(spec->workspace, &homes) ? REFUSED_HOME : 0;
+}
+
+static void add_target(void *arg, const char *path)
+{
+    (void)buf_append(arg, path, strlen(path) + 1);
+}
+
+void box_changes_targets(const struct box_spec *spec, struct buf *names)
+{
+    if (spec->workspace) {
+        protect_find(spec->workspace, add_target, names);
+    }
 }
 
 void box_changes_stop(struct box *box)

@@ -44,6 +44,9 @@ void box_changes_resume(struct box *box);
 
 /* Of refused_find(), for the user's directory. */
 unsigned box_changes_refused_flags(const struct box_spec *spec);
+/* Appends, each with its NUL, what protected names in the user's directory lead to: the targets of
+ * symlinks, core.hooksPath, included files. A change there needs its name as those names do. */
+void box_changes_targets(const struct box_spec *spec, struct buf *names);
 
 /* Ends an apply that runs, with ECONNRESET. Idempotent. */
 void box_changes_stop(struct box *box);

@@ -195,6 +195,21 @@ static bool step_over(struct walk *walk, struct course *course)
     return true;
 }
 
+/* The spot of a name of which the last parts do not exist. */
+static bool note_missing(struct walk *walk, const struct course *course, struct spot *ret_spot)
+{
+    char path[PATH_MAX];
+    const char *rest = course->rest + strspn(course->rest, "/");
+    rest += strcspn(rest, "/"); /* at has this part already */
+    int size = snprintf(path, sizeof path, "%s%s", course->at, rest);
+    if (size < 0 || (size_t)size >= sizeof path || strstr(rest, "/..") ||
+        !find_spot(walk, path, ret_spot)) {
+        return false;
+    }
+    ret_spot->path = walk_keep(walk, "", ret_spot->path);
+    return ret_spot->path != NULL;
+}
+
 bool walk_follow(struct walk *walk, const char *directory, const char *text, struct spot *ret_spot)
 {
     static struct course course;
@@ -209,7 +224,7 @@ bool walk_follow(struct walk *walk, const char *directory, const char *text, str
     course.at[*text == '/' ? 0 : size] = '\0';
     while (course.rest[strspn(course.rest, "/")]) {
         if (!step_over(walk, &course)) {
-            return false;
+            return walk->wants_missing && note_missing(walk, &course, ret_spot);
         }
     }
     if (!find_spot(walk, course.at, ret_spot)) {

@@ -72,6 +72,37 @@ static void take_include(struct walk *walk, const char *tree, struct spot spot, 
     }
 }
 
+/* The directory of core.hooksPath. The top directory itself cannot be read-only: there each name
+ * that git runs is, if it exists, githooks(5). */
+static void take_hooks(struct walk *walk, const char *tree, const char *hooks)
+{
+    static const char *const names[] = {
+        "applypatch-msg",     "pre-applypatch",
+        "post-applypatch",    "pre-commit",
+        "pre-merge-commit",   "prepare-commit-msg",
+        "commit-msg",         "post-commit",
+        "pre-rebase",         "post-checkout",
+        "post-merge",         "pre-push",
+        "pre-receive",        "update",
+        "proc-receive",       "post-receive",
+        "post-update",        "push-to-checkout",
+        "pre-auto-gc",        "post-rewrite",
+        "sendemail-validate", "fsmonitor-watchman",
+        "post-index-change",  "reference-transaction",
+    };
+    struct spot spot;
+    if (!walk_follow(walk, tree, hooks, &spot)) {
+        return;
+    }
+    if (*spot.path) {
+        (void)walk_protect_named(walk, tree, hooks, &spot);
+        return;
+    }
+    for (unsigned i = 0; spot.root_fd == walk->root_fd && i < sizeof names / sizeof *names; i++) {
+        (void)walk_protect_named(walk, "", names[i], &spot);
+    }
+}
+
 static void take_config(struct walk *walk, const char *tree, struct spot spot, unsigned depth)
 {
     static char texts[INCLUDES][CONFIG_BYTES];
@@ -88,11 +119,10 @@ static void take_config(struct walk *walk, const char *tree, struct spot spot, u
             include = strncasecmp(line + 1, "include", 7) == 0;
             line = close + 1 + strspn(close + 1, " \t");
         }
-        struct spot ignored;
         const char *hooks = is_open(walk, ".git/hooks") ? NULL : value_of(line, "hookspath");
         const char *path = include && !is_open(walk, ".git/config") ? value_of(line, "path") : NULL;
         if (hooks && *hooks) { /* relative to where hooks run: the tree */
-            (void)walk_protect_named(walk, tree, hooks, &ignored);
+            take_hooks(walk, tree, hooks);
         } else if (path && *path) {
             take_include(walk, tree, spot, path, depth);
         }

@@ -12,9 +12,78 @@
 /* Beside the names of names.c, which programs act on by themselves: what a service runs after a
  * push, and what git, package managers, editors and Python read when the user starts them. */
 static const char *const rows[] = {
-    PROTECTED_GIT, ".gitmodules",    ".gitattributes",   ".github/workflows",
-    ".circleci",   ".gitlab-ci.yml", ".npmrc",           ".dir-locals.el",
-    ".exrc",       ".nvim.lua",      "sitecustomize.py", "usercustomize.py",
+    PROTECTED_GIT,
+    ".gitmodules",
+    ".gitattributes",
+    /* what a service runs after a push */
+    ".github/workflows",
+    ".github/actions",
+    ".gitea/workflows",
+    ".forgejo/workflows",
+    ".circleci",
+    ".gitlab-ci.yml",
+    ".travis.yml",
+    "Jenkinsfile",
+    "azure-pipelines.yml",
+    ".drone.yml",
+    ".woodpecker",
+    ".woodpecker.yml",
+    ".woodpecker.yaml",
+    ".buildkite",
+    /* package managers and build tools: commands and plug-ins that each use runs */
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnpmfile.cjs",
+    "bunfig.toml",
+    ".cargo/config",
+    ".cargo/config.toml",
+    /* hooks that a repository has in its tree, also by their other names */
+    "lefthook.*",
+    ".lefthook.*",
+    "lefthook-local.*",
+    ".lefthook-local.*",
+    /* shells, at the prompt or by a shim */
+    ".autoenv",
+    ".autoenv.zsh",
+    ".rtx.toml",
+    "mise.*.toml",
+    ".mise.*.toml",
+    "mise/config.*",
+    ".mise/config.*",
+    /* editors and what they start */
+    ".dir-locals.el",
+    ".dir-locals-2.el",
+    ".exrc",
+    ".nvim.lua",
+    ".nvimrc",
+    ".vimrc",
+    ".helix",
+    ".vs",
+    ".fleet",
+    "*.code-workspace",
+    /* assistants: servers, hooks and permissions */
+    ".windsurf",
+    ".continue",
+    ".kilocode",
+    ".trae",
+    ".qwen",
+    ".junie",
+    ".factory",
+    "crush.json",
+    ".crush.json",
+    ".aider.conf.yml",
+    /* Python, when it starts: in any form that it imports, and what an environment runs */
+    "sitecustomize",
+    "sitecustomize.*",
+    "usercustomize",
+    "usercustomize.*",
+    "*.pth",
+    "pyvenv.cfg",
+    ".venv/bin",
+    ".venv/Scripts",
+    "venv/bin",
+    "venv/Scripts",
 };
 
 /* Of a git repository that has no .git. The last three make one of a directory that has the others
@@ -67,6 +136,18 @@ static bool is_short_name(const char *name)
            before + 1 + strspn(name + before + 1, "0123456789") == base;
 }
 
+/* Whether a folded name is the first part of a row, in which a star stands for anything. */
+static bool is_like(const char *name, const char *row, size_t size)
+{
+    const char *star = memchr(row, '*', size);
+    size_t length = strlen(name);
+    size_t before = star ? (size_t)(star - row) : size;
+    size_t after = star ? size - before - 1 : 0;
+    return (star ? length >= before + after : length == size) &&
+           strncasecmp(name, row, before) == 0 &&
+           strncasecmp(name + length - after, row + size - after, after) == 0;
+}
+
 /* The bytes of path that are the row; 0: it begins with something else. first: the path's first
  * component, folded: once for all rows, because code chooses how long it is. */
 static size_t match(const char *path, const char *first, const char *row)
@@ -75,7 +156,7 @@ static size_t match(const char *path, const char *first, const char *row)
     const char *at = path;
     for (const char *folded = first;; folded = name) {
         size_t size = strcspn(row, "/");
-        if (strncasecmp(folded, row, size) != 0 || folded[size]) {
+        if (!is_like(folded, row, size)) {
             return 0;
         }
         at += strcspn(at, "/");
@@ -86,12 +167,6 @@ static size_t match(const char *path, const char *first, const char *row)
         at += *at == '/';
         fold(at, name);
     }
-}
-
-static bool is_pth(const char *name)
-{
-    size_t size = strlen(name);
-    return size >= 4 && strcasecmp(name + size - 4, ".pth") == 0;
 }
 
 bool refused_is_in(const char *path, const char *parent)
@@ -132,8 +207,7 @@ static const char *find_row(const char *at, bool is_top, unsigned flags, size_t 
         }
     }
     *ret_size = strcspn(at, "/");
-    return is_pth(name)                                     ? "*.pth"
-           : is_short_name(name)                            ? "~1"
+    return is_short_name(name)                              ? "~1"
            : is_top && (flags & REFUSED_HOME) && *at == '.' ? "dot files"
                                                             : NULL;
 }
@@ -154,6 +228,20 @@ bool refused_find(const char *path, unsigned flags, const char *const *named, si
             return false;
         }
         at += strcspn(at, "/");
+    }
+    return false;
+}
+
+bool refused_find_target(const char *path, const char *targets, size_t size,
+                         const char *const *named, size_t named_count, struct refused *ret)
+{
+    for (size_t at = 0; at < size; at += strlen(targets + at) + 1) {
+        size_t length = strlen(targets + at);
+        if (refused_is_in(path, targets + at) &&
+            !is_named(path, length, /* is_whole= */ false, named, named_count)) {
+            *ret = (struct refused){"target", length};
+            return true;
+        }
     }
     return false;
 }

@@ -23,5 +23,9 @@ struct refused {
 bool refused_find(const char *path, unsigned flags, const char *const *named, size_t named_count,
                   struct refused *ret);
 
+/* The same for what protected names lead to (box_changes_targets()). */
+bool refused_find_target(const char *path, const char *targets, size_t size,
+                         const char *const *named, size_t named_count, struct refused *ret);
+
 /* Whether path is in or is `parent`. */
 bool refused_is_in(const char *path, const char *parent);

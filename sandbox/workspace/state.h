@@ -65,8 +65,9 @@ struct walk {
     struct box_protected *found;
     unsigned entries;
     time_t started;
-    int error;      /* errno of a name that could not be made read-only, or 0 */
-    bool top_taken; /* the rows of the first directory are done, by name */
+    int error;          /* errno of a name that could not be made read-only, or 0 */
+    bool wants_missing; /* names that do not exist yet are noted too */
+    bool top_taken;     /* the rows of the first directory are done, by name */
     unsigned covered_count;
     unsigned directory_count;
     unsigned link_count;

@@ -309,11 +309,13 @@ static void protect_links(struct walk *walk)
     }
 }
 
-int protect_directory(const struct protect_root *roots, unsigned root_count, uint64_t open_bits,
+static struct walk walk; /* untouched pages cost nothing */
+
+/* Begins with the top directory. 0 or -1 with errno. */
+static int walk_begin(const struct protect_root *roots, unsigned root_count, uint64_t open_bits,
                       enum protect_how how, struct box_protected *found)
 {
     int errno_open = 0;
-    static struct walk walk; /* of a process that does nothing else; untouched pages cost nothing */
     walk.roots = roots;
     walk.root_count = root_count;
     for (unsigned i = 0; i < root_count; i++) {
@@ -336,10 +338,35 @@ int protect_directory(const struct protect_root *roots, unsigned root_count, uin
     memset(walk.package_done, 0, sizeof walk.package_done);
     if (walk.root_fd < 0) {
         errno = errno_open;
-        return errno == ENOENT ? 0 : -1;
+        return -1;
     }
     visit_later(&walk, "", IN_TREE, NO_PACKAGE);
     take_top_rows(&walk);
+    return 0;
+}
+
+void protect_find(const char *directory, protect_find_fn fn, void *arg)
+{
+    const struct protect_root root = {.path = directory, .host = directory};
+    struct box_protected found = {};
+    walk.wants_missing = true;
+    if (walk_begin(&root, 1, 0, PROTECT_LOOK, &found) == 0) {
+        for (unsigned i = 0; i < walk.covered_count; i++) {
+            if (!walk.covered[i].writable) {
+                fn(arg, walk.covered[i].path);
+            }
+        }
+    }
+    walk.wants_missing = false;
+    drop_fd(&walk.root_fds[0]);
+}
+
+int protect_directory(const struct protect_root *roots, unsigned root_count, uint64_t open_bits,
+                      enum protect_how how, struct box_protected *found)
+{
+    if (walk_begin(roots, root_count, open_bits, how, found) < 0) {
+        return errno == ENOENT ? 0 : -1;
+    }
     for (unsigned i = 0; i < walk.directory_count && walk.entries <= PROTECTED_ENTRIES; i++) {
         int package = walk.directories[i].package;
         if (package == NO_PACKAGE || !walk.package_done[package]) {

@@ -26,3 +26,9 @@ enum { PROTECT_ROOTS = BOX_MOUNTS + 1 };
 [[nodiscard]] int protect_directory(const struct protect_root *roots, unsigned root_count,
                                     uint64_t open, enum protect_how how,
                                     struct box_protected *found);
+
+typedef void (*protect_find_fn)(void *arg, const char *path);
+/* Reports, for the server, what would be read-only in a directory of the user's: protected names in
+ * its top directory, their targets, and what git's configuration refers to, there or not. Paths are
+ * relative to it and borrowed. */
+void protect_find(const char *directory, protect_find_fn fn, void *arg);

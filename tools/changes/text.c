@@ -126,8 +126,12 @@ static int append_marks(struct buf *out, const struct changes_view *view,
     if (r == 0 && (record->flags & CHANGE_IN_DIR)) {
         r = buf_append_text(out, " (changed in DIR since)");
     }
-    if (r == 0 && refused_find(record->path, flags, (const char *const *)view->paths->at,
-                               view->paths->count, &refused)) {
+    const char *const *named = (const char *const *)view->paths->at;
+    size_t count = view->paths->count;
+    if (r == 0 &&
+        (refused_find(record->path, flags, named, count, &refused) ||
+         (view->targets && refused_find_target(record->path, buf_bytes(view->targets),
+                                               buf_size(view->targets), named, count, &refused)))) {
         OWNED(buf_done) struct buf name = BUF_EMPTY;
         r = buf_append(&name, record->path, refused.size);
         r = r ? r : buf_append(&name, "", 1);

@@ -58,7 +58,8 @@ void rows_add(struct rows *rows, const struct record *record, const struct versi
     const struct version *to = record->now;
     const char *name = strrchr(record->path, '/');
     bool hidden_directory = (name ? name[1] : record->path[0]) == '.' &&
-                            to->kind == KIND_DIRECTORY && from->kind == KIND_NONE;
+                            ((to->kind == KIND_DIRECTORY && from->kind == KIND_NONE) ||
+                             (to->kind == KIND_NONE && from->kind == KIND_DIRECTORY));
     bool directory = (to->kind == KIND_DIRECTORY || to->kind == KIND_NONE) &&
                      (from->kind == KIND_DIRECTORY || from->kind == KIND_NONE);
     if (!rows || hidden_size(record->path) || (directory && !hidden_directory)) {
@@ -81,7 +82,7 @@ void rows_add(struct rows *rows, const struct record *record, const struct versi
                            : to->kind == KIND_NONE ? '-'
                                                    : '~'),
             .is_new_file = from->kind == KIND_NONE && to->kind == KIND_FILE && record->links < 2,
-            .kind = to->kind,
+            .kind = hidden_directory ? KIND_DIRECTORY : to->kind,
             .links = record->links,
             .doubt = doubt,
             .bytes = to->bytes,

@@ -256,5 +256,58 @@ class Conflicts(AtWork):
             self.assertIn("applied", self.apply(server).text)
 
 
+class Executed(AtWork):
+    """What other programs execute because of the user's settings is applied only if it is named."""
+
+    def apply_all(self, names, **arguments):
+        with self.start() as server:
+            self.assert_ok(server.python(f"import os\nfor n in {names!r}:\n    if os.path.dirname(n): os.makedirs(os.path.dirname(n), exist_ok=True)\n"
+                                         "    open(n, 'w').write('code')\nopen('plain', 'w').write('code')"))
+            listed = self.changes(server)
+            result = server.call("apply_changes", **arguments)
+        return listed, result, {n for n in names if (self.dir / n).exists() and (self.dir / n).read_bytes() == b"code"}
+
+    def configure(self):
+        self.git("init", "-q")
+        self.git("config", "core.hooksPath", "scripts/hooks")
+        self.git("config", "include.path", "../tools/gitconfig")
+        self.put("tools/gitconfig", "[user]\n\tname = x\n")
+        self.put("tools/vscode/tasks.json", "{}")
+        (self.dir / ".vscode").symlink_to("tools/vscode")
+        self.put("env/dot", "x")
+        (self.dir / ".envrc").symlink_to("env/dot")
+        for path in (self.dir, *self.dir.rglob("*")):
+            if not path.is_symlink():
+                give_away(path)
+
+    def test_targets_of_settings_and_symlinks(self):
+        self.configure()
+        names = ["scripts/hooks/pre-commit", "tools/gitconfig", "tools/vscode/tasks.json", "env/dot"]
+        listed, result, applied = self.apply_all(names)
+        self.assertEqual(applied, set(), result.text)
+        self.assertEqual(self.read("plain"), "code")
+        for name in names:
+            self.assertIn("only if named", listed.notes[name.encode()])
+
+    def test_targets_that_are_named(self):
+        self.configure()
+        names = ["scripts/hooks/pre-commit", "tools/gitconfig"]
+        _, result, applied = self.apply_all(names, paths=names)
+        self.assertEqual(applied, set(names), result.text)
+
+    def test_hooks_in_the_top_directory(self):
+        self.git("init", "-q")
+        self.git("config", "core.hooksPath", "scripts/..")
+        self.put("scripts/x")
+        _, result, applied = self.apply_all(["pre-commit", "commit-msg", "pre-commits"])
+        self.assertEqual(applied, {"pre-commits"}, result.text)
+
+    def test_other_shapes_and_siblings(self):
+        names = ["lib/sitecustomize/__init__.py", "usercustomize.cpython-311-x86_64-linux-gnu.so", "lefthook.json", "mise.ci.toml", ".vimrc",
+                 "x.code-workspace", ".yarnrc.yml", ".cargo/config.toml", "Jenkinsfile", ".venv/bin/python", "pyvenv.cfg", ".qwen/settings.json"]
+        _, result, applied = self.apply_all(names)
+        self.assertEqual(applied, set(), result.text)
+
+
 if __name__ == "__main__":
     unittest.main()
