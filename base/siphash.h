@@ -2,8 +2,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* SipHash-2-4 of Aumasson and Bernstein, "SipHash: a fast short-input PRF" (2012): who does not know
- * the key finds no two contents of one hash. */
+/* SipHash-2-4 of Aumasson and Bernstein, "SipHash: a fast short-input PRF" (2012): who does not
+ * know the key finds no two contents of one hash. */
 struct siphash {
     uint64_t v[4];
     uint64_t bytes;

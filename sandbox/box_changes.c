@@ -252,13 +252,19 @@ static int choose_items(struct box_apply *apply)
         return -errno;
     }
     int r = apply_journal_begin(&apply->journal, st.st_uid, st.st_gid);
+    if (r == 0) {
+        memcpy(((struct apply_journal *)(void *)apply->journal.data)->key, collected->key,
+               sizeof collected->key);
+    }
     for (const struct apply_item *item = NULL;
          r == 0 && (item = apply_journal_next(collected, item));) {
         if (apply->choose(apply->arg, item)) {
             size_t at = buf_size(&apply->journal);
             r = apply_journal_add(&apply->journal, item->path, &item->before, &item->source);
             if (r == 0) {
-                ((struct apply_item *)(void *)(apply->journal.data + at))->marks = item->marks;
+                struct apply_item *added = (void *)(apply->journal.data + at);
+                added->marks = item->marks;
+                added->hash = item->hash;
             }
         }
     }

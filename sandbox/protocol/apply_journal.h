@@ -11,7 +11,7 @@
  * kill knows what is left, and which temporary name may have stayed. Written by the server; the
  * items come from the keeper. All numbers in the machine's byte order. */
 
-#define APPLY_MAGIC 0x5350414aU
+#define APPLY_MAGIC 0x5350414bU
 
 enum {
     APPLY_PATH_BYTES = 4096, /* with the NUL: PATH_MAX */
@@ -42,9 +42,11 @@ enum apply_status {
 };
 
 enum apply_marks {
-    APPLY_IMPLIED = 1, /* a directory that has no line in a list: what is in it tells of it */
-    APPLY_BARE = 2,    /* see CHANGE_BARE */
-    APPLY_TORN = 4,    /* of a git directory, of which something else is a conflict */
+    APPLY_IMPLIED = 1,   /* a directory that has no line in a list: what is in it tells of it */
+    APPLY_BARE = 2,      /* see CHANGE_BARE */
+    APPLY_TORN = 4,      /* of a git directory, of which something else is a conflict */
+    APPLY_UNLISTED = 8,  /* no list has shown it */
+    APPLY_RELISTED = 16, /* it is not what the last list has shown */
 };
 
 struct apply_item {
@@ -54,8 +56,10 @@ struct apply_item {
     uint32_t marks;  /* enum apply_marks: for the server, not for the process */
     struct apply_facts before; /* of DIR's file, when the change was begun */
     struct apply_facts source; /* of the file in the changes, as it was listed; mode 0: deleted */
-    struct apply_facts after;  /* of DIR's file; set by the process with APPLY_DONE, APPLY_SAME */
-    char path[];               /* relative to DIR and to the changes; no "." and "..", no "//" */
+    uint64_t hash; /* of the source's content, apply_content_hash(); 0: none. Writing through a
+                      mapping changes no facts */
+    struct apply_facts after; /* of DIR's file; set by the process with APPLY_DONE, APPLY_SAME */
+    char path[];              /* relative to DIR and to the changes; no "." and "..", no "//" */
 };
 
 /* In place of an inode. */
@@ -68,6 +72,7 @@ struct apply_journal {
     uint64_t size;      /* of the whole file */
     uint32_t owner_uid; /* of new files, where the process may choose */
     uint32_t owner_gid;
+    uint64_t key[2];   /* of the hashes */
     uint32_t complete; /* 1: each item has a status */
     /* For which item the temporary name is, counted from 1; 0: for a directory above one. */
     uint32_t temporary_item;

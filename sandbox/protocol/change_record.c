@@ -10,10 +10,12 @@ static size_t record_size(size_t length)
     return (sizeof(struct change_record) + length + 1 + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-int change_record_add(struct buf *records, const struct change_record *record, const char *path)
+int change_record_add(struct buf *records, const struct change_record *record, const char *path,
+                      const char *target)
 {
     size_t length = strlen(path);
-    size_t size = record_size(length);
+    size_t target_length = target ? strlen(target) : 0;
+    size_t size = record_size(length + (target_length ? target_length + 1 : 0));
     char *space = NULL;
     int r = buf_reserve(records, size, &space);
     if (r < 0) {
@@ -21,21 +23,34 @@ int change_record_add(struct buf *records, const struct change_record *record, c
     }
     struct change_record head = *record;
     head.size = (uint32_t)size;
+    head.target_bytes = (uint32_t)target_length;
     memset(space, 0, size);
     memcpy(space, &head, sizeof head);
     memcpy(space + sizeof head, path, length + 1);
+    if (target_length > 0) {
+        memcpy(space + sizeof head + length + 1, target, target_length + 1);
+    }
     buf_commit(records, size);
     return 0;
 }
 
+const char *change_record_target(const struct change_record *record)
+{
+    return record->target_bytes ? record->path + strlen(record->path) + 1 : NULL;
+}
+
 static bool is_record(const struct change_record *record, size_t space)
 {
-    if (space < sizeof *record || record->size > space || record->size <= sizeof *record) {
+    if (space < sizeof *record || record->size > space || record->size <= sizeof *record ||
+        record->target_bytes >= PATH_BYTES) {
         return false;
     }
-    /* A path without its NUL gives a larger size. */
-    size_t length = strnlen(record->path, record->size - sizeof *record);
-    return length > 0 && length < PATH_BYTES && record_size(length) == record->size &&
+    /* A text without its NUL gives a larger size. */
+    size_t most = record->size - sizeof *record;
+    size_t length = strnlen(record->path, most);
+    size_t rest = record->target_bytes ? record->target_bytes + 1 : 0;
+    return length > 0 && length < PATH_BYTES && record_size(length + rest) == record->size &&
+           (!rest || strnlen(record->path + length + 1, most - length - 1) == rest - 1) &&
            record->sign && strchr("+~-", record->sign);
 }
 

@@ -96,14 +96,16 @@ static int append_unchanged(struct lines *lines, const struct changes_paths *pat
 /* --- list_changes --- */
 
 /* " +12 -3", " 18 kB", " symlink" */
-static int append_facts(struct buf *out, const struct change_record *record)
+static int append_what(struct buf *out, const struct change_record *record)
 {
     char human[16];
-    if (S_ISDIR(record->mode) || record->sign == '-') {
+    const char *target = change_record_target(record);
+    if (S_ISDIR(record->mode)) {
         return 0;
     }
     if (S_ISLNK(record->mode)) {
-        return buf_append_text(out, " symlink");
+        int r = buf_append_text(out, target ? " symlink to " : " symlink");
+        return r || !target ? r : append_path(out, target);
     }
     if (!S_ISREG(record->mode)) {
         return buf_append_text(out, " special file");
@@ -111,10 +113,35 @@ static int append_facts(struct buf *out, const struct change_record *record)
     if (record->sign == '+' || record->added == UINT32_MAX) {
         return buf_appendf(out, " %s", content_size(record->bytes, human));
     }
-    if (record->added == 0 && record->removed == 0) {
-        return buf_appendf(out, " mode %03o", record->mode & 07777);
+    return record->added || record->removed
+               ? buf_appendf(out, " +%u -%u", record->added, record->removed)
+               : 0;
+}
+
+/* Whether the mode is worth a word: others gain something, all of a directory, or nothing else has
+ * changed. */
+static bool shows_mode(const struct change_record *record)
+{
+    enum { OTHERS = 077, OTHERS_WRITE = 022 };
+    uint32_t bits = record->mode & 0777;
+    if (S_ISLNK(record->mode)) {
+        return false;
     }
-    return buf_appendf(out, " +%u -%u", record->added, record->removed);
+    if (record->sign == '+') {
+        return bits & OTHERS_WRITE;
+    }
+    return (bits & ~(uint32_t)record->before & OTHERS) ||
+           (S_ISDIR(record->mode) && bits != record->before) ||
+           (S_ISREG(record->mode) && record->added == 0 && record->removed == 0);
+}
+
+static int append_facts(struct buf *out, const struct change_record *record)
+{
+    if (record->sign == '-') {
+        return 0;
+    }
+    int r = append_what(out, record);
+    return r || !shows_mode(record) ? r : buf_appendf(out, " mode %03o", record->mode & 07777);
 }
 
 static int append_marks(struct buf *out, const struct changes_view *view,
@@ -123,6 +150,9 @@ static int append_marks(struct buf *out, const struct changes_view *view,
     struct refused refused;
     unsigned flags = view->refused_flags | (record->flags & CHANGE_BARE ? REFUSED_BARE : 0);
     int r = record->flags & CHANGE_UNREADABLE ? buf_append_text(out, " (not readable)") : 0;
+    if (r == 0 && (record->flags & CHANGE_INVISIBLE)) {
+        r = buf_append_text(out, " (adds invisible characters)");
+    }
     if (r == 0 && (record->flags & CHANGE_IN_DIR)) {
         r = buf_append_text(out, " (changed in DIR since)");
     }
@@ -440,14 +470,19 @@ static int append_item(struct lines *lines, const struct apply_item *item, size_
     bool counts = reason || !(item->marks & APPLY_IMPLIED);
     *all += counts;
     *done += counts && !reason;
-    if (!reason) {
+    bool is_shown = reason || (counts && item->status == APPLY_DONE &&
+                               item->marks & (APPLY_UNLISTED | APPLY_RELISTED));
+    if (!is_shown || lines_leave_out(lines)) {
         return 0;
     }
-    if (lines_leave_out(lines)) {
-        return 0;
-    }
-    int r = append_path(&line, item->path);
-    r = r ? r : buf_appendf(&line, ": %s\n", reason);
+    char sign = (char)(item->before.mode == 0 ? '+' : item->source.mode == 0 ? '-' : '~');
+    int r = reason ? 0 : buf_appendf(&line, "%c ", sign);
+    r = r ? r : append_path(&line, item->path);
+    r = r        ? r
+        : reason ? buf_appendf(&line, ": %s\n", reason)
+                 : buf_append_text(&line, item->marks & APPLY_RELISTED
+                                              ? " (not as it was listed: changed since)\n"
+                                              : "\n");
     return r ? r : append_line(lines, &line);
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/siphash.h"
 #include "sandbox/programs/init/apply.h"
 
 enum { PIECE_BYTES = 256 << 10 };
@@ -46,6 +47,39 @@ int apply_content_equal(int one_fd, int other_fd, uint64_t size)
         offset += piece;
     }
     return 1;
+}
+
+enum { BLOCK_BYTES = 4096 };
+
+/* The block in which the next data is; size: there is none. */
+static uint64_t block_after(int fd, uint64_t offset, uint64_t size)
+{
+    uint64_t data = offset < size ? data_after(fd, offset, size) : size;
+    return data < size ? data / BLOCK_BYTES * BLOCK_BYTES : size;
+}
+
+int apply_content_hash(int fd, uint64_t size, const uint64_t key[2], uint64_t *ret_hash)
+{
+    static const char zeros[BLOCK_BYTES];
+    struct siphash hash;
+    siphash_init(&hash, key);
+    for (uint64_t offset = block_after(fd, 0, size); offset < size;
+         offset = block_after(fd, offset + BLOCK_BYTES, size)) {
+        char block[BLOCK_BYTES] = {};
+        size_t part = size - offset < BLOCK_BYTES ? (size_t)(size - offset) : BLOCK_BYTES;
+        ssize_t got = fd_pread_all(fd, block, part, offset);
+        if (got < 0) {
+            return (int)got;
+        }
+        if (memcmp(block, zeros, BLOCK_BYTES) != 0) {
+            siphash_add(&hash, &offset, sizeof offset);
+            siphash_add(&hash, block, BLOCK_BYTES);
+        }
+    }
+    siphash_add(&hash, &size, sizeof size);
+    *ret_hash = siphash_sum(&hash);
+    *ret_hash += *ret_hash == 0;
+    return 0;
 }
 
 static int write_at(int fd, const char *bytes, size_t size, uint64_t offset)

@@ -239,6 +239,11 @@ static int make_file(struct work *work, const char *temporary, int *ret_fd)
                      S_IRUSR | S_IWUSR);
     int r = *ret_fd < 0 ? -errno : apply_give(work->run, *ret_fd, work->dir_fd, owner_of(work));
     r = r ? r : apply_content_copy(work->source_fd, *ret_fd, work->item->source.bytes);
+    if (r == 0 && work->item->hash) { /* it may have been written to meanwhile */
+        uint64_t hash = 0;
+        r = apply_content_hash(*ret_fd, work->item->source.bytes, work->run->journal->key, &hash);
+        r = r ? r : hash == work->item->hash ? 0 : APPLY_BUSY;
+    }
     if (r == 0 && S_ISREG(work->target.facts.mode)) {
         defer_close int old_fd = open_target(work);
         r = old_fd < 0 ? -EACCES : apply_copy_acl(old_fd, *ret_fd); /* its ACL must not be lost */

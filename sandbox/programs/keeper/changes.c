@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/programs/init/apply.h"
 #include "sandbox/programs/keeper/diff.h"
 #include "sandbox/programs/keeper/keeper.h"
 #include "sandbox/programs/keeper/patch.h"
@@ -128,6 +130,26 @@ static char *content(int root_fd, const char *path, const struct apply_facts *fa
     return data;
 }
 
+/* Whether a terminal or an editor shows less than there is, or other things: escape sequences, a
+ * return without a line feed, characters without width, and those that turn the direction of text
+ * ("Trojan Source", CVE-2021-42574). How many. */
+static size_t count_invisible(const char *text, size_t size)
+{
+    size_t count = 0;
+    for (size_t i = 0; text && i < size; i++) {
+        const unsigned char *at = (const unsigned char *)text + i;
+        size_t left = size - i;
+        count += *at == 0x1b || (*at == '\r' && (left < 2 || at[1] != '\n'));
+        if (left > 2 && at[0] == 0xe2) {
+            count += (at[1] == 0x80 &&
+                      ((at[2] >= 0x8b && at[2] <= 0x8f) || (at[2] >= 0xaa && at[2] <= 0xae))) ||
+                     (at[1] == 0x81 && at[2] >= 0xa0 && at[2] <= 0xa9);
+        }
+        count += left > 2 && i > 0 && at[0] == 0xef && at[1] == 0xbb && at[2] == 0xbf;
+    }
+    return count;
+}
+
 static void write_patch(struct listing *listing, struct record *record,
                         struct change_record *change)
 {
@@ -136,6 +158,7 @@ static void write_patch(struct listing *listing, struct record *record,
     struct patch_counts counts = {UINT32_MAX, UINT32_MAX};
     bool wants_text = listing->patch_fd >= 0;
     if (record->counted && !wants_text) {
+        change->flags |= record->invisible ? CHANGE_INVISIBLE : 0;
         change->added = record->added;
         change->removed = record->removed;
         return;
@@ -146,6 +169,10 @@ static void write_patch(struct listing *listing, struct record *record,
                                         {record->facts.mode, record->facts.bytes, new}};
     int r = patch_write(record->path, &sides[0], &sides[1], &listing->work,
                         wants_text ? &text : NULL, &counts);
+    record->invisible =
+        S_ISREG(record->facts.mode) && counts.added != UINT32_MAX &&
+        count_invisible(new, record->facts.bytes) > count_invisible(old, record->compared_to.bytes);
+    change->flags |= record->invisible ? CHANGE_INVISIBLE : 0;
     free(old);
     free(new);
     if (r == 0) {
@@ -207,8 +234,52 @@ static void find_bare(const struct keeper *keeper, struct record *const *list, s
     }
 }
 
+/* --- what a list has shown --- */
+
+static uint64_t *hash_key(void)
+{
+    static uint64_t key[2];
+    if (!key[0]) {
+        (void)getrandom(key, sizeof key, 0);
+        key[0] |= 1;
+    }
+    return key;
+}
+
+/* Of the content that is there now; 0: it could not be read. */
+static uint64_t hash_of(const struct keeper *keeper, const struct record *record)
+{
+    uint64_t hash = 0;
+    defer_close int fd = S_ISREG(record->facts.mode) ? place_open(keeper->upper_fd, record->path,
+                                                                  O_RDONLY | O_NONBLOCK | O_NOCTTY)
+                                                     : -1;
+    return fd >= 0 && apply_content_hash(fd, record->facts.bytes, hash_key(), &hash) == 0 ? hash
+                                                                                          : 0;
+}
+
+static void note_listed(const struct keeper *keeper, struct record *record)
+{
+    record->listed = true;
+    record->listed_facts = record->facts;
+    record->listed_hash = hash_of(keeper, record);
+}
+
+/* The marks of what is applied now; hash: of its content. */
+static uint32_t listed_marks(const struct record *record, uint64_t hash)
+{
+    const struct apply_facts *shown = &record->listed_facts;
+    if (!record->listed) {
+        return APPLY_UNLISTED;
+    }
+    bool same = S_ISREG(record->facts.mode)
+                    ? shown->mode == record->facts.mode && hash && hash == record->listed_hash
+                    : facts_equal(shown, &record->facts);
+    return same ? 0 : APPLY_RELISTED;
+}
+
 static void list_record(struct listing *listing, struct record *record, int error)
 {
+    char target[KEEPER_PATH_BYTES] = "";
     const struct apply_facts *lower = &record->compared_to;
     const struct apply_facts *shown = record->facts.mode ? &record->facts : lower;
     bool moved = !facts_equal(lower, &record->base);
@@ -218,6 +289,7 @@ static void list_record(struct listing *listing, struct record *record, int erro
                                                  : '~'),
         .flags = (uint8_t)((moved ? CHANGE_IN_DIR : 0) | (record->in_bare ? CHANGE_BARE : 0) |
                            (error ? CHANGE_NOT_DONE : 0)),
+        .before = (uint16_t)(lower->mode & 0777),
         .mode = shown->mode,
         .bytes = shown->bytes,
         .error = -error,
@@ -225,9 +297,16 @@ static void list_record(struct listing *listing, struct record *record, int erro
         .removed = UINT32_MAX,
     };
     if (!error) {
+        note_listed(listing->keeper, record);
         write_patch(listing, record, &change);
     }
-    if (change_record_add(&listing->records, &change, record->path) < 0) {
+    if (S_ISLNK(record->facts.mode) && record->facts.bytes < sizeof target &&
+        !place_content(listing->keeper->upper_fd, record->path, &record->facts, target)) {
+        target[0] = '\0';
+    }
+    target[record->facts.bytes < sizeof target ? record->facts.bytes : 0] = '\0';
+    if (change_record_add(&listing->records, &change, record->path,
+                          S_ISLNK(record->facts.mode) ? target : NULL) < 0) {
         listing->error = -ENOMEM;
     }
 }
@@ -361,6 +440,10 @@ static int collect(struct keeper *keeper, struct record *const *list, size_t cou
 {
     OWNED(buf_done) struct buf journal = BUF_EMPTY;
     int r = apply_journal_begin(&journal, 0, 0);
+    if (r == 0) {
+        memcpy(((struct apply_journal *)(void *)(journal.data + journal.start))->key, hash_key(),
+               sizeof(uint64_t[2]));
+    }
     for (size_t i = 0; i < count && r == 0; i++) {
         struct record *record = list[i];
         if (record->differs && keeper_wants(keeper, record->path)) {
@@ -368,8 +451,9 @@ static int collect(struct keeper *keeper, struct record *const *list, size_t cou
             r = apply_journal_add(&journal, record->path, &record->base, &record->facts);
             struct apply_item *item = r ? NULL : (void *)(journal.data + journal.start + at);
             if (item) {
+                item->hash = hash_of(keeper, record);
                 item->marks = (has_line(list + i, count - i) ? 0 : APPLY_IMPLIED) |
-                              (record->in_bare ? APPLY_BARE : 0);
+                              (record->in_bare ? APPLY_BARE : 0) | listed_marks(record, item->hash);
             }
         }
     }

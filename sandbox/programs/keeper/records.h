@@ -51,7 +51,11 @@ struct record {
     bool based;  /* base is known */
     bool compared; /* facts with compared_to, the user's file at that time: */
     bool differs;
-    bool counted; /* the lines */
+    bool counted;   /* the lines */
+    bool invisible; /* see CHANGE_INVISIBLE */
+    bool listed;    /* these are what the last list has shown: */
+    struct apply_facts listed_facts;
+    uint64_t listed_hash;
     bool applied; /* the user's directory got what facts describe */
     bool is_bare; /* a git directory, whatever its name; and the same of a directory above it */
     bool in_bare;

@@ -18,7 +18,7 @@ from overlay import cow_flags, need_overlay, remove
 
 HASHED_BYTES = 64 << 20
 COUNTS = re.compile(rb"(?: \+(\d+))?(?: -(\d+))?$")
-FACT = re.compile(rb" (?:\d+(?:\.\d+)? [kMG]?B|mode \d+|symlink|special file)$")
+FACT = re.compile(rb" (?:\d+(?:\.\d+)? [kMG]?B|mode \d+|symlink(?: to .*)?|special file)$")
 MARKS = re.compile(rb" \(([^()]*)\)$")
 ESCAPED = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
@@ -102,6 +102,7 @@ class Changes(dict):
             name = rest[quoted.end():].encode()
         notes = MARKS.search(name)
         name = name[:notes.start()] if notes else name
+        name = re.sub(rb" mode \d+$", b"", name)
         counts = COUNTS.search(name)
         name = FACT.sub(b"", name[:counts.start()])
         if quoted:

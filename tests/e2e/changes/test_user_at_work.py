@@ -309,5 +309,78 @@ class Executed(AtWork):
         self.assertEqual(applied, set(), result.text)
 
 
+class Shown(AtWork):
+    """What is applied is what was listed, and the list shows all that apply will do."""
+
+    def test_what_was_not_listed_is_named(self):
+        self.put("a"), self.put("gone")
+        with self.start() as server:
+            self.assert_ok(server.python("import os; open('a', 'w').write('code'); os.remove('gone'); open('new', 'w').close()"))
+            result = server.call("apply_changes")
+            self.assertEqual(result.text.splitlines()[:4], ["applied 3 of 3", "~ a", "- gone", "+ new"])
+
+    def test_what_has_changed_since_the_list(self):
+        self.put("a"), self.put("b"), self.put("c")
+        with self.start() as server:
+            self.assert_ok(server.python("for n in 'abc': open(n, 'w').write('listed')"))
+            self.changes(server)
+            self.assert_ok(server.python("open('a', 'w').write('other'); f = open('b', 'w'); f.write('listed'); f.close()"))
+            result = server.call("apply_changes")
+            self.assertIn("~ a (not as it was listed: changed since)", result.text)
+            self.assertNotIn("~ b", result.text)
+            self.assertNotIn("~ c", result.text)
+
+    def test_writes_through_a_mapping_after_the_list(self):
+        self.put("a", "x" * 5000)
+        late = ("import mmap, os, time\nf = open('a', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[:8] = b'reviewed'; m.flush()\n"
+                "if os.fork() == 0:\n    os.setsid()\n    while not os.path.exists('/data/signals/late'): time.sleep(0.01)\n"
+                "    m[:8] = b'EVIL-EVI'; open('/data/signals/done', 'w').close(); time.sleep(600)")
+        with self.start() as server:
+            self.assert_ok(server.python(late))
+            self.changes(server)
+            (self.signals / "late").touch()
+            end = time.monotonic() + 60 * SLOW
+            while not (self.signals / "done").exists() and time.monotonic() < end:
+                time.sleep(0.01)
+            result = server.call("apply_changes")
+            text = (self.dir / "a").read_text()[:8]
+            self.assertTrue(text != "EVIL-EVI" or "not as it was listed" in result.text, result.text)
+
+    def test_a_mapping_that_writes_all_the_time(self):
+        """Two halves that code always writes together are never applied apart."""
+        size = 1 << 20
+        self.put("a", b"0" * size)
+        late = (f"import mmap, os\nf = open('a', 'r+b'); m = mmap.mmap(f.fileno(), 0)\n"
+                f"if os.fork() == 0:\n    os.setsid(); n = 0\n    while True:\n        n += 1; b = b'%08d' % n\n        m[:8] = b; m[{size - 8}:] = b")
+        with self.start() as server:
+            self.assert_ok(server.python(late))
+            for _ in range(5):
+                self.changes(server)
+                server.call("apply_changes")
+                found = (self.dir / "a").read_bytes()
+                first, last = int(found[:8]), int(found[-8:])
+                self.assertTrue(first == 0 or 0 <= first - last <= 1, (first, last))
+
+    def test_modes_and_targets_in_the_list(self):
+        self.put(".config-x", mode=0o600), self.put("d/x")
+        with self.start() as server:
+            self.assert_ok(server.python("import os\nopen('.config-x', 'a').write('more\\n'); os.chmod('.config-x', 0o666); os.chmod('d', 0o777)\n"
+                                         "os.mkdir('open', 0o777); os.chmod('open', 0o777); open('open.txt', 'w').close(); os.chmod('open.txt', 0o666)\n"
+                                         "os.symlink('/etc/passwd', 'away')\nopen('plain.txt', 'w').close()"))
+            lines = server.call("list_changes").text.splitlines()
+            for line in ("~ .config-x +1 -0 mode 666", "~ d/ mode 777", "+ open/ mode 777", "+ open.txt 0 B mode 666", "+ away symlink to /etc/passwd",
+                         "+ plain.txt 0 B"):
+                self.assertIn(line, lines)
+
+    def test_invisible_characters_are_named(self):
+        for name in ("esc", "cr", "bidi", "zero", "crlf"):
+            self.put(name)
+        with self.start() as server:
+            self.assert_ok(server.python("for n, t in {'esc': '\\x1b[2Kx', 'cr': 'evil\\rgood', 'bidi': '\\u202ex', 'zero': 'a\\u200bb', 'crlf': 'a\\r\\nb'}.items():\n"
+                                         "    open(n, 'a', newline='', encoding='utf-8').write(t + '\\n')"))
+            listed = self.changes(server)
+            self.assertEqual({name.decode() for name, note in listed.notes.items() if "invisible" in note}, {"esc", "cr", "bidi", "zero"})
+
+
 if __name__ == "__main__":
     unittest.main()

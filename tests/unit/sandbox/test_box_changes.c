@@ -161,7 +161,7 @@ static void a_list_is_what_the_keeper_sends(void **)
     static const char *const paths[] = {"src", "a b"};
     struct buf records = BUF_EMPTY;
     const struct change_record record = {.sign = '+'};
-    assert_int_equal(change_record_add(&records, &record, "src/x"), 0);
+    assert_int_equal(change_record_add(&records, &record, "src/x", NULL), 0);
     assert_int_equal(box_changes_ask(&box, BOX_CHANGES_PATCH, paths, 2, listed, NULL), 0);
     assert_string_equal(asked, "src a b L1 ");
     reply(0, memfd_of(&records), -1);

@@ -29,7 +29,7 @@ static int tear_down(void **)
 
 static void add(const char *path, struct change_record record)
 {
-    assert_int_equal(change_record_add(&records, &record, path), 0);
+    assert_int_equal(change_record_add(&records, &record, path, NULL), 0);
 }
 
 static void name(const char *path)
