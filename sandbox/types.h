@@ -121,7 +121,7 @@ struct egress_policy {
 
 enum egress_event_kind {
     EGRESS_REFUSED_HOST,    /* not in the policy */
-    EGRESS_REFUSED_ADDRESS, /* the name resolves to an address that is not public */
+    EGRESS_REFUSED_ADDRESS, /* an address that is not public, or a name of one */
     EGRESS_REFUSED_REQUEST, /* malformed or not supported */
     EGRESS_REFUSED_LIMIT,   /* of bytes or time */
     EGRESS_UNREACHABLE,     /* allowed, but the name does not resolve or nothing accepts */

@@ -141,7 +141,7 @@ static void ask(struct tools *tools, struct rpc_call *call)
     struct egress_consent *hosts = &tools->hosts;
     char list[HOSTS_WANTED * (HOST_WORD_BYTES + 2)];
     char message[sizeof list + 200];
-    hosts->asked_count = hosts->wanted_count;
+    hosts->asked_count = hosts->wanted_count < HOSTS_ASKED ? hosts->wanted_count : HOSTS_ASKED;
     list_wanted(hosts, hosts->asked_count, list, sizeof list);
     (void)snprintf(message, sizeof message,
                    "Python code in the sandbox requests access to %s. Allow it? Until this server "
@@ -190,7 +190,8 @@ void egress_consent_note(struct tools *tools, const struct rpc_call *call, struc
         box_receive_refusals(box);
     }
     if (hosts->wanted_count > 0 && hosts->asked_count == 0 && call && rpc_call_can_elicit(call)) {
-        list_wanted(hosts, hosts->wanted_count, list, sizeof list);
+        list_wanted(hosts, hosts->wanted_count < HOSTS_ASKED ? hosts->wanted_count : HOSTS_ASKED,
+                    list, sizeof list);
         (void)snprintf(run->network, sizeof run->network,
                        "the next run_python call asks the user to allow %s", list);
     } else {

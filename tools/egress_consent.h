@@ -9,7 +9,11 @@
 
 struct tools;
 
-enum { HOSTS_WANTED = 8, HOST_WORD_BYTES = EGRESS_HOST_BYTES + 10 };
+enum {
+    HOSTS_WANTED = 8,
+    HOSTS_ASKED = 3 /* at once: the user must read each */,
+    HOST_WORD_BYTES = EGRESS_HOST_BYTES + 10
+};
 
 /* Starts zeroed. */
 struct egress_consent {

@@ -105,6 +105,16 @@ int policy_find(const struct egress_policy *policy, const struct target *target,
             return (int)i;
         }
     }
+    /* Of a service of the user's own, nobody is asked: one click among others would open it. */
+    const char *error = target->literal                          ? address_error(&target->address)
+                        : strcmp(target->host, "localhost") == 0 ? "a loopback address"
+                                                                 : NULL;
+    if (error) {
+        event_set(ret_event, EGRESS_REFUSED_ADDRESS, target,
+                  "is %s; only the user can allow it, at the server's start: %s %.100s", error,
+                  policy->flag, target_print(target, name));
+        return -1;
+    }
     list_hosts(policy, hosts, sizeof hosts);
     event_set(ret_event, EGRESS_REFUSED_HOST, target,
               "is not an allowed host (%s); the user can allow it: %s %.100s", hosts, policy->flag,

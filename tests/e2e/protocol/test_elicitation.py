@@ -1,16 +1,12 @@
 """Elicitation: the server asks the user through the client, by a request or, in 2026-07-28, by a result."""
-import contextlib
 import http.server
-import json
 import os
 import signal
 import tempfile
-import threading
 import unittest
 
 from client import LATEST, Case, Result, Server, need_userns
 from index import projects
-from traces import descendants
 
 META = "io.modelcontextprotocol/"
 ACCEPT = {"action": "accept", "content": {}}
@@ -68,130 +64,6 @@ class Quiet(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *args):
         pass
-
-
-class Hosts(Case):
-    """--allow-host ask: the call after a refusal asks the user first."""
-
-    def setUp(self):
-        need_userns()
-        self.site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
-        self.addCleanup(self.site.server_close)
-        thread = threading.Thread(target=self.site.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(self.site.shutdown)
-        self.name = f"127.0.0.1:{self.site.server_port}"
-        # Bypasses no_proxy, which has the loopback addresses of the sandbox.
-        self.code = ("import http.client\n"
-                     "proxy = http.client.HTTPConnection('127.0.0.1', 3128)\n"
-                     f"proxy.request('GET', 'http://{self.name}/')\n"
-                     "answer = proxy.getresponse(); print(answer.status, answer.read().decode()[:6])")
-
-    def status(self, result):
-        return result.output.split()[0], result.status.field("network")
-
-    def test_a_refused_host_is_asked_for_and_reached_when_the_user_allows_it(self):
-        for kind in (AskingServer, ModernServer):
-            with self.subTest(kind=kind.__name__), kind("--allow-host", "ask") as server:
-                server.answers = [ACCEPT]
-                self.assertEqual(self.status(server.python(self.code)),
-                                 ("403", f"the next run_python call asks the user to allow {self.name}"))
-                self.assertEqual(server.questions, [])
-                result = server.python(self.code)
-                self.assertEqual(self.status(result), ("200", f"the user allowed {self.name}"))
-                self.assertIn("served", result.output)
-                question, = server.questions
-                self.assertIn(self.name, question["params"]["message"])
-                self.assertEqual(question["params"]["requestedSchema"],
-                                 {"type": "object", "properties": {}})
-                self.assertEqual(self.status(server.python(self.code)), ("200", None))
-
-    def test_a_declined_host_stays_closed_and_is_not_asked_for_again(self):
-        for kind in (AskingServer, ModernServer):
-            with self.subTest(kind=kind.__name__), kind("--allow-host", "ask") as server:
-                server.answers = [DECLINE]
-                self.assertEqual(self.status(server.python(self.code))[0], "403")
-                self.assertEqual(self.status(server.python(self.code)),
-                                 ("403", f"the user did not allow {self.name}"))
-                self.assertEqual(self.status(server.python(self.code)), ("403", None))
-                self.assertEqual(len(server.questions), 1)
-
-    def test_without_elicitation_a_remote_host_is_refused_with_the_flag(self):
-        code = self.code + "\nprint(answer.reason)"
-        for capabilities in ({}, {"elicitation": {"url": {}}}):
-            with AskingServer("--allow-host", "ask", capabilities=capabilities) as server:
-                for _ in range(2):
-                    result = server.python(code)
-                    self.assertEqual(self.status(result), ("403", None))
-                    self.assertIn(f"--allow-host {self.name}", result.output)
-                self.assertEqual(server.questions, [])
-
-    def test_calls_keep_their_order_while_the_user_thinks(self):
-        with AskingServer("--allow-host", "ask") as server:
-            server.python(self.code)
-            ids = [server.start_call("run_python", code=code)
-                   for code in ("order = [1]", "order.append(2)", "print(order)")]
-            question = server.receive()
-            self.assertEqual(question["method"], "elicitation/create")
-            self.assertEqual(server.request("ping")["result"], {})
-            server.send({"id": question["id"], "result": ACCEPT})
-            self.assertIn("[1, 2]", [server.finish_call(number) for number in ids][2].output)
-
-    def test_a_cancelled_call_withdraws_its_question(self):
-        with AskingServer("--allow-host", "ask") as server:
-            server.python(self.code)
-            asking = server.start_call("run_python", code="ran = 1")
-            waiting = server.start_call("run_python", code="print('ran' in globals())")
-            dropped = server.start_call("run_python", code="ran = 2")
-            question = server.receive()
-            server.cancel(dropped)
-            server.cancel(asking)
-            withdrawn = server.receive()
-            self.assertEqual((withdrawn["method"], withdrawn["params"]["requestId"]),
-                             ("notifications/cancelled", question["id"]))
-            server.send({"id": question["id"], "result": ACCEPT})
-            server.answers = [DECLINE]
-            self.assertIn("False", server.finish_call(waiting).output)
-            self.assertEqual(self.status(server.python(self.code))[0], "403")
-            self.assertEqual(len(server.questions), 2, "asked anew by the call after it")
-            self.assertFalse({asking, dropped} & set(server.stash))
-
-    def test_an_allowed_host_stays_allowed_in_a_new_sandbox(self):
-        with AskingServer("--allow-host", "ask") as server:
-            server.answers = [ACCEPT]
-            for _ in range(2):
-                result = server.python(self.code)
-            self.assertEqual(self.status(result)[0], "200")
-            for pid in descendants(server.pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            while "answer" in server.python("print(*globals())").output:
-                pass  # the old one still responds
-            self.assertEqual(self.status(server.python(self.code)), ("200", None))
-
-    def test_the_server_exits_while_a_question_is_open(self):
-        for how in ("eof", "signal"):
-            with self.subTest(how=how), AskingServer("--allow-host", "ask") as server:
-                server.python(self.code)
-                for number in range(2):
-                    server.start_call("run_python", code="open('ran', 'w')")
-                self.assertEqual(server.receive()["method"], "elicitation/create")
-                if how == "signal":
-                    server.signal(signal.SIGTERM)
-                else:
-                    server.close_stdin()
-                self.assertEqual(server.join(), 0)
-
-    def test_tools_and_instructions_mention_ask(self):
-        with AskingServer("--allow-host", "ask", "--allow-host", "a.example:8080",
-                          "--allow-host", "b.example") as server:
-            words = "network: only a.example:8080, b.example and hosts that the user approves"
-            tool = server.request("tools/list")["result"]["tools"][0]
-            self.assertIn(words, tool["description"])
-            self.assertIs(tool["annotations"]["openWorldHint"], True)
-            self.assertIn(words, server.initialize()["instructions"])
-            self.assertNotIn("{", json.dumps(tool["description"]))
 
 
 class Installs(Case):

@@ -195,17 +195,25 @@ static void a_policy_names_hosts_and_ports(void **)
     assert_true(permits(&policy, "b.example:8080", &event));
     assert_true(permits(&policy, "[0::0:1]:80", &event));
     static const char *const refused[] = {"a.example:8080",  "b.example:443", "x.a.example:443",
-                                          "a.example.b:443", "127.0.0.1:80",  "example:443",
-                                          "aa.example:443",  "[::2]:80"};
+                                          "a.example.b:443", "8.8.8.8:80",    "example:443",
+                                          "aa.example:443",  "[2600::2]:80"};
     for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++) {
         assert_false(permits(&policy, refused[i], &event));
         assert_int_equal(event.kind, EGRESS_REFUSED_HOST);
     }
-    assert_string_equal(event.host, "::2");
+    static const char *const inner[] = {"127.0.0.1:80", "localhost:80", "[::2]:80",
+                                        "169.254.169.254:80", "10.1.2.3:443"};
+    for (unsigned i = 0; i < sizeof inner / sizeof *inner; i++) {
+        assert_false(permits(&policy, inner[i], &event));
+        assert_int_equal(event.kind, EGRESS_REFUSED_ADDRESS);
+    }
+    assert_false(permits(&policy, "[2600::2]:80", &event));
+    assert_string_equal(event.host, "2600::2");
     assert_int_equal(event.port, 80);
-    assert_string_equal(event.text,
-                        "[::2]:80 is not an allowed host (a.example, "
-                        "b.example:8080, ::1:80); the user can allow it: --allow-host [::2]:80");
+    assert_string_equal(
+        event.text,
+        "[2600::2]:80 is not an allowed host (a.example, "
+        "b.example:8080, ::1:80); the user can allow it: --allow-host [2600::2]:80");
     assert_true(egress_policy_add(&policy, "https://a.example", &fail) < 0);
     assert_non_null(strstr(fail.text, "--allow-host takes NAME"));
     for (unsigned i = 0; i < EGRESS_ROWS; i++) {
