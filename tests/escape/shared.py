@@ -4,11 +4,12 @@ from attacks import NOT_AN_OPTION, REFUSED, Attack
 
 OTHERS = "[int(p) for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()]"
 SOCKETS = """
-def sockets():
+def sockets():  # without those whose other end the session has given away itself
     for fd in os.listdir('/proc/self/fd'):
         path = '/proc/self/fd/' + fd
         if os.path.lexists(path) and os.readlink(path).startswith('socket:'):
-            yield socket.socket(fileno=os.dup(int(fd)))
+            s = socket.socket(fileno=os.dup(int(fd)))
+            if struct.unpack('3i', s.getsockopt(1, 17, 12))[0] != os.getpid(): yield s
 """
 
 # The other end of the session's control socket is the server: it must reveal nothing of the server's namespaces.
@@ -31,7 +32,7 @@ CONTROL_SOCKET = [
            "    attempt(s.setsockopt, 1, 25, b'lo\\0')", r"denied ENOPROTOOPT",
            control="attempt(socket.socket().setsockopt, 1, socket.SO_REUSEADDR, 1)"),
     Attack("abstract_names_of_the_host_are_taken",
-           SOCKETS + "for s in sockets():\n    s.bind(W['squatted'])\n    attempt(s.listen)\n"
+           SOCKETS + "for s in sockets():\n    try: s.bind(W['squatted'])\n    except OSError: pass\n    attempt(s.listen)\n"
            "    attempt(s.connect, W['abstract'])\n"
            "    attempt(socket.socket(socket.AF_UNIX).bind, W['squatted'])  # its names are our own",
            r"denied (EINVAL|ECONNREFUSED|EADDRINUSE)",

@@ -167,6 +167,15 @@ static void take_text(char *out, size_t size, const struct buf *text)
 
 /* --- after a run --- */
 
+/* Whether it is the file of the program that runs, which the guest puts there. */
+static bool is_program(const struct run *run, const char *path)
+{
+    size_t size = strlen(path);
+    size_t whole = run->program ? strlen(run->program->file) : 0;
+    return whole > size && run->program->file[whole - size - 1] == '/' &&
+           strcmp(run->program->file + whole - size, path) == 0;
+}
+
 static void take_rows(struct run *run, const struct wire_kept *kept, const char *text, size_t size)
 {
     for (const char *at = NULL; (at = box_states_next(text, size, at));) {
@@ -177,6 +186,10 @@ static void take_rows(struct run *run, const struct wire_kept *kept, const char 
         const char *kind = bytes ? box_states_next(text, size, bytes) : NULL;
         if (!kind) {
             return;
+        }
+        if (is_program(run, at + 2)) {
+            at = kind;
+            continue;
         }
         run_set_part(run, RUN_FILES, at + 1, strlen(at + 1));
         run_set_part(run, RUN_FILE_SIZES, bytes, strlen(bytes));
