@@ -123,8 +123,7 @@ class Session:
         self.held = ()
         self.error_line = 1
         self.memory_limit = 0  # bytes; 0: not known
-        self.process_limit = 0
-        self.measure_from = self.checkpoint_most = 0  # bytes of the state, see checkpoint.py
+        self.process_limit = self.measure_from = self.checkpoint_most = 0  # bytes of the state, see checkpoint.py
         self.protected = True
         self.layers = []  # of installed packages, newest first
         self.package_notes = []
@@ -288,7 +287,8 @@ class Session:
 
     def report_images(self, result, changed):
         images = load("images")
-        for path in self.saved_images + [path for path in changed if images.is_image(path)]:
+        own = [path for path, _ in self.images.written] if self.images is not None else ()
+        for path in self.saved_images + [path for path in changed if images.is_image(path) and path not in own]:
             self.shown_images().add_file(path)
         if self.images is not None:
             for path in self.images.paths:

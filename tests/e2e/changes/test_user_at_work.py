@@ -1,5 +1,5 @@
 """The user works in the directory of the workspace at the same moment as code: nothing of theirs is lost, and what is not
-known is a conflict. Judged by what is in the files. Code waits for the user by a file outside of the workspace.
+known is a conflict. Checked by what is in the files. Code waits for the user by a file outside of the workspace.
 """
 import os
 import pathlib

@@ -61,11 +61,12 @@ static const char *list(void)
 
 static void each_change_has_its_line(void **)
 {
-    add(".git/config", (struct change_record){.sign = '~', .mode = S_IFREG | 0644, .added = 1});
+    add(".git/config",
+        (struct change_record){.sign = '~', .mode = S_IFREG | 0644, .before = 0644, .added = 1});
     add("a b.txt", (struct change_record){.sign = '+', .mode = S_IFREG | 0644, .added = 40});
     add("empty", (struct change_record){.sign = '+', .mode = S_IFREG | 0644});
     add("link", (struct change_record){.sign = '+', .mode = S_IFLNK, .added = 1});
-    add("newdir", (struct change_record){.sign = '+', .mode = S_IFDIR});
+    add("newdir", (struct change_record){.sign = '+', .mode = S_IFDIR | 0777});
     add("old.txt", (struct change_record){.sign = '-', .mode = S_IFREG, .removed = 7});
     add("out.png", (struct change_record){.sign = '+',
                                           .mode = S_IFREG,
@@ -76,21 +77,25 @@ static void each_change_has_its_line(void **)
     add("r/HEAD",
         (struct change_record){.sign = '+', .mode = S_IFREG, .added = 1, .flags = CHANGE_BARE});
     add("run.sh", (struct change_record){.sign = '~', .mode = S_IFREG | 0755});
-    add("src/\303\251\n.py",
-        (struct change_record){
-            .sign = '~', .mode = S_IFREG, .added = 12, .removed = 3, .flags = CHANGE_IN_DIR});
+    add("src/\303\251\n.py", (struct change_record){.sign = '~',
+                                                    .mode = S_IFREG | 0666,
+                                                    .before = 0600,
+                                                    .added = 12,
+                                                    .removed = 3,
+                                                    .flags = CHANGE_IN_DIR | CHANGE_INVISIBLE});
     assert_string_equal(list(),
                         "~ .git/config +1 -0 (only if named: .git)\n"
                         "+ \"a b.txt\" 0 B\n"
                         "+ empty 0 B\n"
                         "+ link symlink\n"
-                        "+ newdir/\n"
+                        "+ newdir/ mode 777\n"
                         "- old.txt\n"
                         "+ out.png 18 kB\n"
                         "+ pipe special file (not readable)\n"
                         "+ r/HEAD 0 B (only if named: r/HEAD)\n"
                         "~ run.sh mode 755\n"
-                        "~ \"src/\\303\\251\\n.py\" +12 -3 (changed in DIR since)\n"
+                        "~ \"src/\\303\\251\\n.py\" +12 -3 mode 666 (adds invisible characters) "
+                        "(changed in DIR since)\n"
                         "[11 changes]\n");
 }
 
