@@ -12,8 +12,8 @@
     check.py packaging      what is released, built, installed and started
     check.py aarch64        a cross build, and under an emulator what needs no sandbox
 
-Skips are listed by name and reason. The exit status is 1 when anything failed. CHECK_MINUTES=N: what has not
-run by then is left out, and named as skipped. CHECK_REPEAT=1: programs that failed run once more, alone; what passes
+Skips are listed by name and reason. The exit status is 1 when anything failed or has not run in time.
+CHECK_MINUTES=N: what has not run by then is left out, and named as skipped. CHECK_REPEAT=1: programs that failed run once more, alone; what passes
 then counts as passed and is listed as flaky with its first error, for somebody to find the cause. The runs:
 
     plain      this build, as the caller      user       a copy, built and run by an ordinary user
@@ -335,7 +335,8 @@ def main():
     for name in total.failed:
         print(f"failed   {name}")
     print(f"{total.passed} passed, {len(total.failed)} failed")
-    return 1 if total.failed or not total.passed else 0
+    late = any(reason == TOO_LATE for _, reason in total.skipped)  # what did not run is not passed
+    return 1 if total.failed or late or not total.passed else 0
 
 
 if __name__ == "__main__":

@@ -230,11 +230,17 @@ def touched(place):
         state["touched"][place] = None
 
 
+def opens(path, flags):
+    """Whether the system will open it: an opening that fails would count for one of the user's."""
+    if not os.path.exists(path):
+        return flags & os.O_CREAT and os.access(os.path.dirname(path) or ".", os.W_OK)
+    return not (flags & os.O_CREAT and flags & os.O_EXCL) and os.access(path, os.W_OK)
+
+
 def on_open(path, mode, flags):
     if type(path) is not int and type(flags) is int and flags & WRITES:
-        if flags & os.O_CREAT and flags & os.O_EXCL and os.path.lexists(path):
-            return
-        touch("w", path, follow=not flags & os.O_NOFOLLOW)
+        if opens(path, flags):
+            touch("w", path, follow=not flags & os.O_NOFOLLOW)
 
 
 def on_rename(source, target, source_directory, target_directory):

@@ -127,11 +127,13 @@ static void check_end(struct keeper *keeper, struct edit *edit)
 
 static void follow_event(struct keeper *keeper, struct edit *edit, uint32_t mask)
 {
-    bool names = mask & (IN_CREATE | IN_DELETE | IN_MOVE);
-    if (names && (edit->ended || (edit->writes && edit->from->kind != KIND_NONE))) {
+    if (mask & edit->awaits) {
+        edit->awaits = 0;
+        if (!edit->writes) {
+            check_end(keeper, edit);
+        }
+    } else if (mask & (IN_CREATE | IN_DELETE | IN_MOVE)) {
         edit->unsure = true; /* of somebody else: the session would have reported it */
-    } else if (names && !edit->writes) {
-        check_end(keeper, edit);
     } else if (!(mask & IN_ISDIR)) {
         edit->opens += (mask & IN_OPEN) != 0;
         edit->opens -= mask & IN_CLOSE_NOWRITE && edit->opens > edit->closes;
@@ -321,6 +323,7 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
         version_seen_as(keeper, edit->to, &source);
     }
     edit->unsure = !edit->to;
+    edit->awaits = IN_MOVED_TO;
     activate(keeper, edit);
 }
 
@@ -330,6 +333,26 @@ static enum kind kind_after(uint32_t op, const struct apply_facts *before)
            : op == WIRE_TOUCH_ATTRIBUTE ? kind_of_mode(before->mode)
            : op == WIRE_TOUCH_WRITE     ? KIND_FILE
                                         : KIND_OTHER; /* whatever comes */
+}
+
+/* What inotify reports of it at its name. */
+static uint32_t awaits(uint32_t op, const struct apply_facts *before)
+{
+    switch ((enum wire_touch_op)op) {
+    case WIRE_TOUCH_CREATE:
+    case WIRE_TOUCH_LINK:
+        return IN_CREATE;
+    case WIRE_TOUCH_WRITE:
+        return before->mode ? 0 : IN_CREATE;
+    case WIRE_TOUCH_REMOVE:
+        return IN_DELETE | IN_MOVED_FROM;
+    case WIRE_TOUCH_BRING:
+    case WIRE_TOUCH_RENAME:
+        return IN_MOVED_TO;
+    case WIRE_TOUCH_ATTRIBUTE:
+    default:
+        return 0;
+    }
 }
 
 /* Whether the system will refuse it. */
@@ -382,6 +405,7 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
     if (edit) {
         edit->writes = writes;
         edit->touches = writes;
+        edit->awaits = awaits(op, &facts);
         edit->linked = op == WIRE_TOUCH_LINK;
         edit->to = version_new(kind_after(op, &facts));
         edit->unsure = !edit->to;

@@ -29,6 +29,7 @@ struct edit {
     char *target;         /* of a move, else NULL */
     struct version *from; /* at path, of a move what it has replaced at target */
     struct version *to;   /* at path, of a move at target */
+    uint32_t awaits;      /* events of inotify at the name that are the edit's, once */
     unsigned touches;     /* openings that were reported */
     unsigned opens;       /* that inotify has, without those that only read */
     unsigned closes;

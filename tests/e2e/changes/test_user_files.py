@@ -1,0 +1,252 @@
+"""Random work of a user and of code in one directory, with undo and restore or, with --cow, with lists and applications.
+
+What is checked, by content alone: each file that the user writes has a token of its own. Right before an undo, a restore or
+an application, every token that is somewhere in the directory is noted; afterwards each is still there. A token that code
+has not touched since the user wrote it (neither the file nor a directory above it) is also still at its path. With --cow
+nothing of the code's is in the directory that was not applied, and a file that the user wrote after the last list is as
+the user wrote it. SANDPIPER_TEST_SEED replays one sequence, SANDPIPER_TEST_SEQUENCES says how many there are.
+"""
+import os
+import random
+import re
+import shutil
+import time
+import unittest
+
+from client import SLOW, Server, give_away, need_userns
+from test_user_at_work import AtWork
+
+SEQUENCES = int(os.environ.get("SANDPIPER_TEST_SEQUENCES", "12"))
+NAMES = ("a", "b", "c", "d/x", "d/y", "d/e/z", "f/x", "f/y", ".venv/q", "big")
+DIRECTORIES = ("d", "f", "d/e", ".venv", "g")
+TOKEN = re.compile(rb"user-\d+-\d+")
+BIG = 300_000  # above --undo-files
+
+HELP = """import contextlib, os, shutil, subprocess, mmap
+def put(n, t, m='w'):
+    os.makedirs(os.path.dirname(n) or '.', exist_ok=True)
+    with open(n, m) as f: f.write(t)
+def replace(n, t):
+    put('fresh~', t); os.replace('fresh~', n)
+def through(n, t):
+    with open(n, 'r+b') as f, mmap.mmap(f.fileno(), 0) as m: m[:min(len(m), len(t))] = t.encode()[:len(m)]
+"""
+CODE = ("put({a!r}, {t!r})", "put({a!r}, {t!r}, 'a')", "os.remove({a!r})", "replace({a!r}, {t!r})", "os.rename({a!r}, {b!r})",
+        "os.rename({d!r}, {e!r})", "shutil.move({d!r}, {e!r})", "shutil.rmtree({d!r})", "through({a!r}, {t!r})", "os.link({a!r}, {b!r})",
+        "os.symlink({a!r}, {b!r})", "os.chmod({a!r}, 0o600)", "os.truncate({a!r}, 3)", "subprocess.run(['cp', {a!r}, {b!r}], stderr=-3)",
+        "subprocess.run(['mv', {a!r}, {b!r}], stderr=-3)", "subprocess.run(['sh', '-c', 'echo {t} >>' + {a!r}], stderr=-3)",
+        "put({a!r}, {t!r} + 'x' * %d)" % BIG)
+
+
+def below(path, top):
+    return path == top or path.startswith(top + "/")
+
+
+class Sequence:
+    """One user and one session. files: {path: token} of the user's files that code has not touched since."""
+
+    def __init__(self, case, seed):
+        self.case, self.seed, self.choice, self.files, self.count, self.steps = case, seed, random.Random(seed), {}, 0, []
+        self.gone, self.forward = set(), False
+
+    def token(self):
+        self.count += 1
+        return f"user-{self.seed}-{self.count} "
+
+    def user(self):
+        """One thing that the user does."""
+        choice, top = self.choice, self.case.dir
+        name, other = choice.choice(NAMES), choice.choice(NAMES)
+        act = choice.choice(("write", "write", "save", "save", "append", "delete", "move", "swap"))
+        self.steps.append(f"user {act} {name} {other}")
+        path = top / name
+        try:
+            if act in ("write", "save", "append"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                for directory in (path.parent, path.parent.parent):
+                    if directory != top.parent:
+                        give_away(directory)
+                if path.is_symlink() or path.is_dir():
+                    return
+                token = self.token() + ("u" * BIG if name == "big" else "")
+                if act == "save":
+                    fresh = path.with_name("save~")
+                    fresh.write_text(token)
+                    give_away(fresh)
+                    os.replace(fresh, path)
+                else:
+                    linked = path.exists() and path.stat().st_nlink > 1
+                    with open(path, "a" if act == "append" else "w") as file:
+                        file.write(token)
+                    give_away(path)
+                    if linked:  # its other names changed too
+                        self.files = {n: t for n, t in self.files.items() if not (top / n).exists() or (top / n).stat().st_nlink == 1}
+                self.files[name] = token.split()[0]
+            elif act == "delete" and not path.is_dir():
+                path.unlink()
+                self.files.pop(name, None)
+            elif act == "move" and path.is_file() and not path.is_symlink():
+                (top / other).parent.mkdir(parents=True, exist_ok=True)
+                os.rename(path, top / other)
+                token = self.files.pop(name, None)
+                self.files.pop(other, None)
+                if token:
+                    self.files[other] = token
+            elif act == "swap" and (top / "d").is_dir() and not (top / "h").exists():
+                os.rename(top / "d", top / "h")
+                self.files = {("h" + n[1:] if below(n, "d") else n): t for n, t in self.files.items()}
+        except OSError:
+            pass
+
+    def code(self):
+        choice = self.choice
+        values = {"a": choice.choice(NAMES), "b": choice.choice(NAMES), "d": choice.choice(DIRECTORIES), "e": choice.choice(DIRECTORIES),
+                  "t": f"code-{choice.randrange(10 ** 9)} "}
+        line = choice.choice(CODE).format(**values)
+        for path in [v for k, v in values.items() if k != "t" and repr(v) in line]:
+            self.files = {name: token for name, token in self.files.items() if not below(name, path)}
+        self.steps.append("code " + line[:70])
+        return f"with contextlib.suppress(OSError, shutil.Error, ValueError): {line}"
+
+    def tokens(self):
+        found = set()
+        for path in self.case.dir.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                found |= set(TOKEN.findall(path.read_bytes()))
+        return found
+
+    def check(self, before, what, forward=False):
+        """forward: an undo of a restore repeats what code did; then what is gone must come back with the state before it."""
+        lost = before - self.tokens()
+        self.gone |= lost
+        self.case.assertTrue(forward or not lost, f"seed {self.seed}: {lost} lost by {what}: {self.steps}")
+        for name, token in self.files.items():
+            path = self.case.dir / name
+            text = path.read_text(errors="replace") if path.is_file() else None
+            self.case.assertIn(token, text or "", f"seed {self.seed}: {name} after {what}: {self.steps}")
+
+    def call(self, server):
+        """Some code, maybe the user meanwhile, maybe more code."""
+        lines = [self.code() for _ in range(self.choice.randrange(1, 4))]
+        if self.choice.random() < 0.5:
+            self.case.meanwhile(server, HELP + "\n".join(lines), lambda: [self.user() for _ in range(self.choice.randrange(1, 4))])
+        else:
+            result = server.python(HELP + "\n".join(lines), timeout_s=120 * SLOW, _timeout=180 * SLOW)
+            self.case.assert_ok(result)
+
+
+class Plain(AtWork):
+    def setUp(self):
+        need_userns()
+        self.make_directories()
+        self.signals = self.temp / "signals"
+        self.signals.mkdir()
+        self.signals.chmod(0o777)
+        give_away(self.signals)
+
+    def server(self, *args, **options):
+        return Server("--workspace", str(self.dir), *args, **options)
+
+    def play(self, server, seed):
+        for path in self.dir.iterdir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        self.assert_ok(server.python("", reset=True))
+        self.assert_ok(server.python("x = 1", checkpoint="base"))
+        one = Sequence(self, seed)
+        for _ in range(3):
+            one.user()
+        for _ in range(one.choice.randrange(2, 7)):
+            kind = one.choice.choice(("call", "call", "user", "undo", "restore"))
+            if kind == "call":
+                one.call(server)
+            elif kind == "user":
+                one.user()
+            else:
+                before = one.tokens()
+                one.steps.append(kind)
+                result = server.python("", **({"undo": True} if kind == "undo" else {"restore": "base"}))
+                one.steps.append(result.text.strip()[-200:])
+                one.check(before, kind, forward=kind == "undo" and one.forward)
+                one.forward = one.forward or kind == "restore"
+        before = one.tokens()
+        result = server.python("", undo=True)
+        one.steps.append("undo " + result.text.strip()[-200:])
+        one.check(before, "the last undo", one.forward)
+        if one.gone:
+            server.python("", restore="base")
+            self.assertLessEqual(one.gone, one.tokens(), f"seed {seed}: not kept: {one.steps}")
+
+    def test_sequences(self):
+        seed = os.environ.get("SANDPIPER_TEST_SEED")
+        first = int(seed) if seed else int(time.time() * 1000) % 10 ** 8
+        print(f"# SANDPIPER_TEST_SEED={first}")
+        with self.start("--undo-files", "256K") as server:
+            for seed in range(first, first + (1 if seed else SEQUENCES)):
+                with self.subTest(seed=seed):
+                    self.play(server, seed)
+
+
+class Cow(AtWork):
+    def play(self, seed):
+        for path in self.dir.iterdir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        one = Sequence(self, seed)
+        for _ in range(4):
+            one.user()
+        with self.start("--undo-files", "256K") as server:
+            self.assert_ok(server.python("x = 1"))
+            for _ in range(one.choice.randrange(2, 6)):
+                kind = one.choice.choice(("call", "call", "user", "undo", "list", "discard"))
+                before = one.tokens()
+                code = self.code_in()
+                if kind == "call":
+                    kept = dict(one.files)
+                    one.call(server)
+                    one.files = {**kept, **one.files}  # code reaches nothing of the user's
+                    one.files = {n: t for n, t in one.files.items() if (self.dir / n).is_file() and t in (self.dir / n).read_text(errors="replace")}
+                elif kind == "user":
+                    one.user()
+                    continue
+                elif kind == "undo":
+                    one.steps.append("undo")
+                    server.python("", undo=True)
+                elif kind == "list":
+                    server.call("list_changes", _timeout=120)
+                else:
+                    one.steps.append("discard")
+                    server.call("apply_changes", discard=True, _timeout=120)
+                if kind != "call":
+                    one.check(before, kind)
+                self.assertEqual(self.code_in(), code, f"seed {seed}: code reached the directory: {one.steps}")
+            listed = self.changes(server)
+            time.sleep(0.02)  # past the clock's tick of what was listed
+            saved = {}
+            for name in one.choice.sample(NAMES, 3):
+                path = self.dir / name
+                if path.is_file() and not path.is_symlink():
+                    saved[name] = one.token()
+                    self.save(name, saved[name])
+            one.steps.append(f"apply, listed {sorted(listed)}, saved {sorted(saved)}")
+            result = server.call("apply_changes", _timeout=120)
+            one.steps.append(result.text[:300])
+            for name, token in saved.items():
+                self.assertEqual((self.dir / name).read_text() if (self.dir / name).is_file() else None, token, f"seed {seed}: {one.steps}")
+
+    def code_in(self):
+        return {str(path) for path in self.dir.rglob("*") if path.is_file() and not path.is_symlink() and b"code-" in path.read_bytes()}
+
+    def test_sequences(self):
+        seed = os.environ.get("SANDPIPER_TEST_SEED")
+        first = int(seed) if seed else int(time.time() * 1000) % 10 ** 8
+        print(f"# SANDPIPER_TEST_SEED={first}")
+        for seed in range(first, first + (1 if seed else SEQUENCES)):
+            with self.subTest(seed=seed):
+                self.play(seed)
+
+
+def load_tests(loader, _tests, _pattern):
+    return unittest.TestSuite(case("test_sequences") for case in (Plain, Cow))
+
+
+if __name__ == "__main__":
+    unittest.main()
