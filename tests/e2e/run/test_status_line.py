@@ -101,7 +101,8 @@ class Timeouts(Shared):
     def test_threads_and_children_do_not_survive_a_kill(self):
         result = self.server.python("import subprocess, threading, time\nsubprocess.Popen(['sleep', '77'])\n"
                                     "def tick():\n    while True: open('tick', 'w').write(str(time.time())); time.sleep(.01)\n"
-                                    "threading.Thread(target=tick, daemon=True).start()\nsum(range(10**13))", timeout_s=1)
+                                    "threading.Thread(target=tick, daemon=True).start()\n"
+                                    "import os\nwhile not os.path.exists('tick') or not open('tick').read(): time.sleep(.01)\nsum(range(10**13))", timeout_s=1)
         self.assertIn("restored", result.status.line)
         text = self.server.python("import glob, time\na = open('tick').read(); time.sleep(.3)\n"
                                   "print(a == open('tick').read(), sum(b'sleep\\x0077' in open(p, 'rb').read() for p in glob.glob('/proc/[0-9]*/cmdline')))")
