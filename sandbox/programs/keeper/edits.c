@@ -15,7 +15,9 @@
 
 enum {
     EVENTS = IN_OPEN | IN_CLOSE | IN_CREATE | IN_DELETE | IN_MOVE,
-    EDITS = 20000, /* of a call */
+    EDITS = 20000,      /* of a call */
+    DIRECTORIES = 2000, /* watched: they count for the user outside, and code chooses how many */
+    READS = 256,        /* more than a queue holds, inotify(7): code can fill it as fast */
 };
 
 static const char *last_part(const char *path)
@@ -67,13 +69,18 @@ static struct edit *active_edit(struct keeper *keeper, const struct state *state
     return edit;
 }
 
-static int watch_directory_of(const struct keeper *keeper, const char *path)
+static int watch_directory_of(struct keeper *keeper, const char *path)
 {
     const char *name = NULL;
     defer_close int fd = place_parent(keeper->work_fd, path, &name);
     /* By the descriptor, which no change of names leads elsewhere. */
-    bool there = keeper->edits_fd >= 0 && fd >= 0 && fchdir(fd) == 0;
+    bool there =
+        keeper->edits_fd >= 0 && fd >= 0 && keeper->edits_watches < DIRECTORIES && fchdir(fd) == 0;
     int watch = there ? inotify_add_watch(keeper->edits_fd, ".", EVENTS) : -1;
+    if (watch > keeper->edits_last) { /* a new one: their numbers rise */
+        keeper->edits_last = watch;
+        keeper->edits_watches++;
+    }
     (void)fchdir(keeper->work_fd); /* a directory that is removed would stay */
     return watch;
 }
@@ -159,7 +166,12 @@ void edits_follow(struct keeper *keeper)
 {
     alignas(struct inotify_event) char events[16384];
     ssize_t size = 0;
-    while (keeper->edits_fd >= 0 && (size = read(keeper->edits_fd, events, sizeof events)) > 0) {
+    for (unsigned i = 0;
+         keeper->edits_fd >= 0 && (size = read(keeper->edits_fd, events, sizeof events)) > 0; i++) {
+        if (i >= READS) {
+            all_unsure(keeper);
+            return;
+        }
         const struct inotify_event *event = NULL;
         for (ssize_t at = 0; at < size; at += (ssize_t)(sizeof *event + event->len)) {
             event = (const void *)(events + at);
@@ -227,6 +239,7 @@ static void edit_free(struct keeper *keeper, struct edit *edit)
 {
     version_release(keeper, &edit->from);
     version_release(keeper, &edit->to);
+    keeper->name_bytes -= edit->name_bytes;
     free(edit->path);
     free(edit->target);
     free(edit);
@@ -251,12 +264,16 @@ static bool list_add(struct edits *edits, struct edit *edit)
 static struct edit *edit_new(struct keeper *keeper, struct state *state, const char *path,
                              const char *target, const struct apply_facts *facts)
 {
-    struct edit *edit = state->edits.count < EDITS ? calloc(1, sizeof *edit) : NULL;
+    size_t bytes = strlen(path) + (target ? strlen(target) : 0) + 2;
+    bool has_space = state->edits.count < EDITS && keeper->name_bytes + bytes <= KEEPER_NAME_BYTES;
+    struct edit *edit = has_space ? calloc(1, sizeof *edit) : NULL;
     if (!edit) {
         state->edits.lost = true;
         return NULL;
     }
     edit->state = state->id;
+    edit->name_bytes = bytes;
+    keeper->name_bytes += bytes;
     edit->path = strdup(path);
     edit->target = target ? strdup(target) : NULL;
     edit->moves = target != NULL;
@@ -440,6 +457,8 @@ static void forget_watches(struct keeper *keeper)
     }
     own_close(&keeper->edits_fd);
     keeper->edits_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    keeper->edits_last = 0;
+    keeper->edits_watches = 0;
 }
 
 void edits_end(struct keeper *keeper, struct state *state)
@@ -476,7 +495,7 @@ void edits_drop(struct keeper *keeper, struct edits *edits)
     *edits = (struct edits){};
 }
 
-bool edits_prepend(const struct edits *edits, struct edits *to)
+bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edits *to)
 {
     struct edits joined = {.lost = edits->lost || to->lost};
     bool whole = true;
@@ -488,6 +507,7 @@ bool edits_prepend(const struct edits *edits, struct edits *to)
             copy->target = copy->moves ? strdup(copy->target) : NULL;
             copy->from = version_take(copy->from);
             copy->to = version_take(copy->to);
+            keeper->name_bytes += copy->name_bytes;
         }
         whole = copy && copy->path && (!copy->moves || copy->target) && list_add(&joined, copy);
     }

@@ -35,6 +35,7 @@ struct edit {
     unsigned closes;
     int watch; /* the directory's number in inotify; -1: nothing reports what happens there */
     uint32_t state;
+    size_t name_bytes; /* of path and target */
     struct edit *next; /* active, in the same bucket */
 };
 
@@ -60,7 +61,7 @@ void edits_outcome_add(struct keeper *keeper, struct edits_outcome *outcome, con
 void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, put_fn done,
                         void *arg);
 /* Puts copies of the edits before those of another state. Returns whether there was memory. */
-bool edits_prepend(const struct edits *edits, struct edits *to);
+bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edits *to);
 void edits_drop(struct keeper *keeper, struct edits *edits);
 /* A row of the status line for each. */
 struct rows;

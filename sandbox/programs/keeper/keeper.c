@@ -259,8 +259,8 @@ static void serve_session(struct keeper *keeper, int *connection)
     }
 }
 
-/* Waits until there is a request. Sessions come first: what they say is older than what the server
- * says of them. */
+/* Waits until there is a request of the server's, and serves sessions meanwhile: each waits for its
+ * response before its code goes on, and none can keep the server waiting. */
 static void serve_sessions(struct keeper *keeper)
 {
     struct pollfd polled[3 + KEEPER_CONNECTIONS];
@@ -278,18 +278,15 @@ static void serve_sessions(struct keeper *keeper)
         if (polled[2].revents) {
             edits_follow(keeper);
         }
-        bool served = false;
         for (unsigned i = 0; i < KEEPER_CONNECTIONS; i++) {
             if (polled[3 + i].revents) {
                 serve_session(keeper, &keeper->connections[i]);
-                served = true;
             }
         }
         if (polled[1].revents) {
             greet(keeper);
-            served = true;
         }
-        if (!served && polled[0].revents) {
+        if (polled[0].revents) {
             return;
         }
     }

@@ -71,10 +71,12 @@ struct keeper {
     int work_fd;  /* the workspace, as code sees it */
     int upper_fd; /* with --cow, else -1 */
     int lower_fd;
-    int store_fd;  /* directory in which the facts in base outlive the server; or -1 */
-    int output_fd; /* the directory of overflow files; or -1 */
-    int greet_fd;  /* on which sessions bring their connections; or -1 */
-    int edits_fd;  /* an inotify instance of the directories in which sessions touch something */
+    int store_fd;   /* directory in which the facts in base outlive the server; or -1 */
+    int output_fd;  /* the directory of overflow files; or -1 */
+    int greet_fd;   /* on which sessions bring their connections; or -1 */
+    int edits_last; /* number of the latest one of these */
+    unsigned edits_watches;
+    int edits_fd; /* an inotify instance of the directories in which sessions touch something */
     int connections[KEEPER_CONNECTIONS]; /* of sessions' processes; 0: free */
     struct version *known[KEEPER_KNOWN]; /* by their inodes */
     struct edit *active[KEEPER_KNOWN];   /* of open states, by directory and name */

@@ -154,7 +154,7 @@ static void state_merge(struct keeper *keeper, struct state *state)
         child->count = joined.count;
         child->space = joined.space;
         if (state->parent) {
-            whole = edits_prepend(&state->edits, &child->edits) && whole;
+            whole = edits_prepend(keeper, &state->edits, &child->edits) && whole;
         } else {
             edits_drop(keeper, &child->edits);
         }
