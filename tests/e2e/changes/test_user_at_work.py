@@ -10,6 +10,7 @@ import time
 import unittest
 
 from client import SLOW, Server, give_away, need_userns
+from container_level import CONTAINER
 from projects import Project
 
 # The cell waits until the user has done what they do.
@@ -45,7 +46,8 @@ class AtWork(Project):
 
         thread = threading.Thread(target=user)
         thread.start()
-        result = server.python(f"{before}\n{WAIT}{after}", timeout_s=120 * SLOW, _timeout=180 * SLOW, **arguments)
+        wait = WAIT.replace("/data/signals", str(self.signals)) if CONTAINER else WAIT  # there is no other root
+        result = server.python(f"{before}\n{wait}{after}", timeout_s=120 * SLOW, _timeout=180 * SLOW, **arguments)
         thread.join()
         for name in ("waits", "go"):
             (self.signals / name).unlink()
