@@ -52,7 +52,7 @@ struct box_role {
     void (*pair_made)(struct box *box, const struct wire_reply *reply, int fds[WIRE_FDS]);
 };
 
-struct box {
+struct box { /* NOLINT(clang-analyzer-optin.performance.Padding): fields of one subject together */
     struct loop *loop;
     const struct box_handlers *handlers;
     const struct box_role *role;
@@ -91,8 +91,8 @@ struct box {
     unsigned zygote_deaths;
     unsigned keepers;     /* that were started */
     bool keeper_is_fresh; /* it may still be looking for the first time */
-    int keeper_greet_fd;  /* its socket for sessions (wire_touch), or -1 */
     int keeper_watch_fd;  /* its inotify instance, or -1 */
+    int keeper_greet_fd;  /* its socket for sessions (wire_touch), or -1 */
     int overlay_fd;       /* of fspick(2), where the workspace is an overlay; or -1 */
     int64_t fresh_ns;     /* see wire_request.fresh_ns */
     bool keeper_watches;  /* reports whatever changes */
