@@ -162,30 +162,33 @@ static void all_unsure(struct keeper *keeper)
     }
 }
 
+static void follow_one(struct keeper *keeper, const struct inotify_event *event)
+{
+    struct edit *edit = event->len > 0 ? *bucket_of(keeper, event->wd, event->name) : NULL;
+    for (; edit; edit = edit->next) {
+        if (edit->watch == event->wd && strcmp(last_part(place_of(edit)), event->name) == 0) {
+            follow_event(keeper, edit, event->mask);
+        }
+    }
+    if (event->mask & IN_Q_OVERFLOW) {
+        all_unsure(keeper);
+    }
+}
+
 void edits_follow(struct keeper *keeper)
 {
     alignas(struct inotify_event) char events[16384];
-    ssize_t size = 0;
-    for (unsigned i = 0;
-         keeper->edits_fd >= 0 && (size = read(keeper->edits_fd, events, sizeof events)) > 0; i++) {
-        if (i >= READS) {
-            all_unsure(keeper);
-            return;
-        }
+    ssize_t size = keeper->edits_fd >= 0 ? 1 : 0;
+    for (unsigned i = 0; i < READS && size > 0; i++) {
         const struct inotify_event *event = NULL;
+        size = read(keeper->edits_fd, events, sizeof events);
         for (ssize_t at = 0; at < size; at += (ssize_t)(sizeof *event + event->len)) {
             event = (const void *)(events + at);
-            if (event->mask & IN_Q_OVERFLOW) {
-                all_unsure(keeper);
-            }
-            struct edit *edit = event->len > 0 ? *bucket_of(keeper, event->wd, event->name) : NULL;
-            for (; edit; edit = edit->next) {
-                if (edit->watch == event->wd &&
-                    strcmp(last_part(place_of(edit)), event->name) == 0) {
-                    follow_event(keeper, edit, event->mask);
-                }
-            }
+            follow_one(keeper, event);
         }
+    }
+    if (size > 0) {
+        all_unsure(keeper);
     }
 }
 
@@ -510,6 +513,9 @@ bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edit
             keeper->name_bytes += copy->name_bytes;
         }
         whole = copy && copy->path && (!copy->moves || copy->target) && list_add(&joined, copy);
+        if (!whole && copy) {
+            edit_free(keeper, copy);
+        }
     }
     for (size_t i = 0; whole && i < to->count; i++) {
         whole = list_add(&joined, to->list[i]);
