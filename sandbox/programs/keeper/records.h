@@ -98,5 +98,5 @@ struct version *version_known(const struct keeper *keeper, const struct apply_fa
 /* Whether they differ in more than times: what is worth a name. */
 bool version_differs(const struct version *one, const struct version *other);
 enum kind kind_of_mode(uint32_t mode);
-/* Of text, and not to be guessed: code chooses names. */
-uint32_t table_hash(const char *text);
+/* Of path, and not to be guessed: code chooses names. */
+uint32_t table_hash(const char *path);
