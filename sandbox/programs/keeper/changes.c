@@ -300,13 +300,11 @@ static void list_record(struct listing *listing, struct record *record, int erro
         note_listed(listing->keeper, record);
         write_patch(listing, record, &change);
     }
-    if (S_ISLNK(record->facts.mode) && record->facts.bytes < sizeof target &&
-        !place_content(listing->keeper->upper_fd, record->path, &record->facts, target)) {
-        target[0] = '\0';
-    }
-    target[record->facts.bytes < sizeof target ? record->facts.bytes : 0] = '\0';
-    if (change_record_add(&listing->records, &change, record->path,
-                          S_ISLNK(record->facts.mode) ? target : NULL) < 0) {
+    bool has_target =
+        S_ISLNK(record->facts.mode) && record->facts.bytes < sizeof target &&
+        place_content(listing->keeper->upper_fd, record->path, &record->facts, target);
+    target[has_target ? record->facts.bytes : 0] = '\0';
+    if (change_record_add(&listing->records, &change, record->path, target) < 0) {
         listing->error = -ENOMEM;
     }
 }

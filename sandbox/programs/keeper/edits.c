@@ -26,12 +26,6 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The name at which the edit ends. */
-static const char *place_of(const struct edit *edit)
-{
-    return edit->moves ? edit->target : edit->path;
-}
-
 /* --- the active edits, by what inotify reports --- */
 
 static struct edit **bucket_of(struct keeper *keeper, int watch, const char *name)
@@ -41,20 +35,23 @@ static struct edit **bucket_of(struct keeper *keeper, int watch, const char *nam
 
 static void activate(struct keeper *keeper, struct edit *edit)
 {
-    struct edit **bucket = bucket_of(keeper, edit->watch, last_part(place_of(edit)));
+    struct edit **bucket = bucket_of(keeper, edit->watch, last_part(edit_place(edit)));
     edit->next = *bucket;
     *bucket = edit;
+    edit->active = true;
 }
 
 static void deactivate(struct keeper *keeper, struct edit *edit)
 {
-    struct edit **at = bucket_of(keeper, edit->watch, last_part(place_of(edit)));
-    while (*at && *at != edit) {
+    struct edit **at = bucket_of(keeper, edit->watch, last_part(edit_place(edit)));
+    if (!edit->active) {
+        return;
+    }
+    while (*at != edit) {
         at = &(*at)->next;
     }
-    if (*at) {
-        *at = edit->next;
-    }
+    *at = edit->next;
+    edit->active = false;
 }
 
 /* The state's latest edit that ends at the name. */
@@ -63,7 +60,7 @@ static struct edit *active_edit(struct keeper *keeper, const struct state *state
 {
     struct edit *edit = *bucket_of(keeper, watch, name);
     while (edit && (edit->state != state->id || edit->watch != watch ||
-                    strcmp(last_part(place_of(edit)), name) != 0)) {
+                    strcmp(last_part(edit_place(edit)), name) != 0)) {
         edit = edit->next;
     }
     return edit;
@@ -109,24 +106,17 @@ static bool is_expected(const struct keeper *keeper, const struct edit *edit,
 
 static void see(struct keeper *keeper, struct edit *edit, const struct apply_facts *facts)
 {
-    struct version *to = edit->to;
-    if (edit->moves || edit->ended || to->kind == KIND_NONE) {
-        version_seen_as(keeper, to, facts);
-    } else { /* what it is, without a copy: an undo makes one */
-        to->kind = kind_of_mode(facts->mode);
-        to->kept = to->kind == KIND_DIRECTORY;
-        to->mode = facts->mode & 0777;
-        to->mtime_ns = facts->mtime_ns;
-        to->bytes = facts->bytes;
-        version_seen_as(keeper, to, facts);
+    if (!edit->moves && !edit->ended && edit->to->kind != KIND_NONE) {
+        version_describe(edit->to, facts); /* an undo makes a copy */
     }
+    version_seen_as(keeper, edit->to, facts);
     edit->ended = true;
 }
 
 /* Something was reported that may be the edit's end. */
 static void check_end(struct keeper *keeper, struct edit *edit)
 {
-    struct apply_facts facts = facts_at(keeper, place_of(edit));
+    struct apply_facts facts = facts_at(keeper, edit_place(edit));
     if (is_expected(keeper, edit, &facts)) {
         see(keeper, edit, &facts);
     }
@@ -166,7 +156,7 @@ static void follow_one(struct keeper *keeper, const struct inotify_event *event)
 {
     struct edit *edit = event->len > 0 ? *bucket_of(keeper, event->wd, event->name) : NULL;
     for (; edit; edit = edit->next) {
-        if (edit->watch == event->wd && strcmp(last_part(place_of(edit)), event->name) == 0) {
+        if (edit->watch == event->wd && strcmp(last_part(edit_place(edit)), event->name) == 0) {
             follow_event(keeper, edit, event->mask);
         }
     }
@@ -219,7 +209,7 @@ static bool is_void(const struct keeper *keeper, const struct edit *edit,
 /* The call has ended, or goes on with something else at the same name. */
 static void resolve(struct keeper *keeper, struct edit *edit)
 {
-    struct apply_facts facts = facts_at(keeper, place_of(edit));
+    struct apply_facts facts = facts_at(keeper, edit_place(edit));
     deactivate(keeper, edit);
     if (!edit->ended && is_void(keeper, edit, &facts)) {
         edit->nothing = true;
@@ -229,11 +219,9 @@ static void resolve(struct keeper *keeper, struct edit *edit)
         see(keeper, edit, &facts);
     }
     bool open =
-        edit->opens > edit->closes && S_ISREG(facts.mode) && is_written(keeper, place_of(edit));
-    bool same = edit->to->kind == KIND_NONE ? facts.mode == 0
-                : S_ISDIR(facts.mode)       ? facts.inode == edit->to->facts.inode
-                                            : facts_equal(&facts, &edit->to->facts);
-    edit->unsure = edit->unsure || edit->watch < 0 || !edit->ended || open || !same;
+        edit->opens > edit->closes && S_ISREG(facts.mode) && is_written(keeper, edit_place(edit));
+    edit->unsure =
+        edit->unsure || edit->watch < 0 || !edit->ended || open || !version_is_at(edit->to, &facts);
 }
 
 /* --- what a session reports --- */
@@ -296,21 +284,12 @@ static struct edit *edit_new(struct keeper *keeper, struct state *state, const c
     return edit;
 }
 
-static bool is_active(struct keeper *keeper, const struct edit *edit)
-{
-    const struct edit *at = *bucket_of(keeper, edit->watch, last_part(place_of(edit)));
-    while (at && at != edit) {
-        at = at->next;
-    }
-    return at != NULL;
-}
-
 /* A directory gets another name: what is in it is still where it was. */
 static void resolve_below(struct keeper *keeper, const struct state *state, const char *path)
 {
     for (size_t i = 0; i < state->edits.count; i++) {
         struct edit *edit = state->edits.list[i];
-        if (apply_path_is_below(place_of(edit), path) && is_active(keeper, edit)) {
+        if (apply_path_is_below(edit_place(edit), path) && edit->active) {
             resolve(keeper, edit);
         }
     }
@@ -474,10 +453,10 @@ void edits_end(struct keeper *keeper, struct state *state)
     edits_follow(keeper);
     for (size_t i = 0; i < edits->count; i++) {
         struct edit *edit = edits->list[i];
-        if (edit->to && is_active(keeper, edit)) {
+        if (edit->to && edit->active) {
             resolve(keeper, edit);
         }
-        deactivate(keeper, edit);
+        deactivate(keeper, edit); /* also one that there was no memory for */
         if (edit->nothing) {
             edit_free(keeper, edit);
         } else {
@@ -506,6 +485,7 @@ bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edit
         struct edit *copy = malloc(sizeof *copy);
         if (copy) {
             *copy = *edits->list[i];
+            copy->active = false;
             copy->path = strdup(copy->path);
             copy->target = copy->moves ? strdup(copy->target) : NULL;
             copy->from = version_take(copy->from);
@@ -528,13 +508,12 @@ bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edit
 
 void edits_rows(const struct edits *edits, struct rows *rows)
 {
-    static const struct version none = {.kind = KIND_NONE};
+    struct version none = {.kind = KIND_NONE};
     for (size_t i = 0; i < edits->count; i++) {
         const struct edit *edit = edits->list[i];
         struct record record = {.path = edit->path, .now = edit->to};
         if (edit->moves) {
-            struct version gone = none;
-            rows_add(rows, &(struct record){.path = edit->path, .now = &gone}, edit->to,
+            rows_add(rows, &(struct record){.path = edit->path, .now = &none}, edit->to,
                      /* doubt= */ false);
             record.path = edit->target;
             rows_add(rows, &record, edit->from, /* doubt= */ false);

@@ -23,6 +23,7 @@ struct edit {
     bool unsure;  /* or nobody knows what it has led to */
     bool writes;  /* the file is opened: what it becomes is known when it is closed */
     bool ended;   /* to was seen */
+    bool active;  /* its call runs, and nothing has come after it at its name */
     bool nothing; /* it has failed */
     bool linked;  /* path is a further name of a file */
     char *path;
@@ -38,6 +39,12 @@ struct edit {
     size_t name_bytes; /* of path and target */
     struct edit *next; /* active, in the same bucket */
 };
+
+/* The name at which the edit ends. */
+static inline const char *edit_place(const struct edit *edit)
+{
+    return edit->moves ? edit->target : edit->path;
+}
 
 /* A session has said what it will do. */
 void edits_touch(struct keeper *keeper, const struct wire_touch *touch);

@@ -1,8 +1,12 @@
 /* Takes edits back, and repeats them: see edits.h. */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
+#include "base/own.h"
 #include "sandbox/programs/keeper/edits.h"
 
 /* --- what has become of each path --- */
@@ -57,17 +61,70 @@ void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, pu
     *outcome = (struct edits_outcome){};
 }
 
+/* --- a directory that moves back --- */
+
+struct looking {
+    const struct keeper *keeper;
+    int64_t since_ns;
+    bool as_known;
+    unsigned depth;
+};
+
+static void look_into(struct looking *looking, int fd);
+
+static void check_entry(struct looking *looking, int dir_fd, const char *name)
+{
+    struct stat st;
+    struct apply_facts facts;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        looking->as_known = false;
+        return;
+    }
+    facts_of_stat(&st, &facts);
+    if (S_ISDIR(st.st_mode)) {
+        look_into(looking, openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        return;
+    }
+    looking->as_known = looking->as_known && (facts.ctime_ns < looking->since_ns ||
+                                              version_known(looking->keeper, &facts));
+}
+
+/* Takes the descriptor. One for each level is open: there is a bound. */
+static void look_into(struct looking *looking, int fd)
+{
+    DIR *directory = fd < 0 || looking->depth >= KEEPER_DEPTH ? NULL : fdopendir(fd);
+    if (!directory) {
+        looking->as_known = false;
+        own_close(&fd);
+        return;
+    }
+    looking->depth++;
+    for (struct dirent *entry = readdir(directory); entry && looking->as_known;
+         entry = readdir(directory)) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            check_entry(looking, fd, entry->d_name);
+        }
+    }
+    looking->depth--;
+    (void)closedir(directory);
+}
+
+/* Whether nothing but what is known has changed in a directory's files since. */
+static bool is_as_known(const struct keeper *keeper, const char *path, int64_t since_ns)
+{
+    struct looking looking = {.keeper = keeper, .since_ns = since_ns, .as_known = true};
+    look_into(&looking, place_open(keeper->work_fd, path, O_RDONLY | O_DIRECTORY));
+    return looking.as_known;
+}
+
 /* --- one edit --- */
 
-/* Whether what is there is what the version was seen as. */
-static bool is_as_seen(const struct version *version, const struct apply_facts *facts)
+/* The version is at path now. */
+static void see_at(struct keeper *keeper, const char *path, struct version *version)
 {
-    if (version->kind == KIND_NONE) {
-        return facts->mode == 0;
-    }
-    return S_ISDIR(facts->mode)
-               ? version->kind == KIND_DIRECTORY && facts->inode == version->facts.inode
-               : facts_equal(facts, &version->facts);
+    struct apply_facts facts;
+    (void)place_look(keeper->work_fd, path, &facts, NULL);
+    version_seen_as(keeper, version, &facts);
 }
 
 /* At path, the version there gives way to another one. */
@@ -76,7 +133,7 @@ static enum put put_content(struct keeper *keeper, const char *path, struct vers
 {
     struct apply_facts facts = {};
     unsigned links = 0;
-    if (place_look(keeper->work_fd, path, &facts, &links) < 0 || !is_as_seen(there, &facts) ||
+    if (place_look(keeper->work_fd, path, &facts, &links) < 0 || !version_is_at(there, &facts) ||
         (linked && S_ISREG(facts.mode) && links < 2)) { /* the file's last name */
         return PUT_STAYS;
     }
@@ -88,24 +145,22 @@ static enum put put_content(struct keeper *keeper, const char *path, struct vers
     if (r < 0) {
         return r == -ESTALE || r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED;
     }
-    (void)place_look(keeper->work_fd, path, &facts, NULL);
-    version_seen_as(keeper, wanted, &facts);
+    see_at(keeper, path, wanted);
     return PUT_BACK;
 }
 
 static enum put move(struct keeper *keeper, const char *from, const char *to, struct version *what)
 {
     struct apply_facts facts = {};
-    if (place_look(keeper->work_fd, from, &facts, NULL) < 0 || !is_as_seen(what, &facts) ||
-        (S_ISDIR(facts.mode) && !place_is_as_known(keeper, from, what->facts.ctime_ns))) {
+    if (place_look(keeper->work_fd, from, &facts, NULL) < 0 || !version_is_at(what, &facts) ||
+        (S_ISDIR(facts.mode) && !is_as_known(keeper, from, what->facts.ctime_ns))) {
         return PUT_STAYS;
     }
     int r = place_move(keeper, from, to, &facts);
     if (r < 0) {
         return r == -ESTALE ? PUT_STAYS : PUT_MISSED;
     }
-    (void)place_look(keeper->work_fd, to, &facts, NULL);
-    version_seen_as(keeper, what, &facts);
+    see_at(keeper, to, what);
     return PUT_BACK;
 }
 
@@ -113,7 +168,7 @@ static struct version none = {.kind = KIND_NONE, .kept = true};
 
 static void take_back(struct keeper *keeper, struct edit *edit, struct edits_outcome *outcome)
 {
-    const char *place = edit->moves ? edit->target : edit->path;
+    const char *place = edit_place(edit);
     (void)mention(keeper, outcome, edit->path);
     (void)mention(keeper, outcome, place);
     if (edit->unsure) {
@@ -131,7 +186,7 @@ static void take_back(struct keeper *keeper, struct edit *edit, struct edits_out
 
 static void repeat(struct keeper *keeper, struct edit *edit, struct edits_outcome *outcome)
 {
-    const char *place = edit->moves ? edit->target : edit->path;
+    const char *place = edit_place(edit);
     enum put put = PUT_BACK;
     if (edit->unsure) {
         return; /* it was not taken back */
@@ -169,10 +224,9 @@ void edits_end_directories(struct keeper *keeper, const struct edits *edits, boo
         struct apply_facts facts;
         if (!edit->moves && version->kind == KIND_DIRECTORY &&
             place_look(keeper->work_fd, edit->path, &facts, NULL) == 0 &&
-            is_as_seen(version, &facts)) {
+            version_is_at(version, &facts)) {
             place_end_directory(keeper, edit->path, version);
-            (void)place_look(keeper->work_fd, edit->path, &facts, NULL);
-            version_seen_as(keeper, version, &facts);
+            see_at(keeper, edit->path, version);
         }
     }
 }

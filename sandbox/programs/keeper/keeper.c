@@ -25,7 +25,7 @@ void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const i
 {
     reply->event = WIRE_RESPONSE;
     reply->kept.watched = keeper->watch.on;
-    reply->kept.blind = keeper->too_many && !keeper->own && !keeper->cow;
+    reply->kept.blind = keeper->too_many && keeper_is_plain(keeper);
     if (reply->id != 0 && packet_send(keeper->socket_fd, reply, sizeof *reply, fds, count, 0) < 0) {
         _exit(0); /* the server has exited */
     }
@@ -97,7 +97,7 @@ static void tell_change(void *arg, const struct record *record, const struct ver
 {
     struct telling *telling = arg;
     const struct keeper *keeper = telling->keeper;
-    bool plain = !keeper->own && !keeper->cow;
+    bool plain = keeper_is_plain(keeper);
     telling->kept.changed++;
     rows_add(telling->rows, record, from, plain && !keeper_claims(keeper, record->path));
     if (!plain && !record->now->kept && record->now->kind == KIND_FILE) {
@@ -157,10 +157,9 @@ static void end(struct keeper *keeper, const struct wire_request *request)
 static void switch_states(struct keeper *keeper, const struct wire_request *request)
 {
     struct telling telling = {.keeper = keeper, .text = BUF_EMPTY};
-    keeper->edits_lost = false;
     int r = states_switch(keeper, request, tell_put, &telling);
-    telling.kept.lost = keeper->edits_lost;
-    tell(&telling, request, r);
+    telling.kept.lost = r > 0;
+    tell(&telling, request, r < 0 ? r : 0);
 }
 
 /* --- the process --- */
@@ -325,7 +324,7 @@ static bool keep_descriptors(struct keeper *keeper, const struct init *init, int
     keeper->output_fd = fds[5];
     keeper->watch.fd = fds[6];
     keeper->greet_fd = fds[7];
-    keeper->edits_fd = keeper->own || keeper->cow ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    keeper->edits_fd = keeper_is_plain(keeper) ? inotify_init1(IN_NONBLOCK | IN_CLOEXEC) : -1;
     return keeper->socket_fd >= 0 && keeper->work_fd >= 0;
 }
 

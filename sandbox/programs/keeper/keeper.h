@@ -107,7 +107,6 @@ struct keeper {
     char **paths;     /* filters of the next request */
     size_t path_count;
     bool paths_lost; /* there was no memory for one */
-    bool edits_lost; /* the last switch has left out some, of which nothing is known */
 };
 
 /* scan.c: finds what each path is, into found and round of the records. Returns false when there
@@ -137,7 +136,8 @@ void states_look_surely(struct keeper *keeper, put_fn missed, void *arg);
 void states_see(struct keeper *keeper, struct record *record);
 /* A file tool has changed this path. */
 void states_note_path(struct keeper *keeper, const char *path);
-/* switch.c: puts the files back from one state to another. 0, or -ENOENT: one is unknown. */
+/* switch.c: puts the files back from one state to another. 0; 1: more was changed than is known;
+ * -ENOENT: a state is unknown; or -ENOMEM. */
 int states_switch(struct keeper *keeper, const struct wire_request *request, put_fn done,
                   void *arg);
 /* The path is no longer what any call has made of it. */

@@ -1,9 +1,7 @@
 /* Undoes moves by moves: a file above the bound of copies is still there under another name. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "sandbox/programs/keeper/keeper.h"
@@ -69,10 +67,8 @@ static size_t find_inode(struct record *const *list, size_t count, uint64_t inod
 /* The file gets a name at the top, out of the way of others that move too. */
 static void take_away(struct keeper *keeper, struct record *wanted, struct record *donor)
 {
-    char name[32];
-    uint64_t random = 0;
-    (void)getrandom(&random, sizeof random, 0);
-    (void)snprintf(name, sizeof name, ".write-%016llx", (unsigned long long)random);
+    char name[PLACE_TEMPORARY_NAME];
+    place_temporary_name(name);
     char *copy = strdup(name);
     struct version *nothing = copy ? version_new(KIND_NONE) : NULL;
     if (!nothing || place_move(keeper, donor->path, name, NULL) < 0) {

@@ -1,6 +1,5 @@
 /* Files by their paths below a directory: looks, copies, replaces. Code can change all of it at
  * any moment, so each path is opened from the directory down without following a symlink. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -211,11 +210,11 @@ static void tighten(struct loosened *loosened)
     }
 }
 
-static void temporary_name(char out[32])
+void place_temporary_name(char out[PLACE_TEMPORARY_NAME])
 {
     uint64_t random = 0;
     (void)getrandom(&random, sizeof random, 0);
-    (void)snprintf(out, 32, ".write-%016llx", (unsigned long long)random);
+    (void)snprintf(out, PLACE_TEMPORARY_NAME, ".write-%016llx", (unsigned long long)random);
 }
 
 static void set_times(int fd, int64_t mtime_ns)
@@ -325,11 +324,11 @@ static int take_name(int dir_fd, const char *temporary, const char *name,
 static int put_at(int dir_fd, const char *name, const struct version *version, int from_fd,
                   const struct apply_facts *expected)
 {
-    char temporary[32];
+    char temporary[PLACE_TEMPORARY_NAME];
     if (version->kind == KIND_DIRECTORY) {
         return put_directory(dir_fd, name, version);
     }
-    temporary_name(temporary);
+    place_temporary_name(temporary);
     int r = make(dir_fd, temporary, version, from_fd);
     if (r == 0 && expected) {
         r = take_name(dir_fd, temporary, name, expected);
@@ -387,7 +386,7 @@ static int put(const struct keeper *keeper, const char *path, const struct versi
 static int remove_checked(const struct keeper *keeper, const char *path,
                           const struct apply_facts *expected)
 {
-    char temporary[32];
+    char temporary[PLACE_TEMPORARY_NAME];
     const char *name = NULL;
     defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
     int r = dir_fd < 0 ? dir_fd : check(dir_fd, name, expected, false);
@@ -395,7 +394,7 @@ static int remove_checked(const struct keeper *keeper, const char *path,
         return r ? r : unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
     }
     struct loosened loosened = loosen(dir_fd);
-    temporary_name(temporary);
+    place_temporary_name(temporary);
     r = rename_with(dir_fd, name, dir_fd, temporary, RENAME_NOREPLACE);
     if (r == -EINVAL) {
         r = unlinkat(dir_fd, name, 0) < 0 ? -errno : 0;
@@ -535,59 +534,4 @@ bool place_same(int one_fd, const struct apply_facts *one, int other_fd,
     defer_close int one_file = place_open(one_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     defer_close int other_file = place_open(other_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     return one_file >= 0 && other_file >= 0 && same_files(one_file, other_file, one->bytes);
-}
-
-/* --- directories --- */
-
-struct looking {
-    const struct keeper *keeper;
-    int64_t since_ns;
-    bool as_known;
-    unsigned depth;
-};
-
-static void look_into(struct looking *looking, int fd);
-
-static void check_entry(struct looking *looking, int dir_fd, const char *name)
-{
-    struct stat st;
-    struct apply_facts facts;
-    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        looking->as_known = false;
-        return;
-    }
-    facts_of_stat(&st, &facts);
-    if (S_ISDIR(st.st_mode)) {
-        look_into(looking, openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        return;
-    }
-    looking->as_known = looking->as_known && (facts.ctime_ns < looking->since_ns ||
-                                              version_known(looking->keeper, &facts));
-}
-
-/* Takes the descriptor. One for each level is open: there is a bound. */
-static void look_into(struct looking *looking, int fd)
-{
-    DIR *directory = fd < 0 || looking->depth >= KEEPER_DEPTH ? NULL : fdopendir(fd);
-    if (!directory) {
-        looking->as_known = false;
-        own_close(&fd);
-        return;
-    }
-    looking->depth++;
-    for (struct dirent *entry = readdir(directory); entry && looking->as_known;
-         entry = readdir(directory)) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            check_entry(looking, fd, entry->d_name);
-        }
-    }
-    looking->depth--;
-    (void)closedir(directory);
-}
-
-bool place_is_as_known(const struct keeper *keeper, const char *path, int64_t since_ns)
-{
-    struct looking looking = {.keeper = keeper, .since_ns = since_ns, .as_known = true};
-    look_into(&looking, place_open(keeper->work_fd, path, O_RDONLY | O_DIRECTORY));
-    return looking.as_known;
 }

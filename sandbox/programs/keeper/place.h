@@ -27,6 +27,9 @@ void place_keep(struct keeper *keeper, const char *path, struct version *version
 /* The bytes of a file or the target of a symlink, which facts describe: data has space for them.
  * False: they could not be read, or have changed. */
 bool place_content(int root_fd, const char *path, const struct apply_facts *facts, char *data);
+/* For a file that is being written or has no other name at the moment: ".write-", 16 digits. */
+enum { PLACE_TEMPORARY_NAME = 32 };
+void place_temporary_name(char out[PLACE_TEMPORARY_NAME]);
 /* Makes path in the workspace what version says. expected: what must be there until then, or NULL:
  * whatever; the user may change it at the same moment. 0; -ESTALE: something else is there; or
  * -errno. */
@@ -35,8 +38,6 @@ int place_put(const struct keeper *keeper, const char *path, const struct versio
 /* Gives what is at path a name that nothing has. As above. */
 int place_move(const struct keeper *keeper, const char *path, const char *target,
                const struct apply_facts *expected);
-/* Whether nothing but what is known has changed in a directory's files since. */
-bool place_is_as_known(const struct keeper *keeper, const char *path, int64_t since_ns);
 /* The same with what is at path in another directory: its content, type and mode bits. */
 int place_copy(const struct keeper *keeper, int from_fd, const char *path,
                const struct apply_facts *facts);

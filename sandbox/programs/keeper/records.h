@@ -86,13 +86,17 @@ struct record **records_sorted(const struct keeper *keeper, size_t *ret_count);
 void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct record *, void *),
                   void *arg);
 struct version *version_new(enum kind kind);
-/* Of what the facts describe, without a copy. NULL: no memory. */
+/* Makes the version what the facts describe, without a copy. */
+void version_describe(struct version *version, const struct apply_facts *facts);
+/* A new one. NULL: no memory. */
 struct version *version_of(const struct apply_facts *facts);
 struct version *version_take(struct version *version);
 void version_release(struct keeper *keeper, struct version **version);
 /* What the version is at present: until the facts change, it is found by them. */
 void version_seen_as(struct keeper *keeper, struct version *version,
                      const struct apply_facts *facts);
+/* Whether the facts are still those that the version was last seen as. */
+bool version_is_at(const struct version *version, const struct apply_facts *facts);
 /* The version that was last seen as this, borrowed, or NULL. */
 struct version *version_known(const struct keeper *keeper, const struct apply_facts *facts);
 /* Whether they differ in more than times: what is worth a name. */

@@ -192,7 +192,7 @@ static bool is_left_out(const struct keeper *keeper, const char *name)
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         known = known || strcmp(name, names[i]) == 0;
     }
-    return known && !keeper->own && !keeper->cow;
+    return known && keeper_is_plain(keeper);
 }
 
 /* Whether the user has removed the file that this one is a copy of, since code has seen it. A file
@@ -200,15 +200,12 @@ static bool is_left_out(const struct keeper *keeper, const char *name)
 static bool is_of_removed(const struct keeper *keeper, int dir_fd, const char *name,
                           const struct record *record)
 {
-    char parent[KEEPER_PATH_BYTES];
     struct apply_facts facts;
-    const char *slash = strrchr(record->path, '/');
+    const char *lower_name = NULL;
     if (!keeper->cow || record->base.mode || keeper->seen_ns == 0) {
         return false;
     }
-    (void)snprintf(parent, sizeof parent, "%.*s", slash ? (int)(slash - record->path) : 0,
-                   record->path);
-    defer_close int lower_fd = place_open(keeper->lower_fd, parent, O_RDONLY | O_DIRECTORY);
+    defer_close int lower_fd = place_parent(keeper->lower_fd, record->path, &lower_name);
     struct stat st;
     if (lower_fd < 0 || fstat(lower_fd, &st) < 0) {
         return false;
@@ -358,8 +355,7 @@ static void note_directory(struct keeper *keeper, struct record *record, void *)
 
 bool scan(struct keeper *keeper)
 {
-    struct walk walk = {.keeper = keeper,
-                        .root_fd = keeper->cow ? keeper->upper_fd : keeper->work_fd};
+    struct walk walk = {.keeper = keeper, .root_fd = keeper_root(keeper)};
     struct timespec began;
     (void)clock_gettime(CLOCK_REALTIME_COARSE, &began); /* the clock of files' times */
     int64_t began_ns = began.tv_sec * 1000000000 + began.tv_nsec;

@@ -194,6 +194,7 @@ static void repeat_down(struct keeper *keeper, const struct state *above, struct
     }
 }
 
+/* As states_switch(). */
 static int switch_edits(struct keeper *keeper, struct state *from, struct state *to, put_fn done,
                         void *arg)
 {
@@ -220,8 +221,7 @@ static int switch_edits(struct keeper *keeper, struct state *from, struct state 
     name_rest(keeper, from, above, to, &outcome);
     edits_outcome_tell(keeper, &outcome, done, arg);
     states_look_surely(keeper, NULL, NULL); /* what it has changed is nobody's */
-    keeper->edits_lost = lost;
-    return 0;
+    return lost;
 }
 
 int states_switch(struct keeper *keeper, const struct wire_request *request, put_fn done, void *arg)

@@ -157,13 +157,20 @@ struct version *version_new(enum kind kind)
     return version;
 }
 
+void version_describe(struct version *version, const struct apply_facts *facts)
+{
+    version->kind = kind_of_mode(facts->mode);
+    version->kept = version->kind == KIND_NONE || version->kind == KIND_DIRECTORY;
+    version->mode = facts->mode & 0777;
+    version->mtime_ns = facts->mtime_ns;
+    version->bytes = facts->bytes;
+}
+
 struct version *version_of(const struct apply_facts *facts)
 {
-    struct version *version = version_new(kind_of_mode(facts->mode));
+    struct version *version = version_new(KIND_NONE);
     if (version) {
-        version->mode = facts->mode & 0777;
-        version->mtime_ns = facts->mtime_ns;
-        version->bytes = facts->bytes;
+        version_describe(version, facts);
     }
     return version;
 }
@@ -204,6 +211,16 @@ void version_seen_as(struct keeper *keeper, struct version *version,
         version->next_known = *at;
         *at = version;
     }
+}
+
+bool version_is_at(const struct version *version, const struct apply_facts *facts)
+{
+    if (version->kind == KIND_NONE) {
+        return facts->mode == 0;
+    }
+    return S_ISDIR(facts->mode)
+               ? version->kind == KIND_DIRECTORY && facts->inode == version->facts.inode
+               : facts_equal(facts, &version->facts);
 }
 
 struct version *version_known(const struct keeper *keeper, const struct apply_facts *facts)
