@@ -392,7 +392,7 @@ int command_run(const struct options *options)
         r = run ? 0 : -ENOMEM;
     }
     const struct box_spec *spec = &with_guest.spec;
-    once.keeps_files = spec->workspace && (!spec->cow || spec->store);
+    once.keeps_files = box_spec_files_stay(spec);
     if (run) {
         run->program = &program.run;
         once.is_file = program.file[0] != '\0';

@@ -22,7 +22,7 @@ def take(control):
         data, ancillary, _, _ = control.recvmsg(1 << 16, frames.FDS_SPACE, frames.MSG_CMSG_CLOEXEC | _socket.MSG_DONTWAIT)
         fds = frames.descriptors(ancillary)
         verb, fields = frames.unpack(data[4:])
-        if verb == "branch" and len(fds) >= frames.FDS_MAX - 1:
+        if verb == "branch" and len(fds) == frames.FDS_MAX - 1:
             return fields, fds
     except (OSError, ValueError, IndexError):
         pass

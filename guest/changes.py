@@ -160,9 +160,8 @@ def connect(pid):
     keeper.update(pid=pid, socket=None, lock=_thread.RLock(), sent=0, known=0)
     try:
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-        right = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, theirs.fileno().to_bytes(4, sys.byteorder))]
         greeting = _socket.socket(fileno=os.dup(GREETING_FD))
-        greeting.sendmsg([bytes(4)], right)
+        greeting.sendmsg([bytes(4)], frames.rights([theirs.fileno()]))
         os.dup2(ours.fileno(), KEEPER_FD, False)
         keeper.update(socket=_socket.socket(fileno=KEEPER_FD), inode=os.fstat(KEEPER_FD).st_ino)
         for end in ours, theirs, greeting:

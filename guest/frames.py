@@ -37,6 +37,11 @@ def descriptors(ancillary):
             for i in range(0, len(body), 4)]
 
 
+def rights(fds):
+    """The ancillary data that sends them."""
+    return [(SOL_SOCKET, SCM_RIGHTS, b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds))]
+
+
 def receive(control, size, fds):
     """Exactly size bytes, or b"" at end of file; appends descriptors that arrive with them to fds."""
     data = b""

@@ -101,12 +101,10 @@ class Spare:
         parts = ["session"]
         for key, value in fields.items():
             parts += (key, value)
-        rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
-        ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)]
         try:
             for pause in FLIGHT_PAUSES_S:
                 try:
-                    self.socket.sendmsg([frames.pack(parts)], ancillary)
+                    self.socket.sendmsg([frames.pack(parts)], frames.rights(fds))
                     return True
                 except OSError as error:
                     if error.errno != ETOOMANYREFS:

@@ -17,6 +17,7 @@
 #include "sandbox/interpreter/process.h"
 #include "sandbox/protocol/frames.h"
 #include "sandbox/protocol/packet.h"
+#include "sandbox/spec/spec.h"
 
 /* Makes the connections; guest_fds are the guest's ends. Pipes and memfds belong to no namespace;
  * init makes the socket pair, see init_protocol.h. */
@@ -43,7 +44,8 @@ static int session_connect(struct box_session *session, int guest_fds[SESSION_GU
     }
     session->trace_fd = memfd_create("sandpiper-trace", MFD_CLOEXEC);
     guest_fds[3] = session->trace_fd < 0 ? -1 : fcntl(session->trace_fd, F_DUPFD_CLOEXEC, 3);
-    if (guest_fds[3] >= 0 && session->box->keeper_greet_fd >= 0 && !session->is_branch) {
+    bool greets = !session->is_branch && box_spec_is_written_through(session->box->spec);
+    if (guest_fds[3] >= 0 && session->box->keeper_greet_fd >= 0 && greets) {
         guest_fds[4] = fcntl(session->box->keeper_greet_fd, F_DUPFD_CLOEXEC, 3);
     }
     return guest_fds[3] < 0 ? -errno : 0;

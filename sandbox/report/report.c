@@ -207,7 +207,7 @@ static void report_disk(const struct report_facts *facts, struct box_protection_
     unsigned long long mib = (unsigned long long)box_spec_disk_bytes(facts->spec) >> 20;
     unsigned long long inodes = facts->spec->limits.disk_inodes;
     const struct box_spec *spec = facts->spec;
-    bool workspace = spec->workspace && (!spec->cow || spec->store);
+    bool workspace = box_spec_files_stay(spec);
     if (facts->level == BOX_CONTAINER) {
         set_detail(entry, BOX_PROTECTION_DEGRADED,
                    "%llu MiB and %llu inodes, checked at least every half second%s", mib, inodes,

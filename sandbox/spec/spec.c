@@ -31,6 +31,16 @@ void box_spec_init(struct box_spec *spec)
 
 /* Files in memory count as memory: a quarter of it is left for the interpreter, so that a full disk
  * is an error that code can handle, and does not kill each later process. */
+bool box_spec_is_written_through(const struct box_spec *spec)
+{
+    return spec->workspace && !spec->cow;
+}
+
+bool box_spec_files_stay(const struct box_spec *spec)
+{
+    return spec->workspace && (!spec->cow || spec->store);
+}
+
 uint64_t box_spec_disk_bytes(const struct box_spec *spec)
 {
     bool on_disk = spec->scratch || spec->isolation == BOX_ISOLATION_CONTAINER;

@@ -17,6 +17,7 @@
 #include <strings.h>
 
 #include "base/limits.h"
+#include "sandbox/spec/spec.h"
 #include "sandbox/types.h"
 #include "sandbox/workspace/protected.h"
 
@@ -163,7 +164,7 @@ const char *box_protected_path(const struct box_spec *spec, const char *path)
         bool below = strncmp(straight, work, size) == 0 && straight[size] == '/';
         at += below ? size : strlen(straight);
     }
-    if (!spec->workspace || spec->cow) {
+    if (!box_spec_is_written_through(spec)) {
         return NULL;
     }
     for (; *at; at += strcspn(at, "/")) {

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/spec/spec.h"
 #include "sandbox/types.h"
 #include "sandbox/workspace/names.h"
 #include "sandbox/workspace/protected.h"
@@ -141,7 +142,7 @@ void box_protected_watch(const struct box_spec *spec, uint64_t read_only,
     box_protected_unwatch(watch);
     watch->read_only = read_only;
     watch->partial = 0;
-    watch->dir_fd = spec->workspace && !spec->cow
+    watch->dir_fd = box_spec_is_written_through(spec)
                         ? open(spec->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC)
                         : -1;
     watch->is_git = again ? watch->is_git : is_git(watch);

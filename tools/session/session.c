@@ -398,7 +398,7 @@ static void session_on_end(void *arg, const struct box_end *end)
     struct fate_facts facts = session_facts(session, FATE_ENDED, end);
     facts.sandbox_ended = !server_box_get(session->owner->server_box);
     const struct box_spec *spec = server_box_spec(session->owner->server_box);
-    facts.files_stay = spec->workspace && (!spec->cow || spec->store);
+    facts.files_stay = box_spec_files_stay(spec);
     struct fate fate = run_fate(&facts);
     char gone[sizeof session->current->gone];
     session->processes += end->processes;

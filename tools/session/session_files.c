@@ -23,11 +23,9 @@ static bool keeps_files(const struct sessions *sessions)
     return server_box_spec(sessions->server_box)->undo_files_bytes > 0;
 }
 
-/* Whether the workspace is the user's directory, in which they may work at the same moment. */
 static bool is_written_through(const struct sessions *sessions)
 {
-    const struct box_spec *spec = server_box_spec(sessions->server_box);
-    return spec->workspace && !spec->cow;
+    return box_spec_is_written_through(server_box_spec(sessions->server_box));
 }
 
 /* Of a request to the keeper: the session, which may have gone when the response comes. */

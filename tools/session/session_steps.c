@@ -78,7 +78,7 @@ void session_send(struct session *session)
         fields[count++] = (struct box_field){run->stdin_text, run->stdin_size};
     }
     const struct box_spec *spec = server_box_spec(session->owner->server_box);
-    if (spec->workspace && !spec->cow && run->files) {
+    if (box_spec_is_written_through(spec) && run->files) {
         (void)snprintf(files, sizeof files, "%u", run->files);
         fields[count++] = (struct box_field){"files", 5};
         fields[count++] = (struct box_field){files, strlen(files)};

@@ -93,12 +93,13 @@ static int zygote_is_asked(const char *name)
     if (size <= 0 || !CMSG_FIRSTHDR(&message) || !memmem(frame, (size_t)size, name, strlen(name))) {
         return -1;
     }
-    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
+    size_t count = (CMSG_FIRSTHDR(&message)->cmsg_len - CMSG_LEN(0)) / sizeof *fds;
+    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), count * sizeof *fds);
     if (session_fd >= 0) {
         (void)close(session_fd);
     }
     session_fd = fds[0];
-    for (unsigned i = 1; i < SESSION_GUEST_FDS; i++) {
+    for (size_t i = 1; i < count; i++) {
         (void)close(fds[i]);
     }
     return 0;
