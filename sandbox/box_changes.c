@@ -15,7 +15,6 @@
 #include "sandbox/box/box.h"
 #include "sandbox/programs/apply.h"
 #include "sandbox/trust/directory.h"
-#include "sandbox/workspace/refused.h"
 #include "sandbox/workspace/store.h"
 #include "sandbox/workspace/walk.h"
 
@@ -335,6 +334,44 @@ static void collect(struct box_apply *apply)
     }
 }
 
+static void add_target(void *arg, const char *path)
+{
+    (void)buf_append(arg, path, strlen(path) + 1);
+}
+
+void box_changes_find_rules(const struct box_spec *spec, struct refused_rules *ret)
+{
+    struct directory_homes homes;
+    directory_find_homes(&homes);
+    *ret = (struct refused_rules){.flags = directory_is_home(spec->workspace, &homes) ? REFUSED_HOME
+                                                                                      : 0};
+    protect_find(spec->workspace, add_target, &ret->targets);
+}
+
+/* Ends the items of a store's journal that are applied only if named: nobody here knows that they
+ * were. They stay changes. 0 or -errno */
+static int refuse_unnamed(const struct box_spec *spec, int journal_fd)
+{
+    OWNED(buf_done) struct buf journal = BUF_EMPTY;
+    OWNED(refused_rules_done) struct refused_rules rules = {};
+    struct apply_item *item = NULL;
+    struct refused refused;
+    box_changes_find_rules(spec, &rules);
+    int r = keeper_read_own(journal_fd, REPLY_BYTES, &journal);
+    if (r < 0 || !apply_journal_is_valid(buf_bytes(&journal), buf_size(&journal))) {
+        return r < 0 ? r : -EBADMSG;
+    }
+    while ((item = apply_journal_next((const void *)buf_bytes(&journal), item))) {
+        if (item->status == APPLY_TO_DO &&
+            refused_find(&rules, item->path, item->marks & APPLY_BARE, NULL, 0, &refused)) {
+            item->status = APPLY_FAILED;
+            item->error = EPERM;
+        }
+    }
+    ssize_t written = pwrite(journal_fd, buf_bytes(&journal), buf_size(&journal), 0);
+    return written < 0 ? -errno : (size_t)written == buf_size(&journal) ? 0 : -EIO;
+}
+
 /* Starts the process for the journal that was left. 0 or -errno. */
 static int finish_left(struct box_apply *apply)
 {
@@ -342,6 +379,9 @@ static int finish_left(struct box_apply *apply)
     apply->journal_fd = take_fd(&apply->box->left_journal_fd);
     apply->upper_fd = take_fd(&apply->box->left_upper_fd);
     int r = open_directory(apply);
+    if (r == 0 && apply->is_resumed) {
+        r = refuse_unnamed(apply->box->spec, apply->journal_fd);
+    }
     r = r ? r : start_process(apply);
     if (r < 0) {
         keep_journal(apply);
@@ -425,25 +465,6 @@ void box_changes_resume(struct box *box)
     int r = add(&(struct box_apply){.box = box, .is_resumed = true, .done = resumed});
     if (r < 0) {
         resumed(NULL, -r, NULL);
-    }
-}
-
-unsigned box_changes_refused_flags(const struct box_spec *spec)
-{
-    struct directory_homes homes;
-    directory_find_homes(&homes);
-    return spec->workspace && directory_is_home(spec->workspace, &homes) ? REFUSED_HOME : 0;
-}
-
-static void add_target(void *arg, const char *path)
-{
-    (void)buf_append(arg, path, strlen(path) + 1);
-}
-
-void box_changes_targets(const struct box_spec *spec, struct buf *names)
-{
-    if (spec->workspace) {
-        protect_find(spec->workspace, add_target, names);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/change_record.h"
+#include "sandbox/workspace/refused.h"
 
 /* The changes of a copy-on-write workspace (box_spec.cow). Paths are relative to the workspace and
  * normal, and name a file or all that is in a directory; none: everything. They are shorter than
@@ -39,14 +40,12 @@ typedef void (*box_applied_fn)(void *arg, int error, const struct apply_journal 
 int box_changes_apply(struct box *box, const char *const *paths, size_t count,
                       box_apply_choose_fn choose, box_applied_fn done, void *arg);
 
-/* Finishes what another server was applying when it was killed, if the workspace has a store. */
+/* Finishes what another server was applying when it was killed, if the workspace has a store; not
+ * what is applied only if named. */
 void box_changes_resume(struct box *box);
 
-/* Of refused_find(), for the user's directory. */
-unsigned box_changes_refused_flags(const struct box_spec *spec);
-/* Appends, each with its NUL, what protected names in the user's directory lead to: the targets of
- * symlinks, core.hooksPath, included files. A change there needs its name as those names do. */
-void box_changes_targets(const struct box_spec *spec, struct buf *names);
+/* Reads the user's directory. */
+void box_changes_find_rules(const struct box_spec *spec, struct refused_rules *ret);
 
 /* Ends an apply that runs, with ECONNRESET. Idempotent. */
 void box_changes_stop(struct box *box);

@@ -147,7 +147,9 @@ static int add_home(struct box_spec *spec, const struct box_mount *home,
         defer_free char *path = NULL;
         bool made = asprintf(&name, "%s/%s", home->name, entries[i]->d_name) >= 0 &&
                     asprintf(&path, "%s/%s", home->path, entries[i]->d_name) >= 0;
-        if (made && r == 0 && lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        struct fail is_store = {};
+        if (made && r == 0 && lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+            directory_check_stores("--mount", path, &is_store) == 0) {
             const struct box_mount mount = {name, path, st.st_uid, st.st_gid, .writable = false};
             int added = add(spec, &mount, places, ret_fail);
             r = added == -E2BIG || added == -ENOMEM ? added : 0;
@@ -181,7 +183,8 @@ static int check_directory(const char *path, bool writable, bool may_home,
                       "in it, or add --mount-home",
                       "");
     }
-    return directory_check("--mount", path, writable, homes, ret_fail);
+    int r = directory_check("--mount", path, writable, homes, ret_fail);
+    return r ? r : directory_check_stores("--mount", path, ret_fail);
 }
 
 static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
@@ -265,6 +268,7 @@ int box_workspace_resolve(struct box_spec *spec, char path[PATH_MAX], struct fai
     directory_find_homes(&homes);
     int r = directory_find("--workspace", spec->workspace, &homes, path, &st, ret_fail);
     r = r ? r : directory_check("--workspace", path, /* writable= */ true, &homes, ret_fail);
+    r = r ? r : directory_check_stores("--workspace", path, ret_fail);
     if (r == 0) {
         spec->workspace = path;
     }

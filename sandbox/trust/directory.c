@@ -1,5 +1,6 @@
 #include "sandbox/trust/directory.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -107,6 +108,56 @@ static bool is_system(const char *path)
         }
     }
     return false;
+}
+
+/* Whether the server has made it: see workspace/store.c. */
+static bool is_store(const char *path)
+{
+    enum { DIGITS = 16 };
+    const char *name = strrchr(path, '/') + 1;
+    char inner[PATH_MAX];
+    struct stat st;
+    return strlen(name) == DIGITS && strspn(name, "0123456789abcdef") == DIGITS &&
+           snprintf(inner, sizeof inner, "%s/layers", path) < PATH_MAX && lstat(inner, &st) == 0 &&
+           S_ISDIR(st.st_mode) && snprintf(inner, sizeof inner, "%s/workspace", path) < PATH_MAX &&
+           lstat(inner, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static bool lies_in_store(const char *path)
+{
+    char above[PATH_MAX];
+    (void)snprintf(above, sizeof above, "%s", path);
+    while (above[0]) {
+        if (is_store(above)) {
+            return true;
+        }
+        *strrchr(above, '/') = '\0';
+    }
+    return false;
+}
+
+static bool holds_store(const char *path)
+{
+    defer_closedir DIR *directory = opendir(path);
+    const struct dirent *entry = NULL;
+    char inner[PATH_MAX];
+    while (directory && (entry = readdir(directory))) {
+        if (entry->d_type != DT_REG &&
+            snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name) < PATH_MAX &&
+            is_store(inner)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int directory_check_stores(const char *flag, const char *path, struct fail *ret_fail)
+{
+    return lies_in_store(path) || holds_store(path)
+               ? refuse(ret_fail, flag, path,
+                        "a server keeps the changes of another workspace there (--cow-store); name "
+                        "another directory")
+               : 0;
 }
 
 int directory_check(const char *flag, const char *path, bool writable,

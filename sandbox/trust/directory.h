@@ -25,6 +25,10 @@ void directory_find_homes(struct directory_homes *ret_homes);
 
 bool directory_is_home(const char *path, const struct directory_homes *homes);
 
+/* Refuses a directory that lies in a store of --cow-store, is one or holds one: what is in it is
+ * applied to another directory. path: real. 0 or -EPERM with ret_fail. */
+[[nodiscard]] int directory_check_stores(const char *flag, const char *path, struct fail *ret_fail);
+
 /* Refuses the root directory and any parent of a home directory; if code may write there, also a
  * home directory itself and the directories that the system runs from. path: real. 0 or -EPERM with
  * ret_fail. */

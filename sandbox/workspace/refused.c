@@ -212,9 +212,10 @@ static const char *find_row(const char *at, bool is_top, unsigned flags, size_t 
                                                             : NULL;
 }
 
-bool refused_find(const char *path, unsigned flags, const char *const *named, size_t named_count,
-                  struct refused *ret)
+static bool find_rule(const struct refused_rules *rules, const char *path, bool is_bare,
+                      const char *const *named, size_t named_count, struct refused *ret)
 {
+    unsigned flags = rules->flags | (is_bare ? REFUSED_BARE : 0);
     for (const char *at = path; *at; at += *at == '/') {
         size_t size = 0;
         const char *row = find_row(at, at == path, flags, &size);
@@ -225,23 +226,31 @@ bool refused_find(const char *path, unsigned flags, const char *const *named, si
             return true;
         }
         if (is_git) { /* all of it is open */
-            return false;
+            break;
         }
         at += strcspn(at, "/");
     }
     return false;
 }
 
-bool refused_find_target(const char *path, const char *targets, size_t size,
-                         const char *const *named, size_t named_count, struct refused *ret)
+bool refused_find(const struct refused_rules *rules, const char *path, bool is_bare,
+                  const char *const *named, size_t named_count, struct refused *ret)
 {
-    for (size_t at = 0; at < size; at += strlen(targets + at) + 1) {
+    const char *targets = buf_bytes(&rules->targets);
+    bool is_refused = find_rule(rules, path, is_bare, named, named_count, ret);
+    for (size_t at = 0; !is_refused && at < buf_size(&rules->targets);) {
         size_t length = strlen(targets + at);
         if (refused_is_in(path, targets + at) &&
             !is_named(path, length, /* is_whole= */ false, named, named_count)) {
             *ret = (struct refused){"target", length};
-            return true;
+            is_refused = true;
         }
+        at += length + 1;
     }
-    return false;
+    return is_refused;
+}
+
+void refused_rules_done(struct refused_rules *rules)
+{
+    buf_done(&rules->targets);
 }

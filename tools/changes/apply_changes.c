@@ -19,11 +19,10 @@ struct apply_op {
     struct server_box_waiter waiter;
     struct changes_paths paths;
     bool discard;
-    unsigned refused_flags; /* REFUSED_HOME or 0 */
-    struct buf targets;     /* box_changes_targets() */
-    int error;              /* of the apply */
-    struct buf journal;     /* copy of the chosen items, or empty */
-    struct buf records;     /* of a discard */
+    struct refused_rules rules;
+    int error;          /* of the apply */
+    struct buf journal; /* copy of the chosen items, or empty */
+    struct buf records; /* of a discard */
     struct changes_applied applied;
 };
 
@@ -34,7 +33,7 @@ static void apply_op_free(struct apply_op *op)
     changes_applied_done(&op->applied);
     buf_done(&op->journal);
     buf_done(&op->records);
-    buf_done(&op->targets);
+    refused_rules_done(&op->rules);
     free(op);
 }
 
@@ -115,15 +114,11 @@ static bool choose(void *arg, const struct apply_item *item)
 {
     struct apply_op *op = arg;
     struct refused refused;
-    unsigned flags = op->refused_flags | (item->marks & APPLY_BARE ? REFUSED_BARE : 0);
     if (!changes_paths_have(&op->paths, item->path)) {
         return false;
     }
-    bool is_refused = refused_find(item->path, flags, (const char *const *)op->paths.at,
-                                   op->paths.count, &refused);
-    is_refused = is_refused ||
-                 refused_find_target(item->path, buf_bytes(&op->targets), buf_size(&op->targets),
-                                     (const char *const *)op->paths.at, op->paths.count, &refused);
+    bool is_refused = refused_find(&op->rules, item->path, item->marks & APPLY_BARE,
+                                   (const char *const *)op->paths.at, op->paths.count, &refused);
     if (!is_refused && item->marks & APPLY_TORN) {
         refused = (struct refused){CHANGES_TORN, apply_path_git_size(item->path)};
         is_refused = true;
@@ -178,9 +173,10 @@ void apply_changes_call(struct tools *tools, struct rpc_call *call, const json_t
     op->work.cancel = apply_op_cancel;
     op->tools = tools;
     op->call = call;
-    op->refused_flags = box_changes_refused_flags(tools->config.spec);
-    box_changes_targets(tools->config.spec, &op->targets);
     op->discard = json_is_true(json_object_get(arguments, "discard"));
+    if (!op->discard) {
+        box_changes_find_rules(tools->config.spec, &op->rules);
+    }
     rpc_call_set_data(call, op);
     int r = changes_paths_take(tools->config.spec, json_object_get(arguments, "paths"), &op->paths,
                                &why);

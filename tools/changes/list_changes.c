@@ -22,7 +22,7 @@ struct list_op {
     struct changes_paths paths;
     bool diff;
     struct buf records;
-    struct buf targets; /* box_changes_targets() */
+    struct refused_rules rules;
     char patch_path[LIMIT_PATH_BYTES];
 };
 
@@ -31,7 +31,7 @@ static void list_op_free(struct list_op *op)
     server_box_wait_cancel(&op->waiter);
     changes_paths_done(&op->paths);
     buf_done(&op->records);
-    buf_done(&op->targets);
+    refused_rules_done(&op->rules);
     free(op);
 }
 
@@ -60,8 +60,7 @@ static struct changes_view list_op_shown(const struct list_op *op)
     return (struct changes_view){.records = buf_bytes(&op->records),
                                  .size = buf_size(&op->records),
                                  .paths = &op->paths,
-                                 .refused_flags = box_changes_refused_flags(op->tools->config.spec),
-                                 .targets = &op->targets,
+                                 .rules = &op->rules,
                                  .patch_path = op->patch_path};
 }
 
@@ -141,7 +140,7 @@ void list_changes_call(struct tools *tools, struct rpc_call *call, const json_t 
     op->work.cancel = list_op_cancel;
     op->tools = tools;
     op->call = call;
-    box_changes_targets(spec, &op->targets);
+    box_changes_find_rules(spec, &op->rules);
     op->diff = json_is_true(json_object_get(arguments, "diff"));
     (void)snprintf(op->patch_path, sizeof op->patch_path, "%s/%s", spec->paths.output,
                    CHANGE_PATCH_NAME);

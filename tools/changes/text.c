@@ -148,7 +148,6 @@ static int append_marks(struct buf *out, const struct changes_view *view,
                         const struct change_record *record)
 {
     struct refused refused;
-    unsigned flags = view->refused_flags | (record->flags & CHANGE_BARE ? REFUSED_BARE : 0);
     int r = record->flags & CHANGE_UNREADABLE ? buf_append_text(out, " (not readable)") : 0;
     if (r == 0 && (record->flags & CHANGE_INVISIBLE)) {
         r = buf_append_text(out, " (adds invisible characters)");
@@ -158,10 +157,9 @@ static int append_marks(struct buf *out, const struct changes_view *view,
     }
     const char *const *named = (const char *const *)view->paths->at;
     size_t count = view->paths->count;
-    if (r == 0 &&
-        (refused_find(record->path, flags, named, count, &refused) ||
-         (view->targets && refused_find_target(record->path, buf_bytes(view->targets),
-                                               buf_size(view->targets), named, count, &refused)))) {
+    if (r == 0 && view->rules &&
+        refused_find(view->rules, record->path, record->flags & CHANGE_BARE, named, count,
+                     &refused)) {
         OWNED(buf_done) struct buf name = BUF_EMPTY;
         r = buf_append(&name, record->path, refused.size);
         r = r ? r : buf_append(&name, "", 1);

@@ -14,9 +14,8 @@ struct changes_view {
     const void *records; /* valid, see change_record.h */
     size_t size;
     const struct changes_paths *paths;
-    unsigned refused_flags;    /* REFUSED_HOME or 0 */
-    const struct buf *targets; /* box_changes_targets(), or NULL */
-    const char *patch_path;    /* of the whole patch, as code sees it */
+    const struct refused_rules *rules; /* NULL: of changes that are discarded */
+    const char *patch_path;            /* of the whole patch, as code sees it */
 };
 
 /* One line for each change, and how many there are. */

@@ -11,7 +11,7 @@ import subprocess
 import time
 import unittest
 
-from client import SLOW, Server, give_away
+from client import COMMAND, SLOW, Server, give_away
 from overlay import need_memory
 from projects import Project, tree
 from traces import descendants
@@ -64,6 +64,20 @@ class Stored(Project):
             self.put(f"d{i % 7}/{i}", f"old {i}\n" * 10)
         for i in range(10):
             self.put(f"gone/deep/{i}")
+
+
+class Place(Stored):
+    def test_is_no_workspace_and_no_mount_of_another_server(self):
+        with self.server() as server:
+            self.assert_ok(server.python("open('f', 'w').write('new')"))
+        (name,) = os.listdir(self.store)
+        for at in (self.store, self.store / name, self.store / name / "layers", self.store / name / "layers/upper"):
+            for flags in (["--workspace", str(at)], ["--mount", str(at)], ["--mount", f"{at}:inner:rw"]):
+                with self.subTest(flags=flags):
+                    done = subprocess.run([*COMMAND, "run", *flags, "-c", "print('code ' + 'ran')"],
+                                          capture_output=True, text=True, timeout=60 * SLOW)
+                    self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                    self.assertIn("keeps the changes of another workspace there", done.stderr)
 
 
 class Later(Stored):
@@ -320,6 +334,33 @@ class Killed(Stored):
                 killed += 1
         server.finish_call(call)
         return killed
+
+    def test_the_next_server_does_not_apply_what_is_applied_only_if_named(self):
+        self.reset("named")
+        (self.dir / "hooks").mkdir()
+        (self.dir / ".git").mkdir()
+        (self.dir / ".git/config").write_text("")
+        with self.server(check=False) as server:
+            self.assert_ok(server.python(
+                CHANGE + "os.mkdir('z'); open('z/.envrc', 'w').write('new')\n"
+                "open('hooks/post-commit', 'w').write('new')\n"
+                "for i in range(2000): open(f'a{i}', 'w').write('new')"))
+            server.start_call("apply_changes", paths=[".", "z/.envrc"])
+            while applying(server) is None:
+                pass
+            pid = applying(server)
+            os.kill(pid, signal.SIGSTOP)
+            self.assertFalse((self.dir / "hooks/post-commit").exists(), "it was not stopped early enough")
+            server.signal(signal.SIGKILL)
+            server.join()
+            os.kill(pid, signal.SIGKILL)
+        (self.dir / ".git/config").write_text("[core]\n\thooksPath = hooks\n")
+        with self.server() as server:
+            self.finish(server)
+            self.assertEqual(set(self.changes(server)), {b"z/.envrc", b"hooks/post-commit"})
+        self.assertFalse((self.dir / "z/.envrc").exists())
+        self.assertFalse((self.dir / "hooks/post-commit").exists())
+        self.assertEqual(self.read("d1/1/in"), "new")
 
     def test_of_the_applying_process(self):
         whole, choice, killed = self.measure(), random.Random(SEED), 0

@@ -9,7 +9,8 @@
 static const char *row_of(const char *path, unsigned flags, const char *named)
 {
     struct refused refused = {.row = ""};
-    bool is = refused_find(path, flags, &named, named != NULL, &refused);
+    const struct refused_rules rules = {.flags = flags & REFUSED_HOME};
+    bool is = refused_find(&rules, path, flags & REFUSED_BARE, &named, named != NULL, &refused);
     assert_true(is == (refused.row[0] != '\0'));
     assert_true(refused.size <= strlen(path) && (!is || refused.size > 0));
     return refused.row;
@@ -134,9 +135,10 @@ static void git_is_opened_only_as_a_whole(void **)
     assert_string_equal(row_of(".claude/.git/x", 0, ".claude/.git"), "");
     struct refused refused = {};
     const char *const both[] = {"a/.git/config", "a/.git"};
-    assert_true(refused_find("a/.git/config", 0, both, 1, &refused));
+    const struct refused_rules none = {};
+    assert_true(refused_find(&none, "a/.git/config", false, both, 1, &refused));
     assert_int_equal(refused.size, strlen("a/.git"));
-    assert_false(refused_find("a/.git/config", 0, both, 2, &refused));
+    assert_false(refused_find(&none, "a/.git/config", false, both, 2, &refused));
 }
 
 static void a_repository_without_git_directory_is_found_by_its_flag(void **)

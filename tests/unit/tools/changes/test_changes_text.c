@@ -37,10 +37,13 @@ static void name(const char *path)
     paths.at[paths.count++] = (char *)(uintptr_t)path;
 }
 
+static const struct refused_rules rules;
+
 static struct changes_view view(void)
 {
     assert_true(change_records_are_valid(buf_bytes(&records), buf_size(&records)));
-    return (struct changes_view){.records = buf_bytes(&records),
+    return (struct changes_view){.rules = &rules,
+                                 .records = buf_bytes(&records),
                                  .size = buf_size(&records),
                                  .paths = &paths,
                                  .patch_path = "/tmp/output/changes.diff"};
