@@ -106,11 +106,16 @@ static bool is_expected(const struct keeper *keeper, const struct edit *edit,
 
 static void see(struct keeper *keeper, struct edit *edit, const struct apply_facts *facts)
 {
-    if (!edit->moves && !edit->ended && edit->to->kind != KIND_NONE) {
+    bool is_new = !edit->moves && !edit->ended && edit->to->kind != KIND_NONE;
+    edit->ended = true;
+    if (is_new && edit->to->references > 1) { /* of a copy too, which has ended otherwise */
+        edit->unsure = true;
+        return;
+    }
+    if (is_new) {
         version_describe(edit->to, facts); /* an undo makes a copy */
     }
     version_seen_as(keeper, edit->to, facts);
-    edit->ended = true;
 }
 
 /* Something was reported that may be the edit's end. */
@@ -251,17 +256,20 @@ static bool list_add(struct edits *edits, struct edit *edit)
     return true;
 }
 
-/* An edit before which the facts were at the place that it changes. */
+/* An edit before which the facts were at the place that it changes. Owns `to`. */
 static struct edit *edit_new(struct keeper *keeper, struct state *state, const char *path,
-                             const char *target, const struct apply_facts *facts)
+                             const char *target, const struct apply_facts *facts,
+                             struct version *to)
 {
     size_t bytes = strlen(path) + (target ? strlen(target) : 0) + 2;
     bool has_space = state->edits.count < EDITS && keeper->name_bytes + bytes <= KEEPER_NAME_BYTES;
-    struct edit *edit = has_space ? calloc(1, sizeof *edit) : NULL;
+    struct edit *edit = has_space && to ? calloc(1, sizeof *edit) : NULL;
     if (!edit) {
+        version_release(keeper, &to);
         state->edits.lost = true;
         return NULL;
     }
+    edit->to = to;
     edit->state = state->id;
     edit->name_bytes = bytes;
     keeper->name_bytes += bytes;
@@ -309,7 +317,11 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
     if (!source.mode || (there.mode && there.inode == source.inode)) {
         return; /* it fails, or does nothing */
     }
-    struct edit *edit = edit_new(keeper, state, path, target, &there);
+    struct version *moved = version_take(version_known(keeper, &source));
+    if (!moved && (moved = version_of(&source))) { /* a move needs no copy */
+        version_seen_as(keeper, moved, &source);
+    }
+    struct edit *edit = edit_new(keeper, state, path, target, &there, moved);
     if (!edit) {
         return;
     }
@@ -317,11 +329,6 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
     if (before) {
         resolve(keeper, before);
     }
-    edit->to = version_take(version_known(keeper, &source));
-    if (!edit->to && (edit->to = version_of(&source))) { /* a move needs no copy */
-        version_seen_as(keeper, edit->to, &source);
-    }
-    edit->unsure = !edit->to;
     edit->awaits = IN_MOVED_TO;
     activate(keeper, edit);
 }
@@ -400,14 +407,13 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
     if (op == WIRE_TOUCH_ATTRIBUTE && S_ISDIR(facts.mode)) {
         resolve_below(keeper, state, path); /* nobody may be able to look into it afterwards */
     }
-    struct edit *edit = edit_new(keeper, state, path, NULL, &facts);
+    struct edit *edit =
+        edit_new(keeper, state, path, NULL, &facts, version_new(kind_after(op, &facts)));
     if (edit) {
         edit->writes = writes;
         edit->touches = writes;
         edit->awaits = awaits(op, &facts);
         edit->linked = op == WIRE_TOUCH_LINK;
-        edit->to = version_new(kind_after(op, &facts));
-        edit->unsure = !edit->to;
         activate(keeper, edit);
     }
 }
@@ -453,10 +459,9 @@ void edits_end(struct keeper *keeper, struct state *state)
     edits_follow(keeper);
     for (size_t i = 0; i < edits->count; i++) {
         struct edit *edit = edits->list[i];
-        if (edit->to && edit->active) {
+        if (edit->active) {
             resolve(keeper, edit);
         }
-        deactivate(keeper, edit); /* also one that there was no memory for */
         if (edit->nothing) {
             edit_free(keeper, edit);
         } else {
