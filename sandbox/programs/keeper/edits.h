@@ -57,6 +57,9 @@ struct edits_outcome {
     struct record **list; /* mark: 1 + enum put; found: what was there before */
     size_t count;
     size_t space;
+    struct version **left; /* that do not come back: their paths hold something else */
+    size_t left_count;
+    bool left_lost; /* there was no memory for one */
 };
 void edits_switch(struct keeper *keeper, struct state *state, bool back,
                   struct edits_outcome *outcome);

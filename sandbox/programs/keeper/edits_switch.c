@@ -57,6 +57,10 @@ void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, pu
         }
         record->mark = 0;
     }
+    for (size_t i = 0; i < outcome->left_count; i++) {
+        version_release(keeper, &outcome->left[i]);
+    }
+    free(outcome->left);
     free(outcome->list);
     *outcome = (struct edits_outcome){};
 }
@@ -127,9 +131,40 @@ static void see_at(struct keeper *keeper, const char *path, struct version *vers
     version_seen_as(keeper, version, &facts);
 }
 
+/* --- what does not come back --- */
+
+/* The version stays replaced, because something else stands at its path. */
+static void leave(struct edits_outcome *outcome, struct version *version)
+{
+    if (version->kind != KIND_FILE || version->bytes == 0) {
+        return;
+    }
+    struct version **left =
+        realloc(outcome->left, (outcome->left_count + 1) * sizeof(struct version *));
+    if (left) {
+        outcome->left = left;
+        left[outcome->left_count++] = version_take(version);
+    }
+    outcome->left_lost = outcome->left_lost || !left;
+}
+
+/* Whether the file may be the last with what does not come back: where code has moved a file by
+ * copying and removing it, and the user has put another one in its place. */
+static bool is_last_copy(const struct edits_outcome *outcome, const struct version *version)
+{
+    bool is = outcome->left_lost;
+    for (size_t i = 0; i < outcome->left_count && !is && version->kind == KIND_FILE; i++) {
+        const struct version *left = outcome->left[i];
+        is = left->bytes == version->bytes &&
+             (!left->kept || !version->kept || memcmp(left->data, version->data, left->bytes) == 0);
+    }
+    return is;
+}
+
 /* At path, the version there gives way to another one. */
-static enum put put_content(struct keeper *keeper, const char *path, struct version *there,
-                            struct version *wanted, bool linked)
+static enum put put_content(struct keeper *keeper, const struct edits_outcome *outcome,
+                            const char *path, struct version *there, struct version *wanted,
+                            bool linked)
 {
     struct apply_facts facts = {};
     unsigned links = 0;
@@ -141,6 +176,9 @@ static enum put put_content(struct keeper *keeper, const char *path, struct vers
         return PUT_MISSED;
     }
     place_keep(keeper, path, there); /* so that the opposite is possible */
+    if (is_last_copy(outcome, there)) {
+        return PUT_STAYS;
+    }
     int r = place_put(keeper, path, wanted, &facts);
     if (r < 0) {
         return r == -ESTALE || r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED;
@@ -171,15 +209,15 @@ static void take_back(struct keeper *keeper, struct edit *edit, struct edits_out
     const char *place = edit_place(edit);
     (void)mention(keeper, outcome, edit->path);
     (void)mention(keeper, outcome, place);
-    if (edit->unsure) {
-        edits_outcome_add(keeper, outcome, place, PUT_STAYS);
-        return;
-    }
-    enum put put = edit->moves
-                       ? move(keeper, edit->target, edit->path, edit->to)
-                       : put_content(keeper, edit->path, edit->to, edit->from, edit->linked);
+    enum put put = edit->unsure  ? PUT_STAYS
+                   : edit->moves ? move(keeper, edit->target, edit->path, edit->to)
+                                 : put_content(keeper, outcome, edit->path, edit->to, edit->from,
+                                               edit->linked);
     if (put == PUT_BACK && edit->moves && edit->from->kind != KIND_NONE) {
-        put = put_content(keeper, edit->target, &none, edit->from, false);
+        put = put_content(keeper, outcome, edit->target, &none, edit->from, false);
+    }
+    if (put != PUT_BACK) {
+        leave(outcome, edit->from);
     }
     edits_outcome_add(keeper, outcome, place, put);
 }
@@ -194,11 +232,11 @@ static void repeat(struct keeper *keeper, struct edit *edit, struct edits_outcom
     (void)mention(keeper, outcome, edit->path);
     (void)mention(keeper, outcome, place);
     if (edit->moves && edit->from->kind != KIND_NONE) {
-        put = put_content(keeper, edit->target, edit->from, &none, false);
+        put = put_content(keeper, outcome, edit->target, edit->from, &none, false);
     }
     if (put == PUT_BACK) {
         put = edit->moves ? move(keeper, edit->path, edit->target, edit->to)
-                          : put_content(keeper, edit->path, edit->from, edit->to, false);
+                          : put_content(keeper, outcome, edit->path, edit->from, edit->to, false);
     }
     edits_outcome_add(keeper, outcome, place, put);
 }

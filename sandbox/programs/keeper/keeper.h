@@ -94,6 +94,7 @@ struct keeper {
     uint32_t record_count;
     size_t name_bytes; /* of the records' paths */
     uint32_t round;
+    uint32_t looks;   /* at the user's directories */
     int64_t root_ns;  /* ctime of the scanned directory itself */
     uint32_t entries; /* that the current scan has seen */
     int64_t fresh_ns; /* of the last request */

@@ -62,6 +62,8 @@ struct record {
     uint32_t added; /* lines */
     uint32_t removed;
     uint64_t lower_inode; /* of the user's directory of this name, when all was known; or 0 */
+    bool elsewhere;       /* see is_elsewhere() in scan.c; as of `looked`, by keeper.looks */
+    uint32_t looked;
     struct apply_facts cover_facts;
     struct apply_facts base; /* of the user's file when the change was begun */
     struct apply_facts compared_to;

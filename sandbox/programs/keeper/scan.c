@@ -64,25 +64,46 @@ static void walk_push(struct walk *walk, const char *path)
     walk->failed = walk->failed || !copy;
 }
 
-/* Whether some directory above the path may be another one than that which code has seen: what is
- * in it has the times of its own. */
+static int64_t ctime_of_parent(const struct keeper *keeper, const char *path)
+{
+    const char *name = NULL;
+    struct stat st;
+    defer_close int fd = place_parent(keeper->lower_fd, path, &name);
+    return fd >= 0 && fstat(fd, &st) == 0 ? apply_facts_of(&st).ctime_ns : INT64_MAX;
+}
+
+/* Whether the user's directory may be another one than that which code has seen. To come to its
+ * name it has been renamed, which changes it and the directory above. */
+static bool is_replaced(const struct keeper *keeper, const struct record *record, const char *path)
+{
+    struct apply_facts facts;
+    if (place_look(keeper->lower_fd, path, &facts, NULL) < 0 || !S_ISDIR(facts.mode)) {
+        return false; /* code has made it */
+    }
+    return record && record->lower_inode ? facts.inode != record->lower_inode
+                                         : facts.ctime_ns > keeper->seen_ns &&
+                                               ctime_of_parent(keeper, path) > keeper->seen_ns;
+}
+
+/* Whether this holds for a directory above the path: what is in it has the times of its own. */
 static bool is_elsewhere(const struct keeper *keeper, const char *path)
 {
-    char text[KEEPER_PATH_BYTES];
-    struct apply_facts facts;
-    (void)snprintf(text, sizeof text, "%s", path);
-    for (char *slash = strrchr(text, '/'); slash; slash = strrchr(text, '/')) {
-        *slash = '\0';
-        const struct record *record = record_find(keeper, text);
-        if (place_look(keeper->lower_fd, text, &facts, NULL) < 0 || !S_ISDIR(facts.mode)) {
-            continue; /* code has made it */
-        }
-        if (record && record->lower_inode ? facts.inode != record->lower_inode
-                                          : facts.ctime_ns > keeper->seen_ns) {
-            return true;
-        }
+    char above[KEEPER_PATH_BYTES];
+    (void)snprintf(above, sizeof above, "%s", path);
+    char *slash = strrchr(above, '/');
+    if (!slash) {
+        return false;
     }
-    return false;
+    *slash = '\0';
+    struct record *record = record_find(keeper, above);
+    bool known = record && record->looked == keeper->looks;
+    bool is = known ? record->elsewhere
+                    : is_replaced(keeper, record, above) || is_elsewhere(keeper, above);
+    if (record) {
+        record->elsewhere = is;
+        record->looked = keeper->looks;
+    }
+    return is;
 }
 
 /* Whether the user's file may be another one than that which code has seen and changed. */
@@ -195,20 +216,25 @@ static bool is_left_out(const struct keeper *keeper, const char *name)
     return known && keeper_is_plain(keeper);
 }
 
-/* Whether the user has removed the file that this one is a copy of, since code has seen it. A file
- * that code has renamed is a copy too: so the user's directory must have changed. */
+/* Whether the user has removed the file that this one is a copy of, or the directory that it is in,
+ * since code has seen it. A file that code has renamed is a copy too: so the user's directory must
+ * have changed. */
 static bool is_of_removed(const struct keeper *keeper, int dir_fd, const char *name,
                           const struct record *record)
 {
-    struct apply_facts facts;
+    char above[KEEPER_PATH_BYTES];
     const char *lower_name = NULL;
+    struct apply_facts facts;
+    struct stat st;
     if (!keeper->cow || record->base.mode || keeper->seen_ns == 0) {
         return false;
     }
     defer_close int lower_fd = place_parent(keeper->lower_fd, record->path, &lower_name);
-    struct stat st;
     if (lower_fd < 0 || fstat(lower_fd, &st) < 0) {
-        return false;
+        (void)snprintf(above, sizeof above, "%.*s", (int)(lower_name - record->path - 1),
+                       record->path);
+        const struct record *parent = record_find(keeper, above);
+        return parent && (S_ISDIR(parent->base.mode) || parent->base.inode == UINT64_MAX);
     }
     facts_of_stat(&st, &facts);
     defer_close int fd = facts.ctime_ns > keeper->seen_ns
@@ -348,7 +374,8 @@ static void note_directory(struct keeper *keeper, struct record *record, void *)
     struct apply_facts lower;
     if (record->round == keeper->round && S_ISDIR(record->found.mode)) {
         bool known = place_look(keeper->lower_fd, record->path, &lower, NULL) == 0 &&
-                     S_ISDIR(lower.mode) && lower.ctime_ns <= keeper->fresh_ns;
+                     S_ISDIR(lower.mode) &&
+                     (lower.ctime_ns <= keeper->fresh_ns || lower.inode == record->lower_inode);
         record->lower_inode = known ? lower.inode : 0;
     }
 }
@@ -360,6 +387,7 @@ bool scan(struct keeper *keeper)
     (void)clock_gettime(CLOCK_REALTIME_COARSE, &began); /* the clock of files' times */
     int64_t began_ns = began.tv_sec * 1000000000 + began.tv_nsec;
     keeper->round++;
+    keeper->looks++;
     keeper->entries = 0;
     watch_begin(&keeper->watch, keeper->work_fd);
     walk_push(&walk, "");

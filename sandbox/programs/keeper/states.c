@@ -468,6 +468,7 @@ void states_note_path(struct keeper *keeper, const char *path)
         return;
     }
     keeper->seen_ns = keeper->fresh_ns;
+    keeper->looks++;
     note_parents(keeper, path);
     record = scan_record(keeper, path);
     if (record) {

@@ -129,6 +129,20 @@ class Plain(AtWork):
         for name in ("both.txt", "replaced.txt"):
             self.assertRegex(line, rf"not reverted[^|]*{name}")
 
+    def test_a_copy_that_is_the_last(self):
+        """Code moves a file by copying and removing it, the user puts another one in its place: the copy stays."""
+        for name, before in (("new", None), ("there", "as it was")):
+            with self.subTest(name=name), self.start() as server:
+                self.put("a.txt", "user")
+                self.put(name, before or "")
+                if not before:
+                    (self.dir / name).unlink()
+                self.meanwhile(server, f"import os, shutil; shutil.copyfile('a.txt', {name!r}); os.remove('a.txt')",
+                               lambda: self.save("a.txt", "other"))
+                result = server.python("", undo=True)
+                self.assertEqual((self.read("a.txt"), self.read(name)), ("other", "user"), result.text)
+                self.assertIn("may be yours", result.text)
+
     def test_the_user_works_in_a_moved_directory(self):
         self.put("d/old.txt")
         with self.start() as server:
@@ -245,6 +259,44 @@ class Conflicts(AtWork):
             self.assert_ok(server.python("x = 1"))
             self.meanwhile(server, "open('d/f.txt', 'w').write('code')", lambda: (self.dir / "d/f.txt").unlink())
             self.assert_kept(server, {"d/f.txt": None})
+
+    def test_a_directory_that_the_user_takes_away(self):
+        """It does not come back, whatever code changes or makes in it."""
+        write = "open('d/f.txt', 'w').write('code'); open('d/e/g.txt', 'w').write('code'); open('d/new', 'w').write('code')"
+        for at, (act, left) in enumerate((
+                (lambda: shutil.rmtree(self.dir / "d"), []),
+                (lambda: os.rename(self.dir / "d", self.dir / "moved"), ["moved", "moved/e", "moved/e/g.txt", "moved/f.txt"]))):
+            for before, after in ((write, ""), ("x = 1", write)):
+                with self.subTest(at=at, after=after):
+                    for name in ("d", "moved"):
+                        shutil.rmtree(self.dir / name, ignore_errors=True)
+                    self.put("d/f.txt", "old"), self.put("d/e/g.txt", "old")
+                    time.sleep(0.05)
+                    with self.start() as server:
+                        self.assert_ok(server.python("x = 1"))
+                        self.meanwhile(server, before, act, f"try: {after or 'pass'}\nexcept OSError: pass")
+                        self.assert_ok(server.python("try: open('d/later', 'w').write('code')\nexcept OSError: pass"))
+                        listed = server.call("list_changes").text
+                        text = self.apply(server).text
+                        found = sorted(str(path.relative_to(self.dir)) for path in self.dir.rglob("*"))
+                        self.assertEqual(found, left, f"{listed}\n{text}")
+                        self.assertNotIn("[no changes left]", text)
+                        for line in listed.splitlines()[:-1]:
+                            self.assertIn("changed in DIR since", line)
+                        if not after:
+                            self.assertIn("discarded", server.call("apply_changes", discard=True).text)
+                        self.assertIn("no changes", server.call("list_changes").text)
+
+    def test_a_directory_in_which_the_user_works_too(self):
+        """What they add beside the code's file is no conflict, in directories that code has known or not."""
+        self.put("d/e/f.txt", "old"), self.put("d/e/g.txt", "old")
+        time.sleep(0.05)
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.meanwhile(server, "open('d/e/f.txt', 'w').write('code')", lambda: (self.dir / "d/e/theirs").write_text("user"),
+                           "open('d/e/g.txt', 'w').write('code')")
+            self.assertIn("applied 2 of 2", self.apply(server).text)
+        self.assertEqual([self.read(f"d/e/{name}") for name in ("f.txt", "g.txt", "theirs")], ["code", "code", "user"])
 
     def test_what_code_changes_after_the_user(self):
         """The ordinary way: the user saves, the next call changes the file, and it is applied."""
