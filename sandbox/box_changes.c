@@ -71,6 +71,34 @@ int box_changes_ask(struct box *box, enum box_changes_request what, const char *
     return r;
 }
 
+/* --- what else writes --- */
+
+struct count_request {
+    box_count_fn fn;
+    void *arg;
+};
+
+static void counted(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+{
+    struct count_request request = *(struct count_request *)arg;
+    free(arg);
+    request.fn(request.arg, reply->error ? 0 : reply->processes);
+}
+
+int box_count_processes(struct box *box, box_count_fn fn, void *arg)
+{
+    struct count_request *waiting = malloc(sizeof *waiting);
+    if (!waiting) {
+        return -ENOMEM;
+    }
+    *waiting = (struct count_request){fn, arg};
+    int r = box_ask(box, &(struct wire_request){.op = WIRE_COUNT}, counted, waiting);
+    if (r < 0) {
+        free(waiting);
+    }
+    return r;
+}
+
 /* --- apply --- */
 
 /* In the store: the journal outlives the server until it is carried out. */
@@ -264,6 +292,10 @@ static int choose_items(struct box_apply *apply)
                 struct apply_item *added = (void *)(apply->journal.data + at);
                 added->marks = item->marks;
                 added->hash = item->hash;
+                if (S_ISREG(item->source.mode) && !item->hash) { /* nobody can have seen it */
+                    added->status = APPLY_FAILED;
+                    added->error = EACCES;
+                }
             }
         }
     }

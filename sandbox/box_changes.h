@@ -27,6 +27,11 @@ typedef void (*box_changes_fn)(void *arg, int error, const void *records, size_t
 int box_changes_ask(struct box *box, enum box_changes_request what, const char *const *paths,
                     size_t count, box_changes_fn fn, void *arg);
 
+/* How many processes run that code has started and not ended, also of earlier calls. fn: called
+ * once, later; 0 when the sandbox dies. 0 or -errno. */
+typedef void (*box_count_fn)(void *arg, unsigned processes);
+int box_count_processes(struct box *box, box_count_fn fn, void *arg);
+
 /* Whether the item may be applied: called for each, in their order. */
 typedef bool (*box_apply_choose_fn)(void *arg, const struct apply_item *item);
 

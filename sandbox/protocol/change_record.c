@@ -1,6 +1,7 @@
 #include "sandbox/protocol/change_record.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 enum { ALIGN = 8, PATH_BYTES = 4096 };
 _Static_assert(sizeof(struct change_record) % ALIGN == 0, "numbers are aligned");
@@ -52,6 +53,21 @@ static bool is_record(const struct change_record *record, size_t space)
     return length > 0 && length < PATH_BYTES && record_size(length + rest) == record->size &&
            (!rest || strnlen(record->path + length + 1, most - length - 1) == rest - 1) &&
            record->sign && strchr("+~-", record->sign);
+}
+
+bool change_record_shows_mode(const struct change_record *record)
+{
+    enum { OTHERS = 077, OTHERS_WRITE = 022 };
+    uint32_t bits = record->mode & 0777;
+    if (S_ISLNK(record->mode)) {
+        return false;
+    }
+    if (record->sign == '+') {
+        return bits & OTHERS_WRITE;
+    }
+    return (bits & ~(uint32_t)record->before & OTHERS) ||
+           (S_ISDIR(record->mode) && bits != record->before) ||
+           (S_ISREG(record->mode) && record->added == 0 && record->removed == 0);
 }
 
 bool change_records_are_valid(const void *records, size_t size)

@@ -42,6 +42,10 @@ int change_record_add(struct buf *records, const struct change_record *record, c
 /* The target of a symlink, or NULL. */
 const char *change_record_target(const struct change_record *record);
 
+/* Whether the mode is worth a word: others gain something, all of a directory, or nothing else has
+ * changed. */
+bool change_record_shows_mode(const struct change_record *record);
+
 /* Whether these bytes, aligned to 8, are records that can be read without further checks. */
 bool change_records_are_valid(const void *records, size_t size);
 

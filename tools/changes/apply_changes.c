@@ -19,6 +19,7 @@ struct apply_op {
     struct server_box_waiter waiter;
     struct changes_paths paths;
     bool discard;
+    unsigned processes; /* that run */
     struct refused_rules rules;
     int error;          /* of the apply */
     struct buf journal; /* copy of the chosen items, or empty */
@@ -77,6 +78,7 @@ static void apply_op_end(struct apply_op *op, size_t left)
             buf_size(&op->journal) > 0 ? (const void *)buf_bytes(&op->journal) : NULL;
         r = changes_text_applied(&op->applied, &op->paths, left, &text, &is_error);
     }
+    r = r ? r : changes_text_running(op->processes, &text);
     if (r < 0) {
         apply_op_fail(op, -r);
         return;
@@ -145,6 +147,24 @@ static void applied(void *arg, int error, const struct apply_journal *journal)
     ask_left(op);
 }
 
+static void apply_op_counted(void *arg, unsigned processes)
+{
+    struct apply_op *op = arg;
+    struct box *box = server_box_get(op->tools->server_box);
+    if (!box || !op->call) {
+        apply_op_fail(op, ECONNRESET);
+        return;
+    }
+    op->processes = processes + sessions_running(op->tools->sessions);
+    const char *const *paths = (const char *const *)op->paths.at;
+    int r = op->discard
+                ? box_changes_ask(box, BOX_CHANGES_DISCARD, paths, op->paths.count, discarded, op)
+                : box_changes_apply(box, paths, op->paths.count, choose, applied, op);
+    if (r < 0) {
+        apply_op_fail(op, -r);
+    }
+}
+
 static void apply_op_begin(void *arg, struct box *box, const struct fail *why)
 {
     struct apply_op *op = arg;
@@ -153,10 +173,7 @@ static void apply_op_begin(void *arg, struct box *box, const struct fail *why)
         apply_op_free(op);
         return;
     }
-    const char *const *paths = (const char *const *)op->paths.at;
-    int r = op->discard
-                ? box_changes_ask(box, BOX_CHANGES_DISCARD, paths, op->paths.count, discarded, op)
-                : box_changes_apply(box, paths, op->paths.count, choose, applied, op);
+    int r = box_count_processes(box, apply_op_counted, op);
     if (r < 0) {
         apply_op_fail(op, -r);
     }

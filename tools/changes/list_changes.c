@@ -21,6 +21,7 @@ struct list_op {
     struct server_box_waiter waiter;
     struct changes_paths paths;
     bool diff;
+    unsigned processes; /* that run */
     struct buf records;
     struct refused_rules rules;
     char patch_path[LIMIT_PATH_BYTES];
@@ -64,8 +65,9 @@ static struct changes_view list_op_shown(const struct list_op *op)
                                  .patch_path = op->patch_path};
 }
 
-static void list_op_end(struct list_op *op, int r, const struct buf *text)
+static void list_op_end(struct list_op *op, int r, struct buf *text)
 {
+    r = r ? r : changes_text_running(op->processes, text);
     if (r < 0) {
         list_op_fail(op, -r);
         return;
@@ -113,6 +115,19 @@ static void listed(void *arg, int error, const void *records, size_t size)
     list_op_end(op, changes_text_list(&view, &text), &text);
 }
 
+static void list_op_counted(void *arg, unsigned processes)
+{
+    struct list_op *op = arg;
+    struct box *box = server_box_get(op->tools->server_box);
+    op->processes = processes + sessions_running(op->tools->sessions);
+    int r = !box ? -ECONNRESET
+                 : box_changes_ask(box, op->diff ? BOX_CHANGES_PATCH : BOX_CHANGES_LIST,
+                                   (const char *const *)op->paths.at, op->paths.count, listed, op);
+    if (r < 0) {
+        list_op_fail(op, -r);
+    }
+}
+
 static void list_op_begin(void *arg, struct box *box, const struct fail *why)
 {
     struct list_op *op = arg;
@@ -121,8 +136,7 @@ static void list_op_begin(void *arg, struct box *box, const struct fail *why)
         list_op_free(op);
         return;
     }
-    int r = box_changes_ask(box, op->diff ? BOX_CHANGES_PATCH : BOX_CHANGES_LIST,
-                            (const char *const *)op->paths.at, op->paths.count, listed, op);
+    int r = box_count_processes(box, list_op_counted, op);
     if (r < 0) {
         list_op_fail(op, -r);
     }

@@ -41,6 +41,17 @@ static int append_count(struct buf *out, size_t count)
                  : buf_append_text(out, "[no changes");
 }
 
+int changes_text_running(unsigned processes, struct buf *out)
+{
+    static const char end[] = "]\n";
+    if (processes == 0) {
+        return 0;
+    }
+    out->end -= strlen(end);
+    return buf_appendf(out, "; %u process%s of code still run%s, and may change more]\n", processes,
+                       processes == 1 ? "" : "es", processes == 1 ? "s" : "");
+}
+
 /* Appends lines that fit, in front of the last one. */
 struct lines {
     struct buf *out;
@@ -118,30 +129,15 @@ static int append_what(struct buf *out, const struct change_record *record)
                : 0;
 }
 
-/* Whether the mode is worth a word: others gain something, all of a directory, or nothing else has
- * changed. */
-static bool shows_mode(const struct change_record *record)
-{
-    enum { OTHERS = 077, OTHERS_WRITE = 022 };
-    uint32_t bits = record->mode & 0777;
-    if (S_ISLNK(record->mode)) {
-        return false;
-    }
-    if (record->sign == '+') {
-        return bits & OTHERS_WRITE;
-    }
-    return (bits & ~(uint32_t)record->before & OTHERS) ||
-           (S_ISDIR(record->mode) && bits != record->before) ||
-           (S_ISREG(record->mode) && record->added == 0 && record->removed == 0);
-}
-
 static int append_facts(struct buf *out, const struct change_record *record)
 {
     if (record->sign == '-') {
         return 0;
     }
     int r = append_what(out, record);
-    return r || !shows_mode(record) ? r : buf_appendf(out, " mode %03o", record->mode & 07777);
+    return r || !change_record_shows_mode(record)
+               ? r
+               : buf_appendf(out, " mode %03o", record->mode & 07777);
 }
 
 static int append_marks(struct buf *out, const struct changes_view *view,

@@ -28,6 +28,9 @@ typedef int (*changes_patch_fn)(void *arg, uint64_t at, size_t size, struct buf 
 int changes_text_patch(const struct changes_view *view, changes_patch_fn read, void *arg,
                        struct buf *out);
 
+/* Adds to the last line of a result that so many processes of code run, if any. */
+int changes_text_running(unsigned processes, struct buf *out);
+
 /* What has become of an apply. */
 struct changes_applied {
     const struct apply_journal *journal; /* of what was to be applied; NULL: nothing was begun */

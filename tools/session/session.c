@@ -316,6 +316,15 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
     }
 }
 
+unsigned sessions_running(const struct sessions *sessions)
+{
+    unsigned count = 0;
+    for (const struct session *at = sessions->list; at; at = at->next) {
+        count += at->state == SESSION_RUNNING || at->state == SESSION_INTERRUPTED;
+    }
+    return count;
+}
+
 void sessions_hold_output(struct sessions *sessions, bool hold)
 {
     for (struct session *session = sessions->list; session; session = session->next) {

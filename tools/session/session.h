@@ -30,6 +30,9 @@ void sessions_warm_up(struct sessions *sessions);
  * sessions. */
 int sessions_run(struct sessions *sessions, const char *name, struct run *run);
 
+/* In how many of them code runs. */
+unsigned sessions_running(const struct sessions *sessions);
+
 /* hold: reads no output of the interpreters until it is false again; code blocks in its writes. */
 void sessions_hold_output(struct sessions *sessions, bool hold);
 

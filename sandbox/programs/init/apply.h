@@ -74,6 +74,8 @@ int apply_give(struct apply_run *run, int fd, int dir_fd, const struct apply_loo
 int apply_content_equal(int one_fd, int other_fd, uint64_t size);
 /* The hash of a file's content, whatever is a hole in it and what is zero: 0 or -errno. */
 int apply_content_hash(int fd, uint64_t size, const uint64_t key[2], uint64_t *ret_hash);
+/* The same of bytes. Never 0. */
+uint64_t apply_content_hash_bytes(const char *bytes, uint64_t size, const uint64_t key[2]);
 /* Copies into an empty file; holes stay holes. 0, APPLY_BUSY or -errno; -EINTR: no longer wanted */
 int apply_content_copy(int from_fd, int to_fd, uint64_t size);
 /* Gives a file the access control list of another, acl(5). 0 or -errno; the file system may have

@@ -58,9 +58,37 @@ static uint64_t block_after(int fd, uint64_t offset, uint64_t size)
     return data < size ? data / BLOCK_BYTES * BLOCK_BYTES : size;
 }
 
-int apply_content_hash(int fd, uint64_t size, const uint64_t key[2], uint64_t *ret_hash)
+/* A block that is all zero counts as a hole. */
+static void hash_block(struct siphash *hash, uint64_t offset, const char block[BLOCK_BYTES])
 {
     static const char zeros[BLOCK_BYTES];
+    if (memcmp(block, zeros, BLOCK_BYTES) != 0) {
+        siphash_add(hash, &offset, sizeof offset);
+        siphash_add(hash, block, BLOCK_BYTES);
+    }
+}
+
+static uint64_t hash_end(struct siphash *hash, uint64_t size)
+{
+    siphash_add(hash, &size, sizeof size);
+    uint64_t sum = siphash_sum(hash);
+    return sum + (sum == 0);
+}
+
+uint64_t apply_content_hash_bytes(const char *bytes, uint64_t size, const uint64_t key[2])
+{
+    struct siphash hash;
+    siphash_init(&hash, key);
+    for (uint64_t offset = 0; offset < size; offset += BLOCK_BYTES) {
+        char block[BLOCK_BYTES] = {};
+        memcpy(block, bytes + offset, size - offset < BLOCK_BYTES ? size - offset : BLOCK_BYTES);
+        hash_block(&hash, offset, block);
+    }
+    return hash_end(&hash, size);
+}
+
+int apply_content_hash(int fd, uint64_t size, const uint64_t key[2], uint64_t *ret_hash)
+{
     struct siphash hash;
     siphash_init(&hash, key);
     for (uint64_t offset = block_after(fd, 0, size); offset < size;
@@ -71,14 +99,9 @@ int apply_content_hash(int fd, uint64_t size, const uint64_t key[2], uint64_t *r
         if (got < 0) {
             return (int)got;
         }
-        if (memcmp(block, zeros, BLOCK_BYTES) != 0) {
-            siphash_add(&hash, &offset, sizeof offset);
-            siphash_add(&hash, block, BLOCK_BYTES);
-        }
+        hash_block(&hash, offset, block);
     }
-    siphash_add(&hash, &size, sizeof size);
-    *ret_hash = siphash_sum(&hash);
-    *ret_hash += *ret_hash == 0;
+    *ret_hash = hash_end(&hash, size);
     return 0;
 }
 

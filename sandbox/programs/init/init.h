@@ -102,6 +102,8 @@ void selftest_spawn(struct init *init, const struct wire_request *request);
 /* processes.c */
 void watch_add(struct init *init, const struct wire_request *request);
 void watch_signal(struct init *init, const struct wire_request *request);
+/* Responds with how many processes run that code has started. */
+void watch_count(struct init *init, const struct wire_request *request);
 /* Responds when no such process is left, however long the kernel takes: see watch_sweep(). */
 void watch_kill_tag(struct init *init, const struct wire_request *request);
 /* Continues unfinished sweeps. Must be called every INIT_SWEEP_MS. Returns whether any remain. */

@@ -125,6 +125,9 @@ static void init_dispatch(const struct wire_request *request)
     case WIRE_TRACE:
         init_respond(request->id, -watch_trace(&state, request->pid));
         break;
+    case WIRE_COUNT:
+        watch_count(&state, request);
+        break;
     case WIRE_KILL_TAG:
         watch_kill_tag(&state, request);
         break;

@@ -72,6 +72,10 @@ static void monitor_receive(struct init *monitor)
         watch_kill_tag(monitor, &request);
         return;
     }
+    if (request.op == WIRE_COUNT) {
+        watch_count(monitor, &request);
+        return;
+    }
     request.pid = outer_number(monitor, request.pid);
     if (request.op == WIRE_TRACE) {
         init_respond(request.id, -watch_trace(monitor, request.pid));

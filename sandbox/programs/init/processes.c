@@ -267,6 +267,20 @@ static unsigned count_started(struct init *init, const struct wire_request *requ
     return count;
 }
 
+void watch_count(struct init *init, const struct wire_request *request)
+{
+    const pid_t *pids = NULL;
+    unsigned all = process_tree_list(init->root, &pids);
+    struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
+    for (unsigned i = 0; i < all; i++) {
+        struct tags tags = {};
+        reply.processes += !watch_spares(init, pids[i]) && !watch_find(init, pids[i]) &&
+                           !process_tree_ended(pids[i]) && tags_of(pids[i], &tags) == 0 &&
+                           tags.cell > 0 && tags_id(&tags) > 0 && tags.hard != WIRE_TAG_ZYGOTE;
+    }
+    init_send(&reply, -1);
+}
+
 /* Sweeps that wait for processes which the kernel is slow to end. A session has at most two: of a
  * cell, and of all. */
 static struct sweep {

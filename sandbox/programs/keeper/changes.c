@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/quote.h"
 #include "sandbox/programs/init/apply.h"
 #include "sandbox/programs/keeper/diff.h"
 #include "sandbox/programs/keeper/keeper.h"
@@ -37,7 +38,6 @@ static bool differs_from(struct keeper *keeper, struct record *record,
 {
     if (!record->compared || !facts_equal(&record->compared_to, lower)) {
         record->compared = true;
-        record->counted = false;
         record->compared_to = *lower;
         record->differs =
             !place_same(keeper->upper_fd, &record->facts, keeper->lower_fd, lower, record->path);
@@ -130,61 +130,80 @@ static char *content(int root_fd, const char *path, const struct apply_facts *fa
     return data;
 }
 
-/* Whether a terminal or an editor shows less than there is, or other things: escape sequences, a
- * return without a line feed, characters without width, and those that turn the direction of text
- * ("Trojan Source", CVE-2021-42574). How many. */
-static size_t count_invisible(const char *text, size_t size)
+static uint64_t *hash_key(void)
 {
-    size_t count = 0;
-    for (size_t i = 0; text && i < size; i++) {
-        const unsigned char *at = (const unsigned char *)text + i;
-        size_t left = size - i;
-        count += *at == 0x1b || (*at == '\r' && (left < 2 || at[1] != '\n'));
-        if (left > 2 && at[0] == 0xe2) {
-            count += (at[1] == 0x80 &&
-                      ((at[2] >= 0x8b && at[2] <= 0x8f) || (at[2] >= 0xaa && at[2] <= 0xae))) ||
-                     (at[1] == 0x81 && at[2] >= 0xa0 && at[2] <= 0xa9);
-        }
-        count += left > 2 && i > 0 && at[0] == 0xef && at[1] == 0xbb && at[2] == 0xbf;
+    static uint64_t key[2];
+    if (!key[0]) {
+        (void)getrandom(key, sizeof key, 0);
+        key[0] |= 1;
     }
-    return count;
+    return key;
+}
+
+/* Of the content that is there now; 0: it could not be read. */
+static uint64_t hash_of(const struct keeper *keeper, const struct record *record)
+{
+    uint64_t hash = 0;
+    defer_close int fd = S_ISREG(record->facts.mode) ? place_open(keeper->upper_fd, record->path,
+                                                                  O_RDONLY | O_NONBLOCK | O_NOCTTY)
+                                                     : -1;
+    return fd >= 0 && apply_content_hash(fd, record->facts.bytes, hash_key(), &hash) == 0 ? hash
+                                                                                          : 0;
+}
+
+/* For a person who reads the patch: what git has no line for. */
+static int append_comment(struct buf *out, const struct record *record,
+                          const struct change_record *change)
+{
+    if (!change_record_shows_mode(change) && !(change->flags & CHANGE_INVISIBLE)) {
+        return 0;
+    }
+    int r = buf_append_text(out, "# ");
+    r = r ? r : quote_append(out, "", record->path, strlen(record->path), /* force= */ false);
+    r = r ? r : buf_append_text(out, ":");
+    if (r == 0 && change_record_shows_mode(change)) {
+        r = buf_appendf(out, " mode %03o", change->mode & ACCESSPERMS);
+    }
+    if (r == 0 && (change->flags & CHANGE_INVISIBLE)) {
+        r = buf_append_text(out, " adds invisible characters");
+    }
+    return r ? r : buf_append_text(out, "\n");
 }
 
 static void write_patch(struct listing *listing, struct record *record,
                         struct change_record *change)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
+    OWNED(buf_done) struct buf part = BUF_EMPTY;
     struct keeper *keeper = listing->keeper;
-    struct patch_counts counts = {UINT32_MAX, UINT32_MAX};
+    struct patch_counts counts = {.added = UINT32_MAX, .removed = UINT32_MAX};
     bool wants_text = listing->patch_fd >= 0;
-    if (record->counted && !wants_text) {
-        change->flags |= record->invisible ? CHANGE_INVISIBLE : 0;
-        change->added = record->added;
-        change->removed = record->removed;
-        return;
-    }
     char *old = content(keeper->lower_fd, record->path, &record->compared_to);
     char *new = content(keeper->upper_fd, record->path, &record->facts);
     const struct patch_file sides[2] = {{record->compared_to.mode, record->compared_to.bytes, old},
                                         {record->facts.mode, record->facts.bytes, new}};
     int r = patch_write(record->path, &sides[0], &sides[1], &listing->work,
                         wants_text ? &text : NULL, &counts);
-    record->invisible =
-        S_ISREG(record->facts.mode) && counts.added != UINT32_MAX &&
-        count_invisible(new, record->facts.bytes) > count_invisible(old, record->compared_to.bytes);
-    change->flags |= record->invisible ? CHANGE_INVISIBLE : 0;
+    change->added = counts.added;
+    change->removed = counts.removed;
+    change->flags |= counts.invisible ? CHANGE_INVISIBLE : 0;
+    if (S_ISREG(record->facts.mode)) {
+        /* Of the bytes that the list shows: the file may be another one at the next moment. */
+        record->listed_hash = new ? apply_content_hash_bytes(new, record->facts.bytes, hash_key())
+                                  : hash_of(keeper, record);
+        change->flags |= record->listed_hash ? 0 : CHANGE_UNREADABLE;
+    }
     free(old);
     free(new);
-    if (r == 0) {
-        record->counted = true;
-        record->added = change->added = counts.added;
-        record->removed = change->removed = counts.removed;
+    if (wants_text && r == 0) {
+        r = append_comment(&part, record, change);
+        r = r ? r : buf_append(&part, buf_bytes(&text), buf_size(&text));
     }
-    if (r == 0 && buf_size(&text) > 0) {
-        r = fd_write_all(listing->patch_fd, buf_bytes(&text), buf_size(&text));
+    if (r == 0 && buf_size(&part) > 0) {
+        r = fd_write_all(listing->patch_fd, buf_bytes(&part), buf_size(&part));
         change->patch_at = listing->patch_at;
-        change->patch_size = buf_size(&text);
-        listing->patch_at += buf_size(&text);
+        change->patch_size = buf_size(&part);
+        listing->patch_at += buf_size(&part);
     }
     listing->error = r ? r : listing->error;
 }
@@ -236,34 +255,6 @@ static void find_bare(const struct keeper *keeper, struct record *const *list, s
 
 /* --- what a list has shown --- */
 
-static uint64_t *hash_key(void)
-{
-    static uint64_t key[2];
-    if (!key[0]) {
-        (void)getrandom(key, sizeof key, 0);
-        key[0] |= 1;
-    }
-    return key;
-}
-
-/* Of the content that is there now; 0: it could not be read. */
-static uint64_t hash_of(const struct keeper *keeper, const struct record *record)
-{
-    uint64_t hash = 0;
-    defer_close int fd = S_ISREG(record->facts.mode) ? place_open(keeper->upper_fd, record->path,
-                                                                  O_RDONLY | O_NONBLOCK | O_NOCTTY)
-                                                     : -1;
-    return fd >= 0 && apply_content_hash(fd, record->facts.bytes, hash_key(), &hash) == 0 ? hash
-                                                                                          : 0;
-}
-
-static void note_listed(const struct keeper *keeper, struct record *record)
-{
-    record->listed = true;
-    record->listed_facts = record->facts;
-    record->listed_hash = hash_of(keeper, record);
-}
-
 /* The marks of what is applied now; hash: of its content. */
 static uint32_t listed_marks(const struct record *record, uint64_t hash)
 {
@@ -297,7 +288,8 @@ static void list_record(struct listing *listing, struct record *record, int erro
         .removed = UINT32_MAX,
     };
     if (!error) {
-        note_listed(listing->keeper, record);
+        record->listed = true;
+        record->listed_facts = record->facts;
         write_patch(listing, record, &change);
     }
     bool has_target =

@@ -8,6 +8,8 @@
 
 #include "base/own.h"
 #include "base/quote.h"
+#include "base/utf8.h"
+#include "base/word.h"
 #include "sandbox/programs/keeper/diff.h"
 
 enum {
@@ -62,6 +64,43 @@ static bool is_same(const struct patch_file *old, const struct patch_file *new)
 {
     return is_read(old) && is_read(new) && old->size == new->size &&
            (old->size == 0 || memcmp(old->bytes, new->bytes, (size_t)old->size) == 0);
+}
+
+/* --- what a reader does not see --- */
+
+/* Spaces, and what makes a picture of the character before it, are ordinary in texts. */
+static bool is_ordinary(uint32_t code)
+{
+    return code == '\t' || code == '\n' || code == '\f' || code == 0xa0 || code == 0x1680 ||
+           (code >= 0x2000 && code <= 0x200a) || code == 0x202f || code == 0x205f ||
+           code == 0x3000 || code == 0xfe0f;
+}
+
+static bool has_invisible(const char *text, size_t size, bool is_start)
+{
+    enum { BYTE_ORDER_MARK = 0xfeff };
+    for (size_t at = 0; at < size;) {
+        int length = utf8_size(text + at, size - at);
+        uint32_t code = length > 0 ? utf8_code(text + at, length) : 'x';
+        bool ends_line = code == '\r' && at + 1 < size && text[at + 1] == '\n';
+        bool marks = is_start && at == 0 && code == BYTE_ORDER_MARK;
+        if (word_is_unseen(code) && !is_ordinary(code) && !ends_line && !marks) {
+            return true;
+        }
+        at += length > 0 ? (size_t)length : 1;
+    }
+    return false;
+}
+
+static bool adds_invisible(const struct diff *diff, struct diff_text new)
+{
+    for (size_t i = 0; i < diff->count; i++) {
+        const struct diff_edit *edit = diff_edit(diff, i);
+        if (has_invisible(new.bytes + edit->new_at, edit->new_size, edit->new_at == 0)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* --- comments --- */
@@ -229,6 +268,7 @@ static int write_change(const char *path, const struct patch_file *old,
         r = diff_lines(old_text, new_text, work, &diff);
         counts->added += (uint32_t)diff.added;
         counts->removed += (uint32_t)diff.removed;
+        counts->invisible = counts->invisible || adds_invisible(&diff, new_text);
     }
     if (r < 0 || !out) {
         return r;
@@ -261,7 +301,7 @@ int patch_write(const char *path, const struct patch_file *old, const struct pat
     bool only_mode = S_ISREG(old->mode) && S_ISREG(new->mode) && same;
     if (odd || !is_read(old) || !is_read(new) ||
         (!only_mode && (is_binary(old) || is_binary(new)))) {
-        *ret = (struct patch_counts){UINT32_MAX, UINT32_MAX};
+        *ret = (struct patch_counts){.added = UINT32_MAX, .removed = UINT32_MAX};
         return out ? comment(path, old, new, out) : 0;
     }
     if (out && git_refuses(path)) {

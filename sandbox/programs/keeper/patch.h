@@ -1,4 +1,5 @@
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,9 @@ struct patch_counts {
     uint32_t
         added; /* lines; both UINT32_MAX: the file is not in the patch, or no line would tell */
     uint32_t removed;
+    bool invisible; /* an added line has characters that are not seen, or change how others are:
+                       escape sequences, a return alone, no width, another direction ("Trojan
+                       Source", CVE-2021-42574) */
 };
 
 /* Appends what makes new of old at path: nothing if they are equal or directories, a comment where

@@ -51,16 +51,12 @@ struct record {
     bool based;  /* base is known */
     bool compared; /* facts with compared_to, the user's file at that time: */
     bool differs;
-    bool counted;   /* the lines */
-    bool invisible; /* see CHANGE_INVISIBLE */
-    bool listed;    /* these are what the last list has shown: */
+    bool listed; /* these are what the last list has shown: */
     struct apply_facts listed_facts;
     uint64_t listed_hash;
     bool applied; /* the user's directory got what facts describe */
     bool is_bare; /* a git directory, whatever its name; and the same of a directory above it */
     bool in_bare;
-    uint32_t added; /* lines */
-    uint32_t removed;
     uint64_t lower_inode; /* of the user's directory of this name, when all was known; or 0 */
     bool elsewhere;       /* see is_elsewhere() in scan.c; as of `looked`, by keeper.looks */
     uint32_t looked;

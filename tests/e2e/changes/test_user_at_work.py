@@ -222,6 +222,22 @@ class Conflicts(AtWork):
             self.assert_ok(server.python("x = 1"))
             self.assert_kept(server, {"f.txt": "user", "g.txt": "user"})
 
+    def test_what_still_runs_is_said(self):
+        with self.start() as server:
+            self.assert_ok(server.python("open('f', 'w').close()"))
+            self.assertNotIn("of code still run", server.call("list_changes").text)
+            self.assert_ok(server.python("import subprocess; p = [subprocess.Popen(['sleep', '600']) for _ in range(2)]; x = 1"))
+            words = "; 2 processes of code still run, and may change more]"
+            self.assertIn(words, server.call("list_changes").text)
+            self.assertIn(words, server.call("list_changes", diff=True).text)
+            job = server.python("import time; time.sleep(600)", session="other", wait_s=0)
+            self.assertIn("; 3 processes", server.call("list_changes").text)
+            self.assertIn("; 3 processes", server.call("apply_changes").text)
+            self.assertIn("job", job.text)
+            server.call("run_python", stop=True, wait_s=600)
+            self.assert_ok(server.python("for one in p: one.kill(); one.wait()"))
+            self.assertNotIn("of code still run", server.call("list_changes").text)
+
     def test_more_changes_than_can_be_listed(self):
         self.put("f.txt"), self.put("g.txt")
         name = "'/'.join(['d' * 250] * 14)"
@@ -434,6 +450,38 @@ class Shown(AtWork):
                                          "    open(n, 'a', newline='', encoding='utf-8').write(t + '\\n')"))
             listed = self.changes(server)
             self.assertEqual({name.decode() for name, note in listed.notes.items() if "invisible" in note}, {"esc", "cr", "bidi", "zero"})
+            patch = self.patch(server).decode()
+        for name in ("esc", "cr", "bidi", "zero"):
+            self.assertIn(f"# {name}: adds invisible characters\n", patch)
+        self.assertNotIn("# crlf", patch)
+
+    def test_invisible_characters_that_change_places(self):
+        """A file has as many as before: those of added lines count."""
+        self.put("f", "a\u202eb\nc\nd\n"), self.put("words", "a\u00a0b \u3000 \u2764\ufe0f\n")
+        with self.start() as server:
+            self.assert_ok(server.python("open('f', 'w').write('ab\\nc\\u202e\\nd\\n'); open('nul', 'w').write('x' * 9000 + '\\0\\n')\n"
+                                         "open('tags', 'w').write('a\\U000e0041\\n'); open('words', 'a').write('a\\u00a0b \\u3000 \\u2764\\ufe0f!\\n')"))
+            listed = self.changes(server)
+            self.assertEqual({name.decode() for name, note in listed.notes.items() if "invisible" in note}, {"f", "nul", "tags"})
+
+    def test_modes_in_the_patch(self):
+        self.put(".env", "a\n", 0o600)
+        with self.start() as server:
+            self.assert_ok(server.python("import os; os.umask(0); open('.env', 'a').write('b\\n'); os.chmod('.env', 0o666)\n"
+                                         "os.mkdir('d', 0o777); os.chmod('d', 0o777); open('new', 'w').close(); os.chmod('new', 0o666)"))
+            patch = self.patch(server).decode()
+        for line in ("# .env: mode 666\n", "# d: mode 777\n", "# new: mode 666\n"):
+            self.assertIn(line, patch)
+
+    def test_a_file_that_cannot_be_read(self):
+        """Nobody can have seen what is in it."""
+        with self.start() as server:
+            self.assert_ok(server.python("import os; open('f', 'w').write('secret'); os.chmod('f', 0); open('g', 'w').write('x')"))
+            self.assertIn("(not readable)", server.call("list_changes").text)
+            result = server.call("apply_changes")
+        self.assertIn("applied 1 of 2", result.text)
+        self.assertIn("f: the user may not read or write it", result.text)
+        self.assertFalse((self.dir / "f").exists())
 
 
 if __name__ == "__main__":
