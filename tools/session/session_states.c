@@ -45,6 +45,8 @@ void session_tell_cancelled(struct session *session, const struct run *run, cons
 
 /* --- which checkpoints are kept --- */
 
+#define STATE_EXITED "its process has ended, as it does when memory is short"
+
 static void session_forget(struct session *session, unsigned cell, const char *why)
 {
     char name[HISTORY_NAME_BYTES];
@@ -66,7 +68,7 @@ static void session_keep_one(struct session *session, unsigned cell)
     if (box_session_keep(session->guest, cell, true)) {
         session->kept[session->kept_count++] = cell;
     } else {
-        session_forget(session, cell, "its process exited");
+        session_forget(session, cell, STATE_EXITED);
     }
 }
 
@@ -265,7 +267,7 @@ void session_on_checkpoint(void *arg, unsigned cell, bool exists)
         if (missed) {
             session_tell(session, "the last call has no checkpoint, a crash loses its changes");
         }
-        session_forget(session, cell, was_there ? "its process exited" : "it could not be copied");
+        session_forget(session, cell, was_there ? STATE_EXITED : "it could not be copied");
     }
     if (present && session->state == SESSION_SAVING) {
         session_saved(session);
@@ -296,9 +298,9 @@ static void session_go(struct session *session, const struct session_goal *goal)
     if (r == -EPIPE) {
         session_enter(session, SESSION_FAILOVER);
     } else if (r < 0) {
-        session_forget(session, goal->cell, "its process exited");
+        session_forget(session, goal->cell, STATE_EXITED);
         session_conclude(session, FATE_REFUSED,
-                         "Nothing was changed: that state is lost, because its process exited.");
+                         "Nothing was changed: that state is lost, " STATE_EXITED);
     } else {
         session->goal = *goal;
         session_enter(session, SESSION_RESTORING);

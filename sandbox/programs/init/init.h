@@ -18,7 +18,8 @@ enum { INIT_WATCHED = 512, INIT_WRITES = 64, INIT_RULES = 96, INIT_SCRATCH_DIREC
 struct watched {
     pid_t pid; /* 0: free */
     uint32_t tag;
-    uint32_t role; /* enum wire_role */
+    uint32_t role;  /* enum wire_role */
+    uint64_t order; /* later ones are greater */
 };
 
 /* Paths in the sandbox; empty for what does not exist. */
@@ -122,12 +123,13 @@ const struct watched *watch_owner(struct init *init, pid_t pid);
 void watch_kill(const struct init *init, pid_t pid);
 
 /* memory.c: where no cgroup counts memory, adds up what all processes use, and kills the largest
- * above the limit. Soft: it scans every INIT_WATCH_MS. */
-void watch_memory(struct init *init);
+ * above the limit. Soft: it scans every INIT_WATCH_MS, or INIT_CLOSE_MS after it has returned
+ * true, because more than half of the limit is used, and it grows. */
+bool watch_memory(struct init *init);
 /* The same for what a control group that counts memory omits: file locks, and in version 1 also
  * sockets. */
 void watch_uncounted(struct init *init);
-enum { INIT_WATCH_MS = 50, INIT_UNCOUNTED_MS = 1000 };
+enum { INIT_WATCH_MS = 50, INIT_CLOSE_MS = 10, INIT_UNCOUNTED_MS = 1000 };
 
 /* Of /proc/PID/status: NGROUPS_MAX groups take 720 kB of it, before the sizes. */
 enum { INIT_STATUS_BYTES = 1 << 20 };
@@ -145,6 +147,9 @@ uint64_t objects_all_bytes(void);
 /* Processor time of all processes that run or have run here, in ticks. While it does not change,
  * neither does what objects_look() finds. */
 uint64_t objects_ticks(const struct init *init);
+/* Changes with each page fault of a process, and with each process that comes or goes: while it
+ * does not, no process has got a page. */
+uint64_t objects_faults(const struct init *init);
 /* Call it when this process is being killed. */
 void objects_forget(pid_t pid);
 /* Number of sockets in the sandbox's network: held, in transit in a message, or not yet accepted.

@@ -171,6 +171,8 @@ static void init_receive(void)
     init_dispatch(&request);
 }
 
+static bool grows; /* what watch_memory() has returned */
+
 /* The time until the next check is due. */
 static int init_watch_ms(void)
 {
@@ -181,7 +183,7 @@ static int init_watch_ms(void)
         return INIT_SUPERVISOR_MS;
     }
     if (state.config->watch_memory_bytes && !state.blind) {
-        return INIT_WATCH_MS;
+        return grows ? INIT_CLOSE_MS : INIT_WATCH_MS;
     }
     if (state.config->uncounted_bytes && !state.blind && !state.config->staging_bytes) {
         return objects_looking() ? INIT_WATCH_MS : INIT_UNCOUNTED_MS;
@@ -201,10 +203,16 @@ static void init_look(void)
         began_ns < next_ns) {
         return;
     }
-    (counts ? watch_memory : watch_uncounted)(&state);
+    if (counts) {
+        grows = watch_memory(&state);
+    } else {
+        watch_uncounted(&state);
+    }
     uint64_t ended_ns = clock_now_ns();
     uint64_t took_ns = ended_ns - began_ns;
-    uint64_t least_ms = counts || objects_looking() ? INIT_WATCH_MS / 2 : INIT_UNCOUNTED_MS;
+    uint64_t least_ms = grows                         ? INIT_CLOSE_MS / 2
+                        : counts || objects_looking() ? INIT_WATCH_MS / 2
+                                                      : INIT_UNCOUNTED_MS;
     uint64_t least_ns = least_ms * CLOCK_NS_PER_MS;
     next_ns = ended_ns + (took_ns > least_ns ? took_ns : least_ns);
 }

@@ -67,6 +67,9 @@ struct look {
     enum closeness closeness;
     uint64_t unnamed; /* shared memory that could be the sandbox's */
     uint64_t all;
+    uint64_t tables; /* page tables: a walk through them finds no less, and takes long */
+    uint64_t states; /* pages of checkpoints, */
+    uint64_t beyond; /* and what of all is theirs */
     uint64_t largest;
     pid_t largest_pid;
     unsigned pipes;
@@ -222,13 +225,13 @@ static uint64_t unnamed_bytes(uint64_t blocks)
     return others - least;
 }
 
-/* free_bytes: of its own pages that do not count */
-static void add_process(struct look *look, pid_t pid, uint64_t free_bytes)
+/* free_bytes: of its own pages that do not count. Returns how many bytes its pages are. */
+static uint64_t add_process(struct look *look, pid_t pid, uint64_t free_bytes)
 {
     static char status[INIT_STATUS_BYTES];
     pid_t thread = pid;
     if (read_proc(pid, "status", status, sizeof status) == 0) {
-        return;
+        return 0;
     }
     if (!strstr(status, "\nVmPTE:")) {
         thread = proc_thread(pid);
@@ -241,11 +244,13 @@ static void add_process(struct look *look, pid_t pid, uint64_t free_bytes)
         used += look->unnamed;
         look->unnamed = 0; /* only once: forks share it */
     }
+    look->tables += parse_field(status, "VmPTE:", 0) * 1024;
     look->all += used;
     if (used > look->largest) {
         look->largest = used;
         look->largest_pid = pid;
     }
+    return pages;
 }
 
 /* Sockets beyond those that the scan has seen and our own. */
@@ -277,16 +282,18 @@ static void look_around(struct init *init, struct look *look, enum closeness clo
     unsigned count = (thorough ? process_tree_list : process_tree_glance)(init->root, &pids);
     for (unsigned i = 0; i < count; i++) {
         if (!watch_spares(init, pids[i])) {
-            add_process(look, pids[i], 0);
+            (void)add_process(look, pids[i], 0);
         }
     }
+    look->beyond = look->all;
     for (unsigned i = 0; i < INIT_WATCHED; i++) {
         if (init->watched[i].pid > 0 && init->watched[i].role == WIRE_ROLE_CHECKPOINT) {
-            add_process(
+            look->states += add_process(
                 look, init->watched[i].pid,
                 checkpoint_bytes(init->config->watch_memory_bytes, CHECKPOINT_STATE_PERCENT));
         }
     }
+    look->beyond = look->all - look->beyond;
     look->unheld = unheld_bytes(init, look);
     look->all += look->unheld;
 }
@@ -329,6 +336,58 @@ static bool has_run(const struct init *init)
     return true;
 }
 
+/* The oldest checkpoint of which its session has a later one; NULL: there is none. */
+static const struct watched *oldest_state(const struct init *init)
+{
+    const struct watched *oldest = NULL;
+    for (unsigned i = 0; i < INIT_WATCHED; i++) {
+        const struct watched *one = &init->watched[i];
+        bool is_older = false;
+        for (unsigned k = 0; k < INIT_WATCHED && !is_older; k++) {
+            const struct watched *other = &init->watched[k];
+            is_older = other->pid > 0 && other->role == WIRE_ROLE_CHECKPOINT &&
+                       other->tag == one->tag && other->order > one->order;
+        }
+        if (one->pid > 0 && one->role == WIRE_ROLE_CHECKPOINT && is_older &&
+            (!oldest || one->order < oldest->order)) {
+            oldest = one;
+        }
+    }
+    return oldest;
+}
+
+/* Whether all checkpoints together have more than their part, of which the limit has no space. */
+static bool states_exceed(const struct init *init, const struct look *look)
+{
+    uint64_t limit = init->config->watch_memory_bytes;
+    uint64_t part = checkpoint_bytes(limit, CHECKPOINT_STATE_PERCENT);
+    return look->states > part && look->all - look->beyond + look->states - part > limit;
+}
+
+/* Counts exactly, and lets a state make way. look: by queues. Returns whether there is still too
+ * much; not, where no process has got a page since that was last found. */
+static bool count_pages(struct init *init, struct look *look)
+{
+    static uint64_t calm_faults;
+    static uint64_t calm_bytes;
+    uint64_t limit = init->config->watch_memory_bytes;
+    uint64_t faults = objects_faults(init);
+    uint64_t before = look->all;
+    if (before <= calm_bytes && faults == calm_faults) {
+        return false;
+    }
+    look_around(init, look, CLOSE_PAGES);
+    const struct watched *state =
+        states_exceed(init, look) && look->all - look->beyond <= limit ? oldest_state(init) : NULL;
+    if (state) {
+        watch_kill(init, state->pid); /* its exit is reported */
+        return false;
+    }
+    calm_faults = faults;
+    calm_bytes = look->all <= limit ? before : 0;
+    return look->all > limit;
+}
+
 /* Scans objects when that is due, or at once; then only if the last scan was longer ago than it
  * took. Continues a scan that is in progress. */
 static void check_objects(struct init *init, bool now)
@@ -353,44 +412,58 @@ static void check_objects(struct init *init, bool now)
     next_ns = ended_ns + (rest_ns > OBJECTS_NS ? rest_ns : OBJECTS_NS);
 }
 
-void watch_memory(struct init *init)
+/* Returns false, where nothing is too much. */
+static bool enforce(struct init *init, struct look *look)
 {
-    static struct look look;
     uint64_t limit = init->config->watch_memory_bytes;
     check_objects(init, /* now= */ false);
-    for (enum closeness closeness = CLOSE_STATUS; closeness < CLOSE_COUNT; closeness++) {
-        look_around(init, &look, closeness);
-        if (look.all <= limit) {
-            return;
+    for (enum closeness closeness = CLOSE_STATUS; closeness < CLOSE_PAGES; closeness++) {
+        look_around(init, look, closeness);
+        if (look->all <= limit && !states_exceed(init, look)) {
+            return false;
         }
+    }
+    if (look->tables <= limit && !count_pages(init, look)) {
+        return false;
     }
     /* The objects decide, and may be gone by this time. */
-    if (look.all <= limit + objects_all_bytes()) {
+    if (look->all <= limit + objects_all_bytes()) {
         check_objects(init, /* now= */ true);
-        look_around(init, &look, CLOSE_PAGES);
-        if (look.all <= limit) {
-            return;
+        look_around(init, look, CLOSE_PAGES);
+        if (look->all <= limit) {
+            return false;
         }
     }
-    if (look.unheld > look.largest) { /* the owner is unknown */
-        end_sessions(init, &look);
-    } else if (look.largest_pid > 1) {
-        if (watch_trace(init, look.largest_pid) == 0) {
+    if (look->unheld > look->largest) { /* the owner is unknown */
+        end_sessions(init, look);
+    } else if (look->largest_pid > 1) {
+        if (watch_trace(init, look->largest_pid) == 0) {
             (void)nanosleep(&(struct timespec){.tv_nsec = TRACE_NS}, NULL);
         }
         /* In a pid namespace the parent process sees the signal. Without one the session is killed
          * as well, because the result names the limit as the reason of the session's end. */
         const struct watched *session =
-            init->config->guards ? watch_owner(init, look.largest_pid) : NULL;
-        pid_t session_pid = session ? session->pid : look.largest_pid;
-        end_process(init, &look, look.largest_pid);
-        if (session_pid != look.largest_pid) {
-            end_process(init, &look, session_pid);
+            init->config->guards ? watch_owner(init, look->largest_pid) : NULL;
+        pid_t session_pid = session ? session->pid : look->largest_pid;
+        end_process(init, look, look->largest_pid);
+        if (session_pid != look->largest_pid) {
+            end_process(init, look, session_pid);
         }
-        if (init->config->disk_bytes && look.all > limit + limit / FAR_BEYOND_PART) {
-            end_sessions(init, &look);
+        if (init->config->disk_bytes && look->all > limit + limit / FAR_BEYOND_PART) {
+            end_sessions(init, look);
         }
     }
+    return true;
+}
+
+bool watch_memory(struct init *init)
+{
+    static struct look look;
+    static uint64_t before;
+    bool killed = enforce(init, &look);
+    bool grows = look.all > before && look.all > init->config->watch_memory_bytes / 2;
+    before = look.all;
+    return killed || grows;
 }
 
 /* Kills the process with most objects in the last scan. Returns false when no process has any. */

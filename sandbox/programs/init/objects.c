@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "base/parse.h"
+#include "base/siphash.h"
 #include "sandbox/programs/init/init.h"
 
 enum {
@@ -167,11 +168,18 @@ static bool count_lines(pid_t pid, const char *name, struct lines *lines)
     return true;
 }
 
-/* Fields of /proc/PID/stat, in ticks, proc(5). */
-enum { USER = 14, SYSTEM, CHILDREN_USER, CHILDREN_SYSTEM };
+/* Fields of /proc/PID/stat, proc(5); times in ticks. */
+enum {
+    MINOR_FAULTS = 10,
+    MAJOR_FAULTS = 12,
+    USER = 14,
+    SYSTEM,
+    CHILDREN_USER,
+    CHILDREN_SYSTEM,
+};
 
 /* The sum of the fields from first to last. */
-static uint64_t ticks_of(pid_t pid, unsigned first, unsigned last)
+static uint64_t sum_of_fields(pid_t pid, unsigned first, unsigned last)
 {
     enum { STATE = 3 };
     char text[512];
@@ -190,11 +198,27 @@ uint64_t objects_ticks(const struct init *init)
     const pid_t *pids = NULL;
     unsigned count = process_tree_list(init->root, &pids);
     /* An exited process counts in the process that reaped it. */
-    uint64_t sum = ticks_of(init->outside ? init->root : getpid(), CHILDREN_USER, CHILDREN_SYSTEM);
+    uint64_t sum =
+        sum_of_fields(init->outside ? init->root : getpid(), CHILDREN_USER, CHILDREN_SYSTEM);
     for (unsigned i = 0; i < count; i++) {
-        sum += ticks_of(pids[i], USER, CHILDREN_SYSTEM);
+        sum += sum_of_fields(pids[i], USER, CHILDREN_SYSTEM);
     }
     return sum;
+}
+
+uint64_t objects_faults(const struct init *init)
+{
+    static const uint64_t key[2] = {1, 2};
+    const pid_t *pids = NULL;
+    struct siphash hash;
+    siphash_init(&hash, key);
+    unsigned count = process_tree_list(init->root, &pids);
+    for (unsigned i = 0; i < count; i++) {
+        const uint64_t one[2] = {(uint64_t)pids[i],
+                                 sum_of_fields(pids[i], MINOR_FAULTS, MAJOR_FAULTS)};
+        siphash_add(&hash, one, sizeof one);
+    }
+    return siphash_sum(&hash);
 }
 
 static bool begins(const char *text, const char *word)
@@ -261,7 +285,7 @@ static bool add_descriptors(struct entry *entry, pid_t pid, bool locks_only)
     bool over = false;
     defer_closedir DIR *dir = open_proc(pid, "fd");
     if (!dir) { /* hidden: nothing else bounds its locks */
-        add(entry, ticks_of(pid, SYSTEM, SYSTEM) * LOCKS_A_TICK * LOCK_BYTES);
+        add(entry, sum_of_fields(pid, SYSTEM, SYSTEM) * LOCKS_A_TICK * LOCK_BYTES);
         return true;
     }
     while (!over && (found = readdir(dir))) { /* in numerical order */

@@ -126,7 +126,9 @@ void watch_add(struct init *init, const struct wire_request *request)
         watch_respond(request, ENOSPC);
         return;
     }
-    *entry = (struct watched){.pid = pid, .tag = request->tag, .role = request->role};
+    static uint64_t order;
+    *entry =
+        (struct watched){.pid = pid, .tag = request->tag, .role = request->role, .order = ++order};
     offer_to_memory_killer(pid, request->role);
     watch_respond(request, 0);
 }

@@ -107,6 +107,12 @@ enum wire_step confine(const struct init *init, int control_fd, int listener_fd,
     if (!set_limits(init->config)) {
         return WIRE_STEP_LIMITS;
     }
+    /* Of a huge page of which code keeps a part, the kernel keeps the rest until memory is short,
+     * and no process's figures have it. Forks and programs inherit this, prctl(2). */
+    if (init->config->watch_memory_bytes && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) < 0 &&
+        errno != EINVAL) {
+        return WIRE_STEP_LIMITS;
+    }
     (void)prctl(PR_SET_PDEATHSIG, 0);
     if (init->config->guards && !become_guest(init)) {
         return WIRE_STEP_IDS;

@@ -2,10 +2,12 @@
 the server continues. Each kind is tested with the server's own uid and with a separate uid, and without control
 groups, which most containers lack."""
 import os
+import re
 import subprocess
 import unittest
 
 from client import BINARY, DENY, SLOW, Case, Server
+from traces import descendants
 
 NO_GROUP = [*DENY, "cgroup", "--"]
 
@@ -95,6 +97,68 @@ def variants():
     system = "/usr/bin/python3"
     if os.geteuid() == 0 and os.access(system, os.X_OK):
         yield "a uid of its own", ("--python", system)
+
+
+# Of each huge page one small page stays. What the kernel keeps of the rest is in no process's figures.
+PARTS = """
+import ctypes, mmap, os
+libc = ctypes.CDLL(None)
+enabled = libc.prctl(41, 0, 0, 0, 0)  # PR_SET_THP_DISABLE
+area = mmap.mmap(-1, 64 << 20)
+area.madvise(14)  # MADV_HUGEPAGE
+for at in range(0, 64 << 20, 2 << 20): area[at] = 1
+huge = 0
+try:
+    with open('/proc/self/smaps') as file:
+        huge = sum(int(line.split()[1]) for line in file if line.startswith('AnonHugePages'))
+except OSError:
+    pass  # at level container
+print('off:', libc.prctl(42, 0, 0, 0, 0), huge)  # PR_GET_THP_DISABLE
+"""
+
+
+def own_pages_mib(server):
+    """What all processes of the server have, each shared page once."""
+    found = 0
+    for pid in descendants(server.pid):
+        try:
+            with open(f"/proc/{pid}/smaps_rollup") as file:
+                found += int(re.search(r"Pss_Anon:\s+(\d+)", file.read())[1])
+        except (OSError, TypeError):
+            pass
+    return found // 1024
+
+
+class States(Case):
+    """Named states of many sessions: the older ones make way, and a result says so."""
+
+    def check(self, *args):
+        with Server("--memory", "256M", *args, wrap=NO_GROUP) as server:
+            texts, most = [], 0
+            for session in "abc":
+                for name in "uvwx":
+                    result = server.python("import os; a = bytearray(os.urandom(1 << 20) * 70)", session=session, checkpoint=name, _timeout=120)
+                    texts.append(result.text)
+                    most = max(most, own_pages_mib(server))
+            for session in "abc":
+                result = server.python("print(len(a))", session=session)
+                self.assertIn(f"{70 << 20}\n", result.text)
+                texts.append(result.text)
+        self.assertLess(most, 3 * 256, "states of all sessions are held")
+        self.assertIn("its process has ended, as it does when memory is short", "".join(texts))
+
+    def test_huge_pages_are_off(self):
+        for args in ((), ("--isolation=container",)):
+            with self.subTest(args=args), Server(*args, wrap=NO_GROUP) as server:
+                self.assert_prints(server.python(PARTS), "off: 1 0")
+                self.assert_prints(server.python("import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', " +
+                                                 repr(PARTS) + "], capture_output=True, text=True).stdout, end='')"), "off: 1 0")
+
+    def test_in_namespaces(self):
+        self.check()
+
+    def test_at_level_container(self):
+        self.check("--isolation=container")
 
 
 class ContainerLimits(Case):
