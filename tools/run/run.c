@@ -466,6 +466,9 @@ int run_compose_status(const struct run *run, struct buf *text)
                         "job",
                         (double)run->job_limit_ms / 1000);
     }
+    if (r == 0 && run->left) {
+        r = buf_append_text(text, " | kept: \"" RUN_LEFT "\", restore it to take this back");
+    }
     r = r ? r : append_field("named states: ", run->named_states, "", text);
     r = r ? r : append_saved(run, text);
     if (r == 0 && run->threads > 0) {

@@ -152,7 +152,9 @@ struct run {
     unsigned cell;
     unsigned sent; /* how many times, to an interpreter */
     unsigned restored_cell;
-    bool went_back;         /* undo or restore has been carried out: */
+    bool gives_up;          /* an undo that waits no longer for the state to be saved */
+    bool went_back;         /* undo or restore has been carried out; */
+    bool left;              /* the state that it has left is kept (RUN_LEFT): */
     unsigned back_cell;     /* to after this cell; 0: to the fresh interpreter */
     char back_name[65];     /* by restore, the state of this name; empty: by undo */
     enum run_save saving;   /* what became of save */
@@ -200,6 +202,9 @@ const char *run_next_item(const struct run *run, enum run_part list, const char 
 int run_append_var(struct buf *text, const char *name, const char *kind);
 
 const char *run_state_name(enum run_state state);
+/* The name of the state that the last undo or restore of a session has left. */
+#define RUN_LEFT "before-undo"
+
 /* "back to the state after <cell 4> (undo)", of a run that went_back. Returns out. */
 const char *run_back_text(const struct run *run, char out[128]);
 /* Why the state was not saved; NULL: it was saved, or not requested. */

@@ -68,6 +68,12 @@ static const char *contradiction(const json_t *arguments)
                "restore, "
                "reset, checkpoint, drop or fresh. Nothing was run.";
     }
+    if (save &&
+        strcmp(json_string_value(json_object_get(arguments, "checkpoint")), RUN_LEFT) == 0) {
+        return "checkpoint: the name " RUN_LEFT
+               " is for the state that the last undo or restore has "
+               "left; choose another one. Nothing was run.";
+    }
     if (fresh && (undo || restore || save)) {
         return "A fresh run keeps no state: fresh cannot be combined with undo, restore or "
                "checkpoint.";

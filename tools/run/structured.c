@@ -112,10 +112,10 @@ static json_t *back_of(const struct run *run)
         return NULL;
     }
     const char *name = run->back_name[0] ? run->back_name : NULL;
-    return json_pack("{s:s, s:I, s:s*, s:o*}", "by", name ? "restore" : "undo", "cell",
-                     (json_int_t)run->back_cell, "name", name, "files",
-                     run->files_back[0] ? rpc_text(run->files_back, strlen(run->files_back))
-                                        : NULL);
+    return json_pack(
+        "{s:s, s:I, s:s*, s:s*, s:o*}", "by", name ? "restore" : "undo", "cell",
+        (json_int_t)run->back_cell, "name", name, "left", run->left ? RUN_LEFT : NULL, "files",
+        run->files_back[0] ? rpc_text(run->files_back, strlen(run->files_back)) : NULL);
 }
 
 /* Whether the requested name was saved; NULL: none was requested, or the call did not reach it. */

@@ -45,6 +45,26 @@ void history_name(struct history *history, const char *name, char dropped[HISTOR
     (void)snprintf(state->name, sizeof state->name, "%s", name);
 }
 
+void history_leave(struct history *history, const struct history_state *state)
+{
+    history->left = *state;
+    (void)snprintf(history->left.name, sizeof history->left.name, RUN_LEFT);
+}
+
+void history_each(const struct history *history,
+                  void (*fn)(void *arg, const struct history_state *state), void *arg)
+{
+    for (unsigned i = 0; i < history->steps; i++) {
+        fn(arg, &history->before[i]);
+    }
+    for (unsigned i = 0; i < history->named_count; i++) {
+        fn(arg, &history->named[i]);
+    }
+    if (history->left.cell > 0) {
+        fn(arg, &history->left);
+    }
+}
+
 const struct history_state *history_find(const struct history *history, const char *name)
 {
     for (unsigned i = 0; i < history->named_count; i++) {
@@ -52,22 +72,27 @@ const struct history_state *history_find(const struct history *history, const ch
             return &history->named[i];
         }
     }
-    return NULL;
+    return history->left.cell > 0 && strcmp(name, RUN_LEFT) == 0 ? &history->left : NULL;
+}
+
+struct finding {
+    unsigned cell;
+    const struct history_state *state;
+};
+
+static void find_cell(void *arg, const struct history_state *state)
+{
+    struct finding *finding = arg;
+    if (!finding->state && state->cell == finding->cell) {
+        finding->state = state;
+    }
 }
 
 const struct history_state *history_of_cell(const struct history *history, unsigned cell)
 {
-    for (unsigned i = 0; i < history->steps; i++) {
-        if (history->before[i].cell == cell) {
-            return &history->before[i];
-        }
-    }
-    for (unsigned i = 0; i < history->named_count; i++) {
-        if (history->named[i].cell == cell) {
-            return &history->named[i];
-        }
-    }
-    return NULL;
+    struct finding finding = {.cell = cell};
+    history_each(history, find_cell, &finding);
+    return finding.state;
 }
 
 bool history_uses(const struct history *history, unsigned cell)
@@ -75,21 +100,28 @@ bool history_uses(const struct history *history, unsigned cell)
     return history_of_cell(history, cell) != NULL;
 }
 
+struct collecting {
+    unsigned *cells;
+    unsigned count;
+};
+
+static void collect_cell(void *arg, const struct history_state *state)
+{
+    struct collecting *collecting = arg;
+    unsigned at = 0;
+    while (at < collecting->count && collecting->cells[at] != state->cell) {
+        at++;
+    }
+    if (at == collecting->count && state->cell > 0) {
+        collecting->cells[collecting->count++] = state->cell;
+    }
+}
+
 unsigned history_cells(const struct history *history, unsigned *cells)
 {
-    unsigned count = 0;
-    for (unsigned i = 0; i < history->steps + history->named_count; i++) {
-        const struct history_state *state =
-            i < history->steps ? &history->before[i] : &history->named[i - history->steps];
-        unsigned at = 0;
-        while (at < count && cells[at] != state->cell) {
-            at++;
-        }
-        if (at == count && state->cell > 0) {
-            cells[count++] = state->cell;
-        }
-    }
-    return count;
+    struct collecting collecting = {.cells = cells};
+    history_each(history, collect_cell, &collecting);
+    return collecting.count;
 }
 
 const char *history_forget(struct history *history, unsigned cell, char lost[HISTORY_NAME_BYTES])
@@ -107,11 +139,18 @@ const char *history_forget(struct history *history, unsigned cell, char lost[HIS
             history_remove_named(history, i - 1);
         }
     }
+    if (history->left.cell == cell) {
+        history->left = (struct history_state){};
+    }
     return lost;
 }
 
 bool history_shorten(struct history *history)
 {
+    if (history->left.cell > 0) {
+        history->left = (struct history_state){};
+        return true;
+    }
     if (history->steps == 0) {
         return false;
     }
@@ -122,7 +161,9 @@ bool history_shorten(struct history *history)
 bool history_drop(struct history *history, const char *name)
 {
     const struct history_state *state = history_find(history, name);
-    if (state) {
+    if (state == &history->left) {
+        history->left = (struct history_state){};
+    } else if (state) {
         history_remove_named(history, (unsigned)(state - history->named));
     }
     return state != NULL;

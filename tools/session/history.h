@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tools/run/run.h"
 #include "tools/run/variables.h"
 
 /* The states that a session can restore: those before its last calls, and the named ones. A state
@@ -12,6 +13,7 @@ enum {
     HISTORY_STEPS = 3, /* of undo; each holds the memory that later calls have replaced */
     HISTORY_NAMED = 8,
     HISTORY_NAME_BYTES = 65,
+    HISTORY_STATES = HISTORY_STEPS + HISTORY_NAMED + 1, /* without the current one */
 };
 
 struct history_state {
@@ -28,6 +30,7 @@ struct history {
     bool cut;                                  /* there were calls before before[0] */
     struct history_state named[HISTORY_NAMED]; /* the oldest first */
     unsigned named_count;
+    struct history_state left; /* RUN_LEFT; cell 0: there is none */
 };
 
 /* Adds the current state to those that undo restores. */
@@ -35,6 +38,13 @@ void history_push(struct history *history);
 
 /* Makes the state before the last call the current one. Returns false if there is none. */
 bool history_pop(struct history *history);
+
+/* The session has gone back from this state. */
+void history_leave(struct history *history, const struct history_state *state);
+
+/* Calls fn for each state except the current one. */
+void history_each(const struct history *history,
+                  void (*fn)(void *arg, const struct history_state *state), void *arg);
 
 /* Gives the current state a name. dropped: the name that was dropped for it, or empty. */
 void history_name(struct history *history, const char *name, char dropped[HISTORY_NAME_BYTES]);
@@ -52,11 +62,11 @@ unsigned history_cells(const struct history *history, unsigned *cells);
 /* Whether a state other than the current one needs the checkpoint of this cell. */
 bool history_uses(const struct history *history, unsigned cell);
 
-/* Removes the state of a lost checkpoint, and with it the older steps of undo. Returns its name,
- * copied to lost, or empty. */
+/* Removes the state of a lost checkpoint, and with it the older steps of undo. Returns the name
+ * that a call has given it, copied to lost, or empty. */
 const char *history_forget(struct history *history, unsigned cell, char lost[HISTORY_NAME_BYTES]);
 
-/* Drops the oldest step of undo. false: there is none. */
+/* Drops RUN_LEFT, or else the oldest step of undo. false: there is none. */
 bool history_shorten(struct history *history);
 
 /* Drops the state of this name. false: there is none. */

@@ -320,7 +320,7 @@ unsigned sessions_running(const struct sessions *sessions)
 {
     unsigned count = 0;
     for (const struct session *at = sessions->list; at; at = at->next) {
-        count += at->state == SESSION_RUNNING || at->state == SESSION_INTERRUPTED;
+        count += at->current != NULL;
     }
     return count;
 }

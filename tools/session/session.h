@@ -30,7 +30,7 @@ void sessions_warm_up(struct sessions *sessions);
  * sessions. */
 int sessions_run(struct sessions *sessions, const char *name, struct run *run);
 
-/* In how many of them code runs. */
+/* In how many of them code runs, or is about to. */
 unsigned sessions_running(const struct sessions *sessions);
 
 /* hold: reads no output of the interpreters until it is false again; code blocks in its writes. */

@@ -106,41 +106,46 @@ void session_files_made(struct session *session)
     }
 }
 
-static void add_state(uint32_t states[SESSION_FILES], unsigned *count, uint32_t state)
+/* The states that the keeper is to keep, each once. */
+struct wanted {
+    uint32_t states[SESSION_FILES];
+    unsigned count;
+};
+
+static void add_state(struct wanted *wanted, uint32_t state)
 {
     bool known = state == 0;
-    for (unsigned i = 0; i < *count; i++) {
-        known = known || states[i] == state;
+    for (unsigned i = 0; i < wanted->count; i++) {
+        known = known || wanted->states[i] == state;
     }
     if (!known) {
-        states[(*count)++] = state;
+        wanted->states[wanted->count++] = state;
     }
+}
+
+static void add_files(void *arg, const struct history_state *state)
+{
+    add_state(arg, state->files);
 }
 
 void session_files_keep(struct session *session)
 {
     const struct history *history = &session->history;
     struct box *box = keeping_box(session);
-    uint32_t states[SESSION_FILES] = {};
-    unsigned count = 0;
+    struct wanted wanted = {};
     if (!box || session->transient) {
         return;
     }
-    add_state(states, &count, history->now.files);
-    add_state(states, &count, session->files_at);
-    add_state(states, &count, session->files_goal);
-    add_state(states, &count, session->current ? session->current->files : 0);
-    for (unsigned i = 0; i < history->steps; i++) {
-        add_state(states, &count, history->before[i].files);
-    }
-    for (unsigned i = 0; i < history->named_count; i++) {
-        add_state(states, &count, history->named[i].files);
-    }
-    if (memcmp(states, session->files_kept, sizeof states) == 0) {
+    add_state(&wanted, history->now.files);
+    add_state(&wanted, session->files_at);
+    add_state(&wanted, session->files_goal);
+    add_state(&wanted, session->current ? session->current->files : 0);
+    history_each(history, add_files, &wanted);
+    if (memcmp(wanted.states, session->files_kept, sizeof wanted.states) == 0) {
         return; /* serials are never used twice, so a keeper that has begun anew knows none */
     }
-    memcpy(session->files_kept, states, sizeof states);
-    box_states_keep(box, session->serial, states, count);
+    memcpy(session->files_kept, wanted.states, sizeof wanted.states);
+    box_states_keep(box, session->serial, wanted.states, wanted.count);
 }
 
 /* Writes "a.txt, b.txt and 3 more": the items of one letter. */

@@ -29,7 +29,7 @@ struct session_goal {
 
 /* States of files that a session can need: the present, the last, the goal, the one being made, and
  * the history's. */
-enum { SESSION_FILES = HISTORY_STEPS + HISTORY_NAMED + 4 };
+enum { SESSION_FILES = HISTORY_STATES + 4 };
 
 struct session {
     struct session *next;
@@ -53,8 +53,7 @@ struct session {
     uint32_t files_kept[SESSION_FILES]; /* the states that the keeper keeps for it */
     bool files_blocked;                 /* the current run waits for files_looking */
     bool files_waiting; /* for the keeper: they are being put back, or checked before a run */
-    unsigned
-        kept[HISTORY_STEPS + HISTORY_NAMED + 1]; /* cells whose checkpoints the sandbox keeps */
+    unsigned kept[HISTORY_STATES + 1]; /* cells whose checkpoints the sandbox keeps */
     unsigned kept_count;
     uint64_t state_bytes;               /* of the current state; 0: small */
     struct history_state safe;          /* the newest whose checkpoint has been there */

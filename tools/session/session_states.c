@@ -75,7 +75,7 @@ static void session_keep_one(struct session *session, unsigned cell)
 /* Makes the sandbox keep the checkpoints that the history uses. */
 static void session_keep(struct session *session)
 {
-    unsigned cells[HISTORY_STEPS + HISTORY_NAMED];
+    unsigned cells[HISTORY_STATES];
     unsigned left = 0;
     for (unsigned i = 0; i < session->kept_count; i++) {
         unsigned cell = session->kept[i];
@@ -105,8 +105,9 @@ static void session_push(struct session *session)
 {
     const struct box_limits *limits = &server_box_spec(session->owner->server_box)->limits;
     history_push(&session->history);
-    while (session->history.steps > checkpoint_steps_most(limits->pids)) {
-        (void)history_shorten(&session->history);
+    const struct history *history = &session->history;
+    unsigned most = checkpoint_steps_most(limits->pids);
+    while (history->steps + (history->left.cell > 0) > most && history_shorten(&session->history)) {
     }
 }
 
@@ -195,6 +196,12 @@ static void session_await_over(void *arg)
 {
     struct session *session = arg;
     char text[sizeof session->current->text];
+    if (session->current->undo) { /* that state is given up */
+        session->current->gives_up = true;
+        session_enter(session, SESSION_IDLE);
+        session_pump(session);
+        return;
+    }
     (void)snprintf(text, sizeof text,
                    "Nothing was run: the state after <cell %u> is still being saved. Try again "
                    "later, or drop that state with `undo`.",
@@ -223,7 +230,7 @@ void session_await_checkpoint(struct session *session)
 {
     struct run *run = session->current;
     session->awaits_ns = clock_now_ns();
-    uint64_t wait_ms = run->timeout_ms > SAVE_MS ? run->timeout_ms : SAVE_MS;
+    uint64_t wait_ms = run->timeout_ms > SAVE_MS && !run->undo ? run->timeout_ms : SAVE_MS;
     session_enter(session, SESSION_CHECKPOINTING);
     (void)snprintf(run->doing, sizeof run->doing,
                    "waiting for the state after <cell %u> to be saved", session->history.now.cell);
@@ -280,8 +287,10 @@ void session_on_checkpoint(void *arg, unsigned cell, bool exists)
 /* --- undo and restore --- */
 
 /* name: of the state, or empty after an undo. */
-static void session_went_back(struct run *run, unsigned cell, const char *name)
+static void session_went_back(struct session *session, unsigned cell, const char *name)
 {
+    struct run *run = session->current;
+    run->left = session->history.left.cell > 0;
     run->went_back = true;
     run->back_cell = cell;
     (void)snprintf(run->back_name, sizeof run->back_name, "%s", name);
@@ -291,9 +300,7 @@ static void session_went_back(struct run *run, unsigned cell, const char *name)
 
 static void session_go(struct session *session, const struct session_goal *goal)
 {
-    if (goal->name[0]) {
-        session_keep_one(session, session->history.now.cell); /* undo leads back to it */
-    }
+    session_keep_one(session, session->history.now.cell); /* it is left: RUN_LEFT */
     int r = box_session_restore(session->guest, goal->cell);
     if (r == -EPIPE) {
         session_enter(session, SESSION_FAILOVER);
@@ -309,7 +316,6 @@ static void session_go(struct session *session, const struct session_goal *goal)
 
 void session_undo(struct session *session)
 {
-    struct run *run = session->current;
     struct history *history = &session->history;
     if (history->steps == 0) {
         session_conclude(
@@ -323,9 +329,11 @@ void session_undo(struct session *session)
     }
     unsigned cell = history->before[history->steps - 1].cell;
     if (cell == history->now.cell) { /* a crash has already brought it back */
+        const struct history_state left = history->now;
         (void)history_pop(history);
+        history_leave(history, &left);
         session->files_goal = history->now.files;
-        session_went_back(run, cell, "");
+        session_went_back(session, cell, "");
         session_keep(session);
     } else if (cell > 0) {
         session_go(session, &(struct session_goal){.cell = cell});
@@ -335,9 +343,15 @@ void session_undo(struct session *session)
                          "interpreter. `reset` starts one, but drops the named states too.");
     } else {
         session->files_goal = history->before[history->steps - 1].files;
-        session_went_back(run, 0, "");
+        history->left = (struct history_state){}; /* its process ends with the interpreter */
+        session_went_back(session, 0, "");
         session_close(session);
     }
+}
+
+static bool has_names(const struct history *history)
+{
+    return history->named_count > 0 || history->left.cell > 0;
 }
 
 /* Writes the names of all named states, each after a space. */
@@ -348,6 +362,9 @@ static void list_names(const struct history *history, char *out, size_t size)
         used += (size_t)snprintf(out + used, size - used, "%s \"%s\"", i ? "," : "",
                                  history->named[i].name);
     }
+    if (history->left.cell > 0 && used < size) {
+        (void)snprintf(out + used, size - used, "%s \"" RUN_LEFT "\"", used ? "," : "");
+    }
 }
 
 static void session_refuse_name(struct session *session, const char *name)
@@ -356,7 +373,7 @@ static void session_refuse_name(struct session *session, const char *name)
     char text[sizeof session->current->text];
     size_t used =
         (size_t)snprintf(text, sizeof text, "Nothing was run: no state is named \"%s\". %s", name,
-                         history->named_count ? "Named states:" : "No state has a name.");
+                         has_names(history) ? "Named states:" : "No state has a name.");
     list_names(history, text + used, sizeof text - used);
     session_conclude(session, FATE_REFUSED, text);
 }
@@ -394,7 +411,7 @@ void session_list_left(struct session *session)
     size_t used = strlen(run->named_states);
     if (used > 0) {
         used += (size_t)snprintf(run->named_states + used, sizeof run->named_states - used, ", %s",
-                                 history->named_count ? "left:" : "none left");
+                                 has_names(history) ? "left:" : "none left");
         list_names(history, run->named_states + used, sizeof run->named_states - used);
     }
 }
@@ -402,6 +419,7 @@ void session_list_left(struct session *session)
 void session_state_taken(struct session *session, const struct session_goal *goal)
 {
     struct history *history = &session->history;
+    const struct history_state left = history->now;
     if (goal->name[0]) {
         const struct history_state *state = history_find(history, goal->name);
         struct history_state now = {.cell = goal->cell};
@@ -414,9 +432,11 @@ void session_state_taken(struct session *session, const struct session_goal *goa
     } else {
         (void)history_pop(history);
     }
+    history_leave(history, &left);
     session->files_goal = history->now.files;
-    session_went_back(session->current, goal->cell, goal->name);
+    session_went_back(session, goal->cell, goal->name);
     session_keep_present(session);
+    session->current->left = history->left.cell > 0; /* unless its process has ended */
 }
 
 /* --- memory --- */

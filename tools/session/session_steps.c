@@ -161,8 +161,8 @@ static session_step session_next_step(const struct session *session)
         return session_drop_named;
     }
     /* Until then the interpreter reads nothing, and to stop the run would be to kill it: with the
-     * only copy of its state. An undo gives that state up. */
-    if (session->checkpoint == CHECKPOINT_PENDING && !run->undo) {
+     * only copy of its state. */
+    if (session->checkpoint == CHECKPOINT_PENDING && !run->gives_up) {
         return session_await_checkpoint;
     }
     if (run->undo || run->restore[0]) {

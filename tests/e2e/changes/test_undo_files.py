@@ -399,7 +399,7 @@ os.mkfifo('fifo')
             server.write("d/deep/a", "by the tool")
             self.assert_ok(server.python("import os; os.remove('d/deep/a'); open('d/b', 'w').close()"))
             result = self.undo(server)
-            self.assertIn("files back: d/b, d/deep/a]", result.text)
+            self.assertIn("files back: d/b, d/deep/a |", result.text)
             self.assertEqual(self.contents(server), {"d/deep/a": "by the tool"})
 
     # --- bounds ---
@@ -423,7 +423,7 @@ os.mkfifo('fifo')
             result = self.undo(server)
             found = self.look(server)
             self.assertEqual(len(found), 8)
-            named = re.search(r"(?:cannot revert|not reverted[^:]*): ([^|\]]*)", result.text)[1].split(", ")
+            named = re.search(r"(?:cannot revert|not reverted[^:]*): ([^|\]]*)", result.text)[1].strip().split(", ")
             for name, facts in found.items():
                 self.assertEqual(facts[2] == "x", os.fsdecode(name) in named, (name, result.text))
 

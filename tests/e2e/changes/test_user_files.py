@@ -156,7 +156,7 @@ class Plain(AtWork):
         for _ in range(3):
             one.user()
         for _ in range(one.choice.randrange(2, 7)):
-            kind = one.choice.choice(("call", "call", "user", "undo", "restore"))
+            kind = one.choice.choice(("call", "call", "user", "undo", "restore", "back"))
             if kind == "call":
                 one.call(server)
             elif kind == "user":
@@ -164,10 +164,10 @@ class Plain(AtWork):
             else:
                 before = one.tokens()
                 one.steps.append(kind)
-                result = server.python("", **({"undo": True} if kind == "undo" else {"restore": "base"}))
+                result = server.python("", **({"undo": True} if kind == "undo" else {"restore": "base" if kind == "restore" else "before-undo"}))
                 one.steps.append(result.text.strip()[-200:])
-                one.check(before, kind, forward=kind == "undo" and one.forward)
-                one.forward = one.forward or kind == "restore"
+                one.check(before, kind, forward=kind == "back" or (kind == "undo" and one.forward))
+                one.forward = one.forward or kind in ("restore", "back")
         before = one.tokens()
         result = server.python("", undo=True)
         one.steps.append("undo " + result.text.strip()[-200:])

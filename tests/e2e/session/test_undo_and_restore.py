@@ -1,9 +1,69 @@
 """Undo and named states: the resulting state, the cost, and the message if a state is unavailable."""
+import shutil
+import tempfile
 import unittest
 
-from client import Case, Server, writable_cgroup
+from client import Case, Server, give_away, writable_cgroup
 
 KILL = "import os; os.kill(os.getpid(), 9)"
+
+
+class Back(Case):
+    """What an undo or a restore has left is kept, variables and files."""
+    flags = ()
+
+    def look(self, server, **arguments):
+        result = server.python("print(x, open('f').read())", **arguments)
+        self.assertFalse(result.is_error, result.text)
+        return result.output.strip(), result.status.line
+
+    def test_an_undo_is_taken_back(self):
+        with Server(*self.flags) as server:
+            for n in (1, 2):
+                self.assert_ok(server.python(f"x = {n}; open('f', 'w').write('text {n}')"))
+            output, line = self.look(server, undo=True)
+            self.assertEqual(output, "1 text 1")
+            self.assertIn('kept: "before-undo", restore it to take this back', line)
+            for expected in ("2 text 2", "1 text 1", "2 text 2"):
+                self.assertEqual(self.look(server, restore="before-undo")[0], expected)
+
+    def test_after_other_work(self):
+        with Server(*self.flags) as server:
+            for n in (1, 2):
+                self.assert_ok(server.python(f"x = {n}; open('f', 'w').write('text {n}')"))
+            self.assert_ok(server.python("", undo=True))
+            for n in range(3, 12):
+                self.assert_ok(server.python(f"x = {n}; open('f', 'w').write('text {n}')", checkpoint=f"n{n}"))
+            self.assertEqual(self.look(server, restore="before-undo")[0], "2 text 2")
+            self.assertEqual(self.look(server, restore="n5")[0], "5 text 5")
+            self.assertEqual(self.look(server, restore="before-undo")[0], "2 text 2")
+
+    def test_after_a_crash(self):
+        with Server(*self.flags) as server:
+            self.assert_ok(server.python("x = 1; open('f', 'w').write('text 1')"))
+            self.assertTrue(server.python("open('f', 'w').write('text 2')\n" + KILL).is_error)
+            self.assertEqual(self.look(server, undo=True)[0], "1 text 1")
+            self.assertEqual(self.look(server, restore="before-undo")[0], "1 text 2")
+
+    def test_of_the_first_call_nothing_is_kept(self):
+        with Server(*self.flags) as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assertNotIn("before-undo", server.python("", undo=True).text)
+            self.assertIn("No state has a name.", server.python("", restore="before-undo").text)
+
+    def test_the_name_is_the_server_s(self):
+        with Server(*self.flags) as server:
+            result = server.python("x = 1", checkpoint="before-undo")
+            self.assertTrue(result.is_error)
+            self.assertIn("choose another one", result.text)
+
+
+class BackInADirectory(Back):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        give_away(self.dir)
+        self.flags = ("--workspace", self.dir)
 
 
 class Undo(Case):
@@ -188,6 +248,8 @@ class Named(Case):
                           server.python("", drop="-tiny", checkpoint="last").status.line)
             self.assert_prints(server.python("print(rows)", restore="last"), "11")
             self.assertFalse(server.python("", drop="last").is_error)
+            self.assertIn('Named states: "before-undo"', server.python("1", drop="last").text)
+            self.assertIn('"before-undo" dropped, none left', server.python("", drop="before-undo").text)
             self.assertIn("No state has a name.", server.python("1", drop="last").text)
 
     def test_a_dropped_state_frees_its_memory(self):
@@ -305,9 +367,9 @@ class Structured(Case):
             ({"code": "x = 1", "checkpoint": "one"}, {"checkpoint": {"name": "one", "saved": True}}),
             ({"code": "x = 2; 1/0", "checkpoint": "two"},
              {"checkpoint": {"name": "two", "saved": False, "reason": "the call failed"}}),
-            ({"code": "", "undo": True}, {"went_back": {"by": "undo", "cell": 1, "files": "files unchanged"}}),
+            ({"code": "", "undo": True}, {"went_back": {"by": "undo", "cell": 1, "left": "before-undo", "files": "files unchanged"}}),
             ({"code": KILL, "restore": "one"}, {"state": "restored to the state before this call",
-                                                "went_back": {"by": "restore", "cell": 1, "name": "one",
+                                                "went_back": {"by": "restore", "cell": 1, "name": "one", "left": "before-undo",
                                                               "files": "files unchanged"}}),
             ({"code": "import os; os.kill(-1, 9); os._exit(1)"}, {"gone": "x"}),
         )
