@@ -1,15 +1,18 @@
-/* The names that are read-only in a workspace.
+/* The names that make programs outside execute something: one table, in two parts.
  *
- * The table lists a name if a program executes the file, or another program that the file names,
- * without anybody starting it: when the directory is opened or entered, at a shell's prompt, at
- * `git status`, or because a running client reads the file again. It does not list names that
- * - act only when the user starts something: Makefile, package.json, .npmrc, .yarnrc,
- *   .github/workflows;
- * - are data or text for a model: .env, .python-version, README, CLAUDE.md, AGENTS.md,
- *   .cursorrules;
- * - choose only among commands that git's configuration, which is listed, defines: .gitattributes,
- *   .gitmodules, .git/info/attributes, .git/objects/info/alternates;
- * - are a shell's own files (.bashrc): the home directory is no workspace. */
+ * The first part is read-only in a workspace that is written through: a program executes the file,
+ * or another program that the file names, without anybody starting it: when the directory is opened
+ * or entered, at a shell's prompt, at `git status`, or because a running client reads the file
+ * again.
+ *
+ * The names of the second part act when the user starts git, a package manager, Python or an editor
+ * that asks, or a service runs them after a push; or they have a star. Code may write them.
+ *
+ * With --cow a change of any of them is applied only if it is named (refused.h).
+ *
+ * Not in the table is what somebody runs by its own name (Makefile, package.json), and data or text
+ * for a model: .env, .python-version, README, CLAUDE.md, AGENTS.md, .cursorrules. A shell's own
+ * files (.bashrc) are not either: the home directory is no workspace. */
 #include "sandbox/workspace/names.h"
 
 #include <assert.h>
@@ -39,6 +42,10 @@ static const char *const rows[] = {
     "lefthook.yml",
     ".lefthook.yml",
     "lefthook-local.yml",
+    "lefthook.yaml",
+    ".lefthook.yaml",
+    "lefthook.toml",
+    "lefthook.json",
     /* shells: at the prompt, or by a shim in PATH (direnv, mise, asdf) */
     ".envrc",
     ".mise.toml",
@@ -50,12 +57,18 @@ static const char *const rows[] = {
     ".config/mise.toml",
     ".config/mise",
     ".tool-versions",
+    ".rtx.toml",
+    ".autoenv",
+    ".autoenv.zsh",
     /* editors: tasks, interpreters, servers, containers */
     ".vscode",
     ".idea",
     ".zed",
     ".devcontainer",
     ".devcontainer.json",
+    ".helix",
+    ".vs",
+    ".fleet",
     /* MCP clients: servers and hooks that they start, permissions that they grant */
     ".mcp.json",
     ".claude",
@@ -70,13 +83,92 @@ static const char *const rows[] = {
     ".amazonq",
     ".kiro",
     ".roo",
+    ".windsurf",
+    ".continue",
+    ".kilocode",
+    ".trae",
+    ".qwen",
+    ".junie",
+    ".factory",
+    "crush.json",
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 static_assert((unsigned)ROWS <= PROTECTED_ROWS);
 
+static const char *const others[] = {
+    ".gitmodules",
+    ".gitattributes",
+    /* what a service runs after a push */
+    ".github/workflows",
+    ".github/actions",
+    ".gitea/workflows",
+    ".forgejo/workflows",
+    ".circleci",
+    ".gitlab-ci.yml",
+    ".travis.yml",
+    "Jenkinsfile",
+    "azure-pipelines.yml",
+    ".drone.yml",
+    ".woodpecker",
+    ".woodpecker.yml",
+    ".woodpecker.yaml",
+    ".buildkite",
+    /* package managers and build tools: commands and plug-ins that each use runs */
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnpmfile.cjs",
+    "bunfig.toml",
+    ".cargo/config",
+    ".cargo/config.toml",
+    /* hooks that a repository has in its tree, also by their other names */
+    "lefthook.*",
+    ".lefthook.*",
+    "lefthook-local.*",
+    ".lefthook-local.*",
+    /* shells, at the prompt or by a shim */
+    "mise.*.toml",
+    ".mise.*.toml",
+    "mise/config.*",
+    ".mise/config.*",
+    /* editors and what they start */
+    ".dir-locals.el",
+    ".dir-locals-2.el",
+    ".exrc",
+    ".nvim.lua",
+    ".nvimrc",
+    ".vimrc",
+    "*.code-workspace",
+    /* assistants: servers, hooks and permissions */
+    ".crush.json",
+    ".aider.conf.yml",
+    /* Python, when it starts: in any form that it imports, and what an environment runs */
+    "sitecustomize",
+    "sitecustomize.*",
+    "usercustomize",
+    "usercustomize.*",
+    "*.pth",
+    "pyvenv.cfg",
+    ".venv/bin",
+    ".venv/Scripts",
+    "venv/bin",
+    "venv/Scripts",
+};
+enum { OTHERS = sizeof others / sizeof *others };
+
+/* Of a git repository that has no .git. The last three make one of a directory that has the others
+ * already. */
+const char *const protected_bare[] = {
+    "hooks", "config", "config.worktree", "commondir", "HEAD", "objects", "refs", NULL};
+
 const char *box_protected_name(unsigned i)
 {
     return i < ROWS ? rows[i] : NULL;
+}
+
+const char *protected_name(unsigned i)
+{
+    return i < ROWS ? rows[i] : i < ROWS + OTHERS ? others[i - ROWS] : NULL;
 }
 
 uint64_t box_protected_find(const char *word, size_t size)

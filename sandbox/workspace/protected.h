@@ -10,7 +10,7 @@
 struct box_spec;
 
 /* What --allow-write permits: bit i is row i of the table, the last bit hard-linked files. */
-enum { PROTECTED_ROWS = 48, PROTECTED_LINKS = 63 };
+enum { PROTECTED_ROWS = 63, PROTECTED_LINKS = 63 };
 
 /* What a sandbox's start found in the directories that code can write to. */
 struct box_protected {

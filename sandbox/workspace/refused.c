@@ -9,95 +9,6 @@
 #include "sandbox/workspace/names.h"
 #include "sandbox/workspace/protected.h"
 
-/* Beside the names of names.c, which programs act on by themselves: what a service runs after a
- * push, and what git, package managers, editors and Python read when the user starts them. */
-static const char *const rows[] = {
-    PROTECTED_GIT,
-    ".gitmodules",
-    ".gitattributes",
-    /* what a service runs after a push */
-    ".github/workflows",
-    ".github/actions",
-    ".gitea/workflows",
-    ".forgejo/workflows",
-    ".circleci",
-    ".gitlab-ci.yml",
-    ".travis.yml",
-    "Jenkinsfile",
-    "azure-pipelines.yml",
-    ".drone.yml",
-    ".woodpecker",
-    ".woodpecker.yml",
-    ".woodpecker.yaml",
-    ".buildkite",
-    /* package managers and build tools: commands and plug-ins that each use runs */
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".pnpmfile.cjs",
-    "bunfig.toml",
-    ".cargo/config",
-    ".cargo/config.toml",
-    /* hooks that a repository has in its tree, also by their other names */
-    "lefthook.*",
-    ".lefthook.*",
-    "lefthook-local.*",
-    ".lefthook-local.*",
-    /* shells, at the prompt or by a shim */
-    ".autoenv",
-    ".autoenv.zsh",
-    ".rtx.toml",
-    "mise.*.toml",
-    ".mise.*.toml",
-    "mise/config.*",
-    ".mise/config.*",
-    /* editors and what they start */
-    ".dir-locals.el",
-    ".dir-locals-2.el",
-    ".exrc",
-    ".nvim.lua",
-    ".nvimrc",
-    ".vimrc",
-    ".helix",
-    ".vs",
-    ".fleet",
-    "*.code-workspace",
-    /* assistants: servers, hooks and permissions */
-    ".windsurf",
-    ".continue",
-    ".kilocode",
-    ".trae",
-    ".qwen",
-    ".junie",
-    ".factory",
-    "crush.json",
-    ".crush.json",
-    ".aider.conf.yml",
-    /* Python, when it starts: in any form that it imports, and what an environment runs */
-    "sitecustomize",
-    "sitecustomize.*",
-    "usercustomize",
-    "usercustomize.*",
-    "*.pth",
-    "pyvenv.cfg",
-    ".venv/bin",
-    ".venv/Scripts",
-    "venv/bin",
-    "venv/Scripts",
-};
-
-/* Of a git repository that has no .git. The last three make one of a directory that has the others
- * already. */
-static const char *const bare_rows[] = {"hooks",   "config", "config.worktree", "commondir", "HEAD",
-                                        "objects", "refs"};
-
-enum { ROWS = sizeof rows / sizeof *rows, BARE_ROWS = sizeof bare_rows / sizeof *bare_rows };
-
-static const char *row_at(unsigned i)
-{
-    return i < ROWS ? rows[i] : box_protected_name(i - ROWS);
-}
-
 /* Writes the first component of path as a file system that ignores case compares it: without
  * characters that it ignores, and with the two letters outside ASCII that become letters of ASCII
  * (Unicode, CaseFolding.txt). strcasecmp(3) does the rest. Windows, whose directories can be
@@ -194,16 +105,17 @@ static const char *find_row(const char *at, bool is_top, unsigned flags, size_t 
 {
     char name[NAME_MAX + 1];
     fold(at, name);
-    for (unsigned i = 0; row_at(i); i++) {
-        *ret_size = match(at, name, row_at(i));
+    const char *any = NULL;
+    for (unsigned i = 0; (any = protected_name(i)); i++) {
+        *ret_size = match(at, name, any);
         if (*ret_size > 0) {
-            return row_at(i);
+            return any;
         }
     }
-    for (unsigned i = 0; (flags & REFUSED_BARE) && i < BARE_ROWS; i++) {
-        *ret_size = match(at, name, bare_rows[i]);
+    for (const char *const *row = protected_bare; (flags & REFUSED_BARE) && *row; row++) {
+        *ret_size = match(at, name, *row);
         if (*ret_size > 0) {
-            return bare_rows[i];
+            return *row;
         }
     }
     *ret_size = strcspn(at, "/");
