@@ -27,8 +27,8 @@ class AtWork(Project):
         self.signals.chmod(0o777)
         give_away(self.signals)
 
-    def start(self, *args):
-        return self.server("--mount", f"{self.signals}:rw", "--wait", "600", *self.flags, *args)
+    def start(self, *args, **options):
+        return self.server("--mount", f"{self.signals}:rw", "--wait", "600", *self.flags, *args, **options)
 
     def meanwhile(self, server, before, act, after="", **arguments):
         """Runs before, then act() outside of the sandbox, then after, in one cell."""

@@ -6,10 +6,12 @@ has not touched since the user wrote it (neither the file nor a directory above 
 nothing of the code's is in the directory that was not applied, and a file that the user wrote after the last list is as
 the user wrote it. SANDPIPER_TEST_SEED replays one sequence, SANDPIPER_TEST_SEQUENCES says how many there are.
 """
+import contextlib
 import os
 import random
 import re
 import shutil
+import signal
 import time
 import unittest
 
@@ -35,6 +37,7 @@ CODE = ("put({a!r}, {t!r})", "put({a!r}, {t!r}, 'a')", "os.remove({a!r})", "repl
         "os.rename({d!r}, {e!r})", "shutil.move({d!r}, {e!r})", "shutil.rmtree({d!r})", "through({a!r}, {t!r})", "os.link({a!r}, {b!r})",
         "os.symlink({a!r}, {b!r})", "os.chmod({a!r}, 0o600)", "os.truncate({a!r}, 3)", "subprocess.run(['cp', {a!r}, {b!r}], stderr=-3)",
         "subprocess.run(['mv', {a!r}, {b!r}], stderr=-3)", "subprocess.run(['sh', '-c', 'echo {t} >>' + {a!r}], stderr=-3)",
+        "subprocess.Popen(['sh', '-c', 'sleep 0.02; echo {t} >>' + {a!r}], stderr=-3, start_new_session=True)",
         "put({a!r}, {t!r} + 'x' * %d)" % BIG)
 
 
@@ -57,7 +60,7 @@ class Sequence:
         """One thing that the user does."""
         choice, top = self.choice, self.case.dir
         name, other = choice.choice(NAMES), choice.choice(NAMES)
-        act = choice.choice(("write", "write", "save", "save", "append", "delete", "move", "swap"))
+        act = choice.choice(("write", "write", "save", "save", "append", "delete", "move", "swap", "remove", "exchange"))
         self.steps.append(f"user {act} {name} {other}")
         path = top / name
         try:
@@ -95,6 +98,15 @@ class Sequence:
             elif act == "swap" and (top / "d").is_dir() and not (top / "h").exists():
                 os.rename(top / "d", top / "h")
                 self.files = {("h" + n[1:] if below(n, "d") else n): t for n, t in self.files.items()}
+            elif act == "remove" and path.parent != top:
+                shutil.rmtree(path.parent, ignore_errors=True)
+                self.files = {n: t for n, t in self.files.items() if not below(n, os.path.dirname(name))}
+            elif act == "exchange" and (top / "d").is_dir() and (top / "f").is_dir():
+                os.rename(top / "d", top / "other")
+                os.rename(top / "f", top / "d")
+                os.rename(top / "other", top / "f")
+                swapped = {"d": "f", "f": "d"}
+                self.files = {(swapped[n[0]] + n[1:] if n[1:2] == "/" and n[0] in swapped else n): t for n, t in self.files.items()}
         except OSError:
             pass
 
@@ -187,50 +199,78 @@ class Plain(AtWork):
 
 
 class Cow(AtWork):
+    kinds = ("call", "call", "user", "undo", "list", "discard")
+
     def play(self, seed):
         for path in self.dir.iterdir():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         one = Sequence(self, seed)
         for _ in range(4):
             one.user()
-        with self.start("--undo-files", "256K") as server:
+        with contextlib.ExitStack() as servers:
+            server = servers.enter_context(self.begin())
+            for _ in range(one.choice.randrange(2, 7)):
+                server = self.step(one, server, servers)
+            self.apply(one, server)
+
+    @contextlib.contextmanager
+    def begin(self):
+        with self.start("--undo-files", "256K", check=False) as server:
             self.assert_ok(server.python("x = 1"))
-            for _ in range(one.choice.randrange(2, 6)):
-                kind = one.choice.choice(("call", "call", "user", "undo", "list", "discard"))
-                before = one.tokens()
-                code = self.code_in()
-                if kind == "call":
-                    kept = dict(one.files)
-                    one.call(server)
-                    one.files = {**kept, **one.files}  # code reaches nothing of the user's
-                    one.files = {n: t for n, t in one.files.items() if (self.dir / n).is_file() and t in (self.dir / n).read_text(errors="replace")}
-                elif kind == "user":
-                    one.user()
-                    continue
-                elif kind == "undo":
-                    one.steps.append("undo")
-                    server.python("", undo=True)
-                elif kind == "list":
-                    server.call("list_changes", _timeout=120)
-                else:
-                    one.steps.append("discard")
-                    server.call("apply_changes", discard=True, _timeout=120)
-                if kind != "call":
-                    one.check(before, kind)
-                self.assertEqual(self.code_in(), code, f"seed {seed}: code reached the directory: {one.steps}")
-            listed = self.changes(server)
-            time.sleep(0.02)  # past the clock's tick of what was listed
-            saved = {}
-            for name in one.choice.sample(NAMES, 3):
-                path = self.dir / name
-                if path.is_file() and not path.is_symlink():
-                    saved[name] = one.token()
-                    self.save(name, saved[name])
-            one.steps.append(f"apply, listed {sorted(listed)}, saved {sorted(saved)}")
-            result = server.call("apply_changes", _timeout=120)
-            one.steps.append(result.text[:300])
-            for name, token in saved.items():
-                self.assertEqual((self.dir / name).read_text() if (self.dir / name).is_file() else None, token, f"seed {seed}: {one.steps}")
+            yield server
+
+    def step(self, one, server, servers):
+        """Returns the server to go on with."""
+        kind = one.choice.choice(self.kinds)
+        before = one.tokens()
+        code = self.code_in()
+        if kind == "call":
+            kept = dict(one.files)
+            one.call(server)
+            one.files = {**kept, **one.files}  # code reaches nothing of the user's
+            one.files = {n: t for n, t in one.files.items() if (self.dir / n).is_file() and t in (self.dir / n).read_text(errors="replace")}
+        elif kind == "user":
+            one.user()
+            return server
+        elif kind == "undo":
+            one.steps.append("undo")
+            server.python("", undo=True)
+        elif kind == "list":
+            server.call("list_changes", _timeout=120)
+        elif kind == "kill":
+            one.steps.append("kill")
+            server.signal(signal.SIGKILL)
+            server.join()
+            self.assertEqual(server.left(10), [])
+            server = servers.enter_context(self.begin())
+        else:
+            one.steps.append("discard")
+            server.call("apply_changes", discard=True, _timeout=120)
+        if kind != "call":
+            one.check(before, kind)
+        self.assertEqual(self.code_in(), code, f"seed {one.seed}: code reached the directory: {one.steps}")
+        return server
+
+    def apply(self, one, server):
+        listed = {os.fsdecode(name) for name in self.changes(server)}
+        time.sleep(0.02)  # past the clock's tick of what was listed
+        saved = {}
+        for name in one.choice.sample(NAMES, 3):
+            path = self.dir / name
+            if path.is_file() and not path.is_symlink():
+                saved[name] = one.token()
+                self.save(name, saved[name])
+        files = {name: token for name, token in one.files.items() if name not in saved and not any(below(name, top) for top in listed)}
+        code = self.code_in()
+        one.steps.append(f"apply, listed {sorted(listed)}, saved {sorted(saved)}")
+        result = server.call("apply_changes", _timeout=120)
+        one.steps.append(result.text[:300])
+        for name, token in {**files, **saved}.items():
+            path = self.dir / name
+            self.assertIn(token, path.read_text(errors="replace") if path.is_file() else "", f"seed {one.seed}: {name}: {one.steps}")
+        for path in self.code_in() - code:
+            name = os.path.relpath(path, self.dir)
+            self.assertTrue(any(below(name, top) for top in listed) or name in result.text, f"seed {one.seed}: {name}: {one.steps}")
 
     def code_in(self):
         return {str(path) for path in self.dir.rglob("*") if path.is_file() and not path.is_symlink() and b"code-" in path.read_bytes()}
@@ -244,8 +284,26 @@ class Cow(AtWork):
                 self.play(seed)
 
 
+class Stored(Cow):
+    """The changes outlive servers, which are killed."""
+    kinds = ("call", "call", "user", "undo", "list", "discard", "kill", "kill")
+
+    def setUp(self):
+        super().setUp()
+        self.store = self.temp / "store"
+        self.store.mkdir()
+
+    def start(self, *args, **options):
+        return super().start("--cow-store", str(self.store), *args, **options)
+
+    def play(self, seed):
+        shutil.rmtree(self.store)
+        self.store.mkdir()
+        super().play(seed)
+
+
 def load_tests(loader, _tests, _pattern):
-    return unittest.TestSuite(case("test_sequences") for case in (Plain, Cow))
+    return unittest.TestSuite(case("test_sequences") for case in (Plain, Cow, Stored))
 
 
 if __name__ == "__main__":
