@@ -151,7 +151,7 @@ class Session:
 
     def drop(self, said, saved=None):
         """saved: a name that the same call has given since."""
-        dropped, *left = re.findall('"(.+?)"', said)
+        dropped, *left = [name for name in re.findall('"(.+?)"', said) if name != "before-undo"]
         expect(dropped in self.names, f"{dropped} is no name")
         del self.names[dropped]
         expect([name for name in left if name != saved] == [name for name in self.names if name != saved],

@@ -2,6 +2,7 @@
 
 SANDPIPER_TEST_KILLS: the number of kills of each (20); SANDPIPER_TEST_SEED chooses their moments.
 """
+import contextlib
 import os
 import pathlib
 import random
@@ -330,8 +331,9 @@ class Killed(Stored):
                 continue
             time.sleep(wait_s)
             if server.lines.empty() and is_running(pid):
-                os.kill(pid, signal.SIGKILL)
-                killed += 1
+                with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
         server.finish_call(call)
         return killed
 
