@@ -270,6 +270,24 @@ static int open_directory(struct box_apply *apply)
     return apply->dir_fd < 0 ? -errno : fd_is_at(apply->dir_fd, path) ? 0 : -ELOOP;
 }
 
+/* Adds a chosen item to the journal. 0 or -errno. */
+static int add_chosen(struct buf *journal, const struct apply_item *item)
+{
+    size_t at = buf_size(journal);
+    int r = apply_journal_add(journal, item->path, &item->before, &item->source);
+    if (r < 0) {
+        return r;
+    }
+    struct apply_item *added = (void *)(journal->data + at);
+    added->marks = item->marks;
+    added->hash = item->hash;
+    if (S_ISREG(item->source.mode) && !item->hash) { /* nobody can have seen it */
+        added->status = APPLY_FAILED;
+        added->error = EACCES;
+    }
+    return 0;
+}
+
 /* Makes the journal of the chosen items. 0 or -errno. */
 static int choose_items(struct box_apply *apply)
 {
@@ -285,19 +303,7 @@ static int choose_items(struct box_apply *apply)
     }
     for (const struct apply_item *item = NULL;
          r == 0 && (item = apply_journal_next(collected, item));) {
-        if (apply->choose(apply->arg, item)) {
-            size_t at = buf_size(&apply->journal);
-            r = apply_journal_add(&apply->journal, item->path, &item->before, &item->source);
-            if (r == 0) {
-                struct apply_item *added = (void *)(apply->journal.data + at);
-                added->marks = item->marks;
-                added->hash = item->hash;
-                if (S_ISREG(item->source.mode) && !item->hash) { /* nobody can have seen it */
-                    added->status = APPLY_FAILED;
-                    added->error = EACCES;
-                }
-            }
-        }
+        r = apply->choose(apply->arg, item) ? add_chosen(&apply->journal, item) : 0;
     }
     return r;
 }
