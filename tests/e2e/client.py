@@ -395,6 +395,10 @@ class Server:
             self.process.wait()
         self.reading.set()
         self.reader.join(2)
+        if not self.reader.is_alive():
+            for fd in self.hang_up:
+                os.close(fd)
+            self.hang_up = ()
         for stream in (self.process.stdin, self.process.stdout):
             try:
                 stream.close()

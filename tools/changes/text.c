@@ -461,7 +461,7 @@ static int append_item(struct lines *lines, const struct apply_item *item, size_
 {
     OWNED(buf_done) struct buf line = BUF_EMPTY;
     const char *reason = reason_of(item);
-    bool counts = reason || !(item->marks & APPLY_IMPLIED);
+    bool counts = !(item->marks & APPLY_IMPLIED);
     *all += counts;
     *done += counts && !reason;
     bool is_shown = reason || (counts && item->status == APPLY_DONE &&

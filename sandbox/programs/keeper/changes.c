@@ -233,6 +233,28 @@ static bool is_git_directory(const struct keeper *keeper, const char *path)
     return found[0] && (found[1] || (found[2] && found[3]));
 }
 
+/* Finds what lies in a directory of the user's that is gone, or another one by now. Sorted. */
+static void find_adrift(struct record *const *list, size_t count)
+{
+    const struct record *top = NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct record *record = list[i];
+        bool is_same =
+            S_ISDIR(record->compared_to.mode) && record->compared_to.inode == record->base.inode;
+        record->adrift = top && apply_path_is_below(record->path, top->path);
+        if (!record->adrift) {
+            top = S_ISDIR(record->facts.mode) && S_ISDIR(record->base.mode) && !is_same ? record
+                                                                                        : NULL;
+        }
+    }
+}
+
+/* Whether what is to be changed in the user's directory is no longer what code has seen there. */
+static bool is_conflict(const struct record *record)
+{
+    return record->adrift || !facts_equal(&record->base, &record->compared_to);
+}
+
 /* Finds which records lie in a git repository without a .git, whose hooks and config git takes for
  * its own. Sorted: a directory comes before what is in it. */
 static void find_bare(const struct keeper *keeper, struct record *const *list, size_t count)
@@ -273,13 +295,12 @@ static void list_record(struct listing *listing, struct record *record, int erro
     char target[KEEPER_PATH_BYTES] = "";
     const struct apply_facts *lower = &record->compared_to;
     const struct apply_facts *shown = record->facts.mode ? &record->facts : lower;
-    bool moved = !facts_equal(lower, &record->base);
     struct change_record change = {
         .sign = (char)(lower->mode == 0          ? '+'
                        : record->facts.mode == 0 ? '-'
                                                  : '~'),
-        .flags = (uint8_t)((moved ? CHANGE_IN_DIR : 0) | (record->in_bare ? CHANGE_BARE : 0) |
-                           (error ? CHANGE_NOT_DONE : 0)),
+        .flags = (uint8_t)((is_conflict(record) ? CHANGE_IN_DIR : 0) |
+                           (record->in_bare ? CHANGE_BARE : 0) | (error ? CHANGE_NOT_DONE : 0)),
         .before = (uint16_t)(lower->mode & 0777),
         .mode = shown->mode,
         .bytes = shown->bytes,
@@ -334,6 +355,7 @@ static struct record **survey(struct keeper *keeper, size_t *ret_count, int *ret
         return NULL;
     }
     compare_all(keeper, list, *ret_count, /* look= */ true);
+    find_adrift(list, *ret_count);
     find_bare(keeper, list, *ret_count);
     return list;
 }
@@ -438,7 +460,9 @@ static int collect(struct keeper *keeper, struct record *const *list, size_t cou
         struct record *record = list[i];
         if (record->differs && keeper_wants(keeper, record->path)) {
             size_t at = buf_size(&journal);
-            r = apply_journal_add(&journal, record->path, &record->base, &record->facts);
+            const struct apply_facts unknown = {.inode = UINT64_MAX, .mode = S_IFREG};
+            r = apply_journal_add(&journal, record->path, record->adrift ? &unknown : &record->base,
+                                  &record->facts);
             struct apply_item *item = r ? NULL : (void *)(journal.data + journal.start + at);
             if (item) {
                 item->hash = hash_of(keeper, record);
@@ -451,8 +475,7 @@ static int collect(struct keeper *keeper, struct record *const *list, size_t cou
     for (const struct apply_item *item = NULL;
          r == 0 && (item = apply_journal_next(whole, item));) {
         const struct record *record = record_find(keeper, item->path);
-        if (record && !(item->marks & APPLY_TORN) &&
-            !facts_equal(&record->base, &record->compared_to)) {
+        if (record && !(item->marks & APPLY_TORN) && is_conflict(record)) {
             mark_torn(whole, item->path);
         }
     }

@@ -58,6 +58,7 @@ struct record {
     bool is_bare; /* a git directory, whatever its name; and the same of a directory above it */
     bool in_bare;
     uint64_t lower_inode; /* of the user's directory of this name, when all was known; or 0 */
+    bool adrift;          /* the user's directory that it lies in is gone, or another one */
     bool elsewhere;       /* see is_elsewhere() in scan.c; as of `looked`, by keeper.looks */
     uint32_t looked;
     struct apply_facts cover_facts;

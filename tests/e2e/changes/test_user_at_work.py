@@ -282,7 +282,7 @@ class Conflicts(AtWork):
         for at, (act, left) in enumerate((
                 (lambda: shutil.rmtree(self.dir / "d"), []),
                 (lambda: os.rename(self.dir / "d", self.dir / "moved"), ["moved", "moved/e", "moved/e/g.txt", "moved/f.txt"]))):
-            for before, after in ((write, ""), ("x = 1", write)):
+            for before, after in ((write, ""), ("x = 1", write), (write, None)):
                 with self.subTest(at=at, after=after):
                     for name in ("d", "moved"):
                         shutil.rmtree(self.dir / name, ignore_errors=True)
@@ -290,7 +290,11 @@ class Conflicts(AtWork):
                     time.sleep(0.05)
                     with self.start() as server:
                         self.assert_ok(server.python("x = 1"))
-                        self.meanwhile(server, before, act, f"try: {after or 'pass'}\nexcept OSError: pass")
+                        if after is None:
+                            self.assert_ok(server.python(before))
+                            act()
+                        else:
+                            self.meanwhile(server, before, act, f"try: {after or 'pass'}\nexcept OSError: pass")
                         self.assert_ok(server.python("try: open('d/later', 'w').write('code')\nexcept OSError: pass"))
                         listed = server.call("list_changes").text
                         text = self.apply(server).text
@@ -302,6 +306,17 @@ class Conflicts(AtWork):
                         if not after:
                             self.assertIn("discarded", server.call("apply_changes", discard=True).text)
                         self.assertIn("no changes", server.call("list_changes").text)
+
+    def test_a_directory_that_code_removes_and_the_user_uses(self):
+        self.put("d/a"), self.put("d/b")
+        with self.start() as server:
+            self.assert_ok(server.python("import shutil; shutil.rmtree('d')"))
+            (self.dir / "d/theirs").write_text("user")
+            text = self.apply(server).text
+            self.assertIn("applied 2 of 2", text)
+            self.assertIn("d: this directory holds something else", text)
+            self.assertIn("[no changes left]", text)
+        self.assertEqual(sorted(os.listdir(self.dir / "d")), ["theirs"])
 
     def test_a_directory_in_which_the_user_works_too(self):
         """What they add beside the code's file is no conflict, in directories that code has known or not."""
