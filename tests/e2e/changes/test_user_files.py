@@ -288,16 +288,11 @@ class Stored(Cow):
     """The changes outlive servers, which are killed."""
     kinds = ("call", "call", "user", "undo", "list", "discard", "kill", "kill")
 
-    def setUp(self):
-        super().setUp()
-        self.store = self.temp / "store"
-        self.store.mkdir()
-
     def start(self, *args, **options):
         return super().start("--cow-store", str(self.store), *args, **options)
 
     def play(self, seed):
-        shutil.rmtree(self.store)
+        self.store = self.temp / f"store{seed}"  # only root could remove one
         self.store.mkdir()
         super().play(seed)
 
