@@ -315,7 +315,10 @@ import os
 def is_copy(pid):
     try: return "sp-checkpoint" in open(f"/proc/{pid}/comm").read()
     except OSError: return False
-newest = max(filter(is_copy, map(int, filter(str.isdigit, os.listdir("/proc")))))
+copies = []
+while len(copies) < 2:  # that of the last call takes its name when it runs
+    copies = sorted(filter(is_copy, map(int, filter(str.isdigit, os.listdir("/proc")))))
+newest = copies[-1]
 os.kill(newest, 9)
 while is_copy(newest): pass
 """
