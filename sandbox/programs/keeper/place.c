@@ -302,13 +302,16 @@ static int take_name(int dir_fd, const char *temporary, const char *name,
                      const struct apply_facts *expected)
 {
     int r = check(dir_fd, name, expected, false);
-    if (r == 0 && !expected->mode) {
+    if (r < 0) {
+        return r; /* nothing has been exchanged */
+    }
+    if (!expected->mode) {
         r = rename_with(dir_fd, temporary, dir_fd, name, RENAME_NOREPLACE);
         return r == -EEXIST   ? -ESTALE
                : r == -EINVAL ? rename_with(dir_fd, temporary, dir_fd, name, 0)
                               : r;
     }
-    r = r ? r : rename_with(dir_fd, temporary, dir_fd, name, RENAME_EXCHANGE);
+    r = rename_with(dir_fd, temporary, dir_fd, name, RENAME_EXCHANGE);
     if (r == -EINVAL) { /* the file system has no such thing */
         return rename_with(dir_fd, temporary, dir_fd, name, 0);
     }
@@ -330,6 +333,8 @@ static int put_at(int dir_fd, const char *name, const struct version *version, i
     }
     place_temporary_name(temporary);
     int r = make(dir_fd, temporary, version, from_fd);
+    struct stat made = {};
+    bool known = r == 0 && fstatat(dir_fd, temporary, &made, AT_SYMLINK_NOFOLLOW) == 0;
     if (r == 0 && expected) {
         r = take_name(dir_fd, temporary, name, expected);
     } else if (r == 0 && renameat(dir_fd, temporary, dir_fd, name) < 0 &&
@@ -338,7 +343,10 @@ static int put_at(int dir_fd, const char *name, const struct version *version, i
                 renameat(dir_fd, temporary, dir_fd, name) < 0)) {
         r = -errno;
     }
-    if (r < 0) {
+    /* An exchange may have left what the user has saved under this name: that stays. */
+    struct stat st;
+    if (r < 0 && (!known || (fstatat(dir_fd, temporary, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                             st.st_ino == made.st_ino))) {
         (void)unlinkat(dir_fd, temporary, 0);
     }
     return r;
