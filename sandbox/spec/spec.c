@@ -29,8 +29,6 @@ void box_spec_init(struct box_spec *spec)
                               .undo_files_bytes = DEFAULT_UNDO_FILES_BYTES};
 }
 
-/* Files in memory count as memory: a quarter of it is left for the interpreter, so that a full disk
- * is an error that code can handle, and does not kill each later process. */
 bool box_spec_is_written_through(const struct box_spec *spec)
 {
     return spec->workspace && !spec->cow;
@@ -41,6 +39,8 @@ bool box_spec_files_stay(const struct box_spec *spec)
     return spec->workspace && (!spec->cow || spec->store);
 }
 
+/* Files in memory count as memory: a quarter of it is left for the interpreter, so that a full disk
+ * is an error that code can handle, and does not kill each later process. */
 uint64_t box_spec_disk_bytes(const struct box_spec *spec)
 {
     bool on_disk = spec->scratch || spec->isolation == BOX_ISOLATION_CONTAINER;

@@ -253,6 +253,13 @@ static unsigned kill_sweep(const struct init *init, const struct wire_request *r
     return count;
 }
 
+/* Whether a cell has started pid, which runs. */
+static bool is_started(struct init *init, pid_t pid, struct tags *ret_tags)
+{
+    return !watch_find(init, pid) && !process_tree_ended(pid) && tags_of(pid, ret_tags) == 0 &&
+           ret_tags->cell > 0;
+}
+
 /* How many processes of the session's cells run that will be killed, without the interpreter and
  * what it has forked between cells for its checkpoint. */
 static unsigned count_started(struct init *init, const struct wire_request *request)
@@ -262,8 +269,7 @@ static unsigned count_started(struct init *init, const struct wire_request *requ
     unsigned count = 0;
     for (unsigned i = 0; i < all; i++) {
         struct tags tags = {};
-        count += kill_belongs(init, pids[i], request) && !watch_find(init, pids[i]) &&
-                 !process_tree_ended(pids[i]) && tags_of(pids[i], &tags) == 0 && tags.cell > 0 &&
+        count += kill_belongs(init, pids[i], request) && is_started(init, pids[i], &tags) &&
                  tags_id(&tags) == request->tag;
     }
     return count;
@@ -276,9 +282,8 @@ void watch_count(struct init *init, const struct wire_request *request)
     struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
     for (unsigned i = 0; i < all; i++) {
         struct tags tags = {};
-        reply.processes += !watch_spares(init, pids[i]) && !watch_find(init, pids[i]) &&
-                           !process_tree_ended(pids[i]) && tags_of(pids[i], &tags) == 0 &&
-                           tags.cell > 0 && tags_id(&tags) > 0 && tags.hard != WIRE_TAG_ZYGOTE;
+        reply.processes += !watch_spares(init, pids[i]) && is_started(init, pids[i], &tags) &&
+                           tags_id(&tags) > 0 && tags.hard != WIRE_TAG_ZYGOTE;
     }
     init_send(&reply, -1);
 }
