@@ -169,6 +169,23 @@ bool fd_is_at(int fd, const char *path)
     return fd_path(fd, real) == 0 && strcmp(real, path) == 0;
 }
 
+static int conflicts(int fd, int lease)
+{
+    int r = fcntl(fd, F_SETLEASE, lease) == 0 ? 0 : errno == EAGAIN ? 1 : -errno;
+    (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+    return r;
+}
+
+int fd_is_written(int fd)
+{
+    return conflicts(fd, F_RDLCK);
+}
+
+int fd_is_open(int fd)
+{
+    return conflicts(fd, F_WRLCK);
+}
+
 DIR *fd_directory(int fd)
 {
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);

@@ -36,6 +36,14 @@ int fd_path(int fd, char *path);
  * use. */
 bool fd_is_at(int fd, const char *path);
 
+/* Whether somebody has the regular file open for writing, or mapped so: by a lease, which can be
+ * had only of one that nobody writes to, fcntl(2). fd: open for reading. 1, 0, or -errno: that
+ * cannot be known, of another user's file or where the file system has no leases. The process must
+ * ignore SIGIO. */
+int fd_is_written(int fd);
+/* As above: whether it is open at all, apart from fd. */
+int fd_is_open(int fd);
+
 /* A directory's stream, which owns fd. NULL with errno, and fd is closed; fd < 0: errno is kept. */
 DIR *fd_directory(int fd);
 

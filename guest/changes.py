@@ -32,6 +32,7 @@ NO_DIRECTORY = -1  # the descriptor that marks a relative path as such
 GREETING_FD, KEEPER_FD = 70, 71  # after the numbers of session.py
 frames = load("frames")
 state = {"names": [], "ids": [], "version": None, "touched": {}, "root": ""}
+opening = {}  # thread → the place that it opens: with its next event, that is over
 keeper = {"state": 0, "pid": 0, "socket": None, "inode": 0, "lock": None, "sent": 0, "known": 0}
 
 
@@ -222,6 +223,7 @@ def touch(kind, path, directory=NO_DIRECTORY, follow=False):
     if place is not None:
         touched(place)
         tell(kind, place)
+    return place
 
 
 def touched(place):
@@ -239,7 +241,9 @@ def opens(path, flags):
 def on_open(path, mode, flags):
     if type(path) is not int and type(flags) is int and flags & WRITES:
         if opens(path, flags):
-            touch("w", path, follow=not flags & os.O_NOFOLLOW)
+            place = touch("w", path, follow=not flags & os.O_NOFOLLOW)
+            if place is not None and keeper["state"]:
+                opening[_thread.get_ident()] = place
 
 
 def on_rename(source, target, source_directory, target_directory):
@@ -277,6 +281,8 @@ EVENTS = {
 
 
 def on_audit(event, args):
+    if opening and (place := opening.pop(_thread.get_ident(), None)):
+        tell("o", place)
     note = EVENTS.get(event)
     if note is not None and state["root"]:
         try:

@@ -16,6 +16,7 @@ struct wire_touch {
 
 enum wire_touch_op {
     WIRE_TOUCH_WRITE = 'w',     /* opens for writing */
+    WIRE_TOUCH_OPENED = 'o',    /* what it was about to open it has opened, or failed to */
     WIRE_TOUCH_ATTRIBUTE = 'a', /* changes mode, times or size, without opening it */
     WIRE_TOUCH_CREATE = 'c',    /* makes a directory or symlink */
     WIRE_TOUCH_BRING = 'b',     /* renames something from outside of the workspace */

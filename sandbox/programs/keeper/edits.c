@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/keeper/rows.h"
 
@@ -187,16 +188,19 @@ void edits_follow(struct keeper *keeper)
     }
 }
 
-/* Whether somebody has the file open for writing: a lease could not be had, fcntl(2). */
+/* Whether somebody has the file open for writing. */
 static bool is_written(const struct keeper *keeper, const char *path)
 {
     defer_close int fd = place_open(keeper->work_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
-        return true;
-    }
-    bool none = fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
-    (void)fcntl(fd, F_SETLEASE, F_UNLCK);
-    return !none;
+    return fd < 0 || fd_is_written(fd) != 0;
+}
+
+/* Whether a file that was opened more often than closed is not certainly closed again: it is
+ * written to, or nobody has it open, so that inotify has made one event of several. */
+static bool is_unclear(const struct keeper *keeper, const char *path)
+{
+    defer_close int fd = place_open(keeper->work_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    return fd < 0 || fd_is_written(fd) != 0 || fd_is_open(fd) != 1;
 }
 
 /* Whether nothing has changed at all: the call of the system failed. */
@@ -224,7 +228,7 @@ static void resolve(struct keeper *keeper, struct edit *edit)
         see(keeper, edit, &facts);
     }
     bool open =
-        edit->opens > edit->closes && S_ISREG(facts.mode) && is_written(keeper, edit_place(edit));
+        edit->opens > edit->closes && S_ISREG(facts.mode) && is_unclear(keeper, edit_place(edit));
     edit->unsure =
         edit->unsure || edit->watch < 0 || !edit->ended || open || !version_is_at(edit->to, &facts);
 }
@@ -355,6 +359,7 @@ static uint32_t awaits(uint32_t op, const struct apply_facts *before)
     case WIRE_TOUCH_BRING:
     case WIRE_TOUCH_RENAME:
         return IN_MOVED_TO;
+    case WIRE_TOUCH_OPENED:
     case WIRE_TOUCH_ATTRIBUTE:
     default:
         return 0;
@@ -376,6 +381,7 @@ static bool fails(uint32_t op, const struct apply_facts *facts)
     case WIRE_TOUCH_BRING:
         return false;
     case WIRE_TOUCH_RENAME:
+    case WIRE_TOUCH_OPENED:
     default:
         return true;
     }
@@ -414,7 +420,25 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
         edit->touches = writes;
         edit->awaits = awaits(op, &facts);
         edit->linked = op == WIRE_TOUCH_LINK;
+        /* Somebody who has it open for writing may do so between what code does. */
+        edit->unsure = (writes || op == WIRE_TOUCH_ATTRIBUTE) && S_ISREG(facts.mode) &&
+                       is_written(keeper, path);
         activate(keeper, edit);
+    }
+}
+
+/* An opening that was reported is over: one that has not come has failed, or was none. */
+static void touch_opened(struct keeper *keeper, const struct state *state, const char *path)
+{
+    struct edit *edit =
+        active_edit(keeper, state, watch_directory_of(keeper, path), last_part(path));
+    if (!edit || !edit->writes || edit->watch < 0 || edit->opens >= edit->touches) {
+        return;
+    }
+    struct apply_facts facts = facts_at(keeper, path);
+    edit->touches = edit->opens;
+    if (edit->touches == 0 && is_void(keeper, edit, &facts)) {
+        resolve(keeper, edit);
     }
 }
 
@@ -429,6 +453,8 @@ void edits_touch(struct keeper *keeper, const struct wire_touch *touch)
     }
     if (touch->op == WIRE_TOUCH_RENAME) {
         touch_rename(keeper, state, path, target);
+    } else if (touch->op == WIRE_TOUCH_OPENED) {
+        touch_opened(keeper, state, path);
     } else {
         touch_content(keeper, state, touch->op, path);
     }

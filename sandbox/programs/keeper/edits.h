@@ -59,8 +59,11 @@ struct edits_outcome {
     size_t space;
     struct version **left; /* that do not come back: their paths hold something else */
     size_t left_count;
-    bool left_lost; /* there was no memory for one */
+    bool left_lost;      /* there was no memory for one */
+    uint64_t lost_bytes; /* of the largest of which there is no copy */
 };
+/* Before any is taken back: notes what will not come back because no copy was kept. */
+void edits_find_lost(const struct edits *edits, struct edits_outcome *outcome);
 void edits_switch(struct keeper *keeper, struct state *state, bool back,
                   struct edits_outcome *outcome);
 /* Gives directories that it has made their modes and times, after what is in them. */

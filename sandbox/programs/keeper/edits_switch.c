@@ -149,10 +149,14 @@ static void leave(struct edits_outcome *outcome, struct version *version)
 }
 
 /* Whether the file may be the last with what does not come back: where code has moved a file by
- * copying and removing it, and the user has put another one in its place. */
+ * copying and removing it, and the user has put another one in its place; or where code has packed
+ * files of which no copy could be kept. */
 static bool is_last_copy(const struct edits_outcome *outcome, const struct version *version)
 {
-    bool is = outcome->left_lost;
+    enum { RATIO = 1024 }; /* that deflate can reach */
+    bool is =
+        outcome->left_lost || (outcome->lost_bytes > 0 && version->kind == KIND_FILE &&
+                               version->bytes >= outcome->lost_bytes / RATIO && version->bytes > 0);
     for (size_t i = 0; i < outcome->left_count && !is && version->kind == KIND_FILE; i++) {
         const struct version *left = outcome->left[i];
         is = left->bytes == version->bytes &&
@@ -161,29 +165,55 @@ static bool is_last_copy(const struct edits_outcome *outcome, const struct versi
     return is;
 }
 
+/* Whether the file at path has the version's content, in the very inode that had it: the edit has
+ * changed its attributes. */
+static bool is_same_file(const struct keeper *keeper, const struct edit *edit, const char *path,
+                         const struct apply_facts *facts, const struct version *version)
+{
+    const struct apply_facts *was = &version->facts;
+    if (version->kind != KIND_FILE || !S_ISREG(facts->mode) || was->inode != facts->inode ||
+        version->bytes != facts->bytes) {
+        return false;
+    }
+    if (!edit->writes && was->mtime_ns == facts->mtime_ns) {
+        return true; /* also of one that is too large to copy */
+    }
+    char *data = version->kept ? malloc(facts->bytes + 1) : NULL;
+    bool same = data && place_content(keeper->work_fd, path, facts, data) &&
+                memcmp(data, version->data, facts->bytes) == 0;
+    free(data);
+    return same;
+}
+
 /* At path, the version there gives way to another one. */
 static enum put put_content(struct keeper *keeper, const struct edits_outcome *outcome,
-                            const char *path, struct version *there, struct version *wanted,
-                            bool linked)
+                            const struct edit *edit, struct version *there, struct version *wanted)
 {
+    const char *path = edit_place(edit);
     struct apply_facts facts = {};
     unsigned links = 0;
     if (place_look(keeper->work_fd, path, &facts, &links) < 0 || !version_is_at(there, &facts) ||
-        (linked && S_ISREG(facts.mode) && links < 2)) { /* the file's last name */
+        (edit->linked && S_ISREG(facts.mode) && links < 2)) { /* the file's last name */
         return PUT_STAYS;
     }
-    if (wanted->kind == KIND_OTHER || !wanted->kept) {
+    bool same = is_same_file(keeper, edit, path, &facts, wanted);
+    if (wanted->kind == KIND_OTHER || (!wanted->kept && !same)) {
         return PUT_MISSED;
     }
     place_keep(keeper, path, there); /* so that the opposite is possible */
-    if (is_last_copy(outcome, there)) {
+    if (!same && is_last_copy(outcome, there)) {
         return PUT_STAYS;
     }
-    int r = place_put(keeper, path, wanted, &facts);
+    struct apply_facts now;
+    int r = same ? place_set_attributes(keeper, path, wanted, &facts, &now)
+                 : place_put(keeper, path, wanted, &facts, &now);
     if (r < 0) {
         return r == -ESTALE || r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED;
     }
-    see_at(keeper, path, wanted);
+    if (same && !is_same_file(keeper, edit, path, &now, wanted)) {
+        now = (struct apply_facts){};
+    }
+    version_seen_as(keeper, wanted, &now);
     return PUT_BACK;
 }
 
@@ -194,11 +224,12 @@ static enum put move(struct keeper *keeper, const char *from, const char *to, st
         (S_ISDIR(facts.mode) && !is_as_known(keeper, from, what->facts.ctime_ns))) {
         return PUT_STAYS;
     }
-    int r = place_move(keeper, from, to, &facts);
+    struct apply_facts now;
+    int r = place_move(keeper, from, to, &facts, &now);
     if (r < 0) {
         return r == -ESTALE ? PUT_STAYS : PUT_MISSED;
     }
-    see_at(keeper, to, what);
+    version_seen_as(keeper, what, &now);
     return PUT_BACK;
 }
 
@@ -211,10 +242,9 @@ static void take_back(struct keeper *keeper, struct edit *edit, struct edits_out
     (void)mention(keeper, outcome, place);
     enum put put = edit->unsure  ? PUT_STAYS
                    : edit->moves ? move(keeper, edit->target, edit->path, edit->to)
-                                 : put_content(keeper, outcome, edit->path, edit->to, edit->from,
-                                               edit->linked);
+                                 : put_content(keeper, outcome, edit, edit->to, edit->from);
     if (put == PUT_BACK && edit->moves && edit->from->kind != KIND_NONE) {
-        put = put_content(keeper, outcome, edit->target, &none, edit->from, false);
+        put = put_content(keeper, outcome, edit, &none, edit->from);
     }
     if (put != PUT_BACK) {
         leave(outcome, edit->from);
@@ -232,13 +262,25 @@ static void repeat(struct keeper *keeper, struct edit *edit, struct edits_outcom
     (void)mention(keeper, outcome, edit->path);
     (void)mention(keeper, outcome, place);
     if (edit->moves && edit->from->kind != KIND_NONE) {
-        put = put_content(keeper, outcome, edit->target, edit->from, &none, false);
+        put = put_content(keeper, outcome, edit, edit->from, &none);
     }
     if (put == PUT_BACK) {
         put = edit->moves ? move(keeper, edit->path, edit->target, edit->to)
-                          : put_content(keeper, outcome, edit->path, edit->from, edit->to, false);
+                          : put_content(keeper, outcome, edit, edit->from, edit->to);
     }
     edits_outcome_add(keeper, outcome, place, put);
+}
+
+void edits_find_lost(const struct edits *edits, struct edits_outcome *outcome)
+{
+    for (size_t i = 0; i < edits->count; i++) {
+        const struct edit *edit = edits->list[i];
+        const struct version *from = edit->from;
+        bool lost = from->kind == KIND_FILE && !from->kept && from->bytes > 0 &&
+                    from->bytes > outcome->lost_bytes &&
+                    (edit->moves || edit->writes || edit->to->kind != KIND_FILE);
+        outcome->lost_bytes = lost ? from->bytes : outcome->lost_bytes;
+    }
 }
 
 void edits_switch(struct keeper *keeper, struct state *state, bool back,

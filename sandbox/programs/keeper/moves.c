@@ -71,7 +71,7 @@ static void take_away(struct keeper *keeper, struct record *wanted, struct recor
     place_temporary_name(name);
     char *copy = strdup(name);
     struct version *nothing = copy ? version_new(KIND_NONE) : NULL;
-    if (!nothing || place_move(keeper, donor->path, name, NULL) < 0) {
+    if (!nothing || place_move(keeper, donor->path, name, NULL, &(struct apply_facts){}) < 0) {
         version_release(keeper, &nothing);
         free(copy);
         return;
@@ -122,7 +122,7 @@ void moves_begin(struct keeper *keeper, struct record *const *list, size_t count
 int moves_finish(struct keeper *keeper, struct record *record)
 {
     int r = record->now->kind == KIND_NONE ? 0 : place_remove(keeper, record->path);
-    r = r ? r : place_move(keeper, record->moved_from, record->path, NULL);
+    r = r ? r : place_move(keeper, record->moved_from, record->path, NULL, &(struct apply_facts){});
     free(record->moved_from);
     record->moved_from = NULL;
     return r;

@@ -8,7 +8,7 @@ struct keeper;
 struct stat;
 struct version;
 
-/* place.c: no function follows a symlink, and none leaves the directory at root_fd. */
+/* place.c, place_put.c: no function follows a symlink, and none leaves the directory at root_fd. */
 /* A descriptor, or -errno. */
 int place_open(int root_fd, const char *path, int flags);
 /* The directory that path is in, as O_PATH; *ret_name: the last part. A descriptor or -errno. */
@@ -31,13 +31,18 @@ bool place_content(int root_fd, const char *path, const struct apply_facts *fact
 enum { PLACE_TEMPORARY_NAME = 32 };
 void place_temporary_name(char out[PLACE_TEMPORARY_NAME]);
 /* Makes path in the workspace what version says. expected: what must be there until then, or NULL:
- * whatever; the user may change it at the same moment. 0; -ESTALE: something else is there; or
- * -errno. */
+ * whatever; the user may change it at the same moment. *ret_put: of what it has put there; mode 0
+ * if somebody has changed it since. 0; -ESTALE: something else is there, or somebody writes to it;
+ * or -errno. */
 int place_put(const struct keeper *keeper, const char *path, const struct version *version,
-              const struct apply_facts *expected);
+              const struct apply_facts *expected, struct apply_facts *ret_put);
+/* The same where the content is what it is to be: the file stays the one that others have open. */
+int place_set_attributes(const struct keeper *keeper, const char *path,
+                         const struct version *version, const struct apply_facts *expected,
+                         struct apply_facts *ret_put);
 /* Gives what is at path a name that nothing has. As above. */
 int place_move(const struct keeper *keeper, const char *path, const char *target,
-               const struct apply_facts *expected);
+               const struct apply_facts *expected, struct apply_facts *ret_put);
 /* The same with what is at path in another directory: its content, type and mode bits. */
 int place_copy(const struct keeper *keeper, int from_fd, const char *path,
                const struct apply_facts *facts);

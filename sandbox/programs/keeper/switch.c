@@ -75,7 +75,7 @@ static int put_goal(struct keeper *keeper, struct record *record)
     }
     /* Until what is in it is back: put_all() ends with the mode. */
     put.mode |= goal->kind == KIND_DIRECTORY ? 0700 : 0;
-    return place_put(keeper, record->path, &put, NULL);
+    return place_put(keeper, record->path, &put, NULL, &(struct apply_facts){});
 }
 
 static void put_record(struct keeper *keeper, struct record *record, put_fn done, void *arg)
@@ -206,6 +206,9 @@ static int switch_edits(struct keeper *keeper, struct state *from, struct state 
     }
     if (!above) {
         return -ENOENT;
+    }
+    for (const struct state *state = from; state != above; state = state->parent) {
+        edits_find_lost(&state->edits, &outcome);
     }
     for (struct state *state = from; state != above; state = state->parent) {
         edits_switch(keeper, state, /* back= */ true, &outcome);

@@ -15,8 +15,8 @@ import signal
 import time
 import unittest
 
-from client import SLOW, Server, give_away, need_userns
-from test_user_at_work import AtWork
+from at_work import AtWork, WrittenThrough
+from client import SLOW, give_away
 
 SEQUENCES = int(os.environ.get("SANDPIPER_TEST_SEQUENCES", "12"))
 NAMES = ("a", "b", "c", "d/x", "d/y", "d/e/z", "f/x", "f/y", ".venv/q", "big")
@@ -147,18 +147,7 @@ class Sequence:
             self.case.assert_ok(result)
 
 
-class Plain(AtWork):
-    def setUp(self):
-        need_userns()
-        self.make_directories()
-        self.signals = self.temp / "signals"
-        self.signals.mkdir()
-        self.signals.chmod(0o777)
-        give_away(self.signals)
-
-    def server(self, *args, **options):
-        return Server("--workspace", str(self.dir), *args, **options)
-
+class Plain(WrittenThrough):
     def play(self, server, seed):
         for path in self.dir.iterdir():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()

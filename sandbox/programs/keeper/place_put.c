@@ -1,0 +1,398 @@
+/* Replaces files by their paths below the workspace, while the user and code may do the same. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/programs/keeper/keeper.h"
+
+enum { NS_PER_S = 1000000000, COPY_BYTES = 1 << 17, PERMISSIONS = 0777 };
+
+/* Code may have taken the right to write from its own directories: gives it back for a moment. */
+struct loosened {
+    int fd; /* -1: the directory is as it was */
+    mode_t mode;
+};
+
+static struct loosened loosen(int dir_fd)
+{
+    struct stat st;
+    struct loosened loosened = {.fd = -1};
+    if (fstat(dir_fd, &st) == 0 && (st.st_mode & 0700) != 0700) {
+        loosened.fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        loosened.mode = st.st_mode & 07777;
+        if (loosened.fd >= 0 && fchmod(loosened.fd, loosened.mode | 0700) < 0) {
+            own_close(&loosened.fd);
+        }
+    }
+    return loosened;
+}
+
+static void tighten(struct loosened *loosened)
+{
+    if (loosened->fd >= 0) {
+        (void)fchmod(loosened->fd, loosened->mode);
+        own_close(&loosened->fd);
+    }
+}
+
+void place_temporary_name(char out[PLACE_TEMPORARY_NAME])
+{
+    uint64_t random = 0;
+    (void)getrandom(&random, sizeof random, 0);
+    (void)snprintf(out, PLACE_TEMPORARY_NAME, ".write-%016llx", (unsigned long long)random);
+}
+
+static void times_of(int64_t mtime_ns, struct timespec ret_times[2])
+{
+    int64_t rest = (mtime_ns % NS_PER_S + NS_PER_S) % NS_PER_S; /* before 1970 too */
+    ret_times[0] = (struct timespec){.tv_nsec = UTIME_OMIT};
+    ret_times[1] = (struct timespec){.tv_sec = (mtime_ns - rest) / NS_PER_S, .tv_nsec = rest};
+}
+
+static void set_times(int fd, int64_t mtime_ns)
+{
+    struct timespec times[2];
+    times_of(mtime_ns, times);
+    (void)futimens(fd, times);
+}
+
+/* Copies what from_fd has. */
+static int copy_whole(int fd, int from_fd)
+{
+    static char bytes[COPY_BYTES];
+    ssize_t got = 0;
+    while ((got = read(from_fd, bytes, sizeof bytes)) > 0) {
+        int r = fd_write_all(fd, bytes, (size_t)got);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return got < 0 ? -errno : 0;
+}
+
+/* Makes a file or symlink of that name, which nothing has. from_fd: of the content, else -1. */
+static int make(int dir_fd, const char *name, const struct version *version, int from_fd)
+{
+    if (version->kind == KIND_LINK) {
+        return symlinkat(version->data, dir_fd, name) < 0 ? -errno : 0;
+    }
+    defer_close int fd =
+        openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return -errno;
+    }
+    int r =
+        from_fd >= 0 ? copy_whole(fd, from_fd) : fd_write_all(fd, version->data, version->bytes);
+    if (r == 0 && fchmod(fd, version->mode) < 0) {
+        r = -errno;
+    }
+    set_times(fd, version->mtime_ns);
+    return r;
+}
+
+static int put_directory(int dir_fd, const char *name, const struct version *version)
+{
+    struct stat st;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode) &&
+        unlinkat(dir_fd, name, 0) < 0) {
+        return -errno;
+    }
+    if (mkdirat(dir_fd, name, version->mode) < 0 && errno != EEXIST) {
+        return -errno;
+    }
+    defer_close int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r = fd >= 0 ? fchmod(fd, version->mode)
+                    : fchmodat(dir_fd, name, version->mode, AT_SYMLINK_NOFOLLOW);
+    return r < 0 ? -errno : 0;
+}
+
+static int rename_with(int dir_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    return syscall(SYS_renameat2, dir_fd, from, to_fd, to, flags) < 0 ? -errno : 0;
+}
+
+/* Nothing but what the facts say is at name: mode 0 where it is not. */
+static struct apply_facts facts_in(int dir_fd, const char *name)
+{
+    struct stat st;
+    struct apply_facts facts = {};
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        facts_of_stat(&st, &facts);
+    }
+    return facts;
+}
+
+static bool is_moved(const struct apply_facts *now, const struct apply_facts *before)
+{
+    return S_ISDIR(now->mode) ? now->mode == before->mode && now->inode == before->inode
+                              : apply_facts_equal_moved(now, before);
+}
+
+/* Whether name is what the facts say: 0, -ESTALE or -errno. */
+static int check(int dir_fd, const char *name, const struct apply_facts *expected)
+{
+    struct apply_facts have = facts_in(dir_fd, name);
+    bool same = S_ISDIR(have.mode) ? is_moved(&have, expected) : facts_equal(&have, expected);
+    return same ? 0 : -ESTALE;
+}
+
+/* The same of what has been renamed since and is to be removed: nobody may be about to write to it,
+ * who has opened it before. */
+static int check_last(int dir_fd, const char *name, const struct apply_facts *expected)
+{
+    struct apply_facts have = facts_in(dir_fd, name);
+    defer_close int fd = S_ISREG(have.mode)
+                             ? openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                             : -1;
+    return is_moved(&have, expected) && (fd < 0 || fd_is_written(fd) <= 0) ? 0 : -ESTALE;
+}
+
+/* What was made takes the name, if what has the name is what was expected: looks again at what the
+ * exchange has brought, because the user may have saved between look and rename. */
+static int take_name(int dir_fd, const char *temporary, const char *name,
+                     const struct apply_facts *expected)
+{
+    int r = check(dir_fd, name, expected);
+    if (r < 0) {
+        return r; /* nothing has been exchanged */
+    }
+    if (!expected->mode) {
+        r = rename_with(dir_fd, temporary, dir_fd, name, RENAME_NOREPLACE);
+        return r == -EEXIST   ? -ESTALE
+               : r == -EINVAL ? rename_with(dir_fd, temporary, dir_fd, name, 0)
+                              : r;
+    }
+    r = rename_with(dir_fd, temporary, dir_fd, name, RENAME_EXCHANGE);
+    if (r == -EINVAL) { /* the file system has no such thing */
+        return rename_with(dir_fd, temporary, dir_fd, name, 0);
+    }
+    r = r ? r : check_last(dir_fd, temporary, expected);
+    if (r == -ESTALE) {
+        (void)rename_with(dir_fd, temporary, dir_fd, name, RENAME_EXCHANGE);
+    }
+    return r                                                                             ? r
+           : unlinkat(dir_fd, temporary, S_ISDIR(expected->mode) ? AT_REMOVEDIR : 0) < 0 ? -errno
+                                                                                         : 0;
+}
+
+/* What has been given the name and is still what it was; else mode 0. */
+static struct apply_facts after_move(int dir_fd, const char *name, const struct apply_facts *before)
+{
+    struct apply_facts now = facts_in(dir_fd, name);
+    return is_moved(&now, before) ? now : (struct apply_facts){};
+}
+
+static int put_at(int dir_fd, const char *name, const struct version *version, int from_fd,
+                  const struct apply_facts *expected, struct apply_facts *ret_put)
+{
+    char temporary[PLACE_TEMPORARY_NAME];
+    if (version->kind == KIND_DIRECTORY) {
+        int made = put_directory(dir_fd, name, version);
+        *ret_put = made < 0 ? (struct apply_facts){} : facts_in(dir_fd, name);
+        return made;
+    }
+    place_temporary_name(temporary);
+    int r = make(dir_fd, temporary, version, from_fd);
+    struct apply_facts made = r < 0 ? (struct apply_facts){} : facts_in(dir_fd, temporary);
+    if (r == 0 && expected) {
+        r = take_name(dir_fd, temporary, name, expected);
+    } else if (r == 0 && renameat(dir_fd, temporary, dir_fd, name) < 0 &&
+               /* An empty directory is in the way of a file, rename(2). */
+               (errno != EISDIR || unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ||
+                renameat(dir_fd, temporary, dir_fd, name) < 0)) {
+        r = -errno;
+    }
+    /* An exchange may have left what the user has saved under this name: that stays. */
+    if (r < 0 && (!made.mode || facts_in(dir_fd, temporary).inode == made.inode)) {
+        (void)unlinkat(dir_fd, temporary, 0);
+    }
+    *ret_put = r < 0 ? (struct apply_facts){} : after_move(dir_fd, name, &made);
+    return r;
+}
+
+/* Opens the directory of path, and makes it and those above it if they are missing. */
+static int make_parent(const struct keeper *keeper, const char *path, const char **ret_name)
+{
+    char text[KEEPER_PATH_BYTES];
+    int fd = place_parent(keeper->work_fd, path, ret_name);
+    if (fd != -ENOENT || strlen(path) >= sizeof text) {
+        return fd;
+    }
+    (void)snprintf(text, sizeof text, "%s", path);
+    for (char *slash = strchr(text, '/'); slash; slash = strchr(slash + 1, '/')) {
+        const char *name = NULL;
+        *slash = '\0';
+        defer_close int dir_fd = place_parent(keeper->work_fd, text, &name);
+        if (dir_fd < 0) {
+            return dir_fd;
+        }
+        if (mkdirat(dir_fd, name, 0755) < 0 && errno != EEXIST) {
+            return -errno;
+        }
+        *slash = '/';
+    }
+    return place_parent(keeper->work_fd, path, ret_name);
+}
+
+static int put(const struct keeper *keeper, const char *path, const struct version *version,
+               int from_fd, const struct apply_facts *expected, struct apply_facts *ret_put)
+{
+    const char *name = NULL;
+    defer_close int dir_fd = make_parent(keeper, path, &name);
+    if (dir_fd < 0) {
+        return dir_fd;
+    }
+    struct loosened loosened = loosen(dir_fd);
+    int r = put_at(dir_fd, name, version, from_fd, expected, ret_put);
+    tighten(&loosened);
+    return r;
+}
+
+/* Removes what is at path by way of another name, under which it is checked again. */
+static int remove_checked(const struct keeper *keeper, const char *path,
+                          const struct apply_facts *expected)
+{
+    char temporary[PLACE_TEMPORARY_NAME];
+    const char *name = NULL;
+    defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
+    int r = dir_fd < 0 ? dir_fd : check(dir_fd, name, expected);
+    if (r < 0 || S_ISDIR(expected->mode)) {
+        return r ? r : unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+    }
+    struct loosened loosened = loosen(dir_fd);
+    place_temporary_name(temporary);
+    r = rename_with(dir_fd, name, dir_fd, temporary, RENAME_NOREPLACE);
+    if (r == -EINVAL) {
+        r = unlinkat(dir_fd, name, 0) < 0 ? -errno : 0;
+    } else if (r == 0) {
+        r = check_last(dir_fd, temporary, expected);
+        if (r == -ESTALE) {
+            (void)rename_with(dir_fd, temporary, dir_fd, name, RENAME_NOREPLACE);
+        } else {
+            r = unlinkat(dir_fd, temporary, 0) < 0 ? -errno : 0;
+        }
+    }
+    tighten(&loosened);
+    return r;
+}
+
+int place_put(const struct keeper *keeper, const char *path, const struct version *version,
+              const struct apply_facts *expected, struct apply_facts *ret_put)
+{
+    *ret_put = (struct apply_facts){};
+    if (version->kind == KIND_NONE) {
+        return !expected        ? place_remove(keeper, path)
+               : expected->mode ? remove_checked(keeper, path, expected)
+                                : 0;
+    }
+    return version->kept ? put(keeper, path, version, -1, expected, ret_put) : -ENODATA;
+}
+
+int place_set_attributes(const struct keeper *keeper, const char *path,
+                         const struct version *version, const struct apply_facts *expected,
+                         struct apply_facts *ret_put)
+{
+    const char *name = NULL;
+    struct timespec times[2];
+    struct apply_facts meant = *expected;
+    defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
+    int r = dir_fd < 0 ? dir_fd : check(dir_fd, name, expected);
+    times_of(version->mtime_ns, times);
+    if (r == 0 && (fchmodat(dir_fd, name, version->mode, AT_SYMLINK_NOFOLLOW) < 0 ||
+                   (version->mtime_ns != expected->mtime_ns &&
+                    utimensat(dir_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0))) {
+        r = -errno;
+    }
+    meant.mode = (meant.mode & (unsigned)S_IFMT) | version->mode;
+    meant.mtime_ns = version->mtime_ns;
+    *ret_put = r < 0 ? (struct apply_facts){} : after_move(dir_fd, name, &meant);
+    return r;
+}
+
+int place_move(const struct keeper *keeper, const char *path, const char *target,
+               const struct apply_facts *expected, struct apply_facts *ret_put)
+{
+    const char *name = NULL;
+    const char *target_name = NULL;
+    struct apply_facts there;
+    defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
+    if (dir_fd < 0) {
+        return dir_fd;
+    }
+    defer_close int target_fd = make_parent(keeper, target, &target_name);
+    if (target_fd < 0) {
+        return target_fd;
+    }
+    int r = expected ? check(dir_fd, name, expected) : 0;
+    r = r ? r : rename_with(dir_fd, name, target_fd, target_name, RENAME_NOREPLACE);
+    if (r == -EINVAL) { /* also a directory into itself: that fails again */
+        r = place_look(keeper->work_fd, target, &there, NULL);
+        r = r ? r : there.mode ? -EEXIST : rename_with(dir_fd, name, target_fd, target_name, 0);
+    }
+    *ret_put = r < 0      ? (struct apply_facts){}
+               : expected ? after_move(target_fd, target_name, expected)
+                          : facts_in(target_fd, target_name);
+    return r == -EEXIST ? -ESTALE : r;
+}
+
+int place_copy(const struct keeper *keeper, int from_fd, const char *path,
+               const struct apply_facts *facts)
+{
+    char target[KEEPER_PATH_BYTES];
+    struct version version = {.kind = kind_of_mode(facts->mode),
+                              .mode = facts->mode & PERMISSIONS,
+                              .mtime_ns = facts->mtime_ns,
+                              .data = target};
+    defer_close int fd = -1;
+    if (version.kind == KIND_FILE) {
+        fd = place_open(from_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+        if (fd < 0) {
+            return fd;
+        }
+    } else if (version.kind == KIND_LINK) {
+        if (facts->bytes + 1 > sizeof target || !place_content(from_fd, path, facts, target)) {
+            return -EBUSY;
+        }
+        target[facts->bytes] = '\0';
+    } else if (version.kind != KIND_DIRECTORY) {
+        return -EMEDIUMTYPE;
+    }
+    return put(keeper, path, &version, fd, NULL, &(struct apply_facts){});
+}
+
+void place_end_directory(const struct keeper *keeper, const char *path,
+                         const struct version *version)
+{
+    defer_close int fd = place_open(keeper->work_fd, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+    if (fd >= 0) {
+        (void)fchmod(fd, version->mode);
+        set_times(fd, version->mtime_ns);
+    }
+}
+
+int place_remove(const struct keeper *keeper, const char *path)
+{
+    const char *name = NULL;
+    struct stat st;
+    int r = 0;
+    defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
+    if (dir_fd < 0) {
+        return dir_fd == -ENOENT || dir_fd == -ENOTDIR || dir_fd == -ELOOP ? 0 : dir_fd;
+    }
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        return errno == ENOENT ? 0 : -errno;
+    }
+    struct loosened loosened = loosen(dir_fd);
+    if (unlinkat(dir_fd, name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0) < 0 && errno != ENOENT) {
+        r = -errno;
+    }
+    tighten(&loosened);
+    return r;
+}

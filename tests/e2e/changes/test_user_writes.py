@@ -1,0 +1,139 @@
+"""The user writes to a file at the very moment at which code, an undo or an application is at it. What they wrote is where they
+wrote it. Checked by what is in the files.
+"""
+import glob
+import os
+import random
+import threading
+import time
+import unittest
+
+from at_work import WrittenThrough
+from client import SLOW, give_away
+
+LARGE = 40_000_000
+
+
+class Undo(WrittenThrough):
+    """The workspace is written through."""
+
+    def own(self, name, text):
+        give_away(self.put(name, text))
+
+    def at(self, moment, act):
+        """act() as soon as moment() holds, beside what the caller does until join()."""
+        def wait():
+            end = time.monotonic() + 60 * SLOW
+            while time.monotonic() < end and not self.over:
+                if moment():
+                    act()
+                    self.acted = True
+                    return
+
+        self.over = self.acted = False
+        thread = threading.Thread(target=wait)
+        thread.start()
+        return thread
+
+    def saved_while_written(self, name, code):
+        """The user saves while an undo writes the file that is to take the name."""
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python(code))
+            thread = self.at(lambda: glob.glob(f"{self.dir}/.write-*"), lambda: self.save(name, "user"))
+            line = self.undo(server)
+            self.over = True
+            thread.join()
+            self.assertEqual(self.read(name), "user", line)
+            self.assertEqual(glob.glob(f"{self.dir}/.write-*"), [])
+
+    def test_saved_while_an_undo_writes(self):
+        self.own("a", b"u" * LARGE)
+        self.saved_while_written("a", "open('a', 'w').write('code')")
+
+    def test_made_while_an_undo_writes(self):
+        self.own("a", b"u" * LARGE)
+        self.saved_while_written("a", "import os; os.remove('a')")
+
+    def test_saved_between_two_steps_of_an_undo(self):
+        for turn in range(5):
+            self.own("a", "as it was")
+            with self.start() as server:
+                self.assert_ok(server.python("x = 1"))
+                self.assert_ok(server.python("import os\nopen('a', 'w').write('first')\nos.chmod('a', 0o600)\n"
+                                             f"open('a', 'w').write('x' * {LARGE})"))
+                thread = self.at(lambda: os.path.getsize(self.dir / "a") == 5, lambda: self.save("a", "user"))
+                line = self.undo(server)
+                self.over = True
+                thread.join()
+            self.assertEqual(self.read("a"), "user" if self.acted else "as it was", f"{turn}: {line}")
+
+    def test_openings_that_do_not_happen(self):
+        """They do not count for one of the user's."""
+        for code in ("import sys; sys.audit('open', 'a', 'w', 1)",
+                     "import os\ntry: os.open('a', os.O_WRONLY | os.O_DIRECTORY)\nexcept OSError: pass",
+                     "import os\nopen('a', 'a', opener=lambda path, flags: os.open(path, flags)).close()"):
+            with self.subTest(code=code):
+                self.own("a", "as it was")
+                with self.start() as server:
+                    self.assert_ok(server.python("x = 1"))
+                    self.meanwhile(server, code, lambda: (self.dir / "a").write_text("user"))
+                    line = self.undo(server)
+                self.assertEqual(self.read("a"), "user", line)
+
+    def test_an_opener_goes_back(self):
+        self.own("a", "as it was")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("import os\nopen('a', 'w', opener=lambda path, flags: os.open(path, flags)).write('code')"))
+            self.undo(server)
+        self.assertEqual(self.read("a"), "as it was")
+
+    def test_a_log_that_the_user_writes(self):
+        """A process of theirs has the file open all the time: each line is in the file at the end."""
+        for code in ("os.chmod('log', 0o600)", "os.utime('log', (1, 1))", "open('log', 'a').write('code\\n')", "pass"):
+            for during in (False, True):
+                with self.subTest(code=code, during=during):
+                    self.own("log", "line 1\n")
+                    with self.start() as server, open(self.dir / "log", "a", buffering=1) as log:
+                        self.assert_ok(server.python("x = 1"))
+                        self.meanwhile(server, f"import os; {code}", lambda: during and log.write("line 2\n"), after=code)
+                        line = self.undo(server)
+                        log.write("line 3\n")
+                    lines = [one for one in self.read("log").splitlines() if one != "code"]
+                    self.assertEqual(lines, ["line 1", *(["line 2"] if during else []), "line 3"], line)
+
+    def test_attributes_go_back_in_place(self):
+        """Who has the file open keeps it; also of files that are too large to copy."""
+        self.own("a", "as it was"), self.own("large", b"u" * 2_000_000)
+        before = {name: os.stat(self.dir / name) for name in ("a", "large")}
+        with self.start("--undo-files", "1M") as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("import os\nos.chmod('a', 0o777); os.utime('a', (1, 1)); os.chmod('large', 0)"))
+            line = self.undo(server)
+        for name, was in before.items():
+            now = os.stat(self.dir / name)
+            self.assertEqual((now.st_ino, now.st_mode, now.st_mtime_ns), (was.st_ino, was.st_mode, was.st_mtime_ns), f"{name}: {line}")
+
+    def test_an_archive_that_is_the_last_copy(self):
+        """Of files above --undo-files no copy was kept: what code has packed them into stays, in whichever order it did so."""
+        pack = "import os, tarfile\nwith tarfile.open('all.tar.gz', 'w:gz') as tar: tar.add('data')\n"
+        keep = "import io, tarfile\nb = io.BytesIO()\nwith tarfile.open(fileobj=b, mode='w') as tar: tar.add('data')\n"
+        remove = "import shutil; shutil.rmtree('data')\n"
+        for code in (pack + remove, keep + remove + "open('all.tar', 'wb').write(b.getvalue())\n"):
+            with self.subTest(code=code):
+                for i in range(2):
+                    self.own(f"data/{i}", random.Random(i).randbytes(1_500_000))
+                with self.start("--undo-files", "1M") as server:
+                    self.assert_ok(server.python("x = 1"))
+                    self.assert_ok(server.python(code + "open('small', 'w').write('code')"))
+                    line = self.undo(server)
+                self.assertRegex(line, r"not reverted[^|]*all\.tar")
+                self.assertFalse((self.dir / "small").exists(), line)
+                for left in self.dir.glob("all*"):
+                    self.assertGreater(left.stat().st_size, 2_900_000)
+                    left.unlink()
+
+
+if __name__ == "__main__":
+    unittest.main()
