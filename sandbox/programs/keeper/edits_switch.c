@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -72,25 +73,52 @@ struct looking {
     int64_t since_ns;
     bool as_known;
     unsigned depth;
+    char path[KEEPER_PATH_BYTES];
 };
 
 static void look_into(struct looking *looking, int fd);
+
+/* Whether an edit is known of something in the directory, or of itself. */
+static bool has_edit(const struct keeper *keeper, const char *path)
+{
+    size_t size = strlen(path);
+    for (const struct state *state = keeper->states; state; state = state->next) {
+        for (size_t i = 0; i < state->edits.count; i++) {
+            const struct edit *edit = state->edits.list[i];
+            for (const char *at = edit->path; at; at = at == edit->path ? edit->target : NULL) {
+                const char *name = strrchr(at, '/');
+                if (strncmp(at, path, size) == 0 && (!at[size] || name == at + size)) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
 
 static void check_entry(struct looking *looking, int dir_fd, const char *name)
 {
     struct stat st;
     struct apply_facts facts;
-    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+    size_t size = strlen(looking->path);
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        size + strlen(name) + 2 > sizeof looking->path) {
         looking->as_known = false;
         return;
     }
     facts_of_stat(&st, &facts);
-    if (S_ISDIR(st.st_mode)) {
-        look_into(looking, openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    bool is_old = facts.ctime_ns < looking->since_ns;
+    if (!S_ISDIR(st.st_mode)) {
+        looking->as_known = looking->as_known && (is_old || version_known(looking->keeper, &facts));
         return;
     }
-    looking->as_known = looking->as_known && (facts.ctime_ns < looking->since_ns ||
-                                              version_known(looking->keeper, &facts));
+    (void)snprintf(looking->path + size, sizeof looking->path - size, "/%s", name);
+    if (is_old || has_edit(looking->keeper, looking->path)) {
+        look_into(looking, openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    } else {
+        looking->as_known = false; /* it may have been moved here */
+    }
+    looking->path[size] = '\0';
 }
 
 /* Takes the descriptor. One for each level is open: there is a bound. */
@@ -113,10 +141,11 @@ static void look_into(struct looking *looking, int fd)
     (void)closedir(directory);
 }
 
-/* Whether nothing but what is known has changed in a directory's files since. */
+/* Whether nothing but what is known has changed in a directory since. */
 static bool is_as_known(const struct keeper *keeper, const char *path, int64_t since_ns)
 {
     struct looking looking = {.keeper = keeper, .since_ns = since_ns, .as_known = true};
+    (void)snprintf(looking.path, sizeof looking.path, "%s", path);
     look_into(&looking, place_open(keeper->work_fd, path, O_RDONLY | O_DIRECTORY));
     return looking.as_known;
 }

@@ -80,6 +80,22 @@ class Plain(WrittenThrough):
             self.assertEqual(self.read("e/new.txt"), "user")
             self.assertEqual(self.read("e/old.txt"), "as it was\n")
 
+    def test_what_the_user_moves_into_a_moved_directory(self):
+        self.put("d/sub/old.txt"), self.put("theirs/x", "user")
+        time.sleep(0.05)
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("import os; os.rename('d', 'e'); open('e/sub/new.txt', 'w').write('code')"))
+            self.assert_ok(server.python("open('e/sub/more.txt', 'w').write('code')"))
+            self.undo(server)
+            self.undo(server)
+            self.assertEqual(os.listdir(self.dir / "d/sub"), ["old.txt"])  # what code has done is no obstacle
+            self.assert_ok(server.python("import os; os.rename('d', 'e')"))
+            os.rename(self.dir / "theirs", self.dir / "e/sub/theirs")
+            line = self.undo(server)
+        self.assertEqual(self.read("e/sub/theirs/x"), "user", line)
+        self.assertIn("may be yours", line)
+
     def test_what_the_user_does_after_the_call(self):
         self.put("a"), self.put("b"), self.put("c")
         with self.start() as server:
