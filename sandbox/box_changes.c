@@ -280,6 +280,7 @@ static int add_chosen(struct buf *journal, const struct apply_item *item)
     }
     struct apply_item *added = (void *)(journal->data + at);
     added->marks = item->marks;
+    added->above = item->above;
     added->hash = item->hash;
     if (S_ISREG(item->source.mode) && !item->hash) { /* nobody can have seen it */
         added->status = APPLY_FAILED;

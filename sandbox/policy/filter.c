@@ -216,6 +216,9 @@ int filter_build_apply(struct filter_program *ret_filter, struct fail *ret_fail)
         return r;
     }
     r = filter_add_names(context, SCMP_ACT_ALLOW, syscalls_apply);
+    r = r ? r
+          : seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
+                             SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, F_SETLEASE));
     return filter_export(context, r, "seccomp rules for applying changes", ret_filter, ret_fail);
 }
 

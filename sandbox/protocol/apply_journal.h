@@ -11,7 +11,7 @@
  * kill knows what is left, and which temporary name may have stayed. Written by the server; the
  * items come from the keeper. All numbers in the machine's byte order. */
 
-#define APPLY_MAGIC 0x5350414bU
+#define APPLY_MAGIC 0x5350414cU
 
 enum {
     APPLY_PATH_BYTES = 4096, /* with the NUL: PATH_MAX */
@@ -37,6 +37,7 @@ enum apply_status {
     APPLY_BUSY,     /* the source changes while it is copied, or is not the one in source */
     APPLY_ODD,      /* a device, FIFO or socket, here or in DIR */
     APPLY_FULL,     /* directory to be removed that holds something else */
+    APPLY_WRITTEN,  /* somebody has DIR's file open for writing */
     APPLY_FAILED,   /* error */
     APPLY_STATUS_COUNT,
 };
@@ -53,7 +54,9 @@ struct apply_item {
     uint32_t size;   /* of the item, its path with a NUL, and padding to APPLY_ITEM_ALIGN */
     uint32_t status; /* enum apply_status */
     int32_t error;   /* errno of APPLY_FAILED */
-    uint32_t marks;  /* enum apply_marks: for the server, not for the process */
+    uint32_t marks;  /* enum apply_marks */
+    uint32_t above;  /* how many directories of the path DIR had: none of them is made again */
+    uint32_t reserved;
     struct apply_facts before; /* of DIR's file, when the change was begun */
     struct apply_facts source; /* of the file in the changes, as it was listed; mode 0: deleted */
     uint64_t hash; /* of the source's content, apply_content_hash(); 0: none. Writing through a

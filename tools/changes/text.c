@@ -445,6 +445,8 @@ static const char *reason_of(const struct apply_item *item)
                "applied";
     case APPLY_FULL:
         return "this directory holds something else in DIR, so it stays there";
+    case APPLY_WRITTEN:
+        return "another process has it open for writing in DIR; apply it when that has ended";
     case APPLY_FAILED:
         return error_text(item->error);
     case APPLY_DONE:

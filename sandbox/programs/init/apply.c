@@ -48,12 +48,12 @@ static void ignore_signals(void)
     }
 }
 
-/* Keeps of root's capabilities those for files of other owners; FSETID for the set-group-id bit of
- * shared directories, inode(7). 0 or -errno */
+/* Keeps of root's capabilities those for files of other owners, leases too; FSETID for the
+ * set-group-id bit of shared directories, inode(7). 0 or -errno */
 static int drop_capabilities(bool *ret_gives_away)
 {
-    const uint32_t kept =
-        1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER | 1U << CAP_FSETID;
+    const uint32_t kept = 1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER |
+                          1U << CAP_FSETID | 1U << CAP_LEASE;
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
     if (syscall(SYS_capget, &head, sets) < 0) {

@@ -4,8 +4,10 @@
 #include <stdio.h> /* RENAME_EXCHANGE */
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/init/apply.h"
 
@@ -148,8 +150,8 @@ static int open_target(const struct work *work)
     return is_it ? take_fd(&fd) : -1;
 }
 
-/* Whether DIR has already what the changes have. */
-static bool is_same(const struct work *work)
+/* Whether DIR has already what the changes have, but for the mode bits. */
+static bool has_content(const struct work *work)
 {
     static char texts[2][APPLY_PATH_BYTES];
     const struct apply_facts *source = &work->item->source;
@@ -162,9 +164,6 @@ static bool is_same(const struct work *work)
         return size > 0 && size == read_link(work->dir_fd, work->name, texts[1]) &&
                memcmp(texts[0], texts[1], size) == 0;
     }
-    if ((source->mode & ACCESSPERMS) != (target->mode & ACCESSPERMS)) {
-        return false;
-    }
     if (S_ISDIR(source->mode)) {
         return true;
     }
@@ -173,6 +172,15 @@ static bool is_same(const struct work *work)
 }
 
 /* --- taking the name's place --- */
+
+/* Whether somebody would write on into a file that is removed. */
+static bool is_written(int dir_fd, const char *name, const struct apply_facts *facts)
+{
+    defer_close int fd = S_ISREG(facts->mode)
+                             ? openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                             : -1;
+    return fd >= 0 && fd_is_written(fd) > 0;
+}
 
 /* The temporary name holds what DIR had: removes that if it is what the change began with. Else
  * puts it back, which had come between the check and the rename. */
@@ -183,6 +191,9 @@ static int finish_swap(const struct apply_item *item, int dir_fd, const char *te
     int r = apply_facts_at(dir_fd, temporary, 0, &look);
     if (r == 0 && !apply_facts_equal_moved(&item->before, &look.facts)) {
         r = APPLY_CONFLICT;
+    }
+    if (r == 0 && is_written(dir_fd, temporary, &look.facts)) {
+        r = APPLY_WRITTEN;
     }
     r = r ? r : apply_remove_temporary(dir_fd, temporary);
     if (r == 0) {
@@ -197,6 +208,9 @@ static int finish_swap(const struct apply_item *item, int dir_fd, const char *te
 static int replace_plainly(const struct work *work, const char *temporary)
 {
     bool was_directory = S_ISDIR(work->target.facts.mode);
+    if (is_written(work->dir_fd, work->name, &work->target.facts)) {
+        return APPLY_WRITTEN;
+    }
     if (was_directory == S_ISDIR(work->item->source.mode)) {
         return apply_rename(work->dir_fd, temporary, work->name, 0);
     }
@@ -233,6 +247,16 @@ static const struct apply_look *owner_of(const struct work *work)
     return work->target.facts.mode ? &work->target : NULL;
 }
 
+/* The kernel gives many writes of one tick the same time: so that the user's next one is seen, the
+ * file gets one that none of theirs has. */
+static void stamp(int fd)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_OMIT}};
+    if (clock_gettime(CLOCK_REALTIME, &times[1]) == 0) {
+        (void)futimens(fd, times);
+    }
+}
+
 static int make_file(struct work *work, const char *temporary, int *ret_fd)
 {
     *ret_fd = openat(work->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -251,6 +275,7 @@ static int make_file(struct work *work, const char *temporary, int *ret_fd)
     if (r == 0 && fchmod(*ret_fd, work->item->source.mode & ACCESSPERMS) < 0) {
         r = -errno;
     }
+    stamp(*ret_fd);
     return r;
 }
 
@@ -281,6 +306,16 @@ static int make(struct work *work, const char *temporary, int *ret_fd)
     return *ret_fd < 0 ? *ret_fd : 0;
 }
 
+/* What DIR has is what was made, if it still is; else what was made stays what it is known as, and
+ * the user's change of this moment is seen as one. */
+static void note_after(struct work *work, const struct apply_look *made, int fd)
+{
+    struct apply_look now;
+    bool is_it =
+        apply_facts_at(fd, "", 0, &now) == 0 && apply_facts_equal_moved(&made->facts, &now.facts);
+    work->item->after = is_it ? now.facts : made->facts;
+}
+
 static int replace(struct work *work)
 {
     char temporary[APPLY_TEMPORARY_NAME];
@@ -288,7 +323,7 @@ static int replace(struct work *work)
     defer_close int fd = -1;
     struct apply_run *run = work->run;
     if (work->dir_fd < 0) {
-        int parent = apply_make_parent(run, work->item->path, &work->name);
+        int parent = apply_make_parent(run, work->item, &work->name);
         if (parent < 0) {
             return parent;
         }
@@ -304,28 +339,34 @@ static int replace(struct work *work)
     work->item->after = made.facts; /* before it has the name: see is_before() */
     r = r ? r : place(work, temporary);
     apply_discard_temporary(run, work->dir_fd, temporary);
-    r = r ? r : apply_facts_at(fd, "", 0, &made);
-    work->item->after = r ? (struct apply_facts){} : made.facts;
+    work->item->after = (struct apply_facts){};
+    if (r == 0) {
+        note_after(work, &made, fd);
+    }
     return r;
 }
 
-/* DIR's directory keeps what is in it, and gets the mode. */
-static int change_directory(struct work *work)
+/* DIR's directory or file keeps what is in it, and gets the mode. */
+static int change_mode(struct work *work)
 {
     struct apply_look look;
     mode_t mode = (work->target.facts.mode & ALLPERMS & ~ACCESSPERMS) |
                   (work->item->source.mode & ACCESSPERMS);
     defer_close int fd =
-        openat(work->dir_fd, work->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int r = fd < 0 ? -errno : apply_facts_at(fd, "", work->run->mount_id, &look);
+        S_ISDIR(work->target.facts.mode)
+            ? openat(work->dir_fd, work->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+            : open_target(work);
+    int r = fd < 0 ? -EACCES : apply_facts_at(fd, "", work->run->mount_id, &look);
     if (r == 0 && !is_before(work, &look.facts)) {
         return APPLY_CONFLICT;
     }
     if (r == 0 && fchmod(fd, mode) < 0) {
         r = -errno;
     }
-    r = r ? r : apply_facts_at(fd, "", 0, &look);
-    work->item->after = look.facts;
+    if (r == 0) {
+        look.facts.mode = (look.facts.mode & (mode_t)S_IFMT) | mode;
+        note_after(work, &look, fd);
+    }
     return r;
 }
 
@@ -342,7 +383,9 @@ static int remove_file(struct work *work)
     }
     apply_forget_temporary(run);
     if (r == -EINVAL) {
-        r = unlinkat(work->dir_fd, work->name, 0) < 0 ? -errno : 0;
+        r = is_written(work->dir_fd, work->name, &work->target.facts) ? APPLY_WRITTEN
+            : unlinkat(work->dir_fd, work->name, 0) < 0               ? -errno
+                                                                      : 0;
     }
     return r == -ENOENT ? APPLY_SAME : r;
 }
@@ -383,7 +426,9 @@ static int carry_out(struct work *work)
     if (item->source.mode == 0) {
         return remove_target(work);
     }
-    if (is_same(work)) {
+    bool same = has_content(work);
+    if (same && (S_ISLNK(item->source.mode) ||
+                 (item->source.mode & ACCESSPERMS) == (work->target.facts.mode & ACCESSPERMS))) {
         item->after = work->target.facts;
         r = check_source(work);
         return r ? r : APPLY_SAME;
@@ -391,11 +436,10 @@ static int carry_out(struct work *work)
     if (!is_before(work, &work->target.facts)) {
         return APPLY_CONFLICT;
     }
-    bool stays = S_ISDIR(item->source.mode) && S_ISDIR(work->target.facts.mode);
-    if (stays && work->more) {
+    if (same && S_ISDIR(item->source.mode) && work->more) {
         return 0;
     }
-    return stays ? change_directory(work) : replace(work);
+    return same ? change_mode(work) : replace(work);
 }
 
 void apply_item(struct apply_run *run, uint32_t index, bool last)

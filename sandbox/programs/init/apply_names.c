@@ -224,19 +224,41 @@ int apply_rename_new(int dir_fd, const char *temporary, const char *name)
     return r ? r : apply_rename(dir_fd, temporary, name, 0);
 }
 
-int apply_make_parent(struct apply_run *run, const char *path, const char **ret_name)
+/* Whether the directory was there while these items are applied: it, or something in it, has been
+ * made or found. */
+static bool was_there(const struct apply_run *run, const char *path, size_t size)
+{
+    char directory[APPLY_PATH_BYTES];
+    (void)snprintf(directory, sizeof directory, "%.*s", (int)size, path);
+    for (uint32_t i = 0; i < run->journal->count; i++) {
+        const struct apply_item *item = run->items[i];
+        if (item->after.mode &&
+            (strcmp(item->path, directory) == 0 || apply_path_is_below(item->path, directory))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int apply_make_parent(struct apply_run *run, const struct apply_item *item, const char **ret_name)
 {
     char name[NAME_MAX + 1];
     int more = 0;
     int r = 0;
+    const char *path = item->path;
     const char *begin = path;
+    uint32_t count = 0;
     defer_close int at = openat(run->dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     defer_close int upper = openat(run->upper_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     *ret_name = path;
     r = at < 0 ? -errno : 0;
     while (r == 0 && (more = cut_component(ret_name, name)) > 0) {
         int next = open_below(at, run->mount_id, name);
-        if (next == -ENOENT) {
+        count++;
+        if (next == -ENOENT &&
+            (count <= item->above || was_there(run, path, (size_t)(*ret_name - path) - 1))) {
+            r = -ENOENT; /* the user has taken it away */
+        } else if (next == -ENOENT) {
             r = make_missing(run, at, path, begin, name, upper);
             next = r ? r : open_below(at, run->mount_id, name);
         }

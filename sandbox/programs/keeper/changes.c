@@ -448,6 +448,25 @@ static void mark_torn(const struct apply_journal *journal, const char *path)
     }
 }
 
+/* How many directories of the path the user has. */
+static uint32_t count_above(const struct keeper *keeper, const char *path)
+{
+    char above[KEEPER_PATH_BYTES];
+    const char *name = NULL;
+    uint32_t count = 0;
+    defer_close int fd = place_parent(keeper->lower_fd, path, &name);
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        struct apply_facts facts;
+        (void)snprintf(above, sizeof above, "%.*s", (int)(slash - path), path);
+        if (fd < 0 &&
+            (place_look(keeper->lower_fd, above, &facts, NULL) < 0 || !S_ISDIR(facts.mode))) {
+            break;
+        }
+        count++;
+    }
+    return count;
+}
+
 static int collect(struct keeper *keeper, struct record *const *list, size_t count)
 {
     OWNED(buf_done) struct buf journal = BUF_EMPTY;
@@ -466,6 +485,7 @@ static int collect(struct keeper *keeper, struct record *const *list, size_t cou
             struct apply_item *item = r ? NULL : (void *)(journal.data + journal.start + at);
             if (item) {
                 item->hash = hash_of(keeper, record);
+                item->above = count_above(keeper, record->path);
                 item->marks = (has_line(list + i, count - i) ? 0 : APPLY_IMPLIED) |
                               (record->in_bare ? APPLY_BARE : 0) | listed_marks(record, item->hash);
             }

@@ -226,7 +226,7 @@ static bool is_of_removed(const struct keeper *keeper, int dir_fd, const char *n
     const char *lower_name = NULL;
     struct apply_facts facts;
     struct stat st;
-    if (!keeper->cow || record->base.mode || keeper->seen_ns == 0) {
+    if (!keeper->cow || record->base.mode || (keeper->seen_ns == 0 && !keeper->again)) {
         return false;
     }
     defer_close int lower_fd = place_parent(keeper->lower_fd, record->path, &lower_name);

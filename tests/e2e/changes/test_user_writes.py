@@ -8,20 +8,15 @@ import threading
 import time
 import unittest
 
-from at_work import WrittenThrough
+from at_work import AtWork, WrittenThrough
 from client import SLOW, give_away
 
 LARGE = 40_000_000
 
 
-class Undo(WrittenThrough):
-    """The workspace is written through."""
-
-    def own(self, name, text):
-        give_away(self.put(name, text))
-
+class Moments:
     def at(self, moment, act):
-        """act() as soon as moment() holds, beside what the caller does until join()."""
+        """act() as soon as moment() holds, beside what the caller does until it sets over."""
         def wait():
             end = time.monotonic() + 60 * SLOW
             while time.monotonic() < end and not self.over:
@@ -34,6 +29,13 @@ class Undo(WrittenThrough):
         thread = threading.Thread(target=wait)
         thread.start()
         return thread
+
+
+class Undo(Moments, WrittenThrough):
+    """The workspace is written through."""
+
+    def own(self, name, text):
+        give_away(self.put(name, text))
 
     def saved_while_written(self, name, code):
         """The user saves while an undo writes the file that is to take the name."""
@@ -133,6 +135,77 @@ class Undo(WrittenThrough):
                 for left in self.dir.glob("all*"):
                     self.assertGreater(left.stat().st_size, 2_900_000)
                     left.unlink()
+
+
+class Apply(Moments, AtWork):
+    """With --cow."""
+
+    def apply(self, server, **arguments):
+        return server.call("apply_changes", _timeout=180 * SLOW, **arguments).text
+
+    def test_saved_before_the_end(self):
+        """The file that was just applied is written to in place before the others are: that is a change of the user's."""
+        for _ in range(3):
+            self.put("a", b"u" * 3 * LARGE)
+            with self.start() as server:
+                self.assert_ok(server.python(f"open('a', 'w').write('x' * {LARGE}); open('b', 'w').write('code')"))
+                path = str(self.dir / "a")
+                thread = self.at(lambda: os.stat(path).st_size == LARGE, lambda: self.write_in_place(path))
+                self.apply(server)
+                self.over = True
+                thread.join()
+                self.assertTrue(self.acted)
+                self.assertIn("changed in DIR since", server.call("list_changes").text)
+                self.apply(server)
+            with open(self.dir / "a") as file:
+                self.assertEqual(file.read(4), "user")
+
+    def write_in_place(self, path):
+        fd = os.open(path, os.O_RDWR)
+        os.write(fd, b"user")
+        os.close(fd)
+
+    def test_a_log_that_the_user_writes(self):
+        self.put("log", "line 1\n")
+        with self.start() as server:
+            for code in ("open('log', 'a').write('code\\n')", "__import__('os').remove('log')"):
+                with open(self.dir / "log", "a", buffering=1) as log:
+                    self.assert_ok(server.python(code))
+                    text = self.apply(server)
+                    self.assertIn("log: another process has it open for writing", text)
+                    log.write("line 2\n")
+                    self.assertIn("1 change not applied", self.apply(server))
+                self.assertIn("line 2", self.read("log"))
+                self.assertIn("discarded 1 of 1", self.apply(server, discard=True))
+            self.assert_ok(server.python("open('log', 'a').write('code\\n')"))
+            self.assertIn("applied 1 of 1", self.apply(server))
+        self.assertEqual(self.read("log").split("\n"), ["line 1", "line 2", "line 2", "code", ""])
+
+    def test_a_mode_is_applied_in_place(self):
+        self.put("a"), self.put("d/b")
+        before = os.stat(self.dir / "a")
+        with self.start() as server, open(self.dir / "a", "a", buffering=1) as held:
+            self.assert_ok(server.python("import os; os.chmod('a', 0o755)"))
+            self.assertIn("applied 1 of 1", self.apply(server))
+            self.assertIn("no changes", server.call("list_changes").text)
+            held.write("user")
+        now = os.stat(self.dir / "a")
+        self.assertEqual((now.st_ino, now.st_mode & 0o777, self.read("a")), (before.st_ino, 0o755, "as it was\nuser"))
+
+    def test_a_directory_that_the_user_takes_away_meanwhile(self):
+        """It is not made again, whether the user had it or the application has just made it."""
+        for name in ("old", "new"):
+            with self.subTest(name=name), self.start() as server:
+                if name == "old":
+                    self.put("old/there")
+                self.assert_ok(server.python(f"import os; os.makedirs({name!r}, exist_ok=True)\n"
+                                             f"for i in range(3000): open(f'{name}/{{i}}', 'w').write('code' * 1000)"))
+                thread = self.at(lambda: (self.dir / name / "200").exists(), lambda: os.rename(self.dir / name, self.dir / f"{name}.theirs"))
+                text = self.apply(server)
+                self.over = True
+                thread.join()
+                self.assertTrue(self.acted)
+                self.assertFalse((self.dir / name).exists(), text[:2000])
 
 
 if __name__ == "__main__":

@@ -129,7 +129,15 @@ static void add(const char *path)
 {
     const struct apply_facts before = facts("dir", path);
     const struct apply_facts source = facts("upper", path);
+    size_t at = buf_size(&journal);
+    uint32_t above = 0;
     assert_int_equal(apply_journal_add(&journal, path, &before, &source), 0);
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        char parent[256];
+        (void)snprintf(parent, sizeof parent, "%.*s", (int)(slash - path), path);
+        above += S_ISDIR(facts("dir", parent).mode) != 0;
+    }
+    ((struct apply_item *)(void *)(journal.data + journal.start + at))->above = above;
 }
 
 static bool has(const char *directory, const char *path, const char *content)
@@ -886,10 +894,10 @@ static void it_is_confined_and_its_death_reported(void **)
     struct apply *apply = launch();
     pid_t pid = confined_child(text);
     assert_non_null(strstr(text, "NoNewPrivs:\t1"));
-    assert_non_null(strstr(text, is_root ? "CapEff:\t000000000000001b" /* capabilities(7) */
+    assert_non_null(strstr(text, is_root ? "CapEff:\t000000001000001b" /* capabilities(7) */
                                          : "CapEff:\t0000000000000000"));
     assert_non_null(
-        strstr(text, is_root ? "CapPrm:\t000000000000001b" : "CapPrm:\t0000000000000000"));
+        strstr(text, is_root ? "CapPrm:\t000000001000001b" : "CapPrm:\t0000000000000000"));
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(loop_run(loop), 0);
     apply_free(apply);
