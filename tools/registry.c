@@ -139,8 +139,11 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
     tools->config = *config;
     orders_init(&tools->orders, tools);
     jobs_init(&tools->jobs, tools);
+    tools->unshown_changes = json_object();
     bool asks = config->hosts && config->hosts->ask;
-    int r = server_box_new(loop, config->spec, asks ? egress_consent_refused : NULL, tools,
+    int r = tools->unshown_changes ? 0 : -ENOMEM;
+    r = r ? r
+          : server_box_new(loop, config->spec, asks ? egress_consent_refused : NULL, tools,
                            &tools->server_box);
     r = r ? r : sessions_new(loop, tools->server_box, &tools->sessions);
     if (r == 0 && config->install && config->install->mode != INSTALL_OFF) {
@@ -161,6 +164,7 @@ void tools_free(struct tools *tools)
         tools->hosts.ending = true;
         consents_done(&tools->consents);
         json_decref(tools->hosts.declined);
+        json_decref(tools->unshown_changes);
         installs_free(tools->installs);
         server_box_free(tools->server_box);
         sessions_free(tools->sessions);

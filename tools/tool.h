@@ -23,6 +23,7 @@ struct tools {
     struct installs *installs; /* NULL: without install_package */
     struct box_python python;  /* once python_seen */
     bool python_seen;
+    json_t *unshown_changes;    /* see struct changes_view */
     unsigned degraded_reported; /* bits 1 << protection of what the client knows to be degraded */
 };
 

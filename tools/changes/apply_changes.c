@@ -9,6 +9,7 @@
 #include "tools/changes/paths.h"
 #include "tools/changes/text.h"
 #include "tools/files/content.h"
+#include "tools/run/overflow.h"
 #include "tools/tool.h"
 
 /* One apply or discard, from the call to its result. */
@@ -25,6 +26,7 @@ struct apply_op {
     struct buf journal; /* copy of the chosen items, or empty */
     struct buf records; /* of a discard */
     struct changes_applied applied;
+    struct changes_end end;
 };
 
 static void apply_op_free(struct apply_op *op)
@@ -58,33 +60,67 @@ static void apply_op_cancel(struct tool_work *work)
     changes_fail(call, ECANCELED);
 }
 
-/* Ends the call. left: changes that are still there. */
-static void apply_op_end(struct apply_op *op, size_t left)
+static void apply_op_result(struct apply_op *op, int r, struct buf *text)
 {
-    OWNED(buf_done) struct buf text = BUF_EMPTY;
-    bool is_error = false;
-    if (!op->call) {
-        apply_op_free(op);
-        return;
-    }
-    int r = 0;
-    if (op->discard) {
-        const struct changes_view view = {.records = buf_bytes(&op->records),
-                                          .size = buf_size(&op->records),
-                                          .paths = &op->paths};
-        r = changes_text_discarded(&view, left, &text, &is_error);
-    } else {
-        op->applied.journal =
-            buf_size(&op->journal) > 0 ? (const void *)buf_bytes(&op->journal) : NULL;
-        r = changes_text_applied(&op->applied, &op->paths, left, &text, &is_error);
-    }
-    r = r ? r : changes_text_running(op->processes, &text);
+    r = r ? r : changes_text_running(op->processes, text);
     if (r < 0) {
         apply_op_fail(op, -r);
         return;
     }
-    content_result(op->call, buf_bytes(&text), buf_size(&text), is_error || op->error);
+    content_result(op->call, buf_bytes(text), buf_size(text), op->end.is_error || op->error);
     apply_op_free(op);
+}
+
+/* path: of the file that has all lines, or NULL. */
+static void lines_saved(void *arg, const char *path, uint64_t)
+{
+    struct apply_op *op = arg;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    if (!op->call) {
+        apply_op_free(op);
+        return;
+    }
+    op->end.path = path;
+    apply_op_result(op, changes_text_applied(&op->applied, &op->paths, &op->end, &text), &text);
+}
+
+/* What does not fit goes to a file: all that is applied is named. */
+static void save_lines(struct apply_op *op)
+{
+    OWNED(buf_done) struct buf whole = BUF_EMPTY;
+    int r = changes_text_applied_whole(&op->applied, &op->paths, &whole);
+    struct overflow *overflow = r < 0 ? NULL
+                                      : overflow_begin(sessions_overflows(op->tools->sessions),
+                                                       "applied", 0, &whole, NULL, NULL);
+    overflow_finish(overflow, lines_saved, op);
+}
+
+/* Ends the call. left: changes that are still there. */
+static void apply_op_end(struct apply_op *op, size_t left)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    int r = 0;
+    if (!op->call) {
+        apply_op_free(op);
+        return;
+    }
+    op->end.left = left;
+    if (op->discard) {
+        const struct changes_view view = {.records = buf_bytes(&op->records),
+                                          .size = buf_size(&op->records),
+                                          .paths = &op->paths};
+        r = changes_text_discarded(&view, &op->end, &text);
+    } else {
+        op->applied.journal =
+            buf_size(&op->journal) > 0 ? (const void *)buf_bytes(&op->journal) : NULL;
+        op->applied.unshown = op->tools->unshown_changes;
+        r = changes_text_applied(&op->applied, &op->paths, &op->end, &text);
+        if (r == 0 && op->end.is_cut) {
+            save_lines(op);
+            return;
+        }
+    }
+    apply_op_result(op, r, &text);
 }
 
 static void left_listed(void *arg, int error, const void *records, size_t size)

@@ -62,7 +62,8 @@ static struct changes_view list_op_shown(const struct list_op *op)
                                  .size = buf_size(&op->records),
                                  .paths = &op->paths,
                                  .rules = &op->rules,
-                                 .patch_path = op->patch_path};
+                                 .patch_path = op->patch_path,
+                                 .unshown = op->tools->unshown_changes};
 }
 
 static void list_op_end(struct list_op *op, int r, struct buf *text)

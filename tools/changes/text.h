@@ -1,4 +1,5 @@
 #pragma once
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +17,12 @@ struct changes_view {
     const struct changes_paths *paths;
     const struct refused_rules *rules; /* NULL: of changes that are discarded */
     const char *patch_path;            /* of the whole patch, as code sees it */
+    json_t *unshown; /* {path: true} of those for which a list had no space; is changed. NULL: of
+                        changes that are discarded */
 };
+
+/* Whether a record is at path or in it. arg: const struct changes_view. */
+bool changes_view_have(const void *arg, const char *path);
 
 /* One line for each change, and how many there are. */
 int changes_text_list(const struct changes_view *view, struct buf *out);
@@ -38,6 +44,7 @@ struct changes_applied {
     size_t refused_last;                 /* size of the last one; 0: none */
     size_t refused_count;                /* of changes */
     int error;                           /* see box_applied_fn */
+    const json_t *unshown;               /* see changes_view */
 };
 
 /* The row of a git directory that is not applied because a part of it is a conflict. */
@@ -48,12 +55,21 @@ int changes_refuse(struct changes_applied *applied, const char *path,
                    const struct refused *refused);
 void changes_applied_done(struct changes_applied *applied);
 
-/* left: changes that are not applied now; SIZE_MAX: unknown. *ret_is_error: something that was
- * requested is not done. */
+/* How a result ends. */
+struct changes_end {
+    size_t left;      /* changes that are not applied now; SIZE_MAX: unknown */
+    const char *path; /* of a file that has all lines, as code sees it, or NULL */
+    bool is_cut;      /* set: there are more lines than fit */
+    bool is_error;    /* set: something that was requested is not done */
+};
+
 int changes_text_applied(const struct changes_applied *applied, const struct changes_paths *paths,
-                         size_t left, struct buf *out, bool *ret_is_error);
-int changes_text_discarded(const struct changes_view *view, size_t left, struct buf *out,
-                           bool *ret_is_error);
+                         struct changes_end *end, struct buf *out);
+/* All its lines, however many. */
+int changes_text_applied_whole(const struct changes_applied *applied,
+                               const struct changes_paths *paths, struct buf *out);
+int changes_text_discarded(const struct changes_view *view, struct changes_end *end,
+                           struct buf *out);
 
 /* How many records there are. */
 size_t changes_count(const void *records, size_t size);

@@ -316,6 +316,11 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
     }
 }
 
+struct overflows *sessions_overflows(struct sessions *sessions)
+{
+    return &sessions->overflows;
+}
+
 unsigned sessions_running(const struct sessions *sessions)
 {
     unsigned count = 0;

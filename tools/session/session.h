@@ -30,6 +30,9 @@ void sessions_warm_up(struct sessions *sessions);
  * sessions. */
 int sessions_run(struct sessions *sessions, const char *name, struct run *run);
 
+/* The files of what is too long for a result. */
+struct overflows *sessions_overflows(struct sessions *sessions);
+
 /* In how many of them code runs, or is about to. */
 unsigned sessions_running(const struct sessions *sessions);
 

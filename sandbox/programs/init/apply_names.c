@@ -255,10 +255,9 @@ int apply_make_parent(struct apply_run *run, const struct apply_item *item, cons
     while (r == 0 && (more = cut_component(ret_name, name)) > 0) {
         int next = open_below(at, run->mount_id, name);
         count++;
-        if (next == -ENOENT &&
-            (count <= item->above || was_there(run, path, (size_t)(*ret_name - path) - 1))) {
-            r = -ENOENT; /* the user has taken it away */
-        } else if (next == -ENOENT) {
+        bool is_missing = next == -ENOENT && count > item->above &&
+                          !was_there(run, path, (size_t)(*ret_name - path) - 1);
+        if (is_missing) { /* else the user has taken it away */
             r = make_missing(run, at, path, begin, name, upper);
             next = r ? r : open_below(at, run->mount_id, name);
         }

@@ -66,6 +66,9 @@ static bool has_line(struct record *const *list, size_t count)
     if (is_there && record->compared_to.mode != 0) {
         return true; /* other mode bits, or a file before */
     }
+    if (is_there && record->facts.mode & (S_IWGRP | S_IWOTH)) {
+        return true; /* which no file in it tells */
+    }
     for (size_t i = 1; i < count && apply_path_is_below(list[i]->path, record->path); i++) {
         if (!is_there || list[i]->facts.mode != 0) {
             return false;

@@ -1,7 +1,9 @@
 """The user works in the directory of the workspace at the same moment as code: nothing of theirs is lost, and what is not
 known is a conflict. Checked by what is in the files.
 """
+import hashlib
 import os
+import re
 import shutil
 import time
 import unittest
@@ -348,6 +350,27 @@ class Shown(AtWork):
             result = server.call("apply_changes")
             self.assertEqual(result.text.splitlines()[:4], ["applied 3 of 3", "~ a", "- gone", "+ new"])
 
+    def test_what_a_cut_list_has_not_shown(self):
+        """It is named when it is applied, in a file where the result has no space either."""
+        for many, diff in ((1200, False), (1500, True), (9000, False)):
+            with self.subTest(many=many, diff=diff), self.start() as server:
+                for path in self.dir.iterdir():
+                    path.unlink()
+                self.assert_ok(server.python(f"for i in range({many}): open('n' * 60 + str(i), 'w').write('code')", timeout_s=100))
+                listed = server.call("list_changes", diff=diff).text
+                names = {"n" * 60 + str(i) for i in range(many)}
+                shown = {name for name in names if f"+ {name} " in listed or f"b/{name}\n" in listed or f" {name}," in listed or f" {name} and " in listed}
+                self.assertLess(len(shown), many)
+                text = server.call("apply_changes", _timeout=120).text
+                found = re.search(r"and \d+ more lines; all are in (/tmp/output/applied-\d+\.txt)", text)
+                missing = sorted(names - shown)
+                if found:
+                    sums = server.python(f"import hashlib\nlines = open({found[1]!r}).read().split('\\n')[:-1]\n"
+                                         "print(len(lines), hashlib.sha256('\\n'.join(sorted(lines)).encode()).hexdigest())").output
+                    self.assertEqual(sums.split(), [str(len(missing)), hashlib.sha256("\n".join("+ " + name for name in missing).encode()).hexdigest()])
+                else:
+                    self.assertEqual(sorted(line[2:] for line in text.split("\n") if line.startswith("+ ")), missing)
+
     def test_what_has_changed_since_the_list(self):
         self.put("a"), self.put("b"), self.put("c")
         with self.start() as server:
@@ -400,6 +423,15 @@ class Shown(AtWork):
             for line in ("~ .config-x +1 -0 mode 666", "~ d/ mode 777", "+ open/ mode 777", "+ open.txt 0 B mode 666", "+ away symlink to /etc/passwd",
                          "+ plain.txt 0 B"):
                 self.assertIn(line, lines)
+
+    def test_modes_of_directories_that_hold_something(self):
+        with self.start() as server:
+            self.assert_ok(server.python("import os; os.mkdir('d'); os.mkdir('e')\nfor n in 'd/f', 'e/f': open(n, 'w').write('x\\n')\n"
+                                         "os.chmod('d', 0o777)"))
+            self.assertIn("+ d/ mode 777\n+ d/f 2 B\n+ e/f 2 B\n[3 changes]", server.call("list_changes").text)
+            self.assertIn("# d: mode 777\n", server.call("list_changes", diff=True).text)
+            self.assertIn("applied 3 of 3", server.call("apply_changes").text)
+        self.assertEqual([os.stat(self.dir / name).st_mode & 0o777 for name in "de"], [0o777, 0o755])
 
     def test_invisible_characters_are_named(self):
         for name in ("esc", "cr", "bidi", "zero", "crlf"):

@@ -246,7 +246,10 @@ static void refuse(const char *path, size_t size, const char *row)
 static const char *apply(size_t left, bool *ret_is_error)
 {
     applied.journal = buf_size(&journal) ? (const void *)buf_bytes(&journal) : NULL;
-    return text(changes_text_applied(&applied, &paths, left, &out, ret_is_error));
+    struct changes_end end = {.left = left};
+    const char *made = text(changes_text_applied(&applied, &paths, &end, &out));
+    *ret_is_error = end.is_error;
+    return made;
 }
 
 static int end_apply(void **state)
@@ -332,22 +335,23 @@ static void a_named_path_without_change_is_an_error(void **)
 
 static void a_discard_says_what_stays(void **)
 {
-    bool is_error = true;
+    struct changes_end end = {.left = 0};
     add("a", (struct change_record){.sign = '~', .mode = S_IFREG});
     struct changes_view seen = view();
-    assert_string_equal(text(changes_text_discarded(&seen, 0, &out, &is_error)),
+    assert_string_equal(text(changes_text_discarded(&seen, &end, &out)),
                         "discarded 1 of 1\n[no changes left]\n");
-    assert_false(is_error);
+    assert_false(end.is_error);
     buf_clear(&out, SIZE_MAX);
     add("b", (struct change_record){
                  .sign = '~', .mode = S_IFREG, .flags = CHANGE_NOT_DONE, .error = ENOSPC});
     name("b");
     name("c");
     seen = view();
-    assert_string_equal(text(changes_text_discarded(&seen, SIZE_MAX, &out, &is_error)),
+    end.left = SIZE_MAX;
+    assert_string_equal(text(changes_text_discarded(&seen, &end, &out)),
                         "discarded 1 of 2\nno changes: c\nb: No space left on device\n"
                         "[see list_changes for what is left]\n");
-    assert_true(is_error);
+    assert_true(end.is_error);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

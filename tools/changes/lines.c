@@ -1,0 +1,63 @@
+#include "tools/changes/lines.h"
+
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/own.h"
+#include "base/quote.h"
+
+int text_append_path(struct buf *out, const char *path)
+{
+    bool odd = strpbrk(path, " ()[]|,:;") || strchr("+~-#", path[0]);
+    return quote_append(out, "", path, strlen(path), odd);
+}
+
+const char *text_plural(size_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+bool lines_have_space(const struct lines *lines, size_t size)
+{
+    return lines->all ||
+           (lines->left_out == 0 && buf_size(lines->out) - lines->begin + size <= LIMIT_TEXT_BYTES);
+}
+
+bool lines_leave_out(struct lines *lines)
+{
+    lines->left_out += lines->left_out > 0;
+    return lines->left_out > 0;
+}
+
+int lines_append(struct lines *lines, const struct buf *line)
+{
+    if (!lines_have_space(lines, buf_size(line))) {
+        lines->left_out++;
+        return 0;
+    }
+    return buf_append(lines->out, buf_bytes(line), buf_size(line));
+}
+
+int lines_append_unchanged(struct lines *lines, const struct changes_paths *paths,
+                           bool (*has)(const void *arg, const char *path), const void *arg,
+                           size_t *ret_count)
+{
+    *ret_count = 0;
+    for (size_t i = 0; i < paths->count; i++) {
+        OWNED(buf_done) struct buf line = BUF_EMPTY;
+        if (has(arg, paths->at[i])) {
+            continue;
+        }
+        ++*ret_count;
+        int r = buf_append_text(&line, "no changes: ");
+        r = r                 ? r
+            : paths->at[i][0] ? text_append_path(&line, paths->at[i])
+                              : buf_append(&line, ".", 1);
+        r = r ? r : buf_append(&line, "\n", 1);
+        r = r ? r : lines_append(lines, &line);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}

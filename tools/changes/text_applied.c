@@ -1,0 +1,300 @@
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/own.h"
+#include "tools/changes/lines.h"
+#include "tools/changes/text.h"
+
+/* A name that has to be named, with its NUL and padding. */
+struct changes_refused {
+    size_t size;
+    size_t size_before; /* of the one before it; 0: it is the first */
+    size_t changes;
+    bool is_git;
+    bool is_torn; /* a git directory of which something is a conflict */
+    char name[];
+};
+
+static struct changes_refused *refused_next(const struct changes_applied *applied,
+                                            const struct changes_refused *last)
+{
+    const char *begin = buf_bytes(&applied->refused);
+    const char *next = last ? (const char *)last + last->size : begin;
+    return buf_size(&applied->refused) > 0 && next < begin + buf_size(&applied->refused)
+               ? (void *)(uintptr_t)next
+               : NULL;
+}
+
+/* The note for the first size bytes of path, or NULL. Changes come sorted, so the notes after it
+ * are for names in that one, as when paths names a part of it. Where they are many it gets another.
+ */
+static struct changes_refused *note_of(const struct changes_applied *applied, const char *path,
+                                       size_t size)
+{
+    enum { NOTES_BACK = 100 };
+    const char *end = buf_bytes(&applied->refused) + buf_size(&applied->refused);
+    size_t back = applied->refused_last;
+    for (unsigned i = 0; back > 0 && i < NOTES_BACK; i++) {
+        end -= back;
+        struct changes_refused *at = (void *)(uintptr_t)end;
+        if (strncmp(at->name, path, size) != 0) {
+            return NULL;
+        }
+        if (!at->name[size]) {
+            return at;
+        }
+        back = at->size_before;
+    }
+    return NULL;
+}
+
+int changes_refuse(struct changes_applied *applied, const char *path, const struct refused *refused)
+{
+    struct changes_refused *at = note_of(applied, path, refused->size);
+    applied->refused_count++;
+    if (at) {
+        at->changes++;
+        return 0;
+    }
+    size_t align = _Alignof(struct changes_refused);
+    size_t size =
+        (offsetof(struct changes_refused, name) + refused->size + 1 + align - 1) / align * align;
+    char *space = NULL;
+    int r = buf_reserve(&applied->refused, size, &space);
+    if (r < 0) {
+        return r;
+    }
+    const struct changes_refused head = {.size = size,
+                                         .size_before = applied->refused_last,
+                                         .changes = 1,
+                                         .is_git = strcmp(refused->row, ".git") == 0,
+                                         .is_torn = strcmp(refused->row, CHANGES_TORN) == 0};
+    memset(space, 0, size);
+    memcpy(space, &head, offsetof(struct changes_refused, name));
+    memcpy(space + offsetof(struct changes_refused, name), path, refused->size);
+    buf_commit(&applied->refused, size);
+    applied->refused_last = size;
+    return 0;
+}
+
+void changes_applied_done(struct changes_applied *applied)
+{
+    buf_done(&applied->refused);
+}
+
+static bool applied_has(const void *arg, const char *path)
+{
+    const struct changes_applied *applied = arg;
+    const struct apply_item *item = NULL;
+    const struct changes_refused *refused = NULL;
+    while (applied->journal && (item = apply_journal_next(applied->journal, item))) {
+        if (refused_is_in(item->path, path)) {
+            return true;
+        }
+    }
+    while ((refused = refused_next(applied, refused))) {
+        if (refused_is_in(refused->name, path) || refused_is_in(path, refused->name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *error_text(int error)
+{
+    switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+        return "the disk is full";
+    case EACCES:
+    case EPERM:
+        return "the user may not read or write it";
+    case EROFS:
+        return "DIR is read-only";
+    case ENOTDIR:
+    case ELOOP:
+        return "in DIR something above it is not a directory";
+    case ENAMETOOLONG:
+        return "DIR takes no name that long";
+    default:
+        return strerror(error);
+    }
+}
+
+static const char *reason_of(const struct apply_item *item)
+{
+    switch ((enum apply_status)item->status) {
+    case APPLY_TO_DO:
+        return "not reached; call apply_changes again";
+    case APPLY_CONFLICT:
+        return "changed in DIR since this change was begun; see list_changes with diff, then "
+               "discard or redo the change";
+    case APPLY_BUSY:
+        return "is being written; apply it when that has ended";
+    case APPLY_ODD:
+        return "a device, FIFO or socket, here or in DIR; only files, directories and symlinks are "
+               "applied";
+    case APPLY_FULL:
+        return "this directory holds something else in DIR, so it stays there";
+    case APPLY_WRITTEN:
+        return "another process has it open for writing in DIR; apply it when that has ended";
+    case APPLY_FAILED:
+        return error_text(item->error);
+    case APPLY_DONE:
+    case APPLY_SAME:
+    case APPLY_STATUS_COUNT:
+    default:
+        return NULL;
+    }
+}
+
+/* Counts the item, as a list does. */
+static int append_item(struct lines *lines, const struct changes_applied *applied,
+                       const struct apply_item *item, size_t *all, size_t *done)
+{
+    OWNED(buf_done) struct buf line = BUF_EMPTY;
+    const char *reason = reason_of(item);
+    bool counts = !(item->marks & APPLY_IMPLIED);
+    *all += counts;
+    *done += counts && !reason;
+    bool is_unseen = item->marks & (APPLY_UNLISTED | APPLY_RELISTED) ||
+                     json_object_get(applied->unshown, item->path);
+    bool is_shown = reason || (counts && item->status == APPLY_DONE && is_unseen);
+    if (!is_shown || lines_leave_out(lines)) {
+        return 0;
+    }
+    char sign = (char)(item->before.mode == 0 ? '+' : item->source.mode == 0 ? '-' : '~');
+    int r = reason ? 0 : buf_appendf(&line, "%c ", sign);
+    r = r ? r : text_append_path(&line, item->path);
+    r = r        ? r
+        : reason ? buf_appendf(&line, ": %s\n", reason)
+                 : buf_append_text(&line, item->marks & APPLY_RELISTED
+                                              ? " (not as it was listed: changed since)\n"
+                                              : "\n");
+    return r ? r : lines_append(lines, &line);
+}
+
+static int append_refused(struct lines *lines, const struct changes_refused *refused,
+                          const struct changes_paths *paths)
+{
+    OWNED(buf_done) struct buf line = BUF_EMPTY;
+    if (lines_leave_out(lines)) {
+        return 0;
+    }
+    bool is_below = false; /* a path in it is named, which does not suffice for .git */
+    for (size_t i = 0; i < paths->count; i++) {
+        is_below = is_below || refused_is_in(paths->at[i], refused->name);
+    }
+    int r = text_append_path(&line, refused->name);
+    if (r == 0 && refused->changes > 1) {
+        r = buf_appendf(&line, " (%zu changes)", refused->changes);
+    }
+    if (r == 0 && refused->is_torn) {
+        r = buf_append_text(&line,
+                            ": changed in DIR since, and is applied as a whole or not at "
+                            "all; discard it, or tell the user\n");
+        return r ? r : lines_append(lines, &line);
+    }
+    r = r ? r
+          : buf_append_text(&line, refused->is_git && is_below
+                                       ? ": is applied as a whole or not at all; name "
+                                       : ": programs run it by themselves; apply it by naming ");
+    r = r                             ? r
+        : refused->is_git && is_below ? text_append_path(&line, refused->name)
+                                      : buf_append_text(&line, "it");
+    r = r ? r : buf_append_text(&line, " in paths\n");
+    return r ? r : lines_append(lines, &line);
+}
+
+/* Appends "[2 changes not applied]". */
+static int append_left(struct buf *out, const struct lines *lines, const struct changes_end *end)
+{
+    size_t left = end->left;
+    int r = lines->left_out ? buf_appendf(out, "and %zu more lines", lines->left_out) : 0;
+    if (r == 0 && lines->left_out) {
+        r = end->path ? buf_appendf(out, "; all are in %s\n", end->path)
+                      : buf_append_text(out, "\n");
+    }
+    return r           ? r
+           : left == 0 ? buf_append_text(out, "[no changes left]\n")
+           : left < SIZE_MAX
+               ? buf_appendf(out, "[%zu change%s not applied]\n", left, text_plural(left))
+               : buf_append_text(out, "[see list_changes for what is left]\n");
+}
+
+struct tally {
+    size_t done;
+    size_t all;
+    size_t unchanged; /* paths under which nothing has changed */
+};
+
+/* The whole result: a head, the lines of what was not done, and what is left. */
+static int append_all(struct buf *out, const struct lines *lines, const char *word,
+                      const struct tally *tally, struct changes_end *end)
+{
+    end->is_cut = lines->left_out > 0;
+    end->is_error = tally->done < tally->all || tally->unchanged > 0;
+    int r = tally->all ? buf_appendf(out, "%s %zu of %zu\n", word, tally->done, tally->all) : 0;
+    r = r ? r : buf_append(out, buf_bytes(lines->out), buf_size(lines->out));
+    return r                                   ? r
+           : tally->all == 0 && end->left == 0 ? buf_append_text(out, "[no changes]\n")
+                                               : append_left(out, lines, end);
+}
+
+static int append_applied(struct lines *lines, const struct changes_applied *applied,
+                          const struct changes_paths *paths, struct tally *tally)
+{
+    *tally = (struct tally){.all = applied->refused_count};
+    int r = lines_append_unchanged(lines, paths, applied_has, applied, &tally->unchanged);
+    const struct apply_item *item = NULL;
+    while (r == 0 && applied->journal && (item = apply_journal_next(applied->journal, item))) {
+        r = append_item(lines, applied, item, &tally->all, &tally->done);
+    }
+    const struct changes_refused *refused = NULL;
+    while (r == 0 && (refused = refused_next(applied, refused))) {
+        r = append_refused(lines, refused, paths);
+    }
+    return r;
+}
+
+int changes_text_applied(const struct changes_applied *applied, const struct changes_paths *paths,
+                         struct changes_end *end, struct buf *out)
+{
+    OWNED(buf_done) struct buf rest = BUF_EMPTY;
+    struct lines lines = {.out = &rest};
+    struct tally tally;
+    int r = append_applied(&lines, applied, paths, &tally);
+    return r ? r : append_all(out, &lines, "applied", &tally, end);
+}
+
+int changes_text_applied_whole(const struct changes_applied *applied,
+                               const struct changes_paths *paths, struct buf *out)
+{
+    struct lines lines = {.out = out, .all = true};
+    struct tally tally;
+    return append_applied(&lines, applied, paths, &tally);
+}
+
+int changes_text_discarded(const struct changes_view *view, struct changes_end *end,
+                           struct buf *out)
+{
+    OWNED(buf_done) struct buf rest = BUF_EMPTY;
+    struct lines lines = {.out = &rest};
+    struct tally tally = {.all = changes_count(view->records, view->size)};
+    tally.done = tally.all;
+    int r = lines_append_unchanged(&lines, view->paths, changes_view_have, view, &tally.unchanged);
+    for (const struct change_record *at = NULL;
+         r == 0 && (at = change_record_next(view->records, view->size, at));) {
+        if (at->flags & CHANGE_NOT_DONE) {
+            OWNED(buf_done) struct buf line = BUF_EMPTY;
+            tally.done--;
+            r = text_append_path(&line, at->path);
+            r = r ? r : buf_appendf(&line, ": %s\n", strerror(at->error));
+            r = r ? r : lines_append(&lines, &line);
+        }
+    }
+    return r ? r : append_all(out, &lines, "discarded", &tally, end);
+}
