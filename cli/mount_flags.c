@@ -14,8 +14,8 @@ void mount_take(struct options *options, const struct flag *flag, const char *va
     }
 }
 
-/* Checks that mounts leave out what the server obeys, now and at its next start: code must not be
- * able to change it. */
+/* Checks that no writable mount contains the server's own settings, now and at its next start: code
+ * must not be able to change it. */
 static int check_trusted(struct options *options, const char *place, const char *config,
                          struct fail *ret_fail)
 {

@@ -182,10 +182,8 @@ static int describe_workspace(const struct tools *tools, struct buf *out)
     if (spec->cow && spec->workspace) {
         return buf_appendf(
             out,
-            " (shows the user's directory %s with your changes on top; the directory itself stays "
-            "as it is: list_changes shows what differs, apply_changes applies it when the user "
-            "wants it, and until then tell the user that it is not applied; what is not applied "
-            "%s%s)",
+            " (a copy-on-write view of %s. Changes reach it only by apply_changes, when the user "
+            "asks; list_changes shows them. Until then, say so; what is not applied %s%s)",
             word_show(spec->workspace, strlen(spec->workspace), path, sizeof path),
             spec->store                ? "stays for the next server"
             : box_store_is_taken(spec) ? "is gone when this server exits, because another server "

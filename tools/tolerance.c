@@ -156,18 +156,20 @@ static int write_content(json_t *arguments)
 
 int tolerance_apply(const char *tool, json_t *arguments)
 {
+    int r = 0;
     if (strcmp(tool, "run_python") == 0) {
         return allow_no_code(arguments);
     }
+    (void)json_object_del(arguments,
+                          "session"); /* as run_python has it: here all share the files */
     if (strcmp(tool, "read_file") == 0) {
-        int r = rename_arguments(arguments, read_names);
-        return r ? r : rename_utf8(arguments, "text");
-    }
-    if (strcmp(tool, "write_file") == 0) {
-        int r = rename_arguments(arguments, write_names);
+        r = rename_arguments(arguments, read_names);
+        r = r ? r : rename_utf8(arguments, "text");
+    } else if (strcmp(tool, "write_file") == 0) {
+        r = rename_arguments(arguments, write_names);
         drop_empty_texts(arguments);
         r = r ? r : rename_utf8(arguments, "utf-8");
-        return r ? r : write_content(arguments);
+        r = r ? r : write_content(arguments);
     }
-    return 0;
+    return r;
 }

@@ -133,14 +133,14 @@ static int take_tree(const struct plan *plan, const struct plan_step *step, int 
     static const char cannot[] = "its file system or this kernel cannot map ids";
     if (step->is_layer && strcmp(step->data, "store") == 0) {
         return fail_set(ret_fail, -fd,
-                        "the store %s belongs to another user than code runs as, and %s: name a "
+                        "the store %s is owned by a user other than the sandbox's, and %s: name a "
                         "directory on ext4, XFS or btrfs with --cow-store, or leave it out",
                         step->source, cannot);
     }
     return step->data_directory
                ? fail_set(ret_fail, -fd,
-                          "the directory %s belongs to another user than code runs "
-                          "as, and %s: mount it without :rw",
+                          "the directory %s is owned by a user other than the sandbox's, and %s: "
+                          "mount it without :rw",
                           step->source, cannot)
                : fail_set(ret_fail, -fd,
                           "the workspace %s belongs to root, and %s: name a "

@@ -81,7 +81,7 @@ static int append_marks(struct buf *out, const struct changes_view *view,
         r = buf_append_text(out, " (adds invisible characters)");
     }
     if (r == 0 && (record->flags & CHANGE_IN_DIR)) {
-        r = buf_append_text(out, " (changed in DIR since)");
+        r = buf_append_text(out, " (also changed by you)");
     }
     const char *const *named = (const char *const *)view->paths->at;
     size_t count = view->paths->count;

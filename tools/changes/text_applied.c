@@ -113,12 +113,12 @@ static const char *error_text(int error)
     case EPERM:
         return "the user may not read or write it";
     case EROFS:
-        return "DIR is read-only";
+        return "your directory is read-only";
     case ENOTDIR:
     case ELOOP:
-        return "in DIR something above it is not a directory";
+        return "a parent of this path is not a directory in your project";
     case ENAMETOOLONG:
-        return "DIR takes no name that long";
+        return "name too long for your file system";
     default:
         return strerror(error);
     }
@@ -130,15 +130,15 @@ static const char *reason_of(const struct apply_item *item)
     case APPLY_TO_DO:
         return "not reached; call apply_changes again";
     case APPLY_CONFLICT:
-        return "changed in DIR since this change was begun; see list_changes with diff, then "
+        return "conflict: you changed this file after the sandbox did; see list_changes with diff, "
+               "then "
                "discard or redo the change";
     case APPLY_BUSY:
         return "is being written; apply it when that has ended";
     case APPLY_ODD:
-        return "a device, FIFO or socket, here or in DIR; only files, directories and symlinks are "
-               "applied";
+        return "not a regular file, directory or symlink";
     case APPLY_FULL:
-        return "this directory holds something else in DIR, so it stays there";
+        return "directory kept: it contains other files of yours";
     case APPLY_WRITTEN:
         return "another process has it open for writing in DIR; apply it when that has ended";
     case APPLY_FAILED:
@@ -194,18 +194,19 @@ static int append_refused(struct lines *lines, const struct changes_refused *ref
     }
     if (r == 0 && refused->is_torn) {
         r = buf_append_text(&line,
-                            ": changed in DIR since, and is applied as a whole or not at "
+                            ": conflict in this git directory, which is applied whole or not at "
                             "all; discard it, or tell the user\n");
         return r ? r : lines_append(lines, &line);
     }
-    r = r ? r
-          : buf_append_text(&line, refused->is_git && is_below
-                                       ? ": is applied as a whole or not at all; name "
-                                       : ": programs run it by themselves; apply it by naming ");
-    r = r                             ? r
-        : refused->is_git && is_below ? text_append_path(&line, refused->name)
-                                      : buf_append_text(&line, "it");
-    r = r ? r : buf_append_text(&line, " in paths\n");
+    if (r == 0 && refused->is_git && is_below) {
+        r = buf_append_text(&line, ": is applied as a whole or not at all; name ");
+        r = r ? r : text_append_path(&line, refused->name);
+        r = r ? r : buf_append_text(&line, " in paths\n");
+    } else if (r == 0) {
+        r = buf_append_text(&line,
+                            ": other programs run this file automatically; name it in paths "
+                            "to apply it\n");
+    }
     return r ? r : lines_append(lines, &line);
 }
 

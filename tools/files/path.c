@@ -112,7 +112,7 @@ const char *path_error(const struct box_paths *paths, const char *path, int erro
          "has hard links, which appending would change too; use mode=\"overwrite\", which creates "
          "a separate file"},
         {ENXIO, "is not a regular file (a pipe, socket or device); it is not opened"},
-        {ESTALE, "is gone: the user's directory was replaced on its file server"},
+        {ESTALE, "stale file handle: the directory was replaced on the server"},
         {ECANCELED, "could not be accessed: the server is stopping"},
         {ECONNRESET, "could not be accessed: the sandbox exited meanwhile; try again"},
     };

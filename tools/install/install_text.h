@@ -33,7 +33,7 @@ struct install_report {
     json_t *fetched;                     /* FETCH's last reply, or NULL */
     json_t *installed;                   /* PLACE's reply, or NULL */
     char message[1024];                  /* of a failure: what happened, one or more sentences */
-    char log[LIMIT_OVERFLOW_PATH_BYTES]; /* path of pip's log in the sandbox; empty: none */
+    char log[LIMIT_OVERFLOW_NAME_BYTES]; /* path of pip's log in the sandbox; empty: none */
     uint64_t duration_ns;
 };
 

@@ -269,11 +269,9 @@ static void job_give_up(struct job *job, const struct rpc_call *call)
     OWNED(buf_done) struct buf running = BUF_EMPTY;
     char note[400];
     append_running(job->owner, &running);
-    (void)snprintf(
-        note, sizeof note,
-        "%u jobs are running (%s), which is the limit (--jobs): the cell was interrupted "
-        "because it could not become one",
-        count_running(job->owner), buf_size(&running) > 0 ? buf_bytes(&running) : "");
+    (void)snprintf(note, sizeof note,
+                   "cell interrupted: no free job slot (--jobs): %u jobs are running (%s)",
+                   count_running(job->owner), buf_size(&running) > 0 ? buf_bytes(&running) : "");
     run_set_part(run, RUN_NOTES, note, strlen(note));
     run->timeout_ms = (clock_now_ns() - rpc_call_since_ns(call)) / CLOCK_NS_PER_MS;
     run->job_limit_ms = 0;

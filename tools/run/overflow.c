@@ -32,9 +32,9 @@ struct overflow {
     void *arg;
 };
 
-static void name_of(const char *stem, unsigned number, char out[LIMIT_OVERFLOW_PATH_BYTES])
+static void name_of(const char *stem, unsigned number, char out[LIMIT_OVERFLOW_NAME_BYTES])
 {
-    (void)snprintf(out, LIMIT_OVERFLOW_PATH_BYTES, "%s-%u.txt", stem, number);
+    (void)snprintf(out, LIMIT_OVERFLOW_NAME_BYTES, "%s-%u.txt", stem, number);
 }
 
 void overflows_init(struct overflows *overflows, struct server_box *server_box)
@@ -47,7 +47,7 @@ void overflows_init(struct overflows *overflows, struct server_box *server_box)
 static void overflows_remove(struct overflows *overflows, const char *stem, unsigned number)
 {
     struct box *box = server_box_get(overflows->server_box);
-    char name[LIMIT_OVERFLOW_PATH_BYTES];
+    char name[LIMIT_OVERFLOW_NAME_BYTES];
     name_of(stem, number, name);
     if (box) {
         box_output_remove(box, name);
@@ -115,7 +115,7 @@ void overflow_add(struct overflow *overflow, const char *bytes, size_t size)
 
 bool overflow_path(const struct overflow *overflow, char out[OVERFLOW_PATH_BYTES])
 {
-    char name[LIMIT_OVERFLOW_PATH_BYTES];
+    char name[LIMIT_OVERFLOW_NAME_BYTES];
     name_of(overflow->stem, overflow->number, name);
     (void)snprintf(out, OVERFLOW_PATH_BYTES, "%s/%s",
                    server_box_spec(overflow->owner->server_box)->paths.output, name);
@@ -172,7 +172,7 @@ struct overflow *overflow_begin(struct overflows *overflows, const char *stem, u
                                   .number = number ? number : overflows->last_number + 1,
                                   .on_open = on_open,
                                   .open_arg = arg};
-    char name[LIMIT_OVERFLOW_PATH_BYTES];
+    char name[LIMIT_OVERFLOW_NAME_BYTES];
     name_of(overflow->stem, overflow->number, name);
     if (buf_append(&overflow->held, buf_bytes(bytes), buf_size(bytes)) < 0 ||
         box_output_make(box, name, overflow_opened, overflow) < 0) {

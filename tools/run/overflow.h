@@ -36,7 +36,7 @@ struct overflow *overflow_begin(struct overflows *overflows, const char *stem, u
 /* Prevents a later call of on_open. */
 void overflow_detach(struct overflow *overflow);
 
-enum { OVERFLOW_PATH_BYTES = 2 * LIMIT_OVERFLOW_PATH_BYTES };
+enum { OVERFLOW_PATH_BYTES = 2 * LIMIT_OVERFLOW_NAME_BYTES };
 
 /* The path of the file in the sandbox. Returns false if the file could not be made. */
 bool overflow_path(const struct overflow *overflow, char out[OVERFLOW_PATH_BYTES]);

@@ -491,8 +491,8 @@ int run_compose_status(const struct run *run, struct buf *text)
                          " (programs outside the sandbox act on these files; tell the user)", text);
     r = r ? r : append_files(run, text);
     if (r == 0 && run->files_stay) {
-        r = buf_appendf(text, " | files stay as the call left them%s",
-                        run->files_undo ? ", `undo` takes them back" : "");
+        r = buf_appendf(text, " | files are as the call left them%s",
+                        run->files_undo ? "; `undo` reverts them" : "");
     }
     r = r ? r : append_field("", run->files_note, "", text);
     r = r ? r : append_vars(run, text);

@@ -272,7 +272,7 @@ void session_on_checkpoint(void *arg, unsigned cell, bool exists)
     }
     if (!exists && !session->transient) {
         if (missed) {
-            session_tell(session, "the last call has no checkpoint, a crash loses its changes");
+            session_tell(session, "no checkpoint of the last call; a crash loses its changes");
         }
         session_forget(session, cell, was_there ? STATE_EXITED : "it could not be copied");
     }
@@ -502,7 +502,7 @@ void session_state_gave_up(struct session *session)
     if (session->gave_up) {
         (void)snprintf(
             run->memory, sizeof run->memory,
-            "checkpoint: made way for the call, which rewrote a state of %llu MiB: two "
+            "checkpoint: dropped to free memory: the call rewrote a state of %llu MiB: two "
             "copies exceed --memory %uM, a larger limit keeps one",
             (unsigned long long)(session->state_bytes >> 20),
             (unsigned)(server_box_spec(session->owner->server_box)->limits.memory_bytes >> 20));

@@ -21,7 +21,7 @@ struct work {
     int upper_fd; /* the directory in the changes */
     const char *upper_name;
     int source_fd; /* of a regular file */
-    bool more;     /* is to come in the item's directory, which its mode would prevent */
+    bool more;     /* entries follow inside; the directory is kept writable */
 };
 
 static void work_done(struct work *work)

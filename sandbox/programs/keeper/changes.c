@@ -385,7 +385,7 @@ void changes_list(struct keeper *keeper, const struct wire_request *request)
 
 /* --- discarding --- */
 
-/* What stands in the way of the user's file, or is not in his directory. */
+/* Removes what blocks the user's file, and files that only the sandbox has. */
 static int discard_new(const struct keeper *keeper, const struct record *record)
 {
     enum { TYPE = S_IFMT };

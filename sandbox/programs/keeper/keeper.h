@@ -100,7 +100,8 @@ struct keeper {
     int64_t fresh_ns; /* of the last request */
     int64_t whole_ns; /* what code had changed before the last scan that read all, it saw as it was
                          then, or later */
-    int64_t seen_ns; /* what code has changed since the last scan it saw as it was then, or later */
+    int64_t seen_ns;  /* lower bound of what code had seen when it made changes that the next scan
+                         finds */
     struct state *states;
     uint32_t last_begun; /* state */
     bool pending_known;

@@ -289,8 +289,8 @@ static struct apply_facts facts_at(const struct keeper *keeper, struct record *r
     return S_ISCHR(facts.mode) ? (struct apply_facts){} : facts; /* a whiteout: code makes none */
 }
 
-/* The record becomes what the facts say, by a change at that time; noting: NULL: nobody's. Returns
- * whether there was memory. */
+/* Updates the record to these facts, changed at that time. noting: the call that changed it, or
+ * NULL. Returns whether there was memory. */
 static bool advance(struct keeper *keeper, struct record *record, const struct apply_facts *facts,
                     const struct noting *noting, int64_t at_ns)
 {

@@ -35,7 +35,7 @@ static void switch_step(struct switching *switching, const struct step *step, bo
     }
     if (record->goal == from && !step->unsure) {
         record->goal = to;
-    } else { /* something else has changed it since: perhaps to what it is to be */
+    } else { /* changed since by someone else, possibly to the wanted content */
         record->mark = version_differs(record->goal, to);
     }
 }
@@ -256,7 +256,7 @@ int states_switch(struct keeper *keeper, const struct wire_request *request, put
     switch_down(&switching, above, to);
     put_all(keeper, &switching, done, arg);
     free(switching.records);
-    if (keeper->unread) { /* what calls did there may be in sight now, too late to be taken back */
+    if (keeper->unread) { /* changes in directories that became readable cannot be reverted */
         states_look_surely(keeper, done, arg);
     }
     return switching.failed ? -ENOMEM : 0;

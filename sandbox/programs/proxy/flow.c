@@ -166,12 +166,12 @@ static bool pipe_fill(struct pipe *pipe, int fd, size_t most)
         pipe->start = 0;
         pipe->end = 0;
     }
-    size_t scratch = sizeof pipe->bytes - pipe->end;
-    scratch = scratch < most ? scratch : most;
-    if (scratch == 0 || pipe->ended) {
+    size_t space = sizeof pipe->bytes - pipe->end;
+    space = space < most ? space : most;
+    if (space == 0 || pipe->ended) {
         return true;
     }
-    ssize_t size = recv(fd, pipe->bytes + pipe->end, scratch, MSG_DONTWAIT);
+    ssize_t size = recv(fd, pipe->bytes + pipe->end, space, MSG_DONTWAIT);
     if (size < 0) {
         return errno == EAGAIN || errno == EINTR;
     }

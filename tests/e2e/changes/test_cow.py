@@ -328,7 +328,7 @@ class Conflicts(Project):
             self.assert_ok(server.python("import os, shutil; shutil.rmtree('d'); os.remove('other')"))
             self.put("d/deep/new", "by the user")
             result = self.apply(server)
-            self.assertIn("d/deep: this directory holds something else", result.text)
+            self.assertIn("d/deep: directory kept: it contains other files of yours", result.text)
             self.assertEqual(self.read("d/deep/new"), "by the user")
             self.assertFalse((self.dir / "other").exists())
 
@@ -410,7 +410,7 @@ class Conflicts(Project):
             self.assertEqual(self.inside(server, "a"), "by code")
             listed = self.changes(server)
             self.assertEqual(listed, {b"a": "~"})
-            self.assertIn("changed in DIR since", listed.notes[b"a"])
+            self.assertIn("also changed by you", listed.notes[b"a"])
             self.assert_ok(server.python("open('a', 'a').write('again\\n')"))
             self.reason(self.apply(server, 0, 1), "a")
             self.assertEqual(self.read("a"), "by the user\n")

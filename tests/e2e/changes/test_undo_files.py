@@ -131,7 +131,7 @@ class UndoFiles:
             result = server.python("open('a', 'w').write('second'); x = bytearray(10 ** 9)")
             if result.status.kind != "out of memory":  # a MemoryError at level container
                 return
-            promised = "takes them back" in result.text
+            promised = "reverts them" in result.text
             undone = server.python("", undo=True)
             self.assertEqual(promised, not undone.is_error, result.text + undone.text)
             self.assertEqual(self.contents(server), {"a": "first" if promised else "second"})

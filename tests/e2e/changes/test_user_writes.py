@@ -155,7 +155,7 @@ class Apply(Moments, AtWork):
                 self.over = True
                 thread.join()
                 self.assertTrue(self.acted)
-                self.assertIn("changed in DIR since", server.call("list_changes").text)
+                self.assertIn("also changed by you", server.call("list_changes").text)
                 self.apply(server)
             with open(self.dir / "a") as file:
                 self.assertEqual(file.read(4), "user")

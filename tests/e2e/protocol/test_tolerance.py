@@ -44,6 +44,7 @@ class Tolerance(Shared):
         self.assertFalse(call("write_file", path="other.py", old_str="x", new_str="y").is_error)
         self.assertFalse(call("write_file", file_path="other.py", old_string="1", new_string="2").is_error)
         self.assertEqual(call("read_file", file_path="other.py").text, "y = 2\n")
+        self.assertEqual(call("read_file", path="other.py", session="mine").text, "y = 2\n")
         self.assert_violation(call("read_file", path="other.py", file_path="b.py"), "/file_path", "unknown")
         self.assert_violation(call("read_file", path="other.py", old_str="y"), "/old_str", "unknown")
         self.assert_violation(call("run_python", file_path="other.py"), "/file_path", "unknown")

@@ -165,7 +165,7 @@ class MakingWay(Case):
         result = self.server.python(FILL + "\n" + DEATHS["no memory"])
         self.assertIn("state: lost (a new interpreter starts, files kept, variables lost: kept, state",
                       result.status.line)
-        self.assertRegex(result.status.line, r"checkpoint: made way for the call, which rewrote a state of 1[67]\d MiB")
+        self.assertRegex(result.status.line, r"checkpoint: dropped to free memory: the call rewrote a state of 1[67]\d MiB")
         self.assertIn("--memory 256M, a larger limit keeps one", result.status.line)
         self.assert_ok(self.server.python("small = 1"))
         self.assertNotIn("made way", self.server.python(DEATHS["kill"]).status.line)

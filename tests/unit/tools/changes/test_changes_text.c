@@ -98,7 +98,7 @@ static void each_change_has_its_line(void **)
                         "+ r/HEAD 0 B (only if named: r/HEAD)\n"
                         "~ run.sh mode 755\n"
                         "~ \"src/\\303\\251\\n.py\" +12 -3 mode 666 (adds invisible characters) "
-                        "(changed in DIR since)\n"
+                        "(also changed by you)\n"
                         "[11 changes]\n");
 }
 
@@ -278,17 +278,18 @@ static void what_was_not_applied_has_its_reason(void **)
     assert_string_equal(
         apply(9, &is_error),
         "applied 2 of 11\n"
-        "\"c d\": changed in DIR since this change was begun; see list_changes with diff, then "
+        "\"c d\": conflict: you changed this file after the sandbox did; see list_changes with "
+        "diff, then "
         "discard "
         "or redo the change\n"
         "e: is being written; apply it when that has ended\n"
-        "f: a device, FIFO or socket, here or in DIR; only files, directories and symlinks are "
-        "applied\n"
-        "g: this directory holds something else in DIR, so it stays there\n"
+        "f: not a regular file, directory or symlink\n"
+        "g: directory kept: it contains other files of yours\n"
         "h: the disk is full\n"
         "i: not reached; call apply_changes again\n"
-        ".git (2 changes): programs run it by themselves; apply it by naming it in paths\n"
-        "s/x.pth: programs run it by themselves; apply it by naming it in paths\n"
+        ".git (2 changes): other programs run this file automatically; name it in paths to apply "
+        "it\n"
+        "s/x.pth: other programs run this file automatically; name it in paths to apply it\n"
         "[9 changes not applied]\n");
     assert_true(is_error);
 }
