@@ -32,7 +32,7 @@ NO_DIRECTORY = -1  # the descriptor that marks a relative path as such
 GREETING_FD, KEEPER_FD = 70, 71  # after the numbers of session.py
 frames = load("frames")
 state = {"names": [], "ids": [], "version": None, "touched": {}, "root": ""}
-opening = {}  # thread → the place that it opens: with its next event, that is over
+awaited = {}  # thread → [the place that it has touched last]: with its next event, that is over
 keeper = {"state": 0, "pid": 0, "socket": None, "inode": 0, "lock": None, "sent": 0, "known": 0}
 
 
@@ -173,6 +173,7 @@ def connect(pid):
 
 def tell(kind, path, target=""):
     """Waits until the keeper knows what is at path. Only the session's first process is listened to."""
+    over, = awaited.pop(_thread.get_ident(), [""])
     if not keeper["state"] or keeper["pid"] != os.getpid() or keeper["socket"] is None:
         return
     try:
@@ -182,12 +183,14 @@ def tell(kind, path, target=""):
             keeper["sent"] += 1
             number = keeper["sent"]
             head = b"".join(part.to_bytes(4, sys.byteorder) for part in (keeper["state"], number, ord(kind)))
-            keeper["socket"].send(head + os.fsencode(path) + b"\0" + os.fsencode(target) + b"\0")
+            keeper["socket"].send(head + b"".join(os.fsencode(one) + b"\0" for one in (path, target, over)))
             while keeper["known"] < number:  # a signal handler may have received it
                 known = keeper["socket"].recv(4)
                 if not known:
                     raise OSError
                 keeper["known"] = max(keeper["known"], int.from_bytes(known, sys.byteorder))
+        if path:
+            awaited[_thread.get_ident()] = [target or path]
     except OSError:
         keeper["socket"] = None
 
@@ -223,7 +226,6 @@ def touch(kind, path, directory=NO_DIRECTORY, follow=False):
     if place is not None:
         touched(place)
         tell(kind, place)
-    return place
 
 
 def touched(place):
@@ -241,9 +243,7 @@ def opens(path, flags):
 def on_open(path, mode, flags):
     if type(path) is not int and type(flags) is int and flags & WRITES:
         if opens(path, flags):
-            place = touch("w", path, follow=not flags & os.O_NOFOLLOW)
-            if place is not None and keeper["state"]:
-                opening[_thread.get_ident()] = place
+            touch("w", path, follow=not flags & os.O_NOFOLLOW)
 
 
 def on_rename(source, target, source_directory, target_directory):
@@ -281,14 +281,17 @@ EVENTS = {
 
 
 def on_audit(event, args):
-    if opening and (place := opening.pop(_thread.get_ident(), None)):
-        tell("o", place)
     note = EVENTS.get(event)
+    if note is None and not awaited:
+        return
+    last = awaited.get(_thread.get_ident())
     if note is not None and state["root"]:
         try:
             note(*args)
         except Exception:
             pass
+    if last is not None and awaited.get(_thread.get_ident()) is last:
+        tell("o", "")
 
 
 def file_fields(change, size, kind=""):

@@ -51,14 +51,16 @@ static void changes_received(void *arg, const struct wire_reply *reply, int fds[
         error = EPROTO;
     }
     request.fn(request.arg, error, error ? NULL : buf_bytes(&records),
-               error ? 0 : buf_size(&records));
+               error ? 0 : buf_size(&records), fds[1]);
 }
 
 int box_changes_ask(struct box *box, enum box_changes_request what, const char *const *paths,
                     size_t count, box_changes_fn fn, void *arg)
 {
     struct wire_request request = {.op = what == BOX_CHANGES_DISCARD ? KEEP_DISCARD : KEEP_LIST,
-                                   .mode = what == BOX_CHANGES_PATCH};
+                                   .mode = what == BOX_CHANGES_PATCH  ? KEEP_LIST_PATCH
+                                           : what == BOX_CHANGES_LIST ? KEEP_LIST_SHOWS
+                                                                      : KEEP_LIST_COUNTS};
     struct changes_request *waiting = calloc(1, sizeof *waiting);
     if (!waiting) {
         return -ENOMEM;
@@ -270,8 +272,8 @@ static int open_directory(struct box_apply *apply)
     return apply->dir_fd < 0 ? -errno : fd_is_at(apply->dir_fd, path) ? 0 : -ELOOP;
 }
 
-/* Adds a chosen item to the journal. 0 or -errno. */
-static int add_chosen(struct buf *journal, const struct apply_item *item)
+/* Adds an item to the journal. 0 or -errno. */
+static int add_item(struct buf *journal, const struct apply_item *item, bool chosen)
 {
     size_t at = buf_size(journal);
     int r = apply_journal_add(journal, item->path, &item->before, &item->source);
@@ -281,17 +283,39 @@ static int add_chosen(struct buf *journal, const struct apply_item *item)
     struct apply_item *added = (void *)(journal->data + at);
     added->marks = item->marks;
     added->above = item->above;
+    added->parent = item->parent;
     added->hash = item->hash;
-    if (S_ISREG(item->source.mode) && !item->hash) { /* nobody can have seen it */
+    if (!chosen) {
+        added->status = APPLY_REFUSED;
+    } else if (S_ISREG(item->source.mode) && !item->hash) { /* nobody can have seen it */
         added->status = APPLY_FAILED;
         added->error = EACCES;
     }
     return 0;
 }
 
-/* Makes the journal of the chosen items. 0 or -errno. */
-static int choose_items(struct box_apply *apply)
+/* A new directory that tells only of what is in it is not made where nothing of that is applied. */
+static void drop_empty(const struct apply_journal *journal)
 {
+    struct apply_item *item = NULL;
+    while ((item = apply_journal_next(journal, item))) {
+        const struct apply_item *below = item;
+        bool implied = item->marks & APPLY_IMPLIED && S_ISDIR(item->source.mode) &&
+                       item->before.mode == 0 && item->status == APPLY_TO_DO;
+        bool holds = !implied;
+        while (!holds && (below = apply_journal_next(journal, below)) &&
+               apply_path_is_below(below->path, item->path)) {
+            holds = below->status == APPLY_TO_DO && !(below->marks & APPLY_IMPLIED);
+        }
+        item->status = holds ? item->status : APPLY_REFUSED;
+    }
+}
+
+/* Makes the journal of the items, those that are not chosen too. 0 or -errno; *ret_count: of the
+ * chosen. */
+static int choose_items(struct box_apply *apply, size_t *ret_count)
+{
+    *ret_count = 0;
     struct stat st;
     const struct apply_journal *collected = (const void *)buf_bytes(&apply->collected);
     if (fstat(apply->dir_fd, &st) < 0) {
@@ -304,7 +328,12 @@ static int choose_items(struct box_apply *apply)
     }
     for (const struct apply_item *item = NULL;
          r == 0 && (item = apply_journal_next(collected, item));) {
-        r = apply->choose(apply->arg, item) ? add_chosen(&apply->journal, item) : 0;
+        bool chosen = apply->choose(apply->arg, item);
+        *ret_count += chosen;
+        r = add_item(&apply->journal, item, chosen);
+    }
+    if (r == 0) {
+        drop_empty((const void *)buf_bytes(&apply->journal));
     }
     return r;
 }
@@ -341,16 +370,16 @@ static void journal_collected(void *arg, const struct wire_reply *reply, int fds
         r = -EPROTO;
     }
     r = r ? r : open_directory(apply);
-    r = r ? r : choose_items(apply);
-    if (r == 0 && ((const struct apply_journal *)(const void *)buf_bytes(&apply->journal))->count) {
+    size_t count = 0;
+    r = r ? r : choose_items(apply, &count);
+    if (r == 0 && count > 0) {
         r = write_journal(apply);
     }
-    const struct apply_journal *journal = (const void *)buf_bytes(&apply->journal);
     if (r < 0) {
         buf_done(&apply->journal); /* nothing was begun */
         apply->journal = BUF_EMPTY;
         end(apply, -r);
-    } else if (journal->count == 0) {
+    } else if (count == 0) {
         end(apply, 0);
     } else {
         r = start_process(apply);

@@ -14,14 +14,17 @@ struct box;
 struct box_spec;
 
 enum box_changes_request {
+    BOX_CHANGES_COUNT, /* lists them for nobody to see */
     BOX_CHANGES_LIST,
     BOX_CHANGES_PATCH,   /* lists them and writes the patch */
     BOX_CHANGES_DISCARD, /* makes the workspace what the user's directory is, and lists what was
                             to be discarded */
 };
 
-/* error: 0 or an errno value. records: valid, borrowed. */
-typedef void (*box_changes_fn)(void *arg, int error, const void *records, size_t size);
+/* error: 0 or an errno value. records: valid, borrowed. patch_fd: of the whole patch, borrowed; or
+ * -1. */
+typedef void (*box_changes_fn)(void *arg, int error, const void *records, size_t size,
+                               int patch_fd);
 
 /* fn: called once, later; with ECONNRESET when the sandbox dies. 0 or -errno. */
 int box_changes_ask(struct box *box, enum box_changes_request what, const char *const *paths,

@@ -67,10 +67,17 @@ enum keep_op {
     KEEP_NOTE,    /* path: in the workspace; a file tool has written it */
     KEEP_SWITCH,  /* token, cell: from state to state. Response: kept, fd: the other letters */
     KEEP_STATES,  /* tag: a session; tags: the states that it can go back to */
-    KEEP_LIST,    /* mode 1: with a patch. Response: fd: struct change_record of each */
+    KEEP_LIST,    /* mode: enum keep_list. Response: fd: struct change_record of each; the patch */
     KEEP_DISCARD, /* Response: the same */
     KEEP_COLLECT, /* Response: fds: a journal, the upper directory. See apply_journal.h */
     KEEP_APPLIED, /* the last journal has been carried out */
+};
+
+/* What a list is for. */
+enum keep_list {
+    KEEP_LIST_COUNTS, /* nobody sees it */
+    KEEP_LIST_SHOWS,  /* what is applied later is compared with it */
+    KEEP_LIST_PATCH,  /* the same, with a patch */
 };
 
 enum wire_event {

@@ -10,13 +10,14 @@ struct wire_touch {
     uint32_t state; /* that the call leads to */
     uint32_t number;
     uint32_t op;                      /* enum wire_touch_op */
-    char paths[2 * LIMIT_PATH_BYTES]; /* relative to the workspace, each with a NUL: of what is
-                                         touched; of its new name */
+    char paths[3 * LIMIT_PATH_BYTES]; /* relative to the workspace, each with a NUL: of what is
+                                         touched; of its new name; of what the thread has touched
+                                         before, which is over */
 };
 
 enum wire_touch_op {
     WIRE_TOUCH_WRITE = 'w',     /* opens for writing */
-    WIRE_TOUCH_OPENED = 'o',    /* what it was about to open it has opened, or failed to */
+    WIRE_TOUCH_OVER = 'o',      /* nothing new */
     WIRE_TOUCH_ATTRIBUTE = 'a', /* changes mode, times or size, without opening it */
     WIRE_TOUCH_CREATE = 'c',    /* makes a directory or symlink */
     WIRE_TOUCH_BRING = 'b',     /* renames something from outside of the workspace */

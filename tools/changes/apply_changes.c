@@ -123,7 +123,7 @@ static void apply_op_end(struct apply_op *op, size_t left)
     apply_op_result(op, r, &text);
 }
 
-static void left_listed(void *arg, int error, const void *records, size_t size)
+static void left_listed(void *arg, int error, const void *records, size_t size, int)
 {
     apply_op_end(arg, error ? SIZE_MAX : changes_count(records, size));
 }
@@ -132,12 +132,13 @@ static void left_listed(void *arg, int error, const void *records, size_t size)
 static void ask_left(struct apply_op *op)
 {
     struct box *box = server_box_get(op->tools->server_box);
-    if (!op->call || !box || box_changes_ask(box, BOX_CHANGES_LIST, NULL, 0, left_listed, op) < 0) {
+    if (!op->call || !box ||
+        box_changes_ask(box, BOX_CHANGES_COUNT, NULL, 0, left_listed, op) < 0) {
         apply_op_end(op, SIZE_MAX);
     }
 }
 
-static void discarded(void *arg, int error, const void *records, size_t size)
+static void discarded(void *arg, int error, const void *records, size_t size, int)
 {
     struct apply_op *op = arg;
     int r = error ? -error : buf_append(&op->records, records, size);

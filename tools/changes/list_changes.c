@@ -22,7 +22,6 @@ struct list_op {
     struct changes_paths paths;
     bool diff;
     unsigned processes; /* that run */
-    struct buf records;
     struct refused_rules rules;
     char patch_path[LIMIT_PATH_BYTES];
 };
@@ -31,7 +30,6 @@ static void list_op_free(struct list_op *op)
 {
     server_box_wait_cancel(&op->waiter);
     changes_paths_done(&op->paths);
-    buf_done(&op->records);
     refused_rules_done(&op->rules);
     free(op);
 }
@@ -56,64 +54,38 @@ static void list_op_cancel(struct tool_work *work)
     changes_fail(call, ECANCELED);
 }
 
-static struct changes_view list_op_shown(const struct list_op *op)
-{
-    return (struct changes_view){.records = buf_bytes(&op->records),
-                                 .size = buf_size(&op->records),
-                                 .paths = &op->paths,
-                                 .rules = &op->rules,
-                                 .patch_path = op->patch_path,
-                                 .unshown = op->tools->unshown_changes};
-}
-
-static void list_op_end(struct list_op *op, int r, struct buf *text)
-{
-    r = r ? r : changes_text_running(op->processes, text);
-    if (r < 0) {
-        list_op_fail(op, -r);
-        return;
-    }
-    content_result(op->call, buf_bytes(text), buf_size(text), false);
-    list_op_free(op);
-}
-
 static int read_patch(void *arg, uint64_t at, size_t size, struct buf *out)
 {
     return content_read(*(const int *)arg, at, size, out);
 }
 
-static void patch_opened(void *arg, int error, int fd, const struct box_file *)
+static void listed(void *arg, int error, const void *records, size_t size, int patch_fd)
 {
     struct list_op *op = arg;
-    defer_close int patch_fd = fd;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
+    struct changes_view view = {.records = records,
+                                .size = size,
+                                .paths = &op->paths,
+                                .rules = &op->rules,
+                                .patch_path = op->patch_path,
+                                .unshown = op->tools->unshown_changes};
     if (error || !op->call) {
+        changes_text_none(&view);
         list_op_fail(op, error);
         return;
     }
-    struct changes_view view = list_op_shown(op);
-    list_op_end(op, changes_text_patch(&view, read_patch, &patch_fd, &text), &text);
-}
-
-static void listed(void *arg, int error, const void *records, size_t size)
-{
-    struct list_op *op = arg;
-    OWNED(buf_done) struct buf text = BUF_EMPTY;
-    int r = error ? -error : buf_append(&op->records, records, size);
-    if (r < 0 || !op->call) {
+    bool diff = op->diff && size > 0;
+    int r = !diff           ? changes_text_list(&view, &text)
+            : patch_fd >= 0 ? changes_text_patch(&view, read_patch, &patch_fd, &text)
+                            : -EPROTO;
+    r = r ? r : changes_text_running(op->processes, &text);
+    if (r < 0) {
+        changes_text_none(&view);
         list_op_fail(op, -r);
         return;
     }
-    if (op->diff && size > 0) {
-        struct box *box = server_box_get(op->tools->server_box);
-        r = box ? box_file_open(box, op->patch_path, patch_opened, op) : -ECONNRESET;
-        if (r < 0) {
-            list_op_fail(op, -r);
-        }
-        return;
-    }
-    struct changes_view view = list_op_shown(op);
-    list_op_end(op, changes_text_list(&view, &text), &text);
+    content_result(op->call, buf_bytes(&text), buf_size(&text), false);
+    list_op_free(op);
 }
 
 static void list_op_counted(void *arg, unsigned processes)

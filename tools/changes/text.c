@@ -163,6 +163,13 @@ static void note_all_shown(const struct changes_view *view)
     }
 }
 
+void changes_text_none(const struct changes_view *view)
+{
+    for (struct walk walk = {}; walk_next(view, &walk);) {
+        note_shown(view, walk.at, false);
+    }
+}
+
 /* Sorted by their names where all have space. */
 static int append_changes(struct lines *lines, const struct changes_view *view)
 {

@@ -34,6 +34,9 @@ typedef int (*changes_patch_fn)(void *arg, uint64_t at, size_t size, struct buf 
 int changes_text_patch(const struct changes_view *view, changes_patch_fn read, void *arg,
                        struct buf *out);
 
+/* Of a list that nobody gets. */
+void changes_text_none(const struct changes_view *view);
+
 /* Adds to the last line of a result that so many processes of code run, if any. */
 int changes_text_running(unsigned processes, struct buf *out);
 

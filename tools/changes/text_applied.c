@@ -141,10 +141,13 @@ static const char *reason_of(const struct apply_item *item)
         return "directory kept: it contains other files of yours";
     case APPLY_WRITTEN:
         return "another process has it open for writing in DIR; apply it when that has ended";
+    case APPLY_LAST:
+        return "kept: another change has its content, and is not applied";
     case APPLY_FAILED:
         return error_text(item->error);
     case APPLY_DONE:
     case APPLY_SAME:
+    case APPLY_REFUSED:
     case APPLY_STATUS_COUNT:
     default:
         return NULL;
@@ -157,7 +160,7 @@ static int append_item(struct lines *lines, const struct changes_applied *applie
 {
     OWNED(buf_done) struct buf line = BUF_EMPTY;
     const char *reason = reason_of(item);
-    bool counts = !(item->marks & APPLY_IMPLIED);
+    bool counts = !(item->marks & APPLY_IMPLIED) && item->status != APPLY_REFUSED;
     *all += counts;
     *done += counts && !reason;
     bool is_unseen = item->marks & (APPLY_UNLISTED | APPLY_RELISTED) ||

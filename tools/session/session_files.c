@@ -369,6 +369,8 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
         if (kept->applied > 0) {
             (void)buf_append_text(&back, " (what was applied to the user's directory stays there)");
         }
+        append_kind(&back, "no copy kept for \"" RUN_LEFT "\": ", WIRE_KEPT_UNKEPT, kept->unkept,
+                    text, size);
         append_kind(&back,
                     is_written_through(session->owner)
                         ? "not reverted, may be yours or a program's: "

@@ -39,6 +39,8 @@ int apply_facts_at(int dir_fd, const char *name, uint64_t mount_id, struct apply
 /* The directory of path's last component, *ret_name, opened with O_PATH, one component after the
  * other. -ENOTDIR: one of them is a symlink or no directory. */
 int apply_open_parent(int root_fd, uint64_t mount_id, const char *path, const char **ret_name);
+/* Whether it is the directory that the item was in when it was collected, if it was in one. */
+bool apply_is_parent(const struct apply_item *item, int dir_fd);
 /* The same of an item in DIR, and makes missing directories, but none that has been there. -ENOENT:
  * such a one. */
 int apply_make_parent(struct apply_run *run, const struct apply_item *item, const char **ret_name);

@@ -67,6 +67,9 @@ static int find_target(struct work *work)
         return fd == -ENOENT ? 0 : fd;
     }
     work->dir_fd = fd;
+    if (!apply_is_parent(work->item, fd)) {
+        return APPLY_CONFLICT; /* the user has put another directory in its place */
+    }
     return apply_facts_at(fd, work->name, run->mount_id, &work->target);
 }
 
@@ -370,6 +373,30 @@ static int change_mode(struct work *work)
     return r;
 }
 
+/* Whether the changes have the file's content under a name that is not applied, as after a move of
+ * which only the deletion would be: then DIR would have it no more. */
+static bool is_last(const struct work *work)
+{
+    const struct apply_run *run = work->run;
+    for (uint32_t i = 0; i < run->journal->count; i++) {
+        const struct apply_item *other = run->items[i];
+        const char *name = NULL;
+        if (other->status <= APPLY_SAME || !S_ISREG(other->source.mode) ||
+            other->source.bytes == 0 || other->source.bytes != work->target.facts.bytes) {
+            continue;
+        }
+        defer_close int dir_fd = apply_open_parent(run->upper_fd, 0, other->path, &name);
+        defer_close int fd =
+            dir_fd < 0 ? -1 : openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        defer_close int own_fd = open_target(work);
+        /* What cannot be read may have it. */
+        if (fd < 0 || own_fd < 0 || apply_content_equal(fd, own_fd, other->source.bytes) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int remove_file(struct work *work)
 {
     char temporary[APPLY_TEMPORARY_NAME];
@@ -397,6 +424,9 @@ static int remove_target(struct work *work)
     }
     if (!is_before(work, &work->target.facts)) {
         return APPLY_CONFLICT;
+    }
+    if (S_ISREG(work->target.facts.mode) && is_last(work)) {
+        return APPLY_LAST;
     }
     if (!S_ISDIR(work->target.facts.mode)) {
         return remove_file(work);

@@ -201,7 +201,8 @@ static int make_missing(struct apply_run *run, int dir_fd, const char *path, con
         (void)apply_facts_at(upper_fd, name, 0, &upper);
     }
     mode_t mode = S_ISDIR(upper.facts.mode) ? upper.facts.mode & ACCESSPERMS : 0755;
-    mode |= S_IRWXU; /* there is more to come */
+    mode &= ~(mode_t)(S_IWGRP | S_IWOTH); /* no list has shown that */
+    mode |= S_IRWXU;                      /* there is more to come */
     int r = apply_name_temporary(run, 0, path, at, temporary);
     if (r < 0) {
         return r;
@@ -240,6 +241,13 @@ static bool was_there(const struct apply_run *run, const char *path, size_t size
     return false;
 }
 
+bool apply_is_parent(const struct apply_item *item, int dir_fd)
+{
+    struct apply_look look;
+    return !item->parent ||
+           (apply_facts_at(dir_fd, "", 0, &look) == 0 && look.facts.inode == item->parent);
+}
+
 int apply_make_parent(struct apply_run *run, const struct apply_item *item, const char **ret_name)
 {
     char name[NAME_MAX + 1];
@@ -270,5 +278,5 @@ int apply_make_parent(struct apply_run *run, const struct apply_item *item, cons
         begin = *ret_name;
     }
     r = r ? r : more;
-    return r < 0 ? r : take_fd(&at);
+    return r < 0 ? r : apply_is_parent(item, at) ? take_fd(&at) : -ENOENT;
 }

@@ -70,7 +70,7 @@ static bool has_line(struct record *const *list, size_t count)
         return true; /* which no file in it tells */
     }
     for (size_t i = 1; i < count && apply_path_is_below(list[i]->path, record->path); i++) {
-        if (!is_there || list[i]->facts.mode != 0) {
+        if (is_there ? list[i]->facts.mode != 0 : list[i]->differs) {
             return false;
         }
     }
@@ -115,6 +115,7 @@ struct listing {
     struct keeper *keeper;
     struct buf records;
     uint64_t work;     /* of comparing lines, for the whole list */
+    bool shows;        /* what is listed is seen */
     int patch_fd;      /* -1: no patch */
     uint64_t patch_at; /* its size so far */
     int error;
@@ -311,7 +312,7 @@ static void list_record(struct listing *listing, struct record *record, int erro
         .added = UINT32_MAX,
         .removed = UINT32_MAX,
     };
-    if (!error) {
+    if (!error && listing->shows) {
         record->listed = true;
         record->listed_facts = record->facts;
         write_patch(listing, record, &change);
@@ -332,7 +333,8 @@ static void reply_listing(struct listing *listing, const struct wire_request *re
                                .error = listing->error ? -listing->error
                                         : fd < 0       ? -fd
                                                        : 0};
-    keeper_reply(listing->keeper, &reply, &fd, fd >= 0);
+    const int fds[2] = {fd, listing->patch_fd};
+    keeper_reply(listing->keeper, &reply, fds, fd < 0 ? 0 : listing->patch_fd < 0 ? 1 : 2);
     buf_done(&listing->records);
 }
 
@@ -341,7 +343,7 @@ static int open_patch(const struct keeper *keeper)
 {
     (void)unlinkat(keeper->output_fd, CHANGE_PATCH_NAME, 0);
     int fd = openat(keeper->output_fd, CHANGE_PATCH_NAME,
-                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+                    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
     return fd < 0 ? -errno : fd;
 }
 
@@ -365,10 +367,13 @@ static struct record **survey(struct keeper *keeper, size_t *ret_count, int *ret
 
 void changes_list(struct keeper *keeper, const struct wire_request *request)
 {
-    struct listing listing = {
-        .keeper = keeper, .records = BUF_EMPTY, .work = DIFF_WORK, .patch_fd = -1};
+    struct listing listing = {.keeper = keeper,
+                              .records = BUF_EMPTY,
+                              .work = DIFF_WORK,
+                              .shows = request->mode != KEEP_LIST_COUNTS,
+                              .patch_fd = -1};
     size_t count = 0;
-    if (request->mode) {
+    if (request->mode == KEEP_LIST_PATCH) {
         listing.patch_fd = open_patch(keeper);
         listing.error = listing.patch_fd < 0 ? listing.patch_fd : 0;
     }
@@ -379,8 +384,8 @@ void changes_list(struct keeper *keeper, const struct wire_request *request)
         }
     }
     free(list);
-    own_close(&listing.patch_fd);
     reply_listing(&listing, request);
+    own_close(&listing.patch_fd);
 }
 
 /* --- discarding --- */
@@ -451,23 +456,23 @@ static void mark_torn(const struct apply_journal *journal, const char *path)
     }
 }
 
-/* How many directories of the path the user has. */
-static uint32_t count_above(const struct keeper *keeper, const char *path)
+/* Notes in which directories of the user's the item is. */
+static void note_above(const struct keeper *keeper, struct apply_item *item)
 {
     char above[KEEPER_PATH_BYTES];
     const char *name = NULL;
-    uint32_t count = 0;
-    defer_close int fd = place_parent(keeper->lower_fd, path, &name);
-    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+    struct stat st;
+    defer_close int fd = place_parent(keeper->lower_fd, item->path, &name);
+    item->parent = fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
+    for (const char *slash = strchr(item->path, '/'); slash; slash = strchr(slash + 1, '/')) {
         struct apply_facts facts;
-        (void)snprintf(above, sizeof above, "%.*s", (int)(slash - path), path);
+        (void)snprintf(above, sizeof above, "%.*s", (int)(slash - item->path), item->path);
         if (fd < 0 &&
             (place_look(keeper->lower_fd, above, &facts, NULL) < 0 || !S_ISDIR(facts.mode))) {
             break;
         }
-        count++;
+        item->above++;
     }
-    return count;
 }
 
 static int collect(struct keeper *keeper, struct record *const *list, size_t count)
@@ -488,7 +493,7 @@ static int collect(struct keeper *keeper, struct record *const *list, size_t cou
             struct apply_item *item = r ? NULL : (void *)(journal.data + journal.start + at);
             if (item) {
                 item->hash = hash_of(keeper, record);
-                item->above = count_above(keeper, record->path);
+                note_above(keeper, item);
                 item->marks = (has_line(list + i, count - i) ? 0 : APPLY_IMPLIED) |
                               (record->in_bare ? APPLY_BARE : 0) | listed_marks(record, item->hash);
             }

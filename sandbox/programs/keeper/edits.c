@@ -67,8 +67,9 @@ static struct edit *active_edit(struct keeper *keeper, const struct state *state
     return edit;
 }
 
-static int watch_directory_of(struct keeper *keeper, const char *path)
+static int watch_directory_of(struct keeper *keeper, const char *path, uint64_t *ret_inode)
 {
+    struct stat st;
     const char *name = NULL;
     defer_close int fd = place_parent(keeper->work_fd, path, &name);
     /* By the descriptor, which no change of names leads elsewhere. */
@@ -80,7 +81,15 @@ static int watch_directory_of(struct keeper *keeper, const char *path)
         keeper->edits_watches++;
     }
     (void)fchdir(keeper->work_fd); /* a directory that is removed would stay */
+    *ret_inode = fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
     return watch;
+}
+
+static struct edit *latest_edit(struct keeper *keeper, const struct state *state, const char *path)
+{
+    uint64_t inode = 0;
+    int watch = watch_directory_of(keeper, path, &inode);
+    return active_edit(keeper, state, watch, last_part(path));
 }
 
 /* --- what has become of an edit --- */
@@ -92,10 +101,25 @@ static struct apply_facts facts_at(const struct keeper *keeper, const char *path
     return facts;
 }
 
+/* What is where the edit ends. Where the user has put another directory in the place of that which
+ * is watched, nothing is known of what is there. */
+static struct apply_facts facts_of(const struct keeper *keeper, struct edit *edit)
+{
+    const char *name = NULL;
+    struct stat st;
+    defer_close int fd = place_parent(keeper->work_fd, edit_place(edit), &name);
+    edit->unsure = edit->unsure || fd < 0 || fstat(fd, &st) < 0 || st.st_ino != edit->parent;
+    return facts_at(keeper, edit_place(edit));
+}
+
 /* Whether the facts are what the edit leads to. */
 static bool is_expected(const struct keeper *keeper, const struct edit *edit,
                         const struct apply_facts *facts)
 {
+    if (edit->inode && (facts->inode != edit->inode ||
+                        (edit->writes && (facts->mode & ACCESSPERMS) != edit->from->mode))) {
+        return false; /* the user has put another file in its place, or changed the mode */
+    }
     if (edit->moves) {
         bool same = S_ISDIR(facts->mode) ? facts->inode == edit->to->facts.inode
                                          : apply_facts_equal_moved(facts, &edit->to->facts);
@@ -122,7 +146,7 @@ static void see(struct keeper *keeper, struct edit *edit, const struct apply_fac
 /* Something was reported that may be the edit's end. */
 static void check_end(struct keeper *keeper, struct edit *edit)
 {
-    struct apply_facts facts = facts_at(keeper, edit_place(edit));
+    struct apply_facts facts = facts_of(keeper, edit);
     if (is_expected(keeper, edit, &facts)) {
         see(keeper, edit, &facts);
     }
@@ -195,12 +219,13 @@ static bool is_written(const struct keeper *keeper, const char *path)
     return fd < 0 || fd_is_written(fd) != 0;
 }
 
-/* Whether a file that was opened more often than closed is not certainly closed again: it is
- * written to, or nobody has it open, so that inotify has made one event of several. */
-static bool is_unclear(const struct keeper *keeper, const char *path)
+/* Whether it is not certain that a file is closed: somebody can write to it, or it was opened more
+ * often than closed and nobody has it open, so that inotify has made one event of several. */
+static bool is_unclear(const struct keeper *keeper, const struct edit *edit)
 {
-    defer_close int fd = place_open(keeper->work_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    return fd < 0 || fd_is_written(fd) != 0 || fd_is_open(fd) != 1;
+    defer_close int fd =
+        place_open(keeper->work_fd, edit_place(edit), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    return fd < 0 || fd_is_written(fd) != 0 || (edit->opens > edit->closes && fd_is_open(fd) != 1);
 }
 
 /* Whether nothing has changed at all: the call of the system failed. */
@@ -218,17 +243,16 @@ static bool is_void(const struct keeper *keeper, const struct edit *edit,
 /* The call has ended, or goes on with something else at the same name. */
 static void resolve(struct keeper *keeper, struct edit *edit)
 {
-    struct apply_facts facts = facts_at(keeper, edit_place(edit));
+    struct apply_facts facts = facts_of(keeper, edit);
     deactivate(keeper, edit);
     if (!edit->ended && is_void(keeper, edit, &facts)) {
         edit->nothing = true;
         return;
     }
-    if (!edit->ended && !edit->writes && is_expected(keeper, edit, &facts)) {
+    if (!edit->ended && !edit->writes && !edit->awaits && is_expected(keeper, edit, &facts)) {
         see(keeper, edit, &facts);
     }
-    bool open =
-        edit->opens > edit->closes && S_ISREG(facts.mode) && is_unclear(keeper, edit_place(edit));
+    bool open = edit->writes && S_ISREG(facts.mode) && is_unclear(keeper, edit);
     edit->unsure =
         edit->unsure || edit->watch < 0 || !edit->ended || open || !version_is_at(edit->to, &facts);
 }
@@ -280,13 +304,15 @@ static struct edit *edit_new(struct keeper *keeper, struct state *state, const c
     edit->path = strdup(path);
     edit->target = target ? strdup(target) : NULL;
     edit->moves = target != NULL;
-    edit->watch = edit->path ? watch_directory_of(keeper, target ? target : path) : -1;
+    edit->watch =
+        edit->path ? watch_directory_of(keeper, target ? target : path, &edit->parent) : -1;
     const char *place = target ? target : path;
     edit->from = facts->mode ? version_take(version_known(keeper, facts)) : NULL;
     if (edit->from) {
         place_keep(keeper, place, edit->from);
     } else if ((edit->from = place_read(keeper, keeper->work_fd, place, facts))) {
         version_seen_as(keeper, edit->from, facts);
+        edit->from->found_ns = facts->ctime_ns;
     }
     if (!edit->path || (target && !edit->target) || !edit->from || !list_add(&state->edits, edit)) {
         state->edits.lost = true;
@@ -312,8 +338,7 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
 {
     struct apply_facts source = facts_at(keeper, path);
     struct apply_facts there = facts_at(keeper, target);
-    struct edit *before =
-        active_edit(keeper, state, watch_directory_of(keeper, path), last_part(path));
+    struct edit *before = latest_edit(keeper, state, path);
     if (before) {
         resolve(keeper, before);
     }
@@ -359,7 +384,7 @@ static uint32_t awaits(uint32_t op, const struct apply_facts *before)
     case WIRE_TOUCH_BRING:
     case WIRE_TOUCH_RENAME:
         return IN_MOVED_TO;
-    case WIRE_TOUCH_OPENED:
+    case WIRE_TOUCH_OVER:
     case WIRE_TOUCH_ATTRIBUTE:
     default:
         return 0;
@@ -381,7 +406,7 @@ static bool fails(uint32_t op, const struct apply_facts *facts)
     case WIRE_TOUCH_BRING:
         return false;
     case WIRE_TOUCH_RENAME:
-    case WIRE_TOUCH_OPENED:
+    case WIRE_TOUCH_OVER:
     default:
         return true;
     }
@@ -402,8 +427,7 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
 {
     struct apply_facts facts = facts_at(keeper, path);
     bool writes = op == WIRE_TOUCH_WRITE;
-    struct edit *before =
-        active_edit(keeper, state, watch_directory_of(keeper, path), last_part(path));
+    struct edit *before = latest_edit(keeper, state, path);
     if (fails(op, &facts) || (writes && touch_again(before, &facts))) {
         return;
     }
@@ -421,24 +445,29 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
         edit->awaits = awaits(op, &facts);
         edit->linked = op == WIRE_TOUCH_LINK;
         /* Somebody who has it open for writing may do so between what code does. */
-        edit->unsure = (writes || op == WIRE_TOUCH_ATTRIBUTE) && S_ISREG(facts.mode) &&
-                       is_written(keeper, path);
+        bool in_place = (writes || op == WIRE_TOUCH_ATTRIBUTE) && facts.mode;
+        edit->inode = in_place ? facts.inode : 0;
+        edit->unsure = in_place && S_ISREG(facts.mode) && is_written(keeper, path);
         activate(keeper, edit);
     }
 }
 
-/* An opening that was reported is over: one that has not come has failed, or was none. */
-static void touch_opened(struct keeper *keeper, const struct state *state, const char *path)
+/* What was reported last of the path is over: what has not come of it has failed, or was none, and
+ * what comes later is somebody else's. */
+static void touch_over(struct keeper *keeper, const struct state *state, const char *path)
 {
-    struct edit *edit =
-        active_edit(keeper, state, watch_directory_of(keeper, path), last_part(path));
-    if (!edit || !edit->writes || edit->watch < 0 || edit->opens >= edit->touches) {
+    struct edit *edit = latest_edit(keeper, state, path);
+    if (!edit || edit->watch < 0) {
         return;
     }
-    struct apply_facts facts = facts_at(keeper, path);
-    edit->touches = edit->opens;
-    if (edit->touches == 0 && is_void(keeper, edit, &facts)) {
+    if (!edit->writes) {
         resolve(keeper, edit);
+    } else if (edit->opens < edit->touches) {
+        struct apply_facts facts = facts_of(keeper, edit);
+        edit->touches = edit->opens;
+        if (edit->touches == 0 && is_void(keeper, edit, &facts)) {
+            resolve(keeper, edit);
+        }
     }
 }
 
@@ -447,14 +476,19 @@ void edits_touch(struct keeper *keeper, const struct wire_touch *touch)
     struct state *state = states_find_open(keeper, touch->state);
     const char *path = touch->paths;
     const char *target = path + strlen(path) + 1;
+    const char *over = target + strlen(target) + 1;
     edits_follow(keeper);
-    if (!state || !*path) {
+    if (!state) {
+        return;
+    }
+    if (*over) {
+        touch_over(keeper, state, over);
+    }
+    if (!*path) {
         return;
     }
     if (touch->op == WIRE_TOUCH_RENAME) {
         touch_rename(keeper, state, path, target);
-    } else if (touch->op == WIRE_TOUCH_OPENED) {
-        touch_opened(keeper, state, path);
     } else {
         touch_content(keeper, state, touch->op, path);
     }

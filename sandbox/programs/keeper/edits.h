@@ -34,7 +34,9 @@ struct edit {
     unsigned touches;     /* openings that were reported */
     unsigned opens;       /* that inotify has, without those that only read */
     unsigned closes;
-    int watch; /* the directory's number in inotify; -1: nothing reports what happens there */
+    int watch;       /* the directory's number in inotify; -1: nothing reports what happens there */
+    uint64_t parent; /* that directory's inode */
+    uint64_t inode;  /* of the file, where it stays the same one; or 0 */
     uint32_t state;
     size_t name_bytes; /* of path and target */
     struct edit *next; /* active, in the same bucket */

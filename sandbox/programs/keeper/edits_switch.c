@@ -39,7 +39,7 @@ void edits_outcome_add(struct keeper *keeper, struct edits_outcome *outcome, con
                        enum put put)
 {
     struct record *record = mention(keeper, outcome, path);
-    if (record && record->mark == 1 + PUT_BACK) {
+    if (record && record->mark <= 1 + PUT_FOR_GOOD) {
         record->mark = 1 + (unsigned)put;
     }
 }
@@ -53,7 +53,7 @@ void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, pu
         enum put put = (enum put)(record->mark - 1);
         (void)place_look(keeper->work_fd, record->path, &facts, NULL);
         /* What came and went in between is not worth a name. */
-        if (put != PUT_BACK || !facts_equal(&facts, &record->found)) {
+        if (put > PUT_FOR_GOOD || !facts_equal(&facts, &record->found)) {
             done(arg, put, record);
         }
         record->mark = 0;
@@ -78,6 +78,13 @@ struct looking {
 
 static void look_into(struct looking *looking, int fd);
 
+/* Whether the path is the directory, or a name in it. */
+static bool is_at(const char *path, const char *directory, size_t size)
+{
+    return path && strncmp(path, directory, size) == 0 &&
+           (!path[size] || strrchr(path, '/') == path + size);
+}
+
 /* Whether an edit is known of something in the directory, or of itself. */
 static bool has_edit(const struct keeper *keeper, const char *path)
 {
@@ -85,11 +92,8 @@ static bool has_edit(const struct keeper *keeper, const char *path)
     for (const struct state *state = keeper->states; state; state = state->next) {
         for (size_t i = 0; i < state->edits.count; i++) {
             const struct edit *edit = state->edits.list[i];
-            for (const char *at = edit->path; at; at = at == edit->path ? edit->target : NULL) {
-                const char *name = strrchr(at, '/');
-                if (strncmp(at, path, size) == 0 && (!at[size] || name == at + size)) {
-                    return true;
-                }
+            if (is_at(edit->path, path, size) || is_at(edit->target, path, size)) {
+                return true;
             }
         }
     }
@@ -109,7 +113,8 @@ static void check_entry(struct looking *looking, int dir_fd, const char *name)
     facts_of_stat(&st, &facts);
     bool is_old = facts.ctime_ns < looking->since_ns;
     if (!S_ISDIR(st.st_mode)) {
-        looking->as_known = looking->as_known && (is_old || version_known(looking->keeper, &facts));
+        const struct version *version = version_known(looking->keeper, &facts);
+        looking->as_known = is_old || (version && version->found_ns < looking->since_ns);
         return;
     }
     (void)snprintf(looking->path + size, sizeof looking->path - size, "/%s", name);
@@ -180,12 +185,14 @@ static void leave(struct edits_outcome *outcome, struct version *version)
 /* Whether the file may be the last with what does not come back: where code has moved a file by
  * copying and removing it, and the user has put another one in its place; or where code has packed
  * files of which no copy could be kept. */
-static bool is_last_copy(const struct edits_outcome *outcome, const struct version *version)
+static bool is_last_copy(const struct edits_outcome *outcome, const struct version *version,
+                         const struct version *wanted)
 {
     enum { RATIO = 1024 }; /* that deflate can reach */
-    bool is =
-        outcome->left_lost || (outcome->lost_bytes > 0 && version->kind == KIND_FILE &&
-                               version->bytes >= outcome->lost_bytes / RATIO && version->bytes > 0);
+    bool is = outcome->left_lost ||
+              (outcome->lost_bytes > 0 && version->kind == KIND_FILE && version->bytes > 0 &&
+               ((!version->kept && wanted->kind == KIND_NONE) ||
+                version->bytes >= outcome->lost_bytes / RATIO));
     for (size_t i = 0; i < outcome->left_count && !is && version->kind == KIND_FILE; i++) {
         const struct version *left = outcome->left[i];
         is = left->bytes == version->bytes &&
@@ -230,7 +237,7 @@ static enum put put_content(struct keeper *keeper, const struct edits_outcome *o
         return PUT_MISSED;
     }
     place_keep(keeper, path, there); /* so that the opposite is possible */
-    if (!same && is_last_copy(outcome, there)) {
+    if (!same && is_last_copy(outcome, there, wanted)) {
         return PUT_STAYS;
     }
     struct apply_facts now;
@@ -243,7 +250,7 @@ static enum put put_content(struct keeper *keeper, const struct edits_outcome *o
         now = (struct apply_facts){};
     }
     version_seen_as(keeper, wanted, &now);
-    return PUT_BACK;
+    return same || there->kept || there->kind != KIND_FILE ? PUT_BACK : PUT_FOR_GOOD;
 }
 
 static enum put move(struct keeper *keeper, const char *from, const char *to, struct version *what)
@@ -275,7 +282,7 @@ static void take_back(struct keeper *keeper, struct edit *edit, struct edits_out
     if (put == PUT_BACK && edit->moves && edit->from->kind != KIND_NONE) {
         put = put_content(keeper, outcome, edit, &none, edit->from);
     }
-    if (put != PUT_BACK) {
+    if (put != PUT_BACK && put != PUT_FOR_GOOD) {
         leave(outcome, edit->from);
     }
     edits_outcome_add(keeper, outcome, place, put);
@@ -293,7 +300,7 @@ static void repeat(struct keeper *keeper, struct edit *edit, struct edits_outcom
     if (edit->moves && edit->from->kind != KIND_NONE) {
         put = put_content(keeper, outcome, edit, edit->from, &none);
     }
-    if (put == PUT_BACK) {
+    if (put <= PUT_FOR_GOOD) {
         put = edit->moves ? move(keeper, edit->path, edit->target, edit->to)
                           : put_content(keeper, outcome, edit, edit->from, edit->to);
     }

@@ -123,7 +123,10 @@ static void tell_edits(struct telling *telling, const struct state *state)
 static void tell_put(void *arg, enum put put, const struct record *record)
 {
     struct telling *telling = arg;
-    if (put == PUT_BACK) {
+    if (put == PUT_FOR_GOOD) {
+        tell_name(telling, WIRE_KEPT_UNKEPT, record->path, &telling->kept.unkept);
+    }
+    if (put <= PUT_FOR_GOOD) {
         telling->kept.applied += record->applied;
         tell_name(telling, WIRE_KEPT_BACK, record->path, &telling->kept.back);
     } else if (put == PUT_STAYS) {
@@ -246,7 +249,8 @@ static void serve_session(struct keeper *keeper, int *connection)
     }
     const char *end = size > HEAD ? (const char *)&touch + size : NULL;
     const char *second = end ? memchr(touch.paths, '\0', (size_t)size - HEAD) : NULL;
-    bool whole = second && memchr(second + 1, '\0', (size_t)(end - second - 1));
+    const char *third = second ? memchr(second + 1, '\0', (size_t)(end - second - 1)) : NULL;
+    bool whole = third && memchr(third + 1, '\0', (size_t)(end - third - 1));
     if (whole) {
         edits_touch(keeper, &touch);
         whole =

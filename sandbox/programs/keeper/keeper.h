@@ -64,6 +64,7 @@ struct state {
     int64_t fresh_ns;   /* then, see wire_request.fresh_ns */
     int64_t until_ns;   /* when it ended; 0: unknown, as while it is open */
     bool keep;
+    uint64_t lost_bytes; /* see edits_outcome, of what an undo to it has not brought back */
 };
 
 struct keeper {
@@ -131,7 +132,12 @@ void states_keep(struct keeper *keeper, const struct wire_request *request);
 void states_look(struct keeper *keeper);
 /* The same, whatever inotify reports. missed: called for what has changed, with PUT_MISSED; or
  * NULL. */
-enum put { PUT_BACK, PUT_STAYS, PUT_MISSED };
+enum put {
+    PUT_BACK,
+    PUT_FOR_GOOD, /* the same, and of what was there is no copy */
+    PUT_STAYS,
+    PUT_MISSED,
+};
 typedef void (*put_fn)(void *arg, enum put put, const struct record *record);
 void states_look_surely(struct keeper *keeper, put_fn missed, void *arg);
 /* The record's version was put at its path. */

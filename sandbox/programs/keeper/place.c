@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -143,6 +144,45 @@ bool place_content(int root_fd, const char *path, const struct apply_facts *fact
                                 : read_file(root_fd, path, facts, data);
 }
 
+/* Whether the attribute is the user's, and may be set by their process. */
+static bool is_own(const char *name)
+{
+    static const char user[] = "user.";
+    static const char overlay[] = "user.overlay.";
+    return strcmp(name, "system.posix_acl_access") == 0 ||
+           (strncmp(name, user, sizeof user - 1) == 0 &&
+            strncmp(name, overlay, sizeof overlay - 1) != 0);
+}
+
+/* The extended attributes of the user's file, as far as there is space. */
+static void read_attributes(int root_fd, const char *path, struct version *version)
+{
+    enum { SPACE = 4096 };
+    char names[SPACE];
+    char bytes[2 * SPACE];
+    size_t used = 0;
+    defer_close int fd = place_open(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    ssize_t size = fd < 0 ? -1 : flistxattr(fd, names, sizeof names);
+    for (const char *name = names; name < names + size; name += strlen(name) + 1) {
+        size_t head = strlen(name) + 1 + sizeof(uint32_t);
+        char *value = bytes + used + head;
+        ssize_t got = is_own(name) && used + head < sizeof bytes
+                          ? fgetxattr(fd, name, value, sizeof bytes - used - head)
+                          : -1;
+        if (got >= 0) {
+            uint32_t value_size = (uint32_t)got;
+            memcpy(bytes + used, name, strlen(name) + 1);
+            memcpy(value - sizeof value_size, &value_size, sizeof value_size);
+            used += head + (size_t)got;
+        }
+    }
+    version->attributes = used > 0 ? malloc(used) : NULL;
+    if (version->attributes) {
+        memcpy(version->attributes, bytes, used);
+        version->attributes_size = used;
+    }
+}
+
 struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
                            const struct apply_facts *facts)
 {
@@ -155,6 +195,10 @@ struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
     if (version->data) {
         version->kept = place_content(root_fd, path, facts, version->data);
         version->data[facts->bytes] = '\0';
+    }
+    if (version->kept && S_ISREG(facts->mode)) {
+        read_attributes(root_fd, path, version);
+        keeper->used_bytes += version->attributes_size;
     }
     if (version->kept) {
         keeper->used_bytes += facts->bytes;
@@ -171,6 +215,10 @@ void place_keep(struct keeper *keeper, const char *path, struct version *version
         version->kept ? NULL : place_read(keeper, keeper->work_fd, path, &version->facts);
     if (copy && copy->kept) {
         version->data = copy->data;
+        version->attributes = copy->attributes;
+        version->attributes_size = copy->attributes_size;
+        copy->attributes = NULL;
+        copy->attributes_size = 0;
         version->bytes = copy->bytes;
         version->kept = true;
         copy->data = NULL;

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -77,6 +78,24 @@ static int copy_whole(int fd, int from_fd)
     return got < 0 ? -errno : 0;
 }
 
+/* Its ACL must come back: without, the mode may give its group more. 0 or -errno */
+static int set_attributes(int fd, const struct version *version)
+{
+    const char *at = version->attributes;
+    for (const char *end = at + version->attributes_size; at < end;) {
+        uint32_t size = 0;
+        const char *name = at;
+        at += strlen(at) + 1;
+        memcpy(&size, at, sizeof size);
+        at += sizeof size;
+        if (fsetxattr(fd, name, at, size, 0) < 0) {
+            return -errno;
+        }
+        at += size;
+    }
+    return 0;
+}
+
 /* Makes a file or symlink of that name, which nothing has. from_fd: of the content, else -1. */
 static int make(int dir_fd, const char *name, const struct version *version, int from_fd)
 {
@@ -93,19 +112,22 @@ static int make(int dir_fd, const char *name, const struct version *version, int
     if (r == 0 && fchmod(fd, version->mode) < 0) {
         r = -errno;
     }
+    r = r ? r : set_attributes(fd, version); /* after the mode, which would change the ACL */
     set_times(fd, version->mtime_ns);
     return r;
 }
 
-static int put_directory(int dir_fd, const char *name, const struct version *version)
+static int put_directory(int dir_fd, const char *name, const struct version *version,
+                         const struct apply_facts *expected)
 {
     struct stat st;
-    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode) &&
+    if (!expected && fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode) &&
         unlinkat(dir_fd, name, 0) < 0) {
         return -errno;
     }
-    if (mkdirat(dir_fd, name, version->mode) < 0 && errno != EEXIST) {
-        return -errno;
+    bool is_there = expected && S_ISDIR(expected->mode);
+    if (mkdirat(dir_fd, name, version->mode) < 0 && (errno != EEXIST || (expected && !is_there))) {
+        return errno == EEXIST ? -ESTALE : -errno;
     }
     defer_close int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int r = fd >= 0 ? fchmod(fd, version->mode)
@@ -194,7 +216,7 @@ static int put_at(int dir_fd, const char *name, const struct version *version, i
 {
     char temporary[PLACE_TEMPORARY_NAME];
     if (version->kind == KIND_DIRECTORY) {
-        int made = put_directory(dir_fd, name, version);
+        int made = put_directory(dir_fd, name, version, expected);
         *ret_put = made < 0 ? (struct apply_facts){} : facts_in(dir_fd, name);
         return made;
     }
@@ -291,6 +313,10 @@ int place_put(const struct keeper *keeper, const char *path, const struct versio
         return !expected        ? place_remove(keeper, path)
                : expected->mode ? remove_checked(keeper, path, expected)
                                 : 0;
+    }
+    if (version->kind == KIND_DIRECTORY && expected && expected->mode && !S_ISDIR(expected->mode)) {
+        int r = remove_checked(keeper, path, expected);
+        return r ? r : put(keeper, path, version, -1, &(struct apply_facts){}, ret_put);
     }
     return version->kept ? put(keeper, path, version, -1, expected, ret_put) : -ENODATA;
 }

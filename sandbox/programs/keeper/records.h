@@ -21,13 +21,16 @@ enum kind {
 struct version {
     struct version *next_known; /* with facts in the same bucket */
     struct apply_facts facts;   /* of what it was last seen as; mode 0: it was not */
+    int64_t found_ns;           /* ctime of the user's that code has found; 0: code has made it */
     unsigned references;
     enum kind kind;
     uint32_t mode; /* 0777 bits */
     bool kept;     /* data is there */
     int64_t mtime_ns;
     uint64_t bytes;
-    char *data; /* of a file; the target of a symlink */
+    char *data;       /* of a file; the target of a symlink */
+    char *attributes; /* extended ones: name, NUL, size as uint32_t, value; or NULL */
+    size_t attributes_size;
 };
 
 /* --- records: what is known of each path --- */

@@ -89,7 +89,7 @@ static void put_record(struct keeper *keeper, struct record *record, put_fn done
     struct version *before = record->now;
     record->now = version_take(goal);
     if (version_differs(before, goal)) {
-        done(arg, PUT_BACK, record);
+        done(arg, before->kept || before->kind != KIND_FILE ? PUT_BACK : PUT_FOR_GOOD, record);
     }
     states_see(keeper, record);
     version_release(keeper, &before);
@@ -209,7 +209,10 @@ static int switch_edits(struct keeper *keeper, struct state *from, struct state 
     }
     for (const struct state *state = from; state != above; state = state->parent) {
         edits_find_lost(&state->edits, &outcome);
+        outcome.lost_bytes =
+            state->lost_bytes > outcome.lost_bytes ? state->lost_bytes : outcome.lost_bytes;
     }
+    to->lost_bytes = outcome.lost_bytes;
     for (struct state *state = from; state != above; state = state->parent) {
         edits_switch(keeper, state, /* back= */ true, &outcome);
         lost = lost || state->edits.lost;

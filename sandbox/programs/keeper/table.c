@@ -190,7 +190,9 @@ void version_release(struct keeper *keeper, struct version **version)
     if (gone && --gone->references == 0) {
         version_seen_as(keeper, gone, &(struct apply_facts){});
         keeper->used_bytes -= gone->data ? gone->bytes : 0;
+        keeper->used_bytes -= gone->attributes_size;
         free(gone->data);
+        free(gone->attributes);
         free(gone);
     }
 }

@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -181,8 +182,7 @@ class Later(Stored):
                 with self.subTest(end=end, left=left):
                     for name in "d", "theirs":
                         shutil.rmtree(self.dir / name, ignore_errors=True)
-                    shutil.rmtree(self.store)
-                    self.store.mkdir()
+                    self.store = pathlib.Path(tempfile.mkdtemp(dir=self.temp))
                     self.put("d/f"), self.put("d/g")
                     with self.server("--wait", "600", check=False) as server:
                         self.assert_ok(server.python("x = 1"))

@@ -5,6 +5,7 @@ import hashlib
 import os
 import re
 import shutil
+import threading
 import time
 import unittest
 
@@ -97,6 +98,64 @@ class Plain(WrittenThrough):
             line = self.undo(server)
         self.assertEqual(self.read("e/sub/theirs/x"), "user", line)
         self.assertIn("may be yours", line)
+
+    def test_a_directory_that_the_user_replaces_meanwhile(self):
+        """What stands at the path afterwards is theirs, whatever code had begun there."""
+        def swap():
+            os.rename(self.dir / "d", self.dir / "d.old")
+            os.rename(self.dir / "d.new", self.dir / "d")
+
+        for before, after in (("import os; os.chmod('d/x', 0o600)", ""), ("import os; os.utime('d/x')", ""),
+                              ("f = open('d/x', 'w'); f.write('code'); f.flush()", "f.close()"),
+                              ("f = open('d/new', 'w'); f.write('code'); f.flush()", "f.close()")):
+            with self.subTest(before=before), self.start() as server:
+                for name in ("d", "d.old", "d.new"):
+                    shutil.rmtree(self.dir / name, ignore_errors=True)
+                self.put("d/x"), self.put("d.new/x", "user"), self.put("d.new/new", "user")
+                for path in self.dir.rglob("*"):
+                    give_away(path)
+                self.assert_ok(server.python("x = 1"))
+                self.meanwhile(server, before, swap, after)
+                line = self.undo(server)
+                self.assertEqual((self.read("d/x"), self.read("d/new")), ("user", "user"), line)
+
+    def test_steps_that_fail(self):
+        """What the user does later at that name is not the code's."""
+        for code in ("os.rename('/tmp/n', 'a')", "os.rename('/tmp/n', 'new')", "os.link('/tmp/n', 'new')", "os.mkdir('no/a')"):
+            with self.subTest(code=code), self.start() as server:
+                give_away(self.put("a"))
+                (self.dir / "new").unlink(missing_ok=True)
+                self.assert_ok(server.python("x = 1"))
+                self.meanwhile(server, f"import os; open('/tmp/n', 'w').close()\ntry: {code}\nexcept OSError: pass\nelse: 1 / 0",
+                               lambda: (self.save("a", "user"), self.save("new", "user")))
+                line = self.undo(server)
+                self.assertEqual((self.read("a"), self.read("new")), ("user", "user"), line)
+
+    def test_the_user_changes_attributes_meanwhile(self):
+        give_away(self.put("a"))
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.meanwhile(server, "f = open('a', 'w'); f.write('code'); f.flush()", lambda: (self.dir / "a").chmod(0o600), "f.close()")
+            line = self.undo(server)
+        self.assertEqual(os.stat(self.dir / "a").st_mode & 0o777, 0o600, line)
+
+    def test_what_is_in_a_file_beside_its_content(self):
+        path = self.put("a")
+        give_away(path)
+        os.setxattr(path, "user.note", b"theirs")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            for code in ("open('a', 'w').write('code')", "import os; os.remove('a')"):
+                self.assert_ok(server.python(code))
+                line = self.undo(server)
+                self.assertEqual((self.read("a"), os.getxattr(path, "user.note")), ("as it was\n", b"theirs"), line)
+
+    def test_what_comes_back_for_no_restore(self):
+        """An undo says of which file no copy was kept."""
+        with self.start("--undo-files", "1M") as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("open('large', 'w').write('x' * 2_000_000); open('small', 'w').write('x')"))
+            self.assertRegex(self.undo(server), r'no copy kept for "before-undo": large\b[^,]')
 
     def test_what_the_user_does_after_the_call(self):
         self.put("a"), self.put("b"), self.put("c")
@@ -261,7 +320,7 @@ class Conflicts(AtWork):
             text = self.apply(server).text
             self.assertIn("applied 2 of 2", text)
             self.assertIn("d: directory kept: it contains other files of yours", text)
-            self.assertIn("[no changes left]", text)
+            self.assertIn("[1 change not applied]", text)
         self.assertEqual(sorted(os.listdir(self.dir / "d")), ["theirs"])
 
     def test_a_directory_in_which_the_user_works_too(self):
@@ -285,6 +344,39 @@ class Conflicts(AtWork):
                 time.sleep(0.05)
                 self.assert_ok(server.python(f"open('d/f.txt', 'a').write(' code {turn}')" if turn == 0 else "x = 2"))
             self.assertIn("applied", self.apply(server).text)
+
+
+    def test_another_directory_while_it_is_applied(self):
+        self.put("d/x"), self.put("d.new/theirs", "user")
+        with self.start() as server:
+            self.assert_ok(server.python("for i in range(3000): open(f'd/{i}', 'w').write('code')", timeout_s=100))
+            done = threading.Event()
+
+            def swap():
+                while not (self.dir / "d/200").exists() and not done.is_set():
+                    pass
+                os.rename(self.dir / "d", self.dir / "d.theirs")
+                os.rename(self.dir / "d.new", self.dir / "d")
+
+            thread = threading.Thread(target=swap)
+            thread.start()
+            try:
+                text = self.apply(server).text
+            finally:
+                done.set()
+                thread.join()
+        self.assertEqual(os.listdir(self.dir / "d"), ["theirs"], text[:500])
+
+    def test_a_move_that_is_applied_by_half(self):
+        """Where the new name is not applied, the old one stays: no other has its content in DIR."""
+        self.put("precious.yml", "user")
+        with self.start() as server:
+            self.assert_ok(server.python("import os; os.makedirs('.github/workflows'); os.rename('precious.yml', '.github/workflows/ci.yml')"))
+            text = self.apply(server).text
+            self.assertEqual(sorted(os.listdir(self.dir)), ["precious.yml"], text)
+            self.assertIn("precious.yml: kept: another change has its content", text)
+            self.assertIn("applied 2 of 2", self.apply(server, paths=[".github/workflows/ci.yml", "precious.yml"]).text)
+        self.assertEqual([path.name for path in self.dir.rglob("*") if path.is_file()], ["ci.yml"])
 
 
 class Executed(AtWork):
@@ -370,6 +462,24 @@ class Shown(AtWork):
                     self.assertEqual(sums.split(), [str(len(missing)), hashlib.sha256("\n".join("+ " + name for name in missing).encode()).hexdigest()])
                 else:
                     self.assertEqual(sorted(line[2:] for line in text.split("\n") if line.startswith("+ ")), missing)
+
+    def test_lists_that_nobody_has_seen(self):
+        """An application counts what is left, which shows nothing."""
+        self.put("b")
+        for hide in (lambda server: server.call("apply_changes", paths=["a"]),
+                     lambda server: server.call("apply_changes", paths=["a"], discard=True)):
+            with self.start() as server:
+                self.assert_ok(server.python("open('a', 'w').write('code'); open('b', 'a').write('code')"))
+                hide(server)
+                self.assertIn("~ b\n", server.call("apply_changes").text)
+
+    def test_two_patches_at_once(self):
+        with self.start() as server:
+            for turn in range(5):
+                self.assert_ok(server.python(f"for n in 'ab': open(n * 3, 'w').write(n * 50 + '{turn}\\n')"))
+                calls = [(name, server.start_call("list_changes", diff=True, paths=[name * 3])) for name in "ab"]
+                for name, call in calls:
+                    self.assertIn(f"+{name * 50}{turn}\n", server.finish_call(call).text)
 
     def test_what_has_changed_since_the_list(self):
         self.put("a"), self.put("b"), self.put("c")

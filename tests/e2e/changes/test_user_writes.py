@@ -132,6 +132,13 @@ class Undo(Moments, WrittenThrough):
                     line = self.undo(server)
                 self.assertRegex(line, r"not reverted[^|]*all\.tar")
                 self.assertFalse((self.dir / "small").exists(), line)
+                with self.subTest(code="two undos"), self.start("--undo-files", "1M") as server:
+                    for i in range(2):
+                        self.own(f"data/{i}", random.Random(i).randbytes(1_500_000))
+                    self.assert_ok(server.python("import os, tarfile\nwith tarfile.open('all2.tar', 'w') as tar: tar.add('data')"))
+                    self.assert_ok(server.python(remove))
+                    self.undo(server), self.undo(server)
+                    self.assertTrue((self.dir / "all2.tar").exists())
                 for left in self.dir.glob("all*"):
                     self.assertGreater(left.stat().st_size, 2_900_000)
                     left.unlink()

@@ -58,10 +58,10 @@ static void unknown_argument_gets_a_near_match(void **)
            "drop, session\n");
     expect("write_file", "{\"path\":\"a\",\"content\":\"\",\"file_path\":\"b\"}",
            "/file_path: unknown argument, did you mean \"path\"? Known arguments: path, content, "
-           "old_text, new_text, encoding, mode, session\n");
+           "old_text, new_text, encoding, mode\n");
     expect("write_file", "{\"path\":\"a\",\"content\":\"\",\"text\":\"b\"}",
            "/text: unknown argument. Known arguments: path, content, old_text, new_text, encoding, "
-           "mode, session\n");
+           "mode\n");
 }
 
 static void known_arguments_are_listed_once(void **)
@@ -69,7 +69,7 @@ static void known_arguments_are_listed_once(void **)
     expect(
         "write_file", "{\"path\":\"a\",\"owner\":1,\"encodin\":2,\"group\":3}",
         "/owner: unknown argument. Known arguments: path, content, old_text, new_text, encoding, "
-        "mode, session\n"
+        "mode\n"
         "/encodin: unknown argument, did you mean \"encoding\"?\n"
         "/group: unknown argument\n");
 }

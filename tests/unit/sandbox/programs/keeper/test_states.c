@@ -23,7 +23,7 @@ struct fixture {
     struct temp temp;
     struct keeper keeper;
     uint32_t last;
-    unsigned put[3];
+    unsigned put[PUT_MISSED + 1];
 };
 
 /* What is at each path: 0: nothing; else its size tells the values apart, and the value its type.
