@@ -7,10 +7,10 @@
 #include "base/own.h"
 #include "base/word.h"
 #include "schema/schema.h"
-#include "tools/files/mounts.h"
+#include "tools/box/tool.h"
+#include "tools/content/mounts.h"
 #include "tools/install/install.h"
 #include "tools/install/install_policy.h"
-#include "tools/tool.h"
 
 /* Space in a tool's description for what the flags decide: the whole may have 1,024 characters. */
 enum { HOSTS_SHOWN = 4, NETWORK_BYTES = 400, NETWORK_BRIEF_BYTES = 80, DATA_BYTES = 84 };

@@ -8,7 +8,7 @@
 #include "base/own.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
-#include "tools/tool.h"
+#include "tools/box/tool.h"
 
 struct held_run {
     struct held_run *next;

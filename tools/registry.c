@@ -10,11 +10,11 @@
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "schema/schema.h"
-#include "tools/files/content.h"
+#include "tools/box/tool.h"
+#include "tools/content/content.h"
 #include "tools/install/install.h"
-#include "tools/run/tasks.h"
+#include "tools/jobs/tasks.h"
 #include "tools/tolerance.h"
-#include "tools/tool.h"
 
 enum { VIOLATIONS_SHOWN = 16 };
 

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 
 /* Decodes in two pieces. The caller frees *ret_bytes. */
 static int decode(const char *text, size_t size, unsigned char **ret_bytes, size_t *ret_size)

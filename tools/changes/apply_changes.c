@@ -5,12 +5,12 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "rpc/call.h"
+#include "tools/box/overflow.h"
+#include "tools/box/tool.h"
 #include "tools/changes/failure.h"
 #include "tools/changes/paths.h"
 #include "tools/changes/text.h"
-#include "tools/files/content.h"
-#include "tools/run/overflow.h"
-#include "tools/tool.h"
+#include "tools/content/content.h"
 
 /* One apply or discard, from the call to its result. */
 struct apply_op {

@@ -5,7 +5,7 @@
 
 #include "rpc/call.h"
 #include "rpc/code.h"
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 
 void changes_fail(struct rpc_call *call, int error)
 {

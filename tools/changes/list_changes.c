@@ -7,11 +7,11 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "rpc/call.h"
+#include "tools/box/tool.h"
 #include "tools/changes/failure.h"
 #include "tools/changes/paths.h"
 #include "tools/changes/text.h"
-#include "tools/files/content.h"
-#include "tools/tool.h"
+#include "tools/content/content.h"
 
 /* One list, from the call to its result. */
 struct list_op {

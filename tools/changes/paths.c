@@ -9,7 +9,7 @@
 #include "base/quote.h"
 #include "base/word.h"
 #include "sandbox/sandbox.h"
-#include "tools/files/mounts.h"
+#include "tools/content/mounts.h"
 
 static const char outside[] = "is outside of the workspace; send paths that are relative to it";
 

@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "tools/changes/lines.h"
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 
 enum { NAMES_SHOWN = 10 }; /* in one line */
 

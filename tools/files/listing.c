@@ -15,7 +15,7 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/word.h"
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 
 enum { LISTING_READ = 20000 };
 

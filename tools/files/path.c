@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/word.h"
-#include "tools/files/mounts.h"
-#include "tools/files/resource_uri.h"
+#include "tools/content/mounts.h"
+#include "tools/content/resource_uri.h"
 
 const char *path_take(const struct box_spec *spec, const json_t *argument,
                       char out[LIMIT_PATH_BYTES])

@@ -15,15 +15,15 @@
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "schema/near.h"
-#include "tools/files/content.h"
+#include "tools/box/tool.h"
+#include "tools/content/content.h"
+#include "tools/content/magic.h"
+#include "tools/content/mounts.h"
 #include "tools/files/listing.h"
-#include "tools/files/magic.h"
-#include "tools/files/mounts.h"
 #include "tools/files/path.h"
 #include "tools/files/read_text.h"
+#include "tools/files/thumbnail.h"
 #include "tools/files/utf16.h"
-#include "tools/run/thumbnail.h"
-#include "tools/tool.h"
 
 enum {
     CLIMBS_MOST = 16,

@@ -21,7 +21,7 @@
 #include "base/own.h"
 #include "base/utf8.h"
 #include "base/word.h"
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 #include "tools/files/lines.h"
 
 enum { PIECE = 65536, PIECES_A_TURN = 16 };

@@ -13,9 +13,9 @@
 #include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
+#include "tools/box/tool.h"
+#include "tools/content/resource_uri.h"
 #include "tools/files/listing.h"
-#include "tools/files/resource_uri.h"
-#include "tools/tool.h"
 
 enum { PAGE_BYTES = 400000 /* hostile names could make a page too long for clients */ };
 

@@ -11,11 +11,11 @@
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "rpc/text.h"
-#include "tools/files/content.h"
-#include "tools/files/magic.h"
-#include "tools/files/resource_uri.h"
+#include "tools/box/tool.h"
+#include "tools/content/content.h"
+#include "tools/content/magic.h"
+#include "tools/content/resource_uri.h"
 #include "tools/files/utf16.h"
-#include "tools/tool.h"
 
 struct fetch_op {
     struct tools *tools;

@@ -13,13 +13,13 @@
 #include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
-#include "tools/files/content.h"
+#include "tools/box/tool.h"
+#include "tools/content/content.h"
+#include "tools/content/magic.h"
+#include "tools/content/resource_uri.h"
 #include "tools/files/edit.h"
 #include "tools/files/lines.h"
-#include "tools/files/magic.h"
 #include "tools/files/path.h"
-#include "tools/files/resource_uri.h"
-#include "tools/tool.h"
 
 enum {
     WRITE_A_TURN = 1 << 20, /* bytes; then the loop serves its other sources */

@@ -25,11 +25,11 @@
 #include "base/word.h"
 #include "guest/guest.h"
 #include "sandbox/sandbox.h"
+#include "tools/box/server_sandbox.h"
 #include "tools/install/install_log.h"
 #include "tools/install/install_policy.h"
 #include "tools/install/install_request.h"
 #include "tools/install/requirement.h"
-#include "tools/server_sandbox.h"
 
 struct installs {
     struct loop *loop;

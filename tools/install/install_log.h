@@ -1,7 +1,7 @@
 #pragma once
 #include "base/buf.h"
+#include "tools/box/overflow.h"
 #include "tools/install/install_request.h"
-#include "tools/run/overflow.h"
 
 /* The output of pip and the builds during one install: its beginning and end, each bounded. Finally
  * an overflow file, which read_file reads. */

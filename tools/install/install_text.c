@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/word.h"
 #include "rpc/text.h"
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 
 enum { NAMES_SHOWN = 16, NOTES_SHOWN = 6 };
 

@@ -7,7 +7,7 @@
 
 #include "base/limits.h"
 #include "base/own.h"
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 
 /* A change to the other stream inside of head and tail. The guest's own NULs are dropped on the way
  * in, so the mark cannot be forged; it is one byte, so that no cut can leave half of it. */

@@ -8,8 +8,8 @@
 #include "base/parse.h"
 #include "rpc/call.h"
 #include "rpc/text.h"
-#include "tools/files/content.h"
-#include "tools/files/resource_uri.h"
+#include "tools/content/content.h"
+#include "tools/content/resource_uri.h"
 #include "tools/run/structured.h"
 
 /* Appends links to the files that the run has created or changed. */

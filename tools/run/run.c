@@ -9,7 +9,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/word.h"
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 
 enum { LINE_BYTES = 4096 }; /* of a job's line that has not ended */
 

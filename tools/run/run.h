@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "base/fail.h"
+#include "tools/box/overflow.h"
 #include "tools/run/output.h"
-#include "tools/run/overflow.h"
 
 /* What a result cannot know of a restored state. */
 #define RUN_OLDER_NOTE "(objects changed in place are not listed)"

@@ -8,7 +8,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "rpc/text.h"
-#include "tools/files/resource_uri.h"
+#include "tools/content/resource_uri.h"
 #include "tools/run/run.h"
 
 /* The others are "crashed". */

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/own.h"
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 #include "tools/run/outcome.h"
 #include "tools/session/session_internal.h"
 
@@ -538,7 +538,7 @@ int sessions_run(struct sessions *sessions, const char *name, struct run *run)
     if (!session) {
         return sessions->count == LIMIT_SESSIONS ? -EMFILE : -ENOMEM;
     }
-    assert(!session->current); /* see tools/order.h */
+    assert(!session->current); /* see tools/order/order.h */
     session->current = run;
     session_pump(session);
     return 0;

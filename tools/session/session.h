@@ -1,6 +1,6 @@
 #pragma once
+#include "tools/box/server_sandbox.h"
 #include "tools/run/run.h"
-#include "tools/server_sandbox.h"
 
 /* Sessions by name: each has an interpreter of its own. */
 

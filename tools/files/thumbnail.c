@@ -1,4 +1,4 @@
-#include "tools/run/thumbnail.h"
+#include "tools/files/thumbnail.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "base/own.h"
 #include "base/word.h"
 #include "guest/guest.h"
-#include "tools/files/content.h"
-#include "tools/tool.h"
+#include "tools/box/tool.h"
+#include "tools/content/content.h"
 
 enum { THUMBNAIL_TIMEOUT_MS = 10000, REASON_BYTES = 200 };
 

@@ -1,6 +1,6 @@
 #pragma once
-#include "tools/run/jobs.h"
-#include "tools/run/tasks.h"
+#include "tools/jobs/jobs.h"
+#include "tools/jobs/tasks.h"
 
 /* What jobs.c and tasks.c share. */
 

@@ -1,4 +1,4 @@
-#include "tools/files/resource_uri.h"
+#include "tools/content/resource_uri.h"
 
 #include <string.h>
 

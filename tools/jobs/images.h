@@ -1,8 +1,8 @@
 #pragma once
 #include <jansson.h>
 
+#include "tools/box/server_sandbox.h"
 #include "tools/run/run.h"
-#include "tools/server_sandbox.h"
 
 /* Reads images from the sandbox, one after the other, into content blocks. */
 

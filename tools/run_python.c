@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
-#include "tools/files/content.h"
-#include "tools/tool.h"
+#include "tools/box/tool.h"
+#include "tools/content/content.h"
 
 static void set_timeout(struct run *run, const struct tools *tools, const json_t *arguments)
 {

@@ -1,4 +1,4 @@
-#include "tools/order.h"
+#include "tools/order/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "base/own.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
-#include "tools/files/content.h"
-#include "tools/tool.h"
+#include "tools/box/tool.h"
+#include "tools/content/content.h"
 
 struct ordered_call {
     struct tool_work work; /* while it is held */

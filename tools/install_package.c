@@ -10,11 +10,11 @@
 #include "rpc/code.h"
 #include "rpc/text.h"
 #include "sandbox/sandbox.h"
-#include "tools/files/content.h"
+#include "tools/box/tool.h"
+#include "tools/content/content.h"
 #include "tools/install/install.h"
 #include "tools/install/install_policy.h"
 #include "tools/install/requirement.h"
-#include "tools/tool.h"
 
 /* Connects an install with its call. */
 struct install_call {

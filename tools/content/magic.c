@@ -1,4 +1,4 @@
-#include "tools/files/magic.h"
+#include "tools/content/magic.h"
 
 #include <string.h>
 

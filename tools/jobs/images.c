@@ -1,4 +1,4 @@
-#include "tools/run/images.h"
+#include "tools/jobs/images.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/own.h"
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 
 struct images {
     struct server_box *server_box;

@@ -10,7 +10,7 @@ struct tools;
 
 /* A run from its call to its last result. A call that has waited as long as it may gets its result
  * early: then the run is a job, with a number that counts through the server, and later calls wait
- * for it. The session stays the job's until it ends (tools/order.h).
+ * for it. The session stays the job's until it ends (tools/order/order.h).
  *
  * All runs of the tools are in one list; those without a number go with their call's result, and
  * the newest JOBS_KEPT ended jobs stay. */

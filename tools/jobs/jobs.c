@@ -1,4 +1,4 @@
-#include "tools/run/jobs.h"
+#include "tools/jobs/jobs.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,12 +12,12 @@
 #include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
-#include "tools/files/content.h"
-#include "tools/files/mounts.h"
-#include "tools/run/images.h"
-#include "tools/run/jobs_internal.h"
+#include "tools/box/tool.h"
+#include "tools/content/content.h"
+#include "tools/content/mounts.h"
+#include "tools/jobs/images.h"
+#include "tools/jobs/jobs_internal.h"
 #include "tools/run/result.h"
-#include "tools/tool.h"
 
 #define FOREVER UINT64_MAX
 enum { ALMOST_MS = 5000 };

@@ -1,4 +1,4 @@
-#include "tools/run/overflow.h"
+#include "tools/box/overflow.h"
 
 #include <errno.h>
 #include <stdio.h>

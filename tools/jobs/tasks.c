@@ -1,4 +1,4 @@
-#include "tools/run/tasks.h"
+#include "tools/jobs/tasks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "rpc/call.h"
-#include "tools/run/jobs_internal.h"
-#include "tools/tool.h"
+#include "tools/box/tool.h"
+#include "tools/jobs/jobs_internal.h"
 
 static struct job *find(const struct jobs *jobs, const char *id)
 {

@@ -1,4 +1,4 @@
-#include "tools/files/mounts.h"
+#include "tools/content/mounts.h"
 
 #include <ctype.h>
 #include <linux/limits.h>

@@ -1,11 +1,11 @@
 #pragma once
 #include <jansson.h>
 
+#include "tools/box/server_sandbox.h"
 #include "tools/consent.h"
 #include "tools/egress_consent.h"
-#include "tools/order.h"
-#include "tools/run/jobs.h"
-#include "tools/server_sandbox.h"
+#include "tools/jobs/jobs.h"
+#include "tools/order/order.h"
 #include "tools/session/session.h"
 #include "tools/tools.h"
 

@@ -1,4 +1,4 @@
-#include "tools/files/resource_uri.h"
+#include "tools/content/resource_uri.h"
 
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/word.h"
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 
 /* unreserved of RFC 3986 section 2.3, and the separator of a path's segments. */
 static bool is_plain(char c)

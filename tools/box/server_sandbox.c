@@ -1,4 +1,4 @@
-#include "tools/server_sandbox.h"
+#include "tools/box/server_sandbox.h"
 
 #include <errno.h>
 #include <stdio.h>

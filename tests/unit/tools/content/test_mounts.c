@@ -1,4 +1,4 @@
-#include "tools/files/mounts.h"
+#include "tools/content/mounts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 
 #include <errno.h>
 #include <stdlib.h>

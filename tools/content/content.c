@@ -1,4 +1,4 @@
-#include "tools/files/content.h"
+#include "tools/content/content.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/text.h"
-#include "tools/files/magic.h"
+#include "tools/content/magic.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
