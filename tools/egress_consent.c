@@ -9,6 +9,8 @@
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "tools/box/tool.h"
+#include "tools/consent.h"
+#include "tools/run/run.h"
 
 struct held_run {
     struct held_run *next;
@@ -40,7 +42,7 @@ static bool is_wanted(const struct egress_consent *hosts, const char *word)
 void egress_consent_refused(void *arg, const struct egress_event *event)
 {
     struct tools *tools = arg;
-    struct egress_consent *hosts = &tools->hosts;
+    struct egress_consent *hosts = tools->hosts;
     char word[HOST_WORD_BYTES];
     bool brackets = strchr(event->host, ':') != NULL;
     if (event->kind != EGRESS_REFUSED_HOST || !event->host[0] ||
@@ -70,7 +72,7 @@ static void held_end(struct tools *tools, struct held_run *held, bool begin)
 /* Allows what the user was asked about. The next refusal reports what could not be added. */
 static void allow(struct tools *tools)
 {
-    struct egress_consent *hosts = &tools->hosts;
+    struct egress_consent *hosts = tools->hosts;
     struct box *box = server_box_get(tools->server_box);
     for (unsigned i = 0; i < hosts->asked_count; i++) {
         struct fail fail = {};
@@ -104,7 +106,7 @@ static void forget_asked(struct egress_consent *hosts)
 static void client_responded(void *arg, enum consent_outcome outcome, const char *)
 {
     struct tools *tools = arg;
-    struct egress_consent *hosts = &tools->hosts;
+    struct egress_consent *hosts = tools->hosts;
     struct held_run *held = take_ptr(hosts->held);
     char list[NETWORK_NOTE_BYTES - 40];
     list_wanted(hosts, hosts->asked_count, list, sizeof list);
@@ -138,7 +140,7 @@ static void client_responded(void *arg, enum consent_outcome outcome, const char
 
 static void ask(struct tools *tools, struct rpc_call *call)
 {
-    struct egress_consent *hosts = &tools->hosts;
+    struct egress_consent *hosts = tools->hosts;
     char list[HOSTS_WANTED * (HOST_WORD_BYTES + 2)];
     char message[sizeof list + 200];
     hosts->asked_count = hosts->wanted_count < HOSTS_ASKED ? hosts->wanted_count : HOSTS_ASKED;
@@ -148,7 +150,7 @@ static void ask(struct tools *tools, struct rpc_call *call)
                    "exits, the code can send there any data that it has.",
                    list);
     consents_ask(
-        &tools->consents, call,
+        tools->consents, call,
         &(struct consent){
             .kind = "allow-host", .subject = list, .message = message, .flag = "--allow-host"},
         client_responded, tools);
@@ -157,7 +159,7 @@ static void ask(struct tools *tools, struct rpc_call *call)
 bool egress_consent_hold(struct tools *tools, struct rpc_call *call, const json_t *arguments,
                          host_begin_fn begin)
 {
-    struct egress_consent *hosts = &tools->hosts;
+    struct egress_consent *hosts = tools->hosts;
     bool open = hosts->asked_count > 0;
     if (!open && (hosts->wanted_count == 0 || !rpc_call_can_elicit(call))) {
         return false;
@@ -180,7 +182,7 @@ bool egress_consent_hold(struct tools *tools, struct rpc_call *call, const json_
 
 void egress_consent_note(struct tools *tools, const struct rpc_call *call, struct run *run)
 {
-    struct egress_consent *hosts = &tools->hosts;
+    struct egress_consent *hosts = tools->hosts;
     struct box *box = server_box_get(tools->server_box);
     char list[NETWORK_NOTE_BYTES - 80];
     if (!tools->config.hosts || !tools->config.hosts->ask) {

@@ -11,10 +11,12 @@
 #include "rpc/text.h"
 #include "sandbox/sandbox.h"
 #include "tools/box/tool.h"
+#include "tools/consent.h"
 #include "tools/content/content.h"
 #include "tools/install/install.h"
 #include "tools/install/install_policy.h"
 #include "tools/install/requirement.h"
+#include "tools/session/session.h"
 
 /* Connects an install with its call. */
 struct install_call {
@@ -213,7 +215,7 @@ static void ask(struct tools *tools, struct rpc_call *call, json_t *packages, bo
                                     .message = buf_bytes(&message),
                                     .always = "Also install other packages without asking",
                                     .flag = "--install on"};
-    consents_ask(&tools->consents, call, &consent, responded, approval);
+    consents_ask(tools->consents, call, &consent, responded, approval);
 }
 
 void install_package_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)

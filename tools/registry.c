@@ -11,9 +11,14 @@
 #include "rpc/code.h"
 #include "schema/schema.h"
 #include "tools/box/tool.h"
+#include "tools/consent.h"
 #include "tools/content/content.h"
+#include "tools/egress_consent.h"
 #include "tools/install/install.h"
+#include "tools/jobs/jobs.h"
 #include "tools/jobs/tasks.h"
+#include "tools/order/order.h"
+#include "tools/session/session.h"
 #include "tools/tolerance.h"
 
 enum { VIOLATIONS_SHOWN = 16 };
@@ -108,7 +113,7 @@ static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json
                    ? ORDER_FRESH_RUN
                    : ORDER_RUN;
     }
-    orders_add(&tools->orders, call, kind, checked, registry[row].begin);
+    orders_add(tools->orders, call, kind, checked, registry[row].begin);
     return true;
 }
 
@@ -129,16 +134,50 @@ static void tools_greeted(void *ctx)
     }
 }
 
+/* The tools, first, and what they share. */
+struct registry {
+    struct tools tools;
+    struct orders orders;
+    struct jobs jobs;
+    struct consents consents;
+    struct egress_consent hosts;
+};
+
+static void run_has_cell(struct tools *tools, const struct rpc_call *call, unsigned cell)
+{
+    orders_set_cell(tools->orders, call, cell);
+}
+
+static void run_is_job(struct tools *tools, const struct rpc_call *call, unsigned number)
+{
+    orders_set_job(tools->orders, call, number);
+}
+
+static void job_ended(struct tools *tools, unsigned number)
+{
+    orders_job_ended(tools->orders, number);
+}
+
+static const struct jobs_hooks hooks = {.has_cell = run_has_cell,
+                                        .is_job = run_is_job,
+                                        .returned = egress_consent_note,
+                                        .ended = job_ended};
+
 int tools_new(struct loop *loop, const struct tools_config *config, struct tools **ret_tools)
 {
-    struct tools *tools = calloc(1, sizeof *tools);
-    if (!tools) {
+    struct registry *registry = calloc(1, sizeof *registry);
+    struct tools *tools = &registry->tools;
+    if (!registry) {
         return -ENOMEM;
     }
     tools->loop = loop;
     tools->config = *config;
-    orders_init(&tools->orders, tools);
-    jobs_init(&tools->jobs, tools);
+    tools->orders = &registry->orders;
+    tools->jobs = &registry->jobs;
+    tools->consents = &registry->consents;
+    tools->hosts = &registry->hosts;
+    orders_init(tools->orders, tools);
+    jobs_init(tools->jobs, tools, &hooks);
     tools->unshown_changes = json_object();
     bool asks = config->hosts && config->hosts->ask;
     int r = tools->unshown_changes ? 0 : -ENOMEM;
@@ -160,23 +199,23 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
 void tools_free(struct tools *tools)
 {
     if (tools) {
-        orders_end(&tools->orders);
-        tools->hosts.ending = true;
-        consents_done(&tools->consents);
-        json_decref(tools->hosts.declined);
+        orders_end(tools->orders);
+        tools->hosts->ending = true;
+        consents_done(tools->consents);
+        json_decref(tools->hosts->declined);
         json_decref(tools->unshown_changes);
         installs_free(tools->installs);
         server_box_free(tools->server_box);
         sessions_free(tools->sessions);
-        assert(!tools->orders.list); /* each call has ended */
-        jobs_done(&tools->jobs);
-        free(tools);
+        assert(!tools->orders->list); /* each call has ended */
+        jobs_done(tools->jobs);
+        free((struct registry *)tools);
     }
 }
 
 uint64_t tools_quiet_ms(const struct tools *tools)
 {
-    return jobs_quiet_ms(&tools->jobs);
+    return jobs_quiet_ms(tools->jobs);
 }
 
 struct rpc_tools tools_for_rpc(struct tools *tools)

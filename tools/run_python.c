@@ -6,6 +6,10 @@
 #include "rpc/code.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
+#include "tools/egress_consent.h"
+#include "tools/jobs/jobs.h"
+#include "tools/order/order.h"
+#include "tools/run/run.h"
 
 static void set_timeout(struct run *run, const struct tools *tools, const json_t *arguments)
 {
@@ -96,7 +100,7 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return;
     }
-    orders_waited(&tools->orders, call, run->waited, sizeof run->waited);
+    orders_waited(tools->orders, call, run->waited, sizeof run->waited);
     set_timeout(run, tools, arguments);
     run->reset = json_is_true(json_object_get(arguments, "reset"));
     run->fresh = json_is_true(json_object_get(arguments, "fresh"));
@@ -105,7 +109,7 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
     copy_name(run->restore, sizeof run->restore, json_object_get(arguments, "restore"));
     copy_name(run->save, sizeof run->save, json_object_get(arguments, "checkpoint"));
     copy_name(run->drop, sizeof run->drop, json_object_get(arguments, "drop"));
-    jobs_begin(&tools->jobs, call, run, arguments);
+    jobs_begin(tools->jobs, call, run, arguments);
 }
 
 void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
@@ -114,7 +118,7 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
     if (wrong) {
         content_refuse(call, "%s", wrong);
     } else if (run_python_is_wait(arguments)) {
-        jobs_wait(&tools->jobs, call, arguments);
+        jobs_wait(tools->jobs, call, arguments);
     } else if (!egress_consent_hold(tools, call, arguments, run_python_begin)) {
         run_python_begin(tools, call, arguments);
     }

@@ -2,24 +2,27 @@
 #include <jansson.h>
 
 #include "tools/box/server_sandbox.h"
-#include "tools/consent.h"
-#include "tools/egress_consent.h"
-#include "tools/jobs/jobs.h"
-#include "tools/order/order.h"
-#include "tools/session/session.h"
 #include "tools/tools.h"
 
 /* Internal to this module: what a tool's file needs and offers. */
 
+struct consents;
+struct egress_consent;
+struct installs;
+struct jobs;
+struct orders;
+struct sessions;
+
+/* All is owned by the registry. */
 struct tools {
     struct loop *loop;
     struct tools_config config;
     struct server_box *server_box;
     struct sessions *sessions;
-    struct orders orders;
-    struct jobs jobs;
-    struct consents consents;
-    struct egress_consent hosts;
+    struct orders *orders;
+    struct jobs *jobs;
+    struct consents *consents;
+    struct egress_consent *hosts;
     struct installs *installs; /* NULL: without install_package */
     struct box_python python;  /* once python_seen */
     bool python_seen;

@@ -11,6 +11,7 @@
 #include "tools/changes/paths.h"
 #include "tools/changes/text.h"
 #include "tools/content/content.h"
+#include "tools/session/session.h"
 
 /* One apply or discard, from the call to its result. */
 struct apply_op {

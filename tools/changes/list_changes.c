@@ -12,6 +12,7 @@
 #include "tools/changes/paths.h"
 #include "tools/changes/text.h"
 #include "tools/content/content.h"
+#include "tools/session/session.h"
 
 /* One list, from the call to its result. */
 struct list_op {

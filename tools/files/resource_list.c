@@ -16,6 +16,7 @@
 #include "tools/box/tool.h"
 #include "tools/content/resource_uri.h"
 #include "tools/files/listing.h"
+#include "tools/order/order.h"
 
 enum { PAGE_BYTES = 400000 /* hostile names could make a page too long for clients */ };
 
@@ -204,5 +205,5 @@ void resource_list(void *ctx, struct rpc_call *call, const char *cursor)
 {
     struct tools *tools = ctx;
     json_auto_t *arguments = cursor ? json_string(cursor) : json_null();
-    orders_add(&tools->orders, call, ORDER_READ, arguments, list);
+    orders_add(tools->orders, call, ORDER_READ, arguments, list);
 }

@@ -16,6 +16,7 @@
 #include "tools/content/magic.h"
 #include "tools/content/resource_uri.h"
 #include "tools/files/utf16.h"
+#include "tools/order/order.h"
 
 struct fetch_op {
     struct tools *tools;
@@ -132,7 +133,7 @@ static void resource_read(void *ctx, struct rpc_call *call, const char *uri)
 {
     struct tools *tools = ctx;
     json_auto_t *arguments = json_string(uri);
-    orders_add(&tools->orders, call, ORDER_READ, arguments, fetch);
+    orders_add(tools->orders, call, ORDER_READ, arguments, fetch);
 }
 
 static json_t *resource_templates(void *)

@@ -10,6 +10,8 @@
 #include "guest/guest.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
+#include "tools/run/run.h"
+#include "tools/session/session.h"
 
 enum { THUMBNAIL_TIMEOUT_MS = 10000, REASON_BYTES = 200 };
 

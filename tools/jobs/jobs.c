@@ -18,6 +18,7 @@
 #include "tools/jobs/images.h"
 #include "tools/jobs/jobs_internal.h"
 #include "tools/run/result.h"
+#include "tools/session/session.h"
 
 #define FOREVER UINT64_MAX
 enum { ALMOST_MS = 5000 };
@@ -33,9 +34,9 @@ struct job_wait {
     uint64_t until_ns; /* when it is over at the latest */
 };
 
-void jobs_init(struct jobs *jobs, struct tools *tools)
+void jobs_init(struct jobs *jobs, struct tools *tools, const struct jobs_hooks *hooks)
 {
-    *jobs = (struct jobs){.tools = tools};
+    *jobs = (struct jobs){.tools = tools, .hooks = hooks};
 }
 
 static void job_free(struct job *job)
@@ -316,7 +317,7 @@ static void wait_over(void *arg)
         return;
     }
     run->job = ++job->owner->last_number;
-    orders_set_job(&tools->orders, wait->call, run->job);
+    job->owner->hooks->is_job(tools, wait->call, run->job);
     sessions_write_output(tools->sessions, run);
     struct rpc_call *call = wait_end(wait);
     if (!rpc_call_wants_task(call) || !task_begin(job, call)) {
@@ -386,7 +387,7 @@ static void job_end(void *arg, json_t *images)
     }
     jobs->moved_ns = job->ended_ns;
     jobs_trim(jobs);
-    orders_job_ended(&jobs->tools->orders, number);
+    jobs->hooks->ended(jobs->tools, number);
 }
 
 static void job_take_file(void *arg, const char *path, uint64_t size)
@@ -443,7 +444,7 @@ static void job_returned(void *arg, struct run *run)
         loop_timer_disarm(&wait->heartbeat);
         loop_timer_disarm(&wait->over);
         rpc_call_set_data(wait->call, NULL); /* nothing is left to cancel */
-        orders_set_cell(&tools->orders, wait->call, run->cell);
+        job->owner->hooks->has_cell(tools, wait->call, run->cell);
     }
     if (run->outcome == RUN_REFUSED) {
         job_end(job, NULL);
@@ -455,7 +456,7 @@ static void job_returned(void *arg, struct run *run)
         server_box_protection(tools->server_box, run->protected_note, sizeof run->protected_note);
         server_box_protected_news(tools->server_box, run->protected_news,
                                   sizeof run->protected_news);
-        egress_consent_note(tools, job->waits ? job->waits->call : NULL, run);
+        job->owner->hooks->returned(tools, job->waits ? job->waits->call : NULL, run);
     }
     overflow_finish(run->overflow, job_take_file, job);
 }

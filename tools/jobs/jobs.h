@@ -19,14 +19,24 @@ enum { JOBS_KEPT = 8 };
 
 struct job;
 
+/* What others do when it happens to a run. call: may be NULL where the run's call has ended. */
+struct jobs_hooks {
+    void (*has_cell)(struct tools *tools, const struct rpc_call *call, unsigned cell);
+    void (*is_job)(struct tools *tools, const struct rpc_call *call, unsigned number);
+    void (*returned)(struct tools *tools, const struct rpc_call *call, struct run *run);
+    void (*ended)(struct tools *tools, unsigned number); /* a job */
+};
+
 struct jobs {
     struct tools *tools;
+    const struct jobs_hooks *hooks;
     struct job *list; /* in the order in which they began */
     unsigned last_number;
     uint64_t moved_ns; /* when a job last ended */
 };
 
-void jobs_init(struct jobs *jobs, struct tools *tools);
+/* hooks: borrowed. */
+void jobs_init(struct jobs *jobs, struct tools *tools, const struct jobs_hooks *hooks);
 void jobs_done(struct jobs *jobs);
 
 /* How long the call may wait for its result, from its arrival on; UINT64_MAX: until its run is

@@ -10,7 +10,9 @@
 #include "base/own.h"
 #include "rpc/call.h"
 #include "tools/box/tool.h"
+#include "tools/jobs/jobs.h"
 #include "tools/jobs/jobs_internal.h"
+#include "tools/run/run.h"
 
 static struct job *find(const struct jobs *jobs, const char *id)
 {
@@ -83,14 +85,14 @@ bool task_begin(struct job *job, struct rpc_call *call)
 static bool task_exists(void *ctx, const char *id)
 {
     const struct tools *tools = ctx;
-    return find(&tools->jobs, id) != NULL;
+    return find(tools->jobs, id) != NULL;
 }
 
 static void task_get(void *ctx, struct rpc_call *call, const char *id)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     struct tools *tools = ctx;
-    struct job *job = find(&tools->jobs, id);
+    struct job *job = find(tools->jobs, id);
     struct rpc_task task;
     make_task(job, &text, &task);
     if (task.status == RPC_TASK_COMPLETED) {
@@ -104,9 +106,9 @@ static void task_get(void *ctx, struct rpc_call *call, const char *id)
 static void task_cancel(void *ctx, const char *id)
 {
     struct tools *tools = ctx;
-    const struct job *job = find(&tools->jobs, id);
+    const struct job *job = find(tools->jobs, id);
     if (job) {
-        jobs_stop(&tools->jobs, job->run->job);
+        jobs_stop(tools->jobs, job->run->job);
     }
 }
 

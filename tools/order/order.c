@@ -11,6 +11,8 @@
 #include "rpc/code.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
+#include "tools/jobs/jobs.h"
+#include "tools/session/session.h"
 
 struct ordered_call {
     struct tool_work work; /* while it is held */
@@ -153,7 +155,7 @@ static void stop_job_before(struct ordered_call *call)
     }
     if (at != call) {
         call->begin_by_ns = UINT64_MAX; /* the job is about to end */
-        jobs_stop(&call->orders->tools->jobs, at->job);
+        jobs_stop(call->orders->tools->jobs, at->job);
     }
 }
 
@@ -204,7 +206,7 @@ static void order_refuse(struct ordered_call *call)
     }
     (void)buf_append_text(&text, "[not run: ");
     if (earlier->job > 0) {
-        (void)jobs_describe(&call->orders->tools->jobs, earlier->job, &text);
+        (void)jobs_describe(call->orders->tools->jobs, earlier->job, &text);
     } else {
         name_call(earlier, name, sizeof name);
         (void)buf_appendf(&text,
