@@ -261,7 +261,9 @@ def on_rename(source, target, source_directory, target_directory):
 
 
 def on_change(path, *args):
-    if type(path) is not int:
+    if type(path) is int:
+        touch("a", here("fd/%d" % path))
+    else:
         touch("a", path, args[-1] if len(args) > 1 else NO_DIRECTORY, follow=True)
 
 

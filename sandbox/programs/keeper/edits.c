@@ -116,8 +116,9 @@ static struct apply_facts facts_of(const struct keeper *keeper, struct edit *edi
 static bool is_expected(const struct keeper *keeper, const struct edit *edit,
                         const struct apply_facts *facts)
 {
-    if (edit->inode && (facts->inode != edit->inode ||
-                        (edit->writes && (facts->mode & ACCESSPERMS) != edit->from->mode))) {
+    if (edit->inode &&
+        (facts->inode != edit->inode ||
+         (edit->writes && !edit->resets && (facts->mode & ACCESSPERMS) != edit->from->mode))) {
         return false; /* the user has put another file in its place, or changed the mode */
     }
     if (edit->moves) {
@@ -431,6 +432,11 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
     if (fails(op, &facts) || (writes && touch_again(before, &facts))) {
         return;
     }
+    if (op == WIRE_TOUCH_ATTRIBUTE && before && before->writes &&
+        before->closes < before->touches) {
+        before->resets = true; /* what it was before the opening comes back with the content */
+        return;
+    }
     if (before) {
         resolve(keeper, before);
     }
@@ -457,14 +463,18 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
 static void touch_over(struct keeper *keeper, const struct state *state, const char *path)
 {
     struct edit *edit = latest_edit(keeper, state, path);
-    if (!edit || edit->watch < 0) {
+    if (!edit) {
         return;
     }
-    if (!edit->writes) {
+    struct apply_facts facts = facts_at(keeper, edit_place(edit));
+    if (edit->watch < 0) {
+        if (is_void(keeper, edit, &facts)) { /* its directory is not there: it has failed */
+            resolve(keeper, edit);
+        }
+    } else if (!edit->writes) {
         resolve(keeper, edit);
-    } else if (edit->opens < edit->touches) {
-        struct apply_facts facts = facts_of(keeper, edit);
-        edit->touches = edit->opens;
+    } else if (++edit->overs >= edit->touches && edit->opens < edit->touches) {
+        edit->touches = edit->overs = edit->opens;
         if (edit->touches == 0 && is_void(keeper, edit, &facts)) {
             resolve(keeper, edit);
         }

@@ -26,12 +26,15 @@ struct edit {
     bool active;  /* its call runs, and nothing has come after it at its name */
     bool nothing; /* it has failed */
     bool linked;  /* path is a further name of a file */
+    bool resets;  /* code changes the mode while the file is open */
+    bool held;    /* of its path an edit is unsure: scratch of edits_hold() */
     char *path;
     char *target;         /* of a move, else NULL */
     struct version *from; /* at path, of a move what it has replaced at target */
     struct version *to;   /* at path, of a move at target */
     uint32_t awaits;      /* events of inotify at the name that are the edit's, once */
     unsigned touches;     /* openings that were reported */
+    unsigned overs;       /* of them, which are over */
     unsigned opens;       /* that inotify has, without those that only read */
     unsigned closes;
     int watch;       /* the directory's number in inotify; -1: nothing reports what happens there */
@@ -66,6 +69,9 @@ struct edits_outcome {
 };
 /* Before any is taken back: notes what will not come back because no copy was kept. */
 void edits_find_lost(const struct edits *edits, struct edits_outcome *outcome);
+/* The same: of a path, or of paths that moves connect, all edits are taken back or none. Holds
+ * those of which one is unsure; more: until it returns false, for all states. */
+bool edits_hold(struct keeper *keeper, const struct edits *edits);
 void edits_switch(struct keeper *keeper, struct state *state, bool back,
                   struct edits_outcome *outcome);
 /* Gives directories that it has made their modes and times, after what is in them. */

@@ -276,7 +276,7 @@ static void take_back(struct keeper *keeper, struct edit *edit, struct edits_out
     const char *place = edit_place(edit);
     (void)mention(keeper, outcome, edit->path);
     (void)mention(keeper, outcome, place);
-    enum put put = edit->unsure  ? PUT_STAYS
+    enum put put = edit->held    ? PUT_STAYS
                    : edit->moves ? move(keeper, edit->target, edit->path, edit->to)
                                  : put_content(keeper, outcome, edit, edit->to, edit->from);
     if (put == PUT_BACK && edit->moves && edit->from->kind != KIND_NONE) {
@@ -292,7 +292,7 @@ static void repeat(struct keeper *keeper, struct edit *edit, struct edits_outcom
 {
     const char *place = edit_place(edit);
     enum put put = PUT_BACK;
-    if (edit->unsure) {
+    if (edit->held) {
         return; /* it was not taken back */
     }
     (void)mention(keeper, outcome, edit->path);
@@ -305,6 +305,33 @@ static void repeat(struct keeper *keeper, struct edit *edit, struct edits_outcom
                           : put_content(keeper, outcome, edit, edit->from, edit->to);
     }
     edits_outcome_add(keeper, outcome, place, put);
+}
+
+static bool hold(struct keeper *keeper, const char *path, bool sure)
+{
+    struct record *record = path ? record_get(keeper, path) : NULL;
+    bool held = (record && record->held) || !sure;
+    if (record) {
+        record->held = held;
+    }
+    return held;
+}
+
+bool edits_hold(struct keeper *keeper, const struct edits *edits)
+{
+    bool more = false;
+    for (size_t i = 0; i < edits->count; i++) {
+        struct edit *edit = edits->list[i];
+        bool held = hold(keeper, edit->path, !edit->unsure) |
+                    (edit->target && hold(keeper, edit->target, !edit->unsure));
+        if (held) {
+            (void)hold(keeper, edit->path, false);
+            (void)hold(keeper, edit->target, false);
+        }
+        more = more || held != edit->held;
+        edit->held = held;
+    }
+    return more;
 }
 
 void edits_find_lost(const struct edits *edits, struct edits_outcome *outcome)

@@ -71,6 +71,7 @@ struct record {
     struct version *goal;
     char *moved_from; /* the name that holds the goal's file meanwhile, or NULL */
     unsigned mark;
+    bool held;
     int error;
 };
 

@@ -117,6 +117,32 @@ class Undo(Moments, WrittenThrough):
             now = os.stat(self.dir / name)
             self.assertEqual((now.st_ino, now.st_mode, now.st_mtime_ns), (was.st_ino, was.st_mode, was.st_mtime_ns), f"{name}: {line}")
 
+    def test_all_or_nothing_of_a_path(self):
+        """Where one step at a path is unsure, the others there stay too, and those of what it was moved to."""
+        for code in ("import os; os.rename('a', 'a.bak'); f = open('a', 'w'); f.write('code'); f.flush(); os.remove('a.bak')",
+                     "open('a', 'w').write('first'); f = open('a', 'w'); f.write('second'); f.flush()\n"
+                     "import os; os.rename('a', 'b'); os.rename('b', 'a')"):
+            with self.subTest(code=code), self.start() as server:
+                self.own("a", "as it was")
+                self.assert_ok(server.python("x = 1"))
+                self.assert_ok(server.python(code))
+                before = {path.name: path.read_text() for path in self.dir.iterdir()}
+                line = self.undo(server)
+                self.assertEqual({path.name: path.read_text() for path in self.dir.iterdir()}, before, line)
+
+    def test_what_code_does_with_an_open_file_goes_back(self):
+        for code in ("with open('a', 'w') as f: f.write('code'); os.chmod('a', 0o755)",
+                     "with open('a', 'w') as f: f.write('code'); os.fchmod(f.fileno(), 0o755)",
+                     "import pathlib; pathlib.Path('p/q/r').mkdir(parents=True)"):
+            with self.subTest(code=code), self.start() as server:
+                self.own("a", "as it was")
+                self.assert_ok(server.python("x = 1"))
+                self.assert_ok(server.python("import os\n" + code))
+                line = self.undo(server)
+                self.assertEqual([path.name for path in self.dir.iterdir()], ["a"], line)
+                self.assertEqual((self.read("a"), os.stat(self.dir / "a").st_mode & 0o777), ("as it was", 0o644), line)
+                self.assertNotIn("may be yours", line)
+
     def test_an_archive_that_is_the_last_copy(self):
         """Of files above --undo-files no copy was kept: what code has packed them into stays, in whichever order it did so."""
         pack = "import os, tarfile\nwith tarfile.open('all.tar.gz', 'w:gz') as tar: tar.add('data')\n"
