@@ -139,14 +139,16 @@ static bool is_deletion(const struct apply_item *item)
     return item->source.mode == 0;
 }
 
+static bool is_in_way(const struct apply_item *item)
+{
+    return !is_deletion(item) && !S_ISDIR(item->source.mode) && S_ISDIR(item->before.mode);
+}
+
 /* Empties a directory that makes way for a file: what is in it follows it in the journal. */
 static void make_way(struct apply_run *run, uint32_t index)
 {
     const struct apply_item *item = run->items[index];
     uint32_t end = index + 1;
-    if (is_deletion(item) || S_ISDIR(item->source.mode) || !S_ISDIR(item->before.mode)) {
-        return;
-    }
     while (end < run->journal->count && apply_path_is_below(run->items[end]->path, item->path)) {
         end++;
     }
@@ -155,20 +157,24 @@ static void make_way(struct apply_run *run, uint32_t index)
             apply_item(run, end, /* last= */ true);
         }
     }
+    apply_item(run, index, /* last= */ false);
 }
 
-/* Deletions last: until then no content is gone of which DIR has no other name, as after a move. */
+/* Deletions last: until then no content is gone of which DIR has no other name, as after a move.
+ * Nor is that which another item would replace or make way for, until that has its name. */
 static void apply_all(struct apply_run *run)
 {
     uint32_t count = run->journal->count;
     apply_recover(run);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < 2 * count; i++) {
+        uint32_t at = i % count;
         if (!apply_is_wanted()) {
             return;
         }
-        make_way(run, i);
-        if (!is_deletion(run->items[i])) {
-            apply_item(run, i, /* last= */ false);
+        if (i < count && !is_deletion(run->items[at]) && !is_in_way(run->items[at])) {
+            apply_item(run, at, /* last= */ false);
+        } else if (i >= count && is_in_way(run->items[at])) {
+            make_way(run, at);
         }
     }
     for (uint32_t i = count; i-- > 0;) {

@@ -21,6 +21,7 @@ struct work {
     int upper_fd; /* the directory in the changes */
     const char *upper_name;
     int source_fd; /* of a regular file */
+    bool last;     /* no other pass comes */
     bool more;     /* entries follow inside; the directory is kept writable */
 };
 
@@ -319,6 +320,35 @@ static void note_after(struct work *work, const struct apply_look *made, int fd)
     work->item->after = is_it ? now.facts : made->facts;
 }
 
+/* Whether the changes have the content of DIR's file under a name that is not applied, or not yet,
+ * as after a move of which only one half would be: then DIR would have it no more. */
+static bool is_last(const struct work *work)
+{
+    const struct apply_run *run = work->run;
+    uint64_t bytes = work->target.facts.bytes;
+    uint64_t hash = 0;
+    /* A directory cannot wait: others come into it. */
+    bool waits = !work->last && !S_ISDIR(work->item->source.mode);
+    for (uint32_t i = 0; i < run->journal->count && S_ISREG(work->target.facts.mode) && bytes;
+         i++) {
+        const struct apply_item *other = run->items[i];
+        bool is_open = other->status == APPLY_TO_DO ? waits : other->status > APPLY_SAME;
+        if (other == work->item || !is_open || !S_ISREG(other->source.mode) ||
+            other->source.bytes != bytes) {
+            continue;
+        }
+        if (hash == 0) {
+            defer_close int fd = open_target(work);
+            (void)(fd >= 0 && apply_content_hash(fd, bytes, run->journal->key, &hash));
+        }
+        /* What cannot be read may have it. */
+        if (hash == 0 || (other->hash ? other->hash == hash : other->status != APPLY_TO_DO)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int replace(struct work *work)
 {
     char temporary[APPLY_TEMPORARY_NAME];
@@ -373,30 +403,6 @@ static int change_mode(struct work *work)
     return r;
 }
 
-/* Whether the changes have the file's content under a name that is not applied, as after a move of
- * which only the deletion would be: then DIR would have it no more. */
-static bool is_last(const struct work *work)
-{
-    const struct apply_run *run = work->run;
-    for (uint32_t i = 0; i < run->journal->count; i++) {
-        const struct apply_item *other = run->items[i];
-        const char *name = NULL;
-        if (other->status <= APPLY_SAME || !S_ISREG(other->source.mode) ||
-            other->source.bytes == 0 || other->source.bytes != work->target.facts.bytes) {
-            continue;
-        }
-        defer_close int dir_fd = apply_open_parent(run->upper_fd, 0, other->path, &name);
-        defer_close int fd =
-            dir_fd < 0 ? -1 : openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        defer_close int own_fd = open_target(work);
-        /* What cannot be read may have it. */
-        if (fd < 0 || own_fd < 0 || apply_content_equal(fd, own_fd, other->source.bytes) != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static int remove_file(struct work *work)
 {
     char temporary[APPLY_TEMPORARY_NAME];
@@ -425,7 +431,7 @@ static int remove_target(struct work *work)
     if (!is_before(work, &work->target.facts)) {
         return APPLY_CONFLICT;
     }
-    if (S_ISREG(work->target.facts.mode) && is_last(work)) {
+    if (is_last(work)) {
         return APPLY_LAST;
     }
     if (!S_ISDIR(work->target.facts.mode)) {
@@ -469,6 +475,9 @@ static int carry_out(struct work *work)
     if (same && S_ISDIR(item->source.mode) && work->more) {
         return 0;
     }
+    if (!same && is_last(work)) {
+        return APPLY_LAST;
+    }
     return same ? change_mode(work) : replace(work);
 }
 
@@ -480,6 +489,7 @@ void apply_item(struct apply_run *run, uint32_t index, bool last)
         .run = run,
         .item = item,
         .number = index + 1,
+        .last = last,
         .dir_fd = -1,
         .upper_fd = -1,
         .source_fd = -1,
@@ -489,7 +499,8 @@ void apply_item(struct apply_run *run, uint32_t index, bool last)
         return;
     }
     int r = carry_out(&work);
-    if ((r == 0 && work.more) || (r == -EINTR && !apply_is_wanted())) {
+    if ((r == 0 && work.more) || (r == APPLY_LAST && !last) ||
+        (r == -EINTR && !apply_is_wanted())) {
         return;
     }
     /* A directory on the way to it has gone or become something else. */

@@ -232,6 +232,10 @@ static enum put put_content(struct keeper *keeper, const struct edits_outcome *o
         (edit->linked && S_ISREG(facts.mode) && links < 2)) { /* the file's last name */
         return PUT_STAYS;
     }
+    if (S_ISDIR(facts.mode) && wanted->kind == KIND_DIRECTORY &&
+        (facts.mode & ACCESSPERMS) != there->mode) {
+        return PUT_STAYS; /* the user has changed the mode */
+    }
     bool same = is_same_file(keeper, edit, path, &facts, wanted);
     if (wanted->kind == KIND_OTHER || (!wanted->kept && !same)) {
         return PUT_MISSED;
@@ -288,6 +292,14 @@ static void take_back(struct keeper *keeper, struct edit *edit, struct edits_out
     edits_outcome_add(keeper, outcome, place, put);
 }
 
+/* Whether what the edit moves is there, as far as is known. */
+static bool is_source(const struct keeper *keeper, const struct edit *edit)
+{
+    struct apply_facts facts;
+    return place_look(keeper->work_fd, edit->path, &facts, NULL) == 0 &&
+           version_is_at(edit->to, &facts) && edit->from->kept;
+}
+
 static void repeat(struct keeper *keeper, struct edit *edit, struct edits_outcome *outcome)
 {
     const char *place = edit_place(edit);
@@ -297,12 +309,18 @@ static void repeat(struct keeper *keeper, struct edit *edit, struct edits_outcom
     }
     (void)mention(keeper, outcome, edit->path);
     (void)mention(keeper, outcome, place);
-    if (edit->moves && edit->from->kind != KIND_NONE) {
+    bool replaces = edit->moves && edit->from->kind != KIND_NONE;
+    if (replaces && !is_source(keeper, edit)) {
+        put = PUT_STAYS;
+    } else if (replaces) {
         put = put_content(keeper, outcome, edit, edit->from, &none);
     }
     if (put <= PUT_FOR_GOOD) {
         put = edit->moves ? move(keeper, edit->path, edit->target, edit->to)
                           : put_content(keeper, outcome, edit, edit->from, edit->to);
+        if (replaces && put > PUT_FOR_GOOD) { /* what it would have replaced */
+            (void)put_content(keeper, outcome, edit, &none, edit->from);
+        }
     }
     edits_outcome_add(keeper, outcome, place, put);
 }
@@ -367,7 +385,7 @@ void edits_end_directories(struct keeper *keeper, const struct edits *edits, boo
         struct apply_facts facts;
         if (!edit->moves && version->kind == KIND_DIRECTORY &&
             place_look(keeper->work_fd, edit->path, &facts, NULL) == 0 &&
-            version_is_at(version, &facts)) {
+            version_is_at(version, &facts) && (facts.mode & ACCESSPERMS) == version->mode) {
             place_end_directory(keeper, edit->path, version);
             see_at(keeper, edit->path, version);
         }

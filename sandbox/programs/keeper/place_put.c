@@ -78,7 +78,8 @@ static int copy_whole(int fd, int from_fd)
     return got < 0 ? -errno : 0;
 }
 
-/* Its ACL must come back: without, the mode may give its group more. 0 or -errno */
+/* Without its ACL the mode may give others more than before: then it gives them nothing. 0 or
+ * -errno */
 static int set_attributes(int fd, const struct version *version)
 {
     const char *at = version->attributes;
@@ -88,7 +89,9 @@ static int set_attributes(int fd, const struct version *version)
         at += strlen(at) + 1;
         memcpy(&size, at, sizeof size);
         at += sizeof size;
-        if (fsetxattr(fd, name, at, size, 0) < 0) {
+        /* An ACL that names users whom the sandbox does not know. */
+        if (fsetxattr(fd, name, at, size, 0) < 0 && strncmp(name, "system.", 7) == 0 &&
+            fchmod(fd, version->mode & (mode_t)S_IRWXU) < 0) {
             return -errno;
         }
         at += size;
@@ -255,7 +258,7 @@ static int make_parent(const struct keeper *keeper, const char *path, const char
         if (dir_fd < 0) {
             return dir_fd;
         }
-        if (mkdirat(dir_fd, name, 0755) < 0 && errno != EEXIST) {
+        if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST) { /* nobody knows its mode */
             return -errno;
         }
         *slash = '/';

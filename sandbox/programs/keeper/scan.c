@@ -243,6 +243,17 @@ static bool is_of_removed(const struct keeper *keeper, int dir_fd, const char *n
     return fd >= 0 && fgetxattr(fd, ORIGIN, NULL, 0) >= 0;
 }
 
+/* Whether the user may have changed the mode of a directory since code has seen it: what differs is
+ * then taken for theirs. */
+static bool is_mode_unknown(const struct keeper *keeper, const struct record *record,
+                            const struct apply_facts *facts)
+{
+    const struct apply_facts *base = &record->base;
+    return keeper->cow && S_ISDIR(facts->mode) && S_ISDIR(base->mode) &&
+           ((facts->mode ^ base->mode) & ACCESSPERMS) &&
+           (keeper->again || base->ctime_ns > keeper->seen_ns);
+}
+
 static void take_entry(struct walk *walk, int dir_fd, const char *name, const char *path)
 {
     struct keeper *keeper = walk->keeper;
@@ -272,6 +283,10 @@ static void take_entry(struct walk *walk, int dir_fd, const char *name, const ch
     }
     if (is_new && is_of_removed(keeper, dir_fd, name, record)) {
         record->base = (struct apply_facts){.inode = UINT64_MAX, .mode = S_IFREG};
+        base_note(keeper, record);
+    }
+    if (is_new && is_mode_unknown(keeper, record, &facts)) {
+        record->base.mode = facts.mode;
         base_note(keeper, record);
     }
     record->stayed = record->facts.mode && record->facts.inode == facts.inode &&

@@ -4,6 +4,8 @@ wrote it. Checked by what is in the files.
 import glob
 import os
 import random
+import shutil
+import struct
 import threading
 import time
 import unittest
@@ -143,6 +145,51 @@ class Undo(Moments, WrittenThrough):
                 self.assertEqual((self.read("a"), os.stat(self.dir / "a").st_mode & 0o777), ("as it was", 0o644), line)
                 self.assertNotIn("may be yours", line)
 
+    def test_a_restore_that_cannot_repeat_a_move(self):
+        """Code saves by renaming, an undo takes that back, the user edits the new file: the old one stays."""
+        for act in (lambda: (self.dir / "new").write_text("user"), lambda: (self.dir / "new").unlink()):
+            self.own("a", "as it was"), self.own("new", "fresh")
+            with self.start() as server:
+                self.assert_ok(server.python("x = 1"))
+                self.assert_ok(server.python("import os; os.replace('new', 'a')"))
+                self.undo(server)
+                act()
+                line = server.python("", restore="before-undo").text
+                self.assertEqual(self.read("a"), "as it was", line)
+
+    def test_modes_of_directories(self):
+        """What the user makes private stays so; a mode that code changes twice comes back to the first."""
+        for code, mode, act in (("os.chmod('d', 0o750)", 0o700, lambda: (self.dir / "d").chmod(0o700)),
+                                ("os.chmod('d', 0o500); os.chmod('d', 0o700)", 0o755, lambda: None)):
+            with self.subTest(code=code), self.start() as server:
+                self.own("d/x", "as it was")
+                (self.dir / "d").chmod(0o755)
+                self.assert_ok(server.python("x = 1"))
+                self.assert_ok(server.python("import os; " + code))
+                act()
+                line = self.undo(server)
+                self.assertEqual(os.stat(self.dir / "d").st_mode & 0o777, mode, line)
+                (self.dir / "d").chmod(0o755)
+
+    def test_an_acl_that_the_sandbox_does_not_know(self):
+        """The content comes back, and nobody can read it who could not before."""
+        self.own("a", "as it was")
+        entries = ((1, 6, 0xffffffff), (2, 4, 33), (4, 0, 0xffffffff), (0x10, 4, 0xffffffff), (0x20, 0, 0xffffffff))
+        try:
+            os.setxattr(self.dir / "a", "system.posix_acl_access",
+                        struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries))
+        except OSError as error:
+            self.skipTest(f"ACL: {error}")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("import os; os.remove('a')"))
+            line = self.undo(server)
+        self.assertEqual(self.read("a"), "as it was", line)
+        try:
+            os.getxattr(self.dir / "a", "system.posix_acl_access")
+        except OSError:
+            self.assertEqual(os.stat(self.dir / "a").st_mode & 0o077, 0, line)
+
     def test_an_archive_that_is_the_last_copy(self):
         """Of files above --undo-files no copy was kept: what code has packed them into stays, in whichever order it did so."""
         pack = "import os, tarfile\nwith tarfile.open('all.tar.gz', 'w:gz') as tar: tar.add('data')\n"
@@ -239,6 +286,28 @@ class Apply(Moments, AtWork):
                 thread.join()
                 self.assertTrue(self.acted)
                 self.assertFalse((self.dir / name).exists(), text[:2000])
+
+    def test_siblings_of_a_move_that_is_applied_by_half(self):
+        for code, name in (("os.rename('d/precious', 'zz'); os.rmdir('d'); open('d', 'w').close()", "d/precious"),
+                           ("os.rename('precious', 'zz'); open('precious', 'w').write('code')", "precious")):
+            with self.subTest(code=code), self.start() as server:
+                for path in self.dir.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                self.put(name, "user")
+                self.assert_ok(server.python("import os\n" + code))
+                self.put("zz", "theirs")
+                text = self.apply(server)
+                self.assertEqual((self.read(name), self.read("zz")), ("user", "theirs"), text)
+
+    def test_a_directory_that_the_user_makes_private(self):
+        self.put("d/x")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.meanwhile(server, "open('d/x', 'a').write('code')", lambda: (self.dir / "d").chmod(0o700))
+            listed = server.call("list_changes").text
+            text = self.apply(server)
+        self.assertEqual(os.stat(self.dir / "d").st_mode & 0o777, 0o700, f"{listed}\n{text}")
+        self.assertIn("code", self.read("d/x"))
 
 
 if __name__ == "__main__":

@@ -610,8 +610,8 @@ static void other_names_of_a_file_keep_its_content(void **)
     upper("b2", "new too", 0644);
     whiteout("c");
     whiteout("c2");
-    upper("d", "new", 0644);
-    upper("d2", "new", 0644);
+    upper("d", "newer", 0644);
+    upper("d2", "newer", 0644);
     add("a");
     add("b");
     add("b2");
