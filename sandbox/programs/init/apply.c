@@ -166,15 +166,14 @@ static void apply_all(struct apply_run *run)
 {
     uint32_t count = run->journal->count;
     apply_recover(run);
-    for (uint32_t i = 0; i < 2 * count; i++) {
-        uint32_t at = i % count;
-        if (!apply_is_wanted()) {
-            return;
+    for (uint32_t i = 0; i < count && apply_is_wanted(); i++) {
+        if (!is_deletion(run->items[i]) && !is_in_way(run->items[i])) {
+            apply_item(run, i, /* last= */ false);
         }
-        if (i < count && !is_deletion(run->items[at]) && !is_in_way(run->items[at])) {
-            apply_item(run, at, /* last= */ false);
-        } else if (i >= count && is_in_way(run->items[at])) {
-            make_way(run, at);
+    }
+    for (uint32_t i = 0; i < count && apply_is_wanted(); i++) {
+        if (is_in_way(run->items[i])) {
+            make_way(run, i);
         }
     }
     for (uint32_t i = count; i-- > 0;) {
