@@ -52,6 +52,7 @@ PROCESSORS = len(os.sched_getaffinity(0))
 MINUTES = float(os.environ.get("CHECK_MINUTES", "inf"))
 REPEAT = os.environ.get("CHECK_REPEAT") == "1"
 BEGAN = time.monotonic()
+SLOWEST = 20
 TOO_LATE = f"not run: the check had taken CHECK_MINUTES={MINUTES:g}"
 # No test may fail because the processors are busy. With sanitizers everything takes longer.
 SLOW = {"SANDPIPER_TEST_SLOW": "4"}
@@ -90,6 +91,7 @@ class Sum:
     flaky: list = dataclasses.field(default_factory=list)
     skipped: list = dataclasses.field(default_factory=list)
     programs: list = dataclasses.field(default_factory=list)  # in which something failed
+    times: list = dataclasses.field(default_factory=list)  # (seconds, program)
     excused: int = 0  # programs that meson calls failed because cmocka skipped in them
 
     def add(self, other):
@@ -97,6 +99,7 @@ class Sum:
         self.failed += other.failed
         self.flaky += other.flaky
         self.skipped += other.skipped
+        self.times += other.times
 
 
 def read_tap(text):
@@ -127,6 +130,7 @@ def read_log(path, run_name):
         program = test["name"].split(" / ")[-1]
         label = f"{run_name}: {program}"
         before = len(total.failed)
+        total.times.append((test.get("duration") or 0, label))
         out, result = test.get("stdout", ""), test["result"]
         if result == "INTERRUPT" and not seconds_left():
             total.skipped.append((label, TOO_LATE))
@@ -327,7 +331,7 @@ def main():
         total = perform_all(sorted(planned(wanted, stack), key=lambda run: run.name == "userns"))
     if wanted in ("check", "all") and os.geteuid():
         total.skipped.append(("root", "not called by root: the plain run was the ordinary user's"))
-    print()
+    print("\nslowest  " + ", ".join(f"{name} {seconds:.0f} s" for seconds, name in sorted(total.times, reverse=True)[:SLOWEST]))
     for name, reason in total.skipped:
         print(f"skipped  {name}: {reason}")
     for name in total.flaky:
