@@ -135,7 +135,7 @@ static void tools_greeted(void *ctx)
 }
 
 /* The tools, first, and what they share. */
-struct registry {
+struct owned_tools {
     struct tools tools;
     struct orders orders;
     struct jobs jobs;
@@ -165,17 +165,17 @@ static const struct jobs_hooks hooks = {.has_cell = run_has_cell,
 
 int tools_new(struct loop *loop, const struct tools_config *config, struct tools **ret_tools)
 {
-    struct registry *registry = calloc(1, sizeof *registry);
-    struct tools *tools = &registry->tools;
-    if (!registry) {
+    struct owned_tools *owned = calloc(1, sizeof *owned);
+    struct tools *tools = &owned->tools;
+    if (!owned) {
         return -ENOMEM;
     }
     tools->loop = loop;
     tools->config = *config;
-    tools->orders = &registry->orders;
-    tools->jobs = &registry->jobs;
-    tools->consents = &registry->consents;
-    tools->hosts = &registry->hosts;
+    tools->orders = &owned->orders;
+    tools->jobs = &owned->jobs;
+    tools->consents = &owned->consents;
+    tools->hosts = &owned->hosts;
     orders_init(tools->orders, tools);
     jobs_init(tools->jobs, tools, &hooks);
     tools->unshown_changes = json_object();
@@ -209,7 +209,7 @@ void tools_free(struct tools *tools)
         sessions_free(tools->sessions);
         assert(!tools->orders->list); /* each call has ended */
         jobs_done(tools->jobs);
-        free((struct registry *)tools);
+        free((struct owned_tools *)tools);
     }
 }
 
