@@ -196,7 +196,8 @@ static int take_name(int dir_fd, const char *temporary, const char *name,
     }
     r = rename_with(dir_fd, temporary, dir_fd, name, RENAME_EXCHANGE);
     if (r == -EINVAL) { /* the file system has no such thing */
-        return rename_with(dir_fd, temporary, dir_fd, name, 0);
+        r = check_last(dir_fd, name, expected);
+        return r ? r : rename_with(dir_fd, temporary, dir_fd, name, 0);
     }
     r = r ? r : check_last(dir_fd, temporary, expected);
     if (r == -ESTALE) {
@@ -295,7 +296,8 @@ static int remove_checked(const struct keeper *keeper, const char *path,
     place_temporary_name(temporary);
     r = rename_with(dir_fd, name, dir_fd, temporary, RENAME_NOREPLACE);
     if (r == -EINVAL) {
-        r = unlinkat(dir_fd, name, 0) < 0 ? -errno : 0;
+        r = check_last(dir_fd, name, expected);
+        r = r ? r : unlinkat(dir_fd, name, 0) < 0 ? -errno : 0;
     } else if (r == 0) {
         r = check_last(dir_fd, temporary, expected);
         if (r == -ESTALE) {
