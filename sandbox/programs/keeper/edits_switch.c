@@ -340,8 +340,8 @@ bool edits_hold(struct keeper *keeper, const struct edits *edits)
     bool more = false;
     for (size_t i = 0; i < edits->count; i++) {
         struct edit *edit = edits->list[i];
-        bool held = hold(keeper, edit->path, !edit->unsure) |
-                    (edit->target && hold(keeper, edit->target, !edit->unsure));
+        bool held = hold(keeper, edit->path, !edit->unsure);
+        held = (edit->target && hold(keeper, edit->target, !edit->unsure)) || held;
         if (held) {
             (void)hold(keeper, edit->path, false);
             (void)hold(keeper, edit->target, false);
