@@ -385,11 +385,12 @@ static int change_mode(struct work *work)
     struct apply_look look;
     mode_t mode = (work->target.facts.mode & ALLPERMS & ~ACCESSPERMS) |
                   (work->item->source.mode & ACCESSPERMS);
-    defer_close int fd =
-        S_ISDIR(work->target.facts.mode)
-            ? openat(work->dir_fd, work->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-            : open_target(work);
-    int r = fd < 0 ? -EACCES : apply_facts_at(fd, "", work->run->mount_id, &look);
+    bool is_directory = S_ISDIR(work->target.facts.mode);
+    defer_close int fd = is_directory ? openat(work->dir_fd, work->name,
+                                               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                                      : open_target(work);
+    int r = fd < 0 ? (is_directory ? -errno : -EACCES)
+                   : apply_facts_at(fd, "", work->run->mount_id, &look);
     if (r == 0 && !is_before(work, &look.facts)) {
         return APPLY_CONFLICT;
     }

@@ -143,7 +143,7 @@ static int rename_with(int dir_fd, const char *from, int to_fd, const char *to, 
     return syscall(SYS_renameat2, dir_fd, from, to_fd, to, flags) < 0 ? -errno : 0;
 }
 
-/* Nothing but what the facts say is at name: mode 0 where it is not. */
+/* Of what is at name; mode 0: nothing, or nobody may look. */
 static struct apply_facts facts_in(int dir_fd, const char *name)
 {
     struct stat st;
@@ -163,7 +163,13 @@ static bool is_moved(const struct apply_facts *now, const struct apply_facts *be
 /* Whether name is what the facts say: 0, -ESTALE or -errno. */
 static int check(int dir_fd, const char *name, const struct apply_facts *expected)
 {
-    struct apply_facts have = facts_in(dir_fd, name);
+    struct stat st;
+    struct apply_facts have = {};
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        facts_of_stat(&st, &have);
+    } else if (errno != ENOENT) {
+        return -errno;
+    }
     bool same = S_ISDIR(have.mode) ? is_moved(&have, expected) : facts_equal(&have, expected);
     return same ? 0 : -ESTALE;
 }
