@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -179,6 +180,13 @@ static int conflicts(int fd, int lease)
 int fd_is_written(int fd)
 {
     return conflicts(fd, F_RDLCK);
+}
+
+int fd_is_written_at(int dir_fd, const char *name, mode_t mode)
+{
+    defer_close int fd =
+        S_ISREG(mode) ? openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    return fd < 0 ? 0 : fd_is_written(fd);
 }
 
 int fd_is_open(int fd)

@@ -41,6 +41,9 @@ bool fd_is_at(int fd, const char *path);
  * cannot be known, of another user's file or where the file system has no leases. The process must
  * ignore SIGIO. */
 int fd_is_written(int fd);
+/* The same of a name in a directory, which is not followed. mode: its st_mode; 0 unless that is of
+ * a regular file that can be read. */
+int fd_is_written_at(int dir_fd, const char *name, mode_t mode);
 /* As above: whether it is open at all, apart from fd. */
 int fd_is_open(int fd);
 

@@ -34,7 +34,7 @@
 /* The value as JSON, which programs read: whole or absent, and no deeper than parsers like it. */
 #define LIMIT_RESULT_JSON_BYTES (64UL << 10)
 #define LIMIT_RESULT_JSON_DEPTH 64U
-/* Path of an overflow file: the scratch directory, which has at most 256, and its name. */
+/* Name of an overflow file. Twice that is enough for its path. */
 #define LIMIT_OVERFLOW_NAME_BYTES 320UL
 #define LIMIT_INTERRUPT_GRACE_MS 1000U /* from KeyboardInterrupt to SIGKILL */
 /* A signal handler of the interpreter writes where the code hangs: time between two reads, and time

@@ -180,10 +180,7 @@ static bool has_content(const struct work *work)
 /* Whether somebody would write on into a file that is removed. */
 static bool is_written(int dir_fd, const char *name, const struct apply_facts *facts)
 {
-    defer_close int fd = S_ISREG(facts->mode)
-                             ? openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-                             : -1;
-    return fd >= 0 && fd_is_written(fd) > 0;
+    return fd_is_written_at(dir_fd, name, facts->mode) > 0;
 }
 
 /* The temporary name holds what DIR had: removes that if it is what the change began with. Else
@@ -325,12 +322,11 @@ static void note_after(struct work *work, const struct apply_look *made, int fd)
 static bool is_last(const struct work *work)
 {
     const struct apply_run *run = work->run;
-    uint64_t bytes = work->target.facts.bytes;
+    uint64_t bytes = S_ISREG(work->target.facts.mode) ? work->target.facts.bytes : 0;
     uint64_t hash = 0;
     /* A directory cannot wait: others come into it. */
     bool waits = !work->last && !S_ISDIR(work->item->source.mode);
-    for (uint32_t i = 0; i < run->journal->count && S_ISREG(work->target.facts.mode) && bytes;
-         i++) {
+    for (uint32_t i = 0; bytes > 0 && i < run->journal->count; i++) {
         const struct apply_item *other = run->items[i];
         bool is_open = other->status == APPLY_TO_DO ? waits : other->status > APPLY_SAME;
         if (other == work->item || !is_open || !S_ISREG(other->source.mode) ||
@@ -382,7 +378,7 @@ static int replace(struct work *work)
 /* DIR's directory or file keeps what is in it, and gets the mode. */
 static int change_mode(struct work *work)
 {
-    struct apply_look look;
+    struct apply_look look = {};
     mode_t mode = (work->target.facts.mode & ALLPERMS & ~ACCESSPERMS) |
                   (work->item->source.mode & ACCESSPERMS);
     bool is_directory = S_ISDIR(work->target.facts.mode);

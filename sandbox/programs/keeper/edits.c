@@ -12,7 +12,6 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/keeper/rows.h"
 
 enum {
     EVENTS = IN_OPEN | IN_CLOSE | IN_CREATE | IN_DELETE | IN_MOVE,
@@ -108,8 +107,12 @@ static struct apply_facts facts_of(const struct keeper *keeper, struct edit *edi
     const char *name = NULL;
     struct stat st;
     defer_close int fd = place_parent(keeper->work_fd, edit_place(edit), &name);
+    struct apply_facts facts = {};
     edit->unsure = edit->unsure || fd < 0 || fstat(fd, &st) < 0 || st.st_ino != edit->parent;
-    return facts_at(keeper, edit_place(edit));
+    if (fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        facts_of_stat(&st, &facts);
+    }
+    return facts;
 }
 
 /* Whether the facts are what the edit leads to. */
@@ -458,6 +461,12 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
     }
 }
 
+static bool has_failed(const struct keeper *keeper, const struct edit *edit)
+{
+    struct apply_facts facts = facts_at(keeper, edit_place(edit));
+    return is_void(keeper, edit, &facts);
+}
+
 /* What was reported last of the path is over: what has not come of it has failed, or was none, and
  * what comes later is somebody else's. */
 static void touch_over(struct keeper *keeper, const struct state *state, const char *path)
@@ -466,18 +475,15 @@ static void touch_over(struct keeper *keeper, const struct state *state, const c
     if (!edit) {
         return;
     }
-    struct apply_facts facts = facts_at(keeper, edit_place(edit));
-    if (edit->watch < 0) {
-        if (is_void(keeper, edit, &facts)) { /* its directory is not there: it has failed */
-            resolve(keeper, edit);
-        }
-    } else if (!edit->writes) {
-        resolve(keeper, edit);
-    } else if (++edit->overs >= edit->touches && edit->opens < edit->touches) {
+    bool is_watched = edit->watch >= 0;
+    bool may_be_void = !is_watched; /* its directory is not there: it has failed */
+    if (is_watched && edit->writes && ++edit->overs >= edit->touches &&
+        edit->opens < edit->touches) {
         edit->touches = edit->overs = edit->opens;
-        if (edit->touches == 0 && is_void(keeper, edit, &facts)) {
-            resolve(keeper, edit);
-        }
+        may_be_void = edit->touches == 0;
+    }
+    if ((is_watched && !edit->writes) || (may_be_void && has_failed(keeper, edit))) {
+        resolve(keeper, edit);
     }
 }
 
@@ -579,21 +585,4 @@ bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edit
     *to = joined;
     to->lost = to->lost || !whole;
     return whole;
-}
-
-void edits_rows(const struct edits *edits, struct rows *rows)
-{
-    struct version none = {.kind = KIND_NONE};
-    for (size_t i = 0; i < edits->count; i++) {
-        const struct edit *edit = edits->list[i];
-        struct record record = {.path = edit->path, .now = edit->to};
-        if (edit->moves) {
-            rows_add(rows, &(struct record){.path = edit->path, .now = &none}, edit->to,
-                     /* doubt= */ false);
-            record.path = edit->target;
-            rows_add(rows, &record, edit->from, /* doubt= */ false);
-        } else {
-            rows_add(rows, &record, edit->from, /* doubt= */ false);
-        }
-    }
 }

@@ -68,9 +68,9 @@ struct edits_outcome {
     uint64_t lost_bytes; /* of the largest of which there is no copy */
 };
 /* Before any is taken back: notes what will not come back because no copy was kept. */
-void edits_find_lost(const struct edits *edits, struct edits_outcome *outcome);
+void edits_find_lost(const struct state *state, struct edits_outcome *outcome);
 /* The same: of a path, or of paths that moves connect, all edits are taken back or none. Holds
- * those of which one is unsure; more: until it returns false, for all states. */
+ * those of one that is unsure. Returns whether it has changed any: then all states come again. */
 bool edits_hold(struct keeper *keeper, const struct edits *edits);
 void edits_switch(struct keeper *keeper, struct state *state, bool back,
                   struct edits_outcome *outcome);

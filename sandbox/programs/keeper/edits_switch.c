@@ -39,7 +39,7 @@ void edits_outcome_add(struct keeper *keeper, struct edits_outcome *outcome, con
                        enum put put)
 {
     struct record *record = mention(keeper, outcome, path);
-    if (record && record->mark <= 1 + PUT_FOR_GOOD) {
+    if (record && put_is_back((enum put)(record->mark - 1))) {
         record->mark = 1 + (unsigned)put;
     }
 }
@@ -53,7 +53,7 @@ void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, pu
         enum put put = (enum put)(record->mark - 1);
         (void)place_look(keeper->work_fd, record->path, &facts, NULL);
         /* What came and went in between is not worth a name. */
-        if (put > PUT_FOR_GOOD || !facts_equal(&facts, &record->found)) {
+        if (!put_is_back(put) || !facts_equal(&facts, &record->found)) {
             done(arg, put, record);
         }
         record->mark = 0;
@@ -286,7 +286,7 @@ static void take_back(struct keeper *keeper, struct edit *edit, struct edits_out
     if (put == PUT_BACK && edit->moves && edit->from->kind != KIND_NONE) {
         put = put_content(keeper, outcome, edit, &none, edit->from);
     }
-    if (put != PUT_BACK && put != PUT_FOR_GOOD) {
+    if (!put_is_back(put)) {
         leave(outcome, edit->from);
     }
     edits_outcome_add(keeper, outcome, place, put);
@@ -315,24 +315,14 @@ static void repeat(struct keeper *keeper, struct edit *edit, struct edits_outcom
     } else if (replaces) {
         put = put_content(keeper, outcome, edit, edit->from, &none);
     }
-    if (put <= PUT_FOR_GOOD) {
+    if (put_is_back(put)) {
         put = edit->moves ? move(keeper, edit->path, edit->target, edit->to)
                           : put_content(keeper, outcome, edit, edit->from, edit->to);
-        if (replaces && put > PUT_FOR_GOOD) { /* what it would have replaced */
+        if (replaces && !put_is_back(put)) { /* what it would have replaced */
             (void)put_content(keeper, outcome, edit, &none, edit->from);
         }
     }
     edits_outcome_add(keeper, outcome, place, put);
-}
-
-static bool hold(struct keeper *keeper, const char *path, bool sure)
-{
-    struct record *record = path ? record_get(keeper, path) : NULL;
-    bool held = (record && record->held) || !sure;
-    if (record) {
-        record->held = held;
-    }
-    return held;
 }
 
 bool edits_hold(struct keeper *keeper, const struct edits *edits)
@@ -340,11 +330,14 @@ bool edits_hold(struct keeper *keeper, const struct edits *edits)
     bool more = false;
     for (size_t i = 0; i < edits->count; i++) {
         struct edit *edit = edits->list[i];
-        bool held = hold(keeper, edit->path, !edit->unsure);
-        held = (edit->target && hold(keeper, edit->target, !edit->unsure)) || held;
-        if (held) {
-            (void)hold(keeper, edit->path, false);
-            (void)hold(keeper, edit->target, false);
+        struct record *source = record_get(keeper, edit->path);
+        struct record *target = edit->target ? record_get(keeper, edit->target) : NULL;
+        bool held = edit->unsure || (source && source->held) || (target && target->held);
+        if (source) {
+            source->held = held;
+        }
+        if (target) {
+            target->held = held;
         }
         more = more || held != edit->held;
         edit->held = held;
@@ -352,16 +345,17 @@ bool edits_hold(struct keeper *keeper, const struct edits *edits)
     return more;
 }
 
-void edits_find_lost(const struct edits *edits, struct edits_outcome *outcome)
+void edits_find_lost(const struct state *state, struct edits_outcome *outcome)
 {
-    for (size_t i = 0; i < edits->count; i++) {
-        const struct edit *edit = edits->list[i];
+    uint64_t lost_bytes = state->lost_bytes;
+    for (size_t i = 0; i < state->edits.count; i++) {
+        const struct edit *edit = state->edits.list[i];
         const struct version *from = edit->from;
-        bool lost = from->kind == KIND_FILE && !from->kept && from->bytes > 0 &&
-                    from->bytes > outcome->lost_bytes &&
+        bool lost = from->kind == KIND_FILE && !from->kept && from->bytes > lost_bytes &&
                     (edit->moves || edit->writes || edit->to->kind != KIND_FILE);
-        outcome->lost_bytes = lost ? from->bytes : outcome->lost_bytes;
+        lost_bytes = lost ? from->bytes : lost_bytes;
     }
+    outcome->lost_bytes = lost_bytes > outcome->lost_bytes ? lost_bytes : outcome->lost_bytes;
 }
 
 void edits_switch(struct keeper *keeper, struct state *state, bool back,

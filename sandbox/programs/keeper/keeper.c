@@ -126,7 +126,7 @@ static void tell_put(void *arg, enum put put, const struct record *record)
     if (put == PUT_FOR_GOOD) {
         tell_name(telling, WIRE_KEPT_UNKEPT, record->path, &telling->kept.unkept);
     }
-    if (put <= PUT_FOR_GOOD) {
+    if (put_is_back(put)) {
         telling->kept.applied += record->applied;
         tell_name(telling, WIRE_KEPT_BACK, record->path, &telling->kept.back);
     } else if (put == PUT_STAYS) {

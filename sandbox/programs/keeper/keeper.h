@@ -138,6 +138,10 @@ enum put {
     PUT_STAYS,
     PUT_MISSED,
 };
+static inline bool put_is_back(enum put put)
+{
+    return put <= PUT_FOR_GOOD;
+}
 typedef void (*put_fn)(void *arg, enum put put, const struct record *record);
 void states_look_surely(struct keeper *keeper, put_fn missed, void *arg);
 /* The record's version was put at its path. */

@@ -124,9 +124,9 @@ static bool still(int fd, const struct apply_facts *facts)
     return facts_equal(&have, facts);
 }
 
-static bool read_file(int root_fd, const char *path, const struct apply_facts *facts, char *data)
+/* fd: of the file, or -1. */
+static bool read_file(int fd, const struct apply_facts *facts, char *data)
 {
-    defer_close int fd = place_open(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     return fd >= 0 && still(fd, facts) &&
            fd_pread_all(fd, data, facts->bytes, 0) == (ssize_t)facts->bytes && still(fd, facts);
 }
@@ -140,8 +140,11 @@ static bool read_link(int root_fd, const char *path, uint64_t size, char *data)
 
 bool place_content(int root_fd, const char *path, const struct apply_facts *facts, char *data)
 {
-    return S_ISLNK(facts->mode) ? read_link(root_fd, path, facts->bytes, data)
-                                : read_file(root_fd, path, facts, data);
+    if (S_ISLNK(facts->mode)) {
+        return read_link(root_fd, path, facts->bytes, data);
+    }
+    defer_close int fd = place_open(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    return read_file(fd, facts, data);
 }
 
 /* Whether the attribute is the user's, and may be set by their process. */
@@ -155,14 +158,13 @@ static bool is_own(const char *name)
 }
 
 /* The extended attributes of the user's file, as far as there is space. */
-static void read_attributes(int root_fd, const char *path, struct version *version)
+static void read_attributes(int fd, struct version *version)
 {
     enum { SPACE = 4096 };
     char names[SPACE];
     char bytes[2 * SPACE];
     size_t used = 0;
-    defer_close int fd = place_open(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    ssize_t size = fd < 0 ? -1 : flistxattr(fd, names, sizeof names);
+    ssize_t size = flistxattr(fd, names, sizeof names);
     for (const char *name = names; name < names + size; name += strlen(name) + 1) {
         size_t head = strlen(name) + 1 + sizeof(uint32_t);
         char *value = bytes + used + head;
@@ -192,16 +194,20 @@ struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
         return version;
     }
     version->data = malloc(facts->bytes + 1);
+    defer_close int fd = version->data && S_ISREG(facts->mode)
+                             ? place_open(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY)
+                             : -1;
     if (version->data) {
-        version->kept = place_content(root_fd, path, facts, version->data);
+        version->kept = S_ISREG(facts->mode)
+                            ? read_file(fd, facts, version->data)
+                            : read_link(root_fd, path, facts->bytes, version->data);
         version->data[facts->bytes] = '\0';
     }
-    if (version->kept && S_ISREG(facts->mode)) {
-        read_attributes(root_fd, path, version);
-        keeper->used_bytes += version->attributes_size;
+    if (version->kept && fd >= 0) {
+        read_attributes(fd, version);
     }
     if (version->kept) {
-        keeper->used_bytes += facts->bytes;
+        keeper->used_bytes += facts->bytes + version->attributes_size;
     } else {
         free(version->data);
         version->data = NULL;

@@ -179,10 +179,8 @@ static int check(int dir_fd, const char *name, const struct apply_facts *expecte
 static int check_last(int dir_fd, const char *name, const struct apply_facts *expected)
 {
     struct apply_facts have = facts_in(dir_fd, name);
-    defer_close int fd = S_ISREG(have.mode)
-                             ? openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-                             : -1;
-    return is_moved(&have, expected) && (fd < 0 || fd_is_written(fd) <= 0) ? 0 : -ESTALE;
+    return is_moved(&have, expected) && fd_is_written_at(dir_fd, name, have.mode) <= 0 ? 0
+                                                                                       : -ESTALE;
 }
 
 /* What was made takes the name, if what has the name is what was expected: looks again at what the

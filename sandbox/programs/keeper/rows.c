@@ -1,6 +1,7 @@
 /* The files that a call has changed, as its status line names them: none below hidden directories
  * except that there is a new one, and many new files of one directory as one row. */
 #include "sandbox/programs/keeper/rows.h"
+#include "sandbox/programs/keeper/edits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,4 +172,21 @@ uint32_t rows_tell(struct rows *rows, struct buf *text)
     free(rows->list);
     free(rows);
     return more;
+}
+
+void edits_rows(const struct edits *edits, struct rows *rows)
+{
+    struct version none = {.kind = KIND_NONE};
+    for (size_t i = 0; i < edits->count; i++) {
+        const struct edit *edit = edits->list[i];
+        struct record record = {.path = edit->path, .now = edit->to};
+        if (edit->moves) {
+            rows_add(rows, &(struct record){.path = edit->path, .now = &none}, edit->to,
+                     /* doubt= */ false);
+            record.path = edit->target;
+            rows_add(rows, &record, edit->from, /* doubt= */ false);
+        } else {
+            rows_add(rows, &record, edit->from, /* doubt= */ false);
+        }
+    }
 }

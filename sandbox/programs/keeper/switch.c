@@ -231,9 +231,7 @@ static int switch_edits(struct keeper *keeper, struct state *from, struct state 
     }
     hold_all(keeper, from, above, to);
     for (const struct state *state = from; state != above; state = state->parent) {
-        edits_find_lost(&state->edits, &outcome);
-        outcome.lost_bytes =
-            state->lost_bytes > outcome.lost_bytes ? state->lost_bytes : outcome.lost_bytes;
+        edits_find_lost(state, &outcome);
     }
     to->lost_bytes = outcome.lost_bytes;
     for (struct state *state = from; state != above; state = state->parent) {
