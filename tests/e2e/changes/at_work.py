@@ -1,4 +1,5 @@
 """The user works in the directory of the workspace at the same moment as code, which waits for them by a file outside of it."""
+import contextlib
 import os
 import threading
 import time
@@ -14,8 +15,8 @@ WAIT = "import os, time\nopen('/data/signals/waits', 'w').close()\nwhile not os.
 class AtWork(Project):
     flags = ()
 
-    def setUp(self):
-        super().setUp()
+    def make_directories(self):
+        super().make_directories()
         self.signals = self.temp / "signals"
         self.signals.mkdir()
         self.signals.chmod(0o777)
@@ -49,6 +50,28 @@ class AtWork(Project):
         self.assert_ok(result)
         return result
 
+    @contextlib.contextmanager
+    def at(self, moment, act):
+        """act() as soon as moment() holds, beside what is done in the context; then acted says whether it has come."""
+        over = threading.Event()
+        self.acted = False
+
+        def wait():
+            end = time.monotonic() + 60 * SLOW
+            while time.monotonic() < end and not over.is_set():
+                if moment():
+                    act()
+                    self.acted = True
+                    return
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
     def save(self, name, text):
         """As an editor that replaces the file."""
         fresh = self.dir / (name + "~")
@@ -63,10 +86,6 @@ class WrittenThrough(AtWork):
     def setUp(self):
         need_userns()
         self.make_directories()
-        self.signals = self.temp / "signals"
-        self.signals.mkdir()
-        self.signals.chmod(0o777)
-        give_away(self.signals)
 
     def server(self, *args, **options):
         for path in self.dir.rglob("*"):

@@ -5,7 +5,6 @@ import hashlib
 import os
 import re
 import shutil
-import threading
 import time
 import unittest
 
@@ -350,21 +349,14 @@ class Conflicts(AtWork):
         self.put("d/x"), self.put("d.new/theirs", "user")
         with self.start() as server:
             self.assert_ok(server.python("for i in range(3000): open(f'd/{i}', 'w').write('code')", timeout_s=100))
-            done = threading.Event()
 
             def swap():
-                while not (self.dir / "d/200").exists() and not done.is_set():
-                    pass
                 os.rename(self.dir / "d", self.dir / "d.theirs")
                 os.rename(self.dir / "d.new", self.dir / "d")
 
-            thread = threading.Thread(target=swap)
-            thread.start()
-            try:
+            with self.at((self.dir / "d/200").exists, swap):
                 text = self.apply(server).text
-            finally:
-                done.set()
-                thread.join()
+            self.assertTrue(self.acted)
         self.assertEqual(os.listdir(self.dir / "d"), ["theirs"], text[:500])
 
     def test_a_move_that_is_applied_by_half(self):

@@ -6,8 +6,6 @@ import os
 import random
 import shutil
 import struct
-import threading
-import time
 import unittest
 
 from at_work import AtWork, WrittenThrough
@@ -16,24 +14,7 @@ from client import SLOW, give_away
 LARGE = 40_000_000
 
 
-class Moments:
-    def at(self, moment, act):
-        """act() as soon as moment() holds, beside what the caller does until it sets over."""
-        def wait():
-            end = time.monotonic() + 60 * SLOW
-            while time.monotonic() < end and not self.over:
-                if moment():
-                    act()
-                    self.acted = True
-                    return
-
-        self.over = self.acted = False
-        thread = threading.Thread(target=wait)
-        thread.start()
-        return thread
-
-
-class Undo(Moments, WrittenThrough):
+class Undo(WrittenThrough):
     """The workspace is written through."""
 
     def own(self, name, text):
@@ -44,10 +25,8 @@ class Undo(Moments, WrittenThrough):
         with self.start() as server:
             self.assert_ok(server.python("x = 1"))
             self.assert_ok(server.python(code))
-            thread = self.at(lambda: glob.glob(f"{self.dir}/.write-*"), lambda: self.save(name, "user"))
-            line = self.undo(server)
-            self.over = True
-            thread.join()
+            with self.at(lambda: glob.glob(f"{self.dir}/.write-*"), lambda: self.save(name, "user")):
+                line = self.undo(server)
             self.assertEqual(self.read(name), "user", line)
             self.assertEqual(glob.glob(f"{self.dir}/.write-*"), [])
 
@@ -66,10 +45,8 @@ class Undo(Moments, WrittenThrough):
                 self.assert_ok(server.python("x = 1"))
                 self.assert_ok(server.python("import os\nopen('a', 'w').write('first')\nos.chmod('a', 0o600)\n"
                                              f"open('a', 'w').write('x' * {LARGE})"))
-                thread = self.at(lambda: os.path.getsize(self.dir / "a") == 5, lambda: self.save("a", "user"))
-                line = self.undo(server)
-                self.over = True
-                thread.join()
+                with self.at(lambda: os.path.getsize(self.dir / "a") == 5, lambda: self.save("a", "user")):
+                    line = self.undo(server)
             self.assertEqual(self.read("a"), "user" if self.acted else "as it was", f"{turn}: {line}")
 
     def test_openings_that_do_not_happen(self):
@@ -217,7 +194,7 @@ class Undo(Moments, WrittenThrough):
                     left.unlink()
 
 
-class Apply(Moments, AtWork):
+class Apply(AtWork):
     """With --cow."""
 
     def apply(self, server, **arguments):
@@ -230,10 +207,8 @@ class Apply(Moments, AtWork):
             with self.start() as server:
                 self.assert_ok(server.python(f"open('a', 'w').write('x' * {LARGE}); open('b', 'w').write('code')"))
                 path = str(self.dir / "a")
-                thread = self.at(lambda: os.stat(path).st_size == LARGE, lambda: self.write_in_place(path))
-                self.apply(server)
-                self.over = True
-                thread.join()
+                with self.at(lambda: os.stat(path).st_size == LARGE, lambda: self.write_in_place(path)):
+                    self.apply(server)
                 self.assertTrue(self.acted)
                 self.assertIn("also changed by you", server.call("list_changes").text)
                 self.apply(server)
@@ -280,10 +255,8 @@ class Apply(Moments, AtWork):
                     self.put("old/there")
                 self.assert_ok(server.python(f"import os; os.makedirs({name!r}, exist_ok=True)\n"
                                              f"for i in range(3000): open(f'{name}/{{i}}', 'w').write('code' * 1000)"))
-                thread = self.at(lambda: (self.dir / name / "200").exists(), lambda: os.rename(self.dir / name, self.dir / f"{name}.theirs"))
-                text = self.apply(server)
-                self.over = True
-                thread.join()
+                with self.at(lambda: (self.dir / name / "200").exists(), lambda: os.rename(self.dir / name, self.dir / f"{name}.theirs")):
+                    text = self.apply(server)
                 self.assertTrue(self.acted)
                 self.assertFalse((self.dir / name).exists(), text[:2000])
 
