@@ -228,6 +228,70 @@ bool magic_measure(const char *bytes, size_t size, uint32_t *ret_width, uint32_t
     return size > 2 && p[0] == 0xff && p[1] == 0xd8 && measure_jpeg(p, size, ret_width, ret_height);
 }
 
+/* --- whether images are whole --- */
+
+/* The CRC of a PNG chunk, ISO/IEC 15948, annex D. */
+static uint32_t crc(const unsigned char *p, size_t size)
+{
+    uint32_t table[256];
+    uint32_t value = UINT32_MAX;
+    for (uint32_t i = 0; i < 256; i++) {
+        table[i] = i;
+        for (unsigned bit = 0; bit < 8; bit++) {
+            table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320 : 0);
+        }
+    }
+    for (; size > 0; size--) {
+        value = table[(value ^ *p++) & 0xff] ^ value >> 8;
+    }
+    return ~value;
+}
+
+/* Each chunk is whole, and the last one ends both the image and the file. */
+static bool is_whole_png(const unsigned char *p, size_t size)
+{
+    enum { AROUND = 12 }; /* length, type, CRC */
+    size_t at = 8;
+    while (size - at >= AROUND) {
+        size_t length = big(p + at, 4);
+        if (length > size - at - AROUND ||
+            crc(p + at + 4, length + 4) != big(p + at + 8 + length, 4)) {
+            return false;
+        }
+        if (memcmp(p + at + 4, "IEND", 4) == 0) {
+            return at + AROUND + length == size;
+        }
+        at += AROUND + length;
+    }
+    return false;
+}
+
+/* How many bytes a table of colours takes, by the byte that describes it, GIF89a, section 18. */
+static size_t colours(unsigned flags)
+{
+    return flags & 0x80 ? 3U << ((flags & 7) + 1) : 0;
+}
+
+/* From block to block, and in each from piece to piece, to a trailer that is the last byte. */
+static bool is_whole_gif(const unsigned char *p, size_t size)
+{
+    size_t at = 13 + colours(p[10]);
+    while (at + 1 < size) {
+        if (p[at] == 0x2c) { /* an image: its place, its colours, the size of its codes */
+            at += at + 9 < size ? 11 + colours(p[at + 9]) : size;
+        } else if (p[at] == 0x21) { /* an extension */
+            at += 2;
+        } else {
+            return false;
+        }
+        while (at < size && p[at] != 0) {
+            at += 1U + p[at];
+        }
+        at++;
+    }
+    return at + 1 == size && p[at] == 0x3b;
+}
+
 bool magic_is_whole(const char *bytes, size_t size)
 {
     const unsigned char *p = (const unsigned char *)bytes;
@@ -235,10 +299,10 @@ bool magic_is_whole(const char *bytes, size_t size)
         return false;
     }
     if (memcmp(bytes, "\x89PNG", 4) == 0) {
-        return memcmp(bytes + size - 8, "IEND", 4) == 0;
+        return is_whole_png(p, size);
     }
     if (memcmp(bytes, "GIF8", 4) == 0) {
-        return p[size - 1] == ';';
+        return is_whole_gif(p, size);
     }
     if (memcmp(bytes, "RIFF", 4) == 0) {
         return little(p + 4, 4) <= size - 8;

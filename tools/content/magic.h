@@ -23,8 +23,8 @@ enum { MAGIC_BYTES = 8192 };
 
 struct magic magic_of(const char *bytes, size_t size);
 
-/* Whether a PNG, GIF, JPEG or WebP image has its end. A truncated image must not reach a client:
- * some refuse the whole conversation for it. */
+/* Whether a PNG or GIF image is whole, and whether a JPEG or WebP image has its end. A damaged
+ * image must not reach a client: some refuse the whole conversation for it. */
 bool magic_is_whole(const char *bytes, size_t size);
 
 /* Width and height of a PNG, GIF, JPEG or WebP image. False if bytes do not have them. */

@@ -7,7 +7,9 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "tools/content/content.h"
+#include "tools/content/magic.h"
 
 struct images {
     struct server_box *server_box;
@@ -15,13 +17,28 @@ struct images {
     void *arg;
     char *paths; /* each with a NUL behind it */
     size_t paths_size;
-    size_t next; /* in paths */
+    const char *path; /* of them, which is read */
+    size_t next;      /* in paths */
     unsigned count;
     size_t bytes;
     json_t *blocks;
 };
 
 static void images_next(struct images *images);
+
+/* A client that was sent it could refuse the whole conversation. */
+static void name_damaged(struct images *images)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    int r = buf_append_text(&text, "[");
+    r = r ? r : word_append(&text, images->path, strlen(images->path));
+    r = r ? r : buf_append_text(&text, " is incomplete or damaged, so it is not shown]\n");
+    if (r == 0) {
+        images->count++;
+        (void)json_array_append_new(images->blocks,
+                                    content_text(buf_bytes(&text), buf_size(&text)));
+    }
+}
 
 /* The file may be replaced or grow while it is read: it is never trusted to be what it was. */
 static void take_image(struct images *images, int fd, uint64_t size)
@@ -32,10 +49,13 @@ static void take_image(struct images *images, int fd, uint64_t size)
         return;
     }
     size_t have = buf_size(&content);
+    const char *mime = content_image_type(buf_bytes(&content), have);
+    if (mime && !magic_is_whole(buf_bytes(&content), have)) {
+        name_damaged(images);
+    }
     if (!content_image_fits(buf_bytes(&content), have)) {
         return;
     }
-    const char *mime = content_image_type(buf_bytes(&content), have);
     images->bytes += have;
     images->count++;
     (void)json_array_append_new(images->blocks, content_image(buf_bytes(&content), have, mime));
@@ -55,9 +75,9 @@ static void images_next(struct images *images)
 {
     struct box *box = server_box_get(images->server_box);
     while (images->next < images->paths_size && box && images->count < LIMIT_IMAGES) {
-        const char *path = images->paths + images->next;
-        images->next += strlen(path) + 1;
-        if (box_file_open(box, path, image_opened, images) == 0) {
+        images->path = images->paths + images->next;
+        images->next += strlen(images->path) + 1;
+        if (box_file_open(box, images->path, image_opened, images) == 0) {
             return;
         }
     }

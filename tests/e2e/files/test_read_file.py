@@ -83,7 +83,8 @@ class Kinds(Shared):
     def test_a_broken_image_is_no_image_block(self):
         """Some clients refuse a whole conversation because of one."""
         data = png(40, 30)
-        for broken in (data[:60], b"\x89PNG\r\n\x1a\n" + bytes(40), b"\xff\xd8\xff\xe0" + bytes(200)):
+        stored = png(400, 300, level=0)
+        for broken in (data[:60], stored[:900] + stored[1100:], b"\x89PNG\r\n\x1a\n" + bytes(40), b"\xff\xd8\xff\xe0" + bytes(200)):
             self.put("broken.png", broken)
             result = self.server.read("broken.png")
             self.assertEqual(self.images(result), [], result.text)

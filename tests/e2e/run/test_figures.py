@@ -57,6 +57,14 @@ class Figures(WithLibraries):
         result = self.server.python("from PIL import Image\nImage.new('RGB', (3000, 2000), 'teal').save('large.png')")
         self.assertEqual([max(sides(block)) for block in self.images(result)], [LONG_SIDE], result.text)
 
+    def test_a_damaged_image_is_named_and_not_sent(self):
+        whole = base64.b64encode(png(100, 80, level=0)).decode()
+        result = self.server.python(f"import base64\ndata = base64.b64decode('{whole}')\n"
+                                    "open('cut.png', 'wb').write(data[:900] + data[1100:])")
+        self.assertEqual(self.images(result), [], result.text)
+        self.assertIn("cut.png is incomplete or damaged, so it is not shown", result.content[-1]["text"])
+        self.assertEqual(len(self.images(self.server.python("open('whole.png', 'wb').write(data)"))), 1)
+
     def test_a_large_figure_that_is_saved_comes_back_once(self):
         self.need("PIL")
         for number, save in enumerate(("plt.savefig('big.png', dpi=200)", "plt.savefig('./x/../big2.png', dpi=220); plt.show()",

@@ -108,15 +108,50 @@ static void a_truncated_image_has_no_size(void **)
     MEASURE("GIF", 0, 0);
 }
 
-static void end_of_an_image_is_seen(void **)
+static bool is_whole(const char *bytes, size_t size)
 {
-    static const char png[] = "\x89PNG\r\n\x1a\n....\0\0\0\0IEND\xae\x42\x60\x82";
-    assert_true(magic_is_whole(png, sizeof png - 1));
-    assert_false(magic_is_whole(png, sizeof png - 2));
+    char *copy = malloc(size ? size : 1);
+    assert_non_null(copy);
+    memcpy(copy, bytes, size);
+    bool whole = magic_is_whole(copy, size);
+    free(copy);
+    return whole;
+}
+
+/* Also with any byte left out, or with one more. */
+static void damage_is_seen(const char *bytes, size_t size)
+{
+    char copy[256];
+    assert_true(size < sizeof copy);
+    assert_true(is_whole(bytes, size));
+    memcpy(copy, bytes, size);
+    copy[size] = 0;
+    assert_false(is_whole(copy, size + 1));
+    for (size_t i = 4; i < size; i++) {
+        memcpy(copy, bytes, i);
+        memcpy(copy + i, bytes + i + 1, size - i - 1);
+        assert_false(is_whole(copy, size - 1));
+        assert_false(is_whole(bytes, i));
+    }
+}
+
+static void a_damaged_image_is_seen(void **)
+{
+    static const char png[] =
+        "\x89PNG\r\n\x1a\n"
+        "\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\0\0\0\0\x3a\x7e\x9b\x55"
+        "\0\0\0\nIDAT\x78\x9c\x63\x60\0\0\0\2\0\1\x48\xaf\xa4\x71"
+        "\0\0\0\0IEND\xae\x42\x60\x82";
+    damage_is_seen(png, sizeof png - 1);
+    /* two colours, a comment, an image of one pixel with colours of its own */
+    static const char gif[] =
+        "GIF89a\1\0\1\0\x80\0\0abcdef\x21\xfe\2hi\0"
+        "\x2c\0\0\0\0\1\0\1\0\x80ghijkl\2\2\x44\1\0\x3b";
+    damage_is_seen(gif, sizeof gif - 1);
     static const char jpeg[] = "\xff\xd8\xff\xe0....................\xff\xd9";
-    assert_true(magic_is_whole(jpeg, sizeof jpeg - 1));
-    assert_false(magic_is_whole(jpeg, sizeof jpeg - 2));
-    assert_false(magic_is_whole("", 0));
+    assert_true(is_whole(jpeg, sizeof jpeg - 1));
+    assert_false(is_whole(jpeg, sizeof jpeg - 2));
+    assert_false(is_whole("", 0));
 }
 
 int main(void)
@@ -129,7 +164,7 @@ int main(void)
         cmocka_unit_test(utf16_is_known_by_its_mark),
         cmocka_unit_test(images_are_measured),
         cmocka_unit_test(a_truncated_image_has_no_size),
-        cmocka_unit_test(end_of_an_image_is_seen),
+        cmocka_unit_test(a_damaged_image_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
