@@ -38,7 +38,7 @@ enum apply_status {
     APPLY_ODD,      /* a device, FIFO or socket, here or in DIR */
     APPLY_FULL,     /* directory to be removed that holds something else */
     APPLY_WRITTEN,  /* somebody has DIR's file open for writing */
-    APPLY_LAST,     /* to be deleted, and another item that is not applied has its content */
+    APPLY_LAST,     /* its content may be in another item, which is not applied */
     APPLY_REFUSED,  /* not chosen: there to be known */
     APPLY_FAILED,   /* error */
     APPLY_STATUS_COUNT,
@@ -59,7 +59,7 @@ struct apply_item {
     uint32_t marks;  /* enum apply_marks */
     uint32_t above;  /* how many directories of the path DIR had: none of them is made again */
     uint32_t reserved;
-    uint64_t parent;           /* inode of DIR's directory that it is in; 0: there was none */
+    uint64_t parent;           /* inode of the last of them; 0: DIR itself */
     struct apply_facts before; /* of DIR's file, when the change was begun */
     struct apply_facts source; /* of the file in the changes, as it was listed; mode 0: deleted */
     uint64_t hash; /* of the source's content, apply_content_hash(); 0: none. Writing through a

@@ -142,7 +142,7 @@ static const char *reason_of(const struct apply_item *item)
     case APPLY_WRITTEN:
         return "another process has it open for writing in DIR; apply it when that has ended";
     case APPLY_LAST:
-        return "kept: another change has its content, and is not applied";
+        return "kept: the changes that are not applied may have its content";
     case APPLY_FAILED:
         return error_text(item->error);
     case APPLY_DONE:

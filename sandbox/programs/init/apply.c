@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -160,22 +161,82 @@ static void make_way(struct apply_run *run, uint32_t index)
     apply_item(run, index, /* last= */ false);
 }
 
-/* Deletions last: until then no content is gone of which DIR has no other name, as after a move.
- * Nor is that which another item would replace or make way for, until that has its name. */
+static bool is_of_git(const struct apply_item *item)
+{
+    return apply_path_git_size(item->path) > 0;
+}
+
+/* Content may be in what is new: moved, packed, merged or edited. */
+static bool is_unfinished(const struct apply_run *run)
+{
+    for (uint32_t i = 0; i < run->journal->count; i++) {
+        const struct apply_item *item = run->items[i];
+        bool waits = item->status == APPLY_TO_DO;
+        if (!is_deletion(item) && !S_ISDIR(item->source.mode) &&
+            (waits ? !is_in_way(item)
+                   : item->status > APPLY_SAME && item->status != APPLY_REFUSED)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A git directory is applied as a whole: what is known to stand against that is known before, and
+ * its objects come before what names them. */
+static void begin_git(struct apply_run *run)
+{
+    uint32_t count = run->journal->count;
+    for (uint32_t i = 0; i < count; i++) {
+        run->torn = run->torn || (is_of_git(run->items[i]) && run->items[i]->status > APPLY_SAME &&
+                                  run->items[i]->status != APPLY_REFUSED);
+    }
+    for (uint32_t i = 0; i < count && apply_is_wanted(); i++) {
+        if (is_of_git(run->items[i]) && run->items[i]->status == APPLY_TO_DO) {
+            apply_item_check(run, i);
+        }
+    }
+    for (uint32_t i = 0; i < count && apply_is_wanted(); i++) {
+        if (is_of_git(run->items[i]) && !is_deletion(run->items[i]) &&
+            strstr(run->items[i]->path, "/objects")) {
+            apply_item(run, i, /* last= */ false);
+        }
+    }
+}
+
+/* What is not deleted. Returns whether any item was carried out. */
+static bool apply_files(struct apply_run *run, bool last)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < run->journal->count && apply_is_wanted(); i++) {
+        struct apply_item *item = run->items[i];
+        if (item->status == APPLY_TO_DO && !is_deletion(item) &&
+            (last ? !S_ISDIR(item->source.mode) : !is_in_way(item))) {
+            apply_item(run, i, last);
+            any = any || item->status != APPLY_TO_DO;
+        }
+    }
+    return any;
+}
+
+/* Deletions last, and only once all else is there: until then no content is gone of which DIR has
+ * no other name. Nor is that which another item would replace, until that has its name. */
 static void apply_all(struct apply_run *run)
 {
     uint32_t count = run->journal->count;
     apply_recover(run);
-    for (uint32_t i = 0; i < count && apply_is_wanted(); i++) {
-        if (!is_deletion(run->items[i]) && !is_in_way(run->items[i])) {
-            apply_item(run, i, /* last= */ false);
-        }
+    begin_git(run);
+    while (apply_files(run, /* last= */ false)) {
     }
+    run->unfinished = is_unfinished(run);
     for (uint32_t i = 0; i < count && apply_is_wanted(); i++) {
         if (is_in_way(run->items[i])) {
             make_way(run, i);
         }
     }
+    while (apply_files(run, /* last= */ false)) {
+    }
+    (void)apply_files(run, /* last= */ true); /* what is left waits for each other */
+    run->unfinished = is_unfinished(run);
     for (uint32_t i = count; i-- > 0;) {
         if (!apply_is_wanted()) {
             return;

@@ -17,6 +17,8 @@ struct apply_run {
     bool gives_away;   /* has CAP_CHOWN */
     struct apply_journal *journal;
     struct apply_item **items; /* by index */
+    bool unfinished; /* something is not there that comes, or is to come: nothing is deleted */
+    bool torn;       /* the same of a git directory: nothing more of it comes */
 };
 
 /* One name as it is at the moment. */
@@ -39,8 +41,9 @@ int apply_facts_at(int dir_fd, const char *name, uint64_t mount_id, struct apply
 /* The directory of path's last component, *ret_name, opened with O_PATH, one component after the
  * other. -ENOTDIR: one of them is a symlink or no directory. */
 int apply_open_parent(int root_fd, uint64_t mount_id, const char *path, const char **ret_name);
-/* Whether it is the directory that the item was in when it was collected, if it was in one. */
-bool apply_is_parent(const struct apply_item *item, int dir_fd);
+/* Whether DIR has the directory in which the item is to be, or the last one above that which there
+ * was, as it was collected. parent_fd: of the first, or negative. */
+bool apply_is_above(const struct apply_run *run, const struct apply_item *item, int parent_fd);
 /* The same of an item in DIR, and makes missing directories, but none that has been there. -ENOENT:
  * such a one. */
 int apply_make_parent(struct apply_run *run, const struct apply_item *item, const char **ret_name);
@@ -85,11 +88,20 @@ int apply_content_copy(int from_fd, int to_fd, uint64_t size);
  * none. */
 int apply_copy_acl(int from_fd, int to_fd);
 
-/* --- apply_item.c --- */
+/* --- apply_swap.c --- */
 
 /* Finishes or takes back what a killed process has left under a temporary name. */
 void apply_recover(struct apply_run *run);
+/* The temporary name holds what DIR had: removes that if it is what the change began with. Else
+ * puts it back, which had come between the check and the rename. 0, a status or -errno. */
+int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *temporary,
+                      const char *name);
+
+/* --- apply_item.c --- */
+
 /* Carries out an item that is still to be done, and sets its status. index: from 0. last: nothing
  * follows in the item's directory. Before that, a directory whose mode would keep the owner out is
  * made with more, and stays to be done. */
 void apply_item(struct apply_run *run, uint32_t index, bool last);
+/* Ends it where that can be seen before anything is changed. */
+void apply_item_check(struct apply_run *run, uint32_t index);

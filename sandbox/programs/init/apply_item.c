@@ -20,9 +20,11 @@ struct work {
     struct apply_look target;
     int upper_fd; /* the directory in the changes */
     const char *upper_name;
-    int source_fd; /* of a regular file */
-    bool last;     /* no other pass comes */
-    bool more;     /* entries follow inside; the directory is kept writable */
+    int source_fd;  /* of a regular file */
+    bool last;      /* no other pass comes */
+    bool more;      /* entries follow inside; the directory is kept writable */
+    bool same;      /* DIR has the content already, */
+    bool same_mode; /* and the mode */
 };
 
 static void work_done(struct work *work)
@@ -64,12 +66,15 @@ static int find_target(struct work *work)
 {
     struct apply_run *run = work->run;
     int fd = apply_open_parent(run->dir_fd, run->mount_id, work->item->path, &work->name);
-    if (fd < 0) {
-        return fd == -ENOENT ? 0 : fd;
+    if (fd < 0 && fd != -ENOENT) {
+        return fd;
     }
     work->dir_fd = fd;
-    if (!apply_is_parent(work->item, fd)) {
+    if (!apply_is_above(run, work->item, fd)) {
         return APPLY_CONFLICT; /* the user has put another directory in its place */
+    }
+    if (fd < 0) {
+        return 0;
     }
     return apply_facts_at(fd, work->name, run->mount_id, &work->target);
 }
@@ -163,6 +168,9 @@ static bool has_content(const struct work *work)
     if ((source->mode & S_IFMT) != (target->mode & S_IFMT)) {
         return false;
     }
+    if (source->mode == 0) {
+        return true;
+    }
     if (S_ISLNK(source->mode)) {
         size_t size = read_link(work->upper_fd, work->upper_name, texts[0]);
         return size > 0 && size == read_link(work->dir_fd, work->name, texts[1]) &&
@@ -181,28 +189,6 @@ static bool has_content(const struct work *work)
 static bool is_written(int dir_fd, const char *name, const struct apply_facts *facts)
 {
     return fd_is_written_at(dir_fd, name, facts->mode) > 0;
-}
-
-/* The temporary name holds what DIR had: removes that if it is what the change began with. Else
- * puts it back, which had come between the check and the rename. */
-static int finish_swap(const struct apply_item *item, int dir_fd, const char *temporary,
-                       const char *name)
-{
-    struct apply_look look;
-    int r = apply_facts_at(dir_fd, temporary, 0, &look);
-    if (r == 0 && !apply_facts_equal_moved(&item->before, &look.facts)) {
-        r = APPLY_CONFLICT;
-    }
-    if (r == 0 && is_written(dir_fd, temporary, &look.facts)) {
-        r = APPLY_WRITTEN;
-    }
-    r = r ? r : apply_remove_temporary(dir_fd, temporary);
-    if (r == 0) {
-        return 0;
-    }
-    bool deletes = item->source.mode == 0;
-    (void)apply_rename(dir_fd, temporary, name, deletes ? RENAME_NOREPLACE : RENAME_EXCHANGE);
-    return r == -ENOTEMPTY || r == -EEXIST ? APPLY_FULL : r;
 }
 
 /* For a file system without RENAME_EXCHANGE. */
@@ -238,7 +224,7 @@ static int place(struct work *work, const char *temporary)
     if (r == -EINVAL) {
         return replace_plainly(work, temporary);
     }
-    return r ? r : finish_swap(work->item, work->dir_fd, temporary, work->name);
+    return r ? r : apply_finish_swap(work->item, work->dir_fd, temporary, work->name);
 }
 
 /* --- making --- */
@@ -317,19 +303,72 @@ static void note_after(struct work *work, const struct apply_look *made, int fd)
     work->item->after = is_it ? now.facts : made->facts;
 }
 
+/* Whether the item can be carried out, as far as can be seen before: 0, or what becomes of it. */
+static int check(struct work *work)
+{
+    const struct apply_item *item = work->item;
+    if (is_odd(&item->source)) {
+        return APPLY_ODD;
+    }
+    int r = find_target(work);
+    r = r ? r : find_source(work);
+    if (r) {
+        return r;
+    }
+    if (is_odd(&work->target.facts)) {
+        return APPLY_ODD;
+    }
+    work->same = has_content(work);
+    work->same_mode =
+        work->same && (S_ISLNK(item->source.mode) || (item->source.mode & ACCESSPERMS) ==
+                                                         (work->target.facts.mode & ACCESSPERMS));
+    if (!work->same_mode && !is_before(work, &work->target.facts)) {
+        return APPLY_CONFLICT;
+    }
+    /* A name that is exchanged, and again, would be a change of the user's from then on. */
+    bool stays = work->same || !is_written(work->dir_fd, work->name, &work->target.facts);
+    return stays ? 0 : APPLY_WRITTEN;
+}
+
+static void work_begin(struct work *work, struct apply_run *run, uint32_t index)
+{
+    *work = (struct work){
+        .run = run,
+        .item = run->items[index],
+        .number = index + 1,
+        .dir_fd = -1,
+        .upper_fd = -1,
+        .source_fd = -1,
+    };
+}
+
+/* Whether nothing is known that would keep another item from being carried out. */
+static bool is_possible(struct apply_run *run, uint32_t index)
+{
+    OWNED(work_done) struct work work;
+    work_begin(&work, run, index);
+    if (check(&work)) {
+        return false;
+    }
+    defer_close int fd = open_target(&work); /* for its ACL */
+    return fd >= 0 || !S_ISREG(work.target.facts.mode);
+}
+
 /* Whether the changes have the content of DIR's file under a name that is not applied, or not yet,
- * as after a move of which only one half would be: then DIR would have it no more. */
+ * as after a move of which only one half would be: then DIR would have it no more. In the last pass
+ * what can be applied suffices: files that have changed their places wait for each other. */
 static bool is_last(const struct work *work)
 {
-    const struct apply_run *run = work->run;
-    uint64_t bytes = S_ISREG(work->target.facts.mode) ? work->target.facts.bytes : 0;
+    struct apply_run *run = work->run;
+    mode_t type = work->target.facts.mode & S_IFMT;
+    uint64_t bytes = S_ISREG(type) || S_ISLNK(type) ? work->target.facts.bytes : 0;
     uint64_t hash = 0;
-    /* A directory cannot wait: others come into it. */
-    bool waits = !work->last && !S_ISDIR(work->item->source.mode);
+    bool makes_directory = S_ISDIR(work->item->source.mode); /* others come into it, and wait */
     for (uint32_t i = 0; bytes > 0 && i < run->journal->count; i++) {
         const struct apply_item *other = run->items[i];
-        bool is_open = other->status == APPLY_TO_DO ? waits : other->status > APPLY_SAME;
-        if (other == work->item || !is_open || !S_ISREG(other->source.mode) ||
+        bool waits = other->status == APPLY_TO_DO;
+        bool is_open = waits ? !makes_directory : other->status > APPLY_SAME;
+        if (other == work->item || !is_open || (other->source.mode & S_IFMT) != type ||
             other->source.bytes != bytes) {
             continue;
         }
@@ -337,8 +376,9 @@ static bool is_last(const struct work *work)
             defer_close int fd = open_target(work);
             (void)(fd >= 0 && apply_content_hash(fd, bytes, run->journal->key, &hash));
         }
-        /* What cannot be read may have it. */
-        if (hash == 0 || (other->hash ? other->hash == hash : other->status != APPLY_TO_DO)) {
+        /* What cannot be read may have it, and a symlink of that length. */
+        bool may_have = hash == 0 || other->hash == hash || (!other->hash && !waits);
+        if (may_have && !(waits && work->last && is_possible(run, i))) {
             return true;
         }
     }
@@ -407,7 +447,7 @@ static int remove_file(struct work *work)
     int r = apply_name_temporary(run, work->number, work->item->path, work->name, temporary);
     r = r ? r : apply_rename(work->dir_fd, work->name, temporary, RENAME_NOREPLACE);
     if (r == 0) {
-        r = finish_swap(work->item, work->dir_fd, temporary, work->name);
+        r = apply_finish_swap(work->item, work->dir_fd, temporary, work->name);
         apply_forget_temporary(run);
         return r;
     }
@@ -422,15 +462,6 @@ static int remove_file(struct work *work)
 
 static int remove_target(struct work *work)
 {
-    if (!work->target.facts.mode) {
-        return APPLY_SAME;
-    }
-    if (!is_before(work, &work->target.facts)) {
-        return APPLY_CONFLICT;
-    }
-    if (is_last(work)) {
-        return APPLY_LAST;
-    }
     if (!S_ISDIR(work->target.facts.mode)) {
         return remove_file(work);
     }
@@ -445,53 +476,48 @@ static int remove_target(struct work *work)
 static int carry_out(struct work *work)
 {
     struct apply_item *item = work->item;
-    if (is_odd(&item->source)) {
-        return APPLY_ODD;
+    if (work->run->torn && apply_path_git_size(item->path) > 0) {
+        return APPLY_LAST;
     }
-    int r = find_target(work);
-    r = r ? r : find_source(work);
+    int r = check(work);
     if (r) {
         return r;
     }
-    if (is_odd(&work->target.facts)) {
-        return APPLY_ODD;
-    }
-    if (item->source.mode == 0) {
-        return remove_target(work);
-    }
-    bool same = has_content(work);
-    if (same && (S_ISLNK(item->source.mode) ||
-                 (item->source.mode & ACCESSPERMS) == (work->target.facts.mode & ACCESSPERMS))) {
+    if (work->same_mode) {
         item->after = work->target.facts;
-        r = check_source(work);
+        r = item->source.mode ? check_source(work) : 0;
         return r ? r : APPLY_SAME;
     }
-    if (!is_before(work, &work->target.facts)) {
-        return APPLY_CONFLICT;
-    }
-    if (same && S_ISDIR(item->source.mode) && work->more) {
+    if (work->same && S_ISDIR(item->source.mode) && work->more) {
         return 0;
     }
-    if (!same && is_last(work)) {
+    bool deletes =
+        item->source.mode == 0 || (S_ISDIR(work->target.facts.mode) && !S_ISDIR(item->source.mode));
+    if ((deletes && work->run->unfinished) || (!work->same && is_last(work))) {
         return APPLY_LAST;
     }
-    return same ? change_mode(work) : replace(work);
+    return item->source.mode == 0 ? remove_target(work)
+           : work->same           ? change_mode(work)
+                                  : replace(work);
+}
+
+static void end(struct apply_run *run, struct apply_item *item, int r)
+{
+    /* A directory on the way to it has gone or become something else. */
+    r = r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? APPLY_CONFLICT : r;
+    item->error = r < 0 ? -r : 0;
+    atomic_signal_fence(memory_order_seq_cst);
+    item->status = r < 0 ? APPLY_FAILED : r == 0 ? APPLY_DONE : (uint32_t)r;
+    run->torn = run->torn || (item->status > APPLY_SAME && apply_path_git_size(item->path) > 0);
 }
 
 void apply_item(struct apply_run *run, uint32_t index, bool last)
 {
     struct apply_item *item = run->items[index];
-    OWNED(work_done)
-    struct work work = {
-        .run = run,
-        .item = item,
-        .number = index + 1,
-        .last = last,
-        .dir_fd = -1,
-        .upper_fd = -1,
-        .source_fd = -1,
-        .more = !last && S_ISDIR(item->source.mode) && (item->source.mode & S_IRWXU) != S_IRWXU,
-    };
+    OWNED(work_done) struct work work;
+    work_begin(&work, run, index);
+    work.last = last;
+    work.more = !last && S_ISDIR(item->source.mode) && (item->source.mode & S_IRWXU) != S_IRWXU;
     if (item->status != APPLY_TO_DO) {
         return;
     }
@@ -500,56 +526,15 @@ void apply_item(struct apply_run *run, uint32_t index, bool last)
         (r == -EINTR && !apply_is_wanted())) {
         return;
     }
-    /* A directory on the way to it has gone or become something else. */
-    r = r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? APPLY_CONFLICT : r;
-    item->error = r < 0 ? -r : 0;
-    atomic_signal_fence(memory_order_seq_cst);
-    item->status = r < 0 ? APPLY_FAILED : r == 0 ? APPLY_DONE : (uint32_t)r;
+    end(run, item, r);
 }
 
-/* --- after a kill --- */
-
-static bool is_temporary(const char *name)
+void apply_item_check(struct apply_run *run, uint32_t index)
 {
-    static const char before[] = ".sandpiper-";
-    static const char after[] = ".tmp";
-    const char *digits = name + sizeof before - 1;
-    return strlen(name) == APPLY_TEMPORARY_NAME - 1 &&
-           strncmp(name, before, sizeof before - 1) == 0 &&
-           strspn(digits, "0123456789abcdef") == 16 && strcmp(digits + 16, after) == 0;
-}
-
-/* The item's name, if it is in the directory of the temporary one. */
-static const char *name_beside(const struct apply_item *item, const struct apply_journal *journal,
-                               const char *temporary)
-{
-    size_t parent = (size_t)(temporary - journal->temporary);
-    const char *slash = strrchr(item->path, '/');
-    const char *name = slash ? slash + 1 : item->path;
-    bool is_beside = (size_t)(name - item->path) == parent &&
-                     strncmp(item->path, journal->temporary, parent) == 0;
-    return is_beside ? name : NULL;
-}
-
-void apply_recover(struct apply_run *run)
-{
-    const struct apply_journal *journal = run->journal;
-    const char *name = NULL;
-    struct apply_look look;
-    if (!journal->temporary[0]) {
-        return;
+    OWNED(work_done) struct work work;
+    work_begin(&work, run, index);
+    int r = check(&work);
+    if (r && r != APPLY_SAME) {
+        end(run, work.item, r);
     }
-    defer_close int dir_fd =
-        apply_open_parent(run->dir_fd, run->mount_id, journal->temporary, &name);
-    const struct apply_item *item =
-        journal->temporary_item ? run->items[journal->temporary_item - 1] : NULL;
-    const char *of_item = item && dir_fd >= 0 ? name_beside(item, journal, name) : NULL;
-    if (dir_fd >= 0 && is_temporary(name) && apply_facts_at(dir_fd, name, 0, &look) == 0 &&
-        look.facts.mode) {
-        if (!apply_is_ours(run, &look) && of_item) {
-            (void)finish_swap(item, dir_fd, name, of_item);
-        }
-        apply_discard_temporary(run, dir_fd, name);
-    }
-    apply_forget_temporary(run);
 }

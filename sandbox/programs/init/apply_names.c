@@ -241,11 +241,26 @@ static bool was_there(const struct apply_run *run, const char *path, size_t size
     return false;
 }
 
-bool apply_is_parent(const struct apply_item *item, int dir_fd)
+bool apply_is_above(const struct apply_run *run, const struct apply_item *item, int parent_fd)
 {
+    char path[APPLY_PATH_BYTES];
     struct apply_look look;
-    return !item->parent ||
-           (apply_facts_at(dir_fd, "", 0, &look) == 0 && look.facts.inode == item->parent);
+    const char *name = NULL;
+    const char *end = item->path;
+    if (!item->parent) {
+        return true;
+    }
+    for (uint32_t i = 0; end && i <= item->above; i++) {
+        end = strchr(end + (i > 0), '/');
+    }
+    if (!end) { /* it is the parent itself */
+        return parent_fd < 0 ||
+               (apply_facts_at(parent_fd, "", 0, &look) == 0 && look.facts.inode == item->parent);
+    }
+    (void)snprintf(path, sizeof path, "%.*s", (int)(end - item->path), item->path);
+    defer_close int fd = apply_open_parent(run->dir_fd, run->mount_id, path, &name);
+    return fd == -ENOENT || (fd >= 0 && apply_facts_at(fd, "", 0, &look) == 0 &&
+                             look.facts.inode == item->parent);
 }
 
 int apply_make_parent(struct apply_run *run, const struct apply_item *item, const char **ret_name)
@@ -278,5 +293,5 @@ int apply_make_parent(struct apply_run *run, const struct apply_item *item, cons
         begin = *ret_name;
     }
     r = r ? r : more;
-    return r < 0 ? r : apply_is_parent(item, at) ? take_fd(&at) : -ENOENT;
+    return r < 0 ? r : apply_is_above(run, item, at) ? take_fd(&at) : -ENOENT;
 }

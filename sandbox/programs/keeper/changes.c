@@ -456,21 +456,17 @@ static void mark_torn(const struct apply_journal *journal, const char *path)
     }
 }
 
-/* Notes in which directories of the user's the item is. */
+/* Notes in which directories of the user's the item is, as far as they exist. */
 static void note_above(const struct keeper *keeper, struct apply_item *item)
 {
     char above[KEEPER_PATH_BYTES];
-    const char *name = NULL;
-    struct stat st;
-    defer_close int fd = place_parent(keeper->lower_fd, item->path, &name);
-    item->parent = fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
     for (const char *slash = strchr(item->path, '/'); slash; slash = strchr(slash + 1, '/')) {
         struct apply_facts facts;
         (void)snprintf(above, sizeof above, "%.*s", (int)(slash - item->path), item->path);
-        if (fd < 0 &&
-            (place_look(keeper->lower_fd, above, &facts, NULL) < 0 || !S_ISDIR(facts.mode))) {
+        if (place_look(keeper->lower_fd, above, &facts, NULL) < 0 || !S_ISDIR(facts.mode)) {
             break;
         }
+        item->parent = facts.inode;
         item->above++;
     }
 }
