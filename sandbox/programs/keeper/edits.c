@@ -121,7 +121,7 @@ static bool is_expected(const struct keeper *keeper, const struct edit *edit,
 {
     if (edit->inode &&
         (facts->inode != edit->inode ||
-         (edit->writes && !edit->resets && (facts->mode & ACCESSPERMS) != edit->from->mode))) {
+         (edit->writes && !edit->resets && (facts->mode & ACCESSPERMS) != edit->mode))) {
         return false; /* the user has put another file in its place, or changed the mode */
     }
     if (edit->moves) {
@@ -273,7 +273,7 @@ static void edit_free(struct keeper *keeper, struct edit *edit)
     free(edit);
 }
 
-static bool list_add(struct edits *edits, struct edit *edit)
+bool edits_add(struct edits *edits, struct edit *edit)
 {
     if (edits->count == edits->space) {
         size_t space = edits->space ? edits->space * 2 : 16;
@@ -318,7 +318,8 @@ static struct edit *edit_new(struct keeper *keeper, struct state *state, const c
         version_seen_as(keeper, edit->from, facts);
         edit->from->found_ns = facts->ctime_ns;
     }
-    if (!edit->path || (target && !edit->target) || !edit->from || !list_add(&state->edits, edit)) {
+    if (!edit->path || (target && !edit->target) || !edit->from ||
+        !edits_add(&state->edits, edit)) {
         state->edits.lost = true;
         edit_free(keeper, edit);
         return NULL;
@@ -456,6 +457,7 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
         /* Somebody who has it open for writing may do so between what code does. */
         bool in_place = (writes || op == WIRE_TOUCH_ATTRIBUTE) && facts.mode;
         edit->inode = in_place ? facts.inode : 0;
+        edit->mode = facts.mode & ACCESSPERMS;
         edit->unsure = in_place && S_ISREG(facts.mode) && is_written(keeper, path);
         activate(keeper, edit);
     }
@@ -474,6 +476,10 @@ static void touch_over(struct keeper *keeper, const struct state *state, const c
     struct edit *edit = latest_edit(keeper, state, path);
     if (!edit) {
         return;
+    }
+    if (edit->resets) {
+        edit->mode = facts_at(keeper, path).mode & ACCESSPERMS;
+        edit->resets = false;
     }
     bool is_watched = edit->watch >= 0;
     bool may_be_void = !is_watched; /* its directory is not there: it has failed */
@@ -573,13 +579,13 @@ bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edit
             copy->to = version_take(copy->to);
             keeper->name_bytes += copy->name_bytes;
         }
-        whole = copy && copy->path && (!copy->moves || copy->target) && list_add(&joined, copy);
+        whole = copy && copy->path && (!copy->moves || copy->target) && edits_add(&joined, copy);
         if (!whole && copy) {
             edit_free(keeper, copy);
         }
     }
     for (size_t i = 0; whole && i < to->count; i++) {
-        whole = list_add(&joined, to->list[i]);
+        whole = edits_add(&joined, to->list[i]);
     }
     free(to->list);
     *to = joined;

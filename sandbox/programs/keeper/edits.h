@@ -19,15 +19,17 @@
  * move is undone by a move. */
 
 struct edit {
-    bool moves;   /* from path to target; else the content at path changes */
-    bool unsure;  /* or nobody knows what it has led to */
-    bool writes;  /* the file is opened: what it becomes is known when it is closed */
-    bool ended;   /* to was seen */
-    bool active;  /* its call runs, and nothing has come after it at its name */
-    bool nothing; /* it has failed */
-    bool linked;  /* path is a further name of a file */
-    bool resets;  /* code changes the mode while the file is open */
-    bool held;    /* of its path an edit is unsure: scratch of edits_hold() */
+    bool moves;    /* from path to target; else the content at path changes */
+    bool unsure;   /* or nobody knows what it has led to */
+    bool writes;   /* the file is opened: what it becomes is known when it is closed */
+    bool ended;    /* to was seen */
+    bool active;   /* its call runs, and nothing has come after it at its name */
+    bool nothing;  /* it has failed */
+    bool linked;   /* path is a further name of a file */
+    bool resets;   /* code changes the mode while the file is open: it is not known yet */
+    uint32_t mode; /* that the file has then, where it stays the same one */
+    bool undone;   /* it was taken back */
+    enum put fate; /* scratch of edits_try() */
     char *path;
     char *target;         /* of a move, else NULL */
     struct version *from; /* at path, of a move what it has replaced at target */
@@ -59,19 +61,16 @@ void edits_follow(struct keeper *keeper);
 void edits_end(struct keeper *keeper, struct state *state);
 /* Takes the edits of a state back, or repeats them. Adds what has become of each path. */
 struct edits_outcome {
+    struct state *from; /* the way: from this state up to what it has in common */
+    struct state *above;
+    struct state *to;     /* with this one, and down */
     struct record **list; /* mark: 1 + enum put; found: what was there before */
     size_t count;
     size_t space;
-    struct version **left; /* that do not come back: their paths hold something else */
+    const struct version **left; /* that do not come: their paths hold something else */
     size_t left_count;
-    bool left_lost;      /* there was no memory for one */
-    uint64_t lost_bytes; /* of the largest of which there is no copy */
+    bool lost; /* something does not come, and nothing has taken its place */
 };
-/* Before any is taken back: notes what will not come back because no copy was kept. */
-void edits_find_lost(const struct state *state, struct edits_outcome *outcome);
-/* The same: of a path, or of paths that moves connect, all edits are taken back or none. Holds
- * those of one that is unsure. Returns whether it has changed any: then all states come again. */
-bool edits_hold(struct keeper *keeper, const struct edits *edits);
 void edits_switch(struct keeper *keeper, struct state *state, bool back,
                   struct edits_outcome *outcome);
 /* Gives directories that it has made their modes and times, after what is in them. */
@@ -84,6 +83,8 @@ void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, pu
 /* Puts copies of the edits before those of another state. Returns whether there was memory. */
 bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edits *to);
 void edits_drop(struct keeper *keeper, struct edits *edits);
+/* Returns whether there was memory. */
+bool edits_add(struct edits *edits, struct edit *edit);
 /* A row of the status line for each. */
 struct rows;
 void edits_rows(const struct edits *edits, struct rows *rows);

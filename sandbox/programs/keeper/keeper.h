@@ -64,7 +64,7 @@ struct state {
     int64_t fresh_ns;   /* then, see wire_request.fresh_ns */
     int64_t until_ns;   /* when it ended; 0: unknown, as while it is open */
     bool keep;
-    uint64_t lost_bytes; /* see edits_outcome, of what an undo to it has not brought back */
+    bool lost; /* an undo to it has not brought back everything, of which there is no copy */
 };
 
 struct keeper {

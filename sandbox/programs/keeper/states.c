@@ -138,8 +138,7 @@ static void state_merge(struct keeper *keeper, struct state *state)
             continue;
         }
         child->parent = state->parent;
-        child->lost_bytes =
-            state->lost_bytes > child->lost_bytes ? state->lost_bytes : child->lost_bytes;
+        child->lost = child->lost || state->lost;
         struct state joined = {};
         bool whole = state->parent != NULL; /* nothing leads back over the first state */
         for (size_t i = 0; whole && i < state->count; i++) {

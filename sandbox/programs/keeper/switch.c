@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "sandbox/programs/keeper/edits.h"
+#include "sandbox/programs/keeper/edits_trial.h"
 #include "sandbox/programs/keeper/keeper.h"
 
 struct switching {
@@ -194,33 +194,10 @@ static void repeat_down(struct keeper *keeper, const struct state *above, struct
     }
 }
 
-static void free_record(struct keeper *, struct record *record, void *)
-{
-    record->held = false;
-}
-
-/* Finds which edits of the way from one state to another are held. */
-static void hold_all(struct keeper *keeper, const struct state *from, const struct state *above,
-                     const struct state *to)
-{
-    bool more = true;
-    records_each(keeper, free_record, NULL);
-    while (more) {
-        more = false;
-        for (const struct state *state = from; state != above; state = state->parent) {
-            more = edits_hold(keeper, &state->edits) || more;
-        }
-        for (const struct state *state = to; state != above; state = state->parent) {
-            more = edits_hold(keeper, &state->edits) || more;
-        }
-    }
-}
-
 /* As states_switch(). */
 static int switch_edits(struct keeper *keeper, struct state *from, struct state *to, put_fn done,
                         void *arg)
 {
-    struct edits_outcome outcome = {};
     bool lost = false;
     struct state *above = from;
     while (above && !is_above(above, to)) {
@@ -229,11 +206,8 @@ static int switch_edits(struct keeper *keeper, struct state *from, struct state 
     if (!above) {
         return -ENOENT;
     }
-    hold_all(keeper, from, above, to);
-    for (const struct state *state = from; state != above; state = state->parent) {
-        edits_find_lost(state, &outcome);
-    }
-    to->lost_bytes = outcome.lost_bytes;
+    struct edits_outcome outcome = {.from = from, .above = above, .to = to};
+    edits_try(keeper, &outcome);
     for (struct state *state = from; state != above; state = state->parent) {
         edits_switch(keeper, state, /* back= */ true, &outcome);
         lost = lost || state->edits.lost;

@@ -60,18 +60,23 @@ class Plain(WrittenThrough):
             self.assertRegex(line, rf"not reverted[^|]*{name}")
 
     def test_a_copy_that_is_the_last(self):
-        """Code moves a file by copying and removing it, the user puts another one in its place: the copy stays."""
+        """Code moves a file by copying and removing it, the user puts another one in its place: the copy stays where code has
+        made it, and where it has replaced another file, that one comes back.
+        """
         for name, before in (("new", None), ("there", "as it was")):
             with self.subTest(name=name), self.start() as server:
                 self.put("a.txt", "user")
                 self.put(name, before or "")
                 if not before:
                     (self.dir / name).unlink()
+                self.assert_ok(server.python("x = 1"))
                 self.meanwhile(server, f"import os, shutil; shutil.copyfile('a.txt', {name!r}); os.remove('a.txt')",
                                lambda: self.save("a.txt", "other"))
                 result = server.python("", undo=True)
-                self.assertEqual((self.read("a.txt"), self.read(name)), ("other", "user"), result.text)
+                self.assertEqual((self.read("a.txt"), self.read(name)), ("other", before or "user"), result.text)
                 self.assertIn("may be yours", result.text)
+                server.python("", restore="before-undo")
+                self.assertEqual((self.read("a.txt"), self.read(name)), ("other", "user"))
 
     def test_the_user_works_in_a_moved_directory(self):
         self.put("d/old.txt")

@@ -1,15 +1,20 @@
 """The user writes to a file at the very moment at which code, an undo or an application is at it. What they wrote is where they
 wrote it. Checked by what is in the files.
 """
+import contextlib
 import glob
 import os
+import pathlib
 import random
+import resource
 import shutil
 import struct
+import subprocess
 import unittest
 
 from at_work import AtWork, WrittenThrough
 from client import SLOW, give_away
+from traces import descendants
 
 LARGE = 40_000_000
 
@@ -180,8 +185,8 @@ class Undo(WrittenThrough):
                     self.assert_ok(server.python("x = 1"))
                     self.assert_ok(server.python(code + "open('small', 'w').write('code')"))
                     line = self.undo(server)
-                self.assertRegex(line, r"not reverted[^|]*all\.tar")
-                self.assertFalse((self.dir / "small").exists(), line)
+                self.assertRegex(line, r"cannot revert[^|]*all\.tar")
+                (self.dir / "small").unlink()
                 with self.subTest(code="two undos"), self.start("--undo-files", "1M") as server:
                     for i in range(2):
                         self.own(f"data/{i}", random.Random(i).randbytes(1_500_000))
@@ -192,6 +197,64 @@ class Undo(WrittenThrough):
                 for left in self.dir.glob("all*"):
                     self.assertGreater(left.stat().st_size, 2_900_000)
                     left.unlink()
+
+    def test_what_the_user_does_before_the_next_undo(self):
+        """Of a path, and of paths that moves connect, all steps are taken back, or repeated, or none; checked first."""
+        undo, again = {"undo": True}, {"restore": "before-undo"}
+        backup = "os.rename('a', 'a.bak'); open('a', 'w').write('code')"
+        three = "os.rename('a', 't'); os.rename('b', 'a'); os.remove('t')"
+        rebuild = "os.rename('d', 't'); os.mkdir('d'); os.rename('t/x', 'd/x'); os.rename('t', 'a.bak')"
+        clean = "shutil.rmtree('d')"
+        pack = "import tarfile\nwith tarfile.open('d.tgz', 'w:gz') as tar: tar.add('d')\n" + clean
+        copied = "open('a', 'w').write('code'); shutil.copy('a', 'b2')"
+        here = self.dir
+        for code, steps, expected in (
+                (backup, ((here / "a.bak").unlink, undo), {"a": "code"}),
+                (backup, (lambda: os.rename(here / "a.bak", here / "theirs"), undo), {"a": "code", "theirs": "a of the user"}),
+                (three, (undo, lambda: self.put("b", "theirs"), again), {"a": "a of the user", "b": "theirs"}),
+                (three, (undo, lambda: self.put("b", "theirs"), again, undo), {"a": "a of the user", "b": "theirs"}),
+                (rebuild, (undo, (here / "t").mkdir, again, undo), {"d/x": "x of the user"}),
+                (clean, (undo, lambda: (here / "d").chmod(0o700), again, undo), {"d/x": "x of the user", "d": 0o700}),
+                (clean + "; os.mkdir('d')", (lambda: (here / "d").chmod(0o700), undo), {"d/x": "x of the user", "d": 0o700}),
+                (pack, (lambda: self.put("d", "theirs"), undo), {"d": "theirs", "d.tgz": None}),
+                (copied, (lambda: self.put("b2", "theirs"), undo), {"a": "a of the user", "b2": "theirs"}),
+                ("f = open('a', 'w'); os.chmod('a', 0o755); f.write('code')|f.close()",
+                 (lambda: (here / "a").chmod(0o600), undo), {"a": 0o600})):
+            with self.subTest(code=code, steps=steps), self.start() as server:
+                for path in here.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                for name in ("a", "b", "d/x"):
+                    self.own(name, f"{name[-1]} of the user")
+                (here / "d").chmod(0o755)
+                self.assert_ok(server.python("import os, shutil"))
+                before, meanwhile, after = code.partition("|")
+                if meanwhile:
+                    self.meanwhile(server, before, steps[0], after)
+                    steps = steps[1:]
+                else:
+                    self.assert_ok(server.python(code))
+                lines = [server.python("", **step).text if isinstance(step, dict) else step() for step in steps]
+                for name, held in expected.items():
+                    found = os.stat(here / name).st_mode & 0o777 if isinstance(held, int) else self.read(name) if held else None
+                    self.assertTrue((here / name).exists(), lines)
+                    self.assertEqual(found, held, f"{name}: {lines}")
+
+    def test_no_space_for_what_a_move_has_replaced(self):
+        self.own("a", "user " * 5000), self.own("b", "other")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("import os; os.replace('b', 'a')"))
+            keepers = [pid for pid in descendants(server.pid) if "keep" in pathlib.Path(f"/proc/{pid}/comm").read_text()]
+            for pid in keepers:
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+            line = self.undo(server)
+            self.assertTrue(keepers)
+            self.assertEqual(self.read("a"), "other", line)
+            for pid in keepers:
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            server.python("", restore="before-undo")
+            line = self.undo(server)
+            self.assertEqual((self.read("a"), self.read("b")), ("user " * 5000, "other"), line)
 
 
 class Apply(AtWork):
@@ -271,6 +334,71 @@ class Apply(AtWork):
                 self.put("zz", "theirs")
                 text = self.apply(server)
                 self.assertEqual((self.read(name), self.read("zz")), ("user", "theirs"), text)
+
+    def test_files_that_change_places(self):
+        """What one of them held is in the directory at the end, also where a program of the user's holds one of them."""
+        swap = "os.rename('a', 't'); os.rename('b', 'a'); os.rename('t', 'b')"
+        for code, held in ((swap, "a"), (swap, "b"), (swap, None),
+                           ("os.rename('a', 'a.bak'); os.rename('b', 'a')", "a"),
+                           ("os.rename('a', 'd'); os.rename('b', 'a')", "a"),
+                           ("os.rename('b', 'b.1'); os.rename('a', 'b'); os.rename('c', 'a')", "b"),
+                           ("os.rename('a', 't'); os.mkdir('a'); os.rename('t', 'a/a')", None)):
+            with self.subTest(code=code, held=held), self.start() as server:
+                for path in self.dir.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                theirs = {name: f"{name} of the user" for name in "abc"}
+                for name, text in theirs.items():
+                    self.put(name, text)
+                self.assert_ok(server.python("x = 1"))
+                self.assert_ok(server.python("import os\n" + code))
+                with open(self.dir / held, "r+") if held else contextlib.nullcontext():
+                    text = self.apply(server)
+                found = [path.read_text() for path in self.dir.rglob("*") if path.is_file()]
+                self.assertEqual(set(found), set(theirs.values()), text)
+                self.assertIn("another process has it open" if held else "applied 2 of 2", text)
+                if held:
+                    self.assertIn("no changes left", self.apply(server))
+                self.assertIn("no changes", server.call("list_changes").text)
+
+    def test_nothing_is_deleted_before_all_else_is_there(self):
+        """Content may be in what is new, in any form. As git has packed it, too."""
+        pack = "import tarfile\nwith tarfile.open('d.tgz', 'w:gz') as tar: tar.add('d')\nshutil.rmtree('d')"
+        git = "import subprocess; subprocess.run('git -c safe.directory=* gc -q', shell=True, check=True)"
+        for code, held, arguments in ((pack, "d.tgz", {}), ("open('d.tgz', 'a').write(open('d/x').read() + 'code'); shutil.rmtree('d')", "d.tgz", {}),
+                                      ("os.rename('a', 'a.bak'); os.rename('d/x', 'a'); os.rmdir('d'); open('d', 'w').close()", "a", {}),
+                                      (git, ".git/packed-refs", {"paths": [".git"]})):
+            with self.subTest(code=code), self.start() as server:
+                for path in self.dir.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                for name in ("d/x", "a", "d.tgz"):
+                    self.put(name, f"{name} of the user")
+                if code == git:
+                    self.git("init", "-q"), self.git("add", "."), self.git("commit", "-qm", "one"), self.git("pack-refs", "--all")
+                    self.put("a", "again"), self.git("commit", "-qam", "two")
+                self.assert_ok(server.python("import os, shutil"))
+                self.assert_ok(server.python(code))
+                with open(self.dir / held, "r+"):
+                    text = self.apply(server, **arguments)
+                self.assertIn("another process has it open", text)
+                if code == git:
+                    self.assertEqual(len(self.git("log", "--oneline").splitlines()), 2, text)
+                    self.git("fsck")
+                else:
+                    self.assertEqual(self.read("d/x"), "d/x of the user", text)
+                self.assertRegex(self.apply(server, **arguments), r"applied (\d+) of \1\n")
+
+    def git(self, *arguments):
+        done = subprocess.run(["git", "-c", "user.name=user", "-c", "user.email=user@localhost", "-c", "safe.directory=*",
+                               "-C", str(self.dir), *arguments], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_symlink_whose_new_name_is_refused(self):
+        with self.start() as server:
+            os.symlink("where/the/user/wants", self.dir / "link")
+            self.assert_ok(server.python("import os; os.makedirs('.github/workflows'); os.rename('link', '.github/workflows/link')"))
+            text = self.apply(server)
+            self.assertEqual(os.readlink(self.dir / "link"), "where/the/user/wants", text)
 
     def test_a_directory_that_the_user_makes_private(self):
         self.put("d/x")

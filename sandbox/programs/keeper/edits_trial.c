@@ -1,0 +1,436 @@
+/* Which edits of a way can be carried out: see edits_trial.h. */
+#include "sandbox/programs/keeper/edits_trial.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/own.h"
+
+struct version *edits_none(void)
+{
+    static struct version none = {.kind = KIND_NONE, .kept = true};
+    return &none;
+}
+
+/* --- a directory that moves back --- */
+
+struct looking {
+    const struct keeper *keeper;
+    int64_t since_ns;
+    bool as_known;
+    unsigned depth;
+    char path[KEEPER_PATH_BYTES];
+};
+
+static void look_into(struct looking *looking, int fd);
+
+/* Whether the path is the directory, or a name in it. */
+static bool is_at(const char *path, const char *directory, size_t size)
+{
+    return path && strncmp(path, directory, size) == 0 &&
+           (!path[size] || strrchr(path, '/') == path + size);
+}
+
+/* Whether an edit is known of something in the directory, or of itself. */
+static bool has_edit(const struct keeper *keeper, const char *path)
+{
+    size_t size = strlen(path);
+    for (const struct state *state = keeper->states; state; state = state->next) {
+        for (size_t i = 0; i < state->edits.count; i++) {
+            const struct edit *edit = state->edits.list[i];
+            if (is_at(edit->path, path, size) || is_at(edit->target, path, size)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void check_entry(struct looking *looking, int dir_fd, const char *name)
+{
+    struct stat st;
+    struct apply_facts facts;
+    size_t size = strlen(looking->path);
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        size + strlen(name) + 2 > sizeof looking->path) {
+        looking->as_known = false;
+        return;
+    }
+    facts_of_stat(&st, &facts);
+    bool is_old = facts.ctime_ns < looking->since_ns;
+    if (!S_ISDIR(st.st_mode)) {
+        const struct version *version = version_known(looking->keeper, &facts);
+        looking->as_known = is_old || (version && version->found_ns < looking->since_ns);
+        return;
+    }
+    (void)snprintf(looking->path + size, sizeof looking->path - size, "/%s", name);
+    if (is_old || has_edit(looking->keeper, looking->path)) {
+        look_into(looking, openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    } else {
+        looking->as_known = false; /* it may have been moved here */
+    }
+    looking->path[size] = '\0';
+}
+
+/* Takes the descriptor. One for each level is open: there is a bound. */
+static void look_into(struct looking *looking, int fd)
+{
+    DIR *directory = fd < 0 || looking->depth >= KEEPER_DEPTH ? NULL : fdopendir(fd);
+    if (!directory) {
+        looking->as_known = false;
+        own_close(&fd);
+        return;
+    }
+    looking->depth++;
+    for (struct dirent *entry = readdir(directory); entry && looking->as_known;
+         entry = readdir(directory)) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            check_entry(looking, fd, entry->d_name);
+        }
+    }
+    looking->depth--;
+    (void)closedir(directory);
+}
+
+bool edits_is_as_known(const struct keeper *keeper, const char *path, int64_t since_ns)
+{
+    struct looking looking = {.keeper = keeper, .since_ns = since_ns, .as_known = true};
+    (void)snprintf(looking.path, sizeof looking.path, "%s", path);
+    look_into(&looking, place_open(keeper->work_fd, path, O_RDONLY | O_DIRECTORY));
+    return looking.as_known;
+}
+
+/* --- what does not come back --- */
+
+/* The version does not come to path. What the user has put there since has taken its place; else
+ * something is lost. */
+static void leave(const struct keeper *keeper, struct edits_outcome *outcome, const char *path,
+                  const struct version *version)
+{
+    struct apply_facts facts;
+    bool is_known = version->kind != KIND_FILE || version->bytes == 0;
+    for (size_t i = 0; i < outcome->left_count && !is_known; i++) {
+        is_known = outcome->left[i] == version;
+    }
+    if (is_known) {
+        return;
+    }
+    const struct version **left = NULL;
+    if (version->kept && place_look(keeper->work_fd, path, &facts, NULL) == 0 && facts.mode) {
+        left = realloc(outcome->left, (outcome->left_count + 1) * sizeof(struct version *));
+    }
+    if (left) {
+        outcome->left = left;
+        left[outcome->left_count++] = version;
+    }
+    outcome->lost = outcome->lost || !left;
+}
+
+/* Where something is lost, nothing goes: code may have packed it, edited it, or divided it into
+ * what it has made. Else a copy stays, as of a file that code has moved by copying it. */
+static bool is_last_copy(const struct edits_outcome *outcome, const struct version *version,
+                         const struct version *wanted)
+{
+    bool goes = wanted->kind == KIND_NONE;
+    if (version->kind != KIND_FILE || version->bytes == 0) {
+        return false;
+    }
+    bool is = outcome->lost && (goes || !version->kept);
+    for (size_t i = 0; i < outcome->left_count && goes && !is; i++) {
+        const struct version *left = outcome->left[i];
+        is = left->bytes == version->bytes &&
+             (!version->kept || memcmp(left->data, version->data, left->bytes) == 0);
+    }
+    return is;
+}
+
+/* Whether a call of another session, too, may have packed what this one has lost: all that ran at
+ * the time. */
+static bool has_lost(const struct state *state)
+{
+    for (size_t i = 0; i < state->edits.count; i++) {
+        const struct edit *edit = state->edits.list[i];
+        const struct version *from = edit->from;
+        if (from->kind == KIND_FILE && !from->kept && from->bytes > 0 &&
+            (edit->moves || edit->writes || edit->to->kind != KIND_FILE)) {
+            return true;
+        }
+    }
+    return state->lost;
+}
+
+static void find_lost(const struct keeper *keeper, struct edits_outcome *outcome)
+{
+    int64_t since_ns = INT64_MAX;
+    for (const struct state *state = outcome->from; state != outcome->above;
+         state = state->parent) {
+        since_ns = state->since_ns < since_ns ? state->since_ns : since_ns;
+        outcome->lost = outcome->lost || has_lost(state);
+    }
+    outcome->to->lost = outcome->to->lost || outcome->lost;
+    for (const struct state *state = keeper->states; state; state = state->next) {
+        bool is_later = state->until_ns == 0 || state->until_ns >= since_ns;
+        outcome->lost =
+            outcome->lost || (is_later && state->owner != outcome->from->owner && has_lost(state));
+    }
+}
+
+/* --- one edit --- */
+
+bool edits_is_same_file(const struct keeper *keeper, const struct edit *edit, const char *path,
+                        const struct apply_facts *facts, const struct version *version)
+{
+    const struct apply_facts *was = &version->facts;
+    if (version->kind != KIND_FILE || !S_ISREG(facts->mode) || was->inode != facts->inode ||
+        version->bytes != facts->bytes) {
+        return false;
+    }
+    if (!edit->writes && was->mtime_ns == facts->mtime_ns) {
+        return true; /* also of one that is too large to copy */
+    }
+    char *data = version->kept ? malloc(facts->bytes + 1) : NULL;
+    bool same = data && place_content(keeper->work_fd, path, facts, data) &&
+                memcmp(data, version->data, facts->bytes) == 0;
+    free(data);
+    return same;
+}
+
+enum put edits_may_put(const struct keeper *keeper, const struct edits_outcome *outcome,
+                       const struct edit *edit, const struct edits_putting *putting, bool *ret_same)
+{
+    const struct apply_facts *facts = &putting->facts;
+    const struct version *there = putting->there;
+    const struct version *wanted = putting->wanted;
+    if (edit->linked && S_ISREG(facts->mode) && putting->links < 2) {
+        return PUT_STAYS; /* the file's last name */
+    }
+    if (S_ISDIR(facts->mode) && (facts->mode & ACCESSPERMS) != there->mode) {
+        return PUT_STAYS; /* the user has changed the mode */
+    }
+    *ret_same = edits_is_same_file(keeper, edit, edit_place(edit), facts, wanted);
+    if (wanted->kind == KIND_OTHER || (!wanted->kept && !*ret_same)) {
+        return PUT_MISSED;
+    }
+    return !*ret_same && is_last_copy(outcome, there, wanted) ? PUT_MISSED : PUT_BACK;
+}
+
+/* --- what would be at each path --- */
+
+struct trial {
+    struct keeper *keeper;
+    struct edits_outcome *outcome;
+    struct edits moved; /* directories, borrowed */
+    bool more;          /* an edit is held that was not */
+};
+
+static void set(struct trial *trial, const char *path, struct version *version)
+{
+    struct record *record = record_get(trial->keeper, path);
+    if (record) {
+        record->goal = version;
+    }
+}
+
+static bool is_moved(const struct trial *trial, const char *path)
+{
+    for (size_t i = 0; i < trial->moved.count; i++) {
+        const struct edit *edit = trial->moved.list[i];
+        if (apply_path_is_below(path, edit->path) || apply_path_is_below(path, edit->target)) {
+            return true; /* its file is elsewhere: this is seen when its turn has come */
+        }
+    }
+    return false;
+}
+
+/* Whether the version would be at path; where that is so now, finds what is there. */
+static bool would_be(const struct trial *trial, const char *path, struct version *version,
+                     struct edits_putting *ret)
+{
+    const struct record *record = record_find(trial->keeper, path);
+    const struct version *goal = record ? record->goal : NULL;
+    *ret = (struct edits_putting){.facts = version->facts, .links = 2, .there = version};
+    if (goal || is_moved(trial, path)) {
+        return !goal || goal == version ||
+               (goal->kind == version->kind &&
+                (goal->kind == KIND_NONE || version_is_at(version, &goal->facts)));
+    }
+    ret->found = true;
+    return place_look(trial->keeper->work_fd, path, &ret->facts, &ret->links) == 0 &&
+           version_is_at(version, &ret->facts);
+}
+
+static enum put try_content(struct trial *trial, const struct edit *edit, struct version *there,
+                            struct version *wanted)
+{
+    struct edits_putting putting;
+    bool same = false;
+    if (!would_be(trial, edit->path, there, &putting)) {
+        return PUT_STAYS;
+    }
+    putting.wanted = wanted;
+    if (putting.found && (trial->outcome->lost || trial->outcome->left_count > 0)) {
+        place_keep(trial->keeper, edit->path, there);
+    }
+    enum put put = edits_may_put(trial->keeper, trial->outcome, edit, &putting, &same);
+    if (put == PUT_BACK) {
+        set(trial, edit->path, wanted);
+    }
+    return put;
+}
+
+static enum put try_move(struct trial *trial, struct edit *edit, bool back)
+{
+    const char *source = back ? edit->target : edit->path;
+    const char *target = back ? edit->path : edit->target;
+    bool is_directory = edit->to->kind == KIND_DIRECTORY;
+    struct edits_putting moving;
+    struct edits_putting replaced;
+    if (!would_be(trial, source, edit->to, &moving) ||
+        !would_be(trial, target, back ? edits_none() : edit->from, &replaced)) {
+        return PUT_STAYS;
+    }
+    if (is_directory && moving.found &&
+        !edits_is_as_known(trial->keeper, source, edit->to->facts.ctime_ns)) {
+        return PUT_STAYS;
+    }
+    if (!back && !edit->from->kept) {
+        return PUT_MISSED;
+    }
+    set(trial, source, back ? edit->from : edits_none());
+    set(trial, target, edit->to);
+    return is_directory && !edits_add(&trial->moved, edit) ? PUT_MISSED : PUT_BACK;
+}
+
+/* What would come. */
+static const struct version *wanted(const struct edit *edit, bool back)
+{
+    return back ? edit->from : edit->moves ? edits_none() : edit->to;
+}
+
+static void try_edit(struct trial *trial, struct edit *edit, bool back)
+{
+    if (edit->undone == back) {
+        return;
+    }
+    if (edit->fate == PUT_BACK) {
+        edit->fate = edit->moves ? try_move(trial, edit, back)
+                     : back      ? try_content(trial, edit, edit->to, edit->from)
+                                 : try_content(trial, edit, edit->from, edit->to);
+        trial->more = trial->more || edit->fate != PUT_BACK;
+    }
+    if (edit->fate != PUT_BACK) {
+        leave(trial->keeper, trial->outcome, edit_place(edit), wanted(edit, back));
+    }
+}
+
+static void try_down(struct trial *trial, const struct state *state)
+{
+    if (state != trial->outcome->above) {
+        try_down(trial, state->parent);
+        for (size_t i = 0; i < state->edits.count; i++) {
+            try_edit(trial, state->edits.list[i], /* back= */ false);
+        }
+    }
+}
+
+static void clear(struct keeper *, struct record *record, void *)
+{
+    record->goal = NULL;
+}
+
+/* Returns whether more is held than was known. */
+static bool try_way(struct keeper *keeper, struct edits_outcome *outcome)
+{
+    struct trial trial = {.keeper = keeper, .outcome = outcome};
+    bool lost = outcome->lost;
+    size_t left_count = outcome->left_count;
+    for (const struct state *state = outcome->from; state != outcome->above;
+         state = state->parent) {
+        for (size_t i = state->edits.count; i-- > 0;) {
+            try_edit(&trial, state->edits.list[i], /* back= */ true);
+        }
+    }
+    try_down(&trial, outcome->to);
+    records_each(keeper, clear, NULL);
+    free(trial.moved.list);
+    return trial.more || outcome->lost != lost || outcome->left_count != left_count;
+}
+
+/* --- paths that are held --- */
+
+static void each_edit(const struct edits_outcome *outcome,
+                      void (*fn)(struct keeper *, struct edit *, bool *), struct keeper *keeper,
+                      bool *more)
+{
+    const struct state *ends[] = {outcome->from, outcome->to};
+    for (unsigned end = 0; end < 2; end++) {
+        for (const struct state *state = ends[end]; state != outcome->above;
+             state = state->parent) {
+            for (size_t i = 0; i < state->edits.count; i++) {
+                fn(keeper, state->edits.list[i], more);
+            }
+        }
+    }
+}
+
+static void begin(struct keeper *keeper, struct edit *edit, bool *)
+{
+    struct record *record = record_get(keeper, edit->path);
+    struct record *target = edit->target ? record_get(keeper, edit->target) : NULL;
+    edit->fate = edit->unsure ? PUT_STAYS : PUT_BACK;
+    if (record) {
+        record->held = false;
+    }
+    if (target) {
+        target->held = false;
+    }
+}
+
+static void spread(struct keeper *keeper, struct edit *edit, bool *more)
+{
+    struct record *record = record_get(keeper, edit->path);
+    struct record *target = edit->target ? record_get(keeper, edit->target) : NULL;
+    bool held = edit->fate != PUT_BACK || (record && record->held) || (target && target->held);
+    if (!held) {
+        return;
+    }
+    *more =
+        *more || edit->fate == PUT_BACK || (record && !record->held) || (target && !target->held);
+    edit->fate = edit->fate == PUT_BACK ? PUT_STAYS : edit->fate;
+    if (record) {
+        record->held = true;
+    }
+    if (target) {
+        target->held = true;
+    }
+}
+
+static void spread_all(struct keeper *keeper, const struct edits_outcome *outcome)
+{
+    bool more = true;
+    while (more) {
+        more = false;
+        each_edit(outcome, spread, keeper, &more);
+    }
+}
+
+void edits_try(struct keeper *keeper, struct edits_outcome *outcome)
+{
+    find_lost(keeper, outcome);
+    each_edit(outcome, begin, keeper, NULL);
+    do {
+        spread_all(keeper, outcome);
+    } while (try_way(keeper, outcome));
+}
+
+void edits_give_up(struct keeper *keeper, struct edits_outcome *outcome, struct edit *edit,
+                   enum put put)
+{
+    edit->fate = put;
+    outcome->lost = true;
+    spread_all(keeper, outcome);
+}
