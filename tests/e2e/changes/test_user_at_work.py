@@ -371,7 +371,7 @@ class Conflicts(AtWork):
             self.assert_ok(server.python("import os; os.makedirs('.github/workflows'); os.rename('precious.yml', '.github/workflows/ci.yml')"))
             text = self.apply(server).text
             self.assertEqual(sorted(os.listdir(self.dir)), ["precious.yml"], text)
-            self.assertIn("precious.yml: kept: another change has its content", text)
+            self.assertIn("precious.yml: kept: the changes that are not applied may have its content", text)
             self.assertIn("applied 2 of 2", self.apply(server, paths=[".github/workflows/ci.yml", "precious.yml"]).text)
         self.assertEqual([path.name for path in self.dir.rglob("*") if path.is_file()], ["ci.yml"])
 
