@@ -254,7 +254,7 @@ def last_look(pids, later):
     reap()
     table = processes()
     left = [f"process {pid}: {pathlib.Path(f'/proc/{pid}/cmdline').read_bytes()[:80]}"
-            for pid in descendants(os.getpid(), table) if table[pid][2] not in "ZX"]
+            for pid in descendants(os.getpid()) if table.get(pid, (0, 0, "X"))[2] not in "ZX"]
     return left + [f"cgroup {path}" for path in groups(pids)] + [f"directory {path}" for path in later
                                                                  if os.path.exists(path)]
 

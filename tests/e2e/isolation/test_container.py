@@ -10,7 +10,7 @@ import time
 import unittest
 
 from client import COMMAND, DENY, Case, Server
-from traces import descendants, processes
+from traces import descendants, facts_of, processes
 
 CONTAINER = ("--isolation", "container")
 # Starts orphans in process sessions of their own, and returns when they run.
@@ -78,8 +78,7 @@ class Container(Case):
             raise unittest.SkipTest(f"isolation: level container unavailable here: {why.strip()[:200]}")
 
     def family(self, server):
-        table = processes()
-        return [(pid, table[pid][1]) for pid in descendants(server.pid, table)]
+        return [(pid, facts[1]) for pid in descendants(server.pid) if (facts := facts_of(pid))]
 
     def started(self, server):
         """Orphans that code has left, which are children of the supervisor by then."""
