@@ -103,15 +103,16 @@ class Stateless(Case):
             with self.subTest(token=token):
                 call = self.server.start("tools/call", {
                     "name": "run_python", "_meta": {"progressToken": token}, "arguments": {
-                        "code": f"import os, time\nwhile not os.path.exists('go{token}'): time.sleep(0.01)"}})
+                        "code": f"import os, time\nwhile not os.path.exists('go{token}'): print(time.sleep(0.1))"}})
                 seen = []
                 while "id" not in (message := self.server.receive()) or message["id"] != call:
                     if "id" in message:
-                        continue  # the response to write_file
+                        continue  # the response to the other session
                     self.assertEqual((message["method"], message["params"]["progressToken"]), (PROGRESS, token))
                     seen.append(message["params"]["progress"])
-                    if len(seen) == 1:
-                        self.server.start_call("write_file", path=f"go{token}", content="")
+                    if len(seen) == 3:
+                        # A write_file would first wait for the call.
+                        self.server.start_call("run_python", session="other", code=f"open('go{token}', 'w').close()")
                 self.assertEqual(message["id"], call)
                 self.assertTrue(seen)
                 self.assertEqual(seen, sorted(set(seen)))
