@@ -302,10 +302,16 @@ class Killed(Stored):
             self.apply(server)
             return time.monotonic() - began
 
+    def numbers(self, came):
+        """KILLS numbers, and more as long as no kill has come while files were applied."""
+        for number in range(5 * KILLS):
+            if number < KILLS or not came():
+                self.reset(number)
+                yield number
+
     def test_of_the_server(self):
         whole, choice, between = self.measure(), random.Random(SEED), 0
-        for number in range(KILLS):
-            self.reset(number)
+        for number in self.numbers(lambda: between):
             with self.server(check=False) as server:
                 self.assert_ok(server.python(CHANGE))
                 server.start_call("apply_changes")
@@ -390,8 +396,7 @@ class Killed(Stored):
 
     def test_of_the_applying_process(self):
         whole, choice, killed = self.measure(), random.Random(SEED), 0
-        for number in range(KILLS):
-            self.reset(number)
+        for number in self.numbers(lambda: killed):
             with self.server() as server:
                 self.assert_ok(server.python(CHANGE))
                 killed += self.kill_while_it_applies(server, choice.random() * whole * 0.7, 1 + number % 4)

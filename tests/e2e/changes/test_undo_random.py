@@ -6,6 +6,7 @@ changed it since; a path that is then not what it was must be named. The same se
 """
 import ast
 import base64
+import os
 import random
 import re
 import stat
@@ -15,7 +16,8 @@ import test_undo_files
 
 from client import Case
 
-SEEDS = range(3)
+SEED = int(os.environ.get("SANDPIPER_TEST_SEED", "0"))
+SEEDS = range(SEED, SEED + int(os.environ.get("SANDPIPER_TEST_SEQUENCES", "3")))
 CALLS = 24
 STEPS = 3
 NAMES = ("a", "b", "line\nbreak", "d", "d/x", "d/e", "d/e/y", "f", "f/z", ".hidden")

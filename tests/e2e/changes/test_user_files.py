@@ -4,7 +4,7 @@ What is checked, by content alone: each file that the user writes has a token of
 an application, every token that is somewhere in the directory is noted; afterwards each is still there. A token that code
 has not touched since the user wrote it (neither the file nor a directory above it) is also still at its path. With --cow
 nothing of the code's is in the directory that was not applied, and a file that the user wrote after the last list is as
-the user wrote it. SANDPIPER_TEST_SEED replays one sequence, SANDPIPER_TEST_SEQUENCES says how many there are.
+the user wrote it. SANDPIPER_TEST_SEED is the seed of the first of SANDPIPER_TEST_SEQUENCES sequences.
 """
 import contextlib
 import os
@@ -18,6 +18,7 @@ import unittest
 from at_work import AtWork, WrittenThrough
 from client import SLOW, give_away
 
+SEED = int(os.environ.get("SANDPIPER_TEST_SEED") or time.time_ns() // 10**6 % 10**8)
 SEQUENCES = int(os.environ.get("SANDPIPER_TEST_SEQUENCES", "12"))
 NAMES = ("a", "b", "c", "d/x", "d/y", "d/e/z", "f/x", "f/y", ".venv/q", "big")
 DIRECTORIES = ("d", "f", "d/e", ".venv", "g")
@@ -178,11 +179,9 @@ class Plain(WrittenThrough):
             self.assertLessEqual(one.gone, one.tokens(), f"seed {seed}: not kept: {one.steps}")
 
     def test_sequences(self):
-        seed = os.environ.get("SANDPIPER_TEST_SEED")
-        first = int(seed) if seed else int(time.time() * 1000) % 10 ** 8
-        print(f"# SANDPIPER_TEST_SEED={first}")
+        print(f"# SANDPIPER_TEST_SEED={SEED}")
         with self.start("--undo-files", "256K") as server:
-            for seed in range(first, first + (1 if seed else SEQUENCES)):
+            for seed in range(SEED, SEED + SEQUENCES):
                 with self.subTest(seed=seed):
                     self.play(server, seed)
 
@@ -265,10 +264,8 @@ class Cow(AtWork):
         return {str(path) for path in self.dir.rglob("*") if path.is_file() and not path.is_symlink() and b"code-" in path.read_bytes()}
 
     def test_sequences(self):
-        seed = os.environ.get("SANDPIPER_TEST_SEED")
-        first = int(seed) if seed else int(time.time() * 1000) % 10 ** 8
-        print(f"# SANDPIPER_TEST_SEED={first}")
-        for seed in range(first, first + (1 if seed else SEQUENCES)):
+        print(f"# SANDPIPER_TEST_SEED={SEED}")
+        for seed in range(SEED, SEED + SEQUENCES):
             with self.subTest(seed=seed):
                 self.play(seed)
 

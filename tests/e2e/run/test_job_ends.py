@@ -412,7 +412,8 @@ class Floods(JobCase):
 class Sequences(JobCase):
     def test_random_sequences(self):
         """A few of those of `make stress`."""
-        for seed in range(5):
+        first = int(os.environ.get("SANDPIPER_TEST_SEED", "0"))
+        for seed in range(first, first + int(os.environ.get("SANDPIPER_TEST_SEQUENCES", "5"))):
             with self.subTest(seed):
                 self.assertIsNone(run_sequence(seed))
 

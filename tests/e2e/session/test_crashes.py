@@ -3,6 +3,7 @@
 test_checkpoints.py has the simple cases; this file has all ways to die (deaths.py), the moments at which a death can
 happen, and a short form of the stress test (stress.py).
 """
+import os
 import random
 import subprocess
 import time
@@ -190,7 +191,7 @@ class Neighbours(Case):
 
     def test_stress(self):
         with Server("--memory", "256M") as server:
-            stress = Stress(server, seed=20261121, sessions=3)
+            stress = Stress(server, seed=int(os.environ.get("SANDPIPER_TEST_SEED", "20261121")), sessions=3)
             try:
                 tally = stress.run(300)
             except Mismatch as error:
