@@ -2,11 +2,15 @@
 
     c_files.py format SOURCE_ROOT
     c_files.py tidy SOURCE_ROOT BUILD_ROOT      (BUILD_ROOT: a directory configured with clang)
+
+BUILD_ROOT/tidy has a file for each input in which clang-tidy found nothing; it does not read the same once more.
 """
 import concurrent.futures
+import hashlib
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -34,6 +38,14 @@ def check_format(root):
                                  capture_output=True))
 
 
+def read_by_tidy(entry, settings):
+    """A hash of what clang-tidy reads: the command, the file with its headers and comments, and the settings."""
+    words = shlex.split(entry["command"])
+    words = words[:words.index("-MD")]
+    text = subprocess.run([*words, "-E", "-C", entry["file"]], cwd=entry["directory"], capture_output=True, check=True).stdout
+    return hashlib.sha256(b"\0".join((*map(os.fsencode, words), settings, text))).hexdigest()
+
+
 def check_tidy(root, build):
     need("clang-tidy")
     commands = json.loads((build / "compile_commands.json").read_text())
@@ -43,13 +55,25 @@ def check_tidy(root, build):
     # Checks a file that several programs share once: in its second run in a process the analyzer reports every va_list
     # as uninitialized.
     once = {(pathlib.Path(entry["directory"]) / entry["file"]).resolve(): entry for entry in reversed(commands)}
-    ours = [str(path) for path in sorted(once) if path.is_relative_to(root)
+    ours = [path for path in sorted(once) if path.is_relative_to(root)
             and path.relative_to(root).parts[0] in DIRECTORIES[:-1]]
+    command = ["clang-tidy", "--quiet", "--checks=clang-diagnostic-*"]
+    settings = (root / ".clang-tidy").read_bytes() + subprocess.run(
+        [*command, "--version"], capture_output=True, check=True).stdout + repr(command).encode()
+    (build / "tidy").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         pathlib.Path(directory, "compile_commands.json").write_text(json.dumps(list(once.values())))
-        done = list(pool.map(lambda path: subprocess.run(
-            ["clang-tidy", "--quiet", "-p", directory, path], capture_output=True), ours))
-    return any([report(one) for one in done])
+
+        def check(path):
+            good = build / "tidy" / read_by_tidy(once[path], settings)
+            if good.exists():
+                return False
+            bad = report(subprocess.run([*command, "-p", directory, str(path)], capture_output=True))
+            if not bad:
+                good.touch()
+            return bad
+
+        return any(list(pool.map(check, ours)))
 
 
 if __name__ == "__main__":
