@@ -19,7 +19,10 @@ then counts as passed and is listed as flaky with its first error, for somebody 
     plain      this build, as the caller      user       a copy, built and run by an ordinary user
     container  this build at that isolation level        userns     the copy under `unshare -Ur`
     asan       gcc with address and undefined sanitizers
-    clang      a clang build: clang-tidy, and the unit tests
+    clang      clang-tidy, with clang's warnings; a build and the unit tests (all)
+
+The random tests get few rounds in `check` and a new seed, which is printed; SANDPIPER_TEST_SEED=N repeats one. A run
+has 1,024 descriptors where a desktop's programs have them: as the ordinary user, and the unit tests with sanitizers.
 
 Tests mostly wait, so several times as many run as there are processors, with generous time limits. Meanwhile a
 second thread builds what the next runs need and runs clang-tidy, with low priority.
@@ -58,6 +61,11 @@ TOO_LATE = f"not run: the check had taken CHECK_MINUTES={MINUTES:g}"
 SLOW = {"SANDPIPER_TEST_SLOW": "4"}
 SLOWER = {"SANDPIPER_TEST_SLOW": "8"}
 
+# The random tests: few rounds, but all of them in `all`. What the caller's environment says goes before.
+RANDOM = {"SANDPIPER_TEST_SEED": str(time.time_ns() // 10**6 % 10**8)}
+FEW = {"SANDPIPER_TEST_KILLS": "6", "SANDPIPER_TEST_ENDS": "15", "SANDPIPER_TEST_SEQUENCES": "2"}
+DESKTOP = ("prlimit", "--nofile=1024:")  # the soft limit
+
 # Words of tests/helpers/deny.py.
 DENIALS = {
     "openat2": "openat2",
@@ -82,6 +90,8 @@ class Run:
     wrap: tuple = ()
     source: pathlib.Path = ROOT
     behind: bool = False  # only computes: runs behind the others
+    compiled: bool = True  # clang-tidy compiles by itself
+    like: pathlib.Path = None  # a build directory that has the same objects
 
 
 @dataclasses.dataclass
@@ -163,7 +173,8 @@ def seconds_left():
 def call(run, command, behind=False, shown=False):
     """Runs to the end, or until CHECK_MINUTES are over; what it printed is in stdout, unless it is shown."""
     nice = ("nice",) if behind else ()
-    with subprocess.Popen([*nice, *run.wrap, *map(str, command)], cwd=run.source, env={**SLOW, **os.environ, **run.env},
+    env = {**SLOW, **RANDOM, **os.environ, **run.env}
+    with subprocess.Popen([*nice, *run.wrap, *map(str, command)], cwd=run.source, env=env,
                           stdout=None if shown else subprocess.PIPE,
                           stderr=None if shown else subprocess.STDOUT, text=True, errors="replace") as process:
         try:
@@ -180,13 +191,28 @@ def lacks_unit_tests(directory):
     return found.exists() and all(each["name"] != "cmocka" for each in json.loads(found.read_text()))
 
 
+def own(top, uid, gid):
+    for path in [top, *top.rglob("*")]:
+        os.chown(path, uid, gid, follow_symlinks=False)
+
+
+def copy_objects(run):
+    """Ninja makes only what was made by another command or from other files."""
+    shutil.copytree(run.like, run.build, symlinks=True, ignore=shutil.ignore_patterns("meson-*", "build.ninja", "sdk"))
+    own(run.build, run.source.stat().st_uid, run.source.stat().st_gid)
+
+
 def build(run, behind):
     """Configures and compiles; None, or what went wrong."""
     again = ["--reconfigure"] if lacks_unit_tests(run.build) else []
     if again or not (run.build / "build.ninja").exists():
+        if run.like:
+            copy_objects(run)
         done = call(run, ["meson", "setup", *again, run.build, *WERROR, *run.setup], behind)
         if done.returncode:
             return done.stdout
+    if not run.compiled:
+        return None
     done = call(run, ["ninja", "-C", run.build], behind)
     return done.stdout if done.returncode else None
 
@@ -196,7 +222,8 @@ def run_tests(run, names, width):
     log = run.build / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
     suites = [word for suite in run.suites for word in ("--suite", suite)]
-    done = call(run, ["meson", "test", "-C", run.build, "--print-errorlogs", "--timeout-multiplier", 10,
+    as_is = () if run.compiled else ("--no-rebuild",)
+    done = call(run, ["meson", "test", "-C", run.build, *as_is, "--print-errorlogs", "--timeout-multiplier", 10,
                       "--num-processes", width, *suites, *names], run.behind, shown=not run.behind)
     if done.stdout:
         print(done.stdout, end="")
@@ -264,8 +291,7 @@ def staged_copy(user):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target)
     (stage / "home").mkdir()
-    for path in [stage, *stage.rglob("*")]:
-        os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
+    own(stage, user.pw_uid, user.pw_gid)
     stage.chmod(0o755)
     return stage
 
@@ -277,7 +303,7 @@ def user_runs(stage, user, suites, userns_suites):
     env = {"HOME": str(stage / "home"), "USER": user.pw_name, "LOGNAME": user.pw_name,
            "PATH": path, "TMPDIR": "/tmp"}
     become = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
-    yield Run("user", suites, source / "build", env=env, wrap=become, source=source)
+    yield Run("user", suites, source / "build", env=env, wrap=(*DESKTOP, *become), source=source, like=ROOT / "build")
     if subprocess.run([*become, "unshare", "-Ur", "true"], capture_output=True).returncode == 0:
         yield Run("userns", userns_suites, source / "build", env=env,
                   wrap=(*become, "unshare", "-Ur"), source=source)
@@ -291,8 +317,8 @@ def identity_runs(everything, stack):
         user = pwd.getpwnam(os.environ.get("SANDPIPER_CHECK_USER", "nobody"))
         stage = staged_copy(user)
         stack.callback(shutil.rmtree, stage, ignore_errors=True)
-        more = ("unit", "guest", "fuzz", "compat", "packages") if everything else ()
-        yield from user_runs(stage, user, ("golden", "e2e", "escape", *more), userns)
+        more = ("e2e", "escape", "unit", "guest", "fuzz", "compat", "packages") if everything else ("identity",)
+        yield from user_runs(stage, user, ("golden", *more), userns)
     else:
         yield Run("userns", userns, ROOT / "build", wrap=("unshare", "-Ur"))
     yield Run("container", container, ROOT / "build", env={**PLAIN, "SANDPIPER_ISOLATION": "container"})
@@ -309,10 +335,10 @@ def planned(wanted, stack):
     if whole or wanted == "asan":
         suites = ("selection",) if wanted == "check" else ("e2e",)
         yield Run("asan", ("unit", "fuzz", "golden", "ends", *suites), ROOT / "build-asan",
-                  setup=("-Db_sanitize=address,undefined", "-Db_lundef=false"), env={**SANITIZERS, **SLOWER})
+                  setup=("-Db_sanitize=address,undefined", "-Db_lundef=false"), env={**SANITIZERS, **SLOWER}, wrap=DESKTOP)
     if whole or wanted == "lint":
         suites = {"check": ("tidy",), "all": ("tidy", "unit"), "lint": ("lint", "tidy")}[wanted]
-        yield Run("clang", suites, ROOT / "build-clang", env={"CC": "clang"}, behind=whole)
+        yield Run("clang", suites, ROOT / "build-clang", env={"CC": "clang"}, behind=whole, compiled=wanted != "check")
     if wanted == "denied":
         for name, words in DENIALS.items():
             yield Run("without " + name, ("e2e", "escape"), ROOT / "build",
@@ -326,6 +352,9 @@ def planned(wanted, stack):
 
 def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else "check"
+    if wanted != "all":
+        RANDOM.update(FEW)
+    print("SANDPIPER_TEST_SEED=" + {**RANDOM, **os.environ}["SANDPIPER_TEST_SEED"], flush=True)
     with contextlib.ExitStack() as stack:
         # When the time is too short, what repeats most of another run is left out.
         total = perform_all(sorted(planned(wanted, stack), key=lambda run: run.name == "userns"))
