@@ -90,6 +90,7 @@ class Run:
     wrap: tuple = ()
     source: pathlib.Path = ROOT
     behind: bool = False  # only computes: runs behind the others
+    beside: bool = False  # one program, which leaves a processor free: runs beside the last of the others
     compiled: bool = True  # clang-tidy compiles by itself
     like: pathlib.Path = None  # a build directory that has the same objects
 
@@ -219,12 +220,13 @@ def build(run, behind):
 
 def run_tests(run, names, width):
     """Those of the run's suites, or the named ones among them."""
-    log = run.build / "meson-logs" / "testlog.json"
+    log = run.build / "meson-logs" / f"{run.name}.json"
     log.unlink(missing_ok=True)
     suites = [word for suite in run.suites for word in ("--suite", suite)]
     as_is = () if run.compiled else ("--no-rebuild",)
     done = call(run, ["meson", "test", "-C", run.build, *as_is, "--print-errorlogs", "--timeout-multiplier", 10,
-                      "--num-processes", width, *suites, *names], run.behind, shown=not run.behind)
+                      "--logbase", run.name, "--num-processes", width, *suites, *names],
+                run.behind, shown=not run.behind and not run.beside)
     if done.stdout:
         print(done.stdout, end="")
     if not log.exists():
@@ -263,14 +265,16 @@ def perform(run, building):
 def perform_all(runs):
     """One run after the other; behind them the builds in the same order, and then what only computes."""
     total, builds = Sum(), {}
-    with concurrent.futures.ThreadPoolExecutor(1) as behind:
+    alone = [run for run in runs if not run.behind and not run.beside]
+    stages = [*([run] for run in alone[:-1]), [*alone[-1:], *(run for run in runs if run.beside)]]
+    with concurrent.futures.ThreadPoolExecutor(1) as behind, concurrent.futures.ThreadPoolExecutor() as beside:
         for run in runs:
             # Nothing else can go on during the first.
             builds.setdefault(run.build, behind.submit(build, run, behind=bool(builds)))
         computed = [behind.submit(perform, run, builds[run.build]) for run in runs if run.behind]
-        for run in runs:
-            if not run.behind:
-                total.add(perform(run, builds[run.build]))
+        for stage in stages:
+            for one in beside.map(lambda run: perform(run, builds[run.build]), stage):
+                total.add(one)
         for one in computed:
             total.add(one.result())
     return total
@@ -296,7 +300,7 @@ def staged_copy(user):
     return stage
 
 
-def user_runs(stage, user, suites, userns_suites):
+def user_runs(stage, user, suites, userns_suites, beside):
     source = stage / "src"
     path = ":".join(directory for directory in os.environ["PATH"].split(":")
                     if not directory.startswith("/root"))
@@ -306,7 +310,7 @@ def user_runs(stage, user, suites, userns_suites):
     yield Run("user", suites, source / "build", env=env, wrap=(*DESKTOP, *become), source=source, like=ROOT / "build")
     if subprocess.run([*become, "unshare", "-Ur", "true"], capture_output=True).returncode == 0:
         yield Run("userns", userns_suites, source / "build", env=env,
-                  wrap=(*become, "unshare", "-Ur"), source=source)
+                  wrap=(*become, "unshare", "-Ur"), source=source, beside=beside)
 
 
 def identity_runs(everything, stack):
@@ -318,10 +322,11 @@ def identity_runs(everything, stack):
         stage = staged_copy(user)
         stack.callback(shutil.rmtree, stage, ignore_errors=True)
         more = ("e2e", "escape", "unit", "guest", "fuzz", "compat", "packages") if everything else ("identity",)
-        yield from user_runs(stage, user, ("golden", *more), userns)
+        yield from user_runs(stage, user, ("golden", *more), userns, beside=not everything)
     else:
-        yield Run("userns", userns, ROOT / "build", wrap=("unshare", "-Ur"))
-    yield Run("container", container, ROOT / "build", env={**PLAIN, "SANDPIPER_ISOLATION": "container"})
+        yield Run("userns", userns, ROOT / "build", wrap=("unshare", "-Ur"), beside=not everything)
+    yield Run("container", container, ROOT / "build", env={**PLAIN, "SANDPIPER_ISOLATION": "container"},
+              beside=not everything)
 
 
 def planned(wanted, stack):
