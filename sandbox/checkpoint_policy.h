@@ -27,14 +27,14 @@
  *   exceed the limit. Where no cgroup counts, twice the state's size stands for the use. Every step
  * must be backed by CHECKPOINT_STEP_PIDS of the process limit.
  * - The server reports the use in the result from CHECKPOINT_WARN_PERCENT on.
- * - Where no cgroup counts, init's watchdog (sandbox/programs/init/memory.c) leaves out
+ * - Where no cgroup counts, init's watchdog (programs/common/memory.c) leaves out
  *   CHECKPOINT_STATE_PERCENT of each checkpoint: most of its pages are the live process's too. What
  *   is above counts, so that code which passes for a checkpoint hides no more. A state of up to
  *   checkpoint_uncounted_most() can be rewritten in place beside its checkpoint: one copy, of the
  *   other what is above the half, and the sandbox's own processes are within the limit. All
  *   checkpoints together may have as much; where they have more and the limit no space for it, the
  *   oldest makes way of which its session has a later one.
- * - Init (sandbox/programs/init/processes.c) gives each process its oom_score_adj, so the kernel
+ * - Init (programs/common/processes.c) gives each process its oom_score_adj, so the kernel
  *   decides in this order: the live process with all that it started, then checkpoints, then init
  *   and the zygote. The guest cannot do this: under Landlock /proc is read-only to it.
  *

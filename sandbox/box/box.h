@@ -1,12 +1,12 @@
 #pragma once
 #include "base/buf.h"
 #include "base/loop.h"
+#include "sandbox/box/cleanup.h"
 #include "sandbox/host/python.h"
 #include "sandbox/limits/cgroup.h"
 #include "sandbox/limits/scope.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/rlimits.h"
-#include "sandbox/programs/cleanup.h"
 #include "sandbox/protocol/init_client.h"
 #include "sandbox/protocol/init_protocol.h"
 #include "sandbox/protocol/selftest_record.h"

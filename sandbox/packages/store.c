@@ -9,9 +9,9 @@
  *     layers/1 … N/   installed packages; each layer is complete once it has its name
  *     stage/          where installers build the next layer
  *
- * The cleanup helper (programs/cleanup.c) starts before NAME exists, and outlives the server: it
- * removes NAME when the server has exited in any way, and what other servers left whose helper was
- * killed too. So the server itself removes no tree, and never waits for the disk. */
+ * The cleanup helper (programs/cleanup/main.c) starts before NAME exists, and outlives the server:
+ * it removes NAME when the server has exited in any way, and what other servers left whose helper
+ * was killed too. So the server itself removes no tree, and never waits for the disk. */
 #include "sandbox/packages/store.h"
 #include "sandbox/unprivileged/unprivileged.h"
 

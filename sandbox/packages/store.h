@@ -3,9 +3,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "sandbox/box/cleanup.h"
 #include "sandbox/packages/packages.h"
 #include "sandbox/plan/plan.h"
-#include "sandbox/programs/cleanup.h"
 #include "sandbox/types.h"
 
 /* The directories of a server's packages. For packages/ and installer/ only. */

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 
-/* What the applying process (programs/init/apply.c) is to do, and what it has done: one file or
+/* What the applying process (programs/apply) is to do, and what it has done: one file or
  * memfd, which the process maps shared and updates after each item. So whoever continues after a
  * kill knows what is left, and which temporary name may have stayed. Written by the server; the
  * items come from the keeper. All numbers in the machine's byte order. */

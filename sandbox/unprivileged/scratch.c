@@ -7,7 +7,7 @@
  *     output/                    overflow files: init writes there, and Landlock lets code read
  *     rubbish-N/                 previous contents, until the cleanup helper has removed them
  *
- * The cleanup helper (init/cleanup.c) starts before the directory is made, and outlives the
+ * The cleanup helper (programs/cleanup) starts before the directory is made, and outlives the
  * server. */
 #include "sandbox/unprivileged/scratch.h"
 
@@ -23,11 +23,11 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/box/cleanup.h"
 #include "sandbox/host/python.h"
 #include "sandbox/launch/launch.h"
 #include "sandbox/limits/cgroup.h"
 #include "sandbox/plan/level.h"
-#include "sandbox/programs/cleanup.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/unprivileged/unprivileged.h"
 

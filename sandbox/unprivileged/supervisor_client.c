@@ -1,5 +1,5 @@
 /* The end of a sandbox without a pid namespace. Its supervisor
- * (unprivileged/supervisor/supervisor.c) kills everything when its socket ends. If the supervisor
+ * (programs/init/supervisor/supervisor.c) kills everything when its socket ends. If the supervisor
  * itself was killed, its orphans become children of the server, which is a subreaper too. Without a
  * supervisor no orphan can fork any more, because it handles fork notifications. */
 #include <dirent.h>

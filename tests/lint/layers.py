@@ -24,15 +24,16 @@ SHARED = {"sandbox/types.h", "sandbox/scratch.h", "sandbox/checkpoint_policy.h",
 TOOLS = ("box", "content", "run", "install", "session", "jobs", "order", "files", "changes", ".")
 # Separate programs: the other parts of their module that they may include.
 PROGRAM = {
-    "sandbox/programs/init/": ("sandbox/programs/init/", "sandbox/programs/keeper/", "sandbox/policy/", "sandbox/protocol/",
-                               "sandbox/unprivileged/supervisor/", "sandbox/spec/spec.h",
-                               "sandbox/checkpoint_policy.h", "sandbox/limits/cgroup_stale.h", "sandbox/programs/apply.h",
-                               "sandbox/programs/cleanup.h",
-                               "sandbox/types.h"),
-    "sandbox/programs/keeper/": ("sandbox/programs/init/", "sandbox/programs/keeper/", "sandbox/protocol/"),
-    "sandbox/unprivileged/supervisor/": ("sandbox/programs/init/", "sandbox/policy/", "sandbox/protocol/",
-                                         "sandbox/unprivileged/supervisor/", "sandbox/types.h"),
-    "sandbox/programs/proxy/": ("sandbox/programs/proxy/", "sandbox/egress/", "sandbox/policy/", "sandbox/protocol/", "sandbox/types.h"),
+    f"sandbox/programs/{directory}/": ("sandbox/programs/", "sandbox/policy/", "sandbox/protocol/", "sandbox/types.h", *more)
+    for directory, more in {
+        "apply": ("sandbox/apply_process.h",),
+        "cleanup": ("sandbox/limits/cgroup_stale.h", "sandbox/box/cleanup.h"),
+        "common": ("sandbox/checkpoint_policy.h",),
+        "init": ("sandbox/spec/spec.h", "sandbox/checkpoint_policy.h"),
+        "keeper": (),
+        "monitor": (),
+        "proxy": ("sandbox/egress/",),
+    }.items()
 }
 # Libraries that only certain modules may include.
 LIBRARY = {

@@ -28,7 +28,7 @@ from traces import Traces, descendants, processes  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
 LEFT_WITHIN_S = 5
-STALE_S = 10.5  # the age at which a server removes groups and directories of dead ones, sandbox/programs/init/cleanup.c
+STALE_S = 10.5  # the age at which a server removes groups and directories of dead ones, sandbox/programs/cleanup/main.c
 
 SPIN = "\nimport os, time\nwhile True: "
 # name → (arguments of the server, [code to run to its end], code that runs when it dies, longest wait in s)

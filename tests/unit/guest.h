@@ -7,7 +7,7 @@
 
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/filter.h"
-#include "sandbox/programs/init/notify.h"
+#include "sandbox/programs/init/supervisor/notify.h"
 
 /* A guest is a child of the test's under the filter of what is asked; the test is its pid 1's
  * program and answers. What a guest finds wrong it says by the line that found it. Files lie in two

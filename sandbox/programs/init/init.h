@@ -8,9 +8,9 @@
 
 #include "sandbox/policy/landlock.h"
 #include "sandbox/policy/rlimits.h"
-#include "sandbox/programs/init/notify.h"
-#include "sandbox/programs/init/process_tree.h"
-#include "sandbox/programs/init/usage.h"
+#include "sandbox/programs/common/process_tree.h"
+#include "sandbox/programs/common/usage.h"
+#include "sandbox/programs/init/supervisor/notify.h"
 #include "sandbox/protocol/init_protocol.h"
 
 enum { INIT_WATCHED = 512, INIT_WRITES = 64, INIT_RULES = 96, INIT_SCRATCH_DIRECTORIES = 4 };

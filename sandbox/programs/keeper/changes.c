@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/quote.h"
-#include "sandbox/programs/init/apply.h"
+#include "sandbox/programs/apply/apply.h"
 #include "sandbox/programs/keeper/diff.h"
 #include "sandbox/programs/keeper/keeper.h"
 #include "sandbox/programs/keeper/patch.h"

@@ -12,8 +12,8 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/apply_process.h"
 #include "sandbox/box/box.h"
-#include "sandbox/programs/apply.h"
 #include "sandbox/types.h"
 #include "sandbox/workspace/store.h"
 #include "tests/unit/temp.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "sandbox/programs/cleanup.h"
+#include "sandbox/box/cleanup.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/unprivileged/unprivileged.h"
 #include "tests/unit/temp.h"

@@ -4,8 +4,8 @@
  * its control groups and directories stay until somebody removes them. So the server starts this
  * program outside the sandbox, in a process session of its own (a kill of the server's process
  * group does not reach it), and announces on a socket everything that is to be removed, before it
- * makes it (programs/cleanup.h). When the socket ends, the server has exited: the helper removes
- * the rest.
+ * makes it (protocol/cleanup_protocol.h). When the socket ends, the server has exited: the helper
+ * removes the rest.
  *
  * It also removes what servers have left that were killed together with their helpers.
  *
@@ -27,8 +27,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/box/cleanup.h"
 #include "sandbox/limits/cgroup_stale.h"
-#include "sandbox/programs/cleanup.h"
 #include "sandbox/programs/init/init.h"
 #include "sandbox/protocol/packet.h"
 

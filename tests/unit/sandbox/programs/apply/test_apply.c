@@ -1,5 +1,5 @@
 /* Drives the real applying process, in pairs of directories: "dir" and "upper". */
-#include "sandbox/programs/apply.h"
+#include "sandbox/apply_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

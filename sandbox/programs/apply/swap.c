@@ -5,7 +5,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/init/apply.h"
+#include "sandbox/programs/apply/apply.h"
 
 int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *temporary,
                       const char *name)

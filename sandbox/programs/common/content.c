@@ -6,7 +6,7 @@
 
 #include "base/fd.h"
 #include "base/siphash.h"
-#include "sandbox/programs/init/apply.h"
+#include "sandbox/programs/apply/apply.h"
 
 enum { PIECE_BYTES = 256 << 10 };
 

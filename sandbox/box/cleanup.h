@@ -2,9 +2,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What would outlive a server: control groups and directories. The cleanup helper (init/cleanup.c),
- * one process for all of them, removes each on request, and the rest when the server is gone, for
- * whatever reason. */
+/* What would outlive a server: control groups and directories. The cleanup helper
+ * (programs/cleanup), one process for all of them, removes each on request, and the rest when the
+ * server is gone, for whatever reason. */
 
 enum cleanup_kind {
     CLEANUP_GROUPS,  /* groups of one name below several parents; kills their members */

@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "base/parse.h"
+#include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/init/init.h"
-#include "sandbox/programs/init/notify_call.h"
-#include "sandbox/programs/init/process_tree.h"
+#include "sandbox/programs/init/supervisor/notify_call.h"
 
 enum {
     RESOLVE_MS = 20, /* after this time an allowed fork is visible */

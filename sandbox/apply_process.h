@@ -8,7 +8,7 @@
 struct loop;
 
 /* Applies the items of a journal (protocol/apply_journal.h) to a directory: starts the applying
- * process (init/apply.c), which is confined to the two directories. */
+ * process (programs/apply), which is confined to the two directories. */
 
 struct apply;
 

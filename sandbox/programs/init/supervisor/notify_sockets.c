@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/programs/init/notify_call.h"
+#include "sandbox/programs/init/supervisor/notify_call.h"
 #include "sandbox/types.h"
 
 enum {

@@ -1,4 +1,4 @@
-#include "sandbox/programs/apply.h"
+#include "sandbox/apply_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

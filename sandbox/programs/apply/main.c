@@ -26,9 +26,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sandbox/apply_process.h"
 #include "sandbox/policy/landlock.h"
-#include "sandbox/programs/apply.h"
-#include "sandbox/programs/init/apply.h"
+#include "sandbox/programs/apply/apply.h"
 #include "sandbox/programs/init/init.h"
 #include "sandbox/protocol/packet.h"
 

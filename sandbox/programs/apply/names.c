@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/programs/init/apply.h"
+#include "sandbox/programs/apply/apply.h"
 
 static int64_t time_ns(const struct statx_timestamp *time)
 {

@@ -9,7 +9,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/init/apply.h"
+#include "sandbox/programs/apply/apply.h"
 
 struct work {
     struct apply_run *run;

@@ -1,4 +1,4 @@
-#include "sandbox/programs/init/notify.h"
+#include "sandbox/programs/init/supervisor/notify.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "sandbox/policy/landlock_abi.h"
-#include "sandbox/programs/init/notify_call.h"
+#include "sandbox/programs/init/supervisor/notify_call.h"
 
 enum {
     OTHERS = -1,              /* marks a descriptor that others serve */

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "sandbox/programs/init/notify.h"
+#include "sandbox/programs/init/supervisor/notify.h"
 
 /* A notification, and what its handlers share. */
 

@@ -1,4 +1,4 @@
-#include "sandbox/programs/init/process_tree.h"
+#include "sandbox/programs/common/process_tree.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -8,7 +8,7 @@
 #include <utime.h>
 
 #include "base/own.h"
-#include "sandbox/programs/init/notify_call.h"
+#include "sandbox/programs/init/supervisor/notify_call.h"
 
 /* Without set-user-ID and set-group-ID, which a filter refuses as well. */
 enum { MODE_BITS = 01777 };

@@ -1,4 +1,4 @@
-#include "sandbox/programs/cleanup.h"
+#include "sandbox/box/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>
