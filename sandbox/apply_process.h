@@ -1,7 +1,5 @@
 #pragma once
-#include <linux/filter.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "base/fail.h"
 
@@ -29,16 +27,3 @@ int apply_start(struct loop *loop, const struct apply_setup *setup, struct apply
 
 /* Kills the process if it has not exited; then done() is not called. NULL: nothing. */
 void apply_free(struct apply *apply);
-
-/* The one message to the process, with the descriptors of DIR, the changes and the journal. */
-enum { APPLY_FILTER_STEPS = 256 };
-struct apply_request {
-    uint32_t filter_count;
-    uint32_t reserved;
-    struct sock_filter filter[APPLY_FILTER_STEPS];
-};
-
-/* The process's one message, before it exits. */
-struct apply_reply {
-    int32_t error; /* > 0: why it has not begun */
-};

@@ -1,25 +1,11 @@
 #pragma once
 #include <stdbool.h>
-#include <stdint.h>
+
+#include "sandbox/protocol/cleanup_protocol.h"
 
 /* What would outlive a server: control groups and directories. The cleanup helper
  * (programs/cleanup), one process for all of them, removes each on request, and the rest when the
  * server is gone, for whatever reason. */
-
-enum cleanup_kind {
-    CLEANUP_GROUPS,  /* groups of one name below several parents; kills their members */
-    CLEANUP_STORE,   /* a server's package store; its siblings are other servers' stores */
-    CLEANUP_SCRATCH, /* a scratch directory; its siblings may belong to anybody */
-    CLEANUP_TREE,    /* any directory */
-};
-
-enum { CLEANUP_PARENTS = 3 };
-
-/* The file that a server holds locked in its directory. SCRATCH_LOCK exists only in scratch
- * directories. */
-#define STORE_LOCK "lock"
-#define SCRATCH_LOCK ".sandpiper-lock"
-#define SCRATCH_PREFIX "sandpiper-" /* of the names of scratch directories */
 
 /* One item to remove: a unique name, in each of the parents. */
 struct cleanup {
@@ -47,10 +33,3 @@ int cleanup_discard(int parent_fd, const char *name);
  * descriptor, which holds the lock, or -errno; -ENOENT: the directory is removed already, as this
  * machine was suspended meanwhile. */
 int cleanup_lock(int directory_fd, const char *name);
-
-/* A message to the helper's socket, with the parents' descriptors. */
-struct cleanup_request {
-    uint32_t is_due; /* otherwise when the socket ends */
-    uint32_t kind;
-    char name[64];
-};

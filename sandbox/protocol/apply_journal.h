@@ -62,8 +62,8 @@ struct apply_item {
     uint64_t parent;           /* inode of the last of them; 0: DIR itself */
     struct apply_facts before; /* of DIR's file, when the change was begun */
     struct apply_facts source; /* of the file in the changes, as it was listed; mode 0: deleted */
-    uint64_t hash; /* of the source's content, apply_content_hash(); 0: none. Writing through a
-                      mapping changes no facts */
+    uint64_t hash;            /* of the source's content, content_hash(); 0: none. Writing through a
+                                 mapping changes no facts */
     struct apply_facts after; /* of DIR's file; set by the process with APPLY_DONE, APPLY_SAME */
     char path[];              /* relative to DIR and to the changes; no "." and "..", no "//" */
 };

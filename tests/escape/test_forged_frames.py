@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 from client import Case, Server, doctor_says, need_userns, writable_cgroup  # noqa: E402
 
-WATCHED = 512  # INIT_WATCHED in sandbox/programs/init/init.h
+WATCHED = 512  # PROCESSES_WATCHED in sandbox/programs/common/processes.h
 
 PRELUDE = """
 import os, signal, socket, struct, time

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "sandbox/programs/common/reply.h"
 #include "sandbox/programs/init/init.h"
 #include "tests/fuzz/fuzz.h"
 #include "tools/files/path.h"
@@ -39,8 +40,8 @@ static void need(bool ok, const char *what)
     }
 }
 
-/* Replaces the function of init's main.c and keeps the reply. */
-void init_send(const struct wire_reply *answer, int fd)
+/* Replaces the function of common/reply.c and keeps the reply. */
+void reply_send(const struct wire_reply *answer, int fd)
 {
     struct stat st;
     reply = *answer;
@@ -53,9 +54,9 @@ void init_send(const struct wire_reply *answer, int fd)
     }
 }
 
-void init_respond(uint32_t id, int error)
+void reply_result(uint32_t id, int error)
 {
-    init_send(&(struct wire_reply){.event = WIRE_RESPONSE, .id = id, .error = error}, -1);
+    reply_send(&(struct wire_reply){.event = WIRE_RESPONSE, .id = id, .error = error}, -1);
 }
 
 static void write_text(const char *path, const char *text)

@@ -22,14 +22,16 @@ INSIDE = ("spec", "mount", "trust", "protocol", "policy", "programs", "workspace
 SHARED = {"sandbox/types.h", "sandbox/scratch.h", "sandbox/checkpoint_policy.h", "tools/tools.h"}
 # The same for tools/: a session knows nothing of the tools that use it, and nobody the registry at the top.
 TOOLS = ("box", "content", "run", "install", "session", "jobs", "order", "files", "changes", ".")
-# Separate programs: the other parts of their module that they may include.
+# Separate programs: the other parts of their module that they may include; never each other's headers.
 PROGRAM = {
-    f"sandbox/programs/{directory}/": ("sandbox/programs/", "sandbox/policy/", "sandbox/protocol/", "sandbox/types.h", *more)
+    f"sandbox/programs/{directory}/": (f"sandbox/programs/{directory}/", "sandbox/programs/roles.h",
+                                       "sandbox/programs/common/", "sandbox/policy/", "sandbox/protocol/",
+                                       "sandbox/types.h", *more)
     for directory, more in {
-        "apply": ("sandbox/apply_process.h",),
-        "cleanup": ("sandbox/limits/cgroup_stale.h", "sandbox/box/cleanup.h"),
+        "apply": (),
+        "cleanup": ("sandbox/limits/cgroup_stale.h",),
         "common": ("sandbox/checkpoint_policy.h",),
-        "init": ("sandbox/spec/spec.h", "sandbox/checkpoint_policy.h"),
+        "init": (),
         "keeper": (),
         "monitor": (),
         "proxy": ("sandbox/egress/",),

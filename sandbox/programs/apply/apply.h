@@ -30,10 +30,10 @@ struct apply_look {
     bool is_whiteout; /* a character device 0:0 */
 };
 
-/* apply.c: whether the server still lives, and wants it done. */
+/* main.c: whether the server still lives, and wants it done. */
 bool apply_is_wanted(void);
 
-/* --- apply_names.c: names below DIR and below the changes --- */
+/* --- names.c: names below DIR and below the changes --- */
 
 /* Never follows a symlink; name "": dir_fd itself. 0 or -errno; -EXDEV: on another mount than DIR
  * (mount_id 0: any). */
@@ -74,21 +74,11 @@ int apply_make_directory(struct apply_run *run, int dir_fd, const char *temporar
  * with O_PATH. owner: as above. */
 int apply_give(struct apply_run *run, int fd, int dir_fd, const struct apply_look *owner);
 
-/* --- apply_content.c: regular files --- */
-
-/* Whether both have the same bytes. 1, 0 or -errno. */
-int apply_content_equal(int one_fd, int other_fd, uint64_t size);
-/* The hash of a file's content, whatever is a hole in it and what is zero: 0 or -errno. */
-int apply_content_hash(int fd, uint64_t size, const uint64_t key[2], uint64_t *ret_hash);
-/* The same of bytes. Never 0. */
-uint64_t apply_content_hash_bytes(const char *bytes, uint64_t size, const uint64_t key[2]);
-/* Copies into an empty file; holes stay holes. 0, APPLY_BUSY or -errno; -EINTR: no longer wanted */
-int apply_content_copy(int from_fd, int to_fd, uint64_t size);
 /* Gives a file the access control list of another, acl(5). 0 or -errno; the file system may have
  * none. */
 int apply_copy_acl(int from_fd, int to_fd);
 
-/* --- apply_swap.c --- */
+/* --- swap.c --- */
 
 /* Finishes or takes back what a killed process has left under a temporary name. */
 void apply_recover(struct apply_run *run);
@@ -97,7 +87,7 @@ void apply_recover(struct apply_run *run);
 int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *temporary,
                       const char *name);
 
-/* --- apply_item.c --- */
+/* --- item.c --- */
 
 /* Carries out an item that is still to be done, and sets its status. index: from 0. last: nothing
  * follows in the item's directory. Before that, a directory whose mode would keep the owner out is

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/apply/apply.h"
+#include "sandbox/programs/common/content.h"
 
 struct work {
     struct apply_run *run;
@@ -180,7 +181,7 @@ static bool has_content(const struct work *work)
         return true;
     }
     defer_close int fd = source->bytes == target->bytes ? open_target(work) : -1;
-    return fd >= 0 && apply_content_equal(work->source_fd, fd, source->bytes) == 1;
+    return fd >= 0 && content_equal(work->source_fd, fd, source->bytes) == 1;
 }
 
 /* --- taking the name's place --- */
@@ -249,10 +250,11 @@ static int make_file(struct work *work, const char *temporary, int *ret_fd)
     *ret_fd = openat(work->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                      S_IRUSR | S_IWUSR);
     int r = *ret_fd < 0 ? -errno : apply_give(work->run, *ret_fd, work->dir_fd, owner_of(work));
-    r = r ? r : apply_content_copy(work->source_fd, *ret_fd, work->item->source.bytes);
+    r = r ? r : content_copy(work->source_fd, *ret_fd, work->item->source.bytes, apply_is_wanted);
+    r = r > 0 ? APPLY_BUSY : r;
     if (r == 0 && work->item->hash) { /* it may have been written to meanwhile */
         uint64_t hash = 0;
-        r = apply_content_hash(*ret_fd, work->item->source.bytes, work->run->journal->key, &hash);
+        r = content_hash(*ret_fd, work->item->source.bytes, work->run->journal->key, &hash);
         r = r ? r : hash == work->item->hash ? 0 : APPLY_BUSY;
     }
     if (r == 0 && S_ISREG(work->target.facts.mode)) {
@@ -374,7 +376,7 @@ static bool is_last(const struct work *work)
         }
         if (hash == 0) {
             defer_close int fd = open_target(work);
-            (void)(fd >= 0 && apply_content_hash(fd, bytes, run->journal->key, &hash));
+            (void)(fd >= 0 && content_hash(fd, bytes, run->journal->key, &hash));
         }
         /* What cannot be read may have it, and a symlink of that length. */
         bool may_have = hash == 0 || other->hash == hash || (!other->hash && !waits);

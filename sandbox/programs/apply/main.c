@@ -26,10 +26,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sandbox/apply_process.h"
 #include "sandbox/policy/landlock.h"
 #include "sandbox/programs/apply/apply.h"
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/roles.h"
+#include "sandbox/protocol/apply_protocol.h"
 #include "sandbox/protocol/packet.h"
 
 enum { APPLY_FD = 3 };

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/own.h"
@@ -259,8 +260,8 @@ bool apply_is_above(const struct apply_run *run, const struct apply_item *item, 
     }
     (void)snprintf(path, sizeof path, "%.*s", (int)(end - item->path), item->path);
     defer_close int fd = apply_open_parent(run->dir_fd, run->mount_id, path, &name);
-    return fd == -ENOENT || (fd >= 0 && apply_facts_at(fd, "", 0, &look) == 0 &&
-                             look.facts.inode == item->parent);
+    return fd == -ENOENT ||
+           (fd >= 0 && apply_facts_at(fd, "", 0, &look) == 0 && look.facts.inode == item->parent);
 }
 
 int apply_make_parent(struct apply_run *run, const struct apply_item *item, const char **ret_name)
@@ -294,4 +295,18 @@ int apply_make_parent(struct apply_run *run, const struct apply_item *item, cons
     }
     r = r ? r : more;
     return r < 0 ? r : apply_is_above(run, item, at) ? take_fd(&at) : -ENOENT;
+}
+
+int apply_copy_acl(int from_fd, int to_fd)
+{
+    enum { LIST_BYTES = 64 << 10 }; /* XATTR_SIZE_MAX, xattr(7) */
+    static char list[LIST_BYTES];
+    static const char name[] = "system.posix_acl_access";
+    ssize_t size = fgetxattr(from_fd, name, list, sizeof list);
+    if (size > 0) {
+        return fsetxattr(to_fd, name, list, (size_t)size, 0) < 0 ? -errno : 0;
+    }
+    /* The directory's default list has given it one. */
+    bool none = fremovexattr(to_fd, name) == 0 || errno == ENODATA || errno == EOPNOTSUPP;
+    return none ? 0 : -errno;
 }

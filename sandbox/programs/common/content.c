@@ -1,12 +1,11 @@
+#include "sandbox/programs/common/content.h"
+
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/siphash.h"
-#include "sandbox/programs/apply/apply.h"
 
 enum { PIECE_BYTES = 256 << 10 };
 
@@ -28,7 +27,7 @@ static size_t piece_at(uint64_t offset, uint64_t size)
     return size - offset < PIECE_BYTES ? (size_t)(size - offset) : PIECE_BYTES;
 }
 
-int apply_content_equal(int one_fd, int other_fd, uint64_t size)
+int content_equal(int one_fd, int other_fd, uint64_t size)
 {
     for (uint64_t offset = 0; offset < size;) {
         uint64_t one = data_after(one_fd, offset, size);
@@ -75,7 +74,7 @@ static uint64_t hash_end(struct siphash *hash, uint64_t size)
     return sum + (sum == 0);
 }
 
-uint64_t apply_content_hash_bytes(const char *bytes, uint64_t size, const uint64_t key[2])
+uint64_t content_hash_bytes(const char *bytes, uint64_t size, const uint64_t key[2])
 {
     struct siphash hash;
     siphash_init(&hash, key);
@@ -87,7 +86,7 @@ uint64_t apply_content_hash_bytes(const char *bytes, uint64_t size, const uint64
     return hash_end(&hash, size);
 }
 
-int apply_content_hash(int fd, uint64_t size, const uint64_t key[2], uint64_t *ret_hash)
+int content_hash(int fd, uint64_t size, const uint64_t key[2], uint64_t *ret_hash)
 {
     struct siphash hash;
     siphash_init(&hash, key);
@@ -120,7 +119,7 @@ static int write_at(int fd, const char *bytes, size_t size, uint64_t offset)
     return 0;
 }
 
-int apply_content_copy(int from_fd, int to_fd, uint64_t size)
+int content_copy(int from_fd, int to_fd, uint64_t size, bool (*is_wanted)(void))
 {
     if (ftruncate(to_fd, (off_t)size) < 0) {
         return -errno;
@@ -128,9 +127,9 @@ int apply_content_copy(int from_fd, int to_fd, uint64_t size)
     for (uint64_t offset = data_after(from_fd, 0, size); offset < size;
          offset = data_after(from_fd, offset, size)) {
         size_t piece = piece_at(offset, size);
-        ssize_t got = apply_is_wanted() ? fd_pread_all(from_fd, pieces[0], piece, offset) : -EINTR;
+        ssize_t got = is_wanted() ? fd_pread_all(from_fd, pieces[0], piece, offset) : -EINTR;
         if (got <= 0) {
-            return got < 0 ? (int)got : APPLY_BUSY; /* it has become shorter */
+            return got < 0 ? (int)got : 1; /* it has become shorter */
         }
         int r = write_at(to_fd, pieces[0], (size_t)got, offset);
         if (r < 0) {
@@ -139,16 +138,4 @@ int apply_content_copy(int from_fd, int to_fd, uint64_t size)
         offset += (uint64_t)got;
     }
     return 0;
-}
-
-int apply_copy_acl(int from_fd, int to_fd)
-{
-    static const char name[] = "system.posix_acl_access";
-    ssize_t size = fgetxattr(from_fd, name, pieces[0], PIECE_BYTES);
-    if (size > 0) {
-        return fsetxattr(to_fd, name, pieces[0], (size_t)size, 0) < 0 ? -errno : 0;
-    }
-    /* The directory's default list has given it one. */
-    bool none = fremovexattr(to_fd, name) == 0 || errno == ENODATA || errno == EOPNOTSUPP;
-    return none ? 0 : -errno;
 }

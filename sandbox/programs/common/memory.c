@@ -1,4 +1,4 @@
-/* The watchdog: where no control group counts memory, init does, every INIT_WATCH_MS.
+/* The watchdog: where no control group counts memory, init does, every MEMORY_WATCH_MS.
  *
  * What code can fill, and how the watchdog sees it:
  *
@@ -23,7 +23,7 @@
  * The limit is soft: memory allocated between two scans exists. If an enclosing container has a
  * limit of its own, the kernel may kill all of the container there: so far above our limit all
  * sessions are killed at once. */
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +40,11 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/checkpoint_policy.h"
+#include "sandbox/programs/common/objects.h"
+#include "sandbox/programs/common/proc.h"
+#include "sandbox/programs/common/process_tree.h"
+#include "sandbox/programs/common/processes.h"
+#include "sandbox/programs/common/reply.h"
 
 enum {
     SEEN = 16384,             /* distinct queues; further ones are counted each time */
@@ -83,7 +88,7 @@ struct look {
  * of its threads is not its own. */
 static bool has_lost_memory(pid_t pid)
 {
-    static char status[INIT_STATUS_BYTES];
+    static char status[PROC_STATUS_BYTES];
     pid_t thread = proc_thread(pid);
     return read_proc(thread, "status", status, sizeof status) > 0 ? !strstr(status, "\nVmPTE:")
                                                                   : thread == pid;
@@ -194,14 +199,14 @@ static bool has_unnamed_memory(pid_t pid)
     return found;
 }
 
-static uint64_t files_bytes(const struct init *init, uint64_t *ret_blocks)
+static uint64_t files_bytes(const struct memory_watch *watch, uint64_t *ret_blocks)
 {
     struct statvfs fs;
-    if (init->config->disk_bytes) {
-        *ret_blocks = watch_scratch_memory(init);
+    if (watch->scratch) {
+        *ret_blocks = watch->scratch_bytes;
         return *ret_blocks;
     }
-    if (init->config->guards || statvfs(init->paths.tmp, &fs) < 0) {
+    if (!watch->tmp || statvfs(watch->tmp, &fs) < 0) {
         return 0;
     }
     *ret_blocks = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
@@ -228,7 +233,7 @@ static uint64_t unnamed_bytes(uint64_t blocks)
 /* free_bytes: of its own pages that do not count. Returns how many bytes its pages are. */
 static uint64_t add_process(struct look *look, pid_t pid, uint64_t free_bytes)
 {
-    static char status[INIT_STATUS_BYTES];
+    static char status[PROC_STATUS_BYTES];
     pid_t thread = pid;
     if (read_proc(pid, "status", status, sizeof status) == 0) {
         return 0;
@@ -254,12 +259,12 @@ static uint64_t add_process(struct look *look, pid_t pid, uint64_t free_bytes)
 }
 
 /* Sockets beyond those that the scan has seen and our own. */
-static uint64_t unheld_bytes(const struct init *init, const struct look *look)
+static uint64_t unheld_bytes(const struct processes *processes, const struct look *look)
 {
     uint64_t ours = OTHER_SOCKETS;
-    uint64_t all = objects_sockets(init);
-    for (unsigned i = 0; i < INIT_WATCHED; i++) {
-        ours += init->watched[i].pid > 0 ? SESSION_SOCKETS : 0;
+    uint64_t all = objects_sockets(processes);
+    for (unsigned i = 0; i < PROCESSES_WATCHED; i++) {
+        ours += processes->watched[i].pid > 0 ? SESSION_SOCKETS : 0;
     }
     return all > look->sockets + ours ? (all - look->sockets - ours) * SOCKET_BYTES : 0;
 }
@@ -267,68 +272,72 @@ static uint64_t unheld_bytes(const struct init *init, const struct look *look)
 /* Adds up what the guest's processes use, except for the zygote, which must not be killed for it,
  * nor must a checkpoint, see checkpoint_policy.h. Checkpoints come last: what they share with
  * others is counted there. */
-static void look_around(struct init *init, struct look *look, enum closeness closeness)
+static void look_around(const struct memory_watch *watch, struct look *look,
+                        enum closeness closeness)
 {
     static unsigned looks;
     uint64_t blocks = 0;
     *look = (struct look){.closeness = closeness};
-    look->all = files_bytes(init, &blocks);
+    look->all = files_bytes(watch, &blocks);
     look->unnamed = unnamed_bytes(blocks);
     if (closeness != CLOSE_PAGES) {
         look->all += look->unnamed;
     }
     const pid_t *pids = NULL;
     bool thorough = closeness != CLOSE_STATUS || looks++ % THOROUGH_EVERY == 0;
-    unsigned count = (thorough ? process_tree_list : process_tree_glance)(init->root, &pids);
+    unsigned count =
+        (thorough ? process_tree_list : process_tree_glance)(watch->processes->root, &pids);
     for (unsigned i = 0; i < count; i++) {
-        if (!watch_spares(init, pids[i])) {
+        if (!watch_spares(watch->processes, pids[i])) {
             (void)add_process(look, pids[i], 0);
         }
     }
     look->beyond = look->all;
-    for (unsigned i = 0; i < INIT_WATCHED; i++) {
-        if (init->watched[i].pid > 0 && init->watched[i].role == WIRE_ROLE_CHECKPOINT) {
-            look->states += add_process(
-                look, init->watched[i].pid,
-                checkpoint_bytes(init->config->watch_memory_bytes, CHECKPOINT_STATE_PERCENT));
+    for (unsigned i = 0; i < PROCESSES_WATCHED; i++) {
+        if (watch->processes->watched[i].pid > 0 &&
+            watch->processes->watched[i].role == WIRE_ROLE_CHECKPOINT) {
+            look->states +=
+                add_process(look, watch->processes->watched[i].pid,
+                            checkpoint_bytes(watch->limit_bytes, CHECKPOINT_STATE_PERCENT));
         }
     }
     look->beyond = look->all - look->beyond;
-    look->unheld = unheld_bytes(init, look);
+    look->unheld = unheld_bytes(watch->processes, look);
     look->all += look->unheld;
 }
 
-static void end_process(struct init *init, const struct look *look, pid_t pid)
+static void end_process(struct processes *processes, const struct look *look, pid_t pid)
 {
-    const struct wire_reply reply = {
-        .event = WIRE_MEMORY, .pid = init_number(init, pid), .memory_bytes = look->all};
+    const struct wire_reply reply = {.event = WIRE_MEMORY,
+                                     .pid = processes->outside ? proc_inner_number(pid) : pid,
+                                     .memory_bytes = look->all};
     /* Code can have any number of other processes killed, also while the server is stopped. */
-    if (watch_find(init, pid)) {
-        init_send(&reply, -1);
+    if (watch_find(processes, pid)) {
+        reply_send(&reply, -1);
     } else {
-        init_send_note(&reply);
+        reply_note(&reply);
     }
-    watch_kill(init, pid);
+    watch_kill(processes, pid);
     objects_forget(pid);
 }
 
 /* Kills all processes but the zygote and the checkpoints. */
-static void end_sessions(struct init *init, const struct look *look)
+static void end_sessions(struct processes *processes, const struct look *look)
 {
     const pid_t *pids = NULL;
-    unsigned count = process_tree_list(init->root, &pids);
+    unsigned count = process_tree_list(processes->root, &pids);
     for (unsigned i = 0; i < count; i++) {
-        if (!watch_spares(init, pids[i])) {
-            end_process(init, look, pids[i]);
+        if (!watch_spares(processes, pids[i])) {
+            end_process(processes, look, pids[i]);
         }
     }
 }
 
 /* Whether processes have run since the last scan of objects, long enough to make some mebibytes. */
-static bool has_run(const struct init *init)
+static bool has_run(const struct processes *processes)
 {
     static uint64_t seen;
-    uint64_t ticks = objects_ticks(init);
+    uint64_t ticks = objects_ticks(processes);
     if (ticks >= seen && ticks - seen < RUN_TICKS) {
         return false;
     }
@@ -337,14 +346,14 @@ static bool has_run(const struct init *init)
 }
 
 /* The oldest checkpoint of which its session has a later one; NULL: there is none. */
-static const struct watched *oldest_state(const struct init *init)
+static const struct watched *oldest_state(const struct processes *processes)
 {
     const struct watched *oldest = NULL;
-    for (unsigned i = 0; i < INIT_WATCHED; i++) {
-        const struct watched *one = &init->watched[i];
+    for (unsigned i = 0; i < PROCESSES_WATCHED; i++) {
+        const struct watched *one = &processes->watched[i];
         bool is_older = false;
-        for (unsigned k = 0; k < INIT_WATCHED && !is_older; k++) {
-            const struct watched *other = &init->watched[k];
+        for (unsigned k = 0; k < PROCESSES_WATCHED && !is_older; k++) {
+            const struct watched *other = &processes->watched[k];
             is_older = other->pid > 0 && other->role == WIRE_ROLE_CHECKPOINT &&
                        other->tag == one->tag && other->order > one->order;
         }
@@ -357,30 +366,31 @@ static const struct watched *oldest_state(const struct init *init)
 }
 
 /* Whether all checkpoints together have more than their part, of which the limit has no space. */
-static bool states_exceed(const struct init *init, const struct look *look)
+static bool states_exceed(const struct memory_watch *watch, const struct look *look)
 {
-    uint64_t limit = init->config->watch_memory_bytes;
+    uint64_t limit = watch->limit_bytes;
     uint64_t part = checkpoint_bytes(limit, CHECKPOINT_STATE_PERCENT);
     return look->states > part && look->all - look->beyond + look->states - part > limit;
 }
 
 /* Counts exactly, and lets a state make way. look: by queues. Returns whether there is still too
  * much; not, where no process has got a page since that was last found. */
-static bool count_pages(struct init *init, struct look *look)
+static bool count_pages(const struct memory_watch *watch, struct look *look)
 {
     static uint64_t calm_faults;
     static uint64_t calm_bytes;
-    uint64_t limit = init->config->watch_memory_bytes;
-    uint64_t faults = objects_faults(init);
+    uint64_t limit = watch->limit_bytes;
+    uint64_t faults = objects_faults(watch->processes);
     uint64_t before = look->all;
     if (before <= calm_bytes && faults == calm_faults) {
         return false;
     }
-    look_around(init, look, CLOSE_PAGES);
-    const struct watched *state =
-        states_exceed(init, look) && look->all - look->beyond <= limit ? oldest_state(init) : NULL;
+    look_around(watch, look, CLOSE_PAGES);
+    const struct watched *state = states_exceed(watch, look) && look->all - look->beyond <= limit
+                                      ? oldest_state(watch->processes)
+                                      : NULL;
     if (state) {
-        watch_kill(init, state->pid); /* its exit is reported */
+        watch_kill(watch->processes, state->pid); /* its exit is reported */
         return false;
     }
     calm_faults = faults;
@@ -390,7 +400,7 @@ static bool count_pages(struct init *init, struct look *look)
 
 /* Scans objects when that is due, or at once; then only if the last scan was longer ago than it
  * took. Continues a scan that is in progress. */
-static void check_objects(struct init *init, bool now)
+static void check_objects(const struct memory_watch *watch, bool now)
 {
     static uint64_t next_ns;
     static uint64_t fresh_ns;
@@ -398,11 +408,11 @@ static void check_objects(struct init *init, bool now)
     if (!objects_looking() && began_ns < (now ? fresh_ns : next_ns)) {
         return;
     }
-    if (!now && !objects_looking() && !has_run(init)) {
+    if (!now && !objects_looking() && !has_run(watch->processes)) {
         next_ns = began_ns + OBJECTS_NS;
         return;
     }
-    if (!objects_look(init, /* locks_only= */ false, init->config->watch_memory_bytes)) {
+    if (!objects_look(watch->processes, /* locks_only= */ false, watch->limit_bytes)) {
         return;
     }
     uint64_t ended_ns = clock_now_ns();
@@ -413,91 +423,89 @@ static void check_objects(struct init *init, bool now)
 }
 
 /* Returns false, where nothing is too much. */
-static bool enforce(struct init *init, struct look *look)
+static bool enforce(const struct memory_watch *watch, struct look *look)
 {
-    uint64_t limit = init->config->watch_memory_bytes;
-    check_objects(init, /* now= */ false);
+    uint64_t limit = watch->limit_bytes;
+    check_objects(watch, /* now= */ false);
     for (enum closeness closeness = CLOSE_STATUS; closeness < CLOSE_PAGES; closeness++) {
-        look_around(init, look, closeness);
-        if (look->all <= limit && !states_exceed(init, look)) {
+        look_around(watch, look, closeness);
+        if (look->all <= limit && !states_exceed(watch, look)) {
             return false;
         }
     }
-    if (look->tables <= limit && !count_pages(init, look)) {
+    if (look->tables <= limit && !count_pages(watch, look)) {
         return false;
     }
     /* The objects decide, and may be gone by this time. */
     if (look->all <= limit + objects_all_bytes()) {
-        check_objects(init, /* now= */ true);
-        look_around(init, look, CLOSE_PAGES);
+        check_objects(watch, /* now= */ true);
+        look_around(watch, look, CLOSE_PAGES);
         if (look->all <= limit) {
             return false;
         }
     }
     if (look->unheld > look->largest) { /* the owner is unknown */
-        end_sessions(init, look);
+        end_sessions(watch->processes, look);
     } else if (look->largest_pid > 1) {
-        if (watch_trace(init, look->largest_pid) == 0) {
+        if (watch_trace(watch->processes, look->largest_pid) == 0) {
             (void)nanosleep(&(struct timespec){.tv_nsec = TRACE_NS}, NULL);
         }
         /* In a pid namespace the parent process sees the signal. Without one the session is killed
          * as well, because the result names the limit as the reason of the session's end. */
         const struct watched *session =
-            init->config->guards ? watch_owner(init, look->largest_pid) : NULL;
+            watch->processes->guards ? watch_owner(watch->processes, look->largest_pid) : NULL;
         pid_t session_pid = session ? session->pid : look->largest_pid;
-        end_process(init, look, look->largest_pid);
+        end_process(watch->processes, look, look->largest_pid);
         if (session_pid != look->largest_pid) {
-            end_process(init, look, session_pid);
+            end_process(watch->processes, look, session_pid);
         }
-        if (init->config->disk_bytes && look->all > limit + limit / FAR_BEYOND_PART) {
-            end_sessions(init, look);
+        if (watch->scratch && look->all > limit + limit / FAR_BEYOND_PART) {
+            end_sessions(watch->processes, look);
         }
     }
     return true;
 }
 
-bool watch_memory(struct init *init)
+bool watch_memory(const struct memory_watch *watch)
 {
     static struct look look;
     static uint64_t before;
-    bool killed = enforce(init, &look);
-    bool grows = look.all > before && look.all > init->config->watch_memory_bytes / 2;
+    bool killed = enforce(watch, &look);
+    bool grows = look.all > before && look.all > watch->limit_bytes / 2;
     before = look.all;
     return killed || grows;
 }
 
 /* Kills the process with most objects in the last scan. Returns false when no process has any. */
-static bool end_holder(struct init *init, struct look *look)
+static bool end_holder(struct processes *processes, struct look *look)
 {
     const pid_t *pids = NULL;
-    unsigned count = process_tree_list(init->root, &pids);
+    unsigned count = process_tree_list(processes->root, &pids);
     look->largest = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (!watch_spares(init, pids[i]) && objects_bytes(pids[i]) > look->largest) {
+        if (!watch_spares(processes, pids[i]) && objects_bytes(pids[i]) > look->largest) {
             look->largest = objects_bytes(pids[i]);
             look->largest_pid = pids[i];
         }
     }
     if (look->largest > 0) {
-        end_process(init, look, look->largest_pid);
+        end_process(processes, look, look->largest_pid);
     }
     return look->largest > 0;
 }
 
-void watch_uncounted(struct init *init)
+void watch_uncounted(struct processes *processes, uint64_t limit_bytes, uint64_t inet_bytes)
 {
-    uint64_t limit = init->config->uncounted_bytes;
-    uint64_t inet_bytes = init->config->inet_bytes;
     static struct look look;
-    if (objects_looking() || has_run(init)) {
-        (void)objects_look(init, /* locks_only= */ true, limit);
+    if (objects_looking() || has_run(processes)) {
+        (void)objects_look(processes, /* locks_only= */ true, limit_bytes);
     }
-    look.unheld = inet_bytes > 0 ? objects_inet_sockets(init) * inet_bytes : 0;
+    look.unheld = inet_bytes > 0 ? objects_inet_sockets(processes) * inet_bytes : 0;
     look.all = objects_all_bytes() + look.unheld;
-    if (look.unheld > limit) {
-        end_sessions(init, &look);
+    if (look.unheld > limit_bytes) {
+        end_sessions(processes, &look);
         return;
     }
-    while (objects_all_bytes() + look.unheld > limit && end_holder(init, &look)) {
+    while (objects_all_bytes() + look.unheld > limit_bytes && end_holder(processes, &look)) {
     }
 }

@@ -23,7 +23,11 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/siphash.h"
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/objects.h"
+#include "sandbox/programs/common/proc.h"
+#include "sandbox/programs/common/process_tree.h"
+#include "sandbox/programs/common/processes.h"
+#include "sandbox/programs/common/usage.h"
 
 enum {
     PROCESSES = 4096,
@@ -193,26 +197,26 @@ static uint64_t sum_of_fields(pid_t pid, unsigned first, unsigned last)
     return sum;
 }
 
-uint64_t objects_ticks(const struct init *init)
+uint64_t objects_ticks(const struct processes *processes)
 {
     const pid_t *pids = NULL;
-    unsigned count = process_tree_list(init->root, &pids);
+    unsigned count = process_tree_list(processes->root, &pids);
     /* An exited process counts in the process that reaped it. */
-    uint64_t sum =
-        sum_of_fields(init->outside ? init->root : getpid(), CHILDREN_USER, CHILDREN_SYSTEM);
+    uint64_t sum = sum_of_fields(processes->outside ? processes->root : getpid(), CHILDREN_USER,
+                                 CHILDREN_SYSTEM);
     for (unsigned i = 0; i < count; i++) {
         sum += sum_of_fields(pids[i], USER, CHILDREN_SYSTEM);
     }
     return sum;
 }
 
-uint64_t objects_faults(const struct init *init)
+uint64_t objects_faults(const struct processes *processes)
 {
     static const uint64_t key[2] = {1, 2};
     const pid_t *pids = NULL;
     struct siphash hash;
     siphash_init(&hash, key);
-    unsigned count = process_tree_list(init->root, &pids);
+    unsigned count = process_tree_list(processes->root, &pids);
     uint64_t all = 0;
     for (unsigned i = 0; i < count; i++) {
         const uint64_t one[2] = {(uint64_t)pids[i],
@@ -308,12 +312,12 @@ static bool add_descriptors(struct entry *entry, pid_t pid, bool locks_only)
 
 /* Processes that may share pages with this one: its ancestors. One of them may have exited; then
  * orphans could be among them as well. */
-static unsigned ancestors_of(struct init *init, const struct entry *entry)
+static unsigned ancestors_of(const struct processes *processes, const struct entry *entry)
 {
     unsigned above = 0;
     for (const struct entry *at = entry; at && above < fresh->count; at = find(fresh, at->parent)) {
         above++;
-        if (!find(fresh, at->parent) && !watch_find(init, at->pid)) {
+        if (!find(fresh, at->parent) && !watch_find(processes, at->pid)) {
             above += look.orphans;
         }
     }
@@ -332,13 +336,14 @@ static uint64_t mappings_of(pid_t pid, const char *status, unsigned above)
     return count * (MAPPING_BYTES + (uint64_t)above * CHAIN_BYTES);
 }
 
-static void begin_look(struct init *init)
+static void begin_look(const struct processes *processes)
 {
-    static char status[INIT_STATUS_BYTES];
+    static char status[PROC_STATUS_BYTES];
     const pid_t *pids = NULL;
-    unsigned count = process_tree_list(init->root, &pids);
+    unsigned count = process_tree_list(processes->root, &pids);
     for (unsigned i = 0; i < count && fresh->count < PROCESSES; i++) {
-        if (pids[i] == init->zygote || read_proc(pids[i], "status", status, sizeof status) == 0) {
+        if (pids[i] == processes->zygote ||
+            read_proc(pids[i], "status", status, sizeof status) == 0) {
             continue;
         }
         pid_t parent = (pid_t)parse_field(status, "PPid:", 0);
@@ -350,16 +355,16 @@ static void begin_look(struct init *init)
     look.orphans = 0;
     for (unsigned i = 0; i < fresh->count; i++) {
         const struct entry *entry = &fresh->entries[i];
-        look.orphans += !find(fresh, entry->parent) && !watch_find(init, entry->pid);
+        look.orphans += !find(fresh, entry->parent) && !watch_find(processes, entry->pid);
     }
 }
 
 /* Sums up what this scan has found for living processes: exited ones would cut every further turn
  * short. */
-static void begin_turn(const struct init *init, uint64_t limit)
+static void begin_turn(const struct processes *processes, uint64_t limit)
 {
     const pid_t *pids = NULL;
-    unsigned count = process_tree_list(init->root, &pids);
+    unsigned count = process_tree_list(processes->root, &pids);
     look.found = 0;
     for (unsigned i = 0; i < count; i++) {
         const struct entry *entry = find(fresh, pids[i]);
@@ -377,13 +382,13 @@ static void end_look(void)
     fresh->count = 0;
 }
 
-bool objects_look(struct init *init, bool locks_only, uint64_t limit)
+bool objects_look(const struct processes *processes, bool locks_only, uint64_t limit)
 {
-    static char status[INIT_STATUS_BYTES];
+    static char status[PROC_STATUS_BYTES];
     if (!objects_looking()) {
-        begin_look(init);
+        begin_look(processes);
     }
-    begin_turn(init, limit);
+    begin_turn(processes, limit);
     while (look.at < fresh->count) {
         struct entry *entry = &fresh->entries[look.at];
         pid_t thread = proc_thread(entry->pid);
@@ -391,7 +396,7 @@ bool objects_look(struct init *init, bool locks_only, uint64_t limit)
             return false;
         }
         if (!locks_only && read_proc(thread, "status", status, sizeof status) > 0) {
-            add(entry, mappings_of(thread, status, ancestors_of(init, entry)) +
+            add(entry, mappings_of(thread, status, ancestors_of(processes, entry)) +
                            parse_field(status, "Threads:", 0) * TASK_BYTES);
         }
         look.at++;
@@ -407,24 +412,24 @@ bool objects_look(struct init *init, bool locks_only, uint64_t limit)
 /* --- sockets --- */
 
 /* The number behind name in a file of /proc/net of the sandbox. */
-static uint64_t net_number(const struct init *init, const char *file, const char *name)
+static uint64_t net_number(const struct processes *processes, const char *file, const char *name)
 {
     char path[32];
     char text[1024];
     (void)snprintf(path, sizeof path, "net/%s", file);
-    pid_t pid = init->outside ? init->root : getpid();
+    pid_t pid = processes->outside ? processes->root : getpid();
     return read_proc(pid, path, text, sizeof text) > 0 ? parse_field(text, name, 0) : 0;
 }
 
-uint64_t objects_sockets(const struct init *init)
+uint64_t objects_sockets(const struct processes *processes)
 {
-    return init->config->guards ? 0 : net_number(init, "sockstat", "sockets: used ");
+    return processes->guards ? 0 : net_number(processes, "sockstat", "sockets: used ");
 }
 
-uint64_t objects_inet_sockets(const struct init *init)
+uint64_t objects_inet_sockets(const struct processes *processes)
 {
-    return net_number(init, "sockstat", "TCP: inuse ") +
-           net_number(init, "sockstat", "UDP: inuse ") +
-           net_number(init, "sockstat6", "TCP6: inuse ") +
-           net_number(init, "sockstat6", "UDP6: inuse ");
+    return net_number(processes, "sockstat", "TCP: inuse ") +
+           net_number(processes, "sockstat", "UDP: inuse ") +
+           net_number(processes, "sockstat6", "TCP6: inuse ") +
+           net_number(processes, "sockstat6", "UDP6: inuse ");
 }

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/proc.h"
 
 size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
 {
@@ -54,4 +54,22 @@ pid_t proc_thread(pid_t pid)
         found = tid > 0 && !has_left(tid) ? tid : pid;
     }
     return found;
+}
+
+/* The last number of "NSpid:\t4711\t12": proc(5), Linux 4.1. */
+pid_t proc_inner_number(pid_t pid)
+{
+    static char status[PROC_STATUS_BYTES];
+    static const char name[] = "\nNSpid:";
+    const char *at =
+        read_proc(pid, "status", status, sizeof status) > 0 ? strstr(status, name) : NULL;
+    long number = 0;
+    char *end = NULL;
+    for (at = at ? at + sizeof name - 1 : NULL; at && *at && *at != '\n'; at = end) {
+        number = strtol(at, &end, 10);
+        if (end == at) {
+            break;
+        }
+    }
+    return (pid_t)number;
 }

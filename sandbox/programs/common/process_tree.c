@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/proc.h"
 
 enum {
     MOST = 65536,     /* processes in one /proc; others are seen when some are gone */

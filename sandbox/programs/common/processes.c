@@ -1,4 +1,4 @@
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/processes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,9 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/checkpoint_policy.h"
+#include "sandbox/programs/common/process_tree.h"
+#include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/tags.h"
 
 enum {
     STOP_ROUNDS = 400,
@@ -19,26 +22,31 @@ enum {
     QUICK_NS = 100000,
 };
 
-struct watched *watch_find(struct init *init, pid_t pid)
+static struct watched *find_entry(struct processes *processes, pid_t pid)
 {
-    for (unsigned i = 0; pid > 0 && i < INIT_WATCHED; i++) {
-        if (init->watched[i].pid == pid) {
-            return &init->watched[i];
+    for (unsigned i = 0; pid > 0 && i < PROCESSES_WATCHED; i++) {
+        if (processes->watched[i].pid == pid) {
+            return &processes->watched[i];
         }
     }
     return NULL;
 }
 
-bool watch_spares(struct init *init, pid_t pid)
+const struct watched *watch_find(const struct processes *processes, pid_t pid)
 {
-    const struct watched *known = watch_find(init, pid);
-    return pid == init->zygote || pid == init->keeper ||
+    return find_entry((struct processes *)(uintptr_t)processes, pid);
+}
+
+bool watch_spares(const struct processes *processes, pid_t pid)
+{
+    const struct watched *known = watch_find(processes, pid);
+    return pid == processes->zygote || pid == processes->keeper ||
            (known && known->role == WIRE_ROLE_CHECKPOINT);
 }
 
 static void watch_respond(const struct wire_request *request, int error)
 {
-    init_send(
+    reply_send(
         &(struct wire_reply){
             .event = WIRE_RESPONSE, .id = request->id, .error = error, .pid = request->pid},
         -1);
@@ -60,14 +68,14 @@ static bool has_tag(pid_t pid, uint32_t tag)
     return tags_of(pid, &tags) == 0 && tags_id(&tags) == tag;
 }
 
-const struct watched *watch_owner(struct init *init, pid_t pid)
+const struct watched *watch_owner(const struct processes *processes, pid_t pid)
 {
     struct tags tags = {};
     if (pid <= 1 || tags_of(pid, &tags) < 0) {
         return NULL;
     }
-    for (unsigned i = 0; i < INIT_WATCHED; i++) {
-        const struct watched *entry = &init->watched[i];
+    for (unsigned i = 0; i < PROCESSES_WATCHED; i++) {
+        const struct watched *entry = &processes->watched[i];
         if (entry->pid > 0 && entry->role == WIRE_ROLE_SESSION && entry->tag == tags_id(&tags)) {
             return entry;
         }
@@ -75,14 +83,14 @@ const struct watched *watch_owner(struct init *init, pid_t pid)
     return NULL;
 }
 
-void watch_kill(const struct init *init, pid_t pid)
+void watch_kill(const struct processes *processes, pid_t pid)
 {
-    if (!init->config->guards) {
+    if (!processes->guards) {
         (void)kill(pid, SIGKILL);
         return;
     }
     defer_close int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd >= 0 && process_tree_has(init->root, pid)) {
+    if (fd >= 0 && process_tree_has(processes->root, pid)) {
         (void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
     }
 }
@@ -97,21 +105,21 @@ static bool is_stale(const struct watched *entry)
                                                : kill(entry->pid, 0) < 0 && errno == ESRCH;
 }
 
-static struct watched *watch_free_entry(struct init *init)
+static struct watched *watch_free_entry(struct processes *processes)
 {
-    for (unsigned i = 0; i < INIT_WATCHED; i++) {
-        if (init->watched[i].pid == 0 || is_stale(&init->watched[i])) {
-            return &init->watched[i];
+    for (unsigned i = 0; i < PROCESSES_WATCHED; i++) {
+        if (processes->watched[i].pid == 0 || is_stale(&processes->watched[i])) {
+            return &processes->watched[i];
         }
     }
     return NULL;
 }
 
-void watch_add(struct init *init, const struct wire_request *request)
+void watch_add(struct processes *processes, const struct wire_request *request)
 {
     pid_t pid = request->pid;
-    if (pid <= 1 || pid == init->zygote || pid == init->keeper ||
-        !process_tree_has(init->root, pid) || kill(pid, 0) < 0) {
+    if (pid <= 1 || pid == processes->zygote || pid == processes->keeper ||
+        !process_tree_has(processes->root, pid) || kill(pid, 0) < 0) {
         watch_respond(request, ESRCH);
         return;
     }
@@ -120,8 +128,8 @@ void watch_add(struct init *init, const struct wire_request *request)
         watch_respond(request, EPERM);
         return;
     }
-    struct watched *entry = watch_find(init, pid);
-    entry = entry ? entry : watch_free_entry(init);
+    struct watched *entry = find_entry(processes, pid);
+    entry = entry ? entry : watch_free_entry(processes);
     if (!entry) {
         watch_respond(request, ENOSPC);
         return;
@@ -139,10 +147,10 @@ static bool is_child(pid_t pid)
     return waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
 
-void watch_signal(struct init *init, const struct wire_request *request)
+void watch_signal(struct processes *processes, const struct wire_request *request)
 {
-    const struct watched *entry = watch_find(init, request->pid);
-    bool is_zygote = request->pid == init->zygote && request->tag == WIRE_TAG_ZYGOTE;
+    const struct watched *entry = watch_find(processes, request->pid);
+    bool is_zygote = request->pid == processes->zygote && request->tag == WIRE_TAG_ZYGOTE;
     int error = 0;
     /* Until init has refused to watch it, the server takes for a checkpoint whatever pid the guest
      * has sent: the tag keeps the signal within the guest's own session. */
@@ -152,29 +160,29 @@ void watch_signal(struct init *init, const struct wire_request *request)
                (request->signal == SIGKILL && !is_child(request->pid))) {
         error = errno;
     }
-    init_respond(request->id, error);
+    reply_result(request->id, error);
 }
 
-void watch_reap(struct init *init)
+void watch_reap(struct processes *processes)
 {
     int status = 0;
     pid_t pid = 0;
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | __WALL)) > 0) {
-        struct watched *entry = watch_find(init, pid);
+        struct watched *entry = find_entry(processes, pid);
         if (WIFSTOPPED(status)) {
-            if (watch_spares(init, pid)) {
+            if (watch_spares(processes, pid)) {
                 (void)kill(pid,
                            SIGCONT); /* stopped by the guest: it could not continue by itself */
             }
             continue;
         }
-        if (!entry && pid != init->zygote) {
+        if (!entry && pid != processes->zygote) {
             continue; /* an orphan of some session */
         }
         if (entry) {
             *entry = (struct watched){};
         }
-        init_send(&(struct wire_reply){.event = WIRE_EXITED, .pid = pid, .status = status}, -1);
+        reply_send(&(struct wire_reply){.event = WIRE_EXITED, .pid = pid, .status = status}, -1);
     }
 }
 
@@ -201,11 +209,12 @@ static bool is_of_cell(pid_t pid, const struct wire_request *request)
 
 /* Whether pid must be killed with the session that has request's tag. A process whose tag belongs
  * to no session has changed its tag: it is killed, too. */
-static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_request *request)
+static bool kill_belongs(const struct processes *processes, pid_t pid,
+                         const struct wire_request *request)
 {
     struct tags tags = {};
-    const struct watched *entry = watch_find((struct init *)(uintptr_t)init, pid);
-    if (pid <= 1 || pid == init->zygote || pid == init->keeper) {
+    const struct watched *entry = watch_find(processes, pid);
+    if (pid <= 1 || pid == processes->zygote || pid == processes->keeper) {
         return false;
     }
     if (entry && !is_stale(entry)) {
@@ -240,13 +249,14 @@ static bool kill_belongs(const struct init *init, pid_t pid, const struct wire_r
 }
 
 /* Sends signal to all processes with the tag. Returns their number. */
-static unsigned kill_sweep(const struct init *init, const struct wire_request *request, int signal)
+static unsigned kill_sweep(const struct processes *processes, const struct wire_request *request,
+                           int signal)
 {
     const pid_t *pids = NULL;
-    unsigned all = process_tree_list(init->root, &pids);
+    unsigned all = process_tree_list(processes->root, &pids);
     unsigned count = 0;
     for (unsigned i = 0; i < all; i++) {
-        if (kill_belongs(init, pids[i], request) && kill(pids[i], signal) == 0) {
+        if (kill_belongs(processes, pids[i], request) && kill(pids[i], signal) == 0) {
             count++;
         }
     }
@@ -254,38 +264,39 @@ static unsigned kill_sweep(const struct init *init, const struct wire_request *r
 }
 
 /* Whether a cell has started pid, which runs. */
-static bool is_started(struct init *init, pid_t pid, struct tags *ret_tags)
+static bool is_started(const struct processes *processes, pid_t pid, struct tags *ret_tags)
 {
-    return !watch_find(init, pid) && !process_tree_ended(pid) && tags_of(pid, ret_tags) == 0 &&
+    return !watch_find(processes, pid) && !process_tree_ended(pid) && tags_of(pid, ret_tags) == 0 &&
            ret_tags->cell > 0;
 }
 
 /* How many processes of the session's cells run that will be killed, without the interpreter and
  * what it has forked between cells for its checkpoint. */
-static unsigned count_started(struct init *init, const struct wire_request *request)
+static unsigned count_started(const struct processes *processes, const struct wire_request *request)
 {
     const pid_t *pids = NULL;
-    unsigned all = process_tree_list(init->root, &pids);
+    unsigned all = process_tree_list(processes->root, &pids);
     unsigned count = 0;
     for (unsigned i = 0; i < all; i++) {
         struct tags tags = {};
-        count += kill_belongs(init, pids[i], request) && is_started(init, pids[i], &tags) &&
-                 tags_id(&tags) == request->tag;
+        count += kill_belongs(processes, pids[i], request) &&
+                 is_started(processes, pids[i], &tags) && tags_id(&tags) == request->tag;
     }
     return count;
 }
 
-void watch_count(struct init *init, const struct wire_request *request)
+void watch_count(struct processes *processes, const struct wire_request *request)
 {
     const pid_t *pids = NULL;
-    unsigned all = process_tree_list(init->root, &pids);
+    unsigned all = process_tree_list(processes->root, &pids);
     struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
     for (unsigned i = 0; i < all; i++) {
         struct tags tags = {};
-        reply.processes += !watch_spares(init, pids[i]) && is_started(init, pids[i], &tags) &&
-                           tags_id(&tags) > 0 && tags.hard != WIRE_TAG_ZYGOTE;
+        reply.processes += !watch_spares(processes, pids[i]) &&
+                           is_started(processes, pids[i], &tags) && tags_id(&tags) > 0 &&
+                           tags.hard != WIRE_TAG_ZYGOTE;
     }
-    init_send(&reply, -1);
+    reply_send(&reply, -1);
 }
 
 /* Sweeps that wait for processes which the kernel is slow to end. A session has at most two: of a
@@ -296,38 +307,38 @@ static struct sweep {
 } sweeps[2 * WIRE_TAGS];
 static unsigned sweep_count;
 
-static bool sweep_is_done(struct init *init, const struct sweep *sweep)
+static bool sweep_is_done(struct processes *processes, const struct sweep *sweep)
 {
-    unsigned left = kill_sweep(init, &sweep->request, SIGKILL);
-    watch_reap(init);
+    unsigned left = kill_sweep(processes, &sweep->request, SIGKILL);
+    watch_reap(processes);
     return left == 0;
 }
 
 static void sweep_respond(const struct sweep *sweep, int error)
 {
-    init_send(&(struct wire_reply){.event = WIRE_RESPONSE,
-                                   .id = sweep->request.id,
-                                   .error = error,
-                                   .pid = sweep->request.pid,
-                                   .processes = sweep->processes},
-              -1);
+    reply_send(&(struct wire_reply){.event = WIRE_RESPONSE,
+                                    .id = sweep->request.id,
+                                    .error = error,
+                                    .pid = sweep->request.pid,
+                                    .processes = sweep->processes},
+               -1);
 }
 
 /* Stops first, then kills: stopped processes cannot fork, so a fork bomb cannot grow. */
-void watch_kill_tag(struct init *init, const struct wire_request *request)
+void watch_kill_tag(struct processes *processes, const struct wire_request *request)
 {
     const struct timespec pause = {.tv_nsec = QUICK_NS};
     unsigned before = 0;
     for (unsigned round = 0; round < STOP_ROUNDS; round++) {
-        unsigned now = kill_sweep(init, request, SIGSTOP);
+        unsigned now = kill_sweep(processes, request, SIGSTOP);
         if (now == before) {
             break;
         }
         before = now;
     }
-    struct sweep sweep = {*request, before > 0 ? count_started(init, request) : 0};
+    struct sweep sweep = {*request, before > 0 ? count_started(processes, request) : 0};
     for (unsigned round = 0; round < QUICK_ROUNDS; round++) {
-        if (sweep_is_done(init, &sweep)) {
+        if (sweep_is_done(processes, &sweep)) {
             sweep_respond(&sweep, 0);
             return;
         }
@@ -340,11 +351,11 @@ void watch_kill_tag(struct init *init, const struct wire_request *request)
     sweeps[sweep_count++] = sweep;
 }
 
-bool watch_sweep(struct init *init)
+bool watch_sweep(struct processes *processes)
 {
     for (unsigned i = 0; i < sweep_count;) {
-        (void)kill_sweep(init, &sweeps[i].request, SIGSTOP);
-        if (sweep_is_done(init, &sweeps[i])) {
+        (void)kill_sweep(processes, &sweeps[i].request, SIGSTOP);
+        if (sweep_is_done(processes, &sweeps[i])) {
             sweep_respond(&sweeps[i], 0);
             sweeps[i] = sweeps[--sweep_count];
         } else {

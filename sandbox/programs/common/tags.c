@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/proc.h"
+#include "sandbox/programs/common/tags.h"
+#include "sandbox/protocol/init_protocol.h"
 
 /* The number at column of the row that begins with name in /proc/PID/limits. */
 static rlim_t limit_in(const char *limits, const char *name, unsigned column)

@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/proc.h"
+#include "sandbox/programs/common/processes.h"
 
 enum {
     LOOKS = 4,
@@ -43,9 +44,9 @@ static pid_t thread_at_work(pid_t pid)
     return found;
 }
 
-int watch_trace(struct init *init, pid_t pid)
+int watch_trace(const struct processes *processes, pid_t pid)
 {
-    const struct watched *entry = watch_find(init, pid);
+    const struct watched *entry = watch_find(processes, pid);
     if (!entry || entry->role != WIRE_ROLE_SESSION) {
         return -ESRCH;
     }

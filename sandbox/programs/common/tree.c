@@ -15,7 +15,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/tree.h"
 
 enum { DIRECTORY = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
 

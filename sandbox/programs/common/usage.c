@@ -8,7 +8,8 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/proc.h"
+#include "sandbox/programs/common/usage.h"
 
 enum {
     BLOCK = 512,

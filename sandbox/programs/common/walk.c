@@ -8,6 +8,8 @@
 #include <linux/limits.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/walk.h"
 
 enum {
     WALK_LINKS = 40,    /* as the kernel, path_resolution(7) */

@@ -16,6 +16,9 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "sandbox/programs/common/process_tree.h"
+#include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/usage.h"
 #include "sandbox/programs/init/init.h"
 
 enum {
@@ -61,8 +64,8 @@ void watch_disk(const struct init *init)
     next_ms = now_ms() + INIT_DISK_MS + REST * (now_ms() - began_ms);
     if (usage.bytes > most.bytes || usage.entries > most.entries || usage.hides ||
         is_disk_nearly_full(init->paths.staging)) {
-        init_send(&(struct wire_reply){.event = WIRE_DISK, .disk_bytes = usage.bytes}, -1);
-        (void)process_tree_signal(init->root, SIGKILL);
+        reply_send(&(struct wire_reply){.event = WIRE_DISK, .disk_bytes = usage.bytes}, -1);
+        (void)process_tree_signal(init->processes.root, SIGKILL);
         next_ms = UINT64_MAX;
     }
 }
@@ -119,7 +122,7 @@ static struct usage measure_scratch(const struct init *init, uint64_t free)
     for (unsigned i = 0; i < INIT_SCRATCH_DIRECTORIES; i++) {
         usage_add_directory(&usage, open_directory(init->paths.scratch[i]), DEPTH, &most);
     }
-    unsigned count = process_tree_list(init->root, &pids);
+    unsigned count = process_tree_list(init->processes.root, &pids);
     usage_begin();
     for (unsigned i = 0; i < count; i++) {
         usage_add_deleted(&usage, pids[i]);
@@ -153,35 +156,35 @@ static void tell_scratch(const struct init *init, const struct usage *usage, uin
                          pid_t pid)
 {
     bool files = usage->entries > init->config->disk_inodes;
-    init_send(&(struct wire_reply){.event = WIRE_DISK,
-                                   .pid = pid,
-                                   .disk_bytes = usage->bytes,
-                                   .disk_most_bytes = most_bytes,
-                                   .disk_files = files ? usage->entries : 0},
-              -1);
+    reply_send(&(struct wire_reply){.event = WIRE_DISK,
+                                    .pid = pid,
+                                    .disk_bytes = usage->bytes,
+                                    .disk_most_bytes = most_bytes,
+                                    .disk_files = files ? usage->entries : 0},
+               -1);
 }
 
 /* Kills the session whose process has written most; without a session, that process. */
 static void end_writer(struct init *init, const struct usage *usage)
 {
     const pid_t *pids = NULL;
-    unsigned count = process_tree_list(init->root, &pids);
+    unsigned count = process_tree_list(init->processes.root, &pids);
     uint64_t most = 0;
     pid_t writer = 0;
     for (unsigned i = 0; i < count; i++) {
-        uint64_t written = watch_spares(init, pids[i]) ? 0 : usage_written(pids[i]);
+        uint64_t written = watch_spares(&init->processes, pids[i]) ? 0 : usage_written(pids[i]);
         if (written > most) {
             most = written;
             writer = pids[i];
         }
     }
-    const struct watched *session = watch_owner(init, writer);
+    const struct watched *session = watch_owner(&init->processes, writer);
     if (session) {
         tell_scratch(init, usage, scratch.most_bytes, session->pid);
-        watch_kill(init, session->pid);
+        watch_kill(&init->processes, session->pid);
     }
     if (writer > 0 && (!session || session->pid != writer)) {
-        watch_kill(init, writer);
+        watch_kill(&init->processes, writer);
     }
 }
 
@@ -200,7 +203,7 @@ static void begin_scratch(const struct init *init, uint64_t free)
 static void end_scratch(const struct init *init, const struct usage *usage, uint64_t most_bytes)
 {
     tell_scratch(init, usage, most_bytes, 0);
-    (void)process_tree_signal(init->root, SIGKILL);
+    (void)process_tree_signal(init->processes.root, SIGKILL);
     scratch.least_ms = UINT64_MAX;
 }
 

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/walk.h"
 
 /* A file being written: it has a temporary name beside the final one until it is complete. */
 static struct pending {
@@ -71,7 +73,7 @@ static void respond_file(uint32_t id, int error, int fd, const struct stat *st, 
         reply.file = (struct wire_file){
             .mode = st->st_mode, .existed = existed, .size_bytes = (uint64_t)st->st_size};
     }
-    init_send(&reply, error ? -1 : fd);
+    reply_send(&reply, error ? -1 : fd);
 }
 
 void files_open_read(const struct wire_request *request)
@@ -240,7 +242,7 @@ void files_commit(const struct wire_request *request)
 {
     struct pending *p = request->token ? pending_find(request->token) : NULL;
     if (!p) {
-        init_respond(request->id, ENOENT);
+        reply_result(request->id, ENOENT);
         return;
     }
     int error = 0;
@@ -250,7 +252,7 @@ void files_commit(const struct wire_request *request)
         (void)unlinkat(p->dir_fd, p->temporary, 0);
     }
     pending_close(p);
-    init_respond(request->id, error);
+    reply_result(request->id, error);
 }
 
 void files_abort(const struct wire_request *request)
@@ -260,7 +262,7 @@ void files_abort(const struct wire_request *request)
         (void)unlinkat(p->dir_fd, p->temporary, 0);
         pending_close(p);
     }
-    init_respond(request->id, 0);
+    reply_result(request->id, 0);
 }
 
 /* --- overflow files --- */
@@ -302,5 +304,5 @@ void files_remove_output(const struct wire_request *request)
     if (fd >= 0) {
         close_aside(fd);
     }
-    init_respond(request->id, error);
+    reply_result(request->id, error);
 }

@@ -25,6 +25,11 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/programs/common/memory.h"
+#include "sandbox/programs/common/objects.h"
+#include "sandbox/programs/common/process_tree.h"
+#include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/roles.h"
 #include "sandbox/protocol/packet.h"
 #include "sandbox/types.h"
 
@@ -35,38 +40,10 @@ static struct init state = {.notify.fd = -1};
 /* Exits, and ends all other processes of the sandbox. */
 __attribute__((noreturn)) static void init_end(int code)
 {
-    if (state.root) {
-        (void)process_tree_kill(state.root);
+    if (state.processes.root) {
+        (void)process_tree_kill(state.processes.root);
     }
     _exit(code);
-}
-
-void init_send_fds(const struct wire_reply *reply, const int *fds, size_t count)
-{
-    ssize_t sent = packet_send(WIRE_INIT_FD, reply, sizeof *reply, fds, count, 0);
-    if (sent == -ETOOMANYREFS) { /* the guest has as many in transit as the user may have */
-        struct wire_reply refused = *reply;
-        refused.error = ETOOMANYREFS;
-        sent = packet_send(WIRE_INIT_FD, &refused, sizeof refused, NULL, 0, 0);
-    }
-    if (sent < 0) {
-        init_end(1); /* the server has exited */
-    }
-}
-
-void init_send_note(const struct wire_reply *reply)
-{
-    (void)packet_send(WIRE_INIT_FD, reply, sizeof *reply, NULL, 0, MSG_DONTWAIT);
-}
-
-void init_send(const struct wire_reply *reply, int fd)
-{
-    init_send_fds(reply, &fd, fd >= 0);
-}
-
-void init_respond(uint32_t id, int error)
-{
-    init_send(&(struct wire_reply){.event = WIRE_RESPONSE, .id = id, .error = error}, -1);
 }
 
 static void init_make_pair(void)
@@ -74,7 +51,7 @@ static void init_make_pair(void)
     int ends[2] = {-1, -1};
     int r = fd_socketpair(SOCK_STREAM, ends);
     const struct wire_reply reply = {.event = WIRE_PAIR_MADE, .error = -r};
-    init_send_fds(&reply, ends, r < 0 ? 0 : 2);
+    reply_send_fds(&reply, ends, r < 0 ? 0 : 2);
     own_close(&ends[0]);
     own_close(&ends[1]);
 }
@@ -92,7 +69,7 @@ static void init_listen(uint32_t id)
         listen(fd, WAITING) < 0) {
         reply.error = errno;
     }
-    init_send(&reply, reply.error ? -1 : fd);
+    reply_send(&reply, reply.error ? -1 : fd);
 }
 
 static void init_dispatch(const struct wire_request *request)
@@ -117,19 +94,19 @@ static void init_dispatch(const struct wire_request *request)
         init_listen(request->id);
         break;
     case WIRE_WATCH:
-        watch_add(&state, request);
+        watch_add(&state.processes, request);
         break;
     case WIRE_SIGNAL:
-        watch_signal(&state, request);
+        watch_signal(&state.processes, request);
         break;
     case WIRE_TRACE:
-        init_respond(request->id, -watch_trace(&state, request->pid));
+        reply_result(request->id, -watch_trace(&state.processes, request->pid));
         break;
     case WIRE_COUNT:
-        watch_count(&state, request);
+        watch_count(&state.processes, request);
         break;
     case WIRE_KILL_TAG:
-        watch_kill_tag(&state, request);
+        watch_kill_tag(&state.processes, request);
         break;
     case WIRE_OPEN_READ:
         files_open_read(request);
@@ -151,7 +128,7 @@ static void init_dispatch(const struct wire_request *request)
         break;
     case WIRE_OP_COUNT:
     default:
-        init_respond(request->id, ENOSYS);
+        reply_result(request->id, ENOSYS);
         break;
     }
 }
@@ -183,10 +160,10 @@ static int init_watch_ms(void)
         return INIT_SUPERVISOR_MS;
     }
     if (state.config->watch_memory_bytes && !state.blind) {
-        return grows ? INIT_CLOSE_MS : INIT_WATCH_MS;
+        return grows ? MEMORY_CLOSE_MS : MEMORY_WATCH_MS;
     }
     if (state.config->uncounted_bytes && !state.blind && !state.config->staging_bytes) {
-        return objects_looking() ? INIT_WATCH_MS : INIT_UNCOUNTED_MS;
+        return objects_looking() ? MEMORY_WATCH_MS : MEMORY_UNCOUNTED_MS;
     }
     return state.config->staging_bytes ? INIT_DISK_MS : -1;
 }
@@ -204,15 +181,20 @@ static void init_look(void)
         return;
     }
     if (counts) {
-        grows = watch_memory(&state);
+        struct memory_watch watch = {.processes = &state.processes,
+                                     .limit_bytes = state.config->watch_memory_bytes,
+                                     .tmp = state.config->guards ? NULL : state.paths.tmp,
+                                     .scratch = state.config->disk_bytes != 0};
+        watch.scratch_bytes = watch.scratch ? watch_scratch_memory(&state) : 0;
+        grows = watch_memory(&watch);
     } else {
-        watch_uncounted(&state);
+        watch_uncounted(&state.processes, state.config->uncounted_bytes, state.config->inet_bytes);
     }
     uint64_t ended_ns = clock_now_ns();
     uint64_t took_ns = ended_ns - began_ns;
-    uint64_t least_ms = grows                         ? INIT_CLOSE_MS / 2
-                        : counts || objects_looking() ? INIT_WATCH_MS / 2
-                                                      : INIT_UNCOUNTED_MS;
+    uint64_t least_ms = grows                         ? MEMORY_CLOSE_MS / 2
+                        : counts || objects_looking() ? MEMORY_WATCH_MS / 2
+                                                      : MEMORY_UNCOUNTED_MS;
     uint64_t least_ns = least_ms * CLOCK_NS_PER_MS;
     next_ns = ended_ns + (took_ns > least_ns ? took_ns : least_ns);
 }
@@ -228,7 +210,7 @@ static void keep_descriptors(void)
                            : WIRE_OUTPUT_FD);
 }
 
-static int init_main(void)
+int init_main(void)
 {
     sigset_t mask;
     /* Before something else can get that number. */
@@ -242,6 +224,7 @@ static int init_main(void)
         return 1;
     }
     assert(state.config);
+    state.processes.guards = state.config->guards;
     enum wire_step failed = state.config->guards ? supervisor_begin(&state) : WIRE_STEP_NONE;
     if (failed) {
         return (int)failed; /* the server's number of the step */
@@ -266,7 +249,7 @@ static int init_main(void)
     for (;;) {
         struct pollfd fds[] = {{.fd = WIRE_INIT_FD, .events = POLLIN},
                                {.fd = state.signal_fd, .events = POLLIN}};
-        int timeout_ms = sweeps ? INIT_SWEEP_MS : init_watch_ms();
+        int timeout_ms = sweeps ? PROCESSES_SWEEP_MS : init_watch_ms();
         if (state.notify.fd >= 0) {
             notify_serve(&state.notify, timeout_ms);
             timeout_ms = 0;
@@ -277,7 +260,7 @@ static int init_main(void)
             while (read(state.signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
             }
         }
-        watch_reap(&state);
+        watch_reap(&state.processes);
         init_look();
         if (state.config->staging_bytes) {
             watch_disk(&state);
@@ -288,25 +271,6 @@ static int init_main(void)
         if (fds[0].revents) {
             init_receive();
         }
-        sweeps = watch_sweep(&state);
+        sweeps = watch_sweep(&state.processes);
     }
-}
-
-int main(int argc, char **argv)
-{
-    /* Executing a program resets this, prctl(2). The guest can then neither trace this process nor
-     * read its memory, descriptors or environment through /proc. */
-    (void)prctl(PR_SET_DUMPABLE, 0);
-    /* A program that is executed from a memfd is otherwise named by the descriptor's number. */
-    (void)prctl(PR_SET_NAME, argv[0]);
-    if (strcmp(argv[0], "sandpiper-cleanup") == 0) {
-        return cleanup_main();
-    }
-    if (strcmp(argv[0], "sandpiper-apply") == 0) {
-        return apply_main();
-    }
-    if (strcmp(argv[0], "sandpiper-monitor") == 0) {
-        return monitor_main(argc, argv);
-    }
-    return init_main();
 }

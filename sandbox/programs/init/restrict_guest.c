@@ -61,7 +61,7 @@ static bool become_guest(const struct init *init)
     /* The death signal is requested after the change of identity, which clears it, prctl(2). */
     return setresgid(config->guest_gid, config->guest_gid, config->guest_gid) == 0 &&
            setresuid(config->guest_uid, config->guest_uid, config->guest_uid) == 0 &&
-           prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == init->root;
+           prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == init->processes.root;
 }
 
 static bool arrange_descriptors(int control_fd, int listener_fd)

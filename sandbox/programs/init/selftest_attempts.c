@@ -26,6 +26,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/programs/common/proc.h"
+#include "sandbox/programs/common/reply.h"
 #include "sandbox/programs/init/init.h"
 
 #ifndef SYS_io_uring_setup
@@ -226,9 +228,9 @@ void selftest_spawn(struct init *init, const struct wire_request *request)
         selftest_child(init, ends[1], listener[1], request->path);
     }
     if (pid > 0) {
-        init_send(&reply, ends[0]);
+        reply_send(&reply, ends[0]);
     } else {
-        init_respond(request->id, r < 0 ? -r : errno);
+        reply_result(request->id, r < 0 ? -r : errno);
     }
     listener_take(init, listener);
     own_close(&ends[0]);

@@ -6,8 +6,9 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/programs/common/reply.h"
 #include "sandbox/programs/init/init.h"
-#include "sandbox/programs/keeper/keeper.h"
+#include "sandbox/programs/roles.h"
 
 /* Runs in the child. Any failed step ends it: it must never continue half-confined. The exit code
  * is the number of the step, so that the server can name it. */
@@ -49,11 +50,11 @@ void zygote_start(struct init *init, const struct wire_request *request)
         guest_child(init, ends[1], listener[1], /* nests= */ true);
     }
     if (reply.pid > 0) {
-        init->zygote = reply.pid;
+        init->processes.zygote = reply.pid;
         init->guest_runs = true;
-        init_send(&reply, ends[0]);
+        reply_send(&reply, ends[0]);
     } else {
-        init_respond(request->id, r < 0 ? -r : errno);
+        reply_result(request->id, r < 0 ? -r : errno);
     }
     listener_take(init, listener);
     own_close(&ends[0]);
@@ -71,15 +72,23 @@ void keeper_start(struct init *init, const struct wire_request *request)
     r = r ? r : fd_socketpair(SOCK_SEQPACKET, greeting);
     reply.pid = r < 0 ? -1 : fork();
     if (reply.pid == 0) {
-        keeper_main(init, ends[1], greeting[1], watch_fd, request->mode != 0);
+        keeper_main(&(struct keeper_setup){.socket_fd = ends[1],
+                                           .greet_fd = greeting[1],
+                                           .watch_fd = watch_fd,
+                                           .output_fd = files_output_fd(),
+                                           .work = init->paths.work,
+                                           .cow = init->config->cow,
+                                           .own = init->config->own_workspace != 0,
+                                           .again = request->mode != 0,
+                                           .limit_bytes = init->config->undo_files_bytes});
     }
     if (reply.pid > 0) {
         int second = init->config->cow ? init->overlay_fd : watch_fd;
         const int theirs[] = {ends[0], greeting[0], second};
-        init->keeper = reply.pid;
-        init_send_fds(&reply, theirs, second < 0 ? 2 : 3);
+        init->processes.keeper = reply.pid;
+        reply_send_fds(&reply, theirs, second < 0 ? 2 : 3);
     } else {
-        init_respond(request->id, r < 0 ? -r : errno);
+        reply_result(request->id, r < 0 ? -r : errno);
     }
     own_close(&ends[0]);
     own_close(&ends[1]);
@@ -113,12 +122,12 @@ void program_start(struct init *init, const struct wire_request *request)
     }
     if (reply.pid > 0) {
         const int theirs[] = {control[0], log[0]};
-        init->watched[0] =
+        init->processes.watched[0] =
             (struct watched){.pid = reply.pid, .tag = WIRE_TAG_ZYGOTE, .role = WIRE_ROLE_SESSION};
         init->guest_runs = true;
-        init_send_fds(&reply, theirs, 2);
+        reply_send_fds(&reply, theirs, 2);
     } else {
-        init_respond(request->id, r < 0 ? -r : errno);
+        reply_result(request->id, r < 0 ? -r : errno);
     }
     listener_take(init, listener);
     own_close(&control[0]);

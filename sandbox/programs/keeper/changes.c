@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/quote.h"
-#include "sandbox/programs/apply/apply.h"
+#include "sandbox/programs/common/content.h"
 #include "sandbox/programs/keeper/diff.h"
 #include "sandbox/programs/keeper/keeper.h"
 #include "sandbox/programs/keeper/patch.h"
@@ -151,8 +151,7 @@ static uint64_t hash_of(const struct keeper *keeper, const struct record *record
     defer_close int fd = S_ISREG(record->facts.mode) ? place_open(keeper->upper_fd, record->path,
                                                                   O_RDONLY | O_NONBLOCK | O_NOCTTY)
                                                      : -1;
-    return fd >= 0 && apply_content_hash(fd, record->facts.bytes, hash_key(), &hash) == 0 ? hash
-                                                                                          : 0;
+    return fd >= 0 && content_hash(fd, record->facts.bytes, hash_key(), &hash) == 0 ? hash : 0;
 }
 
 /* For a person who reads the patch: what git has no line for. */
@@ -193,7 +192,7 @@ static void write_patch(struct listing *listing, struct record *record,
     change->flags |= counts.invisible ? CHANGE_INVISIBLE : 0;
     if (S_ISREG(record->facts.mode)) {
         /* Of the bytes that the list shows: the file may be another one at the next moment. */
-        record->listed_hash = new ? apply_content_hash_bytes(new, record->facts.bytes, hash_key())
+        record->listed_hash = new ? content_hash_bytes(new, record->facts.bytes, hash_key())
                                   : hash_of(keeper, record);
         change->flags |= record->listed_hash ? 0 : CHANGE_UNREADABLE;
     }

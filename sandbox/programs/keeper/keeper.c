@@ -14,10 +14,10 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/init/init.h"
 #include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
 #include "sandbox/programs/keeper/rows.h"
+#include "sandbox/programs/roles.h"
 #include "sandbox/protocol/packet.h"
 
 void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const int *fds,
@@ -296,20 +296,18 @@ static void serve_sessions(struct keeper *keeper)
 }
 
 /* Only what the keeper works with stays open. */
-static bool keep_descriptors(struct keeper *keeper, const struct init *init, int socket_fd,
-                             int greet_fd, int watch_fd)
+static bool keep_descriptors(struct keeper *keeper, const struct keeper_setup *setup)
 {
     enum { FIRST = 3, COUNT = 8 };
-    int work_fd = openat(AT_FDCWD, init->paths.work, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    bool cow = init->config->cow;
-    int fds[COUNT] = {socket_fd,
+    int work_fd = openat(AT_FDCWD, setup->work, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fds[COUNT] = {setup->socket_fd,
                       work_fd,
-                      cow ? WIRE_UPPER_FD : -1,
-                      cow ? WIRE_LOWER_FD : -1,
-                      init->config->cow == WIRE_COW_STORE ? WIRE_STORE_FD : -1,
-                      files_output_fd(),
-                      watch_fd,
-                      greet_fd};
+                      keeper->cow ? WIRE_UPPER_FD : -1,
+                      keeper->cow ? WIRE_LOWER_FD : -1,
+                      setup->cow == WIRE_COW_STORE ? WIRE_STORE_FD : -1,
+                      setup->output_fd,
+                      setup->watch_fd,
+                      setup->greet_fd};
     for (unsigned i = 0; i < COUNT; i++) {
         fds[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
     }
@@ -332,25 +330,25 @@ static bool keep_descriptors(struct keeper *keeper, const struct init *init, int
     return keeper->socket_fd >= 0 && keeper->work_fd >= 0;
 }
 
-void keeper_main(const struct init *init, int socket_fd, int greet_fd, int watch_fd, bool again)
+void keeper_main(const struct keeper_setup *setup)
 {
     static struct keeper keeper;
     static struct wire_request request;
     /* With the server, init or both: nobody needs it then. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)prctl(PR_SET_NAME, "sp-keeper");
-    keeper.cow = init->config->cow != 0;
-    keeper.own = init->config->own_workspace != 0;
-    keeper.limit_bytes = init->config->undo_files_bytes;
+    keeper.cow = setup->cow != WIRE_COW_NONE;
+    keeper.own = setup->own;
+    keeper.limit_bytes = setup->limit_bytes;
     (void)signal(SIGIO, SIG_IGN); /* of a lease, see edits.c */
-    if (!keep_descriptors(&keeper, init, socket_fd, greet_fd, watch_fd)) {
+    if (!keep_descriptors(&keeper, setup)) {
         _exit(1);
     }
     if (keeper.cow) {
         base_load(&keeper);
     }
     /* A change without an entry in the store: a kill or a full disk has taken that. */
-    keeper.again = again || keeper.store_fd >= 0;
+    keeper.again = setup->again || keeper.store_fd >= 0;
     states_look(&keeper);
     base_loaded(&keeper);
     keeper.again = false;

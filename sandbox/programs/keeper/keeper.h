@@ -16,7 +16,6 @@
  * unlike init it has a heap. It writes only through the workspace's own path, as code does. */
 
 struct buf;
-struct init;
 struct stat;
 
 enum {
@@ -199,11 +198,6 @@ static inline int keeper_root(const struct keeper *keeper)
 }
 
 /* keeper.c */
-/* The process's function, after the fork. greet_fd: see wire_touch. watch_fd: an inotify
- * instance, or -1. again: another one
- * has died, so what the user's files were before is unknown. */
-__attribute__((noreturn)) void keeper_main(const struct init *init, int socket_fd, int greet_fd,
-                                           int watch_fd, bool again);
 /* Requests that have an id await it. fds: sent with it, count of them. */
 void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const int *fds,
                   size_t count);

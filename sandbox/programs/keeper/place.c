@@ -12,9 +12,10 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/programs/common/content.h"
 #include "sandbox/programs/keeper/keeper.h"
 
-enum { COPY_BYTES = 1 << 17, PERMISSIONS = 0777 };
+enum { PERMISSIONS = 0777 };
 
 /* --- opening --- */
 
@@ -234,22 +235,6 @@ void place_keep(struct keeper *keeper, const char *path, struct version *version
 
 /* --- comparing --- */
 
-static bool same_files(int one_fd, int other_fd, uint64_t size)
-{
-    static char one[COPY_BYTES];
-    static char other[COPY_BYTES];
-    for (uint64_t at = 0; at < size;) {
-        uint64_t part = size - at < COPY_BYTES ? size - at : COPY_BYTES;
-        if (pread(one_fd, one, part, (off_t)at) != (ssize_t)part ||
-            pread(other_fd, other, part, (off_t)at) != (ssize_t)part ||
-            memcmp(one, other, part) != 0) {
-            return false;
-        }
-        at += part;
-    }
-    return true;
-}
-
 bool place_same(int one_fd, const struct apply_facts *one, int other_fd,
                 const struct apply_facts *other, const char *path)
 {
@@ -269,5 +254,5 @@ bool place_same(int one_fd, const struct apply_facts *one, int other_fd,
     }
     defer_close int one_file = place_open(one_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     defer_close int other_file = place_open(other_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    return one_file >= 0 && other_file >= 0 && same_files(one_file, other_file, one->bytes);
+    return one_file >= 0 && other_file >= 0 && content_equal(one_file, other_file, one->bytes) == 1;
 }

@@ -8,7 +8,8 @@
 
 #include "base/own.h"
 #include "base/parse.h"
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/proc.h"
+#include "sandbox/programs/common/walk.h"
 #include "sandbox/programs/init/supervisor/notify_call.h"
 
 int caller_look(const struct notify_call *call, const char *name, int flags)

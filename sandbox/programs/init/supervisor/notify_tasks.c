@@ -15,7 +15,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/programs/common/process_tree.h"
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/tags.h"
 #include "sandbox/programs/init/supervisor/notify_call.h"
 
 enum {

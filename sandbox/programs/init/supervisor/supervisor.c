@@ -42,7 +42,7 @@ enum wire_step supervisor_begin(struct init *init)
                                              .file_bytes = init->config->file_bytes,
                                              .tasks_max = init->config->tasks_max,
                                              .root = getpid()};
-    init->root = settings.root;
+    init->processes.root = settings.root;
     if (confine_self(init) < 0) {
         return WIRE_STEP_LANDLOCK;
     }

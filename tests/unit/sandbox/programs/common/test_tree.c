@@ -1,4 +1,4 @@
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>

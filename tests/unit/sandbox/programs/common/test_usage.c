@@ -1,4 +1,4 @@
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/usage.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* The walk without openat2(2) must open and refuse the same as the kernel with it. Each row is
  * tried in three children, each with its own tree: with the call, without it, and where it is
  * forbidden. */
-#include "sandbox/programs/init/init.h"
+#include "sandbox/programs/common/walk.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,30 @@
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct processes;
+
+/* What the kernel holds for each process. Starts or continues a scan, for a turn of some 50 ms, or
+ * until it has found more than limit, in bytes. locks_only: a control group counts the rest.
+ * Returns whether the scan is complete. */
+bool objects_look(const struct processes *processes, bool locks_only, uint64_t limit);
+/* Whether a scan is in progress. */
+bool objects_looking(void);
+/* What the last scan found for this process, or the current one if it has passed the process or
+ * found more. */
+uint64_t objects_bytes(pid_t pid);
+uint64_t objects_all_bytes(void);
+/* Processor time of all processes that run or have run here, in ticks. While it does not change,
+ * neither does what objects_look() finds. */
+uint64_t objects_ticks(const struct processes *processes);
+/* Changes with each page fault of a process, and with each process that comes or goes: while it
+ * does not, no process has got a page. */
+uint64_t objects_faults(const struct processes *processes);
+/* Call it when this process is being killed. */
+void objects_forget(pid_t pid);
+/* Number of sockets in the sandbox's network: held, in transit in a message, or not yet accepted.
+ * 0: it has no network of its own, or no /proc. */
+uint64_t objects_sockets(const struct processes *processes);
+/* Number of TCP and UDP sockets, without TIME_WAIT. */
+uint64_t objects_inet_sockets(const struct processes *processes);

@@ -1,0 +1,17 @@
+#pragma once
+#include <dirent.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Of /proc/PID/status: NGROUPS_MAX groups take 720 kB of it, before the sizes. */
+enum { PROC_STATUS_BYTES = 1 << 20 };
+
+/* Reads a file of /proc/PID. Returns its length; 0 when it cannot be read. */
+size_t read_proc(pid_t pid, const char *name, char *text, size_t size);
+/* Opens a directory of /proc/PID, or NULL with errno. */
+DIR *open_proc(pid_t pid, const char *name);
+/* A thread of pid whose files in /proc describe the process: its first one, unless that has exited
+ * before the others, proc(5). */
+pid_t proc_thread(pid_t pid);
+/* Its number in the innermost of its pid namespaces; 0: the process is gone. */
+pid_t proc_inner_number(pid_t pid);

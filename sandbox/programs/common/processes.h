@@ -1,0 +1,52 @@
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sandbox/protocol/init_protocol.h"
+
+/* The processes that the server knows by number, and what it may do to them. Init has one of these,
+ * and so has the process monitor, which does the same for an init that has no /proc. */
+
+enum { PROCESSES_WATCHED = 512, PROCESSES_SWEEP_MS = 10 };
+
+struct watched {
+    pid_t pid; /* 0: free */
+    uint32_t tag;
+    uint32_t role;  /* enum wire_role */
+    uint64_t order; /* later ones are greater */
+};
+
+struct processes {
+    pid_t root;   /* the sandbox is this process's descendants, see process_tree.h: 0 or a pid */
+    bool guards;  /* root is the caller, a supervisor */
+    bool outside; /* the caller is the process monitor */
+    pid_t zygote;
+    pid_t keeper; /* 0: there is none */
+    struct watched watched[PROCESSES_WATCHED];
+};
+
+void watch_add(struct processes *processes, const struct wire_request *request);
+void watch_signal(struct processes *processes, const struct wire_request *request);
+/* Responds with how many processes run that code has started. */
+void watch_count(struct processes *processes, const struct wire_request *request);
+/* Responds when no such process is left, however long the kernel takes: see watch_sweep(). */
+void watch_kill_tag(struct processes *processes, const struct wire_request *request);
+/* Continues unfinished sweeps. Must be called every PROCESSES_SWEEP_MS. Returns whether any
+ * remain. */
+bool watch_sweep(struct processes *processes);
+/* Reaps processes and reports those that are watched. */
+void watch_reap(struct processes *processes);
+/* The entry of a watched process, or NULL. */
+const struct watched *watch_find(const struct processes *processes, pid_t pid);
+/* Whether pid is the zygote or a checkpoint: they run no code, so they are not killed for what it
+ * uses. */
+bool watch_spares(const struct processes *processes, pid_t pid);
+/* The session that pid's tag names, or NULL. */
+const struct watched *watch_owner(const struct processes *processes, pid_t pid);
+/* Sends SIGKILL, unless the number has been reused by a process outside this sandbox. */
+void watch_kill(const struct processes *processes, pid_t pid);
+
+/* trace.c: makes the interpreter of a watched session write a trace of its busy thread. 0, -ESRCH:
+ * it has no handler, or -EAGAIN: it sleeps, so it is not what needs memory. */
+int watch_trace(const struct processes *processes, pid_t pid);

@@ -1,0 +1,24 @@
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What the program of init, keeper, monitor, cleanup helper and applying process does in each
+ * role. */
+int init_main(void);
+int apply_main(void);
+int cleanup_main(void);
+int monitor_main(int argc, char **argv);
+
+/* The keeper is not executed: it is a fork of init. */
+struct keeper_setup {
+    int socket_fd; /* requests of the server */
+    int greet_fd;  /* see wire_touch */
+    int watch_fd;  /* an inotify instance, or -1 */
+    int output_fd; /* the directory of overflow files; or -1 */
+    const char *work;
+    uint32_t cow; /* enum wire_cow */
+    bool own;     /* the workspace is the sandbox's own */
+    bool again;   /* another one has died, so what the user's files were before is unknown */
+    uint64_t limit_bytes;
+};
+__attribute__((noreturn)) void keeper_main(const struct keeper_setup *setup);

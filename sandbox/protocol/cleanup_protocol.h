@@ -1,0 +1,26 @@
+#pragma once
+#include <stdint.h>
+
+/* Between the server (box/cleanup.h) and the cleanup helper (programs/cleanup). */
+
+enum cleanup_kind {
+    CLEANUP_GROUPS,  /* groups of one name below several parents; kills their members */
+    CLEANUP_STORE,   /* a server's package store; its siblings are other servers' stores */
+    CLEANUP_SCRATCH, /* a scratch directory; its siblings may belong to anybody */
+    CLEANUP_TREE,    /* any directory */
+};
+
+enum { CLEANUP_PARENTS = 3 };
+
+/* The file that a server holds locked in its directory. SCRATCH_LOCK exists only in scratch
+ * directories. */
+#define STORE_LOCK "lock"
+#define SCRATCH_LOCK ".sandpiper-lock"
+#define SCRATCH_PREFIX "sandpiper-" /* of the names of scratch directories */
+
+/* A message to the helper's socket, with the parents' descriptors. */
+struct cleanup_request {
+    uint32_t is_due; /* otherwise when the socket ends */
+    uint32_t kind;
+    char name[64];
+};
