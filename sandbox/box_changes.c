@@ -58,7 +58,7 @@ int box_changes_ask(struct box *box, enum box_changes_request what, const char *
                     size_t count, box_changes_fn fn, void *arg)
 {
     struct wire_request request = {.op = what == BOX_CHANGES_DISCARD ? KEEP_DISCARD : KEEP_LIST,
-                                   .mode = what == BOX_CHANGES_PATCH  ? KEEP_LIST_PATCH
+                                   .list = what == BOX_CHANGES_PATCH  ? KEEP_LIST_PATCH
                                            : what == BOX_CHANGES_LIST ? KEEP_LIST_SHOWS
                                                                       : KEEP_LIST_COUNTS};
     struct changes_request *waiting = calloc(1, sizeof *waiting);

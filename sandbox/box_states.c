@@ -74,11 +74,11 @@ int box_states_begin(struct box *box, const struct box_states_call *call, box_st
     box_refresh_workspace(box);
     return ask(box,
                &(struct wire_request){.op = KEEP_BEGIN,
-                                      .mode = fn != NULL,
-                                      .tag = call->owner,
-                                      .token = call->from,
-                                      .cell = call->to,
-                                      .since_ns = now_ns},
+                                      .begin = {.session = call->owner,
+                                                .from = call->from,
+                                                .to = call->to,
+                                                .looks = fn != NULL,
+                                                .since_ns = now_ns}},
                fn, arg);
 }
 
@@ -89,11 +89,12 @@ int box_states_end(struct box *box, const struct box_states_ended *ended, box_st
     const char *claims = ended->claims;
     const char *end = claims + ended->size;
     unsigned count = 0;
-    struct wire_request request = {.op = KEEP_END, .cell = ended->to, .mode = ended->changed};
+    struct wire_request request = {.op = KEEP_END,
+                                   .end = {.to = ended->to, .surely = ended->changed}};
     struct timespec now;
     if (!ended->changed) { /* the precise clock is never behind the time of a change */
         (void)clock_gettime(CLOCK_REALTIME, &now);
-        request.since_ns = now.tv_sec * 1000000000 + now.tv_nsec;
+        request.end.until_ns = now.tv_sec * 1000000000 + now.tv_nsec;
     }
     for (; claims < end && count < CLAIMS_MOST; count++) {
         const char *next = memchr(claims, '\n', (size_t)(end - claims));
@@ -106,14 +107,15 @@ int box_states_end(struct box *box, const struct box_states_ended *ended, box_st
 
 int box_states_switch(struct box *box, uint32_t from, uint32_t to, box_states_fn fn, void *arg)
 {
-    return ask(box, &(struct wire_request){.op = KEEP_SWITCH, .token = from, .cell = to}, fn, arg);
+    return ask(box, &(struct wire_request){.op = KEEP_SWITCH, .switching = {from, to}}, fn, arg);
 }
 
 void box_states_keep(struct box *box, uint32_t owner, const uint32_t *states, unsigned count)
 {
-    struct wire_request request = {.op = KEEP_STATES, .tag = owner};
-    for (; request.tag_count < count && request.tag_count < WIRE_TAGS; request.tag_count++) {
-        request.tags[request.tag_count] = states[request.tag_count];
+    struct wire_request request = {.op = KEEP_STATES, .states = {.session = owner}};
+    request.states.count = count < KEEP_STATES_MOST ? count : KEEP_STATES_MOST;
+    for (unsigned i = 0; i < request.states.count; i++) {
+        request.states.list[i] = states[i];
     }
     (void)ask(box, &request, NULL, NULL);
 }

@@ -50,7 +50,8 @@ int box_states_end(struct box *box, const struct box_states_ended *ended, box_st
  * or -errno. */
 int box_states_switch(struct box *box, uint32_t from, uint32_t to, box_states_fn fn, void *arg);
 
-/* The states that the owner can still go back to, at most WIRE_TAGS; the others are dropped. */
+/* The states that the owner can still go back to, at most KEEP_STATES_MOST; the others are dropped.
+ */
 void box_states_keep(struct box *box, uint32_t owner, const uint32_t *states, unsigned count);
 
 /* A file tool has written path, relative to the workspace: no call has. */

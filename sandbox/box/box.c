@@ -142,7 +142,7 @@ static void box_keeper_started(void *arg, const struct wire_reply *reply, int fd
 void box_start_keeper(struct box *box)
 {
     if (!box->installer) {
-        struct wire_request request = {.op = WIRE_START_KEEPER, .mode = box->keepers > 0};
+        struct wire_request request = {.op = WIRE_START_KEEPER, .again = box->keepers > 0};
         box->keepers++;
         (void)box_ask(box, &request, box_keeper_started, box);
     }

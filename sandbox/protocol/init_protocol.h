@@ -2,6 +2,7 @@
 #include <stdint.h>
 
 #include "base/limits.h"
+#include "sandbox/protocol/keeper_protocol.h"
 
 /* Messages between the server and a sandbox's init, over a SOCK_SEQPACKET pair: one struct per
  * packet; only init sends descriptors. Init is our own program (sandbox/programs/init); the guest
@@ -43,41 +44,16 @@ enum wire_op {
     WIRE_KILL_TAG,  /* tag: everything with that tag, watched or not, but checkpoints. cell: only
                        what that cell has started. Response: pid as in the request, processes */
     WIRE_OPEN_READ, /* path. Response: fd, file */
-    WIRE_OPEN_WRITE,    /* path, mode. Response: fd, file, token */
+    WIRE_OPEN_WRITE,    /* path, write_mode. Response: fd, file, token */
     WIRE_COMMIT,        /* token: the written file takes its name */
     WIRE_ABORT,         /* token */
     WIRE_MAKE_OUTPUT,   /* path: a name. Response: fd of a new overflow file */
     WIRE_REMOVE_OUTPUT, /* path: the overflow file's name */
-    WIRE_START_KEEPER,  /* mode: 1: another one has died. Response: pid, fds: a SOCK_SEQPACKET, on
-                           which the keeper takes the requests below; another one, for the sessions
-                           (wire_touch); and maybe an inotify instance, see wire_kept.watched, from
-                           which only the keeper reads. With an overlay instead WIRE_OVERLAY_FD */
+    WIRE_START_KEEPER, /* again. Response: pid, fds: a SOCK_SEQPACKET, on which the keeper takes the
+                          requests below; another one, for the sessions (wire_touch); and maybe an
+                          inotify instance, see wire_kept.watched, from which only the keeper
+                          reads. With an overlay instead WIRE_OVERLAY_FD */
     WIRE_OP_COUNT,
-};
-
-/* Requests to the keeper. */
-enum keep_op {
-    KEEP_PATH,    /* path: a filter for the next request; maybe several */
-    KEEP_BEGIN,   /* a call begins: tag: its session; token, cell: the states before and after it;
-                     since_ns: now. token 0: nobody goes back over it. mode: 1:
-                       something else may have changed files since the last response */
-    KEEP_END,     /* cell; mode: 1: files may have changed without a report; since_ns: changes after
-                     that are not the call's, 0: all may be. The filters are the call's own paths.
-                     Response: kept, fd: WIRE_KEPT_UNKEPT, WIRE_KEPT_ROW */
-    KEEP_NOTE,    /* path: in the workspace; a file tool has written it */
-    KEEP_SWITCH,  /* token, cell: from state to state. Response: kept, fd: the other letters */
-    KEEP_STATES,  /* tag: a session; tags: the states that it can go back to */
-    KEEP_LIST,    /* mode: enum keep_list. Response: fd: struct change_record of each; the patch */
-    KEEP_DISCARD, /* Response: the same */
-    KEEP_COLLECT, /* Response: fds: a journal, the upper directory. See apply_journal.h */
-    KEEP_APPLIED, /* the last journal has been carried out */
-};
-
-/* What a list is for. */
-enum keep_list {
-    KEEP_LIST_COUNTS, /* nobody sees it */
-    KEEP_LIST_SHOWS,  /* what is applied later is compared with it */
-    KEEP_LIST_PATCH,  /* the same, with a patch */
 };
 
 enum wire_event {
@@ -103,16 +79,6 @@ enum wire_step {
     WIRE_STEP_LISTENER,
 };
 
-/* The letter that each item begins with in what the keeper tells, each ending with a NUL: paths
- * relative to the workspace. */
-enum {
-    WIRE_KEPT_BACK = 'b',   /* is what it was */
-    WIRE_KEPT_STAYS = 's',  /* something else has changed it since */
-    WIRE_KEPT_MISSED = 'm', /* no copy was kept, or it could not be written */
-    WIRE_KEPT_UNKEPT = 'u', /* changed, and too large for a copy */
-    WIRE_KEPT_ROW = 'f',    /* a changed file: sign and path; then two more texts: size, kind */
-};
-
 enum wire_role {
     WIRE_ROLE_SESSION,
     WIRE_ROLE_CHECKPOINT,
@@ -129,22 +95,30 @@ enum { WIRE_TAGS = 64, WIRE_FDS = 3 };
 enum { WIRE_TRACE_SIGNAL = 23 };
 
 struct wire_request {
-    uint32_t op; /* enum wire_op or keep_op */
+    uint32_t op; /* enum wire_op or keep_op; it says which member of the union is set */
     uint32_t id;
-    int32_t pid;
-    uint32_t tag; /* RLIMIT_MSGQUEUE of the processes of one session */
-    uint32_t role;
-    int32_t signal;
-    uint32_t mode;
-    uint32_t token;
-    uint32_t cell;            /* WIRE_KILL_TAG: a cell's number; 0: all */
-    int64_t since_ns;         /* KEEP_BEGIN: of CLOCK_REALTIME_COARSE, as in times of files;
-                                 KEEP_END: of CLOCK_REALTIME */
-    int64_t fresh_ns;         /* to the keeper: by the same clock as KEEP_BEGIN. The overlay shows
-                                 what the user's directory had then, or has now */
-    uint32_t tag_count;       /* WIRE_KILL_TAG: sessions that live or are being forked, */
-    uint32_t tags[WIRE_TAGS]; /* and their tags; */
-    uint32_t last_tag;        /* the last assigned one: younger tags count down from it */
+    int64_t fresh_ns; /* to the keeper: by the clock of keep_begin.since_ns. The overlay shows what
+                         the user's directory had then, or has now */
+    union {
+        struct {
+            int32_t pid;
+            uint32_t tag; /* RLIMIT_MSGQUEUE of the processes of one session */
+            uint32_t role;
+            int32_t signal;
+            uint32_t cell;            /* a cell's number; 0: all */
+            uint32_t tag_count;       /* sessions that live or are being forked, */
+            uint32_t tags[WIRE_TAGS]; /* and their tags; */
+            uint32_t last_tag;        /* the last assigned one: younger tags count down from it */
+        };
+        uint32_t write_mode; /* enum wire_write_mode */
+        uint32_t token;      /* of the file that is being written */
+        uint32_t again;      /* another keeper has died */
+        struct keep_begin begin;
+        struct keep_end end;
+        struct keep_switch switching;
+        struct keep_states states;
+        uint32_t list; /* enum keep_list */
+    };
     char path[LIMIT_PATH_BYTES]; /* NUL-terminated; a packet may end after the NUL */
 };
 
@@ -152,25 +126,6 @@ struct wire_file {
     uint32_t mode; /* st_mode */
     uint32_t existed;
     uint64_t size_bytes;
-};
-
-#define WIRE_PENDING_MANY UINT32_MAX /* changes: too many to count */
-
-/* How many paths of each kind; the text has the names of the first ones. */
-struct wire_kept {
-    uint32_t back;
-    uint32_t stays;
-    uint32_t missed;
-    uint32_t unkept;
-    uint32_t changed;   /* by the call */
-    uint32_t applied;   /* of those that are back: the user's directory has the later file */
-    uint32_t rows_more; /* changed files beyond the rows */
-    uint32_t pending;   /* with --cow: changes that are not applied */
-    uint32_t lost;      /* WIRE_SWITCH: there were more changes than could be kept */
-    uint32_t too_many;  /* entries: no states of files are kept */
-    uint32_t blind;     /* the workspace is written through and has too many: calls report what they
-                           touch, and nothing else is checked */
-    uint32_t watched;   /* the inotify instance reports what changes from now on */
 };
 
 struct wire_reply {

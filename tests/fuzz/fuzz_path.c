@@ -171,7 +171,7 @@ static void run(struct wire_request *request, unsigned mode, bool complete)
         files_open_read(request);
         return;
     }
-    request->mode = mode;
+    request->write_mode = mode;
     files_open_write(request);
     if (reply.token) {
         request->token = reply.token;

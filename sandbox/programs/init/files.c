@@ -217,19 +217,20 @@ void files_open_write(const struct wire_request *request)
         error = EISDIR;
     }
     if (!error) {
-        error = -check_target(dir_fd, name, (enum wire_write_mode)request->mode, &existed, &mode);
+        error =
+            -check_target(dir_fd, name, (enum wire_write_mode)request->write_mode, &existed, &mode);
     }
-    if (!error && request->mode == WIRE_WRITE_APPEND) {
+    if (!error && request->write_mode == WIRE_WRITE_APPEND) {
         fd = walk_open(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, 0644);
         error = fd < 0 ? -fd : 0;
     } else if (!error) {
-        fd = begin_write(dir_fd, name, mode, request->mode == WIRE_WRITE_CREATE, &token);
+        fd = begin_write(dir_fd, name, mode, request->write_mode == WIRE_WRITE_CREATE, &token);
         error = fd < 0 ? -fd : 0;
     }
     if (!error) {
         error = -refuse_odd(fd, &st);
     }
-    if (!error && request->mode == WIRE_WRITE_APPEND && st.st_nlink > 1) {
+    if (!error && request->write_mode == WIRE_WRITE_APPEND && st.st_nlink > 1) {
         error = EMLINK; /* its other names may be outside the writable directories */
     }
     respond_file(request->id, error, fd, &st, token, existed);

@@ -79,7 +79,7 @@ void keeper_start(struct init *init, const struct wire_request *request)
                                            .work = init->paths.work,
                                            .cow = init->config->cow,
                                            .own = init->config->own_workspace != 0,
-                                           .again = request->mode != 0,
+                                           .again = request->again != 0,
                                            .limit_bytes = init->config->undo_files_bytes});
     }
     if (reply.pid > 0) {

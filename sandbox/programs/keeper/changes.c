@@ -369,10 +369,10 @@ void changes_list(struct keeper *keeper, const struct wire_request *request)
     struct listing listing = {.keeper = keeper,
                               .records = BUF_EMPTY,
                               .work = DIFF_WORK,
-                              .shows = request->mode != KEEP_LIST_COUNTS,
+                              .shows = request->list != KEEP_LIST_COUNTS,
                               .patch_fd = -1};
     size_t count = 0;
-    if (request->mode == KEEP_LIST_PATCH) {
+    if (request->list == KEEP_LIST_PATCH) {
         listing.patch_fd = open_patch(keeper);
         listing.error = listing.patch_fd < 0 ? listing.patch_fd : 0;
     }

@@ -151,8 +151,8 @@ static void tell(struct telling *telling, const struct wire_request *request, in
 static void end(struct keeper *keeper, const struct wire_request *request)
 {
     struct telling telling = {.keeper = keeper, .rows = rows_new(), .text = BUF_EMPTY};
-    int r = states_end(keeper, request, tell_change, &telling);
-    tell_edits(&telling, states_find(keeper, request->cell));
+    int r = states_end(keeper, &request->end, tell_change, &telling);
+    tell_edits(&telling, states_find(keeper, request->end.to));
     telling.kept.rows_more = rows_tell(telling.rows, &telling.text);
     tell(&telling, request, r);
 }
@@ -160,7 +160,7 @@ static void end(struct keeper *keeper, const struct wire_request *request)
 static void switch_states(struct keeper *keeper, const struct wire_request *request)
 {
     struct telling telling = {.keeper = keeper, .text = BUF_EMPTY};
-    int r = states_switch(keeper, request, tell_put, &telling);
+    int r = states_switch(keeper, &request->switching, tell_put, &telling);
     telling.kept.lost = r > 0;
     tell(&telling, request, r < 0 ? r : 0);
 }
@@ -182,7 +182,7 @@ static void dispatch(struct keeper *keeper, const struct wire_request *request)
         paths_add(keeper, request);
         return;
     case KEEP_BEGIN:
-        keeper_error(keeper, request, states_begin(keeper, request));
+        keeper_error(keeper, request, states_begin(keeper, &request->begin));
         break;
     case KEEP_END:
         end(keeper, request);
@@ -195,7 +195,7 @@ static void dispatch(struct keeper *keeper, const struct wire_request *request)
         switch_states(keeper, request);
         break;
     case KEEP_STATES:
-        states_keep(keeper, request);
+        states_keep(keeper, &request->states);
         keeper_error(keeper, request, 0);
         break;
     case KEEP_LIST:

@@ -120,13 +120,12 @@ struct record *scan_record(struct keeper *keeper, const char *path);
 /* states.c: whose change it is that a scan finds. One that is as new as the start of a call belongs
  * to that call; where several calls ran at that time, none of them can take it back. */
 /* A call begins that leads from one state to the next. 0 or -ENOMEM. */
-int states_begin(struct keeper *keeper, const struct wire_request *request);
+int states_begin(struct keeper *keeper, const struct keep_begin *begin);
 /* It has ended. Calls report for each path that it has changed. 0, -ENOENT or -ENOMEM. */
 typedef void (*report_fn)(void *arg, const struct record *record, const struct version *from);
-int states_end(struct keeper *keeper, const struct wire_request *request, report_fn report,
-               void *arg);
+int states_end(struct keeper *keeper, const struct keep_end *end, report_fn report, void *arg);
 /* Drops the states of a session that it can no longer go back to. */
-void states_keep(struct keeper *keeper, const struct wire_request *request);
+void states_keep(struct keeper *keeper, const struct keep_states *keep);
 /* Takes what has changed since the last look; at the start, what is there. */
 void states_look(struct keeper *keeper);
 /* The same, whatever inotify reports. missed: called for what has changed, with PUT_MISSED; or
@@ -149,8 +148,7 @@ void states_see(struct keeper *keeper, struct record *record);
 void states_note_path(struct keeper *keeper, const char *path);
 /* switch.c: puts the files back from one state to another. 0; 1: more was changed than is known;
  * -ENOENT: a state is unknown; or -ENOMEM. */
-int states_switch(struct keeper *keeper, const struct wire_request *request, put_fn done,
-                  void *arg);
+int states_switch(struct keeper *keeper, const struct keep_switch *between, put_fn done, void *arg);
 /* The path is no longer what any call has made of it. */
 void states_foreign(struct keeper *keeper, struct record *record);
 

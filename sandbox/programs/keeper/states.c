@@ -175,13 +175,13 @@ static void drop_unused(struct keeper *keeper, struct record *record, void *)
     }
 }
 
-void states_keep(struct keeper *keeper, const struct wire_request *request)
+void states_keep(struct keeper *keeper, const struct keep_states *keep)
 {
     bool dropped = false;
     for (struct state *state = keeper->states; state; state = state->next) {
-        state->keep = state->owner != request->tag;
-        for (uint32_t i = 0; i < request->tag_count && i < WIRE_TAGS; i++) {
-            state->keep = state->keep || state->id == request->tags[i];
+        state->keep = state->owner != keep->session;
+        for (uint32_t i = 0; i < keep->count && i < KEEP_STATES_MOST; i++) {
+            state->keep = state->keep || state->id == keep->list[i];
         }
     }
     struct state *state = NULL;
@@ -393,40 +393,38 @@ static void drop_early(struct keeper *keeper, uint32_t begun)
     keeper->last_begun = begun;
 }
 
-int states_begin(struct keeper *keeper, const struct wire_request *request)
+int states_begin(struct keeper *keeper, const struct keep_begin *begin)
 {
-    if (request->mode) {
+    if (begin->looks) {
         look(keeper, &(struct noting){});
     }
-    struct state *from = states_find(keeper, request->token);
-    if (!from && request->token) {
-        from = state_new(keeper, request->token, request->tag);
+    struct state *from = states_find(keeper, begin->from);
+    if (!from && begin->from) {
+        from = state_new(keeper, begin->from, begin->session);
     }
-    drop_early(keeper, request->cell);
-    struct state *to = states_find(keeper, request->cell);
-    to = to ? to : state_new(keeper, request->cell, request->tag);
-    if (!to || (request->token && !from)) {
+    drop_early(keeper, begin->to);
+    struct state *to = states_find(keeper, begin->to);
+    to = to ? to : state_new(keeper, begin->to, begin->session);
+    if (!to || (begin->from && !from)) {
         return -ENOMEM;
     }
-    to->owner = request->tag;
+    to->owner = begin->session;
     to->parent = from;
     to->open = true;
     to->early = false;
-    to->since_ns = request->since_ns;
-    to->fresh_ns = request->fresh_ns;
+    to->since_ns = begin->since_ns;
+    to->fresh_ns = keeper->fresh_ns;
     return 0;
 }
 
-int states_end(struct keeper *keeper, const struct wire_request *request, report_fn report,
-               void *arg)
+int states_end(struct keeper *keeper, const struct keep_end *end, report_fn report, void *arg)
 {
-    struct noting noting = {.state = states_find(keeper, request->cell),
-                            .surely = request->mode != 0};
+    struct noting noting = {.state = states_find(keeper, end->to), .surely = end->surely != 0};
     struct state *state = noting.state;
     if (!state) {
         return -ENOENT;
     }
-    state->until_ns = request->since_ns;
+    state->until_ns = end->until_ns;
     look(keeper, &noting);
     state->open = false;
     state_compact(keeper, state);

@@ -225,10 +225,10 @@ static int switch_edits(struct keeper *keeper, struct state *from, struct state 
     return lost;
 }
 
-int states_switch(struct keeper *keeper, const struct wire_request *request, put_fn done, void *arg)
+int states_switch(struct keeper *keeper, const struct keep_switch *between, put_fn done, void *arg)
 {
-    struct state *from = states_find(keeper, request->token);
-    struct state *to = states_find(keeper, request->cell);
+    struct state *from = states_find(keeper, between->from);
+    struct state *to = states_find(keeper, between->to);
     struct switching switching = {};
     states_look_surely(keeper, NULL, NULL);
     if (!from || !to || (keeper->too_many && !keeper_is_plain(keeper))) {

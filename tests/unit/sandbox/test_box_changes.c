@@ -36,7 +36,7 @@ int box_ask_keeper(struct box *, struct wire_request *request, init_client_fn fn
     size_t used = strlen(asked);
     (void)snprintf(asked + used, sizeof asked - used,
                    request->op == KEEP_PATH ? "%s " : "%.0s%c%u ", request->path,
-                   letters[request->op], request->mode);
+                   letters[request->op], request->list);
     on_reply = fn ? fn : on_reply;
     reply_arg = fn ? arg : reply_arg;
     return 0;

@@ -47,11 +47,11 @@ static void make(struct fixture *fixture)
 
 static void keep(struct fixture *fixture, uint32_t owner, const uint32_t *states, uint32_t count)
 {
-    struct wire_request request = {.tag = owner, .tag_count = count};
+    struct keep_states keep = {.session = owner, .count = count};
     for (uint32_t i = 0; i < count; i++) {
-        request.tags[i] = states[i];
+        keep.list[i] = states[i];
     }
-    states_keep(&fixture->keeper, &request);
+    states_keep(&fixture->keeper, &keep);
 }
 
 static void forget_record(struct keeper *keeper, struct record *record, void *)
@@ -78,11 +78,11 @@ static uint32_t begin(struct fixture *fixture, uint32_t owner, uint32_t from)
 {
     struct timespec now;
     assert_int_equal(clock_gettime(CLOCK_REALTIME_COARSE, &now), 0);
-    const struct wire_request request = {
-        .tag = owner,
-        .token = from,
-        .cell = ++fixture->last,
-        .mode = 1,
+    const struct keep_begin request = {
+        .session = owner,
+        .from = from,
+        .to = ++fixture->last,
+        .looks = 1,
         .since_ns = now.tv_sec * 1000000000 + now.tv_nsec,
     };
     assert_int_equal(states_begin(&fixture->keeper, &request), 0);
@@ -99,8 +99,7 @@ static unsigned end(struct fixture *fixture, uint32_t to)
 {
     unsigned changes = 0;
     assert_int_equal(
-        states_end(&fixture->keeper, &(struct wire_request){.cell = to}, count_change, &changes),
-        0);
+        states_end(&fixture->keeper, &(struct keep_end){.to = to}, count_change, &changes), 0);
     return changes;
 }
 
@@ -112,8 +111,7 @@ static void count_put(void *arg, enum put put, const struct record *)
 static int go(struct fixture *fixture, uint32_t from, uint32_t to)
 {
     memset(fixture->put, 0, sizeof fixture->put);
-    return states_switch(&fixture->keeper, &(struct wire_request){.token = from, .cell = to},
-                         count_put, fixture);
+    return states_switch(&fixture->keeper, &(struct keep_switch){from, to}, count_put, fixture);
 }
 
 static void write_text(const struct fixture *fixture, const char *name, const char *text)
@@ -517,8 +515,8 @@ static void what_changes_after_the_result_is_not_the_calls(void **)
     pass_time();
     write_text(&fixture, "theirs", "by the user");
     unsigned changes = 0;
-    const struct wire_request request = {.cell = second,
-                                         .since_ns = now.tv_sec * 1000000000 + now.tv_nsec};
+    const struct keep_end request = {.to = second,
+                                     .until_ns = now.tv_sec * 1000000000 + now.tv_nsec};
     assert_int_equal(states_end(&fixture.keeper, &request, count_change, &changes), 0);
     assert_int_equal(changes, 1);
     assert_int_equal(go(&fixture, second, first), 0);
@@ -651,7 +649,7 @@ static void a_call_that_says_so_has_changed_files(void **)
     uint32_t call = begin(&fixture, 1, 0);
     uint32_t before = fixture.keeper.round;
     unsigned changes = 0;
-    assert_int_equal(states_end(&fixture.keeper, &(struct wire_request){.cell = call, .mode = 1},
+    assert_int_equal(states_end(&fixture.keeper, &(struct keep_end){.to = call, .surely = 1},
                                 count_change, &changes),
                      0);
     assert_int_equal(fixture.keeper.round, before + 1);

@@ -1,0 +1,84 @@
+#pragma once
+#include <stdint.h>
+
+/* Requests of the server to the keeper (programs/keeper), and what it responds, in the messages of
+ * init_protocol.h. States of the workspace's files have numbers, and so have the sessions that own
+ * them. */
+
+enum keep_op {
+    KEEP_PATH,    /* path: a filter for the next request; maybe several */
+    KEEP_BEGIN,   /* begin: a call begins */
+    KEEP_END,     /* end: it has ended. The filters are the call's own paths. Response: kept, fd:
+                     WIRE_KEPT_UNKEPT, WIRE_KEPT_ROW */
+    KEEP_NOTE,    /* path: in the workspace; a file tool has written it */
+    KEEP_SWITCH,  /* switching. Response: kept, fd: the other letters */
+    KEEP_STATES,  /* states */
+    KEEP_LIST,    /* list. Response: fd: struct change_record of each; the patch */
+    KEEP_DISCARD, /* Response: the same */
+    KEEP_COLLECT, /* Response: fds: a journal, the upper directory. See apply_journal.h */
+    KEEP_APPLIED, /* the last journal has been carried out */
+};
+
+/* What a list is for. */
+enum keep_list {
+    KEEP_LIST_COUNTS, /* nobody sees it */
+    KEEP_LIST_SHOWS,  /* what is applied later is compared with it */
+    KEEP_LIST_PATCH,  /* the same, with a patch */
+};
+
+struct keep_begin {
+    uint32_t session;
+    uint32_t from;    /* the state before the call; 0: nobody goes back over it */
+    uint32_t to;      /* the state after it */
+    uint32_t looks;   /* something else may have changed files since the last response */
+    int64_t since_ns; /* now, by CLOCK_REALTIME_COARSE, as in times of files */
+};
+
+struct keep_end {
+    uint32_t to;
+    uint32_t surely;  /* files may have changed without a report */
+    int64_t until_ns; /* by CLOCK_REALTIME: later changes are not the call's; 0: all may be */
+};
+
+struct keep_switch {
+    uint32_t from;
+    uint32_t to;
+};
+
+enum { KEEP_STATES_MOST = 64 };
+
+/* The states that a session can go back to. */
+struct keep_states {
+    uint32_t session;
+    uint32_t count;
+    uint32_t list[KEEP_STATES_MOST];
+};
+
+/* The letter that each item begins with in what the keeper tells, each ending with a NUL: paths
+ * relative to the workspace. */
+enum {
+    WIRE_KEPT_BACK = 'b',   /* is what it was */
+    WIRE_KEPT_STAYS = 's',  /* something else has changed it since */
+    WIRE_KEPT_MISSED = 'm', /* no copy was kept, or it could not be written */
+    WIRE_KEPT_UNKEPT = 'u', /* changed, and too large for a copy */
+    WIRE_KEPT_ROW = 'f',    /* a changed file: sign and path; then two more texts: size, kind */
+};
+
+#define WIRE_PENDING_MANY UINT32_MAX /* changes: too many to count */
+
+/* How many paths of each kind; the text has the names of the first ones. */
+struct wire_kept {
+    uint32_t back;
+    uint32_t stays;
+    uint32_t missed;
+    uint32_t unkept;
+    uint32_t changed;   /* by the call */
+    uint32_t applied;   /* of those that are back: the user's directory has the later file */
+    uint32_t rows_more; /* changed files beyond the rows */
+    uint32_t pending;   /* with --cow: changes that are not applied */
+    uint32_t lost;      /* KEEP_SWITCH: there were more changes than could be kept */
+    uint32_t too_many;  /* entries: no states of files are kept */
+    uint32_t blind;     /* the workspace is written through and has too many: calls report what they
+                           touch, and nothing else is checked */
+    uint32_t watched;   /* the inotify instance reports what changes from now on */
+};
