@@ -142,7 +142,7 @@ static int64_t time_ns(const struct timespec *time)
 struct apply_facts apply_facts_of(const struct stat *st)
 {
     return (struct apply_facts){.inode = st->st_ino,
-                                .bytes = (uint64_t)st->st_size,
+                                .bytes = S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size,
                                 .ctime_ns = time_ns(&st->st_ctim),
                                 .mtime_ns = time_ns(&st->st_mtim),
                                 .mode = st->st_mode};
@@ -152,6 +152,11 @@ bool apply_facts_equal(const struct apply_facts *one, const struct apply_facts *
 {
     return apply_facts_equal_moved(one, other) &&
            (!one->mode || S_ISDIR(one->mode) || one->ctime_ns == other->ctime_ns);
+}
+
+bool apply_facts_alike(const struct apply_facts *one, const struct apply_facts *other)
+{
+    return S_ISDIR(one->mode) ? one->mode == other->mode : apply_facts_equal(one, other);
 }
 
 bool apply_facts_equal_moved(const struct apply_facts *one, const struct apply_facts *other)

@@ -114,11 +114,14 @@ bool apply_journal_is_valid(const void *bytes, size_t size);
 struct apply_item *apply_journal_next(const struct apply_journal *journal,
                                       const struct apply_item *item);
 
-/* Of stat(2). */
+/* Of stat(2). A directory has 0 bytes: what is in it has facts of its own. */
 struct apply_facts apply_facts_of(const struct stat *st);
 
 /* Whether a file is still the one that the facts describe. Of directories inode and mode count:
  * their size and times tell what is in them. */
 bool apply_facts_equal(const struct apply_facts *one, const struct apply_facts *other);
-/* The same without the ctime, which renaming and removing other names of a file change. */
+/* The same, but any directory with the same mode is alike: an undo may have to make another one. */
+bool apply_facts_alike(const struct apply_facts *one, const struct apply_facts *other);
+/* As apply_facts_equal() without the ctime, which renaming and removing other names of a file
+ * change. */
 bool apply_facts_equal_moved(const struct apply_facts *one, const struct apply_facts *other);

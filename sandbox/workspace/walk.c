@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/git.h"
 #include "base/own.h"
 #include "sandbox/workspace/state.h"
 
@@ -222,9 +223,7 @@ static void visit(struct walk *walk, unsigned number)
         (faccessat(fd, "pyvenv.cfg", F_OK, 0) == 0 || faccessat(fd, "conda-meta", F_OK, 0) == 0)) {
         in->package = (int)number;
     }
-    if (in->place == IN_TREE && faccessat(fd, "HEAD", F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-        (faccessat(fd, "refs", F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
-         faccessat(fd, "commondir", F_OK, AT_SYMLINK_NOFOLLOW) == 0)) {
+    if (in->place == IN_TREE && git_is_directory_at(fd)) {
         walk_take_git(walk, in->path, in->path);
     }
     for (;;) {

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/fd.h"
+#include "base/git.h"
 #include "base/own.h"
 #include "sandbox/spec/spec.h"
 #include "sandbox/types.h"
@@ -120,21 +121,6 @@ static bool has_changed(struct box_protected_watch *watch, unsigned parent)
     return changed;
 }
 
-/* Whether git takes the directory itself for a git directory where there is no .git, with the
- * configuration in it: is_git_directory() in git's setup.c. */
-static bool is_git(const struct box_protected_watch *watch)
-{
-    static const char *const names[] = {"HEAD", "objects", "refs"};
-    struct stat st;
-    unsigned seen = 0;
-    for (unsigned i = 0; watch->dir_fd >= 0 && i < 3; i++) {
-        seen += fstatat(watch->dir_fd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0;
-    }
-    return seen == 3 ||
-           (watch->dir_fd >= 0 && fstatat(watch->dir_fd, names[0], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-            fstatat(watch->dir_fd, "commondir", &st, AT_SYMLINK_NOFOLLOW) == 0);
-}
-
 void box_protected_watch(const struct box_spec *spec, uint64_t read_only,
                          struct box_protected_watch *watch)
 {
@@ -145,7 +131,7 @@ void box_protected_watch(const struct box_spec *spec, uint64_t read_only,
     watch->dir_fd = box_spec_is_written_through(spec)
                         ? open(spec->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC)
                         : -1;
-    watch->is_git = again ? watch->is_git : is_git(watch);
+    watch->is_git = again ? watch->is_git : git_is_directory_at(watch->dir_fd);
     for (unsigned i = 0; watch->dir_fd >= 0 && box_protected_name(i); i++) {
         watch->first[i] = 0;
         watch->first[i] = look(watch, i).identity;
@@ -187,7 +173,7 @@ bool box_protected_news(const struct box_spec *spec, struct box_protected_watch 
             used += length > 0 ? (size_t)length : 0;
         }
     }
-    bool git = changed[0] ? is_git(watch) : watch->is_git;
+    bool git = changed[0] ? git_is_directory_at(watch->dir_fd) : watch->is_git;
     if (git && !watch->is_git && used < size) {
         int length = snprintf(text + used, size - used, "%s+HEAD", used ? " " : "");
         used += length > 0 ? (size_t)length : 0;

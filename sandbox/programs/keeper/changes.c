@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/git.h"
 #include "base/own.h"
 #include "base/quote.h"
 #include "sandbox/programs/common/content.h"
@@ -36,13 +37,13 @@ static void look_below(struct keeper *keeper, const struct record *record,
 static bool differs_from(struct keeper *keeper, struct record *record,
                          const struct apply_facts *lower)
 {
-    if (!record->compared || !facts_equal(&record->compared_to, lower)) {
+    if (!record->compared || !apply_facts_alike(&record->compared_to, lower)) {
         record->compared = true;
         record->compared_to = *lower;
         record->differs =
             !place_same(keeper->upper_fd, &record->facts, keeper->lower_fd, lower, record->path);
         keeper->pending_known = false;
-        if (!record->differs && !facts_equal(&record->base, lower)) {
+        if (!record->differs && !apply_facts_alike(&record->base, lower)) {
             record->base = *lower; /* both are the same: a change from here on is a new one */
             base_note(keeper, record);
         }
@@ -222,18 +223,22 @@ static bool is_there(const struct keeper *keeper, const char *path)
                   : place_look(keeper->lower_fd, path, &facts, NULL) == 0 && facts.mode != 0;
 }
 
-/* Whether git takes the directory at path for a git directory: is_git_directory() in git's
- * setup.c. */
+struct inside {
+    const struct keeper *keeper;
+    const char *path; /* of a directory */
+};
+
+static bool is_inside(const void *arg, const char *name)
+{
+    const struct inside *inside = arg;
+    char text[KEEPER_PATH_BYTES + 16];
+    (void)snprintf(text, sizeof text, "%s%s%s", inside->path, *inside->path ? "/" : "", name);
+    return is_there(inside->keeper, text);
+}
+
 static bool is_git_directory(const struct keeper *keeper, const char *path)
 {
-    static const char *const parts[] = {"HEAD", "commondir", "objects", "refs"};
-    bool found[4] = {};
-    for (unsigned i = 0; i < 4 && (i == 0 || found[0]); i++) {
-        char text[KEEPER_PATH_BYTES + 16];
-        (void)snprintf(text, sizeof text, "%s%s%s", path, *path ? "/" : "", parts[i]);
-        found[i] = is_there(keeper, text);
-    }
-    return found[0] && (found[1] || (found[2] && found[3]));
+    return git_is_directory(is_inside, &(struct inside){keeper, path});
 }
 
 /* Finds what lies in a directory of the user's that is gone, or another one by now. Sorted. */
@@ -255,7 +260,7 @@ static void find_adrift(struct record *const *list, size_t count)
 /* Whether what is to be changed in the user's directory is no longer what code has seen there. */
 static bool is_conflict(const struct record *record)
 {
-    return record->adrift || !facts_equal(&record->base, &record->compared_to);
+    return record->adrift || !apply_facts_alike(&record->base, &record->compared_to);
 }
 
 /* Finds which records lie in a git repository without a .git, whose hooks and config git takes for
@@ -289,7 +294,7 @@ static uint32_t listed_marks(const struct record *record, uint64_t hash)
     }
     bool same = S_ISREG(record->facts.mode)
                     ? shown->mode == record->facts.mode && hash && hash == record->listed_hash
-                    : facts_equal(shown, &record->facts);
+                    : apply_facts_alike(shown, &record->facts);
     return same ? 0 : APPLY_RELISTED;
 }
 

@@ -110,7 +110,7 @@ static struct apply_facts facts_of(const struct keeper *keeper, struct edit *edi
     struct apply_facts facts = {};
     edit->unsure = edit->unsure || fd < 0 || fstat(fd, &st) < 0 || st.st_ino != edit->parent;
     if (fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        facts_of_stat(&st, &facts);
+        facts = apply_facts_of(&st);
     }
     return facts;
 }
@@ -241,7 +241,7 @@ static bool is_void(const struct keeper *keeper, const struct edit *edit,
         return source.mode && source.inode == edit->to->facts.inode;
     }
     bool was_none = edit->from->kind == KIND_NONE;
-    return was_none ? facts->mode == 0 : facts_equal(facts, &edit->from->facts);
+    return was_none ? facts->mode == 0 : apply_facts_alike(facts, &edit->from->facts);
 }
 
 /* The call has ended, or goes on with something else at the same name. */
@@ -423,7 +423,7 @@ static bool touch_again(struct edit *edit, const struct apply_facts *facts)
     if (!edit || !edit->writes || edit->to->kind != KIND_FILE) {
         return false;
     }
-    edit->unsure = edit->unsure || (edit->ended && !facts_equal(facts, &edit->to->facts));
+    edit->unsure = edit->unsure || (edit->ended && !apply_facts_alike(facts, &edit->to->facts));
     edit->touches++;
     return true;
 }

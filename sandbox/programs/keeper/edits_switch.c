@@ -51,7 +51,7 @@ void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, pu
         enum put put = (enum put)(record->mark - 1);
         (void)place_look(keeper->work_fd, record->path, &facts, NULL);
         /* What came and went in between is not worth a name. */
-        if (!put_is_back(put) || !facts_equal(&facts, &record->found)) {
+        if (!put_is_back(put) || !apply_facts_alike(&facts, &record->found)) {
             done(arg, put, record);
         }
         record->mark = 0;

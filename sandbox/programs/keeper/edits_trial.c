@@ -53,14 +53,13 @@ static bool has_edit(const struct keeper *keeper, const char *path)
 static void check_entry(struct looking *looking, int dir_fd, const char *name)
 {
     struct stat st;
-    struct apply_facts facts;
     size_t size = strlen(looking->path);
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
         size + strlen(name) + 2 > sizeof looking->path) {
         looking->as_known = false;
         return;
     }
-    facts_of_stat(&st, &facts);
+    struct apply_facts facts = apply_facts_of(&st);
     bool is_old = facts.ctime_ns < looking->since_ns;
     if (!S_ISDIR(st.st_mode)) {
         const struct version *version = version_known(looking->keeper, &facts);

@@ -78,22 +78,6 @@ int place_parent(int root_fd, const char *path, const char **ret_name)
 
 /* --- looking --- */
 
-void facts_of_stat(const struct stat *st, struct apply_facts *ret_facts)
-{
-    *ret_facts = apply_facts_of(st);
-    ret_facts->bytes = S_ISDIR(st->st_mode) ? 0 : ret_facts->bytes;
-}
-
-/* Of directories only what they are: what is in them has facts of its own. */
-bool facts_equal(const struct apply_facts *one, const struct apply_facts *other)
-{
-    if (S_ISDIR(one->mode) || one->mode == 0) {
-        return one->mode == other->mode;
-    }
-    return one->mode == other->mode && one->inode == other->inode && one->bytes == other->bytes &&
-           one->ctime_ns == other->ctime_ns && one->mtime_ns == other->mtime_ns;
-}
-
 int place_look(int root_fd, const char *path, struct apply_facts *ret_facts, unsigned *ret_links)
 {
     const char *name = NULL;
@@ -105,7 +89,7 @@ int place_look(int root_fd, const char *path, struct apply_facts *ret_facts, uns
         /* Something else stands where its directory was. */
         return error == ENOENT || error == ENOTDIR || error == ELOOP ? 0 : -error;
     }
-    facts_of_stat(&st, ret_facts);
+    *ret_facts = apply_facts_of(&st);
     if (ret_links) {
         *ret_links = (unsigned)st.st_nlink;
     }
@@ -117,12 +101,8 @@ int place_look(int root_fd, const char *path, struct apply_facts *ret_facts, uns
 static bool still(int fd, const struct apply_facts *facts)
 {
     struct stat st;
-    struct apply_facts have;
-    if (fstat(fd, &st) < 0) {
-        return false;
-    }
-    facts_of_stat(&st, &have);
-    return facts_equal(&have, facts);
+    struct apply_facts have = fstat(fd, &st) < 0 ? (struct apply_facts){} : apply_facts_of(&st);
+    return apply_facts_alike(&have, facts);
 }
 
 /* fd: of the file, or -1. */

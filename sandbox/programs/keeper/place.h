@@ -5,7 +5,6 @@
 #include "sandbox/protocol/apply_journal.h"
 
 struct keeper;
-struct stat;
 struct version;
 
 /* place.c, place_put.c: no function follows a symlink, and none leaves the directory at root_fd. */
@@ -15,9 +14,6 @@ int place_open(int root_fd, const char *path, int flags);
 int place_parent(int root_fd, const char *path, const char **ret_name);
 /* 0, with mode 0 where there is nothing, or -errno. ret_links may be NULL. */
 int place_look(int root_fd, const char *path, struct apply_facts *ret_facts, unsigned *ret_links);
-/* As apply_facts_of(), but the size of a directory is 0. */
-void facts_of_stat(const struct stat *st, struct apply_facts *ret_facts);
-bool facts_equal(const struct apply_facts *one, const struct apply_facts *other);
 /* Copies what facts describe. Returns a version, not kept where it has no space or changes
  * meanwhile; NULL: no memory. */
 struct version *place_read(struct keeper *keeper, int root_fd, const char *path,

@@ -147,17 +147,8 @@ static int rename_with(int dir_fd, const char *from, int to_fd, const char *to, 
 static struct apply_facts facts_in(int dir_fd, const char *name)
 {
     struct stat st;
-    struct apply_facts facts = {};
-    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        facts_of_stat(&st, &facts);
-    }
-    return facts;
-}
-
-static bool is_moved(const struct apply_facts *now, const struct apply_facts *before)
-{
-    return S_ISDIR(now->mode) ? now->mode == before->mode && now->inode == before->inode
-                              : apply_facts_equal_moved(now, before);
+    return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? apply_facts_of(&st)
+                                                                : (struct apply_facts){};
 }
 
 /* Whether name is what the facts say: 0, -ESTALE or -errno. */
@@ -166,12 +157,11 @@ static int check(int dir_fd, const char *name, const struct apply_facts *expecte
     struct stat st;
     struct apply_facts have = {};
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        facts_of_stat(&st, &have);
+        have = apply_facts_of(&st);
     } else if (errno != ENOENT) {
         return -errno;
     }
-    bool same = S_ISDIR(have.mode) ? is_moved(&have, expected) : facts_equal(&have, expected);
-    return same ? 0 : -ESTALE;
+    return apply_facts_equal(&have, expected) ? 0 : -ESTALE;
 }
 
 /* The same of what has been renamed since and is to be removed: nobody may be about to write to it,
@@ -179,8 +169,10 @@ static int check(int dir_fd, const char *name, const struct apply_facts *expecte
 static int check_last(int dir_fd, const char *name, const struct apply_facts *expected)
 {
     struct apply_facts have = facts_in(dir_fd, name);
-    return is_moved(&have, expected) && fd_is_written_at(dir_fd, name, have.mode) <= 0 ? 0
-                                                                                       : -ESTALE;
+    return apply_facts_equal_moved(&have, expected) &&
+                   fd_is_written_at(dir_fd, name, have.mode) <= 0
+               ? 0
+               : -ESTALE;
 }
 
 /* What was made takes the name, if what has the name is what was expected: looks again at what the
@@ -216,7 +208,7 @@ static int take_name(int dir_fd, const char *temporary, const char *name,
 static struct apply_facts after_move(int dir_fd, const char *name, const struct apply_facts *before)
 {
     struct apply_facts now = facts_in(dir_fd, name);
-    return is_moved(&now, before) ? now : (struct apply_facts){};
+    return apply_facts_equal_moved(&now, before) ? now : (struct apply_facts){};
 }
 
 static int put_at(int dir_fd, const char *name, const struct version *version, int from_fd,

@@ -170,7 +170,7 @@ static void hide(struct walk *walk, struct record *record, const struct apply_fa
 {
     struct keeper *keeper = walk->keeper;
     struct apply_facts facts = {};
-    if (record->covers && facts_equal(&record->cover_facts, cover) &&
+    if (record->covers && apply_facts_alike(&record->cover_facts, cover) &&
         record->cover_facts.inode == cover->inode) {
         return;
     }
@@ -224,7 +224,6 @@ static bool is_of_removed(const struct keeper *keeper, int dir_fd, const char *n
 {
     char above[KEEPER_PATH_BYTES];
     const char *lower_name = NULL;
-    struct apply_facts facts;
     struct stat st;
     if (!keeper->cow || record->base.mode || (keeper->seen_ns == 0 && !keeper->again)) {
         return false;
@@ -236,7 +235,7 @@ static bool is_of_removed(const struct keeper *keeper, int dir_fd, const char *n
         const struct record *parent = record_find(keeper, above);
         return parent && (S_ISDIR(parent->base.mode) || parent->base.inode == UINT64_MAX);
     }
-    facts_of_stat(&st, &facts);
+    struct apply_facts facts = apply_facts_of(&st);
     defer_close int fd = facts.ctime_ns > keeper->seen_ns
                              ? openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
                              : -1;
@@ -257,14 +256,13 @@ static bool is_mode_unknown(const struct keeper *keeper, const struct record *re
 static void take_entry(struct walk *walk, int dir_fd, const char *name, const char *path)
 {
     struct keeper *keeper = walk->keeper;
-    struct apply_facts facts;
     struct stat st;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
         (S_ISREG(st.st_mode) && is_temporary(name))) {
         return; /* it has gone, or is about to be renamed */
     }
     watch_entry(&keeper->watch, &st);
-    facts_of_stat(&st, &facts);
+    struct apply_facts facts = apply_facts_of(&st);
     bool is_new = !record_find(keeper, path);
     struct record *record = walk->unknown && !S_ISDIR(st.st_mode) ? unknown_record(walk, path)
                                                                   : walk_record(walk, path);

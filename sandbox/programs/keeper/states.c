@@ -321,7 +321,7 @@ static void note(struct keeper *keeper, struct record *record, void *arg)
     if (!record->now) {
         return; /* of the store, and not found */
     }
-    if (record->noted && facts_equal(&found, &record->facts)) {
+    if (record->noted && apply_facts_alike(&found, &record->facts)) {
         record->facts = found;
         return;
     }
@@ -453,7 +453,7 @@ static void note_parents(struct keeper *keeper, const char *path)
         *slash = '\0';
         struct record *record = scan_record(keeper, text);
         struct apply_facts facts = record ? facts_at(keeper, record) : (struct apply_facts){};
-        if (record && !facts_equal(&facts, &record->facts)) {
+        if (record && !apply_facts_alike(&facts, &record->facts)) {
             (void)advance(keeper, record, &facts, NULL, 0);
         }
         *slash = '/';

@@ -222,14 +222,14 @@ bool version_is_at(const struct version *version, const struct apply_facts *fact
     }
     return S_ISDIR(facts->mode)
                ? version->kind == KIND_DIRECTORY && facts->inode == version->facts.inode
-               : facts_equal(facts, &version->facts);
+               : apply_facts_alike(facts, &version->facts);
 }
 
 struct version *version_known(const struct keeper *keeper, const struct apply_facts *facts)
 {
     struct version *version = keeper->known[facts->inode % KEEPER_KNOWN];
     while (version &&
-           (version->facts.inode != facts->inode || !facts_equal(&version->facts, facts))) {
+           (version->facts.inode != facts->inode || !apply_facts_alike(&version->facts, facts))) {
         version = version->next_known;
     }
     return version;

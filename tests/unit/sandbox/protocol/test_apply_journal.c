@@ -124,10 +124,16 @@ static void directories_are_compared_without_what_is_in_them(void **)
     struct apply_facts other = {.inode = 1, .bytes = 4, .ctime_ns = 5, .mode = 040755};
     struct apply_facts changed = file;
     assert_true(apply_facts_equal(&directory, &other));
+    other.inode = 2;
+    assert_false(apply_facts_equal(&directory, &other));
+    assert_true(apply_facts_alike(&directory, &other));
+    other.inode = 1;
     other.mode = 040700;
     assert_false(apply_facts_equal(&directory, &other));
+    assert_false(apply_facts_alike(&directory, &other));
     changed.ctime_ns++;
     assert_false(apply_facts_equal(&file, &changed));
+    assert_false(apply_facts_alike(&file, &changed));
     assert_true(apply_facts_equal_moved(&file, &changed));
     changed.mtime_ns++;
     assert_false(apply_facts_equal_moved(&file, &changed));
