@@ -33,8 +33,6 @@
 #include "sandbox/protocol/packet.h"
 #include "sandbox/types.h"
 
-enum { INIT_STRINGS = 128 + BOX_MOUNTS };
-
 static struct init state = {.notify.fd = -1};
 
 /* Exits, and ends all other processes of the sandbox. */
