@@ -53,16 +53,15 @@ void buf_commit(struct buf *buf, size_t size)
 int buf_append(struct buf *buf, const void *bytes, size_t size)
 {
     char *space = NULL;
-    if (size == 0) {
-        return 0;
+    if (size == 0 || buf->error) {
+        return buf->error;
     }
-    int r = buf_reserve(buf, size, &space);
-    if (r < 0) {
-        return r;
+    buf->error = buf_reserve(buf, size, &space);
+    if (!buf->error) {
+        memcpy(space, bytes, size);
+        buf_commit(buf, size);
     }
-    memcpy(space, bytes, size);
-    buf_commit(buf, size);
-    return 0;
+    return buf->error;
 }
 
 int buf_append_text(struct buf *buf, const char *text)
@@ -77,18 +76,30 @@ int buf_appendf(struct buf *buf, const char *fmt, ...)
     int size = vsnprintf(NULL, 0, fmt, args);
     va_end(args);
     char *space = NULL;
-    if (size < 0) {
-        return -EINVAL;
+    if (size < 0 || buf->error) {
+        return buf->error;
     }
-    int r = buf_reserve(buf, (size_t)size + 1, &space); /* vsnprintf writes a NUL */
-    if (r < 0) {
-        return r;
+    buf->error = buf_reserve(buf, (size_t)size + 1, &space); /* vsnprintf writes a NUL */
+    if (!buf->error) {
+        va_start(args, fmt);
+        (void)vsnprintf(space, (size_t)size + 1, fmt, args);
+        va_end(args);
+        buf_commit(buf, (size_t)size);
     }
-    va_start(args, fmt);
-    (void)vsnprintf(space, (size_t)size + 1, fmt, args);
-    va_end(args);
-    buf_commit(buf, (size_t)size);
-    return 0;
+    return buf->error;
+}
+
+void buf_append_buf(struct buf *buf, const struct buf *other)
+{
+    (void)buf_append(buf, buf_bytes(other), buf_size(other));
+    buf->error = buf->error ? buf->error : other->error;
+}
+
+void buf_cut(struct buf *buf, size_t size)
+{
+    assert(size <= buf_size(buf));
+    buf->end = buf->start + size;
+    buf->error = 0;
 }
 
 void buf_consume(struct buf *buf, size_t size)
@@ -108,4 +119,5 @@ void buf_clear(struct buf *buf, size_t keep)
     }
     buf->start = 0;
     buf->end = 0;
+    buf->error = 0;
 }

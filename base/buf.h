@@ -8,6 +8,7 @@ struct buf {
     size_t start; /* first byte not yet consumed */
     size_t end;   /* one past the last byte */
     size_t capacity;
+    int error; /* of an append: 0 or -ENOMEM */
 };
 
 #define BUF_EMPTY ((struct buf){})
@@ -24,15 +25,28 @@ static inline const char *buf_bytes(const struct buf *buf)
     return buf->start ? buf->data + buf->start : buf->data; /* no arithmetic on NULL */
 }
 
+/* 0, or -ENOMEM: an append has failed since the content was last cut or cleared. */
+static inline int buf_error(const struct buf *buf)
+{
+    return buf->error;
+}
+
 /* Makes space for size more bytes and sets *ret_space to where they go; buf_commit() then counts
  * those that were written. *ret_space is never NULL, also for size 0. 0 or -ENOMEM. */
 int buf_reserve(struct buf *buf, size_t size, char **ret_space);
 void buf_commit(struct buf *buf, size_t size);
 
-/* All return 0 or -ENOMEM; on failure the content is unchanged. */
+/* After one has failed, the following append nothing: buf_error() says so once, at the end. All
+ * return the same. */
 int buf_append(struct buf *buf, const void *bytes, size_t size);
 int buf_append_text(struct buf *buf, const char *text);
 __attribute__((format(printf, 2, 3))) int buf_appendf(struct buf *buf, const char *fmt, ...);
+
+/* Appends the content of other, and takes over its failure. */
+void buf_append_buf(struct buf *buf, const struct buf *other);
+
+/* Keeps only the first size bytes. */
+void buf_cut(struct buf *buf, size_t size);
 
 /* Drops size bytes at the front. */
 void buf_consume(struct buf *buf, size_t size);

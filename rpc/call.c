@@ -217,7 +217,7 @@ void rpc_call_progress(struct rpc_call *call, double progress, const char *messa
     if (message_write_progress(&peer->out, call->request.context.progress_token, progress,
                                message) < 0 ||
         buf_append(&peer->out, "\n", 1) < 0) {
-        peer->out.end = peer->out.start + before;
+        buf_cut(&peer->out, before);
         return; /* progress may be lost, a response may not */
     }
     call->progress = progress;

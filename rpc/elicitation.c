@@ -75,7 +75,7 @@ void elicitation_drop(struct rpc_peer *peer, struct rpc_call *call)
                             "\"params\":{\"requestId\":") < 0 ||
             rpc_text_dump(&peer->out, elicitation.id) < 0 ||
             buf_append_text(&peer->out, "}}\n") < 0) {
-            peer->out.end = peer->out.start + before; /* the dialogue may stay open */
+            buf_cut(&peer->out, before); /* the dialogue may stay open */
         } else {
             peer->written(peer->arg);
         }

@@ -52,7 +52,7 @@ static void listen_open(struct rpc_peer *peer, struct rpc_request *request)
                    buf_append_text(&peer->out, "}}}\n") == 0;
     struct rpc_call *call = written ? call_new(peer, request) : NULL;
     if (!call) {
-        peer->out.end = peer->out.start + before;
+        buf_cut(&peer->out, before);
         peer_respond(peer, request, NULL, MCP_KEEP_UNSAID);
         return;
     }

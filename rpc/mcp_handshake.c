@@ -83,7 +83,7 @@ static void handshake_elicit(struct rpc_call *call, const struct rpc_elicitation
     if (!name || !request || json_object_set(request, "id", name) < 0 ||
         json_object_set_new(request, "jsonrpc", json_string("2.0")) < 0 ||
         rpc_text_dump(&peer->out, request) < 0 || buf_append(&peer->out, "\n", 1) < 0) {
-        peer->out.end = peer->out.start + before;
+        buf_cut(&peer->out, before);
         fn(arg, RPC_ELICITATION_NONE, NULL);
         return;
     }

@@ -51,15 +51,13 @@ static void refuse_unknown(struct rpc_call *call, const char *name)
     const json_t *tool = NULL;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     json_auto_t *tools = call->peer->tools.list(call->peer->tools.ctx);
-    int r =
-        buf_appendf(&text, "Unknown tool: %s", word_show(name, strlen(name), shown, sizeof shown));
+    buf_appendf(&text, "Unknown tool: %s", word_show(name, strlen(name), shown, sizeof shown));
     json_array_foreach (tools, index, tool) {
-        r = r ? r
-              : buf_appendf(&text, "%s%s", index ? ", " : ". Tools: ",
-                            json_string_value(json_object_get(tool, "name")));
+        buf_appendf(&text, "%s%s",
+                    index ? ", " : ". Tools: ", json_string_value(json_object_get(tool, "name")));
     }
-    r = r ? r : buf_append(&text, "", 1);
-    rpc_call_fail(call, RPC_INVALID_PARAMS, r < 0 ? "Unknown tool" : buf_bytes(&text));
+    buf_append(&text, "", 1);
+    rpc_call_fail(call, RPC_INVALID_PARAMS, buf_error(&text) ? "Unknown tool" : buf_bytes(&text));
 }
 
 void mcp_tools_call(struct rpc_peer *peer, struct rpc_request *request)

@@ -126,7 +126,7 @@ int message_write_result(struct buf *out, const json_t *id, const json_t *result
     size_t before = buf_size(out);
     if (write_head(out, id, "\"result\":") < 0 || rpc_text_dump(out, result) < 0 ||
         buf_append(out, "}", 1) < 0) {
-        out->end = out->start + before;
+        buf_cut(out, before);
         return -ENOMEM;
     }
     return 0;
@@ -141,7 +141,7 @@ int message_write_error(struct buf *out, const json_t *id, int code, const char 
     if (!error || (data && json_object_set(error, "data", (json_t *)(uintptr_t)data) < 0) ||
         write_head(out, id, "\"error\":") < 0 || rpc_text_dump(out, error) < 0 ||
         buf_append(out, "}", 1) < 0) {
-        out->end = out->start + before;
+        buf_cut(out, before);
         return -ENOMEM;
     }
     return 0;
@@ -159,7 +159,7 @@ int message_write_progress(struct buf *out, const json_t *token, double progress
         rpc_text_dump(out, number) < 0 ||
         (words && (buf_append_text(out, ",\"message\":") < 0 || rpc_text_dump(out, words) < 0)) ||
         buf_append(out, "}}", 2) < 0) {
-        out->end = out->start + before;
+        buf_cut(out, before);
         return -ENOMEM;
     }
     return 0;

@@ -80,10 +80,8 @@ static int response_write(struct buf *out, const json_t *id, const json_t *resul
                           const char *separator)
 {
     size_t before = buf_size(out);
-    if (before > 0 && separator[0] == ',' && buf_append(out, ",", 1) < 0) {
-        return -ENOMEM;
-    }
-    int r = message_write_result(out, id, result);
+    int r = buf_append(out, ",", before > 0 && separator[0] == ',');
+    r = r ? r : message_write_result(out, id, result);
     size_t size = buf_size(out) - before;
     bool is_too_long = separator[0] == ','
                            ? size > BATCH_SMALL_BYTES && buf_size(out) > BATCH_LARGE_BYTES
@@ -95,7 +93,7 @@ static int response_write(struct buf *out, const json_t *id, const json_t *resul
         r = buf_append(out, "\n", 1);
     }
     if (r < 0) {
-        out->end = out->start + before;
+        buf_cut(out, before);
     }
     return r;
 }
@@ -110,7 +108,7 @@ void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, c
     if ((comma && buf_append(out, ",", 1) < 0) ||
         message_write_error(out, request->id, code, text, data) < 0 ||
         (!request->batch && buf_append(out, "\n", 1) < 0)) {
-        out->end = out->start + before;
+        buf_cut(out, before);
         log_error("rpc", "out of memory for the response to a request");
     } else if (!request->batch) {
         peer->written(peer->arg);

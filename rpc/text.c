@@ -24,17 +24,13 @@ static json_t *text_repaired(const char *bytes, size_t size)
             p += n;
             continue;
         }
-        if (buf_append(&out, from, (size_t)(p - from)) < 0 ||
-            buf_append_text(&out, "\xEF\xBF\xBD") < 0) {
-            return NULL;
-        }
+        buf_append(&out, from, (size_t)(p - from));
+        buf_append_text(&out, "\xEF\xBF\xBD");
         p -= n;
         from = p;
     }
-    if (buf_append(&out, from, (size_t)(p - from)) < 0) {
-        return NULL;
-    }
-    return json_stringn_nocheck(buf_bytes(&out), buf_size(&out));
+    buf_append(&out, from, (size_t)(p - from));
+    return buf_error(&out) ? NULL : json_stringn_nocheck(buf_bytes(&out), buf_size(&out));
 }
 
 json_t *rpc_text(const char *bytes, size_t size)
@@ -132,7 +128,7 @@ static int dump_value(struct dump dump, const json_t *value)
 {
     size_t before = buf_size(dump.out);
     if (json_dump_callback(value, dump_chunk, &dump, JSON_COMPACT | JSON_ENCODE_ANY) < 0) {
-        dump.out->end = dump.out->start + before;
+        buf_cut(dump.out, before);
         return -ENOMEM;
     }
     return 0;

@@ -50,6 +50,29 @@ static void impossible_size_is_refused_and_content_stays(void **)
     buf_done(&buf);
 }
 
+static void after_a_failure_nothing_is_appended(void **)
+{
+    struct buf buf = BUF_EMPTY;
+    struct buf whole = BUF_EMPTY;
+    static const char byte = 0;
+    assert_int_equal(buf_append_text(&buf, "abc"), 0);
+    assert_int_equal(buf_append(&buf, &byte, SIZE_MAX), -ENOMEM);
+    assert_int_equal(buf_append_text(&buf, "d"), -ENOMEM);
+    assert_int_equal(buf_appendf(&buf, "%d", 1), -ENOMEM);
+    assert_int_equal(buf_error(&buf), -ENOMEM);
+    assert_int_equal(buf_size(&buf), 3);
+    buf_append_buf(&whole, &buf);
+    assert_int_equal(buf_error(&whole), -ENOMEM);
+    buf_cut(&buf, 2);
+    assert_int_equal(buf_error(&buf), 0);
+    assert_int_equal(buf_append_text(&buf, "d"), 0);
+    assert_memory_equal(buf_bytes(&buf), "abd", 3);
+    buf_clear(&whole, 0);
+    assert_int_equal(buf_error(&whole), 0);
+    buf_done(&buf);
+    buf_done(&whole);
+}
+
 static void clear_gives_a_large_block_back(void **)
 {
     struct buf buf = BUF_EMPTY;
@@ -71,6 +94,7 @@ int main(void)
         cmocka_unit_test(impossible_size_is_refused_and_content_stays),
         cmocka_unit_test(space_for_nothing_is_not_null),
         cmocka_unit_test(clear_gives_a_large_block_back),
+        cmocka_unit_test(after_a_failure_nothing_is_appended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
