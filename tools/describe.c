@@ -159,19 +159,20 @@ json_t *describe_tools(void *ctx)
 }
 
 /* Appends a line about the interpreter. */
-static int describe_python(struct tools *tools, struct buf *out)
+static void describe_python(struct tools *tools, struct buf *out)
 {
     const struct box_python *python = python_of(tools);
     if (!python->version[0]) {
-        return buf_append_text(out, "Python: CPython 3; see sys.version.\n");
+        buf_append_text(out, "Python: CPython 3; see sys.version.\n");
+        return;
     }
     static const char none[] = ", its standard library, and none of the well-known packages";
-    return buf_appendf(out, "Python: CPython %s%s%s.\n", python->version,
-                       python->packages[0] ? " with " : none, python->packages);
+    buf_appendf(out, "Python: CPython %s%s%s.\n", python->version,
+                python->packages[0] ? " with " : none, python->packages);
 }
 
 /* Appends what kind of directory the workspace is: whether the user finds the files in it. */
-static int describe_workspace(const struct tools *tools, struct buf *out)
+static void describe_workspace(const struct tools *tools, struct buf *out)
 {
     const struct box_spec *spec = tools->config.spec;
     bool has_writable = false;
@@ -180,7 +181,7 @@ static int describe_workspace(const struct tools *tools, struct buf *out)
     }
     char path[300];
     if (spec->cow && spec->workspace) {
-        return buf_appendf(
+        buf_appendf(
             out,
             " (a copy-on-write view of %s. Changes reach it only by apply_changes, when the user "
             "asks; list_changes shows them. Until then, say so; what is not applied %s%s)",
@@ -191,25 +192,25 @@ static int describe_workspace(const struct tools *tools, struct buf *out)
                                        : "is gone when this server exits",
             has_writable ? "; changes below other writable directories reach the user at once"
                          : "");
+        return;
     }
     if (spec->workspace) {
-        return buf_appendf(
+        buf_appendf(
             out,
             " (the user's directory %s, where the user finds the files; do not change settings of "
             "other programs in it, such as .git/hooks and .vscode; git cannot replace them either: "
             "after a checkout or merge, check git status before you commit)",
             word_show(spec->workspace, strlen(spec->workspace), path, sizeof path));
+        return;
     }
-    int r = buf_appendf(out, " (%s, gone when this server exits; ",
-                        spec->scratch ? "temporary" : "in memory");
-    return r ? r
-             : buf_append_text(
-                   out, tools->config.resources ? "the user gets its files as resources)"
-                        : has_writable
-                            ? "the user cannot open its files: write those for the user to a "
-                              "writable directory of the user's)"
-                            : "the user cannot open its files: put what they need into your "
-                              "answer, or tell them that --workspace DIR keeps files)");
+    buf_appendf(out, " (%s, gone when this server exits; ",
+                spec->scratch ? "temporary" : "in memory");
+    buf_append_text(out, tools->config.resources ? "the user gets its files as resources)"
+                         : has_writable
+                             ? "the user cannot open its files: write those for the user to a "
+                               "writable directory of the user's)"
+                             : "the user cannot open its files: put what they need into your "
+                               "answer, or tell them that --workspace DIR keeps files)");
 }
 
 json_t *describe_server(void *ctx)

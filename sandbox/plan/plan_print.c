@@ -49,7 +49,7 @@ const char *plan_kind_name(enum plan_kind kind)
     return kind < PLAN_KIND_COUNT ? kind_names[kind] : "?";
 }
 
-static int print_attributes(const struct plan_step *step, struct buf *out)
+static void print_attributes(const struct plan_step *step, struct buf *out)
 {
     static const struct {
         uint64_t flag;
@@ -60,46 +60,41 @@ static int print_attributes(const struct plan_step *step, struct buf *out)
         {MOUNT_ATTR_NODEV, " nodev"},
         {MOUNT_ATTR_NOEXEC, " noexec"},
     };
-    int r = 0;
-    for (unsigned i = 0; r == 0 && i < sizeof attributes / sizeof *attributes; i++) {
+    for (unsigned i = 0; i < sizeof attributes / sizeof *attributes; i++) {
         if (step->attributes & attributes[i].flag) {
-            r = buf_append_text(out, attributes[i].name);
+            buf_append_text(out, attributes[i].name);
         }
     }
-    return r;
 }
 
 int plan_print(const struct plan *plan, struct buf *out)
 {
-    int r = 0;
-    for (unsigned i = 0; r == 0 && i < plan->step_count; i++) {
+    for (unsigned i = 0; i < plan->step_count; i++) {
         const struct plan_step *step = &plan->steps[i];
-        r = buf_appendf(out, "%3u  %s", i + 1, plan_kind_name(step->kind));
-        if (r == 0 && step->source) {
-            r = buf_appendf(out, " %s", step->source);
+        buf_appendf(out, "%3u  %s", i + 1, plan_kind_name(step->kind));
+        if (step->source) {
+            buf_appendf(out, " %s", step->source);
         }
-        if (r == 0 && step->target) {
-            r = buf_appendf(out, "%s%s", step->source ? " at " : " ", step->target);
+        if (step->target) {
+            buf_appendf(out, "%s%s", step->source ? " at " : " ", step->target);
         }
-        if (r == 0 && step->data) {
-            r = buf_appendf(out, " (%s)", step->data);
+        if (step->data) {
+            buf_appendf(out, " (%s)", step->data);
         }
-        if (r == 0) {
-            r = print_attributes(step, out);
+        print_attributes(step, out);
+        if (step->kind == PLAN_IDENTITY) {
+            buf_appendf(out, " %d inside, %u:%u outside", PLAN_INSIDE_ID, plan->outside_uid,
+                        plan->outside_gid);
         }
-        if (r == 0 && step->kind == PLAN_IDENTITY) {
-            r = buf_appendf(out, " %d inside, %u:%u outside", PLAN_INSIDE_ID, plan->outside_uid,
-                            plan->outside_gid);
+        if (step->kind == PLAN_STEP_DOWN) {
+            buf_appendf(out, " to %u:%u", step->uid, step->gid);
         }
-        if (r == 0 && step->kind == PLAN_STEP_DOWN) {
-            r = buf_appendf(out, " to %u:%u", step->uid, step->gid);
-        }
-        if (r == 0 && (step->optional || step->data_directory)) {
+        if (step->optional || step->data_directory) {
             bool call = step->kind == PLAN_HOSTNAME || step->kind == PLAN_PROC ||
                         step->kind == PLAN_TERMINALS || step->kind == PLAN_NO_NAMESPACES;
-            r = buf_append_text(out, call ? " [if allowed]" : " [if present]");
+            buf_append_text(out, call ? " [if allowed]" : " [if present]");
         }
-        r = r ? r : buf_append_text(out, "\n");
+        buf_append_text(out, "\n");
     }
-    return r;
+    return buf_error(out);
 }

@@ -6,10 +6,10 @@
 #include "base/own.h"
 #include "base/quote.h"
 
-int text_append_path(struct buf *out, const char *path)
+void text_append_path(struct buf *out, const char *path)
 {
     bool odd = strpbrk(path, " ()[]|,:;") || strchr("+~-#", path[0]);
-    return quote_append(out, "", path, strlen(path), odd);
+    quote_append(out, "", path, strlen(path), odd);
 }
 
 const char *text_plural(size_t count)
@@ -29,18 +29,18 @@ bool lines_leave_out(struct lines *lines)
     return lines->left_out > 0;
 }
 
-int lines_append(struct lines *lines, const struct buf *line)
+void lines_append(struct lines *lines, const struct buf *line)
 {
     if (!lines_have_space(lines, buf_size(line))) {
         lines->left_out++;
-        return 0;
+        return;
     }
-    return buf_append(lines->out, buf_bytes(line), buf_size(line));
+    buf_append_buf(lines->out, line);
 }
 
-int lines_append_unchanged(struct lines *lines, const struct changes_paths *paths,
-                           bool (*has)(const void *arg, const char *path), const void *arg,
-                           size_t *ret_count)
+void lines_append_unchanged(struct lines *lines, const struct changes_paths *paths,
+                            bool (*has)(const void *arg, const char *path), const void *arg,
+                            size_t *ret_count)
 {
     *ret_count = 0;
     for (size_t i = 0; i < paths->count; i++) {
@@ -49,15 +49,9 @@ int lines_append_unchanged(struct lines *lines, const struct changes_paths *path
             continue;
         }
         ++*ret_count;
-        int r = buf_append_text(&line, "no changes: ");
-        r = r                 ? r
-            : paths->at[i][0] ? text_append_path(&line, paths->at[i])
-                              : buf_append(&line, ".", 1);
-        r = r ? r : buf_append(&line, "\n", 1);
-        r = r ? r : lines_append(lines, &line);
-        if (r < 0) {
-            return r;
-        }
+        buf_append_text(&line, "no changes: ");
+        text_append_path(&line, paths->at[i][0] ? paths->at[i] : ".");
+        buf_append(&line, "\n", 1);
+        lines_append(lines, &line);
     }
-    return 0;
 }

@@ -5,10 +5,10 @@
 #include "base/buf.h"
 #include "tools/changes/paths.h"
 
-/* What the texts of lists and of applications share. All functions return 0 or -ENOMEM. */
+/* What the texts of lists and of applications share. */
 
 /* Also in quotes: what would read as another part of its line. */
-int text_append_path(struct buf *out, const char *path);
+void text_append_path(struct buf *out, const char *path);
 const char *text_plural(size_t count);
 
 /* Lines that are appended while they fit, in front of the last one. */
@@ -23,8 +23,8 @@ bool lines_have_space(const struct lines *lines, size_t size);
 /* Whether no line fits any more: then counts one, which need not be made. Code chooses how many
  * there are. */
 bool lines_leave_out(struct lines *lines);
-int lines_append(struct lines *lines, const struct buf *line);
+void lines_append(struct lines *lines, const struct buf *line);
 /* Names the paths under which nothing has changed. has: tells it. */
-int lines_append_unchanged(struct lines *lines, const struct changes_paths *paths,
-                           bool (*has)(const void *arg, const char *path), const void *arg,
-                           size_t *ret_count);
+void lines_append_unchanged(struct lines *lines, const struct changes_paths *paths,
+                            bool (*has)(const void *arg, const char *path), const void *arg,
+                            size_t *ret_count);

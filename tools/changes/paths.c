@@ -37,10 +37,9 @@ static const char *normalise(const char *work, const char *path, size_t size, st
         if (length == 2 && memcmp(path, "..", 2) == 0) {
             return "contains \"..\"; send the path without it";
         }
-        if (length > 0 && !(length == 1 && *path == '.') &&
-            ((buf_size(out) > 0 && buf_append(out, "/", 1) < 0) ||
-             buf_append(out, path, length) < 0)) {
-            return "out of memory";
+        if (length > 0 && !(length == 1 && *path == '.')) {
+            buf_append(out, "/", buf_size(out) > 0);
+            buf_append(out, path, length);
         }
         path += length + 1;
     }
@@ -61,8 +60,8 @@ int changes_paths_take(const struct box_spec *spec, const json_t *argument,
         const char *text = json_string_value(item);
         size_t size = json_string_length(item);
         if (i >= CHANGES_PATHS) {
-            int r = buf_append_text(why, "/paths: has too many items; send their directories");
-            return r ? r : -EINVAL;
+            buf_append_text(why, "/paths: has too many items; send their directories");
+            return buf_error(why) ? -ENOMEM : -EINVAL;
         }
         /* A name that begins with a quote is listed in quotes. */
         bool is_quoted = quote_parse(text, size, &quoted) == 0;
@@ -76,10 +75,10 @@ int changes_paths_take(const struct box_spec *spec, const json_t *argument,
                                                 : size,
                                       &normal);
         if (wrong) {
-            int r = buf_appendf(why, "/paths/%zu: ", i);
-            r = r ? r : word_append(why, text, size);
-            r = r ? r : buf_appendf(why, " %s.", wrong);
-            return r ? r : -EINVAL;
+            buf_appendf(why, "/paths/%zu: ", i);
+            word_append(why, text, size);
+            buf_appendf(why, " %s.", wrong);
+            return buf_error(why) ? -ENOMEM : -EINVAL;
         }
         ret->at[ret->count] = strdup(buf_bytes(&normal));
         if (!ret->at[ret->count]) {

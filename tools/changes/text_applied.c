@@ -155,8 +155,8 @@ static const char *reason_of(const struct apply_item *item)
 }
 
 /* Counts the item, as a list does. */
-static int append_item(struct lines *lines, const struct changes_applied *applied,
-                       const struct apply_item *item, size_t *all, size_t *done)
+static void append_item(struct lines *lines, const struct changes_applied *applied,
+                        const struct apply_item *item, size_t *all, size_t *done)
 {
     OWNED(buf_done) struct buf line = BUF_EMPTY;
     const char *reason = reason_of(item);
@@ -167,66 +167,64 @@ static int append_item(struct lines *lines, const struct changes_applied *applie
                      json_object_get(applied->unshown, item->path);
     bool is_shown = reason || (counts && item->status == APPLY_DONE && is_unseen);
     if (!is_shown || lines_leave_out(lines)) {
-        return 0;
+        return;
     }
     char sign = (char)(item->before.mode == 0 ? '+' : item->source.mode == 0 ? '-' : '~');
-    int r = reason ? 0 : buf_appendf(&line, "%c ", sign);
-    r = r ? r : text_append_path(&line, item->path);
-    r = r        ? r
-        : reason ? buf_appendf(&line, ": %s\n", reason)
-                 : buf_append_text(&line, item->marks & APPLY_RELISTED
-                                              ? " (not as it was listed: changed since)\n"
-                                              : "\n");
-    return r ? r : lines_append(lines, &line);
+    buf_append(&line, (char[]){sign, ' '}, reason ? 0 : 2);
+    text_append_path(&line, item->path);
+    buf_appendf(&line, "%s%s\n", reason ? ": " : "",
+                reason                         ? reason
+                : item->marks & APPLY_RELISTED ? " (not as it was listed: changed since)"
+                                               : "");
+    lines_append(lines, &line);
 }
 
-static int append_refused(struct lines *lines, const struct changes_refused *refused,
-                          const struct changes_paths *paths)
+static void append_refused(struct lines *lines, const struct changes_refused *refused,
+                           const struct changes_paths *paths)
 {
     OWNED(buf_done) struct buf line = BUF_EMPTY;
     if (lines_leave_out(lines)) {
-        return 0;
+        return;
     }
     bool is_below = false; /* a path in it is named, which does not suffice for .git */
     for (size_t i = 0; i < paths->count; i++) {
         is_below = is_below || refused_is_in(paths->at[i], refused->name);
     }
-    int r = text_append_path(&line, refused->name);
-    if (r == 0 && refused->changes > 1) {
-        r = buf_appendf(&line, " (%zu changes)", refused->changes);
+    text_append_path(&line, refused->name);
+    if (refused->changes > 1) {
+        buf_appendf(&line, " (%zu changes)", refused->changes);
     }
-    if (r == 0 && refused->is_torn) {
-        r = buf_append_text(&line,
-                            ": conflict in this git directory, which is applied whole or not at "
-                            "all; discard it, or tell the user\n");
-        return r ? r : lines_append(lines, &line);
+    if (refused->is_torn) {
+        buf_append_text(&line,
+                        ": conflict in this git directory, which is applied whole or not at "
+                        "all; discard it, or tell the user\n");
+    } else if (refused->is_git && is_below) {
+        buf_append_text(&line, ": is applied as a whole or not at all; name ");
+        text_append_path(&line, refused->name);
+        buf_append_text(&line, " in paths\n");
+    } else {
+        buf_append_text(&line,
+                        ": other programs run this file automatically; name it in paths "
+                        "to apply it\n");
     }
-    if (r == 0 && refused->is_git && is_below) {
-        r = buf_append_text(&line, ": is applied as a whole or not at all; name ");
-        r = r ? r : text_append_path(&line, refused->name);
-        r = r ? r : buf_append_text(&line, " in paths\n");
-    } else if (r == 0) {
-        r = buf_append_text(&line,
-                            ": other programs run this file automatically; name it in paths "
-                            "to apply it\n");
-    }
-    return r ? r : lines_append(lines, &line);
+    lines_append(lines, &line);
 }
 
 /* Appends "[2 changes not applied]". */
-static int append_left(struct buf *out, const struct lines *lines, const struct changes_end *end)
+static void append_left(struct buf *out, const struct lines *lines, const struct changes_end *end)
 {
     size_t left = end->left;
-    int r = lines->left_out ? buf_appendf(out, "and %zu more lines", lines->left_out) : 0;
-    if (r == 0 && lines->left_out) {
-        r = end->path ? buf_appendf(out, "; all are in %s\n", end->path)
-                      : buf_append_text(out, "\n");
+    if (lines->left_out) {
+        buf_appendf(out, "and %zu more lines%s%s\n", lines->left_out,
+                    end->path ? "; all are in " : "", end->path ? end->path : "");
     }
-    return r           ? r
-           : left == 0 ? buf_append_text(out, "[no changes left]\n")
-           : left < SIZE_MAX
-               ? buf_appendf(out, "[%zu change%s not applied]\n", left, text_plural(left))
-               : buf_append_text(out, "[see list_changes for what is left]\n");
+    if (left == 0) {
+        buf_append_text(out, "[no changes left]\n");
+    } else if (left < SIZE_MAX) {
+        buf_appendf(out, "[%zu change%s not applied]\n", left, text_plural(left));
+    } else {
+        buf_append_text(out, "[see list_changes for what is left]\n");
+    }
 }
 
 struct tally {
@@ -236,32 +234,35 @@ struct tally {
 };
 
 /* The whole result: a head, the lines of what was not done, and what is left. */
-static int append_all(struct buf *out, const struct lines *lines, const char *word,
-                      const struct tally *tally, struct changes_end *end)
+static void append_all(struct buf *out, const struct lines *lines, const char *word,
+                       const struct tally *tally, struct changes_end *end)
 {
     end->is_cut = lines->left_out > 0;
     end->is_error = tally->done < tally->all || tally->unchanged > 0;
-    int r = tally->all ? buf_appendf(out, "%s %zu of %zu\n", word, tally->done, tally->all) : 0;
-    r = r ? r : buf_append(out, buf_bytes(lines->out), buf_size(lines->out));
-    return r                                   ? r
-           : tally->all == 0 && end->left == 0 ? buf_append_text(out, "[no changes]\n")
-                                               : append_left(out, lines, end);
+    if (tally->all) {
+        buf_appendf(out, "%s %zu of %zu\n", word, tally->done, tally->all);
+    }
+    buf_append_buf(out, lines->out);
+    if (tally->all == 0 && end->left == 0) {
+        buf_append_text(out, "[no changes]\n");
+    } else {
+        append_left(out, lines, end);
+    }
 }
 
-static int append_applied(struct lines *lines, const struct changes_applied *applied,
-                          const struct changes_paths *paths, struct tally *tally)
+static void append_applied(struct lines *lines, const struct changes_applied *applied,
+                           const struct changes_paths *paths, struct tally *tally)
 {
     *tally = (struct tally){.all = applied->refused_count};
-    int r = lines_append_unchanged(lines, paths, applied_has, applied, &tally->unchanged);
+    lines_append_unchanged(lines, paths, applied_has, applied, &tally->unchanged);
     const struct apply_item *item = NULL;
-    while (r == 0 && applied->journal && (item = apply_journal_next(applied->journal, item))) {
-        r = append_item(lines, applied, item, &tally->all, &tally->done);
+    while (applied->journal && (item = apply_journal_next(applied->journal, item))) {
+        append_item(lines, applied, item, &tally->all, &tally->done);
     }
     const struct changes_refused *refused = NULL;
-    while (r == 0 && (refused = refused_next(applied, refused))) {
-        r = append_refused(lines, refused, paths);
+    while ((refused = refused_next(applied, refused))) {
+        append_refused(lines, refused, paths);
     }
-    return r;
 }
 
 int changes_text_applied(const struct changes_applied *applied, const struct changes_paths *paths,
@@ -270,8 +271,9 @@ int changes_text_applied(const struct changes_applied *applied, const struct cha
     OWNED(buf_done) struct buf rest = BUF_EMPTY;
     struct lines lines = {.out = &rest};
     struct tally tally;
-    int r = append_applied(&lines, applied, paths, &tally);
-    return r ? r : append_all(out, &lines, "applied", &tally, end);
+    append_applied(&lines, applied, paths, &tally);
+    append_all(out, &lines, "applied", &tally, end);
+    return buf_error(out);
 }
 
 int changes_text_applied_whole(const struct changes_applied *applied,
@@ -279,7 +281,8 @@ int changes_text_applied_whole(const struct changes_applied *applied,
 {
     struct lines lines = {.out = out, .all = true};
     struct tally tally;
-    return append_applied(&lines, applied, paths, &tally);
+    append_applied(&lines, applied, paths, &tally);
+    return buf_error(out);
 }
 
 int changes_text_discarded(const struct changes_view *view, struct changes_end *end,
@@ -289,16 +292,17 @@ int changes_text_discarded(const struct changes_view *view, struct changes_end *
     struct lines lines = {.out = &rest};
     struct tally tally = {.all = changes_count(view->records, view->size)};
     tally.done = tally.all;
-    int r = lines_append_unchanged(&lines, view->paths, changes_view_have, view, &tally.unchanged);
+    lines_append_unchanged(&lines, view->paths, changes_view_have, view, &tally.unchanged);
     for (const struct change_record *at = NULL;
-         r == 0 && (at = change_record_next(view->records, view->size, at));) {
+         (at = change_record_next(view->records, view->size, at));) {
         if (at->flags & CHANGE_NOT_DONE) {
             OWNED(buf_done) struct buf line = BUF_EMPTY;
             tally.done--;
-            r = text_append_path(&line, at->path);
-            r = r ? r : buf_appendf(&line, ": %s\n", strerror(at->error));
-            r = r ? r : lines_append(&lines, &line);
+            text_append_path(&line, at->path);
+            buf_appendf(&line, ": %s\n", strerror(at->error));
+            lines_append(&lines, &line);
         }
     }
-    return r ? r : append_all(out, &lines, "discarded", &tally, end);
+    append_all(out, &lines, "discarded", &tally, end);
+    return buf_error(out);
 }

@@ -113,19 +113,19 @@ int content_bytes_place(uint64_t offset, size_t shown, uint64_t size, const char
                         struct buf *text)
 {
     unsigned long long next = offset + shown;
-    int r = buf_appendf(text, "\n[bytes %llu-%llu of %llu", (unsigned long long)offset, next - 1,
-                        (unsigned long long)size);
-    return r || next >= size ? r
-                             : buf_appendf(text, "; continue with offset=%llu%s", next, further);
+    buf_appendf(text, "\n[bytes %llu-%llu of %llu", (unsigned long long)offset, next - 1,
+                (unsigned long long)size);
+    if (next < size) {
+        buf_appendf(text, "; continue with offset=%llu%s", next, further);
+    }
+    return buf_error(text);
 }
 
 int content_no_bytes(const char *path, uint64_t offset, uint64_t size, struct buf *text)
 {
-    int r = word_append(text, path, strlen(path));
-    return r ? r
-             : buf_appendf(text, " has %llu byte%s; there is no byte at offset %llu.",
-                           (unsigned long long)size, size == 1 ? "" : "s",
-                           (unsigned long long)offset);
+    word_append(text, path, strlen(path));
+    return buf_appendf(text, " has %llu byte%s; there is no byte at offset %llu.",
+                       (unsigned long long)size, size == 1 ? "" : "s", (unsigned long long)offset);
 }
 
 int content_read(int fd, uint64_t offset, size_t size, struct buf *out)

@@ -74,16 +74,15 @@ void data_describe(const struct box_spec *spec, char *out, size_t size)
 
 int data_list(const struct box_spec *spec, struct buf *out)
 {
-    int r = 0;
-    for (unsigned i = 0; r == 0 && i < spec->mount_count; i++) {
+    for (unsigned i = 0; i < spec->mount_count; i++) {
         const struct box_mount *mount = &spec->mounts[i];
         char place[PATH_MAX];
         (void)put_place(spec, mount, /* whole= */ true, place, sizeof place);
-        r = buf_appendf(out, "Data: %s is the user's directory%s%s%s.\n", place,
-                        spec->paths.data ? " " : "", spec->paths.data ? mount->path : "",
-                        mount->writable ? ", writable" : ", read-only");
+        buf_appendf(out, "Data: %s is the user's directory%s%s%s.\n", place,
+                    spec->paths.data ? " " : "", spec->paths.data ? mount->path : "",
+                    mount->writable ? ", writable" : ", read-only");
     }
-    return r;
+    return buf_error(out);
 }
 
 /* The rest of path after directory, or NULL. */

@@ -18,12 +18,11 @@ static bool is_plain(char c)
 json_t *resource_uri(const char *path)
 {
     OWNED(buf_done) struct buf out = BUF_EMPTY;
-    int r = buf_append_text(&out, RESOURCE_PREFIX);
-    for (; r == 0 && *path; path++) {
-        r = is_plain(*path) ? buf_append(&out, path, 1)
-                            : buf_appendf(&out, "%%%02X", (unsigned char)*path);
+    buf_append_text(&out, RESOURCE_PREFIX);
+    for (; *path; path++) {
+        buf_appendf(&out, is_plain(*path) ? "%c" : "%%%02X", (unsigned char)*path);
     }
-    return r < 0 ? NULL : json_stringn(buf_bytes(&out), buf_size(&out));
+    return buf_error(&out) ? NULL : json_stringn(buf_bytes(&out), buf_size(&out));
 }
 
 /* Whether path has only names, so that each file has one spelling. */

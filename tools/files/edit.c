@@ -21,21 +21,18 @@ struct places {
 /* Appends text with all its line ends of one kind. 0 or -ENOMEM. */
 static int convert(const char *text, size_t size, enum line_ends ends, struct buf *out)
 {
-    int r = 0;
-    while (r == 0 && size > 0) {
+    while (size > 0) {
         const char *newline = memchr(text, '\n', size);
         size_t line = newline ? (size_t)(newline - text) : size;
         size_t shown =
             newline && ends != AS_SENT && line > 0 && text[line - 1] == '\r' ? line - 1 : line;
-        r = buf_append(out, text, shown);
-        if (r == 0 && newline) {
-            r = buf_append_text(out, ends == CRLF ? "\r\n" : "\n");
-        }
+        buf_append(out, text, shown);
+        buf_append_text(out, !newline ? "" : ends == CRLF ? "\r\n" : "\n");
         line += newline != NULL;
         text += line;
         size -= line;
     }
-    return r;
+    return buf_error(out);
 }
 
 /* A word that follows one which it overlaps counts too: which of them is meant is not known. */
@@ -132,36 +129,38 @@ static size_t similar_line(const char *text, size_t size, const struct edit *edi
 static int say_nowhere(const char *text, size_t size, const struct edit *edit, struct buf *said)
 {
     size_t similar = similar_line(text, size, edit);
-    int r = buf_append_text(said, ": old_text is not in the file");
-    if (r == 0 && similar > 0) {
-        r = buf_appendf(said, "; line %zu is like its first line", similar);
+    buf_append_text(said, ": old_text is not in the file");
+    if (similar > 0) {
+        buf_appendf(said, "; line %zu is like its first line", similar);
     }
-    r = r ? r : buf_append_text(said, ". Copy the text as read_file shows it.");
-    return r ? r : 1;
+    buf_append_text(said, ". Copy the text as read_file shows it.");
+    return buf_error(said) ? -ENOMEM : 1;
 }
 
 static int say_places(const char *text, const struct places *places, struct buf *said)
 {
     size_t shown = places->count < PLACES_SHOWN ? places->count : PLACES_SHOWN;
     size_t line = 1;
-    int r = buf_appendf(said, ": old_text is at %s%zu places, lines ",
-                        places->count < PLACES_COUNTED ? "" : "more than ", places->count);
-    for (size_t i = 0; r == 0 && i < shown; i++) {
+    buf_appendf(said, ": old_text is at %s%zu places, lines ",
+                places->count < PLACES_COUNTED ? "" : "more than ", places->count);
+    for (size_t i = 0; i < shown; i++) {
         size_t from = i > 0 ? places->at[i - 1] : 0;
         line += lines_ends(text + from, places->at[i] - from);
-        r = buf_appendf(said, "%s%zu", i > 0 ? ", " : "", line);
+        buf_appendf(said, "%s%zu", i > 0 ? ", " : "", line);
     }
-    if (r == 0 && shown < places->count) {
-        r = buf_append_text(said, " and others");
+    if (shown < places->count) {
+        buf_append_text(said, " and others");
     }
-    r = r ? r : buf_append_text(said, ". Send more of the text around the one to change.");
-    return r ? r : 1;
+    buf_append_text(said, ". Send more of the text around the one to change.");
+    return buf_error(said) ? -ENOMEM : 1;
 }
 
-static int append_range(struct buf *said, size_t first, size_t count)
+static void append_range(struct buf *said, size_t first, size_t count)
 {
-    return count == 1 ? buf_appendf(said, "%zu", first)
-                      : buf_appendf(said, "%zu-%zu", first, first + count - 1);
+    buf_appendf(said, "%zu", first);
+    if (count > 1) {
+        buf_appendf(said, "-%zu", first + count - 1);
+    }
 }
 
 /* "line 4, now 4-6; 90 lines in all". */
@@ -174,15 +173,15 @@ static int say_lines(const char *text, size_t at, size_t old_size, const struct 
     size_t lines = lines_count(buf_bytes(bytes), buf_size(bytes));
     bool gone =
         new_size == 0 && text[at + old_size - 1] == '\n' && (at == 0 || text[at - 1] == '\n');
-    int r = buf_append_text(said, before == 1 ? "line " : "lines ");
-    r = r ? r : append_range(said, first, before);
-    if (r == 0 && gone) {
-        r = buf_append_text(said, " removed");
-    } else if (r == 0 && after != before) {
-        r = buf_append_text(said, ", now ");
-        r = r ? r : append_range(said, first, after);
+    buf_append_text(said, before == 1 ? "line " : "lines ");
+    append_range(said, first, before);
+    if (gone) {
+        buf_append_text(said, " removed");
+    } else if (after != before) {
+        buf_append_text(said, ", now ");
+        append_range(said, first, after);
     }
-    return r ? r : buf_appendf(said, "; %zu line%s in all", lines, lines == 1 ? "" : "s");
+    return buf_appendf(said, "; %zu line%s in all", lines, lines == 1 ? "" : "s");
 }
 
 /* --- the edit --- */
@@ -190,9 +189,9 @@ static int say_lines(const char *text, size_t at, size_t old_size, const struct 
 static int replace(const char *text, size_t size, size_t at, size_t old_size,
                    const struct buf *replacement, struct buf *bytes)
 {
-    int r = buf_append(bytes, text, at);
-    r = r ? r : buf_append(bytes, buf_bytes(replacement), buf_size(replacement));
-    return r ? r : buf_append(bytes, text + at + old_size, size - at - old_size);
+    buf_append(bytes, text, at);
+    buf_append_buf(bytes, replacement);
+    return buf_append(bytes, text + at + old_size, size - at - old_size);
 }
 
 int edit_apply(const char *text, size_t size, const struct edit *edit, struct buf *bytes,

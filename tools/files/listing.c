@@ -24,32 +24,28 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int append_entry(int dir_fd, const char *name, struct buf *text)
+static void append_entry(int dir_fd, const char *name, struct buf *text)
 {
     struct stat st;
     char size[16];
     char target[PATH_MAX];
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        return 0; /* the directory is gone */
+        return; /* the directory is gone */
     }
     ssize_t length = S_ISLNK(st.st_mode) ? readlinkat(dir_fd, name, target, sizeof target - 1) : 0;
     target[length > 0 ? length : 0] = '\0';
-    int r = word_append(text, name, strlen(name));
-    if (r < 0) {
-        return r;
-    }
+    word_append(text, name, strlen(name));
     if (S_ISDIR(st.st_mode)) {
-        return buf_append_text(text, "/\n");
+        buf_append_text(text, "/\n");
+    } else if (S_ISLNK(st.st_mode)) {
+        buf_append_text(text, " -> ");
+        word_append_next(text, target, strlen(target));
+        buf_append_text(text, "\n");
+    } else if (!S_ISREG(st.st_mode)) {
+        buf_append_text(text, " (not a regular file)\n");
+    } else {
+        buf_appendf(text, " (%s)\n", content_size((uint64_t)st.st_size, size));
     }
-    if (S_ISLNK(st.st_mode)) {
-        r = buf_append_text(text, " -> ");
-        r = r ? r : word_append_next(text, target, strlen(target));
-        return r ? r : buf_append_text(text, "\n");
-    }
-    if (!S_ISREG(st.st_mode)) {
-        return buf_append_text(text, " (not a regular file)\n");
-    }
-    return buf_appendf(text, " (%s)\n", content_size((uint64_t)st.st_size, size));
 }
 
 int listing_read(DIR *dir, struct listing *ret_listing)
@@ -91,17 +87,17 @@ static int compose(int dir_fd, const struct listing *listing, const char *path, 
     size_t limit = last > 0 && (size_t)last < count ? (size_t)last : count;
     size_t next = at;
     char shown[WORD_BYTES + 1];
-    int r = buf_appendf(text, "[directory %s, %zu%s %s]\n",
-                        word_show(path, strlen(path), shown, sizeof shown), count,
-                        listing->more ? " or more" : "", count == 1 ? "entry" : "entries");
-    while (r == 0 && next < limit && buf_size(text) < LIMIT_TEXT_BYTES) {
-        r = append_entry(dir_fd, listing->names[next++], text);
+    buf_appendf(text, "[directory %s, %zu%s %s]\n",
+                word_show(path, strlen(path), shown, sizeof shown), count,
+                listing->more ? " or more" : "", count == 1 ? "entry" : "entries");
+    while (next < limit && buf_size(text) < LIMIT_TEXT_BYTES) {
+        append_entry(dir_fd, listing->names[next++], text);
     }
-    if (r == 0 && next < count && next > at) {
-        r = buf_appendf(text, "[entries %zu-%zu of %zu; continue with start_line=%zu]\n", at + 1,
-                        next, count, next + 1);
+    if (next < count && next > at) {
+        buf_appendf(text, "[entries %zu-%zu of %zu; continue with start_line=%zu]\n", at + 1, next,
+                    count, next + 1);
     }
-    return r;
+    return buf_error(text);
 }
 
 int listing_compose(int dir_fd, const char *path, long long first, long long last, struct buf *text)

@@ -80,6 +80,7 @@ static void read_op_cancel(struct tool_work *work)
 /* Ends the call with text, or with the failure of composing it. */
 static void read_op_end(struct read_op *op, int r, const struct buf *text, bool is_error)
 {
+    r = r ? r : buf_error(text);
     if (r < 0) {
         read_op_fail(op, -r);
         return;
@@ -98,15 +99,15 @@ static void end_with_image(struct read_op *op, const void *bytes, size_t size, c
     uint32_t width = 0;
     uint32_t height = 0;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    int r = buf_append_text(&text, "[");
-    r = r ? r : word_append(&text, op->path, strlen(op->path));
-    r = r ? r : buf_appendf(&text, ": %s, ", op->magic.name);
-    if (r == 0 && magic_measure(buf_bytes(&op->image), buf_size(&op->image), &width, &height)) {
-        r = buf_appendf(&text, "%ux%u, ", width, height);
+    buf_append_text(&text, "[");
+    word_append(&text, op->path, strlen(op->path));
+    buf_appendf(&text, ": %s, ", op->magic.name);
+    if (magic_measure(buf_bytes(&op->image), buf_size(&op->image), &width, &height)) {
+        buf_appendf(&text, "%ux%u, ", width, height);
     }
-    r = r ? r : buf_appendf(&text, "%s%s]\n", content_size(op->size, human), note);
+    buf_appendf(&text, "%s%s]\n", content_size(op->size, human), note);
     json_t *content =
-        r == 0 ? json_pack("[o]", content_text(buf_bytes(&text), buf_size(&text))) : NULL;
+        buf_error(&text) ? NULL : json_pack("[o]", content_text(buf_bytes(&text), buf_size(&text)));
     if (content && bytes &&
         json_array_append_new(content,
                               content_image(bytes, size, content_image_type(bytes, size))) < 0) {
@@ -123,14 +124,13 @@ static void end_with_binary(struct read_op *op)
     char human[16];
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     const char *name = op->magic.name;
-    int r = buf_append_text(&text, "[");
-    r = r ? r : word_append(&text, op->path, strlen(op->path));
-    r = r ? r
-          : buf_appendf(&text,
-                        " is a binary file%s%s, %s; read it with Python, or its bytes with "
-                        "encoding=\"base64\"]\n",
-                        name ? ": " : "", name ? name : "", content_size(op->size, human));
-    read_op_end(op, r, &text, false);
+    buf_append_text(&text, "[");
+    word_append(&text, op->path, strlen(op->path));
+    buf_appendf(&text,
+                " is a binary file%s%s, %s; read it with Python, or its bytes with "
+                "encoding=\"base64\"]\n",
+                name ? ": " : "", name ? name : "", content_size(op->size, human));
+    read_op_end(op, 0, &text, false);
 }
 
 /* Whether the bytes read are an image that a client accepts as it is. */
@@ -273,78 +273,80 @@ static void read_regular(struct read_op *op)
 
 static void read_op_look_up(struct read_op *op);
 
-static int append_path(struct buf *text, const char *path, size_t size, const char *name)
+static void append_path(struct buf *text, const char *path, size_t size, const char *name)
 {
     char whole[LIMIT_PATH_BYTES + NAME_MAX + 1];
     int length = snprintf(whole, sizeof whole, "%.*s%s", (int)size, path, name);
-    return word_append(text, whole, (size_t)length);
+    word_append(text, whole, (size_t)length);
 }
 
-static int append_neighbours(const json_t *names, struct buf *text)
+static void append_neighbours(const json_t *names, struct buf *text)
 {
     unsigned count = 0;
     const char *key = NULL;
     json_t *value = NULL;
-    int r = 0;
     json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
-        if (r == 0 && count < NEIGHBOURS_SHOWN) {
-            r = buf_append_text(text, count ? ", " : " ");
-            r = r ? r : word_append(text, key, strlen(key));
+        if (count < NEIGHBOURS_SHOWN) {
+            buf_append_text(text, count ? ", " : " ");
+            word_append(text, key, strlen(key));
         }
         count++;
     }
-    return r == 0 && count > NEIGHBOURS_SHOWN
-               ? buf_appendf(text, " and %u more", count - NEIGHBOURS_SHOWN)
-               : r;
+    if (count > NEIGHBOURS_SHOWN) {
+        buf_appendf(text, " and %u more", count - NEIGHBOURS_SHOWN);
+    }
 }
 
 /* Appends "data/sales.csv not found. In data: 2023.csv, 2024.csv", or the name that the model may
  * mean. */
-static int describe_neighbours(const struct read_op *op, const char *name, size_t parent_size,
-                               const json_t *names, struct buf *text)
+static void describe_neighbours(const struct read_op *op, const char *name, size_t parent_size,
+                                const json_t *names, struct buf *text)
 {
     const char *work = op->tools->config.spec->paths.work;
     bool is_directory = op->path[op->missing] == '/';
     const char *near = near_key(names, name);
-    int r = append_path(text, op->path, strlen(op->path), "");
-    r = r ? r : buf_append_text(text, " not found");
-    if (r == 0 && is_directory) {
-        r = buf_append_text(text, ": there is no directory ");
-        r = r ? r : append_path(text, op->path, op->missing, "");
+    append_path(text, op->path, strlen(op->path), "");
+    buf_append_text(text, " not found");
+    if (is_directory) {
+        buf_append_text(text, ": there is no directory ");
+        append_path(text, op->path, op->missing, "");
     }
-    r = r ? r : buf_append_text(text, ".");
-    if (r == 0 && near) {
-        r = buf_append_text(text, " Did you mean ");
-        r = r ? r : append_path(text, op->path, parent_size, near);
-        return r ? r : buf_append_text(text, "?");
+    buf_append_text(text, ".");
+    if (near) {
+        buf_append_text(text, " Did you mean ");
+        append_path(text, op->path, parent_size, near);
+        buf_append_text(text, "?");
+        return;
     }
-    if (r == 0 && op->path[0] == '/' && (parent_size == 1 || json_object_size(names) == 0)) {
-        return buf_appendf(text, " Files are in %s.", work);
+    if (op->path[0] == '/' && (parent_size == 1 || json_object_size(names) == 0)) {
+        buf_appendf(text, " Files are in %s.", work);
+        return;
     }
-    if (r < 0 || json_object_size(names) == 0) {
-        return r;
+    if (json_object_size(names) == 0) {
+        return;
     }
-    r = buf_append_text(text, " In ");
-    r = r ? r
-          : append_path(text, parent_size ? op->path : work,
-                        parent_size ? parent_size - (parent_size > 1) : strlen(work), "");
-    r = r ? r : buf_append_text(text, ":");
-    return r ? r : append_neighbours(names, text);
+    buf_append_text(text, " In ");
+    append_path(text, parent_size ? op->path : work,
+                parent_size ? parent_size - (parent_size > 1) : strlen(work), "");
+    buf_append_text(text, ":");
+    append_neighbours(names, text);
 }
 
 /* Appends "out/a.csv not found: out is a symlink to old, which does not exist." */
-static int describe_dangling(const struct read_op *op, const char *target, size_t size,
-                             struct buf *text)
+static void describe_dangling(const struct read_op *op, const char *target, size_t size,
+                              struct buf *text)
 {
     bool is_directory = op->path[op->missing] == '/';
-    int r = append_path(text, op->path, strlen(op->path), "");
-    r = r ? r : buf_append_text(text, " not found: ");
-    r = r               ? r
-        : !is_directory ? buf_append_text(text, "it")
-                        : append_path(text, op->path, op->missing, "");
-    r = r ? r : buf_append_text(text, " is a symlink to ");
-    r = r ? r : word_append_next(text, target, size);
-    return r ? r : buf_append_text(text, ", which does not exist in the sandbox.");
+    append_path(text, op->path, strlen(op->path), "");
+    buf_append_text(text, " not found: ");
+    if (is_directory) {
+        append_path(text, op->path, op->missing, "");
+    } else {
+        buf_append_text(text, "it");
+    }
+    buf_append_text(text, " is a symlink to ");
+    word_append_next(text, target, size);
+    buf_append_text(text, ", which does not exist in the sandbox.");
 }
 
 static void read_op_parent_opened(void *arg, int error, int fd, const struct box_file *)
@@ -365,13 +367,15 @@ static void read_op_parent_opened(void *arg, int error, int fd, const struct box
     ssize_t length = error ? -1 : readlinkat(fd, name, target, sizeof target);
     json_auto_t *names = error ? json_object() : listing_names(fd);
     if (length > 0) {
-        read_op_end(op, describe_dangling(op, target, (size_t)length, &text), &text, true);
+        describe_dangling(op, target, (size_t)length, &text);
+        read_op_end(op, 0, &text, true);
         return;
     }
-    if (!names || describe_neighbours(op, name, parent_size, names, &text) < 0) {
+    if (!names) {
         read_op_fail(op, ENOENT);
         return;
     }
+    describe_neighbours(op, name, parent_size, names, &text);
     read_op_end(op, 0, &text, true);
 }
 
@@ -384,11 +388,11 @@ static bool read_op_guess(struct read_op *op)
     if (!data_guess(op->tools->config.spec, op->path, guess, sizeof guess)) {
         return false;
     }
-    int r = append_path(&text, op->path, strlen(op->path), "");
-    r = r ? r : buf_append_text(&text, " not found. Did you mean ");
-    r = r ? r : append_path(&text, guess, strlen(guess), "");
-    r = r ? r : buf_append_text(&text, "?");
-    read_op_end(op, r, &text, true);
+    append_path(&text, op->path, strlen(op->path), "");
+    buf_append_text(&text, " not found. Did you mean ");
+    append_path(&text, guess, strlen(guess), "");
+    buf_append_text(&text, "?");
+    read_op_end(op, 0, &text, true);
     return true;
 }
 
@@ -408,9 +412,9 @@ static void read_op_look_up(struct read_op *op)
 static void refuse_bytes_of_directory(struct read_op *op)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    int r = append_path(&text, op->path, strlen(op->path), "");
-    r = r ? r : buf_append_text(&text, " is a directory; start_line and end_line select entries.");
-    read_op_end(op, r, &text, true);
+    append_path(&text, op->path, strlen(op->path), "");
+    buf_append_text(&text, " is a directory; start_line and end_line select entries.");
+    read_op_end(op, 0, &text, true);
 }
 
 static void read_op_opened(void *arg, int error, int fd, const struct box_file *file)

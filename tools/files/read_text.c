@@ -28,6 +28,7 @@ enum { PIECE = 65536, PIECES_A_TURN = 16 };
 
 static void end_with(struct read_text *reading, int r, const struct buf *text, bool is_error)
 {
+    r = r || !text ? r : buf_error(text);
     read_text_stop(reading);
     reading->fn(reading->arg, -r, r < 0 ? NULL : text, is_error);
 }
@@ -35,21 +36,21 @@ static void end_with(struct read_text *reading, int r, const struct buf *text, b
 static void refuse(struct read_text *reading, const char *sentence)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    int r = word_append(&text, reading->range.path, strlen(reading->range.path));
-    r = r ? r : buf_appendf(&text, " %s", sentence);
-    end_with(reading, r, &text, true);
+    word_append(&text, reading->range.path, strlen(reading->range.path));
+    buf_appendf(&text, " %s", sentence);
+    end_with(reading, 0, &text, true);
 }
 
 /* --- the result --- */
 
 /* Replacement characters stand for bytes that are not UTF-8: the result reports them. */
-static int append_encoding(const struct buf *shown, struct buf *text)
+static void append_encoding(const struct buf *shown, struct buf *text)
 {
-    return utf8_is_whole(buf_bytes(shown), buf_size(shown))
-               ? 0
-               : buf_append_text(text,
-                                 "; not UTF-8, perhaps Latin-1: bytes that do not "
-                                 "fit are shown as \xEF\xBF\xBD");
+    if (!utf8_is_whole(buf_bytes(shown), buf_size(shown))) {
+        buf_append_text(text,
+                        "; not UTF-8, perhaps Latin-1: bytes that do not "
+                        "fit are shown as \xEF\xBF\xBD");
+    }
 }
 
 static size_t least(uint64_t a, size_t b)
@@ -58,7 +59,7 @@ static size_t least(uint64_t a, size_t b)
 }
 
 /* Appends "[lines 3-7 of 90, 4.1 kB; continue with start_line=8]" below the text. */
-static int append_place(const struct read_text *reading, const struct buf *shown, struct buf *text)
+static void append_place(const struct read_text *reading, const struct buf *shown, struct buf *text)
 {
     char human[16];
     size_t size = buf_size(shown);
@@ -67,23 +68,21 @@ static int append_place(const struct read_text *reading, const struct buf *shown
     long long first = reading->range.start_line;
     size_t count = lines_count(buf_bytes(shown), size);
     long long next = first + (long long)count;
-    int r = whole_line ? 0 : buf_append_text(text, "\n");
+    buf_append_text(text, whole_line ? "" : "\n");
     /* No dash between numbers from the end: "-20--11" is hard to read. */
-    r = r ? r
-          : buf_appendf(text, first < 0 ? "[lines %lld to %lld" : "[lines %lld-%lld", first,
-                        next - 1);
-    if (r == 0 && reading->lines) {
-        r = buf_appendf(text, " of %llu", (unsigned long long)reading->lines);
+    buf_appendf(text, first < 0 ? "[lines %lld to %lld" : "[lines %lld-%lld", first, next - 1);
+    if (reading->lines) {
+        buf_appendf(text, " of %llu", (unsigned long long)reading->lines);
     }
-    r = r ? r : buf_appendf(text, ", %s", content_size(reading->size, human));
-    if (r == 0 && more && whole_line) {
-        r = buf_appendf(text, "; continue with start_line=%lld", next);
-    } else if (r == 0 && more) {
+    buf_appendf(text, ", %s", content_size(reading->size, human));
+    if (more && whole_line) {
+        buf_appendf(text, "; continue with start_line=%lld", next);
+    } else if (more) {
         unsigned long long end = reading->begin + size;
-        r = buf_appendf(text, "; the line is longer: continue with offset=%llu", end);
+        buf_appendf(text, "; the line is longer: continue with offset=%llu", end);
     }
-    r = r ? r : append_encoding(shown, text);
-    return r ? r : buf_append_text(text, "]\n");
+    append_encoding(shown, text);
+    buf_append_text(text, "]\n");
 }
 
 static void say_missing_lines(struct read_text *reading)
@@ -123,12 +122,12 @@ static void end_with_lines(struct read_text *reading)
         size = lines_forward(buf_bytes(&shown), size, &skip);
     }
     size = lines_cut(buf_bytes(&shown), size, LIMIT_TEXT_BYTES);
-    shown.end = shown.start + size;
-    r = buf_append(&text, buf_bytes(&shown), size);
-    if (r == 0 && (size < reading->size || !utf8_is_whole(buf_bytes(&shown), buf_size(&shown)))) {
-        r = append_place(reading, &shown, &text);
+    buf_cut(&shown, size);
+    buf_append_buf(&text, &shown);
+    if (size < reading->size || !utf8_is_whole(buf_bytes(&shown), buf_size(&shown))) {
+        append_place(reading, &shown, &text);
     }
-    end_with(reading, r, &text, false);
+    end_with(reading, 0, &text, false);
 }
 
 static void end_with_bytes(struct read_text *reading)
@@ -145,11 +144,11 @@ static void end_with_bytes(struct read_text *reading)
         end_with(reading, r, &text, true);
         return;
     }
-    shown.end = shown.start + size;
-    r = r ? r : buf_append(&text, buf_bytes(&shown), size);
-    r = r ? r : content_bytes_place(range->offset, size, reading->size, "", &text);
-    r = r ? r : append_encoding(&shown, &text);
-    r = r ? r : buf_append_text(&text, "]\n");
+    buf_cut(&shown, size);
+    buf_append_buf(&text, &shown);
+    content_bytes_place(range->offset, size, reading->size, "", &text);
+    append_encoding(&shown, &text);
+    buf_append_text(&text, "]\n");
     end_with(reading, r, &text, false);
 }
 

@@ -45,36 +45,35 @@ const char *install_policy_refusal(const struct install_config *config, const ch
 
 enum { WORDS_SHOWN_BYTES = 300 };
 
-static int append_words(const struct install_words *words, const char *before, struct buf *text)
+static void append_words(const struct install_words *words, const char *before, struct buf *text)
 {
     size_t begin = buf_size(text);
-    int r = words->count > 0 ? buf_append_text(text, before) : 0;
-    for (unsigned i = 0; r == 0 && i < words->count; i++) {
+    buf_append_text(text, words->count > 0 ? before : "");
+    for (unsigned i = 0; i < words->count; i++) {
         if (buf_size(text) - begin > WORDS_SHOWN_BYTES) {
-            r = buf_append_text(text, ", ...");
+            buf_append_text(text, ", ...");
             break;
         }
-        r = buf_appendf(text, "%s%.100s", i > 0 ? ", " : "", words->at[i]);
+        buf_appendf(text, "%s%.100s", i > 0 ? ", " : "", words->at[i]);
     }
-    return r == 0 && words->count > 0 ? buf_append_text(text, ".") : r;
+    buf_append_text(text, words->count > 0 ? "." : "");
 }
 
 int install_policy_describe(const struct install_config *config, struct buf *text)
 {
-    int r = buf_appendf(text, "\n\n%s",
-                        config->allow_sdist ? "Packages without a wheel are built from source."
-                                            : "Only wheels are installed.");
-    r = r ? r : append_words(&config->allow, " Allowed packages: ", text);
-    r = r ? r : append_words(&config->deny, " Denied packages: ", text);
-    r = r ? r : append_words(&config->preinstall, " Preinstalled: ", text);
-    if (r == 0 && config->mode == INSTALL_ASK) {
-        r = buf_append_text(text, " The user is asked for approval first.");
-    }
-    if (r == 0 && config->auto_install) {
-        r = buf_append_text(
-            text,
-            " Before code runs, what its import statements lack is installed if the package "
-            "has that name or is well known.");
-    }
-    return r;
+    buf_appendf(text, "\n\n%s",
+                config->allow_sdist ? "Packages without a wheel are built from source."
+                                    : "Only wheels are installed.");
+    append_words(&config->allow, " Allowed packages: ", text);
+    append_words(&config->deny, " Denied packages: ", text);
+    append_words(&config->preinstall, " Preinstalled: ", text);
+    buf_append_text(text,
+                    config->mode == INSTALL_ASK ? " The user is asked for approval first." : "");
+    buf_append_text(
+        text,
+        config->auto_install
+            ? " Before code runs, what its import statements lack is installed if the package "
+              "has that name or is well known."
+            : "");
+    return buf_error(text);
 }

@@ -89,35 +89,32 @@ struct enumeration {
     struct buf *text;
     const char *before; /* written before the first */
     unsigned count;
-    int error;
 };
 
 /* Appends words of an index, of a package or of the installer. second: after a blank, or NULL. */
 static void list_item(struct enumeration *list, const char *first, const char *second)
 {
-    if (list->count++ >= NAMES_SHOWN || list->error) {
+    if (list->count++ >= NAMES_SHOWN) {
         return;
     }
-    int r = buf_append_text(list->text, list->count == 1 ? list->before : ", ");
-    r = r ? r : word_append(list->text, first, strlen(first));
-    if (r == 0 && second && second[0]) {
-        r = buf_append_text(list->text, " ");
-        r = r ? r : word_append(list->text, second, strlen(second));
+    buf_append_text(list->text, list->count == 1 ? list->before : ", ");
+    word_append(list->text, first, strlen(first));
+    if (second && second[0]) {
+        buf_append_text(list->text, " ");
+        word_append(list->text, second, strlen(second));
     }
-    list->error = r;
 }
 
-static int list_end(struct enumeration *list)
+static void list_end(struct enumeration *list)
 {
-    if (list->error == 0 && list->count > NAMES_SHOWN) {
-        list->error = buf_appendf(list->text, " and %u more", list->count - NAMES_SHOWN);
+    if (list->count > NAMES_SHOWN) {
+        buf_appendf(list->text, " and %u more", list->count - NAMES_SHOWN);
     }
-    return list->error;
 }
 
 /* Appends array key of reply: "name version" of each. version: the key of that. */
-static int append_packages(const json_t *reply, const char *key, const char *version,
-                           const char *before, struct buf *text)
+static void append_packages(const json_t *reply, const char *key, const char *version,
+                            const char *before, struct buf *text)
 {
     struct enumeration list = {.text = text, .before = before};
     size_t i = 0;
@@ -125,11 +122,11 @@ static int append_packages(const json_t *reply, const char *key, const char *ver
     json_array_foreach (json_object_get(reply, key), i, item) {
         list_item(&list, string_of(item, "name"), string_of(item, version));
     }
-    return list_end(&list);
+    list_end(&list);
 }
 
-static int append_strings(const json_t *reply, const char *key, const char *before,
-                          const char *behind, struct buf *text)
+static void append_strings(const json_t *reply, const char *key, const char *before,
+                           const char *behind, struct buf *text)
 {
     struct enumeration list = {.text = text, .before = before};
     size_t i = 0;
@@ -138,12 +135,12 @@ static int append_strings(const json_t *reply, const char *key, const char *befo
         const char *value = json_string_value(item);
         list_item(&list, value ? value : "?", NULL);
     }
-    int r = list_end(&list);
-    return r == 0 && list.count > 0 ? buf_append_text(text, behind) : r;
+    list_end(&list);
+    buf_append_text(text, list.count > 0 ? behind : "");
 }
 
 /* Appends the requested packages first, then their dependencies. */
-static int append_installed(const struct install_report *report, struct buf *text)
+static void append_installed(const struct install_report *report, struct buf *text)
 {
     struct enumeration list = {.text = text, .before = "installed "};
     const json_t *installed = json_object_get(report->installed, "installed");
@@ -161,14 +158,13 @@ static int append_installed(const struct install_report *report, struct buf *tex
             }
         }
     }
-    int r = list_end(&list);
-    return r ? r
-             : buf_appendf(text, " (%u package%s, %s, %.1f s)", list.count,
-                           list.count == 1 ? "" : "s", content_size(bytes, size),
-                           (double)report->duration_ns / (1000.0 * CLOCK_NS_PER_MS));
+    list_end(&list);
+    buf_appendf(text, " (%u package%s, %s, %.1f s)", list.count, list.count == 1 ? "" : "s",
+                content_size(bytes, size),
+                (double)report->duration_ns / (1000.0 * CLOCK_NS_PER_MS));
 }
 
-static int append_imports(const struct install_report *report, struct buf *text)
+static void append_imports(const struct install_report *report, struct buf *text)
 {
     struct enumeration list = {.text = text, .before = "; import as: "};
     size_t i = 0;
@@ -184,51 +180,48 @@ static int append_imports(const struct install_report *report, struct buf *text)
             list_item(&list, value ? value : "?", NULL);
         }
     }
-    return list_end(&list);
+    list_end(&list);
 }
 
-static int append_replaced(const struct install_report *report, struct buf *text)
+static void append_replaced(const struct install_report *report, struct buf *text)
 {
-    int r = append_packages(report->fetched, "replaces", "from", "\nreplaced ", text);
-    return r == 0 && json_array_size(json_object_get(report->fetched, "replaces")) > 0
-               ? buf_append_text(text,
-                                 ": an interpreter that has imported it keeps the old version "
-                                 "until it is reset (run_python with reset=true)")
-               : r;
+    append_packages(report->fetched, "replaces", "from", "\nreplaced ", text);
+    if (json_array_size(json_object_get(report->fetched, "replaces")) > 0) {
+        buf_append_text(text,
+                        ": an interpreter that has imported it keeps the old version "
+                        "until it is reset (run_python with reset=true)");
+    }
 }
 
-static int append_notes(const json_t *reply, struct buf *text)
+static void append_notes(const json_t *reply, struct buf *text)
 {
     size_t i = 0;
     json_t *item = NULL;
-    int r = 0;
     json_array_foreach (json_object_get(reply, "notes"), i, item) {
         const char *note = json_string_value(item);
-        if (r == 0 && note && i < NOTES_SHOWN) {
-            r = buf_append_text(text, "\nnote: ");
-            r = r ? r : word_append_quoted(text, note, strlen(note));
+        if (note && i < NOTES_SHOWN) {
+            buf_append_text(text, "\nnote: ");
+            word_append_quoted(text, note, strlen(note));
         }
     }
-    return r;
 }
 
-static int compose_success(const struct install_report *report, struct buf *text)
+static void compose_success(const struct install_report *report, struct buf *text)
 {
     const json_t *fetched = report->fetched;
-    int r = 0;
     if (report->installed) {
-        r = append_installed(report, text);
-        r = r ? r : append_imports(report, text);
-        r = r ? r : append_packages(fetched, "already", "version", "\nalready installed: ", text);
-        r = r ? r : append_replaced(report, text);
+        append_installed(report, text);
+        append_imports(report, text);
+        append_packages(fetched, "already", "version", "\nalready installed: ", text);
+        append_replaced(report, text);
     } else if (json_array_size(json_object_get(fetched, "already")) > 0) {
-        r = append_packages(fetched, "already", "version", "already installed: ", text);
+        append_packages(fetched, "already", "version", "already installed: ", text);
     } else {
-        r = buf_append_text(text, "nothing to install");
+        buf_append_text(text, "nothing to install");
     }
-    r = r ? r : append_strings(fetched, "skipped", "\nskipped, not for this machine: ", "", text);
-    r = r ? r : append_notes(fetched, text);
-    return r ? r : append_notes(report->installed, text);
+    append_strings(fetched, "skipped", "\nskipped, not for this machine: ", "", text);
+    append_notes(fetched, text);
+    append_notes(report->installed, text);
 }
 
 /* The reply with the failure and its hints. */
@@ -244,45 +237,47 @@ static const char *remedy_of(const struct install_report *report)
     return has_log ? failures[report->failure].remedy : "";
 }
 
-static int compose_failure(const struct install_report *report, struct buf *text)
+static void compose_failure(const struct install_report *report, struct buf *text)
 {
     const json_t *reply = failed_reply(report);
     const char *remedy = remedy_of(report);
     size_t size = strlen(report->message);
     const char *stop = size > 0 && !strchr(".!?", report->message[size - 1]) ? "." : "";
     char shown[sizeof report->message];
-    int r =
-        buf_appendf(text, "not installed, %s%s%s%s", failures[report->failure].headline,
-                    size > 0 ? ": " : ".", word_line(report->message, shown, sizeof shown), stop);
+    buf_appendf(text, "not installed, %s%s%s%s", failures[report->failure].headline,
+                size > 0 ? ": " : ".", word_line(report->message, shown, sizeof shown), stop);
     size_t before = buf_size(text);
-    r = r ? r : append_strings(reply, "near", " Similar names: ", ".", text);
-    r = r ? r : append_strings(reply, "available", " Available versions: ", ".", text);
-    if (r == 0 && (buf_size(text) == before || report->failure != INSTALL_NOT_FOUND) && *remedy) {
-        r = buf_appendf(text, " %s", remedy);
+    append_strings(reply, "near", " Similar names: ", ".", text);
+    append_strings(reply, "available", " Available versions: ", ".", text);
+    if ((buf_size(text) == before || report->failure != INSTALL_NOT_FOUND) && *remedy) {
+        buf_appendf(text, " %s", remedy);
     }
-    return r ? r : buf_append_text(text, " Nothing has changed.");
+    buf_append_text(text, " Nothing has changed.");
 }
 
 int install_text_compose(const struct install_report *report, struct buf *text)
 {
-    int r = report->failure ? compose_failure(report, text) : compose_success(report, text);
-    if (r == 0 && report->log[0]) {
-        r = buf_appendf(text, "\n[pip log: %s]", report->log);
+    if (report->failure) {
+        compose_failure(report, text);
+    } else {
+        compose_success(report, text);
     }
-    return r ? r : buf_append_text(text, "\n");
+    if (report->log[0]) {
+        buf_appendf(text, "\n[pip log: %s]", report->log);
+    }
+    return buf_append_text(text, "\n");
 }
 
 int install_text_brief(const struct install_report *report, struct buf *text)
 {
-    int r = 0;
     if (report->failure) {
         char shown[sizeof report->message];
-        r = buf_appendf(text, "not installed, %s: %s", failures[report->failure].headline,
-                        word_line(report->message, shown, sizeof shown));
+        buf_appendf(text, "not installed, %s: %s", failures[report->failure].headline,
+                    word_line(report->message, shown, sizeof shown));
     } else if (report->installed) {
-        r = append_installed(report, text);
+        append_installed(report, text);
     }
-    return r;
+    return buf_error(text);
 }
 
 /* --- the structured form --- */

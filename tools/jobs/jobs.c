@@ -137,19 +137,18 @@ static void append_running(const struct jobs *jobs, struct buf *text)
     (void)buf_append(text, "", 1);
 }
 
-static int append_what_to_do(unsigned number, struct buf *text)
+static void append_what_to_do(unsigned number, struct buf *text)
 {
-    return buf_appendf(text, " | wait: {\"job\": %u} | stop: {\"job\": %u, \"stop\": true}", number,
-                       number);
+    buf_appendf(text, " | wait: {\"job\": %u} | stop: {\"job\": %u, \"stop\": true}", number,
+                number);
 }
 
 int jobs_describe(const struct jobs *jobs, unsigned number, struct buf *text)
 {
     const struct job *job = find(jobs, number);
-    int r =
-        buf_appendf(text, "job %u has been running for %u s", number, job ? job_seconds(job) : 0);
-    r = r ? r : append_what_to_do(number, text);
-    return r ? r : buf_append_text(text, " | \"branch\": true works beside it");
+    buf_appendf(text, "job %u has been running for %u s", number, job ? job_seconds(job) : 0);
+    append_what_to_do(number, text);
+    return buf_append_text(text, " | \"branch\": true works beside it");
 }
 
 /* "[running: job 1, 25 s of at most 600 s, 212 MiB | wait: ... ]" */
@@ -159,21 +158,22 @@ static int append_running_status(const struct job *job, struct buf *text)
     char path[OVERFLOW_PATH_BYTES];
     struct box *box = server_box_get(job->owner->tools->server_box);
     uint64_t bytes = box ? box_memory_used(box, 0) : 0;
-    int r =
-        buf_appendf(text, "[%s: job %u, %u s of at most %g s", run->stop ? "stopping" : "running",
-                    run->job, job_seconds(job), (double)run->timeout_ms / 1000);
-    r = r == 0 && run->clamped ? buf_append_text(text, " (timeout_s: capped)") : r;
-    r = r == 0 && bytes > 0 ? buf_appendf(text, ", %u MiB", (unsigned)(bytes >> 20)) : r;
-    r = r ? r : append_what_to_do(run->job, text);
-    if (r == 0 && run->overflow && overflow_path(run->overflow, path)) {
-        r = buf_appendf(text, " | all output: %s", path);
+    buf_appendf(text, "[%s: job %u, %u s of at most %g s", run->stop ? "stopping" : "running",
+                run->job, job_seconds(job), (double)run->timeout_ms / 1000);
+    buf_append_text(text, run->clamped ? " (timeout_s: capped)" : "");
+    if (bytes > 0) {
+        buf_appendf(text, ", %u MiB", (unsigned)(bytes >> 20));
     }
-    r = r == 0 && !run->fresh && !run->branch
-            ? buf_append_text(text,
-                              " | the session belongs to the job until it ends; \"branch\": true "
-                              "works beside it")
-            : r;
-    return r ? r : buf_append(text, "]", sizeof "]");
+    append_what_to_do(run->job, text);
+    if (run->overflow && overflow_path(run->overflow, path)) {
+        buf_appendf(text, " | all output: %s", path);
+    }
+    if (!run->fresh && !run->branch) {
+        buf_append_text(text,
+                        " | the session belongs to the job until it ends; \"branch\": true "
+                        "works beside it");
+    }
+    return buf_append(text, "]", sizeof "]");
 }
 
 /* --- the calls that wait --- */

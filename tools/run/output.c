@@ -1,7 +1,6 @@
 #include "tools/run/output.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,25 +127,7 @@ struct cleaner {
     int stream;        /* whose bytes come now */
     bool cut;          /* a line was */
     bool returned;     /* a carriage return stands before what comes */
-    int failure;
 };
-
-static void put(struct cleaner *cleaner, const char *bytes, size_t size)
-{
-    int r = buf_append(cleaner->text, bytes, size);
-    cleaner->failure = cleaner->failure ? cleaner->failure : r;
-}
-
-__attribute__((format(printf, 2, 3))) static void putf(struct cleaner *cleaner, const char *fmt,
-                                                       ...)
-{
-    char text[256];
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    put(cleaner, text, strlen(text));
-}
 
 static bool continues(char c)
 {
@@ -181,10 +162,10 @@ static void end_line(struct cleaner *cleaner)
         const char *line = buf_bytes(text) + cleaner->line_start;
         text->end -= size - whole_size(line, LINE_MAX_BYTES / 2);
         cleaner->cut = true;
-        putf(cleaner, " … %zu bytes of this line omitted … ", size - LINE_MAX_BYTES);
-        put(cleaner, end + skip, sizeof end - skip);
+        buf_appendf(cleaner->text, " … %zu bytes of this line omitted … ", size - LINE_MAX_BYTES);
+        buf_append(cleaner->text, end + skip, sizeof end - skip);
     }
-    put(cleaner, "\n", 1);
+    buf_append(cleaner->text, "\n", 1);
     cleaner->line_start = buf_size(text);
 }
 
@@ -197,8 +178,7 @@ static void use_stream(struct cleaner *cleaner, int stream)
     if (buf_size(cleaner->text) > cleaner->line_start) {
         end_line(cleaner);
     }
-    const char *name = stream ? "[stderr]\n" : "[stdout]\n";
-    put(cleaner, name, strlen(name));
+    buf_append_text(cleaner->text, stream ? "[stderr]\n" : "[stdout]\n");
     cleaner->line_start = buf_size(cleaner->text);
     cleaner->returned = false;
 }
@@ -221,7 +201,7 @@ static void clean_byte(struct cleaner *cleaner, char c)
             more = continues(text->data[--text->end]);
         }
     } else if ((unsigned char)c >= ' ' || c == '\t') {
-        put(cleaner, &c, 1);
+        buf_append(cleaner->text, &c, 1);
     }
 }
 
@@ -273,7 +253,7 @@ static void clean(struct cleaner *cleaner, const char *bytes, size_t size)
                 plain++;
             }
             if (plain > i) {
-                put(cleaner, bytes + i, plain - i);
+                buf_append(cleaner->text, bytes + i, plain - i);
                 i = plain;
             } else {
                 clean_byte(cleaner, bytes[i++]);
@@ -283,13 +263,15 @@ static void clean(struct cleaner *cleaner, const char *bytes, size_t size)
 }
 
 /* Appends the tail's bytes in order. */
-static int append_tail(const struct output *output, size_t size, struct buf *raw)
+static void append_tail(const struct output *output, size_t size, struct buf *raw)
 {
     size_t start = size < LIMIT_OUTPUT_TAIL_BYTES ? 0 : output->tail_at;
     size_t part = LIMIT_OUTPUT_TAIL_BYTES - start;
     part = part < size ? part : size;
-    int r = buf_append(raw, output->tail + start, part);
-    return r ? r : buf_append(raw, output->tail, size - part);
+    if (size > 0) {
+        buf_append(raw, output->tail + start, part);
+        buf_append(raw, output->tail, size - part);
+    }
 }
 
 int output_append_raw(const struct output *output, struct buf *raw)
@@ -297,17 +279,17 @@ int output_append_raw(const struct output *output, struct buf *raw)
     OWNED(buf_done) struct buf all = BUF_EMPTY;
     uint64_t beyond = output->tail ? output->kept_total - output->head_size : 0;
     size_t there = beyond < LIMIT_OUTPUT_TAIL_BYTES ? (size_t)beyond : LIMIT_OUTPUT_TAIL_BYTES;
-    int r = output->head ? buf_append(&all, output->head, output->head_size) : 0;
-    r = r == 0 && there > 0 ? append_tail(output, there, &all) : r;
+    buf_append(&all, output->head, output->head_size);
+    append_tail(output, there, &all);
     const char *at = buf_bytes(&all);
     const char *end = at + buf_size(&all);
-    while (r == 0 && at < end) {
+    while (at < end) {
         const char *mark = memchr(at, MARK, (size_t)(end - at));
         const char *stop = mark ? mark : end;
-        r = buf_append(raw, at, (size_t)(stop - at));
+        buf_append(raw, at, (size_t)(stop - at));
         at = stop + 1;
     }
-    return r;
+    return buf_error(&all) ? -ENOMEM : buf_error(raw);
 }
 
 char *output_last_line(const struct output *output, char *out, size_t size)
@@ -315,10 +297,10 @@ char *output_last_line(const struct output *output, char *out, size_t size)
     OWNED(buf_done) struct buf raw = BUF_EMPTY;
     uint64_t beyond = output->tail ? output->kept_total - output->head_size : 0;
     size_t there = beyond < LIMIT_OUTPUT_TAIL_BYTES ? (size_t)beyond : LIMIT_OUTPUT_TAIL_BYTES;
-    int r = output->head && there == 0 ? buf_append(&raw, output->head, output->head_size) : 0;
-    r = r == 0 && there > 0 ? append_tail(output, there, &raw) : r;
+    buf_append(&raw, output->head, there == 0 ? output->head_size : 0);
+    append_tail(output, there, &raw);
     const char *bytes = buf_bytes(&raw);
-    size_t end = r == 0 ? buf_size(&raw) : 0;
+    size_t end = buf_size(&raw);
     size_t start = 0;
     size_t count = 0;
     while (end > 0 && (unsigned char)bytes[end - 1] <= ' ') {
@@ -357,13 +339,13 @@ static void put_file(struct cleaner *cleaner, const struct output *output, const
         return;
     }
     if (output->file_size < output->total) {
-        putf(cleaner, "%sthe first %s of the output are in %s", before,
-             content_size(output->file_size, size), output->file);
+        buf_appendf(cleaner->text, "%sthe first %s of the output are in %s", before,
+                    content_size(output->file_size, size), output->file);
     } else {
-        putf(cleaner, "%sthe whole output (%s) is in %s", before, content_size(output->total, size),
-             output->file);
+        buf_appendf(cleaner->text, "%sthe whole output (%s) is in %s", before,
+                    content_size(output->total, size), output->file);
     }
-    putf(cleaner, ", read_file reads it in ranges");
+    buf_appendf(cleaner->text, ", read_file reads it in ranges");
 }
 
 /* What stands between head and tail. The tail begins at a line's end where one is near, else at a
@@ -379,9 +361,9 @@ static void clean_cut(struct cleaner *cleaner, const struct output *output, cons
     if (buf_size(cleaner->text) > cleaner->line_start) {
         end_line(cleaner);
     }
-    putf(cleaner, "… %llu bytes omitted", omitted + skip);
+    buf_appendf(cleaner->text, "… %llu bytes omitted", omitted + skip);
     put_file(cleaner, output, "; ");
-    putf(cleaner, " …\n");
+    buf_appendf(cleaner->text, " …\n");
     cleaner->line_start = buf_size(cleaner->text);
     cleaner->returned = false;
     int changes = count_marks(tail + skip, size - skip);
@@ -400,10 +382,10 @@ int output_compose(const struct output *output, struct buf *text)
     uint64_t omitted = beyond - size;
     size_t head_size =
         omitted > 0 ? whole_size(output->head, output->head_size) : output->head_size;
-    int r = buf_append(&raw, output->head, head_size);
-    r = r == 0 && size > 0 ? append_tail(output, size, &raw) : r;
-    if (r < 0) {
-        return r;
+    buf_append(&raw, output->head, head_size);
+    append_tail(output, size, &raw);
+    if (buf_error(&raw)) {
+        return -ENOMEM;
     }
     use_stream(&cleaner, output->first_stream);
     if (omitted > 0) {
@@ -418,7 +400,7 @@ int output_compose(const struct output *output, struct buf *text)
     }
     if (omitted == 0 && cleaner.cut && output->file[0]) {
         put_file(&cleaner, output, "… ");
-        putf(&cleaner, " …\n");
+        buf_appendf(cleaner.text, " …\n");
     }
-    return cleaner.failure;
+    return buf_error(text);
 }

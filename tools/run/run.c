@@ -128,114 +128,135 @@ static const char *text_of(const struct run *run, enum run_part part)
     return run->parts[part].data;
 }
 
-static int duration(const struct run *run, struct buf *text)
+static void duration(const struct run *run, struct buf *text)
 {
     uint64_t ms = run->duration_ns / CLOCK_NS_PER_MS;
     if (ms < 10000) {
-        return buf_appendf(text, "%u ms", (unsigned)ms);
+        buf_appendf(text, "%u ms", (unsigned)ms);
+    } else {
+        buf_appendf(text, "%u.%u s", (unsigned)(ms / 1000), (unsigned)(ms % 1000 / 100));
     }
-    return buf_appendf(text, "%u.%u s", (unsigned)(ms / 1000), (unsigned)(ms % 1000 / 100));
 }
 
-static int timeout(const struct run *run, struct buf *text)
+static void append_place(const struct run *run, const char *before, struct buf *text)
 {
-    int r = buf_appendf(text, "timeout: %g s limit", (double)run->timeout_ms / 1000);
-    if (r == 0 && run->late) {
-        r = buf_append_text(text, "; the code caught the interrupt");
-        return r == 0 && has(run, RUN_WHERE) ? buf_appendf(text, " at %s", text_of(run, RUN_WHERE))
-                                             : r;
+    if (has(run, RUN_WHERE)) {
+        buf_appendf(text, "%s%s", before, text_of(run, RUN_WHERE));
     }
-    if (r == 0 && has(run, RUN_WHERE)) {
-        const char *how = run->interrupted ? "interrupted at"
-                          : run->stuck     ? "stuck in native code at"
-                                           : "ignored the interrupt at";
-        r = buf_appendf(text, "; %s %s", how, text_of(run, RUN_WHERE));
-    }
-    return r;
 }
 
-static int out_of_memory(const struct run *run, struct buf *text)
+static void timeout(const struct run *run, struct buf *text)
+{
+    const char *how = run->late          ? " at "
+                      : run->interrupted ? "; interrupted at "
+                      : run->stuck       ? "; stuck in native code at "
+                                         : "; ignored the interrupt at ";
+    buf_appendf(text, "timeout: %g s limit%s", (double)run->timeout_ms / 1000,
+                run->late ? "; the code caught the interrupt" : "");
+    append_place(run, how, text);
+}
+
+static void out_of_memory(const struct run *run, struct buf *text)
 {
     unsigned long long limit_mib = run->limit_bytes >> 20;
     if (run->used_bytes > 0) {
-        return buf_appendf(text, "out of memory: used %llu of %llu MiB (--memory)",
-                           (unsigned long long)(run->used_bytes >> 20), limit_mib);
+        buf_appendf(text, "out of memory: used %llu of %llu MiB (--memory)",
+                    (unsigned long long)(run->used_bytes >> 20), limit_mib);
+    } else if (limit_mib) {
+        buf_appendf(text,
+                    "out of memory: the server's container or service reached its limit of %llu "
+                    "MiB",
+                    limit_mib);
+    } else {
+        buf_append_text(text, "out of memory: the machine has no free memory");
     }
-    return limit_mib ? buf_appendf(text,
-                                   "out of memory: the server's container or service reached its "
-                                   "limit of %llu MiB",
-                                   limit_mib)
-                     : buf_append_text(text, "out of memory: the machine has no free memory");
+    append_place(run, " at ", text);
 }
 
-static int disk(const struct run *run, struct buf *text)
+static void disk(const struct run *run, struct buf *text)
 {
-    return run->used_files ? buf_appendf(text, "too many files: %llu of %llu; remove some",
-                                         (unsigned long long)run->used_files,
-                                         (unsigned long long)run->limit_files)
-                           : buf_appendf(text, "disk full: %llu of %llu MiB (--disk); remove files",
-                                         (unsigned long long)(run->used_bytes >> 20),
-                                         (unsigned long long)(run->limit_bytes >> 20));
+    if (run->used_files) {
+        buf_appendf(text, "too many files: %llu of %llu; remove some",
+                    (unsigned long long)run->used_files, (unsigned long long)run->limit_files);
+    } else {
+        buf_appendf(text, "disk full: %llu of %llu MiB (--disk); remove files",
+                    (unsigned long long)(run->used_bytes >> 20),
+                    (unsigned long long)(run->limit_bytes >> 20));
+    }
 }
 
-static int append_error_type(const struct run *run, struct buf *text)
+static void crash(int signal, struct buf *text)
+{
+    const char *name = sigabbrev_np(signal);
+    if (name) {
+        buf_appendf(text, "crashed: SIG%s", name);
+    } else {
+        buf_appendf(text, "crashed: signal %d", signal);
+    }
+}
+
+/* "error: ValueError" */
+static void error(const struct run *run, struct buf *text)
 {
     const struct run_text *type = &run->parts[RUN_ERROR_TYPE];
-    return type->size > 0 ? word_append(text, type->data, type->size)
-                          : buf_append_text(text, "exception");
+    buf_append_text(text, "error: ");
+    word_append(text, type->size > 0 ? type->data : "exception",
+                type->size > 0 ? type->size : strlen("exception"));
 }
 
-static int outcome(const struct run *run, struct buf *text)
+static void outcome(const struct run *run, struct buf *text)
 {
-    int r = 0;
     switch (run->outcome) {
     case RUN_OK:
-        r = buf_append_text(text, "ok ");
-        r = r ? r : duration(run, text);
-        if (r == 0 && run->output.total + run->errors.total == 0 && !has(run, RUN_VALUE)) {
-            r = buf_append_text(text, ", no output");
+        buf_append_text(text, "ok ");
+        duration(run, text);
+        if (run->output.total + run->errors.total == 0 && !has(run, RUN_VALUE)) {
+            buf_append_text(text, ", no output");
         }
-        return r;
+        break;
     case RUN_ERROR:
-        r = buf_append_text(text, "error: ");
-        r = r ? r : append_error_type(run, text);
-        if (r == 0 && has(run, RUN_ERROR_LINE)) {
-            r = buf_appendf(text, " at <cell %s>:%s",
-                            has(run, RUN_ERROR_CELL) ? text_of(run, RUN_ERROR_CELL) : "?",
-                            text_of(run, RUN_ERROR_LINE));
+        error(run, text);
+        if (has(run, RUN_ERROR_LINE)) {
+            buf_appendf(text, " at <cell %s>:%s",
+                        has(run, RUN_ERROR_CELL) ? text_of(run, RUN_ERROR_CELL) : "?",
+                        text_of(run, RUN_ERROR_LINE));
         }
-        r = r ? r : buf_append_text(text, ", ");
-        return r ? r : duration(run, text);
+        buf_append_text(text, ", ");
+        duration(run, text);
+        break;
     case RUN_EXIT:
-        return buf_appendf(text, "exit code %d", run->code_number);
+        buf_appendf(text, "exit code %d", run->code_number);
+        break;
     case RUN_TIMEOUT:
-        return timeout(run, text);
+        timeout(run, text);
+        break;
     case RUN_STOPPED:
-        r = buf_appendf(text, "stopped: job %u after %u s", run->job,
-                        (unsigned)(run->duration_ns / CLOCK_NS_PER_MS / 1000));
-        return r == 0 && has(run, RUN_WHERE) ? buf_appendf(text, " at %s", text_of(run, RUN_WHERE))
-                                             : r;
+        buf_appendf(text, "stopped: job %u after %u s", run->job,
+                    (unsigned)(run->duration_ns / CLOCK_NS_PER_MS / 1000));
+        append_place(run, " at ", text);
+        break;
     case RUN_OOM:
-        r = out_of_memory(run, text);
-        return r == 0 && has(run, RUN_WHERE) ? buf_appendf(text, " at %s", text_of(run, RUN_WHERE))
-                                             : r;
+        out_of_memory(run, text);
+        break;
     case RUN_DISK:
-        return disk(run, text);
-    case RUN_CRASHED: {
-        const char *name = sigabbrev_np(run->code_number);
-        return name ? buf_appendf(text, "crashed: SIG%s", name)
-                    : buf_appendf(text, "crashed: signal %d", run->code_number);
-    }
+        disk(run, text);
+        break;
+    case RUN_CRASHED:
+        crash(run->code_number, text);
+        break;
     case RUN_LOST:
-        return buf_append_text(text, "crashed: connection to the interpreter lost");
+        buf_append_text(text, "crashed: connection to the interpreter lost");
+        break;
     case RUN_ENDED:
-        return buf_append_text(text, "crashed: the sandbox exited");
+        buf_append_text(text, "crashed: the sandbox exited");
+        break;
     case RUN_CANCELLED:
-        return buf_append_text(text, "cancelled");
+        buf_append_text(text, "cancelled");
+        break;
     case RUN_REFUSED:
     case RUN_OUTCOME_COUNT:
     default:
-        return buf_append_text(text, "refused");
+        buf_append_text(text, "refused");
     }
 }
 
@@ -247,10 +268,13 @@ int run_append_outcome(const struct run *run, struct buf *text)
         [RUN_DISK] = "disk full",  [RUN_REFUSED] = "not run",
     };
     if (run->outcome == RUN_ERROR) {
-        int r = buf_append_text(text, "error: ");
-        return r ? r : append_error_type(run, text);
+        error(run, text);
+    } else if (words[run->outcome]) {
+        buf_append_text(text, words[run->outcome]);
+    } else {
+        outcome(run, text);
     }
-    return words[run->outcome] ? buf_append_text(text, words[run->outcome]) : outcome(run, text);
+    return buf_error(text);
 }
 
 const char *run_state_name(enum run_state state)
@@ -291,66 +315,71 @@ const char *run_unsaved_text(const struct run *run)
                                               : NULL;
 }
 
-static int append_saved(const struct run *run, struct buf *text)
+static void append_saved(const struct run *run, struct buf *text)
 {
     const char *why = run_unsaved_text(run);
     if (run->saving == RUN_SAVE_NONE) {
-        return 0;
+        return;
     }
     const char *yet = run->saving == RUN_SAVE_SLOW ? "yet " : "";
-    int r =
-        buf_appendf(text, " | checkpoint: %s%ssaved as \"%s\"", why ? "not " : "", yet, run->save);
-    r = r == 0 && why ? buf_appendf(text, ": %s", why) : r;
-    return r == 0 && run->dropped[0]
-               ? buf_appendf(text, "; the oldest, \"%s\", was dropped", run->dropped)
-               : r;
+    buf_appendf(text, " | checkpoint: %s%ssaved as \"%s\"", why ? "not " : "", yet, run->save);
+    if (why) {
+        buf_appendf(text, ": %s", why);
+    }
+    if (run->dropped[0]) {
+        buf_appendf(text, "; the oldest, \"%s\", was dropped", run->dropped);
+    }
 }
 
-static int append_lost(const struct run *run, struct buf *text)
+static void append_lost(const struct run *run, struct buf *text)
 {
     if (run->state == RUN_STATE_RESTORED_EARLIER) {
-        int r = buf_appendf(text, "restored to the state after <cell %u>; later changes lost",
-                            run->restored_cell);
-        r = r == 0 && run->gone[0] ? buf_appendf(text, " (variables lost: %s)", run->gone) : r;
-        return r == 0 && run->older[0]
-                   ? buf_appendf(text, "; back to older values: %s " RUN_OLDER_NOTE, run->older)
-                   : r;
+        buf_appendf(text, "restored to the state after <cell %u>; later changes lost",
+                    run->restored_cell);
+        if (run->gone[0]) {
+            buf_appendf(text, " (variables lost: %s)", run->gone);
+        }
+        if (run->older[0]) {
+            buf_appendf(text, "; back to older values: %s " RUN_OLDER_NOTE, run->older);
+        }
+        return;
     }
     if (run->gone[0] && (run->state == RUN_STATE_LOST || run->state == RUN_STATE_ALL_LOST)) {
         bool files = run->state == RUN_STATE_LOST;
-        return buf_appendf(text, "lost (a new %s starts, files %s, variables lost: %s)",
-                           files ? "interpreter" : "sandbox", files ? "kept" : "lost too",
-                           run->gone);
+        buf_appendf(text, "lost (a new %s starts, files %s, variables lost: %s)",
+                    files ? "interpreter" : "sandbox", files ? "kept" : "lost too", run->gone);
+        return;
     }
-    return buf_append_text(text, run_state_name(run->state));
+    buf_append_text(text, run_state_name(run->state));
 }
 
-static int append_state(const struct run *run, struct buf *text)
+static void append_state(const struct run *run, struct buf *text)
 {
     char back[128];
-    int r = buf_append_text(text, " | state: ");
-    if (r == 0 && run->went_back) {
-        r = buf_appendf(text, "%s, %s", run_back_text(run, back),
-                        run->files_back[0] ? run->files_back : "files are not rolled back");
+    buf_append_text(text, " | state: ");
+    if (run->went_back) {
+        buf_appendf(text, "%s, %s", run_back_text(run, back),
+                    run->files_back[0] ? run->files_back : "files are not rolled back");
         if (run->state == RUN_STATE_KEPT && run->outcome == RUN_OK) {
-            return r;
+            return;
         }
-        r = r ? r : buf_append_text(text, ", then ");
-    } else if (r == 0 && run->was_reset && run->state == RUN_STATE_KEPT) {
-        r = buf_append_text(text, "reset, then ");
+        buf_append_text(text, ", then ");
+    } else if (run->was_reset && run->state == RUN_STATE_KEPT) {
+        buf_append_text(text, "reset, then ");
     }
-    if (r == 0 && run->went_back && run->state == RUN_STATE_RESTORED) {
-        return buf_append_text(text, "restored to that state");
+    if (run->went_back && run->state == RUN_STATE_RESTORED) {
+        buf_append_text(text, "restored to that state");
+        return;
     }
-    return r ? r : append_lost(run, text);
+    append_lost(run, text);
 }
 
 /* A change: "+", "~" or "-", and the name after it. */
-static int append_change(struct buf *text, const char *change)
+static void append_change(struct buf *text, const char *change)
 {
     const char *name = change[0] ? change + 1 : change;
-    int r = buf_append(text, change[0] == '~' || change[0] == '-' ? change : "+", 1);
-    return r ? r : word_append(text, name, strlen(name));
+    buf_append(text, change[0] == '~' || change[0] == '-' ? change : "+", 1);
+    word_append(text, name, strlen(name));
 }
 
 /* Whether kind is a type's name, with at most a shape: "DataFrame 1000x8". */
@@ -362,173 +391,175 @@ static bool is_kind(const char *kind)
 
 int run_append_var(struct buf *text, const char *name, const char *kind)
 {
-    int r = append_change(text, name);
-    if (r == 0 && kind && kind[0]) {
-        r = buf_append_text(text, " ");
-        r = r               ? r
-            : is_kind(kind) ? word_append_next(text, kind, strlen(kind))
-                            : word_append_quoted(text, kind, strlen(kind));
+    append_change(text, name);
+    if (kind && kind[0]) {
+        buf_append_text(text, " ");
+        if (is_kind(kind)) {
+            word_append_next(text, kind, strlen(kind));
+        } else {
+            word_append_quoted(text, kind, strlen(kind));
+        }
     }
-    return r;
+    return buf_error(text);
 }
 
 /* kind: from the guest; only the known ones are shown. */
-static int append_file(struct buf *text, const char *name, const char *size, const char *kind)
+static void append_file(struct buf *text, const char *name, const char *size, const char *kind)
 {
     char human[16];
     uint64_t bytes = 0;
-    int r = append_change(text, name);
-    bool sized = size && parse_u64(size, &bytes) == 0;
-    bool doubt = kind && strcmp(kind, "may be yours") == 0;
-    if (r < 0 || name[0] == '-') {
-        return r || !doubt ? r : buf_append_text(text, " (may be yours)");
-    }
-    if (kind && (strcmp(kind, "symlink") == 0 || strcmp(kind, "directory") == 0)) {
-        return buf_appendf(text, " (%s)", kind);
-    }
     uint64_t files = 0;
     const char *rest = NULL;
-    if (kind && sized && parse_digits(kind, &files, &rest) == 0 && strcmp(rest, " files") == 0) {
-        return buf_appendf(text, " (%u files, %s)", (unsigned)files, content_size(bytes, human));
+    append_change(text, name);
+    bool sized = size && parse_u64(size, &bytes) == 0;
+    bool doubt = kind && strcmp(kind, "may be yours") == 0;
+    if (name[0] == '-') {
+        buf_append_text(text, doubt ? " (may be yours)" : "");
+    } else if (kind && (strcmp(kind, "symlink") == 0 || strcmp(kind, "directory") == 0)) {
+        buf_appendf(text, " (%s)", kind);
+    } else if (kind && sized && parse_digits(kind, &files, &rest) == 0 &&
+               strcmp(rest, " files") == 0) {
+        buf_appendf(text, " (%u files, %s)", (unsigned)files, content_size(bytes, human));
+    } else if (sized) {
+        bool linked = kind && strcmp(kind, "hard link") == 0;
+        buf_appendf(text, " (%s%s)", content_size(bytes, human),
+                    linked  ? ", hard link"
+                    : doubt ? ", may be yours"
+                            : "");
     }
-    bool linked = kind && strcmp(kind, "hard link") == 0;
-    return sized ? buf_appendf(text, " (%s%s)", content_size(bytes, human),
-                               linked  ? ", hard link"
-                               : doubt ? ", may be yours"
-                                       : "")
-                 : 0;
 }
 
-static int append_more(const struct run *run, enum run_part more, struct buf *text)
+static void append_more(const struct run *run, enum run_part list, enum run_part more,
+                        struct buf *text)
 {
-    return has(run, more) ? buf_appendf(text, " and %s more", text_of(run, more)) : 0;
+    if (has(run, list) && has(run, more)) {
+        buf_appendf(text, " and %s more", text_of(run, more));
+    }
 }
 
-static int append_files(const struct run *run, struct buf *text)
+static void append_files(const struct run *run, struct buf *text)
 {
     const char *size = run_next_item(run, RUN_FILE_SIZES, NULL);
     const char *kind = run_next_item(run, RUN_FILE_KINDS, NULL);
-    int r = has(run, RUN_FILES) ? buf_append_text(text, " | files:") : 0;
-    for (const char *at = NULL; r == 0 && (at = run_next_item(run, RUN_FILES, at));) {
-        r = buf_append_text(text, " ");
-        r = r ? r : append_file(text, at, size, kind);
+    buf_append_text(text, has(run, RUN_FILES) ? " | files:" : "");
+    for (const char *at = NULL; (at = run_next_item(run, RUN_FILES, at));) {
+        buf_append_text(text, " ");
+        append_file(text, at, size, kind);
         size = size ? run_next_item(run, RUN_FILE_SIZES, size) : NULL;
         kind = kind ? run_next_item(run, RUN_FILE_KINDS, kind) : NULL;
     }
-    return r || !has(run, RUN_FILES) ? r : append_more(run, RUN_FILES_MORE, text);
+    append_more(run, RUN_FILES, RUN_FILES_MORE, text);
 }
 
-static int append_vars(const struct run *run, struct buf *text)
+static void append_vars(const struct run *run, struct buf *text)
 {
     const char *kind = run_next_item(run, RUN_VAR_KINDS, NULL);
-    int r = has(run, RUN_VARS) ? buf_append_text(text, " | vars:") : 0;
-    for (const char *at = NULL; r == 0 && (at = run_next_item(run, RUN_VARS, at));) {
-        r = buf_append_text(text, " ");
-        r = r ? r : run_append_var(text, at, kind);
+    buf_append_text(text, has(run, RUN_VARS) ? " | vars:" : "");
+    for (const char *at = NULL; (at = run_next_item(run, RUN_VARS, at));) {
+        buf_append_text(text, " ");
+        run_append_var(text, at, kind);
         kind = kind ? run_next_item(run, RUN_VAR_KINDS, kind) : NULL;
     }
-    return r || !has(run, RUN_VARS) ? r : append_more(run, RUN_VARS_MORE, text);
+    append_more(run, RUN_VARS, RUN_VARS_MORE, text);
 }
 
-static int append_notes(const struct run *run, struct buf *text)
+static void append_notes(const struct run *run, struct buf *text)
 {
-    int r = 0;
     const char *before = " | note: ";
-    for (const char *at = NULL; r == 0 && (at = run_next_item(run, RUN_NOTES, at)); before = "; ") {
-        r = buf_append_text(text, before);
-        r = r ? r : buf_append_text(text, at);
+    for (const char *at = NULL; (at = run_next_item(run, RUN_NOTES, at)); before = "; ") {
+        buf_append_text(text, before);
+        buf_append_text(text, at);
     }
-    return r;
 }
 
 /* A part of the status line; none if value is empty. */
-static int append_field(const char *before, const char *value, const char *behind, struct buf *text)
+static void append_field(const char *before, const char *value, const char *behind,
+                         struct buf *text)
 {
-    return value[0] ? buf_appendf(text, " | %s%s%s", before, value, behind) : 0;
+    if (value[0]) {
+        buf_appendf(text, " | %s%s%s", before, value, behind);
+    }
 }
 
 int run_compose_status(const struct run *run, struct buf *text)
 {
-    int r = buf_append_text(text, "[");
-    r = r ? r : outcome(run, text);
-    if (r == 0 && run->late) {
-        r = buf_append_text(text, " | ");
-        r = r ? r : timeout(run, text);
+    buf_append_text(text, "[");
+    outcome(run, text);
+    if (run->late) {
+        buf_append_text(text, " | ");
+        timeout(run, text);
     }
     bool says_state =
         run->outcome != RUN_OK || run->was_reset || run->fresh || run->branch || run->went_back;
-    if (r == 0 && says_state) {
-        r = append_state(run, text);
+    if (says_state) {
+        append_state(run, text);
     }
-    if (r == 0 && run->outcome == RUN_TIMEOUT && run->timeout_ms < run->job_limit_ms) {
-        r = buf_appendf(text,
-                        " | for long work send timeout_s (at most %g); the cell then goes on as a "
-                        "job",
-                        (double)run->job_limit_ms / 1000);
+    if (run->outcome == RUN_TIMEOUT && run->timeout_ms < run->job_limit_ms) {
+        buf_appendf(text,
+                    " | for long work send timeout_s (at most %g); the cell then goes on as a "
+                    "job",
+                    (double)run->job_limit_ms / 1000);
     }
-    if (r == 0 && run->left) {
-        r = buf_append_text(text, " | kept: \"" RUN_LEFT "\", restore it to take this back");
+    if (run->left) {
+        buf_append_text(text, " | kept: \"" RUN_LEFT "\", restore it to take this back");
     }
-    r = r ? r : append_field("named states: ", run->named_states, "", text);
-    r = r ? r : append_saved(run, text);
-    if (r == 0 && run->threads > 0) {
-        r = buf_appendf(text, " | threads: %u lost", run->threads);
+    append_field("named states: ", run->named_states, "", text);
+    append_saved(run, text);
+    if (run->threads > 0) {
+        buf_appendf(text, " | threads: %u lost", run->threads);
     }
-    if (r == 0 && run->processes > 0) {
-        r = buf_appendf(text, " | processes: %u killed", run->processes);
+    if (run->processes > 0) {
+        buf_appendf(text, " | processes: %u killed", run->processes);
     }
-    r = r ? r : append_field("", run->memory, "", text);
-    r = r ? r : append_field("", run->waited, "", text);
-    r = r ? r : append_field("before: ", run->before, "", text);
-    if (r == 0 && run->clamped) {
-        r = buf_appendf(text, " | timeout_s: capped at %g s", (double)run->timeout_ms / 1000);
+    append_field("", run->memory, "", text);
+    append_field("", run->waited, "", text);
+    append_field("before: ", run->before, "", text);
+    if (run->clamped) {
+        buf_appendf(text, " | timeout_s: capped at %g s", (double)run->timeout_ms / 1000);
     }
-    r = r ? r : append_field("network: ", run->network, "", text);
-    r = r ? r : append_field("isolation: degraded (", run->weaker, "), see sandpiper doctor", text);
-    r = r ? r : append_field("workspace: ", run->protected_note, "", text);
-    r = r ? r
-          : append_field("changed settings: ", run->protected_news,
-                         " (programs outside the sandbox act on these files; tell the user)", text);
-    r = r ? r : append_files(run, text);
-    if (r == 0 && run->files_stay) {
-        r = buf_appendf(text, " | files are as the call left them%s",
-                        run->files_undo ? "; `undo` reverts them" : "");
+    append_field("network: ", run->network, "", text);
+    append_field("isolation: degraded (", run->weaker, "), see sandpiper doctor", text);
+    append_field("workspace: ", run->protected_note, "", text);
+    append_field("changed settings: ", run->protected_news,
+                 " (programs outside the sandbox act on these files; tell the user)", text);
+    append_files(run, text);
+    if (run->files_stay) {
+        buf_appendf(text, " | files are as the call left them%s",
+                    run->files_undo ? "; `undo` reverts them" : "");
     }
-    r = r ? r : append_field("", run->files_note, "", text);
-    r = r ? r : append_vars(run, text);
-    r = r ? r : append_notes(run, text);
-    if (r == 0 && run->pending == RUN_PENDING_MANY) {
-        r = buf_append_text(text, " | changes: too many to count");
-    } else if (r == 0 && run->pending > 0) {
-        r = buf_appendf(text, " | %u change%s not applied", run->pending,
-                        run->pending == 1 ? "" : "s");
+    append_field("", run->files_note, "", text);
+    append_vars(run, text);
+    append_notes(run, text);
+    if (run->pending == RUN_PENDING_MANY) {
+        buf_append_text(text, " | changes: too many to count");
+    } else if (run->pending > 0) {
+        buf_appendf(text, " | %u change%s not applied", run->pending, run->pending == 1 ? "" : "s");
     }
-    return r ? r : buf_append_text(text, "]");
+    return buf_append_text(text, "]");
 }
 
-static int append_part(const struct run *run, enum run_part part, const char *before,
-                       struct buf *text)
+static void append_part(const struct run *run, enum run_part part, const char *before,
+                        struct buf *text)
 {
     const struct run_text *value = &run->parts[part];
     if (value->size == 0) {
-        return 0;
+        return;
     }
-    int r = buf_append_text(text, before);
-    r = r ? r : buf_append(text, value->data, value->size);
-    if (r == 0 && value->data[value->size - 1] != '\n') {
-        r = buf_append_text(text, "\n");
+    buf_append_text(text, before);
+    buf_append(text, value->data, value->size);
+    if (value->data[value->size - 1] != '\n') {
+        buf_append_text(text, "\n");
     }
-    return r;
 }
 
 int run_compose(const struct run *run, struct buf *text)
 {
-    int r = output_compose(&run->output, text);
-    r = r == 0 && run->errors.total > 0 ? buf_append_text(text, "[stderr]\n") : r;
-    r = r ? r : output_compose(&run->errors, text);
-    r = r ? r : append_part(run, RUN_VALUE, "Out: ", text);
-    r = r ? r : append_part(run, RUN_TRACEBACK, "", text);
-    r = r ? r : append_part(run, RUN_HINT, "Hint: ", text);
-    r = r ? r : run_compose_status(run, text);
-    return r ? r : buf_append_text(text, "\n");
+    output_compose(&run->output, text);
+    buf_append_text(text, run->errors.total > 0 ? "[stderr]\n" : "");
+    output_compose(&run->errors, text);
+    append_part(run, RUN_VALUE, "Out: ", text);
+    append_part(run, RUN_TRACEBACK, "", text);
+    append_part(run, RUN_HINT, "Hint: ", text);
+    run_compose_status(run, text);
+    return buf_append_text(text, "\n");
 }
