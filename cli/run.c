@@ -60,15 +60,15 @@ struct once {
 
 static int exit_code(const struct run *run)
 {
-    switch (run->outcome) {
+    switch (run->end.outcome) {
     case RUN_OK:
         return 0;
     case RUN_EXIT:
-        return run->code_number;
+        return run->end.code_number;
     case RUN_TIMEOUT:
         return EXIT_TIMEOUT;
     case RUN_CRASHED:
-        return EXIT_SIGNAL + run->code_number;
+        return EXIT_SIGNAL + run->end.code_number;
     case RUN_OOM:
     case RUN_DISK:
         return EXIT_SIGNAL + SIGKILL;
@@ -183,7 +183,7 @@ static void print(struct once *once, unsigned stream, const char *bytes, size_t 
 
 static void print_traceback(struct once *once, const struct run *run)
 {
-    const struct run_text *text = &run->parts[RUN_TRACEBACK];
+    const struct run_text *text = &run->facts[RUN_TRACEBACK];
     if (text->size > 0) {
         print(once, 1, text->data, text->size);
         if (text->data[text->size - 1] != '\n') {
@@ -203,7 +203,7 @@ static void say(struct once *once, const char *text)
 static void tell_gone(struct once *once, const struct run *run)
 {
     OWNED(buf_done) struct buf line = BUF_EMPTY;
-    const struct run_text *digits = &run->parts[RUN_FILES_MORE];
+    const struct run_text *digits = &run->facts[RUN_FILES_MORE];
     uint64_t more = 0;
     unsigned count = 0;
     for (const char *at = NULL; (at = run_next_item(run, RUN_FILES, at));) {
@@ -264,14 +264,15 @@ static void on_done(void *arg, struct run *run)
     if (error[0]) {
         say(once, error);
     }
-    if (!once->is_file || run->outcome == RUN_ERROR) {
+    if (!once->is_file || run->end.outcome == RUN_ERROR) {
         print_traceback(once, run);
     }
     tell_protection(once);
-    if (run->outcome == RUN_REFUSED) {
-        say(once, run->text);
-    } else if (run->outcome != RUN_OK && run->outcome != RUN_EXIT && run->outcome != RUN_ERROR) {
-        run->state = RUN_STATE_KEPT;
+    if (run->end.outcome == RUN_REFUSED) {
+        say(once, run_fact(run, RUN_REFUSAL));
+    } else if (run->end.outcome != RUN_OK && run->end.outcome != RUN_EXIT &&
+               run->end.outcome != RUN_ERROR) {
+        run->end.state = RUN_STATE_KEPT;
         if (run_compose_status(run, &status) == 0 && buf_append(&status, "", 1) == 0) {
             say(once, buf_bytes(&status));
         }
@@ -332,7 +333,7 @@ static int run_once(struct once *once, const struct options *options, struct run
     if (r == 0 && options->install.preinstall.count > 0) {
         r = sessions_new_installs(once->sessions, &options->install, &installs);
     }
-    run->timeout_ms = options->timeout_ms;
+    run->request.timeout_ms = options->timeout_ms;
     run->on_done = on_done;
     run->on_output = on_output;
     run->arg = once;
@@ -394,7 +395,7 @@ int command_run(const struct options *options)
     const struct box_spec *spec = &with_guest.spec;
     once.keeps_files = box_spec_files_stay(spec);
     if (run) {
-        run->program = &program.run;
+        run->request.program = &program.run;
         once.is_file = program.file[0] != '\0';
         r = run_once(&once, options, run);
     }

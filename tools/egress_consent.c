@@ -108,7 +108,7 @@ static void client_responded(void *arg, enum consent_outcome outcome, const char
     struct tools *tools = arg;
     struct egress_consent *hosts = tools->hosts;
     struct held_run *held = take_ptr(hosts->held);
-    char list[NETWORK_NOTE_BYTES - 40];
+    char list[HOSTS_NEWS_BYTES - 40];
     list_wanted(hosts, hosts->asked_count, list, sizeof list);
     if (outcome == CONSENT_GIVEN || outcome == CONSENT_REFUSED) {
         bool given = outcome == CONSENT_GIVEN;
@@ -184,7 +184,7 @@ void egress_consent_note(struct tools *tools, const struct rpc_call *call, struc
 {
     struct egress_consent *hosts = tools->hosts;
     struct box *box = server_box_get(tools->server_box);
-    char list[NETWORK_NOTE_BYTES - 80];
+    char list[HOSTS_NEWS_BYTES - 80];
     if (!tools->config.hosts || !tools->config.hosts->ask) {
         return;
     }
@@ -194,10 +194,9 @@ void egress_consent_note(struct tools *tools, const struct rpc_call *call, struc
     if (hosts->wanted_count > 0 && hosts->asked_count == 0 && call && rpc_call_can_elicit(call)) {
         list_wanted(hosts, hosts->wanted_count < HOSTS_ASKED ? hosts->wanted_count : HOSTS_ASKED,
                     list, sizeof list);
-        (void)snprintf(run->network, sizeof run->network,
-                       "the next run_python call asks the user to allow %s", list);
+        run_addf(run, RUN_NETWORK, "the next run_python call asks the user to allow %s", list);
     } else {
-        (void)snprintf(run->network, sizeof run->network, "%s", hosts->news);
+        run_addf(run, RUN_NETWORK, "%s", hosts->news);
     }
     hosts->news[0] = '\0';
 }

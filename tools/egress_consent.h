@@ -12,7 +12,8 @@ struct tools;
 enum {
     HOSTS_WANTED = 8,
     HOSTS_ASKED = 3 /* at once: the user must read each */,
-    HOST_WORD_BYTES = EGRESS_HOST_BYTES + 10
+    HOST_WORD_BYTES = EGRESS_HOST_BYTES + 10,
+    HOSTS_NEWS_BYTES = 320
 };
 
 /* Starts zeroed. */
@@ -21,9 +22,9 @@ struct egress_consent {
     unsigned wanted_count;
     unsigned asked_count; /* how many of them the open elicitation is about; 0: none is open */
     json_t *declined;     /* keys: hosts not to ask about again */
-    char news[NETWORK_NOTE_BYTES]; /* for the next result of run_python */
-    bool ending;                   /* calls that wait will not begin any more */
-    struct held_run *held;         /* calls that wait for the user's response, in their order */
+    char news[HOSTS_NEWS_BYTES]; /* for the next result of run_python */
+    bool ending;                 /* calls that wait will not begin any more */
+    struct held_run *held;       /* calls that wait for the user's response, in their order */
 };
 
 /* An event of the egress proxy. arg: struct tools. */

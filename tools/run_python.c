@@ -15,10 +15,10 @@ static void set_timeout(struct run *run, const struct tools *tools, const json_t
 {
     const json_t *timeout = json_object_get(arguments, "timeout_s");
     double ms = json_number_value(timeout) * 1000;
-    run->clamped = timeout && ms > (double)tools->config.max_timeout_ms;
-    run->timeout_ms = !timeout       ? tools->config.timeout_ms
-                      : run->clamped ? tools->config.max_timeout_ms
-                                     : (uint64_t)ms;
+    run->request.clamped = timeout && ms > (double)tools->config.max_timeout_ms;
+    run->request.timeout_ms = !timeout               ? tools->config.timeout_ms
+                              : run->request.clamped ? tools->config.max_timeout_ms
+                                                     : (uint64_t)ms;
 }
 
 /* The schema bounds its length. */
@@ -94,21 +94,25 @@ static const char *contradiction(const json_t *arguments)
 
 static void run_python_begin(struct tools *tools, struct rpc_call *call, const json_t *arguments)
 {
+    char waited[128];
     struct run *run =
         run_new_from(json_object_get(arguments, "code"), json_object_get(arguments, "stdin"));
     if (!run) {
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return;
     }
-    orders_waited(tools->orders, call, run->waited, sizeof run->waited);
+    orders_waited(tools->orders, call, waited, sizeof waited);
+    run_addf(run, RUN_WAITED, "%s", waited);
     set_timeout(run, tools, arguments);
-    run->reset = json_is_true(json_object_get(arguments, "reset"));
-    run->fresh = json_is_true(json_object_get(arguments, "fresh"));
-    run->branch = json_is_true(json_object_get(arguments, "branch"));
-    run->undo = json_is_true(json_object_get(arguments, "undo"));
-    copy_name(run->restore, sizeof run->restore, json_object_get(arguments, "restore"));
-    copy_name(run->save, sizeof run->save, json_object_get(arguments, "checkpoint"));
-    copy_name(run->drop, sizeof run->drop, json_object_get(arguments, "drop"));
+    run->request.reset = json_is_true(json_object_get(arguments, "reset"));
+    run->request.fresh = json_is_true(json_object_get(arguments, "fresh"));
+    run->request.branch = json_is_true(json_object_get(arguments, "branch"));
+    run->request.undo = json_is_true(json_object_get(arguments, "undo"));
+    copy_name(run->request.restore, sizeof run->request.restore,
+              json_object_get(arguments, "restore"));
+    copy_name(run->request.save, sizeof run->request.save,
+              json_object_get(arguments, "checkpoint"));
+    copy_name(run->request.drop, sizeof run->request.drop, json_object_get(arguments, "drop"));
     jobs_begin(tools->jobs, call, run, arguments);
 }
 

@@ -72,8 +72,8 @@ static struct run *run_of(const struct box_message *message, unsigned outcome)
     struct run *run = run_new("pass", 4, NULL, 0);
     require(run != NULL);
     outcome_take_parts(run, message);
-    run->outcome = (enum run_outcome)(outcome % RUN_OUTCOME_COUNT);
-    run->timeout_ms = 1000;
+    run->end.outcome = (enum run_outcome)(outcome % RUN_OUTCOME_COUNT);
+    run->request.timeout_ms = 1000;
     return run;
 }
 

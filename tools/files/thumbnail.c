@@ -55,15 +55,15 @@ static void thumbnail_done(void *arg, struct run *run)
     char said[REASON_BYTES];
     const char *reason = "it could not be scaled down";
     enum thumbnail_outcome outcome = THUMBNAIL_FAILED;
-    if (run->outcome == RUN_EXIT && run->code_number == GUEST_EXIT_NO_PILLOW) {
+    if (run->end.outcome == RUN_EXIT && run->end.code_number == GUEST_EXIT_NO_PILLOW) {
         outcome = THUMBNAIL_NO_TOOL;
         reason = "this Python has no Pillow to convert it";
-    } else if (run->outcome == RUN_OK &&
+    } else if (run->end.outcome == RUN_OK &&
                content_image_fits(buf_bytes(&thumbnail->image), buf_size(&thumbnail->image))) {
         outcome = THUMBNAIL_MADE;
-    } else if (run->outcome == RUN_TIMEOUT) {
+    } else if (run->end.outcome == RUN_TIMEOUT) {
         reason = "it takes too long to scale it down";
-    } else if (run->outcome == RUN_OOM) {
+    } else if (run->end.outcome == RUN_OOM) {
         reason = "there is not enough memory to scale it down";
     } else if (thumbnail->reason_size > 0) {
         reason = word_quote(thumbnail->reason, thumbnail->reason_size, said, sizeof said);
@@ -87,8 +87,8 @@ void thumbnail_make(struct tools *tools, const char *path, thumbnail_fn fn, void
         return;
     }
     *thumbnail = (struct thumbnail){.fn = fn, .arg = arg};
-    run->fresh = true;
-    run->timeout_ms = THUMBNAIL_TIMEOUT_MS;
+    run->request.fresh = true;
+    run->request.timeout_ms = THUMBNAIL_TIMEOUT_MS;
     run->on_output = thumbnail_output;
     run->on_done = thumbnail_done;
     run->arg = thumbnail;

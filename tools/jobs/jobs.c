@@ -21,7 +21,7 @@
 #include "tools/session/session.h"
 
 #define FOREVER UINT64_MAX
-enum { ALMOST_MS = 5000 };
+enum { ALMOST_MS = 5000, PROTECTED_NEWS_BYTES = 256 };
 
 /* A call that waits for a run. */
 struct job_wait {
@@ -104,7 +104,7 @@ uint64_t jobs_wait_ms(const struct tools *tools, const json_t *arguments)
 unsigned job_seconds(const struct job *job)
 {
     const struct run *run = job->run;
-    uint64_t ns = job->returned         ? run->duration_ns
+    uint64_t ns = job->returned         ? run->end.duration_ns
                   : run->started_ns > 0 ? clock_now_ns() - run->started_ns
                                         : 0;
     return (unsigned)(ns / CLOCK_NS_PER_MS / 1000);
@@ -159,8 +159,8 @@ static int append_running_status(const struct job *job, struct buf *text)
     struct box *box = server_box_get(job->owner->tools->server_box);
     uint64_t bytes = box ? box_memory_used(box, 0) : 0;
     buf_appendf(text, "[%s: job %u, %u s of at most %g s", run->stop ? "stopping" : "running",
-                run->job, job_seconds(job), (double)run->timeout_ms / 1000);
-    buf_append_text(text, run->clamped ? " (timeout_s: capped)" : "");
+                run->job, job_seconds(job), (double)run->request.timeout_ms / 1000);
+    buf_append_text(text, run->request.clamped ? " (timeout_s: capped)" : "");
     if (bytes > 0) {
         buf_appendf(text, ", %u MiB", (unsigned)(bytes >> 20));
     }
@@ -168,7 +168,7 @@ static int append_running_status(const struct job *job, struct buf *text)
     if (run->overflow && overflow_path(run->overflow, path)) {
         buf_appendf(text, " | all output: %s", path);
     }
-    if (!run->fresh && !run->branch) {
+    if (!run->request.fresh && !run->request.branch) {
         buf_append_text(text,
                         " | the session belongs to the job until it ends; \"branch\": true "
                         "works beside it");
@@ -198,9 +198,9 @@ void job_send(struct job *job, struct rpc_call *call, const char *first)
 {
     OWNED(buf_done) struct buf ended = BUF_EMPTY;
     (void)buf_append_text(&ended, first);
-    if (job->run->outcome == RUN_REFUSED) {
+    if (job->run->end.outcome == RUN_REFUSED) {
         job->reported = true;
-        content_refuse(call, "%s", job->run->text);
+        content_refuse(call, "%s", run_fact(job->run, RUN_REFUSAL));
         return;
     }
     if (!rpc_call_cancelled(call)) {
@@ -273,8 +273,8 @@ static void job_give_up(struct job *job, const struct rpc_call *call)
     (void)snprintf(note, sizeof note,
                    "cell interrupted: no free job slot (--jobs): %u jobs are running (%s)",
                    count_running(job->owner), buf_size(&running) > 0 ? buf_bytes(&running) : "");
-    run_set_part(run, RUN_NOTES, note, strlen(note));
-    run->timeout_ms = (clock_now_ns() - rpc_call_since_ns(call)) / CLOCK_NS_PER_MS;
+    run_add(run, RUN_NOTES, note, strlen(note));
+    run->request.timeout_ms = (clock_now_ns() - rpc_call_since_ns(call)) / CLOCK_NS_PER_MS;
     run->job_limit_ms = 0;
     sessions_stop(job->owner->tools->sessions, run, RUN_STOP_NO_JOB);
 }
@@ -284,7 +284,7 @@ static void job_give_up(struct job *job, const struct rpc_call *call)
 static bool is_almost_over(const struct run *run, const struct rpc_call *call)
 {
     uint64_t now_ns = clock_now_ns();
-    uint64_t limit_ns = run->timeout_ms * CLOCK_NS_PER_MS;
+    uint64_t limit_ns = run->request.timeout_ms * CLOCK_NS_PER_MS;
     return run->started_ns > 0 && limit_ns <= now_ns - rpc_call_since_ns(call) &&
            run->started_ns + limit_ns <= now_ns + ALMOST_MS * CLOCK_NS_PER_MS;
 }
@@ -401,7 +401,7 @@ static void job_take_file(void *arg, const char *path, uint64_t size)
         (void)snprintf(outputs[i]->file, sizeof outputs[i]->file, "%s", path);
         outputs[i]->file_size = whole ? outputs[i]->total : size;
     }
-    images_take(job->owner->tools->server_box, run->cancelled ? NULL : &run->parts[RUN_IMAGES],
+    images_take(job->owner->tools->server_box, run->cancelled ? NULL : &run->facts[RUN_IMAGES],
                 job_end, job);
 }
 
@@ -411,12 +411,11 @@ static void report_degraded(struct tools *tools, struct run *run)
 {
     unsigned degraded =
         box_report_degraded(server_box_report(tools->server_box)) & ~tools->degraded_reported;
-    size_t used = 0;
-    for (unsigned i = 0; degraded && i < BOX_PROTECTION_COUNT && used < sizeof run->weaker; i++) {
+    for (unsigned i = 0; degraded && i < BOX_PROTECTION_COUNT; i++) {
         if (degraded & 1U << i) {
-            int size = snprintf(run->weaker + used, sizeof run->weaker - used, "%s%s",
-                                used ? ", " : "", box_protection_name((enum box_protection)i));
-            used += size > 0 ? (size_t)size : 0;
+            const char *before = run_fact(run, RUN_DEGRADED);
+            run_addf(run, RUN_DEGRADED, "%s%s%s", before, before[0] ? ", " : "",
+                     box_protection_name((enum box_protection)i));
         }
     }
     tools->degraded_reported |= degraded;
@@ -426,12 +425,12 @@ static void report_degraded(struct tools *tools, struct run *run)
 static void explain_paths(const struct tools *tools, struct run *run)
 {
     char hint[2 * WORD_BYTES + 64];
-    const struct run_text *type = &run->parts[RUN_ERROR_TYPE];
-    const struct run_text *message = &run->parts[RUN_ERROR_MESSAGE];
-    if (run->outcome == RUN_ERROR && type->data && message->data &&
+    const struct run_text *type = &run->facts[RUN_ERROR_TYPE];
+    const struct run_text *message = &run->facts[RUN_ERROR_MESSAGE];
+    if (run->end.outcome == RUN_ERROR && type->data && message->data &&
         strcmp(type->data, "FileNotFoundError") == 0 &&
         data_explain(tools->config.spec, message->data, hint, sizeof hint)) {
-        run_set_part(run, RUN_HINT, hint, strlen(hint));
+        run_add(run, RUN_HINT, hint, strlen(hint));
     }
 }
 
@@ -446,16 +445,18 @@ static void job_returned(void *arg, struct run *run)
         rpc_call_set_data(wait->call, NULL); /* nothing is left to cancel */
         job->owner->hooks->has_cell(tools, wait->call, run->cell);
     }
-    if (run->outcome == RUN_REFUSED) {
+    if (run->end.outcome == RUN_REFUSED) {
         job_end(job, NULL);
         return;
     }
     explain_paths(tools, run);
     if (!run->cancelled) {
         report_degraded(tools, run);
-        server_box_protection(tools->server_box, run->protected_note, sizeof run->protected_note);
-        server_box_protected_news(tools->server_box, run->protected_news,
-                                  sizeof run->protected_news);
+        char text[600];
+        server_box_protection(tools->server_box, text, sizeof text);
+        run_addf(run, RUN_PROTECTED_NOTE, "%s", text);
+        server_box_protected_news(tools->server_box, text, PROTECTED_NEWS_BYTES);
+        run_addf(run, RUN_PROTECTED_NEWS, "%s", text);
         job->owner->hooks->returned(tools, job->waits ? job->waits->call : NULL, run);
     }
     overflow_finish(run->overflow, job_take_file, job);
@@ -517,7 +518,7 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
     }
     if (wait_ms == FOREVER && json_object_get(arguments, "wait_s")) {
         static const char note[] = "wait_s is ignored: the server runs with --wait off";
-        run_set_part(run, RUN_NOTES, note, sizeof note - 1);
+        run_add(run, RUN_NOTES, note, sizeof note - 1);
     }
     run->job_limit_ms = wait_ms == FOREVER ? 0 : tools->config.max_timeout_ms;
     run->on_done = job_returned;

@@ -33,7 +33,7 @@ static void describe(const struct job *job, struct buf *text)
         job_describe_step(job, step, sizeof step);
         (void)buf_appendf(text, "job %u, %u s%s", run->job, job_seconds(job),
                           run->stop ? ": stopping" : step);
-    } else if (run->outcome == RUN_STOPPED) {
+    } else if (run->end.outcome == RUN_STOPPED) {
         (void)run_compose_status(run, text);
     } else {
         (void)buf_appendf(text, "job %u ended after %u s: ", run->job, job_seconds(job));
@@ -50,12 +50,12 @@ static void make_task(const struct job *job, struct buf *text, struct rpc_task *
     *ret_task = (struct rpc_task){
         .id = job->task.id,
         .message = buf_size(text) > 0 ? buf_bytes(text) : "",
-        .status = job->ended_ns == 0                 ? RPC_TASK_WORKING
-                  : job->run->outcome == RUN_STOPPED ? RPC_TASK_CANCELLED
-                                                     : RPC_TASK_COMPLETED,
+        .status = job->ended_ns == 0                     ? RPC_TASK_WORKING
+                  : job->run->end.outcome == RUN_STOPPED ? RPC_TASK_CANCELLED
+                                                         : RPC_TASK_COMPLETED,
         .created_ms = job->task.created_ms,
         .updated_ms = job->task.created_ms + (at_ns - job->task.created_ns) / CLOCK_NS_PER_MS,
-        .ttl_ms = job->run->timeout_ms + LIMIT_TASK_MS,
+        .ttl_ms = job->run->request.timeout_ms + LIMIT_TASK_MS,
     };
 }
 

@@ -149,12 +149,12 @@ struct fate run_fate(const struct fate_facts *facts)
 
 void run_take_fate(struct run *run, const struct fate *fate)
 {
-    run->outcome = fate->outcome;
-    run->state = fate->state;
-    run->interrupted = fate->interrupted;
-    run->late = fate->late;
-    run->duration_ns = run->started_ns ? clock_now_ns() - run->started_ns : 0;
+    run->end.outcome = fate->outcome;
+    run->end.state = fate->state;
+    run->end.interrupted = fate->interrupted;
+    run->end.late = fate->late;
+    run->end.duration_ns = run->started_ns ? clock_now_ns() - run->started_ns : 0;
     if (fate->text) {
-        (void)snprintf(run->text, sizeof run->text, "%s", fate->text);
+        run_addf(run, RUN_REFUSAL, "%s", fate->text);
     }
 }

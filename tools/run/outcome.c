@@ -28,7 +28,7 @@ static void set_place(struct run *run, uint64_t cell, uint64_t line, const char 
     int length =
         snprintf(place, sizeof place, "<cell %u>:%u%s%s", (unsigned)cell, (unsigned)line,
                  size ? " " : "", size ? word_quote(source, size, shown, sizeof shown) : "");
-    run_set_part(run, RUN_WHERE, place, (size_t)length);
+    run_add(run, RUN_WHERE, place, (size_t)length);
 }
 
 /* "  File "<cell 7>", line 4 in f" of the handler's lines becomes "<cell 7>:4 source". */
@@ -44,7 +44,7 @@ void outcome_take_place(struct run *run, const char *text)
         parse_digits(line + strlen("\", line "), &number, &rest) < 0) {
         return;
     }
-    const char *source = cell == run->cell ? run->code : "";
+    const char *source = cell == run->cell ? run->request.code : "";
     for (uint64_t i = 1; i < number && source; i++) {
         source = strchr(source, '\n');
         source = source ? source + 1 : NULL;
@@ -55,7 +55,7 @@ void outcome_take_place(struct run *run, const char *text)
 
 void outcome_take_trace(struct run *run, const char *text)
 {
-    run->stuck = strstr(text, "interrupted") == NULL;
+    run->end.stuck = strstr(text, "interrupted") == NULL;
     outcome_take_place(run, text);
 }
 
@@ -72,7 +72,7 @@ enum part_form {
  * often. */
 static const struct part {
     const char *name;
-    enum run_part part;
+    enum run_fact fact;
     enum part_form form;
     unsigned most; /* how often it may come; one that comes once does not replace what the server
                       knows */
@@ -118,7 +118,7 @@ static void take_digits(struct run *run, const struct part *part, const struct b
 {
     bool sound = is_digits(value);
     if (sound || part->most > 1) {
-        run_set_part(run, part->part, value->data, sound ? value->size : 0);
+        run_add(run, part->fact, value->data, sound ? value->size : 0);
     }
 }
 
@@ -127,10 +127,10 @@ static void take_text(struct run *run, const struct part *part, const struct box
 {
     OWNED(buf_done) struct buf cut = BUF_EMPTY;
     if (fitting == value->size) {
-        run_set_part(run, part->part, value->data, value->size);
+        run_add(run, part->fact, value->data, value->size);
     } else if (buf_append(&cut, value->data, fitting) == 0 &&
                buf_appendf(&cut, " … (%zu bytes cut)", value->size - fitting) == 0) {
-        run_set_part(run, part->part, buf_bytes(&cut), buf_size(&cut));
+        run_add(run, part->fact, buf_bytes(&cut), buf_size(&cut));
     }
 }
 
@@ -141,7 +141,7 @@ static void take_part(struct run *run, const struct part *part, const struct box
     char note[WORD_PHRASE + 1];
     if (part->form == FORM_JSON) {
         if (value->size <= LIMIT_RESULT_JSON_BYTES) {
-            run_set_part(run, part->part, value->data, value->size);
+            run_add(run, part->fact, value->data, value->size);
         }
         return;
     }
@@ -155,12 +155,12 @@ static void take_part(struct run *run, const struct part *part, const struct box
         break;
     case FORM_PATH:
         if (fitting == value->size && !memchr(value->data, '\n', value->size)) {
-            run_set_part(run, part->part, value->data, value->size);
+            run_add(run, part->fact, value->data, value->size);
         }
         break;
     case FORM_NOTE:
         (void)word_quote(value->data, fitting, note, sizeof note);
-        run_set_part(run, part->part, note, strlen(note));
+        run_add(run, part->fact, note, strlen(note));
         break;
     case FORM_TEXT:
     case FORM_JSON:
@@ -176,7 +176,7 @@ static void take_where(struct run *run, const struct box_message *message, size_
     struct box_field source;
     uint64_t cell = box_message_number(message, "where_cell", 0);
     size_t space = left < PLACE_SOURCE_BYTES ? left : PLACE_SOURCE_BYTES;
-    if (cell > 0 && run->parts[RUN_WHERE].size == 0 &&
+    if (cell > 0 && run->facts[RUN_WHERE].size == 0 &&
         box_message_get(message, "where_source", &source)) {
         set_place(run, cell, box_message_number(message, "where_line", 0), source.data,
                   rpc_text_fitting(source.data, source.size, &space));
@@ -191,7 +191,7 @@ void outcome_take_parts(struct run *run, const struct box_message *message)
         for (unsigned p = 0; p < PARTS; p++) {
             const struct part *part = &result_parts[p];
             if (box_field_is(&message->fields[i], part->name) && taken[p] < part->most &&
-                (part->most > 1 || run->parts[part->part].size == 0)) {
+                (part->most > 1 || run->facts[part->fact].size == 0)) {
                 taken[p]++;
                 take_part(run, part, &message->fields[i + 1], &left);
             }
@@ -237,11 +237,11 @@ int outcome_exit_code(const struct box_message *message)
 
 void outcome_take_end(struct run *run, const struct box_end *end)
 {
-    run->code_number = end->code;
-    run->used_bytes = end->used_bytes;
-    run->limit_bytes = end->limit_bytes;
-    run->used_files = end->used_files;
-    run->limit_files = end->limit_files;
+    run->end.code_number = end->code;
+    run->end.used_bytes = end->used_bytes;
+    run->end.limit_bytes = end->limit_bytes;
+    run->end.used_files = end->used_files;
+    run->end.limit_files = end->limit_files;
 }
 
 const char *outcome_end_text(const struct box_end *end, char out[64])

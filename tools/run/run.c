@@ -1,5 +1,6 @@
 #include "tools/run/run.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +23,12 @@ struct run *run_new_from(json_t *code, json_t *stdin_text)
     output_init(&run->output);
     output_init(&run->errors);
     output_init(&run->news);
-    run->held_code = json_incref(code);
-    run->held_stdin = json_incref(stdin_text);
-    run->code = json_string_value(code);
-    run->code_size = json_string_length(code);
-    run->stdin_text = json_string_value(stdin_text);
-    run->stdin_size = json_string_length(stdin_text);
+    run->request.held_code = json_incref(code);
+    run->request.held_stdin = json_incref(stdin_text);
+    run->request.code = json_string_value(code);
+    run->request.code_size = json_string_length(code);
+    run->request.stdin_text = json_string_value(stdin_text);
+    run->request.stdin_size = json_string_length(stdin_text);
     return run;
 }
 
@@ -43,10 +44,10 @@ void run_free(struct run *run)
     if (!run) {
         return;
     }
-    json_decref(run->held_code);
-    json_decref(run->held_stdin);
-    for (unsigned i = 0; i < RUN_PART_COUNT; i++) {
-        free(run->parts[i].data);
+    json_decref(run->request.held_code);
+    json_decref(run->request.held_stdin);
+    for (unsigned i = 0; i < RUN_FACT_COUNT; i++) {
+        free(run->facts[i].data);
     }
     output_done(&run->output);
     output_done(&run->errors);
@@ -56,16 +57,16 @@ void run_free(struct run *run)
     free(run);
 }
 
-static bool is_list(enum run_part part)
+static bool is_list(enum run_fact fact)
 {
-    return part == RUN_FILES || part == RUN_FILE_SIZES || part == RUN_FILE_KINDS ||
-           part == RUN_VARS || part == RUN_VAR_KINDS || part == RUN_NOTES || part == RUN_IMAGES;
+    return fact == RUN_FILES || fact == RUN_FILE_SIZES || fact == RUN_FILE_KINDS ||
+           fact == RUN_VARS || fact == RUN_VAR_KINDS || fact == RUN_NOTES || fact == RUN_IMAGES;
 }
 
-void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size)
+void run_add(struct run *run, enum run_fact fact, const char *bytes, size_t size)
 {
-    struct run_text *text = &run->parts[part];
-    size_t before = is_list(part) ? text->size : 0;
+    struct run_text *text = &run->facts[fact];
+    size_t before = is_list(fact) ? text->size : 0;
     char *grown = realloc(text->data, before + size + 1);
     if (!grown) {
         return;
@@ -74,18 +75,44 @@ void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t
     if (size > 0) {
         memcpy(grown + before, bytes, size);
     }
-    for (size_t i = 0; is_list(part) && i < size; i++) {
+    for (size_t i = 0; is_list(fact) && i < size; i++) {
         if (!bytes[i]) {
             grown[before + i] = '?';
         }
     }
     grown[before + size] = '\0';
-    text->size = before + size + is_list(part);
+    text->size = before + size + is_list(fact);
 }
 
-const char *run_next_item(const struct run *run, enum run_part list, const char *at)
+void run_addf(struct run *run, enum run_fact fact, const char *fmt, ...)
 {
-    const struct run_text *text = &run->parts[list];
+    defer_free char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    int size = vasprintf(&text, fmt, args);
+    va_end(args);
+    if (size >= 0) {
+        run_add(run, fact, text, (size_t)size);
+    } else {
+        text = NULL; /* vasprintf(3) leaves it undefined */
+    }
+}
+
+void run_add_number(struct run *run, enum run_fact fact, unsigned number)
+{
+    if (number > 0) {
+        run_addf(run, fact, "%u", number);
+    }
+}
+
+const char *run_fact(const struct run *run, enum run_fact fact)
+{
+    return run->facts[fact].size > 0 ? run->facts[fact].data : "";
+}
+
+const char *run_next_item(const struct run *run, enum run_fact list, const char *at)
+{
+    const struct run_text *text = &run->facts[list];
     const char *next = at ? at + strlen(at) + 1 : text->data;
     return text->size > 0 && next < text->data + text->size ? next : NULL;
 }
@@ -112,25 +139,20 @@ void run_end_line(struct run *run)
 
 bool run_is_error(const struct run *run)
 {
-    bool kept = run->state == RUN_STATE_KEPT || run->state == RUN_STATE_DROPPED ||
-                run->state == RUN_STATE_BRANCH_DROPPED;
-    return run->outcome != RUN_OK && run->outcome != RUN_STOPPED &&
-           (run->outcome != RUN_EXIT || run->code_number != 0 || !kept);
+    bool kept = run->end.state == RUN_STATE_KEPT || run->end.state == RUN_STATE_DROPPED ||
+                run->end.state == RUN_STATE_BRANCH_DROPPED;
+    return run->end.outcome != RUN_OK && run->end.outcome != RUN_STOPPED &&
+           (run->end.outcome != RUN_EXIT || run->end.code_number != 0 || !kept);
 }
 
-static bool has(const struct run *run, enum run_part part)
+static bool has(const struct run *run, enum run_fact fact)
 {
-    return run->parts[part].size > 0;
-}
-
-static const char *text_of(const struct run *run, enum run_part part)
-{
-    return run->parts[part].data;
+    return run->facts[fact].size > 0;
 }
 
 static void duration(const struct run *run, struct buf *text)
 {
-    uint64_t ms = run->duration_ns / CLOCK_NS_PER_MS;
+    uint64_t ms = run->end.duration_ns / CLOCK_NS_PER_MS;
     if (ms < 10000) {
         buf_appendf(text, "%u ms", (unsigned)ms);
     } else {
@@ -141,27 +163,27 @@ static void duration(const struct run *run, struct buf *text)
 static void append_place(const struct run *run, const char *before, struct buf *text)
 {
     if (has(run, RUN_WHERE)) {
-        buf_appendf(text, "%s%s", before, text_of(run, RUN_WHERE));
+        buf_appendf(text, "%s%s", before, run_fact(run, RUN_WHERE));
     }
 }
 
 static void timeout(const struct run *run, struct buf *text)
 {
-    const char *how = run->late          ? " at "
-                      : run->interrupted ? "; interrupted at "
-                      : run->stuck       ? "; stuck in native code at "
-                                         : "; ignored the interrupt at ";
-    buf_appendf(text, "timeout: %g s limit%s", (double)run->timeout_ms / 1000,
-                run->late ? "; the code caught the interrupt" : "");
+    const char *how = run->end.late          ? " at "
+                      : run->end.interrupted ? "; interrupted at "
+                      : run->end.stuck       ? "; stuck in native code at "
+                                             : "; ignored the interrupt at ";
+    buf_appendf(text, "timeout: %g s limit%s", (double)run->request.timeout_ms / 1000,
+                run->end.late ? "; the code caught the interrupt" : "");
     append_place(run, how, text);
 }
 
 static void out_of_memory(const struct run *run, struct buf *text)
 {
-    unsigned long long limit_mib = run->limit_bytes >> 20;
-    if (run->used_bytes > 0) {
+    unsigned long long limit_mib = run->end.limit_bytes >> 20;
+    if (run->end.used_bytes > 0) {
         buf_appendf(text, "out of memory: used %llu of %llu MiB (--memory)",
-                    (unsigned long long)(run->used_bytes >> 20), limit_mib);
+                    (unsigned long long)(run->end.used_bytes >> 20), limit_mib);
     } else if (limit_mib) {
         buf_appendf(text,
                     "out of memory: the server's container or service reached its limit of %llu "
@@ -175,13 +197,14 @@ static void out_of_memory(const struct run *run, struct buf *text)
 
 static void disk(const struct run *run, struct buf *text)
 {
-    if (run->used_files) {
+    if (run->end.used_files) {
         buf_appendf(text, "too many files: %llu of %llu; remove some",
-                    (unsigned long long)run->used_files, (unsigned long long)run->limit_files);
+                    (unsigned long long)run->end.used_files,
+                    (unsigned long long)run->end.limit_files);
     } else {
         buf_appendf(text, "disk full: %llu of %llu MiB (--disk); remove files",
-                    (unsigned long long)(run->used_bytes >> 20),
-                    (unsigned long long)(run->limit_bytes >> 20));
+                    (unsigned long long)(run->end.used_bytes >> 20),
+                    (unsigned long long)(run->end.limit_bytes >> 20));
     }
 }
 
@@ -198,7 +221,7 @@ static void crash(int signal, struct buf *text)
 /* "error: ValueError" */
 static void error(const struct run *run, struct buf *text)
 {
-    const struct run_text *type = &run->parts[RUN_ERROR_TYPE];
+    const struct run_text *type = &run->facts[RUN_ERROR_TYPE];
     buf_append_text(text, "error: ");
     word_append(text, type->size > 0 ? type->data : "exception",
                 type->size > 0 ? type->size : strlen("exception"));
@@ -206,7 +229,7 @@ static void error(const struct run *run, struct buf *text)
 
 static void outcome(const struct run *run, struct buf *text)
 {
-    switch (run->outcome) {
+    switch (run->end.outcome) {
     case RUN_OK:
         buf_append_text(text, "ok ");
         duration(run, text);
@@ -218,21 +241,21 @@ static void outcome(const struct run *run, struct buf *text)
         error(run, text);
         if (has(run, RUN_ERROR_LINE)) {
             buf_appendf(text, " at <cell %s>:%s",
-                        has(run, RUN_ERROR_CELL) ? text_of(run, RUN_ERROR_CELL) : "?",
-                        text_of(run, RUN_ERROR_LINE));
+                        has(run, RUN_ERROR_CELL) ? run_fact(run, RUN_ERROR_CELL) : "?",
+                        run_fact(run, RUN_ERROR_LINE));
         }
         buf_append_text(text, ", ");
         duration(run, text);
         break;
     case RUN_EXIT:
-        buf_appendf(text, "exit code %d", run->code_number);
+        buf_appendf(text, "exit code %d", run->end.code_number);
         break;
     case RUN_TIMEOUT:
         timeout(run, text);
         break;
     case RUN_STOPPED:
         buf_appendf(text, "stopped: job %u after %u s", run->job,
-                    (unsigned)(run->duration_ns / CLOCK_NS_PER_MS / 1000));
+                    (unsigned)(run->end.duration_ns / CLOCK_NS_PER_MS / 1000));
         append_place(run, " at ", text);
         break;
     case RUN_OOM:
@@ -242,7 +265,7 @@ static void outcome(const struct run *run, struct buf *text)
         disk(run, text);
         break;
     case RUN_CRASHED:
-        crash(run->code_number, text);
+        crash(run->end.code_number, text);
         break;
     case RUN_LOST:
         buf_append_text(text, "crashed: connection to the interpreter lost");
@@ -267,10 +290,10 @@ int run_append_outcome(const struct run *run, struct buf *text)
         [RUN_STOPPED] = "stopped", [RUN_OOM] = "out of memory",
         [RUN_DISK] = "disk full",  [RUN_REFUSED] = "not run",
     };
-    if (run->outcome == RUN_ERROR) {
+    if (run->end.outcome == RUN_ERROR) {
         error(run, text);
-    } else if (words[run->outcome]) {
-        buf_append_text(text, words[run->outcome]);
+    } else if (words[run->end.outcome]) {
+        buf_append_text(text, words[run->end.outcome]);
     } else {
         outcome(run, text);
     }
@@ -322,35 +345,39 @@ static void append_saved(const struct run *run, struct buf *text)
         return;
     }
     const char *yet = run->saving == RUN_SAVE_SLOW ? "yet " : "";
-    buf_appendf(text, " | checkpoint: %s%ssaved as \"%s\"", why ? "not " : "", yet, run->save);
+    buf_appendf(text, " | checkpoint: %s%ssaved as \"%s\"", why ? "not " : "", yet,
+                run->request.save);
     if (why) {
         buf_appendf(text, ": %s", why);
     }
-    if (run->dropped[0]) {
-        buf_appendf(text, "; the oldest, \"%s\", was dropped", run->dropped);
+    if (has(run, RUN_SAVE_DROPPED)) {
+        buf_appendf(text, "; the oldest, \"%s\", was dropped", run_fact(run, RUN_SAVE_DROPPED));
     }
 }
 
 static void append_lost(const struct run *run, struct buf *text)
 {
-    if (run->state == RUN_STATE_RESTORED_EARLIER) {
+    if (run->end.state == RUN_STATE_RESTORED_EARLIER) {
         buf_appendf(text, "restored to the state after <cell %u>; later changes lost",
-                    run->restored_cell);
-        if (run->gone[0]) {
-            buf_appendf(text, " (variables lost: %s)", run->gone);
+                    run->end.restored_cell);
+        if (has(run, RUN_GONE)) {
+            buf_appendf(text, " (variables lost: %s)", run_fact(run, RUN_GONE));
         }
-        if (run->older[0]) {
-            buf_appendf(text, "; back to older values: %s " RUN_OLDER_NOTE, run->older);
+        if (has(run, RUN_OLDER)) {
+            buf_appendf(text, "; back to older values: %s " RUN_OLDER_NOTE,
+                        run_fact(run, RUN_OLDER));
         }
         return;
     }
-    if (run->gone[0] && (run->state == RUN_STATE_LOST || run->state == RUN_STATE_ALL_LOST)) {
-        bool files = run->state == RUN_STATE_LOST;
+    if (has(run, RUN_GONE) &&
+        (run->end.state == RUN_STATE_LOST || run->end.state == RUN_STATE_ALL_LOST)) {
+        bool files = run->end.state == RUN_STATE_LOST;
         buf_appendf(text, "lost (a new %s starts, files %s, variables lost: %s)",
-                    files ? "interpreter" : "sandbox", files ? "kept" : "lost too", run->gone);
+                    files ? "interpreter" : "sandbox", files ? "kept" : "lost too",
+                    run_fact(run, RUN_GONE));
         return;
     }
-    buf_append_text(text, run_state_name(run->state));
+    buf_append_text(text, run_state_name(run->end.state));
 }
 
 static void append_state(const struct run *run, struct buf *text)
@@ -359,15 +386,16 @@ static void append_state(const struct run *run, struct buf *text)
     buf_append_text(text, " | state: ");
     if (run->went_back) {
         buf_appendf(text, "%s, %s", run_back_text(run, back),
-                    run->files_back[0] ? run->files_back : "files are not rolled back");
-        if (run->state == RUN_STATE_KEPT && run->outcome == RUN_OK) {
+                    has(run, RUN_FILES_BACK) ? run_fact(run, RUN_FILES_BACK)
+                                             : "files are not rolled back");
+        if (run->end.state == RUN_STATE_KEPT && run->end.outcome == RUN_OK) {
             return;
         }
         buf_append_text(text, ", then ");
-    } else if (run->was_reset && run->state == RUN_STATE_KEPT) {
+    } else if (run->was_reset && run->end.state == RUN_STATE_KEPT) {
         buf_append_text(text, "reset, then ");
     }
-    if (run->went_back && run->state == RUN_STATE_RESTORED) {
+    if (run->went_back && run->end.state == RUN_STATE_RESTORED) {
         buf_append_text(text, "restored to that state");
         return;
     }
@@ -429,11 +457,11 @@ static void append_file(struct buf *text, const char *name, const char *size, co
     }
 }
 
-static void append_more(const struct run *run, enum run_part list, enum run_part more,
+static void append_more(const struct run *run, enum run_fact list, enum run_fact more,
                         struct buf *text)
 {
     if (has(run, list) && has(run, more)) {
-        buf_appendf(text, " and %s more", text_of(run, more));
+        buf_appendf(text, " and %s more", run_fact(run, more));
     }
 }
 
@@ -472,62 +500,53 @@ static void append_notes(const struct run *run, struct buf *text)
     }
 }
 
-/* A part of the status line; none if value is empty. */
-static void append_field(const char *before, const char *value, const char *behind,
-                         struct buf *text)
+/* A part of the status line; none if there is no such fact. */
+static void append_fact(const struct run *run, enum run_fact fact, const char *before,
+                        const char *behind, struct buf *text)
 {
-    if (value[0]) {
-        buf_appendf(text, " | %s%s%s", before, value, behind);
+    if (has(run, fact)) {
+        buf_appendf(text, " | %s%s%s", before, run_fact(run, fact), behind);
     }
 }
 
 int run_compose_status(const struct run *run, struct buf *text)
 {
+    const struct run_request *request = &run->request;
     buf_append_text(text, "[");
     outcome(run, text);
-    if (run->late) {
+    if (run->end.late) {
         buf_append_text(text, " | ");
         timeout(run, text);
     }
-    bool says_state =
-        run->outcome != RUN_OK || run->was_reset || run->fresh || run->branch || run->went_back;
-    if (says_state) {
+    if (run->end.outcome != RUN_OK || run->was_reset || request->fresh || request->branch ||
+        run->went_back) {
         append_state(run, text);
     }
-    if (run->outcome == RUN_TIMEOUT && run->timeout_ms < run->job_limit_ms) {
+    if (run->end.outcome == RUN_TIMEOUT && request->timeout_ms < run->job_limit_ms) {
         buf_appendf(text,
                     " | for long work send timeout_s (at most %g); the cell then goes on as a "
                     "job",
                     (double)run->job_limit_ms / 1000);
     }
-    if (run->left) {
-        buf_append_text(text, " | kept: \"" RUN_LEFT "\", restore it to take this back");
-    }
-    append_field("named states: ", run->named_states, "", text);
+    append_fact(run, RUN_LEFT_STATE, "kept: \"", "\", restore it to take this back", text);
+    append_fact(run, RUN_NAMED_STATES, "named states: ", "", text);
     append_saved(run, text);
-    if (run->threads > 0) {
-        buf_appendf(text, " | threads: %u lost", run->threads);
+    append_fact(run, RUN_THREADS, "threads: ", " lost", text);
+    append_fact(run, RUN_PROCESSES, "processes: ", " killed", text);
+    append_fact(run, RUN_MEMORY, "", "", text);
+    append_fact(run, RUN_WAITED, "", "", text);
+    append_fact(run, RUN_BEFORE, "before: ", "", text);
+    if (request->clamped) {
+        buf_appendf(text, " | timeout_s: capped at %g s", (double)request->timeout_ms / 1000);
     }
-    if (run->processes > 0) {
-        buf_appendf(text, " | processes: %u killed", run->processes);
-    }
-    append_field("", run->memory, "", text);
-    append_field("", run->waited, "", text);
-    append_field("before: ", run->before, "", text);
-    if (run->clamped) {
-        buf_appendf(text, " | timeout_s: capped at %g s", (double)run->timeout_ms / 1000);
-    }
-    append_field("network: ", run->network, "", text);
-    append_field("isolation: degraded (", run->weaker, "), see sandpiper doctor", text);
-    append_field("workspace: ", run->protected_note, "", text);
-    append_field("changed settings: ", run->protected_news,
-                 " (programs outside the sandbox act on these files; tell the user)", text);
+    append_fact(run, RUN_NETWORK, "network: ", "", text);
+    append_fact(run, RUN_DEGRADED, "isolation: degraded (", "), see sandpiper doctor", text);
+    append_fact(run, RUN_PROTECTED_NOTE, "workspace: ", "", text);
+    append_fact(run, RUN_PROTECTED_NEWS, "changed settings: ",
+                " (programs outside the sandbox act on these files; tell the user)", text);
     append_files(run, text);
-    if (run->files_stay) {
-        buf_appendf(text, " | files are as the call left them%s",
-                    run->files_undo ? "; `undo` reverts them" : "");
-    }
-    append_field("", run->files_note, "", text);
+    append_fact(run, RUN_FILES_STAY, "", "", text);
+    append_fact(run, RUN_FILES_NOTE, "", "", text);
     append_vars(run, text);
     append_notes(run, text);
     if (run->pending == RUN_PENDING_MANY) {
@@ -538,10 +557,10 @@ int run_compose_status(const struct run *run, struct buf *text)
     return buf_append_text(text, "]");
 }
 
-static void append_part(const struct run *run, enum run_part part, const char *before,
+static void append_part(const struct run *run, enum run_fact fact, const char *before,
                         struct buf *text)
 {
-    const struct run_text *value = &run->parts[part];
+    const struct run_text *value = &run->facts[fact];
     if (value->size == 0) {
         return;
     }

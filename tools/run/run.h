@@ -5,15 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/fail.h"
 #include "tools/box/overflow.h"
 #include "tools/run/output.h"
 
 /* What a result cannot know of a restored state. */
 #define RUN_OLDER_NOTE "(objects changed in place are not listed)"
 
-/* One run of code in a session: the request and its outcome. The session fills in the outcome and
- * returns the run through on_done; run_python and the command line make results of it. */
+/* One run of code in a session: the request, facts and how it ended. All modules that take part add
+ * facts, and the session fills in the end and returns the run through on_done; run_python and the
+ * command line make results of it. */
 
 enum run_outcome {
     RUN_OK,
@@ -27,7 +27,7 @@ enum run_outcome {
     RUN_LOST,    /* its connection to the server was closed or misused */
     RUN_ENDED,   /* the whole sandbox exited */
     RUN_CANCELLED,
-    RUN_REFUSED, /* the code did not begin: text has the reason */
+    RUN_REFUSED, /* the code did not begin, see RUN_REFUSAL */
     RUN_OUTCOME_COUNT,
 };
 
@@ -58,39 +58,57 @@ enum run_stop {
     RUN_STOP_NO_JOB,    /* its call waits no longer, and too many jobs run for it to become one */
 };
 
-enum { NETWORK_NOTE_BYTES = 320 };
-
-/* Text of the guest, copied; NULL: none. */
+/* Copied; NULL: none. */
 struct run_text {
     char *data;
     size_t size;
 };
 
-/* Text of the guest, unchanged: whatever shows it must quote it (base/word.h). A list holds its
- * items one after the other, each followed by a NUL. */
-enum run_part {
+/* What the result of a run can report, each a text of any length. A list holds its items one after
+ * the other, each followed by a NUL; a number its digits. Up to RUN_PEAK_BYTES they are the guest's
+ * words, unchanged: whatever shows them must quote them (base/word.h), but those that are safe. */
+enum run_fact {
     RUN_VALUE,
     RUN_JSON, /* the value as JSON text */
     RUN_TRACEBACK,
     RUN_ERROR_TYPE,
     RUN_ERROR_MESSAGE,
-    RUN_ERROR_CELL, /* digits */
-    RUN_ERROR_LINE, /* digits */
+    RUN_ERROR_CELL, /* number */
+    RUN_ERROR_LINE, /* number */
     RUN_WHERE,      /* safe: <cell 3>:4 "source" */
     RUN_HINT,
     RUN_FILES,      /* list: "+plot.png", "~data.csv", "-old.txt" */
     RUN_FILE_SIZES, /* list: of each of them, in bytes, digits */
     RUN_FILE_KINDS, /* list: "symlink", "hard link", "directory", "9 files" or nothing */
-    RUN_FILES_MORE, /* how many more, digits */
+    RUN_FILES_MORE, /* number: how many more */
     RUN_VARS,       /* list: "+df", "~x", "-y" */
     RUN_VAR_KINDS,  /* list: of each of them, "DataFrame 1000x8", or nothing */
-    RUN_VARS_MORE,  /* digits */
+    RUN_VARS_MORE,  /* number */
     RUN_NOTES,      /* list, safe: sentences of the server, and those of the guest in quotes */
     RUN_IMAGES,     /* list: paths */
     RUN_CLAIMS,     /* paths that the code itself has touched, a newline after each but the last */
-    RUN_CPU_MS,     /* digits */
-    RUN_PEAK_BYTES, /* digits: peak resident memory of the interpreter */
-    RUN_PART_COUNT,
+    RUN_CPU_MS,     /* number */
+    RUN_PEAK_BYTES, /* number: peak resident memory of the interpreter */
+
+    RUN_REFUSAL,        /* why the code did not begin: a sentence */
+    RUN_WAITED,         /* "waited 25 s for <cell 4>" */
+    RUN_BEFORE,         /* what happened to the state since the last result */
+    RUN_NAMED_STATES,   /* "\"raw\" dropped, left: \"clean\"": drop was carried out */
+    RUN_LEFT_STATE,     /* the name of the state that undo or restore has left */
+    RUN_GONE,           /* the variables that are lost with the state */
+    RUN_OLDER,          /* those, assigned since, that went back to older values */
+    RUN_SAVE_DROPPED,   /* the named state that was dropped for the one that was saved */
+    RUN_THREADS,        /* number: lost ones, which no checkpoint has */
+    RUN_PROCESSES,      /* number: those that ended with the cell or with the interpreter */
+    RUN_MEMORY,         /* "memory: 900 of 1024 MiB in use" */
+    RUN_FILES_BACK,     /* after undo or restore: what became of the files */
+    RUN_FILES_STAY,     /* it has changed files, which its restored state does not have */
+    RUN_FILES_NOTE,     /* what of the files an undo will not bring back */
+    RUN_NETWORK,        /* hosts that were refused or allowed */
+    RUN_DEGRADED,       /* degraded protections that no result has reported */
+    RUN_PROTECTED_NOTE, /* what of the workspace is not protected, once */
+    RUN_PROTECTED_NEWS, /* names of the workspace that were created or changed */
+    RUN_FACT_COUNT,
 };
 
 /* A program as `python FILE ARG...` runs it. */
@@ -101,8 +119,7 @@ struct run_program {
     const char *directory; /* the current one, in the sandbox; empty: the workspace */
 };
 
-struct run {
-    /* The request. */
+struct run_request {
     json_t *held_code;
     json_t *held_stdin;
     const char *code; /* of held_code, of any bytes */
@@ -118,20 +135,10 @@ struct run {
     char restore[65]; /* or the state of this name; empty: neither */
     char save[65];    /* the name for the state after the code; empty: none */
     char drop[65];    /* before the code: drop the state of this name; empty: none */
-    bool cancelled;
-    enum run_stop stop;
-    unsigned job;          /* the number of the job that it has become; 0: none */
-    uint64_t job_limit_ms; /* the longest time limit of a job, for advice; 0: there are no jobs */
-    bool supplied;         /* --auto-install has checked the imports */
-    char doing[240];       /* what the run waits for; empty: nothing */
-    void (*on_done)(void *arg, struct run *run); /* takes the run: run_free */
-    /* For the command line: gets output as it arrives, and none is kept. May hold further output
-     * with sessions_hold_output(). */
-    void (*on_output)(void *arg, unsigned stream, const char *bytes, size_t size);
     const struct run_program *program; /* for the command line; NULL: a cell. Borrowed */
-    void *arg;
+};
 
-    /* The outcome. */
+struct run_end {
     enum run_outcome outcome;
     enum run_state state;
     int code_number; /* exit code or signal */
@@ -139,44 +146,45 @@ struct run {
     uint64_t limit_bytes;
     uint64_t used_files; /* RUN_DISK; 0: for its bytes */
     uint64_t limit_files;
-    uint64_t started_ns;
-    uint64_t spent_ns; /* of its time limit, before started_ns: for the check of its imports */
     uint64_t duration_ns;
-    uint32_t files;       /* the state of the files after it, see box_states.h; 0: not sent */
-    char files_back[512]; /* after undo or restore: what became of the files; empty: nothing */
-    char files_note[320]; /* what of the files an undo will not bring back; empty: nothing */
-    bool files_undo;      /* there is a state that undo takes the files back to */
-    bool files_stay;      /* it has changed files, which its restored state does not have */
-    unsigned pending;     /* changes that are not applied to the user's directory, or: */
-#define RUN_PENDING_MANY UINT_MAX /* too many to count */
+    unsigned restored_cell;
+    bool interrupted; /* RUN_TIMEOUT: the code stopped at the interrupt */
+    bool late;        /* RUN_OK, RUN_EXIT: the code caught the interrupt at its limit */
+    bool stuck;       /* RUN_TIMEOUT: no Python code has seen the interrupt */
+};
+
+/* What is carried out of the request is taken out of it: reset, undo, restore, drop. */
+struct run {
+    struct run_request request;
+    void (*on_done)(void *arg, struct run *run); /* takes the run: run_free */
+    /* For the command line: gets output as it arrives, and none is kept. May hold further output
+     * with sessions_hold_output(). */
+    void (*on_output)(void *arg, unsigned stream, const char *bytes, size_t size);
+    void *arg;
+
+    bool cancelled;
+    enum run_stop stop;
+    unsigned job;          /* the number of the job that it has become; 0: none */
+    uint64_t job_limit_ms; /* the longest time limit of a job, for advice; 0: there are no jobs */
+    bool supplied;         /* --auto-install has checked the imports */
+    char doing[240];       /* what the run waits for; empty: nothing */
+    bool gives_up;         /* an undo that waits no longer for the state to be saved */
     unsigned cell;
     unsigned sent; /* how many times, to an interpreter */
-    unsigned restored_cell;
-    bool gives_up;          /* an undo that waits no longer for the state to be saved */
-    bool went_back;         /* undo or restore has been carried out; */
-    bool left;              /* the state that it has left is kept (RUN_LEFT): */
-    unsigned back_cell;     /* to after this cell; 0: to the fresh interpreter */
-    char back_name[65];     /* by restore, the state of this name; empty: by undo */
-    enum run_save saving;   /* what became of save */
-    char dropped[65];       /* the named state that was dropped for it; empty: none */
-    char named_states[640]; /* "\"raw\" dropped, left: \"clean\"": drop was carried out; or empty */
-    char gone[256];         /* the variables that are lost with the state */
-    char older[256];        /* those, assigned since, that went back to older values */
-    char memory[192];       /* "memory: 900 of 1024 MiB in use" */
-    unsigned threads;       /* lost ones, which no checkpoint has */
-    unsigned processes;     /* that ended with the cell or with the interpreter */
-    bool interrupted;       /* RUN_TIMEOUT: the code stopped at the interrupt */
-    bool late;              /* RUN_OK, RUN_EXIT: the code caught the interrupt at its limit */
-    bool stuck;             /* RUN_TIMEOUT: no Python code has seen the interrupt */
-    bool was_reset;         /* the interpreter was fresh because this run requested it */
-    char waited[128];       /* "waited 25 s for <cell 4>"; empty: not worth a word */
-    char before[512];       /* what happened to the state since the last result; or empty */
-    char text[FAIL_TEXT + 64];        /* RUN_REFUSED: the sentence */
-    char network[NETWORK_NOTE_BYTES]; /* hosts that were refused or allowed; empty: no news */
-    char protected_news[256]; /* names of the workspace that were created or changed; empty: none */
-    char protected_note[600]; /* what of the workspace is not protected, once; empty: nothing */
-    char weaker[96];          /* degraded protections that no result has reported; empty: none */
-    struct run_text parts[RUN_PART_COUNT];
+    uint64_t started_ns;
+    uint64_t spent_ns; /* of its time limit, before started_ns: for the check of its imports */
+    uint32_t files;    /* the state of the files after it, see box_states.h; 0: not sent */
+    bool files_undo;   /* there is a state that undo takes the files back to */
+
+    struct run_text facts[RUN_FACT_COUNT];
+    bool was_reset;               /* the interpreter was fresh because this run requested it */
+    bool went_back;               /* undo or restore has been carried out: */
+    unsigned back_cell;           /* to after this cell; 0: to the fresh interpreter */
+    char back_name[65];           /* by restore, the state of this name; empty: by undo */
+    enum run_save saving;         /* what became of save */
+    unsigned pending;             /* changes that are not applied to the user's directory, or: */
+#define RUN_PENDING_MANY UINT_MAX /* too many to count */
+    struct run_end end;
     struct output output;
     struct output errors;      /* stderr, where the streams are separate */
     struct output news;        /* of a job: both, whole lines, since the last result about it */
@@ -191,11 +199,18 @@ struct run *run_new_from(json_t *code, json_t *stdin_text);
 struct run *run_new(const char *code, size_t code_size, const char *stdin_text, size_t stdin_size);
 void run_free(struct run *run);
 
-/* Copies bytes into a part, or as one more item into a list; a NUL in an item becomes "?". */
-void run_set_part(struct run *run, enum run_part part, const char *bytes, size_t size);
+/* Copies bytes into a fact, or as one more item into a list; a NUL in an item becomes "?". */
+void run_add(struct run *run, enum run_fact fact, const char *bytes, size_t size);
+__attribute__((format(printf, 3, 4))) void run_addf(struct run *run, enum run_fact fact,
+                                                    const char *fmt, ...);
+/* Nothing if it is 0. */
+void run_add_number(struct run *run, enum run_fact fact, unsigned number);
+
+/* The text, or "". */
+const char *run_fact(const struct run *run, enum run_fact fact);
 
 /* The item of a list that follows at (NULL: the first), with a NUL after it; NULL: none. */
-const char *run_next_item(const struct run *run, enum run_part list, const char *at);
+const char *run_next_item(const struct run *run, enum run_fact list, const char *at);
 
 /* Appends a changed variable as it is shown: "+df DataFrame 1000x8". kind may be NULL. 0 or
  * -ENOMEM. */

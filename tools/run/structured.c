@@ -23,22 +23,21 @@ static void set(json_t *object, const char *key, json_t *value)
     (void)json_object_set_new(object, key, value);
 }
 
-/* New; NULL: the run has no such part. */
-static json_t *text_of(const struct run *run, enum run_part part)
+/* New; NULL: there is no such fact. */
+static json_t *text_of(const struct run *run, enum run_fact fact)
 {
-    const struct run_text *text = &run->parts[part];
+    const struct run_text *text = &run->facts[fact];
     return text->size > 0 ? rpc_text(text->data, text->size) : NULL;
 }
 
-static json_t *number_of(const struct run *run, enum run_part part)
+static json_t *number_of(const struct run *run, enum run_fact fact)
 {
-    const struct run_text *text = &run->parts[part];
     uint64_t value = 0;
-    bool sound = text->size > 0 && parse_u64(text->data, &value) == 0 && value < INT64_MAX;
+    bool sound = parse_u64(run_fact(run, fact), &value) == 0 && value < INT64_MAX;
     return sound ? json_integer((json_int_t)value) : NULL;
 }
 
-static json_t *strings_of(const struct run *run, enum run_part list)
+static json_t *strings_of(const struct run *run, enum run_fact list)
 {
     json_t *strings = json_array();
     for (const char *at = NULL; (at = run_next_item(run, list, at));) {
@@ -112,10 +111,9 @@ static json_t *back_of(const struct run *run)
         return NULL;
     }
     const char *name = run->back_name[0] ? run->back_name : NULL;
-    return json_pack(
-        "{s:s, s:I, s:s*, s:s*, s:o*}", "by", name ? "restore" : "undo", "cell",
-        (json_int_t)run->back_cell, "name", name, "left", run->left ? RUN_LEFT : NULL, "files",
-        run->files_back[0] ? rpc_text(run->files_back, strlen(run->files_back)) : NULL);
+    return json_pack("{s:s, s:I, s:s*, s:o*, s:o*}", "by", name ? "restore" : "undo", "cell",
+                     (json_int_t)run->back_cell, "name", name, "left", text_of(run, RUN_LEFT_STATE),
+                     "files", text_of(run, RUN_FILES_BACK));
 }
 
 /* Whether the requested name was saved; NULL: none was requested, or the call did not reach it. */
@@ -125,43 +123,34 @@ static json_t *checkpoint_of(const struct run *run)
         return NULL;
     }
     const char *why = run_unsaved_text(run);
-    return json_pack("{s:s, s:b, s:s*, s:s*}", "name", run->save, "saved", !why, "reason", why,
-                     "dropped", run->dropped[0] ? run->dropped : NULL);
+    return json_pack("{s:s, s:b, s:s*, s:o*}", "name", run->request.save, "saved", !why, "reason",
+                     why, "dropped", text_of(run, RUN_SAVE_DROPPED));
 }
 
 /* What became of the session's states, beside the one word. */
 static void set_states(json_t *object, const struct run *run)
 {
-    const char *const texts[][2] = {{"gone", run->gone},
-                                    {"older", run->older},
-                                    {"named_states", run->named_states},
-                                    {"files_note", run->files_note},
-                                    {"memory", run->memory},
-                                    {"before", run->before}};
     set(object, "went_back", back_of(run));
     set(object, "checkpoint", checkpoint_of(run));
-    if (run->state == RUN_STATE_RESTORED_EARLIER) {
-        set(object, "restored_cell", json_integer((json_int_t)run->restored_cell));
+    if (run->end.state == RUN_STATE_RESTORED_EARLIER) {
+        set(object, "restored_cell", json_integer((json_int_t)run->end.restored_cell));
     }
     if (run->pending > 0 && run->pending != RUN_PENDING_MANY) {
         set(object, "changes_not_applied", json_integer((json_int_t)run->pending));
     }
-    if (run->threads > 0) {
-        set(object, "threads_lost", json_integer((json_int_t)run->threads));
-    }
-    if (run->processes > 0) {
-        set(object, "processes_killed", json_integer((json_int_t)run->processes));
-    }
-    for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (texts[i][1][0]) {
-            set(object, texts[i][0], rpc_text(texts[i][1], strlen(texts[i][1])));
-        }
-    }
+    set(object, "threads_lost", number_of(run, RUN_THREADS));
+    set(object, "processes_killed", number_of(run, RUN_PROCESSES));
+    set(object, "gone", text_of(run, RUN_GONE));
+    set(object, "older", text_of(run, RUN_OLDER));
+    set(object, "named_states", text_of(run, RUN_NAMED_STATES));
+    set(object, "files_note", text_of(run, RUN_FILES_NOTE));
+    set(object, "memory", text_of(run, RUN_MEMORY));
+    set(object, "before", text_of(run, RUN_BEFORE));
 }
 
 json_t *structured_value(const struct run *run)
 {
-    const struct run_text *text = &run->parts[RUN_JSON];
+    const struct run_text *text = &run->facts[RUN_JSON];
     return text->size > 0 ? rpc_text_value(text->data, text->size, LIMIT_RESULT_JSON_DEPTH) : NULL;
 }
 
@@ -177,16 +166,16 @@ static void set_list(json_t *object, const char *key, json_t *list)
 json_t *structured_run(const struct run *run, bool has_images)
 {
     OWNED(buf_done) struct buf summary = BUF_EMPTY;
-    const char *status = statuses[run->outcome];
+    const char *status = statuses[run->end.outcome];
     bool truncated = output_is_cut(&run->output) || output_is_cut(&run->errors);
     if (run_compose_status(run, &summary) < 0) {
         return NULL;
     }
-    json_t *object =
-        json_pack("{s:s, s:o, s:b, s:s, s:o, s:i, s:I}", "status", status ? status : "crashed",
-                  "summary", rpc_text(buf_bytes(&summary), buf_size(&summary)), "truncated",
-                  truncated, "state", run_state_name(run->state), "files", files_of(run), "cell",
-                  (int)run->cell, "duration_ms", (json_int_t)(run->duration_ns / CLOCK_NS_PER_MS));
+    json_t *object = json_pack(
+        "{s:s, s:o, s:b, s:s, s:o, s:i, s:I}", "status", status ? status : "crashed", "summary",
+        rpc_text(buf_bytes(&summary), buf_size(&summary)), "truncated", truncated, "state",
+        run_state_name(run->end.state), "files", files_of(run), "cell", (int)run->cell,
+        "duration_ms", (json_int_t)(run->end.duration_ns / CLOCK_NS_PER_MS));
     if (!object) {
         return NULL;
     }
@@ -205,10 +194,10 @@ json_t *structured_run(const struct run *run, bool has_images)
     if (json_object_size(error) > 0) {
         (void)json_object_set(object, "error", error);
     }
-    if (run->outcome == RUN_EXIT) {
-        set(object, "exit_code", json_integer(run->code_number));
-    } else if (run->outcome == RUN_CRASHED) {
-        set(object, "signal", json_integer(run->code_number));
+    if (run->end.outcome == RUN_EXIT) {
+        set(object, "exit_code", json_integer(run->end.code_number));
+    } else if (run->end.outcome == RUN_CRASHED) {
+        set(object, "signal", json_integer(run->end.code_number));
     }
     set_list(object, "variables", variables_of(run));
     set_list(object, "notes", strings_of(run, RUN_NOTES));

@@ -131,11 +131,11 @@ static void session_report_cancelled(struct session *session, const struct run *
     struct session *next =
         session->transient ? session_get(session->owner, SESSION_DEFAULT) : session;
     if (session->transient && next && run->overflow) {
-        session_tell(next, "a %s call was cancelled", run->branch ? "branch" : "fresh");
+        session_tell(next, "a %s call was cancelled", run->request.branch ? "branch" : "fresh");
     } else if (!session->transient) {
-        session_tell_cancelled(session, run, began ? run_state_name(run->state) : NULL);
-        if (run->state == RUN_STATE_RESTORED_EARLIER) {
-            session_tell(session, "changes after <cell %u> are lost", run->restored_cell);
+        session_tell_cancelled(session, run, began ? run_state_name(run->end.state) : NULL);
+        if (run->end.state == RUN_STATE_RESTORED_EARLIER) {
+            session_tell(session, "changes after <cell %u> are lost", run->end.restored_cell);
         }
     }
     if (next && run->overflow && overflow_path(run->overflow, path)) {
@@ -155,8 +155,9 @@ void session_done(struct session *session, const struct fate *fate)
     }
     session_list_left(session);
     session->current = NULL;
-    if (run->named_states[0] && (run->cancelled || run->outcome == RUN_REFUSED)) {
-        session_tell(session, "named states: %s", run->named_states);
+    const char *named = run_fact(run, RUN_NAMED_STATES);
+    if (named[0] && (run->cancelled || run->end.outcome == RUN_REFUSED)) {
+        session_tell(session, "named states: %s", named);
     }
     if (session->strays > 0) {
         session_tell(session, "%u message%s from the sandbox matched no call and %s dropped",
@@ -166,12 +167,12 @@ void session_done(struct session *session, const struct fate *fate)
     }
     if (run->cancelled) {
         session_report_cancelled(session, run, fate->began);
-    } else if (run->outcome != RUN_REFUSED) {
-        (void)snprintf(run->before, sizeof run->before, "%s", session->before);
+    } else if (run->end.outcome != RUN_REFUSED) {
+        run_addf(run, RUN_BEFORE, "%s", session->before);
         session->before[0] = '\0';
-        run->threads = session->threads;
+        run_add_number(run, RUN_THREADS, session->threads);
         session->threads = 0;
-        run->processes = session->processes;
+        run_add_number(run, RUN_PROCESSES, session->processes);
         session->processes = 0;
     }
     session_files_end(session, run);
@@ -188,7 +189,7 @@ struct fate_facts session_facts(const struct session *session, enum fate_event e
         .event = event,
         .has_run = run != NULL,
         .fresh = session->transient,
-        .branch = run && run->branch,
+        .branch = run && run->request.branch,
         .cancelled = run && run->cancelled,
         .stopped = run && run->stop == RUN_STOP_REQUESTED,
         .began = run && session_life_has_begun(state) && !unread,
@@ -219,7 +220,7 @@ static void session_done_by_end(struct session *session, const struct fate *fate
 
 static void session_refuse(struct session *session, const struct fail *why)
 {
-    char sentence[sizeof session->current->text];
+    char sentence[SESSION_SENTENCE_BYTES];
     (void)snprintf(sentence, sizeof sentence, "The sandbox is not available: %s.", fail_text(why));
     session_conclude(session, FATE_REFUSED, sentence);
 }
@@ -242,7 +243,7 @@ void session_enter(struct session *session, enum session_state state)
 
 void session_close(struct session *session)
 {
-    char gone[sizeof session->current->gone];
+    char gone[SESSION_NAMES_BYTES];
     session_state_lost(session, gone, sizeof gone);
     session_enter(session, SESSION_CLOSING);
     box_session_close(session->guest);
@@ -290,8 +291,8 @@ static void session_interrupt(void *arg)
 void session_arm_deadline(struct session *session)
 {
     const struct run *run = session->current;
-    uint64_t limit_ns = run->timeout_ms * CLOCK_NS_PER_MS;
-    if (run->timeout_ms > 0) {
+    uint64_t limit_ns = run->request.timeout_ms * CLOCK_NS_PER_MS;
+    if (run->request.timeout_ms > 0) {
         uint64_t left_ns = limit_ns > run->spent_ns ? limit_ns - run->spent_ns : 0;
         loop_timer_arm(session->owner->loop, &session->timer, run->started_ns + left_ns,
                        session_interrupt, session);
@@ -362,13 +363,13 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
         session_pump(session);
         return;
     }
-    char gone[sizeof run->gone] = "";
-    char older[sizeof run->older] = "";
+    char gone[SESSION_NAMES_BYTES] = "";
+    char older[SESSION_NAMES_BYTES] = "";
     session_state_back(session, fate.done, cell, gone, older, sizeof gone);
     if (fate.done) {
-        run->restored_cell = cell;
-        memcpy(run->gone, gone, sizeof gone);
-        memcpy(run->older, older, sizeof older);
+        run->end.restored_cell = cell;
+        run_addf(run, RUN_GONE, "%s", gone);
+        run_addf(run, RUN_OLDER, "%s", older);
         outcome_take_parts(run, message); /* what the dead process left in its files */
         if (end->kind == BOX_END_OOM) {
             session_state_crowded(session);
@@ -414,14 +415,14 @@ static void session_on_end(void *arg, const struct box_end *end)
     const struct box_spec *spec = server_box_spec(session->owner->server_box);
     facts.files_stay = box_spec_files_stay(spec);
     struct fate fate = run_fate(&facts);
-    char gone[sizeof session->current->gone];
+    char gone[SESSION_NAMES_BYTES];
     session->processes += end->processes;
     session_memory_place(session, end);
     session_state_lost(session, gone, sizeof gone);
     session->guest = NULL;
     session_enter(session, SESSION_NONE);
     if (fate.done) {
-        memcpy(session->current->gone, gone, sizeof gone);
+        run_addf(session->current, RUN_GONE, "%s", gone);
         session_state_gave_up(session);
         session_done_by_end(session, &fate, end);
     } else if (fate.report == REPORT_VARIABLES_LOST) {
@@ -528,12 +529,12 @@ void sessions_warm_up(struct sessions *sessions)
 int sessions_run(struct sessions *sessions, const char *name, struct run *run)
 {
     name = name ? name : SESSION_DEFAULT;
-    struct session *session = run->fresh    ? session_new(sessions, "fresh")
-                              : run->branch ? session_new(sessions, name)
-                                            : session_get(sessions, name);
-    if (session && (run->fresh || run->branch)) {
+    struct session *session = run->request.fresh    ? session_new(sessions, "fresh")
+                              : run->request.branch ? session_new(sessions, name)
+                                                    : session_get(sessions, name);
+    if (session && (run->request.fresh || run->request.branch)) {
         session->transient = true;
-        session->branches = run->branch;
+        session->branches = run->request.branch;
     }
     if (!session) {
         return sessions->count == LIMIT_SESSIONS ? -EMFILE : -ENOMEM;

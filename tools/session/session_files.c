@@ -10,6 +10,8 @@
 #include "base/word.h"
 #include "tools/session/session_internal.h"
 
+enum { NOTE_BYTES = 319, BACK_BYTES = 511 };
+
 /* The sandbox, if it keeps states of files; else NULL. */
 static struct box *keeping_box(const struct session *session)
 {
@@ -163,9 +165,10 @@ static void list_names(char letter, uint32_t all, const char *text, size_t size,
     }
 }
 
-static void take_text(char *out, size_t size, const struct buf *text)
+/* most: bytes of it. */
+static void take_text(struct run *run, enum run_fact fact, const struct buf *text, size_t most)
 {
-    (void)snprintf(out, size, "%.*s", (int)buf_size(text), buf_size(text) ? buf_bytes(text) : "");
+    run_add(run, fact, buf_bytes(text), buf_size(text) < most ? buf_size(text) : most);
 }
 
 /* --- after a run --- */
@@ -174,9 +177,9 @@ static void take_text(char *out, size_t size, const struct buf *text)
 static bool is_program(const struct run *run, const char *path)
 {
     size_t size = strlen(path);
-    size_t whole = run->program ? strlen(run->program->file) : 0;
-    return whole > size && run->program->file[whole - size - 1] == '/' &&
-           strcmp(run->program->file + whole - size, path) == 0;
+    size_t whole = run->request.program ? strlen(run->request.program->file) : 0;
+    return whole > size && run->request.program->file[whole - size - 1] == '/' &&
+           strcmp(run->request.program->file + whole - size, path) == 0;
 }
 
 static void take_rows(struct run *run, const struct wire_kept *kept, const char *text, size_t size)
@@ -194,16 +197,12 @@ static void take_rows(struct run *run, const struct wire_kept *kept, const char 
             at = kind;
             continue;
         }
-        run_set_part(run, RUN_FILES, at + 1, strlen(at + 1));
-        run_set_part(run, RUN_FILE_SIZES, bytes, strlen(bytes));
-        run_set_part(run, RUN_FILE_KINDS, kind, strlen(kind));
+        run_add(run, RUN_FILES, at + 1, strlen(at + 1));
+        run_add(run, RUN_FILE_SIZES, bytes, strlen(bytes));
+        run_add(run, RUN_FILE_KINDS, kind, strlen(kind));
         at = kind;
     }
-    if (kept->rows_more > 0) {
-        char more[16];
-        int length = snprintf(more, sizeof more, "%u", kept->rows_more);
-        run_set_part(run, RUN_FILES_MORE, more, (size_t)length);
-    }
+    run_add_number(run, RUN_FILES_MORE, kept->rows_more);
 }
 
 /* A run that has ended, while the keeper checks what it has done. */
@@ -218,8 +217,11 @@ static void take_kept(struct run *run, const struct wire_kept *kept, const char 
 {
     take_rows(run, kept, text, size);
     run->pending = kept->pending;
-    run->files_stay = kept->changed > 0 && (run->state == RUN_STATE_RESTORED ||
-                                            run->state == RUN_STATE_RESTORED_EARLIER);
+    if (kept->changed > 0 &&
+        (run->end.state == RUN_STATE_RESTORED || run->end.state == RUN_STATE_RESTORED_EARLIER)) {
+        run_addf(run, RUN_FILES_STAY, "files are as the call left them%s",
+                 run->files_undo ? "; `undo` reverts them" : "");
+    }
 }
 
 static void note_unkept(struct run *run, const struct wire_kept *kept, const char *text,
@@ -229,7 +231,7 @@ static void note_unkept(struct run *run, const struct wire_kept *kept, const cha
     if (kept->unkept > 0) {
         (void)buf_append_text(&note, "not kept for undo: ");
         list_names(WIRE_KEPT_UNKEPT, kept->unkept, text, size, &note);
-        take_text(run->files_note, sizeof run->files_note, &note);
+        take_text(run, RUN_FILES_NOTE, &note, NOTE_BYTES);
     }
 }
 
@@ -249,12 +251,11 @@ static void note_uncovered(struct sessions *sessions, struct run *run, const str
 {
     if (kept->too_many && !sessions->files_uncovered) {
         sessions->files_uncovered = true;
-        (void)snprintf(
-            run->files_note, sizeof run->files_note, "%s",
-            is_written_through(sessions)
-                ? "the workspace has more than 2000 entries: only files that Python code "
-                  "changes are listed"
-                : "undo covers no files: the workspace has too many");
+        run_addf(run, RUN_FILES_NOTE, "%s",
+                 is_written_through(sessions)
+                     ? "the workspace has more than 2000 entries: only files that Python code "
+                       "changes are listed"
+                     : "undo covers no files: the workspace has too many");
     }
 }
 
@@ -315,13 +316,13 @@ void session_files_end(struct session *session, struct run *run)
     }
     /* What the guest says is enough to leave out a wait, and for nothing else. */
     bool quiet = !server_box_spec(session->owner->server_box)->cow &&
-                 (run->outcome == RUN_OK || run->outcome == RUN_ERROR) &&
-                 run->parts[RUN_CLAIMS].size == 0 && box_states_are_quiet(box);
+                 (run->end.outcome == RUN_OK || run->end.outcome == RUN_ERROR) &&
+                 run->facts[RUN_CLAIMS].size == 0 && box_states_are_quiet(box);
     *ended = (struct ended){session->owner, session->serial, run->files, quiet ? NULL : run};
     const struct box_states_ended state = {.to = run->files,
                                            .changed = !quiet,
-                                           .claims = run->parts[RUN_CLAIMS].data,
-                                           .size = run->parts[RUN_CLAIMS].size};
+                                           .claims = run->facts[RUN_CLAIMS].data,
+                                           .size = run->facts[RUN_CLAIMS].size};
     int r = box_states_end(box, &state, run_ended, ended);
     session->owner->files_looking += r == 0;
     if (session->transient) {
@@ -384,7 +385,7 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
         (void)buf_append_text(&back, buf_size(&back) == 0 ? "files unchanged" : "");
     }
     if (session->current) {
-        take_text(session->current->files_back, sizeof session->current->files_back, &back);
+        take_text(session->current, RUN_FILES_BACK, &back, BACK_BYTES);
     }
     session_pump(session);
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/fail.h"
 #include "base/loop.h"
 #include "tools/run/fate.h"
 #include "tools/session/history.h"
@@ -8,6 +9,11 @@
 /* Shared by session.c (the list of sessions, events of the sandbox), session_steps.c (the next step
  * of the current run), session_messages.c (frames of the guest), session_packages.c,
  * session_memory.c and session_states.c (checkpoints, undo, restore). */
+
+enum {
+    SESSION_NAMES_BYTES = 256,              /* of lists of variables */
+    SESSION_SENTENCE_BYTES = FAIL_TEXT + 64 /* why a run is refused */
+};
 
 enum session_checkpoint { CHECKPOINT_NONE, CHECKPOINT_PENDING, CHECKPOINT_THERE };
 
@@ -68,6 +74,7 @@ struct session {
     /* For the next result: */
     struct output between; /* printed while nothing ran */
     char before[512];
+    bool tells_dropped; /* before ends with a list of dropped states */
     unsigned strays;    /* messages that belong to no run */
     unsigned threads;   /* that no checkpoint brought back */
     unsigned processes; /* that were killed with a cell or with the interpreter */

@@ -72,7 +72,7 @@ static void session_on_result(struct session *session, const struct box_message 
     box_session_drain(session->guest);
     outcome_take_parts(run, message);
     if (fate.outcome == RUN_EXIT) {
-        run->code_number = outcome_exit_code(message);
+        run->end.code_number = outcome_exit_code(message);
     }
     run_take_fate(run, &fate);
     session_state_made(session, message);
@@ -87,14 +87,14 @@ static void session_on_result(struct session *session, const struct box_message 
 void session_result_taken(struct session *session)
 {
     struct run *run = session->current;
-    bool saves = run->save[0] && !run_is_error(run) && !run->cancelled;
+    bool saves = run->request.save[0] && !run_is_error(run) && !run->cancelled;
     if (saves && session->checkpoint == CHECKPOINT_PENDING) {
         session_save(session);
         return;
     }
     if (saves) {
         session_name_state(session);
-    } else if (run->save[0]) {
+    } else if (run->request.save[0]) {
         run->saving = RUN_SAVE_FAILED;
     }
     session_enter(session, SESSION_IDLE);

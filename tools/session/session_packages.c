@@ -111,7 +111,7 @@ void session_packages_sent(struct session *session)
     session->current->doing[0] = '\0';
     char *error = session->owner->preinstall_error;
     if (error[0] && !session->current->on_output) {
-        run_set_part(session->current, RUN_NOTES, error, strlen(error));
+        run_add(session->current, RUN_NOTES, error, strlen(error));
         error[0] = '\0';
     }
 }
@@ -137,7 +137,7 @@ static void supply_done(void *arg, struct install_op *op)
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     session->op = NULL;
     if (install_text_brief(&op->report, &text) == 0 && !op->cancelled) {
-        run_set_part(session->current, RUN_NOTES, buf_bytes(&text), buf_size(&text));
+        run_add(session->current, RUN_NOTES, buf_bytes(&text), buf_size(&text));
     }
     install_op_free(op);
     session_send(session);
@@ -172,8 +172,9 @@ bool session_packages_need_check(const struct session *session)
     const struct run *run = session->current;
     return installs && installs_config(installs)->auto_install && !run->supplied &&
            !run->on_output &&
-           (memmem(run->code, run->code_size, "import", strlen("import")) ||
-            memmem(run->code, run->code_size, "install", strlen("install"))); /* %pip install */
+           (memmem(run->request.code, run->request.code_size, "import", strlen("import")) ||
+            memmem(run->request.code, run->request.code_size, "install",
+                   strlen("install"))); /* %pip install */
 }
 
 /* The code is not sent before its imports are known: whatever the guest says while it runs, the
@@ -191,7 +192,7 @@ void session_packages_check(struct session *session)
                                   {"cell", 4},
                                   {cell, strlen(cell)},
                                   {"code", 4},
-                                  {run->code, run->code_size}};
+                                  {run->request.code, run->request.code_size}};
     size_t count = 5 + session_packages_fields(session, &layers, fields + 5);
     session_enter(session, SESSION_CHECKING);
     session_arm_deadline(session);

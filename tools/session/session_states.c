@@ -20,6 +20,7 @@ enum {
 void session_tell(struct session *session, const char *fmt, ...)
 {
     size_t used = strlen(session->before);
+    session->tells_dropped = false;
     if (used > 0 && used + 2 < sizeof session->before) {
         used += (size_t)snprintf(session->before + used, sizeof session->before - used, "; ");
     }
@@ -186,7 +187,9 @@ void session_name_state(struct session *session)
         run->saving = RUN_SAVE_NO_SPACE;
         return;
     }
-    history_name(&session->history, run->save, run->dropped);
+    char dropped[HISTORY_NAME_BYTES];
+    history_name(&session->history, run->request.save, dropped);
+    run_addf(run, RUN_SAVE_DROPPED, "%s", dropped);
     session_keep(session);
     run->saving = session->checkpoint == CHECKPOINT_THERE ? RUN_SAVED : RUN_SAVE_SLOW;
 }
@@ -195,8 +198,8 @@ void session_name_state(struct session *session)
 static void session_await_over(void *arg)
 {
     struct session *session = arg;
-    char text[sizeof session->current->text];
-    if (session->current->undo) { /* that state is given up */
+    char text[SESSION_SENTENCE_BYTES];
+    if (session->current->request.undo) { /* that state is given up */
         session->current->gives_up = true;
         session_enter(session, SESSION_IDLE);
         session_pump(session);
@@ -214,14 +217,13 @@ static void session_await_over(void *arg)
 /* The run's own time begins after this wait. */
 static void session_awaited(struct session *session)
 {
-    char *waited = session->current->waited;
-    size_t size = strlen(waited);
+    struct run *run = session->current;
+    const char *waited = run_fact(run, RUN_WAITED);
     uint64_t seconds = (clock_now_ns() - session->awaits_ns) / CLOCK_NS_PER_MS / 1000;
     if (seconds > 0) {
-        (void)snprintf(waited + size, sizeof session->current->waited - size,
-                       "%s%llu s for the state after <cell %u> to be saved",
-                       size > 0 ? ", " : "waited ", (unsigned long long)seconds,
-                       session->history.now.cell);
+        run_addf(run, RUN_WAITED, "%s%s%llu s for the state after <cell %u> to be saved",
+                 waited[0] ? waited : "waited ", waited[0] ? ", " : "", (unsigned long long)seconds,
+                 session->history.now.cell);
     }
     session_enter(session, SESSION_IDLE);
 }
@@ -230,7 +232,8 @@ void session_await_checkpoint(struct session *session)
 {
     struct run *run = session->current;
     session->awaits_ns = clock_now_ns();
-    uint64_t wait_ms = run->timeout_ms > SAVE_MS && !run->undo ? run->timeout_ms : SAVE_MS;
+    uint64_t wait_ms =
+        run->request.timeout_ms > SAVE_MS && !run->request.undo ? run->request.timeout_ms : SAVE_MS;
     session_enter(session, SESSION_CHECKPOINTING);
     (void)snprintf(run->doing, sizeof run->doing,
                    "waiting for the state after <cell %u> to be saved", session->history.now.cell);
@@ -286,16 +289,22 @@ void session_on_checkpoint(void *arg, unsigned cell, bool exists)
 
 /* --- undo and restore --- */
 
+static void session_note_left(struct session *session)
+{
+    run_addf(session->current, RUN_LEFT_STATE, "%s",
+             session->history.left.cell > 0 ? RUN_LEFT : "");
+}
+
 /* name: of the state, or empty after an undo. */
 static void session_went_back(struct session *session, unsigned cell, const char *name)
 {
     struct run *run = session->current;
-    run->left = session->history.left.cell > 0;
+    session_note_left(session);
     run->went_back = true;
     run->back_cell = cell;
     (void)snprintf(run->back_name, sizeof run->back_name, "%s", name);
-    run->undo = false;
-    run->restore[0] = '\0';
+    run->request.undo = false;
+    run->request.restore[0] = '\0';
 }
 
 static void session_go(struct session *session, const struct session_goal *goal)
@@ -370,7 +379,7 @@ static void list_names(const struct history *history, char *out, size_t size)
 static void session_refuse_name(struct session *session, const char *name)
 {
     const struct history *history = &session->history;
-    char text[sizeof session->current->text];
+    char text[SESSION_SENTENCE_BYTES];
     size_t used =
         (size_t)snprintf(text, sizeof text, "Nothing was run: no state is named \"%s\". %s", name,
                          has_names(history) ? "Named states:" : "No state has a name.");
@@ -382,37 +391,37 @@ void session_restore(struct session *session)
 {
     struct history *history = &session->history;
     const struct run *run = session->current;
-    const struct history_state *state = history_find(history, run->restore);
+    const struct history_state *state = history_find(history, run->request.restore);
     if (state) {
         struct session_goal goal = {.cell = state->cell};
         memcpy(goal.name, state->name, sizeof goal.name);
         session_go(session, &goal);
         return;
     }
-    session_refuse_name(session, run->restore);
+    session_refuse_name(session, run->request.restore);
 }
 
 void session_drop_named(struct session *session)
 {
     struct run *run = session->current;
-    if (!history_drop(&session->history, run->drop)) {
-        session_refuse_name(session, run->drop);
+    if (!history_drop(&session->history, run->request.drop)) {
+        session_refuse_name(session, run->request.drop);
         return;
     }
     session_keep(session);
-    (void)snprintf(run->named_states, sizeof run->named_states, "\"%s\" dropped", run->drop);
-    run->drop[0] = '\0';
+    run_addf(run, RUN_NAMED_STATES, "\"%s\" dropped", run->request.drop);
+    run->request.drop[0] = '\0';
 }
 
 void session_list_left(struct session *session)
 {
     struct run *run = session->current;
     const struct history *history = &session->history;
-    size_t used = strlen(run->named_states);
-    if (used > 0) {
-        used += (size_t)snprintf(run->named_states + used, sizeof run->named_states - used, ", %s",
-                                 has_names(history) ? "left:" : "none left");
-        list_names(history, run->named_states + used, sizeof run->named_states - used);
+    const char *named = run_fact(run, RUN_NAMED_STATES);
+    char left[600] = "";
+    if (named[0]) {
+        list_names(history, left, sizeof left);
+        run_addf(run, RUN_NAMED_STATES, "%s, %s%s", named, left[0] ? "left:" : "none left", left);
     }
 }
 
@@ -436,7 +445,7 @@ void session_state_taken(struct session *session, const struct session_goal *goa
     session->files_goal = history->now.files;
     session_went_back(session, goal->cell, goal->name);
     session_keep_present(session);
-    session->current->left = history->left.cell > 0; /* unless its process has ended */
+    session_note_left(session); /* unless its process has ended */
 }
 
 /* --- memory --- */
@@ -449,11 +458,10 @@ void session_state_crowded(struct session *session)
         dropped = true;
     }
     if (dropped || session->history.named_count > 0) {
-        (void)snprintf(run->memory, sizeof run->memory, "memory: %s%s",
-                       dropped ? "undo states dropped" : "limit reached",
-                       session->history.named_count > 0
-                           ? "; named states use memory too, drop those you no longer need"
-                           : "");
+        run_addf(run, RUN_MEMORY, "memory: %s%s", dropped ? "undo states dropped" : "limit reached",
+                 session->history.named_count > 0
+                     ? "; named states use memory too, drop those you no longer need"
+                     : "");
         session_keep(session);
     }
 }
@@ -461,13 +469,12 @@ void session_state_crowded(struct session *session)
 /* Names of states dropped one after the other go into one list. */
 static void session_tell_dropped(struct session *session, const char *name)
 {
-    static const char dropped[] = "memory was short, named states dropped: ";
-    const char *list = strstr(session->before, dropped);
     size_t used = strlen(session->before);
-    if (list && !strstr(list, "; ")) {
+    if (used > 0 && session->tells_dropped) {
         (void)snprintf(session->before + used, sizeof session->before - used, ", \"%s\"", name);
     } else {
-        session_tell(session, "%s\"%s\"", dropped, name);
+        session_tell(session, "memory was short, named states dropped: \"%s\"", name);
+        session->tells_dropped = true;
     }
 }
 
@@ -500,8 +507,8 @@ void session_state_gave_up(struct session *session)
 {
     struct run *run = session->current;
     if (session->gave_up) {
-        (void)snprintf(
-            run->memory, sizeof run->memory,
+        run_addf(
+            run, RUN_MEMORY,
             "checkpoint: dropped to free memory: the call rewrote a state of %llu MiB: two "
             "copies exceed --memory %uM, a larger limit keeps one",
             (unsigned long long)(session->state_bytes >> 20),
@@ -532,19 +539,19 @@ void session_state_make_space(struct session *session, const struct box_message 
             (void)snprintf(then, sizeof then, "restores the state after <cell %u>",
                            session->safe.cell);
         }
-        (void)snprintf(
-            run->memory, sizeof run->memory,
+        run_addf(
+            run, RUN_MEMORY,
             "checkpoint: none, no space for a state of %llu MiB under --memory %uM, a crash %s",
             (unsigned long long)(memory.state_bytes >> 20), limit_mib, then);
     } else if (clock_now_ns() - run->started_ns > KILLED_MS * CLOCK_NS_PER_MS && box &&
                box_memory_killed(box)) {
-        (void)snprintf(run->memory, sizeof run->memory,
-                       "memory: limit reached (--memory %uM); a process that the code had "
-                       "started was killed",
-                       limit_mib);
+        run_addf(run, RUN_MEMORY,
+                 "memory: limit reached (--memory %uM); a process that the code had "
+                 "started was killed",
+                 limit_mib);
     } else if (checkpoint_memory_is_short(&memory)) {
-        (void)snprintf(run->memory, sizeof run->memory, "memory: %llu of %u MiB in use",
-                       (unsigned long long)(memory.used_bytes >> 20), limit_mib);
+        run_addf(run, RUN_MEMORY, "memory: %llu of %u MiB in use",
+                 (unsigned long long)(memory.used_bytes >> 20), limit_mib);
     }
     for (unsigned n = checkpoint_steps_to_drop(&memory, session->history.steps); n > 0; n--) {
         (void)history_shorten(&session->history);

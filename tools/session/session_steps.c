@@ -11,7 +11,7 @@
 
 static bool is_blank(const struct run *run)
 {
-    return strspn(run->code, " \t\r\n") == run->code_size;
+    return strspn(run->request.code, " \t\r\n") == run->request.code_size;
 }
 
 static void session_abandon(struct session *session)
@@ -30,7 +30,7 @@ static void session_abandon(struct session *session)
 static void session_reset(struct session *session)
 {
     struct run *run = session->current;
-    run->reset = false;
+    run->request.reset = false;
     run->was_reset = true;
     if (session->history.now.cell > 0) {
         session_close(session);
@@ -39,7 +39,7 @@ static void session_reset(struct session *session)
 
 static void session_finish(struct session *session)
 {
-    if (session->current->save[0]) {
+    if (session->current->request.save[0]) {
         session_name_state(session);
     }
     session_conclude(session, FATE_NOTHING_TO_RUN, NULL);
@@ -70,12 +70,15 @@ void session_send(struct session *session)
     run->sent++;
     session->begun = false;
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
-    struct box_field fields[21] = {
-        {"run", 3}, {"cell", 4}, {cell, strlen(cell)}, {"code", 4}, {run->code, run->code_size}};
+    struct box_field fields[21] = {{"run", 3},
+                                   {"cell", 4},
+                                   {cell, strlen(cell)},
+                                   {"code", 4},
+                                   {run->request.code, run->request.code_size}};
     size_t count = 5;
-    if (run->stdin_text) {
+    if (run->request.stdin_text) {
         fields[count++] = (struct box_field){"stdin", 5};
-        fields[count++] = (struct box_field){run->stdin_text, run->stdin_size};
+        fields[count++] = (struct box_field){run->request.stdin_text, run->request.stdin_size};
     }
     const struct box_spec *spec = server_box_spec(session->owner->server_box);
     if (box_spec_is_written_through(spec) && run->files) {
@@ -87,7 +90,7 @@ void session_send(struct session *session)
         fields[count++] = (struct box_field){"once", 4};
         fields[count++] = (struct box_field){"1", 1};
     }
-    count += program_fields(run->program, fields + count);
+    count += program_fields(run->request.program, fields + count);
     count += session_packages_fields(session, &layers, fields + count);
     session_packages_sent(session);
     run->started_ns = clock_now_ns();
@@ -148,7 +151,7 @@ static session_step session_next_step(const struct session *session)
     if ((run->cancelled || run->stop) && session_life_can_abandon(session->state)) {
         return session_abandon;
     }
-    if (run->reset && (at_rest || session->state == SESSION_FAILOVER)) {
+    if (run->request.reset && (at_rest || session->state == SESSION_FAILOVER)) {
         return session_reset;
     }
     if (!at_rest || session->files_waiting) {
@@ -157,7 +160,7 @@ static session_step session_next_step(const struct session *session)
     if (is_idle && session_packages_are_awaited(session)) {
         return session_packages_await;
     }
-    if (run->drop[0]) {
+    if (run->request.drop[0]) {
         return session_drop_named;
     }
     /* Until then the interpreter reads nothing, and to stop the run would be to kill it: with the
@@ -165,14 +168,14 @@ static session_step session_next_step(const struct session *session)
     if (session->checkpoint == CHECKPOINT_PENDING && !run->gives_up) {
         return session_await_checkpoint;
     }
-    if (run->undo || run->restore[0]) {
-        return run->undo ? session_undo : session_restore;
+    if (run->request.undo || run->request.restore[0]) {
+        return run->request.undo ? session_undo : session_restore;
     }
     if (session_files_differ(session)) {
         return session_files_switch;
     }
-    bool only_names = is_blank(run) && run->save[0] && session->history.now.cell > 0;
-    if (only_names || (is_blank(run) && (run->went_back || run->named_states[0]))) {
+    bool only_names = is_blank(run) && run->request.save[0] && session->history.now.cell > 0;
+    if (only_names || (is_blank(run) && (run->went_back || run_fact(run, RUN_NAMED_STATES)[0]))) {
         return session_finish;
     }
     if (!is_idle) {

@@ -28,9 +28,9 @@ static int tear_down(void **)
     return 0;
 }
 
-static void put(enum run_part part, const char *value)
+static void put(enum run_fact fact, const char *value)
 {
-    run_set_part(run, part, value, strlen(value));
+    run_add(run, fact, value, strlen(value));
 }
 
 static void expect_status(const char *expected)
@@ -57,38 +57,38 @@ static void code_and_input_are_copies(void **)
     assert_non_null(other);
     memset(code, 'x', sizeof code);
     memset(input, 'x', sizeof input);
-    assert_int_equal(other->code_size, 3);
-    assert_memory_equal(other->code, "a\0b", 4);
-    assert_string_equal(other->stdin_text, "in");
+    assert_int_equal(other->request.code_size, 3);
+    assert_memory_equal(other->request.code, "a\0b", 4);
+    assert_string_equal(other->request.stdin_text, "in");
     run_free(other);
     other = run_new("", 0, "", 0);
-    assert_non_null(other->stdin_text);
+    assert_non_null(other->request.stdin_text);
     run_free(other);
-    assert_null(run->stdin_text);
+    assert_null(run->request.stdin_text);
     run_free(NULL);
 }
 
 static void success_says_how_long_it_took(void **)
 {
-    run->duration_ns = 3 * CLOCK_NS_PER_MS;
+    run->end.duration_ns = 3 * CLOCK_NS_PER_MS;
     expect_status("[ok 3 ms, no output]");
     run->output.total = 1;
     expect_status("[ok 3 ms]");
     run->output.total = 0;
     put(RUN_VALUE, "1");
     expect_status("[ok 3 ms]");
-    run->duration_ns = 9999 * CLOCK_NS_PER_MS;
+    run->end.duration_ns = 9999 * CLOCK_NS_PER_MS;
     expect_status("[ok 9999 ms]");
-    run->duration_ns = 10090 * CLOCK_NS_PER_MS;
+    run->end.duration_ns = 10090 * CLOCK_NS_PER_MS;
     expect_status("[ok 10.0 s]");
-    run->duration_ns = 86399990 * (uint64_t)CLOCK_NS_PER_MS;
+    run->end.duration_ns = 86399990 * (uint64_t)CLOCK_NS_PER_MS;
     expect_status("[ok 86399.9 s]");
     assert_false(run_is_error(run));
 }
 
 static void exception_says_what_and_where(void **)
 {
-    run->outcome = RUN_ERROR;
+    run->end.outcome = RUN_ERROR;
     expect_status("[error: exception, 0 ms | state: kept]");
     put(RUN_ERROR_TYPE, "KeyError");
     expect_status("[error: KeyError, 0 ms | state: kept]");
@@ -101,28 +101,28 @@ static void exception_says_what_and_where(void **)
 
 static void exit_code_other_than_zero_is_an_error(void **)
 {
-    run->outcome = RUN_EXIT;
+    run->end.outcome = RUN_EXIT;
     expect_status("[exit code 0 | state: kept]");
     assert_false(run_is_error(run));
-    run->code_number = 3;
+    run->end.code_number = 3;
     expect_status("[exit code 3 | state: kept]");
     assert_true(run_is_error(run));
-    run->code_number = 0;
-    run->state = RUN_STATE_DROPPED;
+    run->end.code_number = 0;
+    run->end.state = RUN_STATE_DROPPED;
     assert_false(run_is_error(run));
-    run->state = RUN_STATE_RESTORED;
+    run->end.state = RUN_STATE_RESTORED;
     assert_true(run_is_error(run)); /* its variables are lost */
-    run->code_number = 3;
-    run->state = RUN_STATE_LOST;
+    run->end.code_number = 3;
+    run->end.state = RUN_STATE_LOST;
     expect_status(
         "[exit code 3 | state: lost (variables lost, files kept, a new interpreter starts)]");
 }
 
 static void a_limit_that_the_code_caught_is_reported(void **)
 {
-    run->late = true;
-    run->timeout_ms = 1500;
-    run->processes = 2;
+    run->end.late = true;
+    run->request.timeout_ms = 1500;
+    run_add_number(run, RUN_PROCESSES, 2);
     put(RUN_VALUE, "1");
     expect_status(
         "[ok 0 ms | timeout: 1.5 s limit; the code caught the interrupt | processes: 2 "
@@ -143,23 +143,23 @@ static void names_of_states_can_stand_in_a_list(void **)
 
 static void timeout_says_its_limit_and_where_it_was(void **)
 {
-    run->outcome = RUN_TIMEOUT;
-    run->state = RUN_STATE_INTERRUPTED;
-    run->interrupted = true;
-    run->timeout_ms = 30000;
+    run->end.outcome = RUN_TIMEOUT;
+    run->end.state = RUN_STATE_INTERRUPTED;
+    run->end.interrupted = true;
+    run->request.timeout_ms = 30000;
     expect_status("[timeout: 30 s limit | state: kept (interrupted)]");
-    run->timeout_ms = 1500;
+    run->request.timeout_ms = 1500;
     put(RUN_WHERE, "<cell 7>:12 time.sleep(99)");
     expect_status(
         "[timeout: 1.5 s limit; interrupted at <cell 7>:12 time.sleep(99) | state: kept "
         "(interrupted)]");
-    run->timeout_ms = 86399999;
-    run->state = RUN_STATE_LOST;
-    run->interrupted = false;
+    run->request.timeout_ms = 86399999;
+    run->end.state = RUN_STATE_LOST;
+    run->end.interrupted = false;
     buf_clear(&text, 0);
     assert_int_equal(run_compose_status(run, &text), 0);
     assert_memory_equal(buf_bytes(&text), "[timeout: 86400 s limit; ignored the interrupt at", 49);
-    run->stuck = true;
+    run->end.stuck = true;
     buf_clear(&text, 0);
     assert_int_equal(run_compose_status(run, &text), 0);
     assert_memory_equal(buf_bytes(&text), "[timeout: 86400 s limit; stuck in native code at", 48);
@@ -168,16 +168,16 @@ static void timeout_says_its_limit_and_where_it_was(void **)
 
 static void out_of_memory_says_how_much_there_was(void **)
 {
-    run->outcome = RUN_OOM;
-    run->state = RUN_STATE_LOST;
-    run->used_bytes = (64 << 20) + 4096;
-    run->limit_bytes = UINT64_C(5) << 30;
+    run->end.outcome = RUN_OOM;
+    run->end.state = RUN_STATE_LOST;
+    run->end.used_bytes = (64 << 20) + 4096;
+    run->end.limit_bytes = UINT64_C(5) << 30;
     expect_status(
         "[out of memory: used 64 of 5120 MiB (--memory) | state: lost (variables lost, files kept, "
         "a new interpreter starts)]");
     assert_true(run_is_error(run));
     put(RUN_WHERE, "<cell 7>:4 x.append(1)");
-    run->state = RUN_STATE_RESTORED;
+    run->end.state = RUN_STATE_RESTORED;
     buf_clear(&text, 0);
     expect_status(
         "[out of memory: used 64 of 5120 MiB (--memory) at <cell 7>:4 x.append(1) | state: "
@@ -193,18 +193,18 @@ static void only_a_whole_line_of_a_trace_is_a_place(void **)
     for (size_t size = 0; size < sizeof trace - 1; size++) {
         (void)snprintf(part, sizeof part, "%.*s", (int)size, trace);
         outcome_take_place(run, part);
-        assert_int_equal(run->parts[RUN_WHERE].size, 0);
+        assert_int_equal(run->facts[RUN_WHERE].size, 0);
     }
     outcome_take_place(run, trace);
-    assert_string_equal(run->parts[RUN_WHERE].data, "<cell 7>:12");
+    assert_string_equal(run->facts[RUN_WHERE].data, "<cell 7>:12");
 }
 
 static void crash_names_the_signal(void **)
 {
-    run->outcome = RUN_CRASHED;
-    run->code_number = SIGSEGV;
+    run->end.outcome = RUN_CRASHED;
+    run->end.code_number = SIGSEGV;
     expect_status("[crashed: SIGSEGV | state: kept]");
-    run->code_number = SIGRTMIN + 5;
+    run->end.code_number = SIGRTMIN + 5;
     buf_clear(&text, 0);
     assert_int_equal(run_compose_status(run, &text), 0);
     assert_memory_equal(buf_bytes(&text), "[crashed: signal ", 17);
@@ -213,21 +213,21 @@ static void crash_names_the_signal(void **)
 
 static void other_outcomes_are_distinguished(void **)
 {
-    run->outcome = RUN_LOST;
-    run->state = RUN_STATE_LOST;
+    run->end.outcome = RUN_LOST;
+    run->end.state = RUN_STATE_LOST;
     expect_status(
         "[crashed: connection to the interpreter lost | state: lost (variables lost, files kept, a "
         "new interpreter starts)]");
-    run->outcome = RUN_ENDED;
-    run->state = RUN_STATE_ALL_LOST;
+    run->end.outcome = RUN_ENDED;
+    run->end.state = RUN_STATE_ALL_LOST;
     expect_status(
         "[crashed: the sandbox exited | state: lost (variables and files lost, a new sandbox "
         "starts)]");
-    run->state = RUN_STATE_INTERRUPTED;
-    run->outcome = RUN_CANCELLED;
+    run->end.state = RUN_STATE_INTERRUPTED;
+    run->end.outcome = RUN_CANCELLED;
     expect_status("[cancelled | state: kept (interrupted)]");
-    run->outcome = RUN_REFUSED;
-    run->state = RUN_STATE_KEPT;
+    run->end.outcome = RUN_REFUSED;
+    run->end.state = RUN_STATE_KEPT;
     expect_status("[refused | state: kept]");
     assert_true(run_is_error(run));
 }
@@ -235,7 +235,7 @@ static void other_outcomes_are_distinguished(void **)
 static void each_failure_reports_the_state(void **)
 {
     for (unsigned i = 0; i < RUN_OUTCOME_COUNT; i++) {
-        run->outcome = (enum run_outcome)i;
+        run->end.outcome = (enum run_outcome)i;
         buf_clear(&text, 0);
         assert_int_equal(run_compose_status(run, &text), 0);
         assert_int_equal(buf_append(&text, "", 1), 0);
@@ -250,7 +250,7 @@ static void reset_and_earlier_events_are_reported(void **)
     run->was_reset = true;
     expect_status("[ok 0 ms, no output | state: reset, then kept]");
     run->was_reset = false;
-    strncpy(run->before, "a cancelled call was killed", sizeof run->before - 1);
+    put(RUN_BEFORE, "a cancelled call was killed");
     expect_status("[ok 0 ms, no output | before: a cancelled call was killed]");
     put(RUN_FILES, "+plot.png");
     put(RUN_FILE_SIZES, "18000");
@@ -277,7 +277,7 @@ static void many_new_files_are_counted(void **)
  */
 static void guest_cannot_forge_a_status_line(void **)
 {
-    run->outcome = RUN_ERROR;
+    run->end.outcome = RUN_ERROR;
     put(RUN_ERROR_TYPE, "E]\n[ok 3 ms");
     put(RUN_FILES, "+a\r\nb\033[2K\177");
     static const char status[] =
@@ -296,7 +296,7 @@ static void result_has_output_then_value_then_hint_then_status(void **)
     put(RUN_VALUE, "[1,\n 2]");
     put(RUN_HINT, "look\n");
     expect_result("printed\nOut: [1,\n 2]\nHint: look\n[ok 0 ms]\n");
-    run->outcome = RUN_ERROR;
+    run->end.outcome = RUN_ERROR;
     put(RUN_TRACEBACK, "Traceback");
     expect_result(
         "printed\nOut: [1,\n 2]\nTraceback\nHint: look\n"
@@ -305,12 +305,12 @@ static void result_has_output_then_value_then_hint_then_status(void **)
 
 static void part_of_any_bytes_is_kept_to_its_size(void **)
 {
-    run_set_part(run, RUN_VALUE, "a\0b", 3);
-    assert_int_equal(run->parts[RUN_VALUE].size, 3);
-    assert_memory_equal(run->parts[RUN_VALUE].data, "a\0b", 4);
-    run_set_part(run, RUN_VARS, "+a\0b", 4);
-    run_set_part(run, RUN_VARS, "", 0);
-    run_set_part(run, RUN_VARS, "-c", 2);
+    run_add(run, RUN_VALUE, "a\0b", 3);
+    assert_int_equal(run->facts[RUN_VALUE].size, 3);
+    assert_memory_equal(run->facts[RUN_VALUE].data, "a\0b", 4);
+    run_add(run, RUN_VARS, "+a\0b", 4);
+    run_add(run, RUN_VARS, "", 0);
+    run_add(run, RUN_VARS, "-c", 2);
     const char *item = run_next_item(run, RUN_VARS, NULL);
     assert_string_equal(item, "+a?b");
     item = run_next_item(run, RUN_VARS, item);
@@ -318,16 +318,16 @@ static void part_of_any_bytes_is_kept_to_its_size(void **)
     item = run_next_item(run, RUN_VARS, item);
     assert_string_equal(item, "-c");
     assert_null(run_next_item(run, RUN_VARS, item));
-    run_set_part(run, RUN_HINT, "", 0);
-    assert_int_equal(run->parts[RUN_HINT].size, 0);
+    run_add(run, RUN_HINT, "", 0);
+    assert_int_equal(run->facts[RUN_HINT].size, 0);
 }
 
 #define RUN_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 static void omitted_entries_are_counted_and_notes_come_last(void **)
 {
-    run->clamped = true;
-    run->timeout_ms = 2500;
+    run->request.clamped = true;
+    run->request.timeout_ms = 2500;
     put(RUN_FILES_MORE, "7");
     put(RUN_VARS, "+a");
     put(RUN_VAR_KINDS, "int");
@@ -368,13 +368,13 @@ static void parts_are_bounded_each_and_together(void **)
     memset(value, 1, LONG);
     take(all, 100, value, LONG);
     size_t sum = 0;
-    for (unsigned i = 0; i < RUN_PART_COUNT; i++) {
-        sum += run->parts[i].size;
+    for (unsigned i = 0; i < RUN_FACT_COUNT; i++) {
+        sum += run->facts[i].size;
     }
     assert_in_range(sum, 1000, LIMIT_RESULT_CHARS);
-    assert_non_null(strstr(run->parts[RUN_VALUE].data, " bytes cut)"));
-    assert_int_equal(run->parts[RUN_ERROR_LINE].size, 0);
-    assert_int_equal(run->parts[RUN_IMAGES].size, 0);
+    assert_non_null(strstr(run->facts[RUN_VALUE].data, " bytes cut)"));
+    assert_int_equal(run->facts[RUN_ERROR_LINE].size, 0);
+    assert_int_equal(run->facts[RUN_IMAGES].size, 0);
     free(value);
 }
 
@@ -386,13 +386,13 @@ static void the_json_of_a_value_takes_nothing_from_the_rest(void **)
     assert_non_null(value);
     memset(value, '1', LONG);
     take(json, 1, value, LIMIT_RESULT_JSON_BYTES + 1);
-    assert_int_equal(run->parts[RUN_JSON].size, 0);
+    assert_int_equal(run->facts[RUN_JSON].size, 0);
     take(json, 2, value, LIMIT_RESULT_JSON_BYTES);
-    assert_int_equal(run->parts[RUN_JSON].size, LIMIT_RESULT_JSON_BYTES);
+    assert_int_equal(run->facts[RUN_JSON].size, LIMIT_RESULT_JSON_BYTES);
     take(json, 1, "5", 1); /* the first stays */
-    assert_int_equal(run->parts[RUN_JSON].size, LIMIT_RESULT_JSON_BYTES);
+    assert_int_equal(run->facts[RUN_JSON].size, LIMIT_RESULT_JSON_BYTES);
     take(texts, 1, value, 5000);
-    assert_int_equal(run->parts[RUN_TRACEBACK].size, 5000);
+    assert_int_equal(run->facts[RUN_TRACEBACK].size, 5000);
     free(value);
 }
 
@@ -406,9 +406,9 @@ static void a_place_is_made_of_its_fields(void **)
     const struct box_message no_cell = {fields + 2, 5};
     outcome_take_parts(run, &no_source);
     outcome_take_parts(run, &no_cell);
-    assert_int_equal(run->parts[RUN_WHERE].size, 0);
+    assert_int_equal(run->facts[RUN_WHERE].size, 0);
     outcome_take_parts(run, &whole);
-    assert_string_equal(run->parts[RUN_WHERE].data, "<cell 7>:12 \"time.sleep(1)\"");
+    assert_string_equal(run->facts[RUN_WHERE].data, "<cell 7>:12 \"time.sleep(1)\"");
 }
 
 static void parts_that_fit_are_as_they_came(void **)
@@ -422,15 +422,15 @@ static void parts_that_fit_are_as_they_came(void **)
     take(images, 5, "/tmp/a.png", 10);
     take(lines, 1, "12", 2);
     take(lines, 1, "13", 2); /* what is known already stays */
-    assert_int_equal(run->parts[RUN_VALUE].size, sizeof full);
-    assert_memory_equal(run->parts[RUN_VALUE].data, full, sizeof full);
+    assert_int_equal(run->facts[RUN_VALUE].size, sizeof full);
+    assert_memory_equal(run->facts[RUN_VALUE].data, full, sizeof full);
     const char *image = NULL;
     for (unsigned i = 0; i < LIMIT_IMAGES; i++) {
         image = run_next_item(run, RUN_IMAGES, image);
         assert_string_equal(image, "/tmp/a.png");
     }
     assert_null(run_next_item(run, RUN_IMAGES, image));
-    assert_string_equal(run->parts[RUN_ERROR_LINE].data, "12");
+    assert_string_equal(run->facts[RUN_ERROR_LINE].data, "12");
 }
 
 static void a_path_is_one_line_and_a_number_has_digits_only(void **)
@@ -441,8 +441,8 @@ static void a_path_is_one_line_and_a_number_has_digits_only(void **)
     take(lines, 1, "1 | state: kept", 15);
     take(lines, 1, "", 0);
     take(lines, 1, "123456789012345678901", 21);
-    assert_int_equal(run->parts[RUN_IMAGES].size, 0);
-    assert_int_equal(run->parts[RUN_ERROR_LINE].size, 0);
+    assert_int_equal(run->facts[RUN_IMAGES].size, 0);
+    assert_int_equal(run->facts[RUN_ERROR_LINE].size, 0);
 }
 
 int main(void)

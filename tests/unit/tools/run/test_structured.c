@@ -20,9 +20,9 @@ static int tear_down(void **)
     return 0;
 }
 
-static void put(enum run_part part, const char *value)
+static void put(enum run_fact fact, const char *value)
 {
-    run_set_part(run, part, value, strlen(value));
+    run_add(run, fact, value, strlen(value));
 }
 
 /* The structured form, which is what the schema says. */
@@ -47,8 +47,8 @@ static const char *text_of(const json_t *object, const char *key)
 static void every_outcome_is_as_the_schema_says(void **)
 {
     for (int outcome = 0; outcome < RUN_OUTCOME_COUNT; outcome++) {
-        run->outcome = (enum run_outcome)outcome;
-        run->code_number = 9;
+        run->end.outcome = (enum run_outcome)outcome;
+        run->end.code_number = 9;
         json_t *object = structured();
         assert_int_equal(json_object_get(object, "exit_code") != NULL, outcome == RUN_EXIT);
         assert_int_equal(json_object_get(object, "signal") != NULL, outcome == RUN_CRASHED);
@@ -115,7 +115,7 @@ static void forged_parts_do_no_harm(void **)
 
 static void an_exception_is_an_object(void **)
 {
-    run->outcome = RUN_ERROR;
+    run->end.outcome = RUN_ERROR;
     put(RUN_ERROR_TYPE, "KeyError");
     put(RUN_ERROR_MESSAGE, "'k'");
     put(RUN_ERROR_CELL, "3");
@@ -136,16 +136,16 @@ static void an_exception_is_an_object(void **)
 
 static void the_states_have_fields_of_their_own(void **)
 {
-    run->state = RUN_STATE_RESTORED_EARLIER;
-    run->restored_cell = 3;
+    run->end.state = RUN_STATE_RESTORED_EARLIER;
+    run->end.restored_cell = 3;
     run->went_back = true;
     run->saving = RUN_SAVED;
-    run->threads = 2;
-    (void)strcpy(run->save, "after");
-    (void)strcpy(run->dropped, "old");
-    (void)strcpy(run->gone, "df, model");
-    (void)strcpy(run->memory, "memory: 900 of 1024 MiB in use");
-    (void)strcpy(run->before, "a call was cancelled");
+    run_add_number(run, RUN_THREADS, 2);
+    (void)strcpy(run->request.save, "after");
+    put(RUN_SAVE_DROPPED, "old");
+    put(RUN_GONE, "df, model");
+    put(RUN_MEMORY, "memory: 900 of 1024 MiB in use");
+    put(RUN_BEFORE, "a call was cancelled");
     json_t *object = structured();
     const json_t *back = json_object_get(object, "went_back");
     const json_t *checkpoint = json_object_get(object, "checkpoint");
@@ -161,7 +161,7 @@ static void the_states_have_fields_of_their_own(void **)
     assert_string_equal(text_of(object, "before"), "a call was cancelled");
     json_decref(object);
     run->saving = RUN_SAVE_NO_SPACE;
-    run->dropped[0] = '\0';
+    put(RUN_SAVE_DROPPED, "");
     (void)strcpy(run->back_name, "base");
     run->back_cell = 7;
     object = structured();
