@@ -64,11 +64,11 @@ static int exit_code(const struct run *run)
     case RUN_OK:
         return 0;
     case RUN_EXIT:
-        return run->end.code_number;
+        return run->end.process.code;
     case RUN_TIMEOUT:
         return EXIT_TIMEOUT;
     case RUN_CRASHED:
-        return EXIT_SIGNAL + run->end.code_number;
+        return EXIT_SIGNAL + run->end.process.code;
     case RUN_OOM:
     case RUN_DISK:
         return EXIT_SIGNAL + SIGKILL;
@@ -203,7 +203,6 @@ static void say(struct once *once, const char *text)
 static void tell_gone(struct once *once, const struct run *run)
 {
     OWNED(buf_done) struct buf line = BUF_EMPTY;
-    const struct run_text *digits = &run->facts[RUN_FILES_MORE];
     uint64_t more = 0;
     unsigned count = 0;
     for (const char *at = NULL; (at = run_next_item(run, RUN_FILES, at));) {
@@ -219,12 +218,11 @@ static void tell_gone(struct once *once, const struct run *run)
         }
     }
     uint64_t others = 0;
-    if (digits->size > 0 && parse_u64(digits->data, &others) == 0) {
-        more += others;
-    }
+    (void)parse_u64(run_fact(run, RUN_FILES_MORE), &others);
     if (count == 0 || once->keeps_files) {
         return;
     }
+    more += others;
     if (more > 0) {
         (void)buf_appendf(&line, " and %llu more", (unsigned long long)more);
     }

@@ -55,7 +55,7 @@ static void thumbnail_done(void *arg, struct run *run)
     char said[REASON_BYTES];
     const char *reason = "it could not be scaled down";
     enum thumbnail_outcome outcome = THUMBNAIL_FAILED;
-    if (run->end.outcome == RUN_EXIT && run->end.code_number == GUEST_EXIT_NO_PILLOW) {
+    if (run->end.outcome == RUN_EXIT && run->end.process.code == GUEST_EXIT_NO_PILLOW) {
         outcome = THUMBNAIL_NO_TOOL;
         reason = "this Python has no Pillow to convert it";
     } else if (run->end.outcome == RUN_OK &&

@@ -235,15 +235,6 @@ int outcome_exit_code(const struct box_message *message)
     return value < 256 ? (int)value : 1;
 }
 
-void outcome_take_end(struct run *run, const struct box_end *end)
-{
-    run->end.code_number = end->code;
-    run->end.used_bytes = end->used_bytes;
-    run->end.limit_bytes = end->limit_bytes;
-    run->end.used_files = end->used_files;
-    run->end.limit_files = end->limit_files;
-}
-
 const char *outcome_end_text(const struct box_end *end, char out[64])
 {
     const char *name = end->kind == BOX_END_SIGNAL ? sigabbrev_np(end->code) : NULL;

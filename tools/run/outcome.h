@@ -32,8 +32,5 @@ void outcome_take_trace(struct run *run, const char *text);
 /* The same for a process killed while writing the trace: only whole lines count. */
 void outcome_take_place(struct run *run, const char *text);
 
-/* Takes from the interpreter's end the numbers that the result shows. */
-void outcome_take_end(struct run *run, const struct box_end *end);
-
 /* "SIGSEGV", "out of memory", …: for an interpreter that died between runs. Returns out. */
 const char *outcome_end_text(const struct box_end *end, char out[64]);

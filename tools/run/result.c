@@ -15,21 +15,15 @@
 /* Appends links to the files that the run has created or changed. */
 static void append_links(struct rpc_call *call, const struct run *run, json_t *blocks)
 {
-    const char *size = run_next_item(run, RUN_FILE_SIZES, NULL);
-    const char *kind = run_next_item(run, RUN_FILE_KINDS, NULL);
+    struct run_change file = {};
     unsigned count = 0;
-    if (!rpc_call_wants_links(call)) {
-        return;
-    }
-    for (const char *at = NULL;
-         count < LIMIT_RESOURCE_LINKS && (at = run_next_item(run, RUN_FILES, at));) {
+    while (rpc_call_wants_links(call) && count < LIMIT_RESOURCE_LINKS &&
+           run_next_change(run, RUN_FILES, &file)) {
         uint64_t bytes = 0;
-        bool is_file = (*at == '+' || *at == '~') && !(kind && *kind) && size &&
-                       parse_u64(size, &bytes) == 0 && bytes < INT64_MAX;
-        json_t *link = is_file ? resource_link(at + 1, bytes) : NULL;
+        bool is_file = (*file.name == '+' || *file.name == '~') && !(file.kind && *file.kind) &&
+                       file.size && parse_u64(file.size, &bytes) == 0 && bytes < INT64_MAX;
+        json_t *link = is_file ? resource_link(file.name + 1, bytes) : NULL;
         count += link && json_array_append_new(blocks, link) == 0;
-        size = size ? run_next_item(run, RUN_FILE_SIZES, size) : NULL;
-        kind = kind ? run_next_item(run, RUN_FILE_KINDS, kind) : NULL;
     }
 }
 

@@ -117,6 +117,22 @@ const char *run_next_item(const struct run *run, enum run_fact list, const char 
     return text->size > 0 && next < text->data + text->size ? next : NULL;
 }
 
+static const char *next_beside(const struct run *run, enum run_fact list, const char *at,
+                               bool is_first)
+{
+    return is_first || at ? run_next_item(run, list, at) : NULL;
+}
+
+bool run_next_change(const struct run *run, enum run_fact list, struct run_change *change)
+{
+    bool files = list == RUN_FILES;
+    bool is_first = !change->name;
+    change->name = run_next_item(run, list, change->name);
+    change->size = files ? next_beside(run, RUN_FILE_SIZES, change->size, is_first) : NULL;
+    change->kind = next_beside(run, files ? RUN_FILE_KINDS : RUN_VAR_KINDS, change->kind, is_first);
+    return change->name;
+}
+
 void run_add_news(struct run *run, const char *bytes, size_t size)
 {
     const char *end = memrchr(bytes, '\n', size);
@@ -142,7 +158,7 @@ bool run_is_error(const struct run *run)
     bool kept = run->end.state == RUN_STATE_KEPT || run->end.state == RUN_STATE_DROPPED ||
                 run->end.state == RUN_STATE_BRANCH_DROPPED;
     return run->end.outcome != RUN_OK && run->end.outcome != RUN_STOPPED &&
-           (run->end.outcome != RUN_EXIT || run->end.code_number != 0 || !kept);
+           (run->end.outcome != RUN_EXIT || run->end.process.code != 0 || !kept);
 }
 
 static bool has(const struct run *run, enum run_fact fact)
@@ -160,10 +176,12 @@ static void duration(const struct run *run, struct buf *text)
     }
 }
 
-static void append_place(const struct run *run, const char *before, struct buf *text)
+/* Appends a fact between two texts; nothing if there is none. */
+static void append_fact(const struct run *run, enum run_fact fact, const char *before,
+                        const char *behind, struct buf *text)
 {
-    if (has(run, RUN_WHERE)) {
-        buf_appendf(text, "%s%s", before, run_fact(run, RUN_WHERE));
+    if (has(run, fact)) {
+        buf_appendf(text, "%s%s%s", before, run_fact(run, fact), behind);
     }
 }
 
@@ -175,15 +193,15 @@ static void timeout(const struct run *run, struct buf *text)
                                              : "; ignored the interrupt at ";
     buf_appendf(text, "timeout: %g s limit%s", (double)run->request.timeout_ms / 1000,
                 run->end.late ? "; the code caught the interrupt" : "");
-    append_place(run, how, text);
+    append_fact(run, RUN_WHERE, how, "", text);
 }
 
 static void out_of_memory(const struct run *run, struct buf *text)
 {
-    unsigned long long limit_mib = run->end.limit_bytes >> 20;
-    if (run->end.used_bytes > 0) {
+    unsigned long long limit_mib = run->end.process.limit_bytes >> 20;
+    if (run->end.process.used_bytes > 0) {
         buf_appendf(text, "out of memory: used %llu of %llu MiB (--memory)",
-                    (unsigned long long)(run->end.used_bytes >> 20), limit_mib);
+                    (unsigned long long)(run->end.process.used_bytes >> 20), limit_mib);
     } else if (limit_mib) {
         buf_appendf(text,
                     "out of memory: the server's container or service reached its limit of %llu "
@@ -192,19 +210,19 @@ static void out_of_memory(const struct run *run, struct buf *text)
     } else {
         buf_append_text(text, "out of memory: the machine has no free memory");
     }
-    append_place(run, " at ", text);
+    append_fact(run, RUN_WHERE, " at ", "", text);
 }
 
 static void disk(const struct run *run, struct buf *text)
 {
-    if (run->end.used_files) {
+    if (run->end.process.used_files) {
         buf_appendf(text, "too many files: %llu of %llu; remove some",
-                    (unsigned long long)run->end.used_files,
-                    (unsigned long long)run->end.limit_files);
+                    (unsigned long long)run->end.process.used_files,
+                    (unsigned long long)run->end.process.limit_files);
     } else {
         buf_appendf(text, "disk full: %llu of %llu MiB (--disk); remove files",
-                    (unsigned long long)(run->end.used_bytes >> 20),
-                    (unsigned long long)(run->end.limit_bytes >> 20));
+                    (unsigned long long)(run->end.process.used_bytes >> 20),
+                    (unsigned long long)(run->end.process.limit_bytes >> 20));
     }
 }
 
@@ -248,7 +266,7 @@ static void outcome(const struct run *run, struct buf *text)
         duration(run, text);
         break;
     case RUN_EXIT:
-        buf_appendf(text, "exit code %d", run->end.code_number);
+        buf_appendf(text, "exit code %d", run->end.process.code);
         break;
     case RUN_TIMEOUT:
         timeout(run, text);
@@ -256,7 +274,7 @@ static void outcome(const struct run *run, struct buf *text)
     case RUN_STOPPED:
         buf_appendf(text, "stopped: job %u after %u s", run->job,
                     (unsigned)(run->end.duration_ns / CLOCK_NS_PER_MS / 1000));
-        append_place(run, " at ", text);
+        append_fact(run, RUN_WHERE, " at ", "", text);
         break;
     case RUN_OOM:
         out_of_memory(run, text);
@@ -265,7 +283,7 @@ static void outcome(const struct run *run, struct buf *text)
         disk(run, text);
         break;
     case RUN_CRASHED:
-        crash(run->end.code_number, text);
+        crash(run->end.process.code, text);
         break;
     case RUN_LOST:
         buf_append_text(text, "crashed: connection to the interpreter lost");
@@ -316,90 +334,55 @@ const char *run_state_name(enum run_state state)
     return names[state];
 }
 
-const char *run_back_text(const struct run *run, char out[128])
-{
-    char where[48] = "before the first call";
-    char how[sizeof run->back_name + 16] = "undo";
-    if (run->back_cell > 0) {
-        (void)snprintf(where, sizeof where, "after <cell %u>", run->back_cell);
-    }
-    if (run->back_name[0]) {
-        (void)snprintf(how, sizeof how, "restore \"%s\"", run->back_name);
-    }
-    (void)snprintf(out, 128, "back to the state %s (%s)", where, how);
-    return out;
-}
-
-const char *run_unsaved_text(const struct run *run)
-{
-    return run->saving == RUN_SAVE_FAILED     ? "the call failed"
-           : run->saving == RUN_SAVE_NO_SPACE ? "not enough memory or processes"
-           : run->saving == RUN_SAVE_SLOW     ? "still being saved"
-                                              : NULL;
-}
-
 static void append_saved(const struct run *run, struct buf *text)
 {
-    const char *why = run_unsaved_text(run);
-    if (run->saving == RUN_SAVE_NONE) {
-        return;
-    }
-    const char *yet = run->saving == RUN_SAVE_SLOW ? "yet " : "";
-    buf_appendf(text, " | checkpoint: %s%ssaved as \"%s\"", why ? "not " : "", yet,
-                run->request.save);
-    if (why) {
-        buf_appendf(text, ": %s", why);
-    }
-    if (has(run, RUN_SAVE_DROPPED)) {
-        buf_appendf(text, "; the oldest, \"%s\", was dropped", run_fact(run, RUN_SAVE_DROPPED));
+    if (has(run, RUN_SAVED)) {
+        buf_appendf(text, " | checkpoint: %s as \"%s\"", run_fact(run, RUN_SAVED),
+                    run->request.save);
+        append_fact(run, RUN_UNSAVED, ": ", "", text);
+        append_fact(run, RUN_SAVE_DROPPED, "; the oldest, \"", "\", was dropped", text);
     }
 }
 
 static void append_lost(const struct run *run, struct buf *text)
 {
-    if (run->end.state == RUN_STATE_RESTORED_EARLIER) {
+    enum run_state state = run->end.state;
+    if (state == RUN_STATE_RESTORED_EARLIER) {
         buf_appendf(text, "restored to the state after <cell %u>; later changes lost",
                     run->end.restored_cell);
-        if (has(run, RUN_GONE)) {
-            buf_appendf(text, " (variables lost: %s)", run_fact(run, RUN_GONE));
-        }
-        if (has(run, RUN_OLDER)) {
-            buf_appendf(text, "; back to older values: %s " RUN_OLDER_NOTE,
-                        run_fact(run, RUN_OLDER));
-        }
-        return;
+        append_fact(run, RUN_GONE, " (variables lost: ", ")", text);
+        append_fact(run, RUN_OLDER, "; back to older values: ", " " RUN_OLDER_NOTE, text);
+    } else if (has(run, RUN_GONE) && (state == RUN_STATE_LOST || state == RUN_STATE_ALL_LOST)) {
+        append_fact(run, RUN_GONE,
+                    state == RUN_STATE_LOST
+                        ? "lost (a new interpreter starts, files kept, variables lost: "
+                        : "lost (a new sandbox starts, files lost too, variables lost: ",
+                    ")", text);
+    } else {
+        buf_append_text(text, run_state_name(state));
     }
-    if (has(run, RUN_GONE) &&
-        (run->end.state == RUN_STATE_LOST || run->end.state == RUN_STATE_ALL_LOST)) {
-        bool files = run->end.state == RUN_STATE_LOST;
-        buf_appendf(text, "lost (a new %s starts, files %s, variables lost: %s)",
-                    files ? "interpreter" : "sandbox", files ? "kept" : "lost too",
-                    run_fact(run, RUN_GONE));
-        return;
-    }
-    buf_append_text(text, run_state_name(run->end.state));
 }
 
 static void append_state(const struct run *run, struct buf *text)
 {
-    char back[128];
+    bool went_back = has(run, RUN_BACK);
     buf_append_text(text, " | state: ");
-    if (run->went_back) {
-        buf_appendf(text, "%s, %s", run_back_text(run, back),
-                    has(run, RUN_FILES_BACK) ? run_fact(run, RUN_FILES_BACK)
-                                             : "files are not rolled back");
-        if (run->end.state == RUN_STATE_KEPT && run->end.outcome == RUN_OK) {
-            return;
-        }
-        buf_append_text(text, ", then ");
-    } else if (run->was_reset && run->end.state == RUN_STATE_KEPT) {
-        buf_append_text(text, "reset, then ");
+    append_fact(run, RUN_BACK, "", ", ", text);
+    if (went_back) {
+        append_fact(run, RUN_FILES_BACK, "", "", text);
+        buf_append_text(text, has(run, RUN_FILES_BACK) ? "" : "files are not rolled back");
     }
-    if (run->went_back && run->end.state == RUN_STATE_RESTORED) {
-        buf_append_text(text, "restored to that state");
+    if (went_back && run->end.state == RUN_STATE_KEPT && run->end.outcome == RUN_OK) {
         return;
     }
-    append_lost(run, text);
+    buf_append_text(text, went_back                                            ? ", then "
+                          : run->was_reset && run->end.state == RUN_STATE_KEPT ? "reset, then "
+                                                                               : "");
+    if (went_back && run->end.state == RUN_STATE_RESTORED) {
+        buf_append_text(text, "restored to that state");
+    } else {
+        append_lost(run, text);
+    }
 }
 
 /* A change: "+", "~" or "-", and the name after it. */
@@ -417,39 +400,38 @@ static bool is_kind(const char *kind)
     return !sides || (sides > kind && sides[1 + strspn(sides + 1, "0123456789x")] == '\0');
 }
 
-int run_append_var(struct buf *text, const char *name, const char *kind)
+int run_append_var(struct buf *text, const struct run_change *var)
 {
-    append_change(text, name);
-    if (kind && kind[0]) {
-        buf_append_text(text, " ");
-        if (is_kind(kind)) {
-            word_append_next(text, kind, strlen(kind));
-        } else {
-            word_append_quoted(text, kind, strlen(kind));
-        }
+    const char *kind = var->kind ? var->kind : "";
+    append_change(text, var->name);
+    buf_append_text(text, kind[0] ? " " : "");
+    if (kind[0] && is_kind(kind)) {
+        word_append_next(text, kind, strlen(kind));
+    } else if (kind[0]) {
+        word_append_quoted(text, kind, strlen(kind));
     }
     return buf_error(text);
 }
 
-/* kind: from the guest; only the known ones are shown. */
-static void append_file(struct buf *text, const char *name, const char *size, const char *kind)
+/* The kind is the guest's; only the known ones are shown. */
+static void append_file(struct buf *text, const struct run_change *file)
 {
+    const char *kind = file->kind ? file->kind : "";
     char human[16];
     uint64_t bytes = 0;
     uint64_t files = 0;
     const char *rest = NULL;
-    append_change(text, name);
-    bool sized = size && parse_u64(size, &bytes) == 0;
-    bool doubt = kind && strcmp(kind, "may be yours") == 0;
-    if (name[0] == '-') {
+    append_change(text, file->name);
+    bool sized = file->size && parse_u64(file->size, &bytes) == 0;
+    bool doubt = strcmp(kind, "may be yours") == 0;
+    if (file->name[0] == '-') {
         buf_append_text(text, doubt ? " (may be yours)" : "");
-    } else if (kind && (strcmp(kind, "symlink") == 0 || strcmp(kind, "directory") == 0)) {
+    } else if (strcmp(kind, "symlink") == 0 || strcmp(kind, "directory") == 0) {
         buf_appendf(text, " (%s)", kind);
-    } else if (kind && sized && parse_digits(kind, &files, &rest) == 0 &&
-               strcmp(rest, " files") == 0) {
+    } else if (sized && parse_digits(kind, &files, &rest) == 0 && strcmp(rest, " files") == 0) {
         buf_appendf(text, " (%u files, %s)", (unsigned)files, content_size(bytes, human));
     } else if (sized) {
-        bool linked = kind && strcmp(kind, "hard link") == 0;
+        bool linked = strcmp(kind, "hard link") == 0;
         buf_appendf(text, " (%s%s)", content_size(bytes, human),
                     linked  ? ", hard link"
                     : doubt ? ", may be yours"
@@ -457,38 +439,24 @@ static void append_file(struct buf *text, const char *name, const char *size, co
     }
 }
 
-static void append_more(const struct run *run, enum run_fact list, enum run_fact more,
-                        struct buf *text)
-{
-    if (has(run, list) && has(run, more)) {
-        buf_appendf(text, " and %s more", run_fact(run, more));
-    }
-}
-
 static void append_files(const struct run *run, struct buf *text)
 {
-    const char *size = run_next_item(run, RUN_FILE_SIZES, NULL);
-    const char *kind = run_next_item(run, RUN_FILE_KINDS, NULL);
     buf_append_text(text, has(run, RUN_FILES) ? " | files:" : "");
-    for (const char *at = NULL; (at = run_next_item(run, RUN_FILES, at));) {
+    for (struct run_change file = {}; run_next_change(run, RUN_FILES, &file);) {
         buf_append_text(text, " ");
-        append_file(text, at, size, kind);
-        size = size ? run_next_item(run, RUN_FILE_SIZES, size) : NULL;
-        kind = kind ? run_next_item(run, RUN_FILE_KINDS, kind) : NULL;
+        append_file(text, &file);
     }
-    append_more(run, RUN_FILES, RUN_FILES_MORE, text);
+    append_fact(run, has(run, RUN_FILES) ? RUN_FILES_MORE : RUN_FILES, " and ", " more", text);
 }
 
 static void append_vars(const struct run *run, struct buf *text)
 {
-    const char *kind = run_next_item(run, RUN_VAR_KINDS, NULL);
     buf_append_text(text, has(run, RUN_VARS) ? " | vars:" : "");
-    for (const char *at = NULL; (at = run_next_item(run, RUN_VARS, at));) {
+    for (struct run_change var = {}; run_next_change(run, RUN_VARS, &var);) {
         buf_append_text(text, " ");
-        run_append_var(text, at, kind);
-        kind = kind ? run_next_item(run, RUN_VAR_KINDS, kind) : NULL;
+        run_append_var(text, &var);
     }
-    append_more(run, RUN_VARS, RUN_VARS_MORE, text);
+    append_fact(run, has(run, RUN_VARS) ? RUN_VARS_MORE : RUN_VARS, " and ", " more", text);
 }
 
 static void append_notes(const struct run *run, struct buf *text)
@@ -497,15 +465,6 @@ static void append_notes(const struct run *run, struct buf *text)
     for (const char *at = NULL; (at = run_next_item(run, RUN_NOTES, at)); before = "; ") {
         buf_append_text(text, before);
         buf_append_text(text, at);
-    }
-}
-
-/* A part of the status line; none if there is no such fact. */
-static void append_fact(const struct run *run, enum run_fact fact, const char *before,
-                        const char *behind, struct buf *text)
-{
-    if (has(run, fact)) {
-        buf_appendf(text, " | %s%s%s", before, run_fact(run, fact), behind);
     }
 }
 
@@ -519,7 +478,7 @@ int run_compose_status(const struct run *run, struct buf *text)
         timeout(run, text);
     }
     if (run->end.outcome != RUN_OK || run->was_reset || request->fresh || request->branch ||
-        run->went_back) {
+        has(run, RUN_BACK)) {
         append_state(run, text);
     }
     if (run->end.outcome == RUN_TIMEOUT && request->timeout_ms < run->job_limit_ms) {
@@ -528,25 +487,25 @@ int run_compose_status(const struct run *run, struct buf *text)
                     "job",
                     (double)run->job_limit_ms / 1000);
     }
-    append_fact(run, RUN_LEFT_STATE, "kept: \"", "\", restore it to take this back", text);
-    append_fact(run, RUN_NAMED_STATES, "named states: ", "", text);
+    append_fact(run, RUN_LEFT_STATE, " | kept: \"", "\", restore it to take this back", text);
+    append_fact(run, RUN_NAMED_STATES, " | named states: ", "", text);
     append_saved(run, text);
-    append_fact(run, RUN_THREADS, "threads: ", " lost", text);
-    append_fact(run, RUN_PROCESSES, "processes: ", " killed", text);
-    append_fact(run, RUN_MEMORY, "", "", text);
-    append_fact(run, RUN_WAITED, "", "", text);
-    append_fact(run, RUN_BEFORE, "before: ", "", text);
+    append_fact(run, RUN_THREADS, " | threads: ", " lost", text);
+    append_fact(run, RUN_PROCESSES, " | processes: ", " killed", text);
+    append_fact(run, RUN_MEMORY, " | ", "", text);
+    append_fact(run, RUN_WAITED, " | ", "", text);
+    append_fact(run, RUN_BEFORE, " | before: ", "", text);
     if (request->clamped) {
         buf_appendf(text, " | timeout_s: capped at %g s", (double)request->timeout_ms / 1000);
     }
-    append_fact(run, RUN_NETWORK, "network: ", "", text);
-    append_fact(run, RUN_DEGRADED, "isolation: degraded (", "), see sandpiper doctor", text);
-    append_fact(run, RUN_PROTECTED_NOTE, "workspace: ", "", text);
-    append_fact(run, RUN_PROTECTED_NEWS, "changed settings: ",
+    append_fact(run, RUN_NETWORK, " | network: ", "", text);
+    append_fact(run, RUN_DEGRADED, " | isolation: degraded (", "), see sandpiper doctor", text);
+    append_fact(run, RUN_PROTECTED_NOTE, " | workspace: ", "", text);
+    append_fact(run, RUN_PROTECTED_NEWS, " | changed settings: ",
                 " (programs outside the sandbox act on these files; tell the user)", text);
     append_files(run, text);
-    append_fact(run, RUN_FILES_STAY, "", "", text);
-    append_fact(run, RUN_FILES_NOTE, "", "", text);
+    append_fact(run, RUN_FILES_STAY, " | ", "", text);
+    append_fact(run, RUN_FILES_NOTE, " | ", "", text);
     append_vars(run, text);
     append_notes(run, text);
     if (run->pending == RUN_PENDING_MANY) {

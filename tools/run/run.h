@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sandbox/sandbox.h"
 #include "tools/box/overflow.h"
 #include "tools/run/output.h"
 
@@ -41,14 +42,6 @@ enum run_state {
     RUN_STATE_PENDING,          /* its processes have not exited yet; the next result reports it */
     RUN_STATE_LOST,             /* variables are lost, files are kept; a new interpreter starts */
     RUN_STATE_ALL_LOST,         /* files are lost too */
-};
-
-enum run_save {
-    RUN_SAVE_NONE, /* not requested, or not reached */
-    RUN_SAVED,
-    RUN_SAVE_FAILED, /* because the call failed */
-    RUN_SAVE_NO_SPACE,
-    RUN_SAVE_SLOW, /* the name is given, but the checkpoint is not there yet */
 };
 
 /* Why a run was interrupted before its time limit. */
@@ -90,13 +83,17 @@ enum run_fact {
     RUN_CPU_MS,     /* number */
     RUN_PEAK_BYTES, /* number: peak resident memory of the interpreter */
 
-    RUN_REFUSAL,        /* why the code did not begin: a sentence */
-    RUN_WAITED,         /* "waited 25 s for <cell 4>" */
-    RUN_BEFORE,         /* what happened to the state since the last result */
-    RUN_NAMED_STATES,   /* "\"raw\" dropped, left: \"clean\"": drop was carried out */
-    RUN_LEFT_STATE,     /* the name of the state that undo or restore has left */
-    RUN_GONE,           /* the variables that are lost with the state */
-    RUN_OLDER,          /* those, assigned since, that went back to older values */
+    RUN_REFUSAL,      /* why the code did not begin: a sentence */
+    RUN_WAITED,       /* "waited 25 s for <cell 4>" */
+    RUN_BEFORE,       /* what happened to the state since the last result */
+    RUN_NAMED_STATES, /* "\"raw\" dropped, left: \"clean\"": drop was carried out */
+    RUN_BACK,       /* undo or restore was carried out: "back to the state after <cell 4> (undo)" */
+    RUN_BACK_NAME,  /* by restore, the state of this name; nothing: by undo */
+    RUN_LEFT_STATE, /* the name of the state that undo or restore has left */
+    RUN_GONE,       /* the variables that are lost with the state */
+    RUN_OLDER,      /* those, assigned since, that went back to older values */
+    RUN_SAVED,      /* what became of save: "saved", "not saved", "not yet saved" */
+    RUN_UNSAVED,    /* why it was not */
     RUN_SAVE_DROPPED,   /* the named state that was dropped for the one that was saved */
     RUN_THREADS,        /* number: lost ones, which no checkpoint has */
     RUN_PROCESSES,      /* number: those that ended with the cell or with the interpreter */
@@ -141,11 +138,7 @@ struct run_request {
 struct run_end {
     enum run_outcome outcome;
     enum run_state state;
-    int code_number; /* exit code or signal */
-    uint64_t used_bytes;
-    uint64_t limit_bytes;
-    uint64_t used_files; /* RUN_DISK; 0: for its bytes */
-    uint64_t limit_files;
+    struct box_end process; /* the interpreter's, if it has exited; else only its code is set */
     uint64_t duration_ns;
     unsigned restored_cell;
     bool interrupted; /* RUN_TIMEOUT: the code stopped at the interrupt */
@@ -178,10 +171,7 @@ struct run {
 
     struct run_text facts[RUN_FACT_COUNT];
     bool was_reset;               /* the interpreter was fresh because this run requested it */
-    bool went_back;               /* undo or restore has been carried out: */
-    unsigned back_cell;           /* to after this cell; 0: to the fresh interpreter */
-    char back_name[65];           /* by restore, the state of this name; empty: by undo */
-    enum run_save saving;         /* what became of save */
+    unsigned back_cell;           /* RUN_BACK: to after this cell; 0: to the fresh interpreter */
     unsigned pending;             /* changes that are not applied to the user's directory, or: */
 #define RUN_PENDING_MANY UINT_MAX /* too many to count */
     struct run_end end;
@@ -212,18 +202,22 @@ const char *run_fact(const struct run *run, enum run_fact fact);
 /* The item of a list that follows at (NULL: the first), with a NUL after it; NULL: none. */
 const char *run_next_item(const struct run *run, enum run_fact list, const char *at);
 
-/* Appends a changed variable as it is shown: "+df DataFrame 1000x8". kind may be NULL. 0 or
- * -ENOMEM. */
-int run_append_var(struct buf *text, const char *name, const char *kind);
+/* A changed file or variable: what the lists have beside each other. Zeroed: before the first. */
+struct run_change {
+    const char *name; /* with its sign */
+    const char *size; /* of a file; NULL: not known */
+    const char *kind; /* NULL: not known */
+};
+
+/* list: RUN_FILES or RUN_VARS. */
+bool run_next_change(const struct run *run, enum run_fact list, struct run_change *change);
+
+/* Appends a changed variable as it is shown: "+df DataFrame 1000x8". 0 or -ENOMEM. */
+int run_append_var(struct buf *text, const struct run_change *var);
 
 const char *run_state_name(enum run_state state);
 /* The name of the state that the last undo or restore of a session has left. */
 #define RUN_LEFT "before-undo"
-
-/* "back to the state after <cell 4> (undo)", of a run that went_back. Returns out. */
-const char *run_back_text(const struct run *run, char out[128]);
-/* Why the state was not saved; NULL: it was saved, or not requested. */
-const char *run_unsaved_text(const struct run *run);
 
 /* Adds output to the news of a job; a line that has not ended waits for its end. */
 void run_add_news(struct run *run, const char *bytes, size_t size);

@@ -50,13 +50,11 @@ static json_t *strings_of(const struct run *run, enum run_fact list)
 static json_t *variables_of(const struct run *run)
 {
     json_t *list = json_array();
-    const char *kind = run_next_item(run, RUN_VAR_KINDS, NULL);
-    for (const char *at = NULL; (at = run_next_item(run, RUN_VARS, at));) {
+    for (struct run_change var = {}; run_next_change(run, RUN_VARS, &var);) {
         OWNED(buf_done) struct buf text = BUF_EMPTY;
-        if (run_append_var(&text, at, kind) == 0) {
+        if (run_append_var(&text, &var) == 0) {
             (void)json_array_append_new(list, rpc_text(buf_bytes(&text), buf_size(&text)));
         }
-        kind = kind ? run_next_item(run, RUN_VAR_KINDS, kind) : NULL;
     }
     return list;
 }
@@ -79,12 +77,10 @@ static json_t *file_of(const char *text, const char *size)
 static json_t *files_of(const struct run *run)
 {
     json_t *list = json_array();
-    const char *size = run_next_item(run, RUN_FILE_SIZES, NULL);
-    for (const char *at = NULL; (at = run_next_item(run, RUN_FILES, at));) {
-        if (*at) {
-            (void)json_array_append_new(list, file_of(at, size));
+    for (struct run_change file = {}; run_next_change(run, RUN_FILES, &file);) {
+        if (*file.name) {
+            (void)json_array_append_new(list, file_of(file.name, file.size));
         }
-        size = size ? run_next_item(run, RUN_FILE_SIZES, size) : NULL;
     }
     return list;
 }
@@ -107,24 +103,22 @@ static json_t *stream_of(const struct output *output)
 /* undo or restore; NULL: neither was carried out. */
 static json_t *back_of(const struct run *run)
 {
-    if (!run->went_back) {
-        return NULL;
-    }
-    const char *name = run->back_name[0] ? run->back_name : NULL;
-    return json_pack("{s:s, s:I, s:s*, s:o*, s:o*}", "by", name ? "restore" : "undo", "cell",
-                     (json_int_t)run->back_cell, "name", name, "left", text_of(run, RUN_LEFT_STATE),
-                     "files", text_of(run, RUN_FILES_BACK));
+    const char *by = run_fact(run, RUN_BACK_NAME)[0] ? "restore" : "undo";
+    return run_fact(run, RUN_BACK)[0]
+               ? json_pack("{s:s, s:I, s:o*, s:o*, s:o*}", "by", by, "cell",
+                           (json_int_t)run->back_cell, "name", text_of(run, RUN_BACK_NAME), "left",
+                           text_of(run, RUN_LEFT_STATE), "files", text_of(run, RUN_FILES_BACK))
+               : NULL;
 }
 
 /* Whether the requested name was saved; NULL: none was requested, or the call did not reach it. */
 static json_t *checkpoint_of(const struct run *run)
 {
-    if (run->saving == RUN_SAVE_NONE) {
-        return NULL;
-    }
-    const char *why = run_unsaved_text(run);
-    return json_pack("{s:s, s:b, s:s*, s:o*}", "name", run->request.save, "saved", !why, "reason",
-                     why, "dropped", text_of(run, RUN_SAVE_DROPPED));
+    json_t *why = text_of(run, RUN_UNSAVED);
+    return run_fact(run, RUN_SAVED)[0]
+               ? json_pack("{s:s, s:b, s:o*, s:o*}", "name", run->request.save, "saved", !why,
+                           "reason", why, "dropped", text_of(run, RUN_SAVE_DROPPED))
+               : NULL;
 }
 
 /* What became of the session's states, beside the one word. */
@@ -195,9 +189,9 @@ json_t *structured_run(const struct run *run, bool has_images)
         (void)json_object_set(object, "error", error);
     }
     if (run->end.outcome == RUN_EXIT) {
-        set(object, "exit_code", json_integer(run->end.code_number));
+        set(object, "exit_code", json_integer(run->end.process.code));
     } else if (run->end.outcome == RUN_CRASHED) {
-        set(object, "signal", json_integer(run->end.code_number));
+        set(object, "signal", json_integer(run->end.process.code));
     }
     set_list(object, "variables", variables_of(run));
     set_list(object, "notes", strings_of(run, RUN_NOTES));

@@ -214,7 +214,7 @@ void session_conclude(struct session *session, enum fate_event event, const char
 static void session_done_by_end(struct session *session, const struct fate *fate,
                                 const struct box_end *end)
 {
-    outcome_take_end(session->current, end);
+    session->current->end.process = *end;
     session_done(session, fate);
 }
 

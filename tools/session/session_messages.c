@@ -72,7 +72,7 @@ static void session_on_result(struct session *session, const struct box_message 
     box_session_drain(session->guest);
     outcome_take_parts(run, message);
     if (fate.outcome == RUN_EXIT) {
-        run->end.code_number = outcome_exit_code(message);
+        run->end.process.code = outcome_exit_code(message);
     }
     run_take_fate(run, &fate);
     session_state_made(session, message);
@@ -95,7 +95,8 @@ void session_result_taken(struct session *session)
     if (saves) {
         session_name_state(session);
     } else if (run->request.save[0]) {
-        run->saving = RUN_SAVE_FAILED;
+        run_addf(run, RUN_SAVED, "not saved");
+        run_addf(run, RUN_UNSAVED, "the call failed");
     }
     session_enter(session, SESSION_IDLE);
     session_done(session, &session->fate);

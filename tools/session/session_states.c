@@ -32,12 +32,7 @@ void session_tell(struct session *session, const char *fmt, ...)
 
 void session_tell_cancelled(struct session *session, const struct run *run, const char *then)
 {
-    char back[128] = "";
-    if (run->went_back) {
-        (void)run_back_text(run, back);
-    } else if (run->was_reset) {
-        (void)snprintf(back, sizeof back, "reset");
-    }
+    const char *back = run->was_reset ? "reset" : run_fact(run, RUN_BACK);
     if (*back || then) {
         session_tell(session, "a call was cancelled, state %s%s%s", back,
                      *back && then ? ", then " : "", then ? then : "");
@@ -120,7 +115,7 @@ void session_state_made(struct session *session, const struct box_message *messa
     if (session->transient) {
         return;
     }
-    if (!run->went_back || !run->back_name[0]) { /* a restore has already pushed it */
+    if (!run_fact(run, RUN_BACK_NAME)[0]) { /* a restore has already pushed it */
         session_push(session);
     }
     session->history.now.cell = run->cell;
@@ -184,14 +179,20 @@ void session_name_state(struct session *session)
 {
     struct run *run = session->current;
     if (session->checkpoint == CHECKPOINT_NONE) {
-        run->saving = RUN_SAVE_NO_SPACE;
+        run_addf(run, RUN_SAVED, "not saved");
+        run_addf(run, RUN_UNSAVED, "not enough memory or processes");
         return;
     }
     char dropped[HISTORY_NAME_BYTES];
     history_name(&session->history, run->request.save, dropped);
     run_addf(run, RUN_SAVE_DROPPED, "%s", dropped);
     session_keep(session);
-    run->saving = session->checkpoint == CHECKPOINT_THERE ? RUN_SAVED : RUN_SAVE_SLOW;
+    if (session->checkpoint == CHECKPOINT_THERE) {
+        run_addf(run, RUN_SAVED, "saved");
+    } else {
+        run_addf(run, RUN_SAVED, "not yet saved");
+        run_addf(run, RUN_UNSAVED, "still being saved");
+    }
 }
 
 /* A timer's function: the checkpoint may still be forked. */
@@ -300,9 +301,15 @@ static void session_went_back(struct session *session, unsigned cell, const char
 {
     struct run *run = session->current;
     session_note_left(session);
-    run->went_back = true;
+    char where[48] = "before the first call";
+    if (cell > 0) {
+        (void)snprintf(where, sizeof where, "after <cell %u>", cell);
+    }
+    run_addf(run, RUN_BACK,
+             name[0] ? "back to the state %s (restore \"%s\")" : "back to the state %s (undo)%s",
+             where, name);
+    run_addf(run, RUN_BACK_NAME, "%s", name);
     run->back_cell = cell;
-    (void)snprintf(run->back_name, sizeof run->back_name, "%s", name);
     run->request.undo = false;
     run->request.restore[0] = '\0';
 }

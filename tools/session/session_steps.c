@@ -175,7 +175,8 @@ static session_step session_next_step(const struct session *session)
         return session_files_switch;
     }
     bool only_names = is_blank(run) && run->request.save[0] && session->history.now.cell > 0;
-    if (only_names || (is_blank(run) && (run->went_back || run_fact(run, RUN_NAMED_STATES)[0]))) {
+    if (only_names ||
+        (is_blank(run) && (run_fact(run, RUN_BACK)[0] || run_fact(run, RUN_NAMED_STATES)[0]))) {
         return session_finish;
     }
     if (!is_idle) {

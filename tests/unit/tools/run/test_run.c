@@ -104,15 +104,15 @@ static void exit_code_other_than_zero_is_an_error(void **)
     run->end.outcome = RUN_EXIT;
     expect_status("[exit code 0 | state: kept]");
     assert_false(run_is_error(run));
-    run->end.code_number = 3;
+    run->end.process.code = 3;
     expect_status("[exit code 3 | state: kept]");
     assert_true(run_is_error(run));
-    run->end.code_number = 0;
+    run->end.process.code = 0;
     run->end.state = RUN_STATE_DROPPED;
     assert_false(run_is_error(run));
     run->end.state = RUN_STATE_RESTORED;
     assert_true(run_is_error(run)); /* its variables are lost */
-    run->end.code_number = 3;
+    run->end.process.code = 3;
     run->end.state = RUN_STATE_LOST;
     expect_status(
         "[exit code 3 | state: lost (variables lost, files kept, a new interpreter starts)]");
@@ -170,8 +170,8 @@ static void out_of_memory_says_how_much_there_was(void **)
 {
     run->end.outcome = RUN_OOM;
     run->end.state = RUN_STATE_LOST;
-    run->end.used_bytes = (64 << 20) + 4096;
-    run->end.limit_bytes = UINT64_C(5) << 30;
+    run->end.process.used_bytes = (64 << 20) + 4096;
+    run->end.process.limit_bytes = UINT64_C(5) << 30;
     expect_status(
         "[out of memory: used 64 of 5120 MiB (--memory) | state: lost (variables lost, files kept, "
         "a new interpreter starts)]");
@@ -202,9 +202,9 @@ static void only_a_whole_line_of_a_trace_is_a_place(void **)
 static void crash_names_the_signal(void **)
 {
     run->end.outcome = RUN_CRASHED;
-    run->end.code_number = SIGSEGV;
+    run->end.process.code = SIGSEGV;
     expect_status("[crashed: SIGSEGV | state: kept]");
-    run->end.code_number = SIGRTMIN + 5;
+    run->end.process.code = SIGRTMIN + 5;
     buf_clear(&text, 0);
     assert_int_equal(run_compose_status(run, &text), 0);
     assert_memory_equal(buf_bytes(&text), "[crashed: signal ", 17);

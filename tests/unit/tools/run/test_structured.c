@@ -48,7 +48,7 @@ static void every_outcome_is_as_the_schema_says(void **)
 {
     for (int outcome = 0; outcome < RUN_OUTCOME_COUNT; outcome++) {
         run->end.outcome = (enum run_outcome)outcome;
-        run->end.code_number = 9;
+        run->end.process.code = 9;
         json_t *object = structured();
         assert_int_equal(json_object_get(object, "exit_code") != NULL, outcome == RUN_EXIT);
         assert_int_equal(json_object_get(object, "signal") != NULL, outcome == RUN_CRASHED);
@@ -138,8 +138,8 @@ static void the_states_have_fields_of_their_own(void **)
 {
     run->end.state = RUN_STATE_RESTORED_EARLIER;
     run->end.restored_cell = 3;
-    run->went_back = true;
-    run->saving = RUN_SAVED;
+    put(RUN_BACK, "back");
+    put(RUN_SAVED, "saved");
     run_add_number(run, RUN_THREADS, 2);
     (void)strcpy(run->request.save, "after");
     put(RUN_SAVE_DROPPED, "old");
@@ -160,9 +160,10 @@ static void the_states_have_fields_of_their_own(void **)
     assert_string_equal(text_of(object, "memory"), "memory: 900 of 1024 MiB in use");
     assert_string_equal(text_of(object, "before"), "a call was cancelled");
     json_decref(object);
-    run->saving = RUN_SAVE_NO_SPACE;
+    put(RUN_SAVED, "not saved");
+    put(RUN_UNSAVED, "not enough memory or processes");
     put(RUN_SAVE_DROPPED, "");
-    (void)strcpy(run->back_name, "base");
+    put(RUN_BACK_NAME, "base");
     run->back_cell = 7;
     object = structured();
     back = json_object_get(object, "went_back");
@@ -177,6 +178,48 @@ static void the_states_have_fields_of_their_own(void **)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* Whether value has all members that the schema names, and those in them. */
+static void expect_all(const json_t *schema, const json_t *value)
+{
+    const char *name = NULL;
+    json_t *member = NULL;
+    const json_t *items = json_object_get(schema, "items");
+    if (items) {
+        expect_all(items, json_array_get(value, 0));
+    }
+    json_object_foreach (json_object_get(schema, "properties"), name, member) {
+        const json_t *found = json_object_get(value, name);
+        if (!found) {
+            fail_msg("nothing reports %s", name);
+        }
+        expect_all(member, found);
+    }
+}
+
+static void all_that_the_schema_names_is_reported(void **)
+{
+    char many[30000];
+    json_auto_t *schema = schema_output("run_python");
+    json_auto_t *crash = NULL;
+    memset(many, 'x', sizeof many);
+    for (enum run_fact fact = 0; fact < RUN_FACT_COUNT; fact++) {
+        put(fact, fact == RUN_FILES ? "+a" : "1");
+    }
+    output_add(&run->output, 0, many, sizeof many);
+    (void)strcpy(run->output.file, "/tmp/o");
+    run->job = 1;
+    run->pending = 1;
+    run->end.state = RUN_STATE_RESTORED_EARLIER;
+    run->end.outcome = RUN_CRASHED;
+    crash = structured();
+    run->end.outcome = RUN_EXIT;
+    json_t *object = structured();
+    assert_int_equal(json_object_update_missing(object, crash), 0);
+    assert_int_equal(json_object_set_new(object, "ended_jobs", json_string("")), 0); /* result.c */
+    expect_all(schema, object);
+    json_decref(object);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +229,7 @@ int main(void)
         TEST(forged_parts_do_no_harm),
         TEST(an_exception_is_an_object),
         TEST(the_states_have_fields_of_their_own),
+        TEST(all_that_the_schema_names_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
