@@ -11,14 +11,15 @@
 #include "tools/order/order.h"
 #include "tools/run/run.h"
 
-static void set_timeout(struct run *run, const struct tools *tools, const json_t *arguments)
+static void set_timeout(struct run_request *request, const struct tools *tools,
+                        const json_t *arguments)
 {
     const json_t *timeout = json_object_get(arguments, "timeout_s");
     double ms = json_number_value(timeout) * 1000;
-    run->request.clamped = timeout && ms > (double)tools->config.max_timeout_ms;
-    run->request.timeout_ms = !timeout               ? tools->config.timeout_ms
-                              : run->request.clamped ? tools->config.max_timeout_ms
-                                                     : (uint64_t)ms;
+    request->clamped = timeout && ms > (double)tools->config.max_timeout_ms;
+    request->timeout_ms = !timeout           ? tools->config.timeout_ms
+                          : request->clamped ? tools->config.max_timeout_ms
+                                             : (uint64_t)ms;
 }
 
 /* The schema bounds its length. */
@@ -102,17 +103,16 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
         return;
     }
     orders_waited(tools->orders, call, waited, sizeof waited);
+    struct run_request *request = &run->request;
     run_addf(run, RUN_WAITED, "%s", waited);
-    set_timeout(run, tools, arguments);
-    run->request.reset = json_is_true(json_object_get(arguments, "reset"));
-    run->request.fresh = json_is_true(json_object_get(arguments, "fresh"));
-    run->request.branch = json_is_true(json_object_get(arguments, "branch"));
-    run->request.undo = json_is_true(json_object_get(arguments, "undo"));
-    copy_name(run->request.restore, sizeof run->request.restore,
-              json_object_get(arguments, "restore"));
-    copy_name(run->request.save, sizeof run->request.save,
-              json_object_get(arguments, "checkpoint"));
-    copy_name(run->request.drop, sizeof run->request.drop, json_object_get(arguments, "drop"));
+    set_timeout(request, tools, arguments);
+    request->reset = json_is_true(json_object_get(arguments, "reset"));
+    request->fresh = json_is_true(json_object_get(arguments, "fresh"));
+    request->branch = json_is_true(json_object_get(arguments, "branch"));
+    request->undo = json_is_true(json_object_get(arguments, "undo"));
+    copy_name(request->restore, sizeof request->restore, json_object_get(arguments, "restore"));
+    copy_name(request->save, sizeof request->save, json_object_get(arguments, "checkpoint"));
+    copy_name(request->drop, sizeof request->drop, json_object_get(arguments, "drop"));
     jobs_begin(tools->jobs, call, run, arguments);
 }
 

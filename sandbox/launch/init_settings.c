@@ -19,18 +19,17 @@ static int config_strings(const struct box *box, struct wire_config *config, str
     const struct plan *plan = &box->plan;
     const struct box_paths *paths = &box->spec->paths;
     bool counts = counts_scratch(box);
-    int r = 0;
-    for (const char *const *text = plan->argv; r == 0 && *text; text++, config->argc++) {
-        r = buf_append(out, *text, strlen(*text) + 1);
+    for (const char *const *text = plan->argv; *text; text++, config->argc++) {
+        buf_append(out, *text, strlen(*text) + 1);
     }
-    for (const char *const *text = plan->envp; r == 0 && *text; text++, config->envc++) {
-        r = buf_append(out, *text, strlen(*text) + 1);
+    for (const char *const *text = plan->envp; *text; text++, config->envc++) {
+        buf_append(out, *text, strlen(*text) + 1);
     }
-    for (unsigned i = 0; r == 0 && i < plan->data_count; i++, config->datac++) {
-        r = buf_append(out, plan->data[i], strlen(plan->data[i]) + 1);
+    for (unsigned i = 0; i < plan->data_count; i++, config->datac++) {
+        buf_append(out, plan->data[i], strlen(plan->data[i]) + 1);
     }
-    for (unsigned i = 0; r == 0 && i < plan->rule_count; i++) {
-        r = buf_append(out, plan->rules[i].path, strlen(plan->rules[i].path) + 1);
+    for (unsigned i = 0; i < plan->rule_count; i++) {
+        buf_append(out, plan->rules[i].path, strlen(plan->rules[i].path) + 1);
     }
     const char *const shown[] = {paths->work, paths->tmp, box->installer ? paths->staging : "",
                                  box->egress_path, counts ? paths->output : "",
@@ -38,10 +37,10 @@ static int config_strings(const struct box *box, struct wire_config *config, str
                                  counts ? paths->tmp : "", counts ? paths->home : "",
                                  counts && !box->spec->workspace ? paths->work : "",
                                  counts ? paths->output : ""};
-    for (unsigned i = 0; r == 0 && i < sizeof shown / sizeof *shown; i++) {
-        r = buf_append(out, shown[i], strlen(shown[i]) + 1);
+    for (unsigned i = 0; i < sizeof shown / sizeof *shown; i++) {
+        buf_append(out, shown[i], strlen(shown[i]) + 1);
     }
-    return r;
+    return buf_error(out);
 }
 
 static int write_rights(int fd, const struct plan *plan)

@@ -59,8 +59,7 @@ void run_free(struct run *run)
 
 static bool is_list(enum run_fact fact)
 {
-    return fact == RUN_FILES || fact == RUN_FILE_SIZES || fact == RUN_FILE_KINDS ||
-           fact == RUN_VARS || fact == RUN_VAR_KINDS || fact == RUN_NOTES || fact == RUN_IMAGES;
+    return fact <= RUN_LISTS;
 }
 
 void run_add(struct run *run, enum run_fact fact, const char *bytes, size_t size)

@@ -57,10 +57,18 @@ struct run_text {
     size_t size;
 };
 
-/* What the result of a run can report, each a text of any length. A list holds its items one after
- * the other, each followed by a NUL; a number its digits. Up to RUN_PEAK_BYTES they are the guest's
+/* What the result of a run can report, each a text of any length: of a number its digits, of a list
+ * (the first ones) its items, each followed by a NUL. Up to RUN_PEAK_BYTES they are the guest's
  * words, unchanged: whatever shows them must quote them (base/word.h), but those that are safe. */
 enum run_fact {
+    RUN_FILES,              /* "+plot.png", "~data.csv", "-old.txt" */
+    RUN_FILE_SIZES,         /* of each of them, in bytes, digits */
+    RUN_FILE_KINDS,         /* "symlink", "hard link", "directory", "9 files" or nothing */
+    RUN_VARS,               /* "+df", "~x", "-y" */
+    RUN_VAR_KINDS,          /* of each of them, "DataFrame 1000x8", or nothing */
+    RUN_NOTES,              /* safe: sentences of the server, and those of the guest in quotes */
+    RUN_IMAGES,             /* paths */
+    RUN_LISTS = RUN_IMAGES, /* the last of them */
     RUN_VALUE,
     RUN_JSON, /* the value as JSON text */
     RUN_TRACEBACK,
@@ -70,15 +78,8 @@ enum run_fact {
     RUN_ERROR_LINE, /* number */
     RUN_WHERE,      /* safe: <cell 3>:4 "source" */
     RUN_HINT,
-    RUN_FILES,      /* list: "+plot.png", "~data.csv", "-old.txt" */
-    RUN_FILE_SIZES, /* list: of each of them, in bytes, digits */
-    RUN_FILE_KINDS, /* list: "symlink", "hard link", "directory", "9 files" or nothing */
     RUN_FILES_MORE, /* number: how many more */
-    RUN_VARS,       /* list: "+df", "~x", "-y" */
-    RUN_VAR_KINDS,  /* list: of each of them, "DataFrame 1000x8", or nothing */
     RUN_VARS_MORE,  /* number */
-    RUN_NOTES,      /* list, safe: sentences of the server, and those of the guest in quotes */
-    RUN_IMAGES,     /* list: paths */
     RUN_CLAIMS,     /* paths that the code itself has touched, a newline after each but the last */
     RUN_CPU_MS,     /* number */
     RUN_PEAK_BYTES, /* number: peak resident memory of the interpreter */

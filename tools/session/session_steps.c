@@ -70,15 +70,13 @@ void session_send(struct session *session)
     run->sent++;
     session->begun = false;
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
-    struct box_field fields[21] = {{"run", 3},
-                                   {"cell", 4},
-                                   {cell, strlen(cell)},
-                                   {"code", 4},
-                                   {run->request.code, run->request.code_size}};
-    size_t count = 5;
-    if (run->request.stdin_text) {
+    const struct run_request *request = &run->request;
+    struct box_field fields[21] = {{"run", 3}, {"cell", 4}, {cell, strlen(cell)}, {"code", 4}};
+    size_t count = 4;
+    fields[count++] = (struct box_field){request->code, request->code_size};
+    if (request->stdin_text) {
         fields[count++] = (struct box_field){"stdin", 5};
-        fields[count++] = (struct box_field){run->request.stdin_text, run->request.stdin_size};
+        fields[count++] = (struct box_field){request->stdin_text, request->stdin_size};
     }
     const struct box_spec *spec = server_box_spec(session->owner->server_box);
     if (box_spec_is_written_through(spec) && run->files) {
@@ -90,7 +88,7 @@ void session_send(struct session *session)
         fields[count++] = (struct box_field){"once", 4};
         fields[count++] = (struct box_field){"1", 1};
     }
-    count += program_fields(run->request.program, fields + count);
+    count += program_fields(request->program, fields + count);
     count += session_packages_fields(session, &layers, fields + count);
     session_packages_sent(session);
     run->started_ns = clock_now_ns();
