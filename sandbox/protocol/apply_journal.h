@@ -55,7 +55,7 @@ enum apply_marks {
 struct apply_item {
     uint32_t size;   /* of the item, its path with a NUL, and padding to APPLY_ITEM_ALIGN */
     uint32_t status; /* enum apply_status */
-    int32_t error;   /* errno of APPLY_FAILED */
+    int32_t error;   /* errno of APPLY_FAILED; EEXIST with APPLY_CONFLICT: a new name is taken */
     uint32_t marks;  /* enum apply_marks */
     uint32_t above;  /* how many directories of the path DIR had: none of them is made again */
     uint32_t reserved;

@@ -17,7 +17,7 @@ struct apply_run {
     bool gives_away;   /* has CAP_CHOWN */
     struct apply_journal *journal;
     struct apply_item **items; /* by index */
-    bool unfinished; /* something is not there that comes, or is to come: nothing is deleted */
+    bool unfinished; /* what is deleted may be in something that does not come, or not yet */
     bool torn;       /* the same of a git directory: nothing more of it comes */
 };
 

@@ -503,11 +503,14 @@ static int carry_out(struct work *work)
                                   : replace(work);
 }
 
-static void end(struct apply_run *run, struct apply_item *item, int r)
+static void end(struct work *work, int r)
 {
+    struct apply_run *run = work->run;
+    struct apply_item *item = work->item;
+    bool is_taken = r == APPLY_CONFLICT && !item->before.mode && work->target.facts.mode;
     /* A directory on the way to it has gone or become something else. */
     r = r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? APPLY_CONFLICT : r;
-    item->error = r < 0 ? -r : 0;
+    item->error = r < 0 ? -r : is_taken ? EEXIST : 0;
     atomic_signal_fence(memory_order_seq_cst);
     item->status = r < 0 ? APPLY_FAILED : r == 0 ? APPLY_DONE : (uint32_t)r;
     run->torn = run->torn || (item->status > APPLY_SAME && apply_path_git_size(item->path) > 0);
@@ -528,7 +531,7 @@ void apply_item(struct apply_run *run, uint32_t index, bool last)
         (r == -EINTR && !apply_is_wanted())) {
         return;
     }
-    end(run, item, r);
+    end(&work, r);
 }
 
 void apply_item_check(struct apply_run *run, uint32_t index)
@@ -537,6 +540,6 @@ void apply_item_check(struct apply_run *run, uint32_t index)
     work_begin(&work, run, index);
     int r = check(&work);
     if (r && r != APPLY_SAME) {
-        end(run, work.item, r);
+        end(&work, r);
     }
 }

@@ -166,19 +166,42 @@ static bool is_of_git(const struct apply_item *item)
     return apply_path_git_size(item->path) > 0;
 }
 
-/* Content may be in what is new: moved, packed, merged or edited. */
+/* Whether what is deleted may be in the item: code may have moved it there, packed, merged or
+ * edited it. An edit that is a conflict keeps nothing, or each of them would keep all that is
+ * deleted. */
+static bool may_hold(const struct apply_item *item)
+{
+    if (is_deletion(item) || S_ISDIR(item->source.mode)) {
+        return false;
+    }
+    switch ((enum apply_status)item->status) {
+    case APPLY_TO_DO:
+        return !is_in_way(item);
+    case APPLY_CONFLICT:
+        return item->error == EEXIST;
+    case APPLY_DONE:
+    case APPLY_SAME:
+    case APPLY_REFUSED:
+        return false;
+    case APPLY_BUSY:
+    case APPLY_ODD:
+    case APPLY_FULL:
+    case APPLY_WRITTEN:
+    case APPLY_LAST:
+    case APPLY_FAILED:
+    case APPLY_STATUS_COUNT:
+    default:
+        return true;
+    }
+}
+
 static bool is_unfinished(const struct apply_run *run)
 {
-    for (uint32_t i = 0; i < run->journal->count; i++) {
-        const struct apply_item *item = run->items[i];
-        bool waits = item->status == APPLY_TO_DO;
-        if (!is_deletion(item) && !S_ISDIR(item->source.mode) &&
-            (waits ? !is_in_way(item)
-                   : item->status > APPLY_SAME && item->status != APPLY_REFUSED)) {
-            return true;
-        }
+    bool is = false;
+    for (uint32_t i = 0; i < run->journal->count && !is; i++) {
+        is = may_hold(run->items[i]);
     }
-    return false;
+    return is;
 }
 
 /* A git directory is applied as a whole: what is known to stand against that is known before, and

@@ -1,6 +1,7 @@
 /* Goes from one state of the files to another: see states.c. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "sandbox/programs/keeper/edits_trial.h"
@@ -129,6 +130,25 @@ static void put_all(struct keeper *keeper, struct switching *switching, put_fn d
     }
 }
 
+/* Whether the file that facts describe has the version's content: by its time where there is no
+ * copy of that, and code can set times. */
+static bool has_content(const struct keeper *keeper, const char *path,
+                        const struct apply_facts *facts, const struct version *version)
+{
+    if (facts->bytes != version->bytes) {
+        return false;
+    }
+    if (!version->kept) {
+        return version->facts.mode ? version_is_at(version, facts)
+                                   : facts->mtime_ns == version->mtime_ns;
+    }
+    char *data = malloc(facts->bytes + 1);
+    bool has = data && place_content(keeper->work_fd, path, facts, data) &&
+               memcmp(data, version->data, facts->bytes) == 0;
+    free(data);
+    return has;
+}
+
 /* Whether what is there is what the version was. */
 static bool is_back(const struct keeper *keeper, const char *path, const struct version *version)
 {
@@ -137,22 +157,47 @@ static bool is_back(const struct keeper *keeper, const char *path, const struct 
     return kind_of_mode(facts.mode) == version->kind &&
            (version->kind == KIND_NONE || version->kind == KIND_LINK ||
             (facts.mode & 0777) == version->mode) &&
-           (version->kind != KIND_FILE ||
-            (facts.bytes == version->bytes && facts.mtime_ns == version->mtime_ns));
+           (version->kind != KIND_FILE || has_content(keeper, path, &facts, version));
 }
 
-static void set_goals(const struct state *state, bool back)
+static void set_goal(struct keeper *keeper, const char *path, struct version *version)
+{
+    struct record *record = record_get(keeper, path);
+    if (record) {
+        record->goal = version;
+    }
+}
+
+static void set_goals(struct keeper *keeper, const struct state *state, bool back)
 {
     for (size_t i = 0; i < state->count; i++) {
         state->steps[i].record->goal = back ? state->steps[i].from : state->steps[i].to;
     }
+    for (size_t i = 0; i < state->edits.count; i++) {
+        const struct edit *edit = state->edits.list[back ? state->edits.count - 1 - i : i];
+        if (edit->moves) {
+            set_goal(keeper, edit->path, back ? edit->to : edits_none());
+        }
+        set_goal(keeper, edit_place(edit), back ? edit->from : edit->to);
+    }
 }
 
-static void set_goals_down(const struct state *above, const struct state *state)
+static void set_goals_down(struct keeper *keeper, const struct state *above,
+                           const struct state *state)
 {
     if (state != above) {
-        set_goals_down(above, state->parent);
-        set_goals(state, /* back= */ false);
+        set_goals_down(keeper, above, state->parent);
+        set_goals(keeper, state, /* back= */ false);
+    }
+}
+
+static void check_goal(struct keeper *keeper, struct record *record, struct edits_outcome *outcome)
+{
+    if (record && record->goal && !is_back(keeper, record->path, record->goal)) {
+        edits_outcome_add(keeper, outcome, record->path, PUT_STAYS);
+    }
+    if (record) {
+        record->goal = NULL;
     }
 }
 
@@ -160,23 +205,25 @@ static void check_goals(struct keeper *keeper, const struct state *state,
                         struct edits_outcome *outcome)
 {
     for (size_t i = 0; i < state->count; i++) {
-        struct record *record = state->steps[i].record;
-        if (record->goal && !is_back(keeper, record->path, record->goal)) {
-            edits_outcome_add(keeper, outcome, record->path, PUT_STAYS);
-        }
-        record->goal = NULL;
+        check_goal(keeper, state->steps[i].record, outcome);
+    }
+    for (size_t i = 0; i < state->edits.count; i++) {
+        const struct edit *edit = state->edits.list[i];
+        check_goal(keeper, record_find(keeper, edit->path), outcome);
+        check_goal(keeper, record_find(keeper, edit_place(edit)), outcome);
     }
 }
 
-/* Names what scans have found and edits have not brought back: it was changed by programs that the
- * calls started, by other languages' libraries, or by the user. */
+/* Names what is not what it was: what scans have found and edits have not brought back, because
+ * programs that the calls started have changed it, other languages' libraries, or the user; and
+ * what edits could not bring back earlier. */
 static void name_rest(struct keeper *keeper, const struct state *from, const struct state *above,
                       const struct state *to, struct edits_outcome *outcome)
 {
     for (const struct state *state = from; state != above; state = state->parent) {
-        set_goals(state, /* back= */ true);
+        set_goals(keeper, state, /* back= */ true);
     }
-    set_goals_down(above, to);
+    set_goals_down(keeper, above, to);
     for (const struct state *state = from; state != above; state = state->parent) {
         check_goals(keeper, state, outcome);
     }
