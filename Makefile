@@ -20,7 +20,7 @@ help:
 	@echo "make check-cpython  CPython's own tests, inside the sandbox and outside of it (half an hour; CASES=test_re)"
 	@echo 'make check-fresh  every target on a Debian that has nothing, as root; takes more than an hour'
 	@echo 'make soak         a thousand servers, ended at random moments (LIVES=N)'
-	@echo 'make check-denied   the end-to-end tests without openat2, Landlock, cgroups, …; takes long'
+	@echo 'make check-denied   the end-to-end tests without Landlock, clone3, cgroups, …; takes long'
 	@echo 'make check-aarch64  a cross build for 64-bit ARM (adds that architecture to apt)'
 	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (900)'
 	@echo 'make check-machines  the same suites in virtual machines of other kinds (tests/machines/README.md)'

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
+#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,53 +16,33 @@
 
 #include "base/own.h"
 
-enum { FD_LAST_TRIED = 65535 };
-
-/* A descriptor's number as /proc/self/fd names it; false for "." and "..". */
-static bool parse_number(const char *name, unsigned *ret_number)
-{
-    unsigned number = 0;
-    const char *at = name;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        number = number * 10 + (unsigned)(*at - '0');
-    }
-    *ret_number = number;
-    return at != name && !*at;
-}
-
-/* Closes what /proc lists. The kernel lists the numbers upwards, so closing some on the way makes
- * it skip none. Returns whether there was a list. */
-static bool close_listed(unsigned first, unsigned last)
-{
-    _Alignas(struct dirent64) static char entries[4096];
-    defer_close int dir_fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir_fd < 0) {
-        return false;
-    }
-    ssize_t size = 0;
-    while ((size = (ssize_t)syscall(SYS_getdents64, dir_fd, entries, sizeof entries)) > 0) {
-        const struct dirent64 *entry = NULL;
-        for (ssize_t at = 0; at < size; at += entry->d_reclen) {
-            unsigned fd = 0;
-            entry = (const struct dirent64 *)(const void *)(entries + at);
-            if (parse_number(entry->d_name, &fd) && fd >= first && fd <= last &&
-                fd != (unsigned)dir_fd) {
-                (void)close((int)fd);
-            }
-        }
-    }
-    return size == 0;
-}
-
 void fd_close_range(unsigned first, unsigned last)
 {
-    /* Since Linux 5.9; some containers' filters refuse it. */
-    if (syscall(SYS_close_range, first, last, 0) == 0 || close_listed(first, last)) {
-        return;
+    if (syscall(SYS_close_range, first, last, 0) < 0) {
+        _exit(1);
     }
-    for (unsigned fd = first; fd <= last && fd <= FD_LAST_TRIED; fd++) {
-        (void)close((int)fd);
-    }
+}
+
+static int open_resolving(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve)
+{
+    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
+                           .mode = flags & O_CREAT ? mode : 0,
+                           .resolve = resolve};
+    int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
+    return fd < 0 ? -errno : fd;
+}
+
+int fd_open_named(int dir_fd, const char *path, int flags, mode_t mode)
+{
+    /* O_PATH only marks the place, and openat2 refuses flags that mean more. */
+    return open_resolving(dir_fd, path, flags & O_PATH ? flags : flags | O_NOCTTY, mode,
+                          RESOLVE_NO_MAGICLINKS);
+}
+
+int fd_open_beneath(int root_fd, const char *path, int flags)
+{
+    return open_resolving(root_fd, *path ? path : ".", flags | O_NOFOLLOW, /* mode= */ 0,
+                          RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
 int fd_set_nonblock(int fd, bool on)

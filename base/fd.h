@@ -5,9 +5,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Closes the open descriptors first … last. Allocates nothing, so a child may call it before
- * execve. */
+/* Closes the open descriptors first … last. For a child before it executes: exits where the call is
+ * refused. */
 void fd_close_range(unsigned first, unsigned last);
+
+/* openat(2) with O_CLOEXEC and O_NOCTTY that passes through no magic link of /proc: -ELOOP. Follows
+ * plain symlinks, unless flags has O_NOFOLLOW. Returns the descriptor or -errno. */
+int fd_open_named(int dir_fd, const char *path, int flags, mode_t mode);
+/* Opens path ("": root_fd itself) below root_fd, through no symlink. Returns the descriptor or
+ * -errno. */
+int fd_open_beneath(int root_fd, const char *path, int flags);
 
 /* 0 or -errno. */
 int fd_set_nonblock(int fd, bool on);

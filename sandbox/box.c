@@ -304,6 +304,11 @@ static void box_announce_groups(struct box *box)
 static int box_prepare(struct box *box, struct plan_content *content, struct fail *ret_fail)
 {
     const struct box_spec *spec = box->spec;
+    box->building = BOX_PROTECTION_MOUNTS;
+    int r = launch_check_calls(ret_fail);
+    if (r < 0) {
+        return r;
+    }
     if (spec->start_error) {
         box->building = BOX_PROTECTION_PRIVILEGES;
         (void)fail_set(ret_fail, 0, "%s", spec->start_error);
@@ -315,7 +320,7 @@ static int box_prepare(struct box *box, struct plan_content *content, struct fai
         return -ENOTSUP;
     }
     box->building = BOX_PROTECTION_PYTHON;
-    int r = python_find(spec, &box->python, ret_fail);
+    r = python_find(spec, &box->python, ret_fail);
     if (r < 0) {
         return r;
     }

@@ -148,6 +148,21 @@ static int take_tree(const struct plan *plan, const struct plan_step *step, int 
                           step->source, cannot);
 }
 
+/* The kernel checks these arguments before all else. */
+int launch_check_calls(struct fail *ret_fail)
+{
+    bool opens = syscall(SYS_openat2, -1, "", NULL, (size_t)0) < 0 && errno == EINVAL;
+    bool closes = syscall(SYS_close_range, 1, 0, 0) < 0 && errno == EINVAL;
+    if (opens && closes) {
+        return 0;
+    }
+    (void)fail_set(ret_fail, 0,
+                   "%s(2) is missing or refused: use Linux 5.12 or newer; inside a container, "
+                   "allow openat2 and close_range in its seccomp profile",
+                   opens ? "close_range" : "openat2");
+    return -ENOSYS;
+}
+
 int launch_child(struct box *box, struct fail *ret_fail)
 {
     OWNED(child_ends_done) struct child_ends ends = {.go_fd = -1, .error_fd = -1, .init_fd = -1};

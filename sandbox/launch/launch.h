@@ -6,6 +6,10 @@
 /* Maps the only id of a child in a new user namespace, as its plan says. 0 or -errno */
 int launch_map_ids(pid_t pid, const struct plan *plan, struct fail *ret_fail);
 
+/* Whether the calls are there that the sandbox's programs need at every level. Linux 5.12 has them,
+ * and a container's filter may refuse them. 0 or -ENOSYS */
+int launch_check_calls(struct fail *ret_fail);
+
 /* Clones the child and lets it build its root. 0 or -errno; box then holds what was made so far. */
 int launch_child(struct box *box, struct fail *ret_fail);
 /* Call it when the groups are known: writes init's settings, moves the child into the groups and

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <linux/mount.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -11,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/mount/binds.h"
 #include "sandbox/workspace/state.h"
@@ -28,17 +28,6 @@ const char *walk_keep(struct walk *walk, const char *directory, const char *name
     }
     walk->text_used += (size_t)size + 1;
     return path;
-}
-
-int walk_open(int root_fd, const char *path, int flags)
-{
-    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NOFOLLOW),
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-    path = *path ? path : ".";
-    int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
-    return fd < 0 && (errno == ENOSYS || errno == EPERM)
-               ? openat(root_fd, path, flags | O_CLOEXEC | O_NOFOLLOW)
-               : fd;
 }
 
 static int mount_over(int fd, uint64_t attributes)
@@ -62,7 +51,7 @@ static int bind_over(int fd, struct spot spot, uint64_t attributes)
         return -1;
     }
     defer_close int over_fd =
-        walk_open(spot.root_fd, spot.path, O_PATH); /* the root of the new mount */
+        fd_open_beneath(spot.root_fd, spot.path, O_PATH); /* the root of the new mount */
     (void)snprintf(name, sizeof name, "/proc/self/fd/%d", over_fd);
     return over_fd < 0 ? -1 : bind_restrict(name, attributes);
 }
@@ -87,7 +76,7 @@ int walk_cover(struct walk *walk, struct spot spot)
 {
     uint64_t attributes =
         MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (spot.writable ? 0 : MOUNT_ATTR_RDONLY);
-    defer_close int fd = walk_open(spot.root_fd, spot.path, O_PATH);
+    defer_close int fd = fd_open_beneath(spot.root_fd, spot.path, O_PATH);
     if (fd < 0) {
         errno = ENOENT;
         return -1;
@@ -164,7 +153,7 @@ static bool step_over(struct walk *walk, struct course *course)
     }
     (void)snprintf(course->at + used, sizeof course->at - used, "/%.*s", (int)size, rest);
     bool below = find_spot(walk, course->at, &spot) && *spot.path;
-    defer_close int fd = below ? walk_open(spot.root_fd, spot.path, O_PATH)
+    defer_close int fd = below ? fd_open_beneath(spot.root_fd, spot.path, O_PATH)
                                : open(course->at, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0) {
@@ -249,7 +238,7 @@ bool walk_protect(struct walk *walk, const char *path, bool writable, bool want_
 {
     struct stat st;
     struct spot spot;
-    defer_close int fd = walk_open(walk->root_fd, path, O_PATH);
+    defer_close int fd = fd_open_beneath(walk->root_fd, path, O_PATH);
     if (fd < 0 || fstat(fd, &st) < 0 || S_ISDIR(st.st_mode) != want_directory) {
         return false;
     }

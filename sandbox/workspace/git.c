@@ -20,7 +20,7 @@ static bool is_open(const struct walk *walk, const char *name)
 /* Reads a file's text without its last line feed. */
 static bool read_file(struct walk *walk, struct spot spot, char *text, size_t size)
 {
-    defer_close int fd = walk_open(spot.root_fd, spot.path, O_RDONLY | O_NONBLOCK);
+    defer_close int fd = fd_open_beneath(spot.root_fd, spot.path, O_RDONLY | O_NONBLOCK);
     ssize_t got = fd < 0 ? -1 : fd_pread_all(fd, text, size - 1, 0);
     text[got > 0 ? got : 0] = '\0';
     walk->found->incomplete |= got == (ssize_t)size - 1;

@@ -82,10 +82,6 @@ struct walk {
 /* "directory/name", or NULL when there is no space left. */
 const char *walk_keep(struct walk *walk, const char *directory, const char *name);
 
-/* Opens path below root_fd without following symlinks. Before Linux 5.6 only the last component is
- * checked. */
-int walk_open(int root_fd, const char *path, int flags);
-
 /* Mounts the object at the spot over itself. 0 or -1 with errno; ENOENT: does not exist. */
 int walk_cover(struct walk *walk, struct spot spot);
 

@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/git.h"
 #include "base/own.h"
 #include "sandbox/workspace/state.h"
@@ -215,7 +216,7 @@ static void visit(struct walk *walk, unsigned number)
         (void)walk_protect(walk, in->path, /* writable= */ true, /* want_directory= */ true);
         walk_protect_git(walk, in->path);
     }
-    defer_close int fd = walk_open(walk->root_fd, in->path, O_RDONLY | O_DIRECTORY);
+    defer_close int fd = fd_open_beneath(walk->root_fd, in->path, O_RDONLY | O_DIRECTORY);
     if (fd < 0) {
         return;
     }

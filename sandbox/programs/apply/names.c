@@ -32,7 +32,7 @@ int apply_facts_at(int dir_fd, const char *name, uint64_t mount_id, struct apply
                   .ctime_ns = time_ns(&st.stx_ctime),
                   .mtime_ns = time_ns(&st.stx_mtime),
                   .mode = st.stx_mode},
-        .mount_id = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0, /* Linux 5.8 */
+        .mount_id = st.stx_mnt_id,
         .uid = st.stx_uid,
         .gid = st.stx_gid,
         .is_whiteout = S_ISCHR(st.stx_mode) && !st.stx_rdev_major && !st.stx_rdev_minor,

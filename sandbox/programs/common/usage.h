@@ -21,7 +21,7 @@ void usage_begin(void);
 void usage_add_deleted(struct usage *usage, pid_t pid);
 
 /* Whether pid holds files whose size cannot be read: mapped and without a name, or in transit in a
- * socket's message (reported since Linux 5.11). */
+ * socket's message. */
 bool usage_hides(pid_t pid);
 
 /* Bytes that pid has written so far, from its io file, proc(5). */

@@ -14,9 +14,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/common/reply.h"
-#include "sandbox/programs/common/walk.h"
 
 /* A file being written: it has a temporary name beside the final one until it is complete. */
 static struct pending {
@@ -80,11 +80,11 @@ void files_open_read(const struct wire_request *request)
 {
     struct stat st = {};
     /* Checks before it opens: opening a device or a FIFO can have effects, and fails on sockets. */
-    defer_close int fd = walk_open(AT_FDCWD, request->path, O_PATH, 0);
+    defer_close int fd = fd_open_named(AT_FDCWD, request->path, O_PATH, 0);
     int error = fd < 0 ? -fd : -refuse_odd(fd, &st);
     drop_fd(&fd);
     if (!error) {
-        fd = walk_open(AT_FDCWD, request->path, O_RDONLY | O_NONBLOCK, 0);
+        fd = fd_open_named(AT_FDCWD, request->path, O_RDONLY | O_NONBLOCK, 0);
         error = fd < 0 ? -fd : -refuse_odd(fd, &st);
     }
     respond_file(request->id, error, fd, &st, 0, !error);
@@ -95,15 +95,15 @@ void files_open_read(const struct wire_request *request)
 static int make_directories(char *path)
 {
     char *rest = NULL;
-    int fd = walk_open(AT_FDCWD, *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY, 0);
+    int fd = fd_open_named(AT_FDCWD, *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY, 0);
     for (char *name = strtok_r(path, "/", &rest); name && fd >= 0;
          name = strtok_r(NULL, "/", &rest)) {
-        int next = walk_open(fd, name, O_PATH | O_DIRECTORY, 0);
+        int next = fd_open_named(fd, name, O_PATH | O_DIRECTORY, 0);
         if (next == -ENOENT) {
             next = is_for_outputs(fd) ? -EROFS
                    : mkdirat(fd, name, 0777) < 0 && errno != EEXIST
                        ? -errno
-                       : walk_open(fd, name, O_PATH | O_DIRECTORY, 0);
+                       : fd_open_named(fd, name, O_PATH | O_DIRECTORY, 0);
         }
         (void)close(fd);
         fd = next;
@@ -120,11 +120,11 @@ static int open_parent(const char *path, const char **ret_name)
     char *name = strrchr(text, '/');
     *ret_name = path;
     if (!name) {
-        return walk_open(AT_FDCWD, ".", O_PATH | O_DIRECTORY, 0);
+        return fd_open_named(AT_FDCWD, ".", O_PATH | O_DIRECTORY, 0);
     }
     *ret_name = path + (name - text) + 1;
     name[name == text ? 1 : 0] = '\0';
-    int fd = walk_open(AT_FDCWD, text, O_PATH | O_DIRECTORY, 0);
+    int fd = fd_open_named(AT_FDCWD, text, O_PATH | O_DIRECTORY, 0);
     return fd == -ENOENT ? make_directories(text) : fd;
 }
 
@@ -161,7 +161,7 @@ static int begin_write(int dir_fd, const char *name, mode_t mode, bool must_not_
         return -ENAMETOOLONG;
     }
     (void)snprintf(p->temporary, sizeof p->temporary, ".write-%016llx", (unsigned long long)random);
-    int fd = walk_open(dir_fd, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    int fd = fd_open_named(dir_fd, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (fd < 0) {
         return fd;
     }
@@ -221,7 +221,7 @@ void files_open_write(const struct wire_request *request)
             -check_target(dir_fd, name, (enum wire_write_mode)request->write_mode, &existed, &mode);
     }
     if (!error && request->write_mode == WIRE_WRITE_APPEND) {
-        fd = walk_open(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, 0644);
+        fd = fd_open_named(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, 0644);
         error = fd < 0 ? -fd : 0;
     } else if (!error) {
         fd = begin_write(dir_fd, name, mode, request->write_mode == WIRE_WRITE_CREATE, &token);

@@ -149,9 +149,10 @@ static uint64_t *hash_key(void)
 static uint64_t hash_of(const struct keeper *keeper, const struct record *record)
 {
     uint64_t hash = 0;
-    defer_close int fd = S_ISREG(record->facts.mode) ? place_open(keeper->upper_fd, record->path,
-                                                                  O_RDONLY | O_NONBLOCK | O_NOCTTY)
-                                                     : -1;
+    defer_close int fd =
+        S_ISREG(record->facts.mode)
+            ? fd_open_beneath(keeper->upper_fd, record->path, O_RDONLY | O_NONBLOCK | O_NOCTTY)
+            : -1;
     return fd >= 0 && content_hash(fd, record->facts.bytes, hash_key(), &hash) == 0 ? hash : 0;
 }
 

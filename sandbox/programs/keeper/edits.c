@@ -219,7 +219,7 @@ void edits_follow(struct keeper *keeper)
 /* Whether somebody has the file open for writing. */
 static bool is_written(const struct keeper *keeper, const char *path)
 {
-    defer_close int fd = place_open(keeper->work_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    defer_close int fd = fd_open_beneath(keeper->work_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     return fd < 0 || fd_is_written(fd) != 0;
 }
 
@@ -228,7 +228,7 @@ static bool is_written(const struct keeper *keeper, const char *path)
 static bool is_unclear(const struct keeper *keeper, const struct edit *edit)
 {
     defer_close int fd =
-        place_open(keeper->work_fd, edit_place(edit), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+        fd_open_beneath(keeper->work_fd, edit_place(edit), O_RDONLY | O_NONBLOCK | O_NOCTTY);
     return fd < 0 || fd_is_written(fd) != 0 || (edit->opens > edit->closes && fd_is_open(fd) != 1);
 }
 

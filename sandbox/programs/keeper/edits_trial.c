@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 
 struct version *edits_none(void)
@@ -99,7 +100,7 @@ bool edits_is_as_known(const struct keeper *keeper, const char *path, int64_t si
 {
     struct looking looking = {.keeper = keeper, .since_ns = since_ns, .as_known = true};
     (void)snprintf(looking.path, sizeof looking.path, "%s", path);
-    look_into(&looking, place_open(keeper->work_fd, path, O_RDONLY | O_DIRECTORY));
+    look_into(&looking, fd_open_beneath(keeper->work_fd, path, O_RDONLY | O_DIRECTORY));
     return looking.as_known;
 }
 

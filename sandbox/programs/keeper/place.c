@@ -2,11 +2,9 @@
  * any moment, so each path is opened from the directory down without following a symlink. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -16,51 +14,6 @@
 #include "sandbox/programs/keeper/keeper.h"
 
 enum { PERMISSIONS = 0777 };
-
-/* --- opening --- */
-
-/* Where openat2(2), of Linux 5.6, is missing. */
-static int open_by_parts(int root_fd, const char *path, int flags)
-{
-    char name[NAME_MAX + 1];
-    int at = openat(root_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    while (at >= 0) {
-        size_t size = strcspn(path, "/");
-        bool last = !path[size];
-        if (size >= sizeof name) {
-            (void)close(at);
-            return -ENAMETOOLONG;
-        }
-        memcpy(name, path, size);
-        name[size] = '\0';
-        int next = openat(at, size > 0 ? name : ".",
-                          last ? flags | O_NOFOLLOW | O_CLOEXEC
-                               : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        int error = errno;
-        (void)close(at);
-        if (last || next < 0) {
-            return next < 0 ? -error : next;
-        }
-        at = next;
-        path += size + 1;
-    }
-    return -errno;
-}
-
-int place_open(int root_fd, const char *path, int flags)
-{
-    static bool missing;
-    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_NOFOLLOW | O_CLOEXEC),
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-    if (!missing) {
-        int fd = (int)syscall(SYS_openat2, root_fd, *path ? path : ".", &how, sizeof how);
-        if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) {
-            return fd < 0 ? -errno : fd;
-        }
-        missing = errno == ENOSYS;
-    }
-    return open_by_parts(root_fd, path, flags);
-}
 
 int place_parent(int root_fd, const char *path, const char **ret_name)
 {
@@ -73,7 +26,7 @@ int place_parent(int root_fd, const char *path, const char **ret_name)
     }
     memcpy(text, path, size);
     text[size] = '\0';
-    return place_open(root_fd, text, O_PATH | O_DIRECTORY);
+    return fd_open_beneath(root_fd, text, O_PATH | O_DIRECTORY);
 }
 
 /* --- looking --- */
@@ -124,7 +77,7 @@ bool place_content(int root_fd, const char *path, const struct apply_facts *fact
     if (S_ISLNK(facts->mode)) {
         return read_link(root_fd, path, facts->bytes, data);
     }
-    defer_close int fd = place_open(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    defer_close int fd = fd_open_beneath(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     return read_file(fd, facts, data);
 }
 
@@ -176,7 +129,7 @@ struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
     }
     version->data = malloc(facts->bytes + 1);
     defer_close int fd = version->data && S_ISREG(facts->mode)
-                             ? place_open(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY)
+                             ? fd_open_beneath(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY)
                              : -1;
     if (version->data) {
         version->kept = S_ISREG(facts->mode)
@@ -232,7 +185,7 @@ bool place_same(int one_fd, const struct apply_facts *one, int other_fd,
         return one->mode == 0 ||
                (S_ISDIR(one->mode) && (one->mode & PERMISSIONS) == (other->mode & PERMISSIONS));
     }
-    defer_close int one_file = place_open(one_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    defer_close int other_file = place_open(other_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    defer_close int one_file = fd_open_beneath(one_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    defer_close int other_file = fd_open_beneath(other_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     return one_file >= 0 && other_file >= 0 && content_equal(one_file, other_file, one->bytes) == 1;
 }

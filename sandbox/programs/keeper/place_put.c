@@ -379,7 +379,7 @@ int place_copy(const struct keeper *keeper, int from_fd, const char *path,
                               .data = target};
     defer_close int fd = -1;
     if (version.kind == KIND_FILE) {
-        fd = place_open(from_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+        fd = fd_open_beneath(from_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
         if (fd < 0) {
             return fd;
         }
@@ -397,7 +397,8 @@ int place_copy(const struct keeper *keeper, int from_fd, const char *path,
 void place_end_directory(const struct keeper *keeper, const char *path,
                          const struct version *version)
 {
-    defer_close int fd = place_open(keeper->work_fd, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+    defer_close int fd =
+        fd_open_beneath(keeper->work_fd, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
     if (fd >= 0) {
         (void)fchmod(fd, version->mode);
         set_times(fd, version->mtime_ns);

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/keeper/keeper.h"
 
@@ -343,7 +344,7 @@ static void carry_on(struct keeper *keeper, struct record *record, void *)
 static void walk_directory(struct walk *walk, const char *at)
 {
     char path[KEEPER_PATH_BYTES];
-    int fd = place_open(walk->root_fd, at, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+    int fd = fd_open_beneath(walk->root_fd, at, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     note_reading(walk, at, directory || fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP);
     if (!directory) {

@@ -30,12 +30,21 @@ class Calls(Case):
         need_userns()
 
     def test_a_missing_call_with_a_fallback_is_replaced(self):
-        for calls in (("openat2",), ("clone3", "pidfd_open"), ("landlock_create_ruleset",),
-                      ("epoll_pwait2", "statx", "faccessat2"), ("close_range:EPERM",), MOUNT_CALLS):
+        for calls in (("clone3", "pidfd_open"), ("landlock_create_ruleset",),
+                      ("epoll_pwait2", "statx", "faccessat2"), MOUNT_CALLS):
             with self.subTest(calls=calls), Server(wrap=without(*calls)) as server:
                 self.assert_alive(server)
                 self.assertFalse(server.write("a.txt", "x").is_error)
                 self.assertIn("x", server.read("a.txt").text)
+
+    def test_a_filter_of_old_container_engines_is_refused_with_the_remedy(self):
+        for call in ("openat2", "close_range"):
+            for level in ((), ("--isolation=container",)):
+                with self.subTest(call=call, level=level), Server(*level, wrap=without(call + ":EPERM")) as server:
+                    result = server.python("print('code ' + 'ran')")
+                    self.assertTrue(result.is_error, result.text)
+                    self.assertIn(f"{call}(2) is missing or refused: use Linux 5.12 or newer; inside a container, "
+                                  "allow openat2 and close_range in its seccomp profile", result.text)
 
     def test_a_missing_call_without_fallback_stops_all_code(self):
         for call, words in (("seccomp", "seccomp"), ("pivot_root", "pivot"), ("mount", "mount"),

@@ -7,11 +7,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/own.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
@@ -121,11 +123,11 @@ static void text_is_written_only_to_what_is_there(void **)
 
 /* In a child: whether exactly those of the descriptors 40, 41 … 1240 are closed that are in a
  * range. */
-static int close_a_range(int error)
+static int close_a_range(void)
 {
     enum { FIRST = 40, COUNT = 1200, FROM = 100, TO = 1100 };
     struct rlimit limit = {.rlim_cur = 2048, .rlim_max = 2048};
-    if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || (error && !unit_deny(SYS_close_range, error))) {
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0) {
         return 2;
     }
     for (int fd = FIRST; fd < FIRST + COUNT; fd++) {
@@ -137,24 +139,102 @@ static int close_a_range(int error)
     for (int fd = FIRST; fd < FIRST + COUNT; fd++) {
         bool open_now = fcntl(fd, F_GETFD) >= 0;
         if (open_now == (fd >= FROM && fd <= TO)) {
-            return 1;
+            return 3;
         }
     }
     return 0;
 }
 
-static void range_is_closed_with_and_without_the_call(void **)
+static int close_without_the_call(void)
 {
-    static const int errors[] = {0, ENOSYS, EPERM};
-    for (unsigned i = 0; i < 3; i++) {
+    if (!unit_deny(SYS_close_range, EPERM)) {
+        return 2;
+    }
+    fd_close_range(40, 50);
+    return 0;
+}
+
+static void range_is_closed_or_the_process_exits(void **)
+{
+    static int (*const children[])(void) = {close_a_range, close_without_the_call};
+    for (int i = 0; i < 2; i++) {
         pid_t pid = fork();
         if (pid == 0) {
-            _exit(close_a_range(errors[i]));
+            _exit(children[i]());
         }
         int status = 0;
         assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_int_equal(status, 0);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), i);
     }
+}
+
+struct name {
+    const char *path;
+    int flags;
+    int error;
+};
+
+static void make_names(struct temp *temp)
+{
+    temp_make(temp);
+    temp_file(temp, "file", "", 0644);
+    assert_int_equal(mkdirat(temp->fd, "directory", 0755), 0);
+    assert_int_equal(symlinkat("file", temp->fd, "to_file"), 0);
+    assert_int_equal(symlinkat("directory", temp->fd, "to_directory"), 0);
+    assert_int_equal(symlinkat("/proc/self/cwd", temp->fd, "to_magic"), 0);
+}
+
+static void magic_links_lead_nowhere(void **)
+{
+    static const struct name names[] = {
+        {"file", O_RDONLY, 0},
+        {"to_file", O_RDONLY, 0},
+        {"to_file", O_RDONLY | O_NOFOLLOW, ELOOP},
+        {"to_file", O_PATH | O_NOFOLLOW, 0},
+        {"to_directory/../file", O_RDONLY, 0},
+        {"new", O_WRONLY | O_CREAT | O_EXCL, 0},
+        {"new", O_WRONLY | O_CREAT | O_EXCL, EEXIST},
+        {"missing", O_RDONLY, ENOENT},
+        {"/proc/self/status", O_RDONLY, 0},
+        {"/proc/self/cwd", O_PATH, ELOOP},
+        {"/proc/self/cwd/file", O_RDONLY, ELOOP},
+        {"/proc/self/root/usr", O_PATH, ELOOP},
+        {"/proc/self/fd/0", O_PATH, ELOOP},
+        {"to_magic", O_PATH, ELOOP},
+        {"to_magic/file", O_RDONLY, ELOOP},
+    };
+    struct temp temp;
+    make_names(&temp);
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        defer_close int fd = fd_open_named(temp.fd, names[i].path, names[i].flags, 0600);
+        assert_int_equal(fd < 0 ? -fd : 0, names[i].error);
+        assert_true(fd < 0 || fcntl(fd, F_GETFD) == FD_CLOEXEC);
+    }
+    temp_remove(&temp);
+}
+
+static void nothing_leads_out_of_a_directory_or_through_a_symlink(void **)
+{
+    static const struct name names[] = {
+        {"", O_PATH, 0},
+        {"file", O_RDONLY, 0},
+        {"directory/../file", O_RDONLY, 0},
+        {"..", O_PATH, EXDEV},
+        {"/", O_PATH, EXDEV},
+        {"to_file", O_RDONLY, ELOOP},
+        {"to_file", O_PATH, 0},
+        {"to_directory/.", O_PATH, ELOOP},
+        {"missing", O_RDONLY, ENOENT},
+    };
+    struct temp temp;
+    make_names(&temp);
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        defer_close int fd = fd_open_beneath(temp.fd, names[i].path, names[i].flags);
+        assert_int_equal(fd < 0 ? -fd : 0, names[i].error);
+        assert_true(fd < 0 || fcntl(fd, F_GETFD) == FD_CLOEXEC);
+    }
+    temp_remove(&temp);
 }
 
 int main(void)
@@ -166,7 +246,9 @@ int main(void)
         cmocka_unit_test(write_without_a_reader_is_an_error),
         cmocka_unit_test(text_that_fills_the_buffer_is_refused_one_less_fits),
         cmocka_unit_test(text_is_written_only_to_what_is_there),
-        cmocka_unit_test(range_is_closed_with_and_without_the_call),
+        cmocka_unit_test(range_is_closed_or_the_process_exits),
+        cmocka_unit_test(magic_links_lead_nowhere),
+        cmocka_unit_test(nothing_leads_out_of_a_directory_or_through_a_symlink),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

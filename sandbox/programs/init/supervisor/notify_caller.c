@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/programs/common/proc.h"
-#include "sandbox/programs/common/walk.h"
 #include "sandbox/programs/init/supervisor/notify_call.h"
 
 int caller_look(const struct notify_call *call, const char *name, int flags)
@@ -102,8 +102,9 @@ int caller_open(const struct notify_call *call, int dir_number, const char *path
             return caller_descriptor(call, number);
         }
     }
-    return walk_open(path[0] == '/' ? AT_FDCWD : dir_fd, path, O_PATH | (nofollow ? O_NOFOLLOW : 0),
-                     /* mode= */ 0);
+    return fd_open_named(path[0] == '/' ? AT_FDCWD : dir_fd, path,
+                         O_PATH | (nofollow ? O_NOFOLLOW : 0),
+                         /* mode= */ 0);
 }
 
 pid_t caller_process(pid_t tid)
