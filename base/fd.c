@@ -45,6 +45,11 @@ int fd_open_beneath(int root_fd, const char *path, int flags)
                           RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
+int fd_open_straight(const char *path, int flags)
+{
+    return open_resolving(AT_FDCWD, path, flags, /* mode= */ 0, RESOLVE_NO_SYMLINKS);
+}
+
 int fd_set_nonblock(int fd, bool on)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -143,12 +148,6 @@ int fd_path(int fd, char *path)
     }
     path[size] = '\0';
     return size < PATH_MAX - 1 ? 0 : -ENAMETOOLONG;
-}
-
-bool fd_is_at(int fd, const char *path)
-{
-    char real[PATH_MAX];
-    return fd_path(fd, real) == 0 && strcmp(real, path) == 0;
 }
 
 static int conflicts(int fd, int lease)

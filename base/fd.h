@@ -16,6 +16,10 @@ int fd_open_named(int dir_fd, const char *path, int flags, mode_t mode);
  * -errno. */
 int fd_open_beneath(int root_fd, const char *path, int flags);
 
+/* Opens an absolute path that holds no symlink: somebody may have put one there since it was
+ * checked. Else -ELOOP. Returns the descriptor or -errno. */
+int fd_open_straight(const char *path, int flags);
+
 /* 0 or -errno. */
 int fd_set_nonblock(int fd, bool on);
 
@@ -39,9 +43,6 @@ int fd_read_text_at(int dir_fd, const char *path, char *text, size_t size);
 /* The kernel's path of what fd holds, followed by a NUL; path: PATH_MAX bytes. Needs /proc. 0 or
  * -errno. */
 int fd_path(int fd, char *path);
-/* Whether path itself leads to fd, without a symlink. Nobody may change it between check and
- * use. */
-bool fd_is_at(int fd, const char *path);
 
 /* Whether somebody has the regular file open for writing, or mapped so: by a lease, which can be
  * had only of one that nobody writes to, fcntl(2). fd: open for reading. 1, 0, or -errno: that

@@ -22,6 +22,20 @@ int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest)
     return 0;
 }
 
+void parse_mount_path(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; to++) {
+        if (from[0] == '\\' && from[1] && from[2] && from[3]) {
+            *to = (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
+            from += 4;
+        } else {
+            *to = *from++;
+        }
+    }
+    *to = '\0';
+}
+
 uint64_t parse_field(const char *text, const char *name, uint64_t missing)
 {
     uint64_t value = missing;

@@ -2,7 +2,7 @@
 #include <stdint.h>
 
 /* Strict number parsing: the whole text must match, no sign, no white space, no overflow.
- * All but the last two return 0 or -EINVAL / -ERANGE and write the output only on success. */
+ * All but the last three return 0 or -EINVAL / -ERANGE and write the output only on success. */
 
 /* The decimal digits at the front of text; *ret_rest is what follows them. */
 int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest);
@@ -21,6 +21,10 @@ int parse_milli(const char *text, uint64_t *ret_milli);
 
 /* The value of a hexadecimal digit of either case, or -1. */
 int parse_hex_digit(char c);
+
+/* Decodes in place the three octal digits that mountinfo writes for blanks, line ends and
+ * backslashes, proc_pid_mountinfo(5). */
+void parse_mount_path(char *text);
 
 /* The decimal number behind name at the beginning of a line of text, after blanks; missing where
  * there is none. In the middle of a line, code may have written the name: a process chooses its own

@@ -69,12 +69,9 @@ DESKTOP = ("prlimit", "--nofile=1024:")  # the soft limit
 # Words of tests/helpers/deny.py.
 DENIALS = {
     "clone3": "clone3:EPERM",
-    "mounts": "open_tree mount_setattr move_mount",
-    "mounts-eperm": "open_tree:EPERM mount_setattr:EPERM",
     "landlock": "landlock_create_ruleset landlock_add_rule landlock_restrict_self",
     "cgroup": "cgroup",
-    "old-kernel": "clone3 faccessat2 statx epoll_pwait2 open_tree "
-                  "mount_setattr move_mount landlock_create_ruleset",
+    "more": "clone3 faccessat2 statx epoll_pwait2 landlock_create_ruleset",
 }
 
 

@@ -342,7 +342,6 @@ static int box_prepare(struct box *box, struct plan_content *content, struct fai
     if (r == 0) {
         box->workspace_fd = box->installer || spec->cow ? -1 : box_protected_join(spec);
         box->plan.workspace_shared = box_protected_is_shared(box->workspace_fd);
-        launch_adapt_plan(&box->plan);
         cgroup_find(&box->cgroup);
         box_announce_groups(box);
         cgroup_make(&box->cgroup, &box->spec->limits);

@@ -268,8 +268,9 @@ static int start_process(struct box_apply *apply)
 static int open_directory(struct box_apply *apply)
 {
     const char *path = apply->box->spec->workspace;
-    apply->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return apply->dir_fd < 0 ? -errno : fd_is_at(apply->dir_fd, path) ? 0 : -ELOOP;
+    int fd = fd_open_straight(path, O_RDONLY | O_DIRECTORY);
+    apply->dir_fd = fd < 0 ? -1 : fd;
+    return fd < 0 ? fd : 0;
 }
 
 /* Adds an item to the journal. 0 or -errno. */

@@ -58,7 +58,6 @@ int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *re
     host_facts_read(spec, &facts);
     r = r ? r : plan_build(level_plan(spec), spec, &facts, &content, plan, ret_fail);
     if (r == 0) {
-        launch_adapt_plan(plan);
         r = plan_print(plan, out);
         plan_done(plan);
     }

@@ -204,7 +204,6 @@ static int egress_launch(struct egress_proxy *egress, struct fail *ret_fail)
     struct host_facts facts;
     host_facts_read(NULL, &facts);
     level_plan_proxy(egress->setup.scratch, &facts, plan);
-    launch_adapt_plan(plan);
     int r = launch_with(egress, plan, ret_fail);
     plan_done(plan);
     if (r < 0) {

@@ -6,7 +6,6 @@
 
 #include "sandbox/host/idmap.h"
 #include "sandbox/host/mounts.h"
-#include "sandbox/mount/binds.h"
 #include "sandbox/trust/directory.h"
 #include "sandbox/trust/overlap.h"
 
@@ -89,5 +88,5 @@ int box_cow_resolve(struct box_spec *spec, char path[PATH_MAX], struct fail *ret
 bool box_cow_may_leave_out(void)
 {
     static const cap_value_t needed[] = {CAP_SYS_ADMIN};
-    return idmap_has_capabilities(needed, 1) && !binds_needed();
+    return idmap_has_capabilities(needed, 1);
 }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/parse.h"
 #include "base/utf8.h"
-#include "sandbox/mount/binds.h"
 #include "sandbox/trust/overlap.h"
 #include "sandbox/types.h"
 
@@ -138,7 +138,7 @@ static int check_lines(const struct box_spec *spec, char *text, struct fail *ret
         if (!point) {
             continue;
         }
-        bind_unescape(point);
+        parse_mount_path(point);
         for (unsigned i = 0; i < count; i++) {
             size_t size = strlen(point);
             if (overlap_behind(shown[i].path, point) && size >= shown[i].deepest) {
@@ -166,7 +166,7 @@ void box_mounts_below(char *mountinfo, const char *dir, void (*fn)(void *arg, co
         const char *type = NULL;
         char *point = mount_point(line, &type);
         if (point) {
-            bind_unescape(point);
+            parse_mount_path(point);
             const char *below = overlap_behind(point, dir);
             if (below && *below) {
                 fn(arg, point);

@@ -27,7 +27,6 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/launch/terminals.h"
-#include "sandbox/mount/binds.h"
 #include "sandbox/protocol/init_protocol.h"
 
 enum { CHILD_ERROR_FD = WIRE_FD_COUNT, CHILD_PROGRAM_FD, CHILD_FIRST_TO_CLOSE };
@@ -97,8 +96,9 @@ static bool is_passed_over(const struct plan_step *step)
 static int open_user_tree(const struct plan_step *step)
 {
     unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH;
-    defer_close int held = bind_hold_straight(step->source);
+    defer_close int held = fd_open_straight(step->source, O_PATH | O_DIRECTORY);
     if (held < 0) {
+        errno = -held;
         return -1;
     }
     return (int)syscall(SYS_open_tree, held, "", step->is_layer ? flags : flags | AT_RECURSIVE);
@@ -211,39 +211,6 @@ static int step_move(struct child *child, const struct plan_step *step)
         return 0; /* optional, and missing */
     }
     return make_place(tree_fd, path) < 0 ? -1 : move_tree(tree_fd, path, step->attributes);
-}
-
-static int step_hold(struct child *child, const struct plan_step *step)
-{
-    int fd = step->data_directory || step->is_layer ? bind_hold_straight(step->source)
-                                                    : bind_hold(step->source);
-    child->trees[step->slot] = fd;
-    return fd < 0 && !is_passed_over(step) ? -1 : 0;
-}
-
-static int step_bind(struct child *child, const struct plan_step *step)
-{
-    const char *path = below_root(step->target);
-    int source_fd = child->trees[step->slot];
-    if (source_fd < 0) {
-        return 0; /* optional, and missing */
-    }
-    return make_place(source_fd, path) < 0 ? -1 : bind_tree(source_fd, path, step->attributes);
-}
-
-static int step_bind_directory(struct child *, const struct plan_step *step)
-{
-    const char *source = below_root(step->source);
-    const char *path = below_root(step->target);
-    if (make_directory(source, 0755) < 0 || make_directory(path, 0755) < 0) {
-        return -1;
-    }
-    return bind_directory(source, path, step->attributes);
-}
-
-static int step_bind_read_only_root(struct child *, const struct plan_step *)
-{
-    return bind_restrict(".", MOUNT_ATTR_RDONLY);
 }
 
 static int step_subtree(struct child *, const struct plan_step *step)
@@ -545,11 +512,8 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_FILE] = step_file,
     [PLAN_LINK] = step_link,
     [PLAN_TMPFS] = step_tmpfs,
-    [PLAN_HOLD] = step_hold,
     [PLAN_MOVE] = step_move,
-    [PLAN_BIND] = step_bind,
     [PLAN_SUBTREE] = step_subtree,
-    [PLAN_BIND_DIRECTORY] = step_bind_directory,
     [PLAN_OVERLAY] = step_overlay,
     [PLAN_HIDE] = step_hide,
     [PLAN_PROTECT] = step_protect,
@@ -557,7 +521,6 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_TERMINALS] = step_terminals,
     [PLAN_UNMOUNT] = step_unmount,
     [PLAN_READ_ONLY_ROOT] = step_read_only_root,
-    [PLAN_BIND_READ_ONLY_ROOT] = step_bind_read_only_root,
     [PLAN_PIVOT] = step_pivot,
     [PLAN_NO_NAMESPACES] = step_no_namespaces,
     [PLAN_DESCRIPTORS] = step_descriptors,

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include "sandbox/launch/child.h"
-#include "sandbox/mount/binds.h"
 #include "sandbox/workspace/walk.h"
 
 int child_protect(const struct child_setup *setup, const struct plan_step *step,
@@ -26,9 +25,8 @@ int child_protect(const struct child_setup *setup, const struct plan_step *step,
             }
         }
     }
-    enum protect_how how = !mounts ? PROTECT_LOOK : binds_needed() ? PROTECT_BIND : PROTECT_MOUNT;
     found->shared = setup->plan->workspace_shared;
-    if (protect_directory(roots, count, setup->plan->allow_write, how, found) < 0) {
+    if (protect_directory(roots, count, setup->plan->allow_write, mounts, found) < 0) {
         return -1;
     }
     if (mounts && strcmp(step->target, "/work") != 0) {

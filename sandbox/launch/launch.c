@@ -19,7 +19,6 @@
 #include "sandbox/host/idmap.h"
 #include "sandbox/launch/child.h"
 #include "sandbox/launch/launch.h"
-#include "sandbox/mount/binds.h"
 #include "sandbox/programs/program.h"
 
 int launch_map_ids(pid_t pid, const struct plan *plan, struct fail *ret_fail)
@@ -115,12 +114,14 @@ static int take_tree(const struct plan *plan, const struct plan_step *step, int 
 {
     const struct idmap idmap = {step->uid, step->gid, plan->outside_uid, plan->outside_gid,
                                 step->is_layer};
-    defer_close int held = step->data_directory || step->is_layer ? bind_hold_straight(step->source)
-                                                                  : bind_hold(step->source);
+    bool is_straight = step->data_directory || step->is_layer;
+    defer_close int held = is_straight ? fd_open_straight(step->source, O_PATH | O_DIRECTORY)
+                                       : open(step->source, O_PATH | O_CLOEXEC);
+    int error = is_straight ? -held : errno;
     if (held < 0) {
         return step->data_directory
                    ? 0
-                   : fail_set(ret_fail, errno, "cannot open the workspace %s", step->source);
+                   : fail_set(ret_fail, error, "cannot open the workspace %s", step->source);
     }
     int fd = step->is_layer && step->optional
                  ? (int)syscall(SYS_open_tree, held, "",
@@ -225,11 +226,4 @@ int launch_confine(struct box *box, struct fail *ret_fail)
     drop_fd(&box->go_fd);
     drop_fd(&box->config_fd);
     return r;
-}
-
-void launch_adapt_plan(struct plan *plan)
-{
-    if (binds_needed()) {
-        plan_use_binds(plan);
-    }
 }

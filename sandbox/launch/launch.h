@@ -29,6 +29,3 @@ void monitor_stop(struct box *box); /* idempotent */
 /* namespace_check.c: resolves BOX_ISOLATION_BEST to the level that this host supports. Must be
  * called before a spec is used for paths or texts. */
 void namespace_check_resolve(struct box_spec *spec);
-
-/* Removes the mount calls that this kernel lacks from the plan, see mount/binds.h. */
-void launch_adapt_plan(struct plan *plan);

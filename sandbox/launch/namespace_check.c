@@ -69,7 +69,6 @@ static bool namespace_check_passes(void)
     }
     host_facts_read(NULL, &facts);
     plan_build_namespace_check(&facts, plan);
-    launch_adapt_plan(plan);
     bool works = plan_works(plan, &fail);
     if (!works) {
         char text[FAIL_TEXT + 128];

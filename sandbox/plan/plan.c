@@ -555,25 +555,6 @@ int plan_build(plan_add_fn add, const struct box_spec *spec, const struct host_f
     return r;
 }
 
-void plan_use_binds(struct plan *plan)
-{
-    /* 0, a kind without another form: unchanged. */
-    static const enum plan_kind instead[PLAN_KIND_COUNT] = {
-        [PLAN_OPEN_TREE] = PLAN_HOLD,
-        [PLAN_MOVE] = PLAN_BIND,
-        [PLAN_SUBTREE] = PLAN_BIND_DIRECTORY,
-        [PLAN_READ_ONLY_ROOT] = PLAN_BIND_READ_ONLY_ROOT,
-    };
-    for (unsigned i = 0; i < plan->step_count; i++) {
-        struct plan_step *step = &plan->steps[i];
-        if (instead[step->kind]) {
-            step->kind = instead[step->kind];
-        } else if (step->kind == PLAN_TAKE_TREE && step->optional) {
-            step->kind = PLAN_HOLD; /* without those calls, ids cannot be mapped */
-        }
-    }
-}
-
 void plan_done(struct plan *plan)
 {
     for (unsigned i = 0; i < plan->string_count; i++) {

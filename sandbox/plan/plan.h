@@ -19,11 +19,10 @@ struct python;
 enum plan_kind {
     PLAN_CGROUP_NAMESPACE, /* waits for the move to the cgroup, which becomes the visible root */
     PLAN_OPEN_TREE,        /* source → slot, while the host's paths and ids are accessible */
-    PLAN_HOLD,      /* the same by path, where trees cannot be opened: see plan_use_binds() */
-    PLAN_TAKE_TREE, /* slot: the server opens it, and maps the ids of its owner */
-    PLAN_IDENTITY,  /* mapped uid and gid; keeps capabilities for the following steps */
-    PLAN_SESSION,   /* setsid, umask, an empty keyring */
-    PLAN_HOSTNAME,  /* source: the name */
+    PLAN_TAKE_TREE,        /* slot: the server opens it, and maps the ids of its owner */
+    PLAN_IDENTITY,         /* mapped uid and gid; keeps capabilities for the following steps */
+    PLAN_SESSION,          /* setsid, umask, an empty keyring */
+    PLAN_HOSTNAME,         /* source: the name */
     PLAN_LOOPBACK,
     PLAN_PRIVATE,   /* no mount propagates to the host */
     PLAN_ROOT,      /* tmpfs that becomes /: data */
@@ -32,9 +31,7 @@ enum plan_kind {
     PLAN_LINK,      /* target → source */
     PLAN_TMPFS,     /* target, data */
     PLAN_MOVE,      /* slot → target, with attributes */
-    PLAN_BIND,      /* the same with bind mounts */
     PLAN_SUBTREE,   /* directory source of the new root, moved to target */
-    PLAN_BIND_DIRECTORY,
     PLAN_OVERLAY,   /* target: layers "lower" and "changes/upper" of directory source */
     PLAN_HIDE,      /* target: unmounted; what is mounted from it stays */
     PLAN_PROTECT,   /* in target: names and hard links that code may not write to */
@@ -42,7 +39,6 @@ enum plan_kind {
     PLAN_TERMINALS, /* target: devpts(4) of its own */
     PLAN_UNMOUNT,   /* target; source: the directory of it in which init opens files */
     PLAN_READ_ONLY_ROOT,
-    PLAN_BIND_READ_ONLY_ROOT,
     PLAN_PIVOT,         /* switches to the new root; the host's is unmounted */
     PLAN_NO_NAMESPACES, /* user.max_*_namespaces = 0: none can be made below this one */
     PLAN_DESCRIPTORS,   /* closes everything except what init needs */
@@ -172,9 +168,6 @@ void plan_build_namespace_check(const struct host_facts *facts, struct plan *pla
 /* The egress proxy's plan: no files and no privileges, but the host's network. In namespaces, like
  * its sandbox. */
 void plan_build_proxy(const struct host_facts *facts, struct plan *plan);
-
-/* Changes the plan for a kernel without open_tree(2) and mount_setattr(2), see binds.h. */
-void plan_use_binds(struct plan *plan);
 
 void plan_done(struct plan *plan);
 

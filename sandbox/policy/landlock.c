@@ -68,14 +68,12 @@ uint64_t landlock_handled_fs(int abi)
 
 int landlock_open(const struct landlock_rule *rule)
 {
-    defer_close int fd =
-        rule->path ? open(rule->path, O_PATH | O_CLOEXEC) : fcntl(rule->fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) {
-        return -errno;
+    if (rule->path && rule->allowed & LANDLOCK_RULE_STRAIGHT) {
+        return fd_open_straight(rule->path, O_PATH);
     }
-    bool straight =
-        !rule->path || !(rule->allowed & LANDLOCK_RULE_STRAIGHT) || fd_is_at(fd, rule->path);
-    return straight ? take_fd(&fd) : -ELOOP;
+    int fd =
+        rule->path ? open(rule->path, O_PATH | O_CLOEXEC) : fcntl(rule->fd, F_DUPFD_CLOEXEC, 0);
+    return fd < 0 ? -errno : fd;
 }
 
 static int add_rule(int ruleset_fd, const struct landlock_rule *rule, uint64_t handled_fs)

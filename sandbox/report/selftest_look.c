@@ -101,8 +101,7 @@ void selftest_look_directories(const struct plan *plan,
         bool shown = false;
         for (unsigned k = 0; k < plan->step_count; k++) {
             const struct plan_step *step = &plan->steps[k];
-            bool mounts = step->kind == PLAN_MOVE || step->kind == PLAN_BIND;
-            shown = shown || (mounts && step->target && strcmp(step->target, names[i]) == 0);
+            shown = shown || (step->kind == PLAN_MOVE && strcmp(step->target, names[i]) == 0);
         }
         if (shown || stat_id(AT_FDCWD, names[i], &directories[i]) < 0) {
             directories[i] = (struct file_id){};

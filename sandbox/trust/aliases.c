@@ -8,7 +8,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/mount/binds.h"
+#include "base/parse.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/types.h"
 
@@ -32,8 +32,8 @@ static bool read_row(char *line, struct row *row)
             return false;
         }
     }
-    bind_unescape(fields[ROOT]);
-    bind_unescape(fields[POINT]);
+    parse_mount_path(fields[ROOT]);
+    parse_mount_path(fields[POINT]);
     *row = (struct row){fields[DEVICE], fields[ROOT], fields[POINT]};
     return true;
 }

@@ -12,7 +12,6 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/mount/binds.h"
 #include "sandbox/workspace/state.h"
 
 enum { HOPS = 16 };
@@ -43,19 +42,6 @@ static int mount_over(int fd, uint64_t attributes)
                         MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 }
 
-static int bind_over(int fd, struct spot spot, uint64_t attributes)
-{
-    char name[32];
-    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    if (mount(name, name, NULL, MS_BIND | MS_REC, NULL) < 0) {
-        return -1;
-    }
-    defer_close int over_fd =
-        fd_open_beneath(spot.root_fd, spot.path, O_PATH); /* the root of the new mount */
-    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", over_fd);
-    return over_fd < 0 ? -1 : bind_restrict(name, attributes);
-}
-
 /* Whether the spot is covered already, or more strictly. Notes it if not. */
 static bool is_covered(struct walk *walk, struct spot spot)
 {
@@ -81,9 +67,7 @@ int walk_cover(struct walk *walk, struct spot spot)
         errno = ENOENT;
         return -1;
     }
-    return walk->how == PROTECT_LOOK    ? 0
-           : walk->how == PROTECT_MOUNT ? mount_over(fd, attributes)
-                                        : bind_over(fd, spot, attributes);
+    return walk->mounts ? mount_over(fd, attributes) : 0;
 }
 
 /* Calls walk_cover() once for each spot and keeps a failure in walk. Returns whether the spot was

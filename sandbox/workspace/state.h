@@ -60,7 +60,7 @@ struct walk {
     unsigned root_count;
     int root_fds[PROTECT_ROOTS];
     int root_fd; /* of the first root */
-    enum protect_how how;
+    bool mounts; /* makes them; else only counts */
     uint64_t open;
     struct box_protected *found;
     unsigned entries;

@@ -137,7 +137,7 @@ static void take_top_rows(struct walk *walk)
     }
     walk->top_taken = true;
     for (unsigned i = 0; (row = box_protected_name(i)); i++) {
-        for (unsigned k = 0; walk->how != PROTECT_LOOK && k < walk->covered_count; k++) {
+        for (unsigned k = 0; walk->mounts && k < walk->covered_count; k++) {
             const struct spot *spot = &walk->covered[k];
             bool is_row = spot->root_fd == walk->root_fd && strcmp(spot->path, row) == 0;
             walk->found->rows |= is_row && !spot->writable ? 1ULL << i : 0;
@@ -313,7 +313,7 @@ static struct walk walk; /* untouched pages cost nothing */
 
 /* Begins with the top directory. 0 or -1 with errno. */
 static int walk_begin(const struct protect_root *roots, unsigned root_count, uint64_t open_bits,
-                      enum protect_how how, struct box_protected *found)
+                      bool mounts, struct box_protected *found)
 {
     int errno_open = 0;
     walk.roots = roots;
@@ -327,7 +327,7 @@ static int walk_begin(const struct protect_root *roots, unsigned root_count, uin
     walk.top_taken = false;
     walk.covered_count = 0;
     found->rows = 0;
-    walk.how = how;
+    walk.mounts = mounts;
     walk.open = open_bits;
     walk.found = found;
     walk.entries = 0;
@@ -350,7 +350,7 @@ void protect_find(const char *directory, protect_find_fn fn, void *arg)
     const struct protect_root root = {.path = directory, .host = directory};
     struct box_protected found = {};
     walk.wants_missing = true;
-    if (walk_begin(&root, 1, 0, PROTECT_LOOK, &found) == 0) {
+    if (walk_begin(&root, 1, 0, /* mounts= */ false, &found) == 0) {
         for (unsigned i = 0; i < walk.covered_count; i++) {
             if (!walk.covered[i].writable) {
                 fn(arg, walk.covered[i].path);
@@ -362,9 +362,9 @@ void protect_find(const char *directory, protect_find_fn fn, void *arg)
 }
 
 int protect_directory(const struct protect_root *roots, unsigned root_count, uint64_t open_bits,
-                      enum protect_how how, struct box_protected *found)
+                      bool mounts, struct box_protected *found)
 {
-    if (walk_begin(roots, root_count, open_bits, how, found) < 0) {
+    if (walk_begin(roots, root_count, open_bits, mounts, found) < 0) {
         return errno == ENOENT ? 0 : -1;
     }
     for (unsigned i = 0; i < walk.directory_count && walk.entries <= PROTECTED_ENTRIES; i++) {
@@ -374,8 +374,8 @@ int protect_directory(const struct protect_root *roots, unsigned root_count, uin
         }
     }
     protect_links(&walk);
-    found->enforced = how != PROTECT_LOOK;
-    if (how == PROTECT_LOOK) {
+    found->enforced = mounts;
+    if (!mounts) {
         found->links_open = found->links;
     }
     for (unsigned i = 0; i < root_count; i++) {

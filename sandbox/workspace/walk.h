@@ -6,12 +6,6 @@
  * be able to write to, and makes them read-only there. For the child between clone and execve: no
  * heap. */
 
-enum protect_how {
-    PROTECT_MOUNT, /* by open_tree(2), move_mount(2) and mount_setattr(2), Linux 5.12 */
-    PROTECT_BIND,  /* by mount(2); needs the host's /proc */
-    PROTECT_LOOK,  /* no mounts: only counts */
-};
-
 /* A directory that code can write to. */
 struct protect_root {
     const char *path; /* its path at this moment */
@@ -20,12 +14,11 @@ struct protect_root {
 enum { PROTECT_ROOTS = BOX_MOUNTS + 1 };
 
 /* Walks the first of roots; symlinks and settings in it may lead to the others. open: bits of
- * --allow-write. Adds to found, except found->rows, which are those of this directory. Skips names
- * that vanish meanwhile, and follows symlinks only from a protected name. 0, or -1 with errno: an
- * existing name could not be made read-only. */
+ * --allow-write. mounts: false: only counts. Adds to found, except found->rows, which are those of
+ * this directory. Skips names that vanish meanwhile, and follows symlinks only from a protected
+ * name. 0, or -1 with errno: an existing name could not be made read-only. */
 [[nodiscard]] int protect_directory(const struct protect_root *roots, unsigned root_count,
-                                    uint64_t open, enum protect_how how,
-                                    struct box_protected *found);
+                                    uint64_t open, bool mounts, struct box_protected *found);
 
 typedef void (*protect_find_fn)(void *arg, const char *path);
 /* Reports, for the server, what would be read-only in a directory of the user's: protected names in

@@ -17,7 +17,7 @@ MAY = {
 FACE = {"sandbox": {"sandbox/sandbox.h"}}
 # sandbox/ from the bottom to the top: a directory may include its own headers and those of the directories before it.
 # ".": files of sandbox/ itself, except FACE and SHARED, whose types every directory may use.
-INSIDE = ("spec", "mount", "trust", "protocol", "policy", "programs", "workspace", "host", "plan", "limits", "box",
+INSIDE = ("spec", "trust", "protocol", "policy", "programs", "workspace", "host", "plan", "limits", "box",
           "launch", "unprivileged", "packages", "egress", "report", "interpreter", ".", "installer")
 SHARED = {"sandbox/types.h", "sandbox/scratch.h", "sandbox/checkpoint_policy.h", "tools/tools.h"}
 # The same for tools/: a session knows nothing of the tools that use it, and nobody the registry at the top.

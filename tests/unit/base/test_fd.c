@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -237,6 +238,29 @@ static void nothing_leads_out_of_a_directory_or_through_a_symlink(void **)
     temp_remove(&temp);
 }
 
+static void straight_path_holds_no_symlink(void **)
+{
+    static const struct name names[] = {
+        {"file", O_RDONLY, 0},
+        {"directory", O_PATH | O_DIRECTORY, 0},
+        {"file", O_PATH | O_DIRECTORY, ENOTDIR},
+        {"to_file", O_RDONLY, ELOOP},
+        {"to_directory", O_PATH | O_DIRECTORY, ELOOP},
+        {"to_directory/.", O_PATH, ELOOP},
+        {"missing", O_PATH, ENOENT},
+    };
+    struct temp temp;
+    make_names(&temp);
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[PATH_MAX];
+        defer_close int fd =
+            fd_open_straight(temp_path(&temp, names[i].path, path), names[i].flags);
+        assert_int_equal(fd < 0 ? -fd : 0, names[i].error);
+        assert_true(fd < 0 || fcntl(fd, F_GETFD) == FD_CLOEXEC);
+    }
+    temp_remove(&temp);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +272,7 @@ int main(void)
         cmocka_unit_test(text_is_written_only_to_what_is_there),
         cmocka_unit_test(range_is_closed_or_the_process_exits),
         cmocka_unit_test(magic_links_lead_nowhere),
+        cmocka_unit_test(straight_path_holds_no_symlink),
         cmocka_unit_test(nothing_leads_out_of_a_directory_or_through_a_symlink),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

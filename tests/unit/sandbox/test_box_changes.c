@@ -76,13 +76,15 @@ static int journal_fd; /* of the process */
 int apply_start(struct loop *, const struct apply_setup *setup, struct apply **ret_apply,
                 struct fail *)
 {
+    char opened[PATH_MAX];
     struct stat st;
     starts++;
     running++;
     process = *setup;
     drop_fd(&journal_fd);
     journal_fd = dup(setup->journal_fd);
-    assert_true(fd_is_at(setup->dir_fd, temp.path));
+    assert_int_equal(fd_path(setup->dir_fd, opened), 0);
+    assert_string_equal(opened, temp.path);
     assert_true(fstat(setup->upper_fd, &st) == 0 && S_ISDIR(st.st_mode));
     *ret_apply = (struct apply *)&process;
     return 0;

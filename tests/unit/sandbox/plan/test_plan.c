@@ -308,8 +308,6 @@ static void copy_on_write_workspace_has_its_upper_layer_in_a_store(void **)
     assert_false(changes->optional);
     assert_int_equal(changes->attributes, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     assert_null(step_at(PLAN_SUBTREE, "/run/cow/changes"));
-    plan_use_binds(&plan);
-    assert_non_null(step_at(PLAN_BIND, "/run/cow/lower"));
     assert_non_null(step_at(PLAN_OVERLAY, "/work"));
     temp_remove(&temp);
 }
@@ -374,11 +372,6 @@ static void data_is_shown_for_reading_unless_the_user_says_more(void **)
             assert_int_equal(step->gid, 8);
         }
     }
-    /* Without a mapping, code can read what others may read, and gets nothing to write. */
-    plan_use_binds(&plan);
-    unsigned taken = 0;
-    assert_int_equal(steps_of(PLAN_TAKE_TREE, &taken), foreign ? 1 : 0);
-    assert_true(!foreign || plan.steps[taken].slot == out->slot);
 }
 
 static void an_installer_sees_no_data(void **)
@@ -390,30 +383,6 @@ static void an_installer_sees_no_data(void **)
     assert_int_equal(build_plan(&fail), 0);
     assert_null(step_at(PLAN_MOVE, "/data/in"));
     assert_int_equal(plan.data_count, 0);
-}
-
-/* The same sandbox step by step: same paths, same attributes, same order. */
-static void plan_by_binds_differs_only_in_how_trees_are_mounted(void **)
-{
-    static const enum plan_kind others[][2] = {{PLAN_OPEN_TREE, PLAN_HOLD},
-                                               {PLAN_MOVE, PLAN_BIND},
-                                               {PLAN_SUBTREE, PLAN_BIND_DIRECTORY},
-                                               {PLAN_READ_ONLY_ROOT, PLAN_BIND_READ_ONLY_ROOT}};
-    static struct plan before;
-    unsigned changed = 0;
-    build();
-    before = plan;
-    plan_use_binds(&plan);
-    assert_int_equal(plan.step_count, before.step_count);
-    for (unsigned i = 0; i < plan.step_count; i++) {
-        struct plan_step expected = before.steps[i];
-        for (unsigned k = 0; k < 4; k++) {
-            changed += before.steps[i].kind == others[k][0];
-            expected.kind = before.steps[i].kind == others[k][0] ? others[k][1] : expected.kind;
-        }
-        assert_memory_equal(&plan.steps[i], &expected, sizeof expected);
-    }
-    assert_true(changed > 2 * plan.tree_count);
 }
 
 static void workspace_that_is_no_directory_is_refused_with_its_name(void **)
@@ -607,7 +576,6 @@ int main(void)
         PLAN_TEST(an_interpreter_in_the_workspace_is_read_only_there_and_cannot_be_moved),
         PLAN_TEST(data_is_shown_for_reading_unless_the_user_says_more),
         PLAN_TEST(an_installer_sees_no_data),
-        PLAN_TEST(plan_by_binds_differs_only_in_how_trees_are_mounted),
         PLAN_TEST(workspace_that_is_no_directory_is_refused_with_its_name),
         PLAN_TEST(guest_runs_as_an_id_that_owns_nothing),
         PLAN_TEST(environment_is_built_from_nothing),

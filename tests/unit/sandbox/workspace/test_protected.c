@@ -95,7 +95,7 @@ static struct box_protected look(uint64_t open)
 {
     struct box_protected found = {};
     assert_int_equal(protect_directory(&(struct protect_root){temp.path, temp.path}, 1, open,
-                                       PROTECT_LOOK, &found),
+                                       /* mounts= */ false, &found),
                      0);
     return found;
 }
@@ -129,18 +129,19 @@ static void hard_links_with_outside_or_protected_names_are_found(void **)
     const struct protect_root root = {path, path};
     (void)temp_path(&temp, "work", path);
     link_to("work/built", "work/deps/built-1");
-    assert_int_equal(protect_directory(&root, 1, 0, PROTECT_LOOK, &found), 0);
+    assert_int_equal(protect_directory(&root, 1, 0, /* mounts= */ false, &found), 0);
     assert_int_equal(found.links, 0);
     link_to("outside/store", "work/data");
     link_to("work/.envrc", "work/notes");
     link_to("outside/store", "work/node_modules/a/one");
     link_to("outside/store", "work/node_modules/a/two");
     found = (struct box_protected){};
-    assert_int_equal(protect_directory(&root, 1, 0, PROTECT_LOOK, &found), 0);
+    assert_int_equal(protect_directory(&root, 1, 0, /* mounts= */ false, &found), 0);
     assert_int_equal(found.links, 3); /* data, notes, and node_modules as a whole */
     assert_int_equal(found.links_open, 3);
     found = (struct box_protected){};
-    assert_int_equal(protect_directory(&root, 1, find("hard-links"), PROTECT_LOOK, &found), 0);
+    assert_int_equal(protect_directory(&root, 1, find("hard-links"), /* mounts= */ false, &found),
+                     0);
     assert_int_equal(found.links, 0);
 }
 
