@@ -279,7 +279,7 @@ static int install(const struct config *config, struct box_spec *spec, const jso
     if (r == 0) {
         (void)printf("%s \"%s\" in %s\n", edit == BRIDGE_EDIT_ADDED ? "added" : "replaced",
                      config->name, file.path);
-        if (file.backup) {
+        if (*file.backup) {
             (void)printf("the original file is kept as %s\n", file.backup);
         }
     }

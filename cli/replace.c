@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,57 +18,51 @@ enum {
     MODE_NEW = 0600, /* such files hold keys */
 };
 
-/* Makes the directory of path, and those above it. 0 or -errno. */
-static int make_directories(const char *path, struct fail *ret_fail)
+/* Resolves path, or makes the directories of a file that is missing. 0 or -errno. */
+static int find_place(struct replace *file, const char *path, struct fail *ret_fail)
 {
-    char directory[PATH_MAX];
-    if (snprintf(directory, sizeof directory, "%s", path) >= PATH_MAX) {
-        return fail_set(ret_fail, ENAMETOOLONG, "%s", path);
+    if (realpath(path, file->path)) {
+        return 0;
     }
-    for (char *at = directory; (at = strchr(at + 1, '/'));) {
+    int error = errno;
+    bool missing = error == ENOENT && lstat(path, &file->stat) < 0;
+    if (snprintf(file->path, sizeof file->path, "%s", path) >= PATH_MAX || !missing) {
+        return fail_set(ret_fail, missing ? ENAMETOOLONG : error, "%s", path);
+    }
+    for (char *at = file->path; (at = strchr(at + 1, '/'));) {
         *at = '\0';
-        if (mkdir(directory, 0755) < 0 && errno != EEXIST) {
-            return fail_set(ret_fail, errno, "cannot create %s", directory);
+        if (mkdir(file->path, 0755) < 0 && errno != EEXIST) {
+            return fail_set(ret_fail, errno, "cannot create %s", file->path);
         }
         *at = '/';
     }
     return 0;
 }
 
-/* Waits until no other process holds the directory of path. 0 or -errno. */
+/* Waits until no other process holds the directory. 0 or -errno. */
 static int lock_directory(struct replace *file, struct fail *ret_fail)
 {
-    char directory[PATH_MAX];
-    (void)snprintf(directory, sizeof directory, "%s", file->path);
-    char *slash = strrchr(directory, '/');
-    const char *path = !slash ? "." : slash == directory ? "/" : directory;
-    if (slash) {
-        *slash = '\0';
+    char path[PATH_MAX];
+    memcpy(path, file->path, sizeof path);
+    file->directory_fd = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = file->directory_fd < 0 ? -1 : 0;
+    while (r == 0 && (r = flock(file->directory_fd, LOCK_EX)) < 0 && errno == EINTR) {
+        r = 0;
     }
-    file->directory_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = file->directory_fd < 0 ? -errno : 0;
-    if (r == 0 && flock(file->directory_fd, LOCK_EX | LOCK_NB) < 0) { /* flock(2) */
-        r = errno == EWOULDBLOCK ? 0 : -errno;
-        (void)fprintf(stderr, "waiting: another program has locked the directory %s\n", path);
-        while (r == 0 && flock(file->directory_fd, LOCK_EX) < 0) {
-            r = errno == EINTR ? 0 : -errno;
-        }
-    }
-    return r < 0 ? fail_set(ret_fail, -r, "cannot lock the directory of %s", file->path) : 0;
+    return r < 0 ? fail_set(ret_fail, errno, "cannot lock the directory of %s", file->path) : 0;
 }
 
 /* Whether the file may be replaced. 0 or -errno. */
 static int check_file(const struct replace *file, struct fail *ret_fail)
 {
-    const struct stat *stat = &file->stat;
-    if (!S_ISREG(stat->st_mode)) {
+    if (!S_ISREG(file->stat.st_mode)) {
         return fail_set(ret_fail, EINVAL, "%s is not a regular file", file->path);
     }
-    if (!(stat->st_mode & S_IWUSR)) {
+    if (!(file->stat.st_mode & S_IWUSR)) {
         return fail_set(ret_fail, EACCES, "%s is read-only; run chmod u+w, or name another file",
                         file->path);
     }
-    if (geteuid() != 0 && stat->st_uid != geteuid()) {
+    if (geteuid() != 0 && file->stat.st_uid != geteuid()) {
         return fail_set(ret_fail, EPERM, "%s belongs to another user", file->path);
     }
     return 0;
@@ -76,19 +70,9 @@ static int check_file(const struct replace *file, struct fail *ret_fail)
 
 int replace_read(struct replace *file, const char *path, struct fail *ret_fail)
 {
-    struct stat link = {};
-    file->path = realpath(path, NULL);
-    bool missing = !file->path && errno == ENOENT && lstat(path, &link) < 0;
-    if (!file->path && !missing) {
-        return fail_set(ret_fail, errno, "%s", path);
-    }
-    int r = missing ? make_directories(path, ret_fail) : 0;
-    if (missing && r == 0) {
-        file->path = strdup(path);
-        r = file->path ? 0 : fail_set(ret_fail, ENOMEM, "%s", path);
-    }
+    int r = find_place(file, path, ret_fail);
     r = r ? r : lock_directory(file, ret_fail);
-    if (r < 0 || !file->path) {
+    if (r < 0) {
         return r;
     }
     defer_close int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -99,12 +83,12 @@ int replace_read(struct replace *file, const char *path, struct fail *ret_fail)
         return fail_set(ret_fail, errno, "%s", file->path);
     }
     r = check_file(file, ret_fail);
-    if (r == 0) {
-        r = input_read(fd, &file->text);
-        file->exists = r == 0;
-        r = r < 0 ? fail_set(ret_fail, -r, "%s", file->path) : 0;
+    if (r < 0) {
+        return r;
     }
-    return r;
+    r = input_read(fd, &file->text);
+    file->exists = r == 0;
+    return r < 0 ? fail_set(ret_fail, -r, "%s", file->path) : 0;
 }
 
 /* Writes a new file with the old one's owner and mode. 0 or -errno. */
@@ -114,15 +98,10 @@ static int write_beside(const struct replace *file, const char *path, const char
     if (fd < 0) {
         return -errno;
     }
-    int r = 0;
-    if (file->exists) {
-        r = fchown(fd, file->stat.st_uid, file->stat.st_gid) < 0 ||
-                    fchmod(fd, file->stat.st_mode & 07777) < 0
-                ? -errno
-                : 0;
-    }
-    r = r ? r : fd_write_all(fd, text, size);
-    r = r ? r : fsync(fd) < 0 ? -errno : 0;
+    bool is_own = !file->exists || (fchown(fd, file->stat.st_uid, file->stat.st_gid) == 0 &&
+                                    fchmod(fd, file->stat.st_mode & 07777) == 0);
+    int r = is_own ? fd_write_all(fd, text, size) : -errno;
+    r = r || fsync(fd) == 0 ? r : -errno;
     if (r < 0) {
         (void)unlink(path);
     }
@@ -131,66 +110,57 @@ static int write_beside(const struct replace *file, const char *path, const char
 
 static int keep_old(struct replace *file, struct fail *ret_fail)
 {
-    char path[PATH_MAX];
     int r = -EEXIST;
     for (unsigned i = 0; r == -EEXIST && i < BACKUPS_MOST; i++) {
-        int n = i == 0 ? snprintf(path, sizeof path, "%s.bak", file->path)
-                       : snprintf(path, sizeof path, "%s.bak.%u", file->path, i);
-        r = (size_t)n < sizeof path
-                ? write_beside(file, path, buf_bytes(&file->text), buf_size(&file->text))
+        char number[8] = "";
+        if (i > 0) {
+            (void)snprintf(number, sizeof number, ".%u", i);
+        }
+        int n = snprintf(file->backup, sizeof file->backup, "%s.bak%s", file->path, number);
+        r = n < PATH_MAX
+                ? write_beside(file, file->backup, buf_bytes(&file->text), buf_size(&file->text))
                 : -ENAMETOOLONG;
     }
-    if (r < 0) {
-        return fail_set(ret_fail, -r, "cannot save the original file as %s", path);
-    }
-    file->backup = strdup(path);
-    return file->backup ? 0 : fail_set(ret_fail, ENOMEM, "%s", path);
+    return r < 0 ? fail_set(ret_fail, -r, "cannot save the original file as %s", file->backup) : 0;
 }
 
 static bool is_unchanged(const struct replace *file)
 {
-    struct stat now = {};
+    struct stat now;
     if (stat(file->path, &now) < 0) {
         return !file->exists && errno == ENOENT;
     }
     return file->exists && now.st_ino == file->stat.st_ino && now.st_size == file->stat.st_size &&
-           now.st_mtim.tv_sec == file->stat.st_mtim.tv_sec &&
-           now.st_mtim.tv_nsec == file->stat.st_mtim.tv_nsec;
+           memcmp(&now.st_mtim, &file->stat.st_mtim, sizeof now.st_mtim) == 0;
 }
 
 int replace_write(struct replace *file, const char *text, size_t size, struct fail *ret_fail)
 {
     char path[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s.new-%d", file->path, (int)getpid());
-    if ((size_t)n >= sizeof path) {
-        return fail_set(ret_fail, ENAMETOOLONG, "%s", file->path);
-    }
-    int r = file->exists ? keep_old(file, ret_fail) : 0;
+    int r = n < PATH_MAX ? write_beside(file, path, text, size) : -ENAMETOOLONG;
     if (r < 0) {
+        return fail_set(ret_fail, -r, "cannot write %s", path);
+    }
+    r = file->exists ? keep_old(file, ret_fail) : 0;
+    if (r < 0) {
+        (void)unlink(path);
         return r;
     }
-    r = write_beside(file, path, text, size);
-    bool written = r == 0;
-    if (r < 0) {
-        (void)fail_set(ret_fail, -r, "cannot write %s", path);
-    } else if (!is_unchanged(file)) {
+    if (!is_unchanged(file)) {
         r = fail_set(ret_fail, EBUSY, "%s was changed by another program", file->path);
     } else if (rename(path, file->path) < 0) {
         r = fail_set(ret_fail, errno, "cannot rename %s to %s", path, file->path);
     }
-    if (r < 0 && written) {
+    if (r < 0) {
         (void)unlink(path);
-    }
-    if (r < 0 && file->backup) {
-        (void)unlink(file->backup);
+        (void)unlink(file->backup); /* "": there is none */
     }
     return r;
 }
 
 void replace_done(struct replace *file)
 {
-    free(file->path);
-    free(file->backup);
     buf_done(&file->text);
     drop_fd(&file->directory_fd);
     *file = REPLACE_NONE;

@@ -1,4 +1,5 @@
 #pragma once
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 
@@ -9,12 +10,12 @@
  * same wait: a lock on the file's directory is held from replace_read() to replace_done(). */
 
 struct replace {
-    char *path;       /* the file, with symlinks resolved */
-    int directory_fd; /* has the lock; -1: none */
+    char path[PATH_MAX]; /* the file, with symlinks resolved */
+    int directory_fd;    /* has the lock; -1: none */
     bool exists;
     struct stat stat;
     struct buf text;
-    char *backup; /* after replace_write(): the path of the old text; NULL when there was none */
+    char backup[PATH_MAX]; /* after replace_write(): the path of the old text; "": there was none */
 };
 
 #define REPLACE_NONE ((struct replace){.directory_fd = -1})
@@ -25,8 +26,7 @@ int replace_read(struct replace *file, const char *path, struct fail *ret_fail);
 
 /* Keeps the old text beside the file, in the first free name of path.bak, path.bak.1, …, then puts
  * the new one in its place by rename(2), with the owner and mode of the old. Leaves nothing behind
- * on failure. -EBUSY when another program has written the file
- * since it was read. 0 or -errno. */
+ * on failure. -EBUSY when another program has written the file since it was read. 0 or -errno. */
 int replace_write(struct replace *file, const char *text, size_t size, struct fail *ret_fail);
 
 void replace_done(struct replace *file);
