@@ -45,9 +45,9 @@
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/usage.h"
 
 enum {
-    SEEN = 16384,             /* distinct queues; further ones are counted each time */
     SOCKET_BYTES = 256 << 10, /* SO_SNDBUF is 208 KiB and cannot be raised; a message may pass it */
     PIPE_BYTES = 64 << 10,    /* pipe(7) */
     PIPES_WHOLE = 1024, /* per user; further pipes get two pages: pipe-user-pages-soft, pipe(7) */
@@ -79,8 +79,8 @@ struct look {
     pid_t largest_pid;
     unsigned pipes;
     unsigned sockets;
-    uint64_t unheld;     /* of sockets that no process holds */
-    uint64_t seen[SEEN]; /* a table of inode numbers, by their value */
+    uint64_t unheld;       /* of sockets that no process holds */
+    struct inode_set seen; /* queues; further ones are counted each time */
 };
 
 /* Whether pid is exiting and has lost its memory, maybe since its status was read. Then neither its
@@ -107,22 +107,6 @@ static uint64_t pages_of(pid_t pid, pid_t thread, const char *status, enum close
     return (parse_field(status, "VmPTE:", 0) + pages_kib) * 1024;
 }
 
-/* Whether this scan has not met this inode yet. */
-static bool is_new(struct look *look, uint64_t inode)
-{
-    for (uint64_t i = 0; i < 64; i++) {
-        uint64_t *slot = &look->seen[(inode + i) % SEEN];
-        if (*slot == inode) {
-            return false;
-        }
-        if (*slot == 0) {
-            *slot = inode;
-            return true;
-        }
-    }
-    return true;
-}
-
 static uint64_t pipe_bytes(struct look *look)
 {
     return look->pipes++ < PIPES_WHOLE ? PIPE_BYTES : PIPE_LEAST_BYTES;
@@ -139,7 +123,7 @@ static uint64_t fifo_bytes(struct look *look, int dir_fd, const char *name)
         return 0;
     }
     uint64_t device = (uint64_t)st.stx_dev_major << 20 | st.stx_dev_minor;
-    return is_new(look, st.stx_ino ^ device << 32) ? pipe_bytes(look) : 0;
+    return inode_set_add(&look->seen, device, st.stx_ino) ? pipe_bytes(look) : 0;
 }
 
 static uint64_t queue_bytes(struct look *look, int dir_fd, const char *name)
@@ -154,7 +138,7 @@ static uint64_t queue_bytes(struct look *look, int dir_fd, const char *name)
     bool is_socket = strncmp(target, "socket:[", 8) == 0;
     bool is_pipe = strncmp(target, "pipe:[", 6) == 0;
     const char *inode = target + (is_socket ? 8 : 6);
-    if ((!is_socket && !is_pipe) || !is_new(look, parse_field(inode, "", 0))) {
+    if ((!is_socket && !is_pipe) || !inode_set_add(&look->seen, 0, parse_field(inode, "", 0))) {
         return 0;
     }
     if (is_socket) {

@@ -13,17 +13,28 @@
 
 enum {
     BLOCK = 512,
-    SEEN = 8192, /* distinct files; further ones are counted each time */
     PROBES = 64,
     LINK_BYTES = 4096,
     PROC_BYTES = 1 << 20,
 };
 
-/* A table of files by inode; inode 0 marks a free slot. */
-static struct {
-    dev_t device;
-    ino_t inode;
-} seen[SEEN];
+static struct inode_set seen; /* files; further ones are counted each time */
+
+bool inode_set_add(struct inode_set *set, uint64_t device, uint64_t inode)
+{
+    const uint64_t key = (inode ^ device << 32) + 1; /* 0: a free slot */
+    for (unsigned i = 0; i < PROBES; i++) {
+        uint64_t *slot = &set->keys[(key + i) % INODE_SET_SIZE];
+        if (*slot == key) {
+            return false;
+        }
+        if (*slot == 0) {
+            *slot = key;
+            return true;
+        }
+    }
+    return true;
+}
 
 void usage_add_directory(struct usage *usage, int fd, unsigned depth, const struct usage *most)
 {
@@ -51,23 +62,7 @@ void usage_add_directory(struct usage *usage, int fd, unsigned depth, const stru
 
 void usage_begin(void)
 {
-    memset(seen, 0, sizeof seen);
-}
-
-static bool is_new(const struct stat *st)
-{
-    for (unsigned i = 0; i < PROBES; i++) {
-        unsigned at = (unsigned)((st->st_ino + i) % SEEN);
-        if (seen[at].device == st->st_dev && seen[at].inode == st->st_ino) {
-            return false;
-        }
-        if (seen[at].inode == 0) {
-            seen[at].device = st->st_dev;
-            seen[at].inode = st->st_ino;
-            return true;
-        }
-    }
-    return true;
+    seen = (struct inode_set){};
 }
 
 void usage_add_deleted(struct usage *usage, pid_t pid)
@@ -88,7 +83,7 @@ void usage_add_deleted(struct usage *usage, pid_t pid)
             fstatat(dirfd(dir), entry->d_name, &st, 0) < 0) {
             continue;
         }
-        if (S_ISREG(st.st_mode) && st.st_nlink == 0 && is_new(&st)) {
+        if (S_ISREG(st.st_mode) && st.st_nlink == 0 && inode_set_add(&seen, st.st_dev, st.st_ino)) {
             usage->bytes += (uint64_t)st.st_blocks * BLOCK;
             usage->entries++;
         }

@@ -3,6 +3,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Inodes that a scan has met: a hash table with free slots of 0. */
+enum { INODE_SET_SIZE = 16384 };
+struct inode_set {
+    uint64_t keys[INODE_SET_SIZE];
+};
+
+/* Whether the inode is new in the set, which keeps it if there is space. device: 0: the kernel's
+ * own. */
+bool inode_set_add(struct inode_set *set, uint64_t device, uint64_t inode);
+
 /* What code holds of a disk that has no quota. Files that move during a scan may be missed or
  * counted twice; the next scan corrects that. */
 
