@@ -6,29 +6,23 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "base/path.h"
 #include "cli/options.h"
-
-/* What follows directory in path; NULL: path is not below it. */
-static const char *rest_below(const char *path, const char *directory)
-{
-    size_t size = strlen(directory);
-    bool below = strncmp(path, directory, size) == 0 && (path[size] == '/' || !path[size]);
-    return below ? path + size : NULL;
-}
 
 /* The sandbox's path of a host's real path, or an empty string. */
 static void find_in_sandbox(const struct box_spec *spec, const char *path, char out[PATH_MAX])
 {
-    const char *rest = spec->workspace ? rest_below(path, spec->workspace) : NULL;
+    const char *rest = spec->workspace ? path_behind(path, spec->workspace) : NULL;
     out[0] = '\0';
     if (rest) {
-        (void)snprintf(out, PATH_MAX, "%s%s", spec->paths.work, rest);
+        (void)snprintf(out, PATH_MAX, "%s%s%s", spec->paths.work, *rest ? "/" : "", rest);
     }
     for (unsigned i = 0; i < spec->mount_count && !out[0]; i++) {
         const struct box_mount *mount = &spec->mounts[i];
-        rest = rest_below(path, mount->path);
+        rest = path_behind(path, mount->path);
         if (rest && spec->paths.data) {
-            (void)snprintf(out, PATH_MAX, "%s/%s%s", spec->paths.data, mount->name, rest);
+            (void)snprintf(out, PATH_MAX, "%s/%s%s%s", spec->paths.data, mount->name,
+                           *rest ? "/" : "", rest);
         } else if (rest) {
             (void)snprintf(out, PATH_MAX, "%s", path);
         }

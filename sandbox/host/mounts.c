@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "base/path.h"
 #include "base/utf8.h"
-#include "sandbox/trust/overlap.h"
 #include "sandbox/types.h"
 
 /* Removes ":word" from the end of text, if it is there. */
@@ -141,10 +141,10 @@ static int check_lines(const struct box_spec *spec, char *text, struct fail *ret
         parse_mount_path(point);
         for (unsigned i = 0; i < count; i++) {
             size_t size = strlen(point);
-            if (overlap_behind(shown[i].path, point) && size >= shown[i].deepest) {
+            if (path_behind(shown[i].path, point) && size >= shown[i].deepest) {
                 shown[i].deepest = size;
                 shown[i].around = type;
-            } else if (overlap_behind(point, shown[i].path) && is_kernel_type(type)) {
+            } else if (path_behind(point, shown[i].path) && is_kernel_type(type)) {
                 return refuse(ret_fail, &shown[i], type, "it contains a kernel file system: ");
             }
         }
@@ -167,7 +167,7 @@ void box_mounts_below(char *mountinfo, const char *dir, void (*fn)(void *arg, co
         char *point = mount_point(line, &type);
         if (point) {
             parse_mount_path(point);
-            const char *below = overlap_behind(point, dir);
+            const char *below = path_behind(point, dir);
             if (below && *below) {
                 fn(arg, point);
             }

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
+#include "base/path.h"
 #include "sandbox/host/python_internal.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/types.h"
@@ -85,12 +86,12 @@ static void add_directory(struct python *python, const char *directory, bool by_
 {
     static const char *const always[] = {"/usr", "/bin", "/lib", "/lib64", "/sbin"};
     for (unsigned i = 0; i < sizeof always / sizeof *always; i++) {
-        if (overlap_behind(directory, always[i])) {
+        if (path_behind(directory, always[i])) {
             return;
         }
     }
     for (unsigned i = 0; i < python->directory_count; i++) {
-        if (overlap_behind(directory, python->directories[i])) {
+        if (path_behind(directory, python->directories[i])) {
             return;
         }
     }

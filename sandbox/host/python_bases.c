@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "sandbox/host/python_internal.h"
 #include "sandbox/trust/directory.h"
 #include "sandbox/trust/trust.h"
@@ -34,7 +35,7 @@ static bool is_of_system(const char *real)
     static const char *const directories[] = {"/usr", "/opt", "/nix/store", "/gnu/store", "/snap"};
     bool found = false;
     for (unsigned i = 0; i < sizeof directories / sizeof *directories && !found; i++) {
-        const char *rest = overlap_behind(real, directories[i]);
+        const char *rest = path_behind(real, directories[i]);
         found = rest && (*rest || i == 0);
     }
     return found;
@@ -49,7 +50,7 @@ static bool leads_to(const struct box_spec *spec, const char *path, const char *
         shim_is_script(end)) {
         return false;
     }
-    const char *rest = overlap_behind(end, real);
+    const char *rest = path_behind(end, real);
     return rest && strncmp(rest, "bin/", 4) == 0 && !strchr(rest + 4, '/');
 }
 

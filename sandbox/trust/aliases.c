@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
+#include "base/path.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/types.h"
 
@@ -44,7 +45,7 @@ static const struct row *find_enclosing(const struct row *rows, size_t count, co
     const struct row *found = NULL;
     for (size_t i = 0; i < count; i++) {
         bool deeper = !found || strlen(rows[i].point) >= strlen(found->point);
-        found = deeper && overlap_behind(path, rows[i].point) ? &rows[i] : found;
+        found = deeper && path_behind(path, rows[i].point) ? &rows[i] : found;
     }
     return found;
 }
@@ -55,10 +56,10 @@ static bool is_part_of(const struct row *row, const struct row *around, const ch
     if (strcmp(row->device, around->device) != 0) {
         return false;
     }
-    const char *below_root = overlap_behind(row->root, around->root);
-    const char *below_point = overlap_behind(dir, around->point);
+    const char *below_root = path_behind(row->root, around->root);
+    const char *below_point = path_behind(dir, around->point);
     return below_root && below_point &&
-           (!*below_point || overlap_behind(below_root, below_point) != NULL);
+           (!*below_point || path_behind(below_root, below_point) != NULL);
 }
 
 static bool is_known(const struct box_spec *spec, const char *path)
@@ -98,7 +99,7 @@ static int add_aliases_of(struct box_spec *spec, const char *dir, const struct r
     const struct row *around = find_enclosing(rows, count, dir);
     int r = 0;
     for (size_t i = 0; around && i < count && r == 0; i++) {
-        const char *below = overlap_behind(rows[i].point, dir);
+        const char *below = path_behind(rows[i].point, dir);
         if ((below && *below) || (!below && is_part_of(&rows[i], around, dir))) {
             r = add(spec, rows[i].point, ret_fail);
         }

@@ -20,13 +20,6 @@ struct walk {
     bool strayed; /* a name in it was a symlink, or the walk left it by ".." */
 };
 
-const char *overlap_behind(const char *path, const char *dir)
-{
-    size_t size = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
-    bool below = strncmp(path, dir, size) == 0 && (path[size] == '/' || path[size] == '\0');
-    return below ? path + size + strspn(path + size, "/") : NULL;
-}
-
 /* Appends /name. Returns false when it does not fit. */
 static bool append(char path[PATH_MAX], const char *name)
 {

@@ -11,9 +11,6 @@ enum overlap {
     OVERLAP_THROUGH, /* enters the directory, and a symlink or ".." there leads on */
 };
 
-/* The part of path after dir, or NULL. Compares text only. */
-const char *overlap_behind(const char *path, const char *dir);
-
 /* Follows path name by name through all symlinks, as path_resolution(7) does. Identifies dir by
  * device and inode, so under every name and bind mount. path: need not exist; a relative one starts
  * at the current directory. dir: NULL, or a directory. A path that cannot be followed to its end

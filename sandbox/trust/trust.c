@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "sandbox/scratch.h"
 #include "sandbox/types.h"
 
@@ -20,7 +21,7 @@ static const char shared_memory[] = "/dev/shm";
  * it. */
 static bool has_shared_memory(const struct box_spec *spec)
 {
-    return spec->scratch ? !overlap_behind(spec->scratch->path, shared_memory)
+    return spec->scratch ? !path_behind(spec->scratch->path, shared_memory)
                          : spec->isolation == BOX_ISOLATION_CONTAINER ||
                                spec->isolation == BOX_ISOLATION_BEST;
 }

@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "sandbox/workspace/state.h"
 
 enum { HOPS = 16 };
@@ -87,11 +88,9 @@ static bool cover_once(struct walk *walk, struct spot spot)
 static bool find_spot(const struct walk *walk, const char *host_path, struct spot *ret_spot)
 {
     for (unsigned i = 0; i < walk->root_count; i++) {
-        size_t size = strlen(walk->roots[i].host);
-        if (walk->root_fds[i] >= 0 && strncmp(host_path, walk->roots[i].host, size) == 0 &&
-            (host_path[size] == '/' || host_path[size] == '\0')) {
-            const char *path = host_path + size;
-            *ret_spot = (struct spot){walk->root_fds[i], path + (*path == '/'), true};
+        const char *path = path_behind(host_path, walk->roots[i].host);
+        if (walk->root_fds[i] >= 0 && path) {
+            *ret_spot = (struct spot){walk->root_fds[i], path, true};
             return true;
         }
     }

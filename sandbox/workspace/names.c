@@ -20,6 +20,7 @@
 #include <strings.h>
 
 #include "base/limits.h"
+#include "base/path.h"
 #include "sandbox/spec/spec.h"
 #include "sandbox/types.h"
 #include "sandbox/workspace/protected.h"
@@ -252,9 +253,8 @@ const char *box_protected_path(const struct box_spec *spec, const char *path)
     straighten(path, straight);
     straighten(spec->paths.work, work);
     if (*path == '/') {
-        size_t size = strlen(work);
-        bool below = strncmp(straight, work, size) == 0 && straight[size] == '/';
-        at += below ? size : strlen(straight);
+        const char *rest = path_behind(straight, work);
+        at = rest ? rest : "";
     }
     if (!box_spec_is_written_through(spec)) {
         return NULL;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/path.h"
 #include "base/utf8.h"
 #include "base/word.h"
 #include "sandbox/workspace/names.h"
@@ -82,8 +83,7 @@ static size_t match(const char *path, const char *first, const char *row)
 
 bool refused_is_in(const char *path, const char *parent)
 {
-    size_t size = strlen(parent);
-    return size == 0 || (strncmp(path, parent, size) == 0 && (path[size] == '/' || !path[size]));
+    return !*parent || path_behind(path, parent);
 }
 
 /* Whether one of the named paths, which has the changed one in it, names the row: the first size

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
+#include "base/path.h"
 #include "base/word.h"
 #include "sandbox/sandbox.h"
 
@@ -85,14 +86,6 @@ int data_list(const struct box_spec *spec, struct buf *out)
     return buf_error(out);
 }
 
-/* The rest of path after directory, or NULL. */
-static const char *rest_after(const char *path, const char *directory)
-{
-    size_t size = strlen(directory);
-    bool below = strncmp(path, directory, size) == 0 && (path[size] == '/' || path[size] == '\0');
-    return below ? path + size : NULL;
-}
-
 /* One of the user's directories. */
 struct place {
     const char *host;
@@ -123,7 +116,7 @@ static bool next_place(const struct box_spec *spec, unsigned *at, struct place *
 /* Length of directory if path is at or below it, else 0. */
 static size_t length_within(const char *path, const char *directory)
 {
-    return directory && rest_after(path, directory) ? strlen(directory) : 0;
+    return directory && path_behind(path, directory) ? strlen(directory) : 0;
 }
 
 /* The longest of the sandbox's own directories that path is in. */
@@ -214,14 +207,15 @@ bool data_explain(const struct box_spec *spec, const char *text, char *out, size
 
 bool data_guess(const struct box_spec *spec, const char *path, char *out, size_t size)
 {
-    const char *inside = rest_after(path, spec->paths.work);
-    const char *relative = inside && *inside ? inside + 1 : path;
+    const char *inside = path_behind(path, spec->paths.work);
+    const char *relative = inside && *inside ? inside : path;
     for (unsigned i = 0; i < spec->mount_count; i++) {
         const struct box_mount *mount = &spec->mounts[i];
-        const char *rest = rest_after(relative, mount->name);
+        const char *rest = path_behind(relative, mount->name);
         size_t used = rest ? put_place(spec, mount, /* whole= */ true, out, size) : size;
         if (used < size) {
-            return (size_t)snprintf(out + used, size - used, "%s", rest) < size - used;
+            return (size_t)snprintf(out + used, size - used, "%s%s", *rest ? "/" : "", rest) <
+                   size - used;
         }
     }
     return false;

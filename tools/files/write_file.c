@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/loop.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "base/utf8.h"
 #include "base/word.h"
 #include "rpc/call.h"
@@ -138,12 +139,9 @@ static void write_op_cancel(struct tool_work *work)
 /* Ends the call. bytes: the file's size. */
 static void answer(struct write_op *op, const char *text, size_t size, uint64_t bytes)
 {
-    const char *work = op->tools->config.spec->paths.work;
-    size_t above = strlen(work);
-    bool is_absolute = strncmp(op->path, work, above) == 0 && op->path[above] == '/';
-    json_t *link = rpc_call_wants_links(op->call)
-                       ? resource_link(is_absolute ? op->path + above + 1 : op->path, bytes)
-                       : NULL;
+    const char *inside = path_behind(op->path, op->tools->config.spec->paths.work);
+    json_t *link =
+        rpc_call_wants_links(op->call) ? resource_link(inside ? inside : op->path, bytes) : NULL;
     content_end(op->call, json_pack("[o, o*]", content_text(text, size), link), text, size,
                 /* is_error= */ false);
     write_op_free(op);
@@ -165,10 +163,8 @@ static void edit_succeed(struct write_op *op)
 static void note_written(const struct write_op *op)
 {
     struct box *box = server_box_get(op->tools->server_box);
-    const char *work = op->tools->config.spec->paths.work;
-    size_t size = strlen(work);
-    bool inside = strncmp(op->path, work, size) == 0 && op->path[size] == '/';
-    const char *path = inside ? op->path + size + 1 : op->path;
+    const char *inside = path_behind(op->path, op->tools->config.spec->paths.work);
+    const char *path = inside ? inside : op->path;
     if (box && path[0] != '/') {
         box_states_note(box, path);
     }

@@ -1,0 +1,11 @@
+#include "base/path.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+const char *path_behind(const char *path, const char *directory)
+{
+    size_t size = strcmp(directory, "/") == 0 ? 0 : strlen(directory);
+    bool below = strncmp(path, directory, size) == 0 && (path[size] == '/' || path[size] == '\0');
+    return below ? path + size + strspn(path + size, "/") : NULL;
+}
