@@ -22,7 +22,8 @@ int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest)
     return 0;
 }
 
-void parse_mount_path(char *text)
+/* Decodes in place the three octal digits that stand for blanks, line ends and backslashes. */
+static char *decode_octal(char *text)
 {
     char *to = text;
     for (const char *from = text; *from; to++) {
@@ -34,6 +35,36 @@ void parse_mount_path(char *text)
         }
     }
     *to = '\0';
+    return text;
+}
+
+bool parse_mount(char **at, struct parsed_mount *ret_mount)
+{
+    enum { DEVICE = 2, ROOT, POINT, FIELDS };
+    enum { TYPE, SOURCE, OPTIONS, MORE_FIELDS };
+    static char none[] = "";
+    for (char *line = NULL; (line = strsep(at, "\n"));) {
+        char *fields[FIELDS] = {};
+        char *more[MORE_FIELDS] = {};
+        char *rest = strstr(line, " - ");
+        if (rest) {
+            *rest = '\0';
+            rest += strlen(" - ");
+        }
+        for (unsigned i = 0; i < FIELDS; i++) {
+            fields[i] = strsep(&line, " ");
+        }
+        for (unsigned i = 0; i < MORE_FIELDS; i++) {
+            more[i] = strsep(&rest, " ");
+        }
+        if (fields[POINT]) {
+            *ret_mount = (struct parsed_mount){
+                fields[DEVICE], decode_octal(fields[ROOT]), decode_octal(fields[POINT]),
+                more[TYPE] ? more[TYPE] : none, more[OPTIONS] ? more[OPTIONS] : none};
+            return true;
+        }
+    }
+    return false;
 }
 
 uint64_t parse_field(const char *text, const char *name, uint64_t missing)

@@ -1,4 +1,5 @@
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Strict number parsing: the whole text must match, no sign, no white space, no overflow.
@@ -22,9 +23,18 @@ int parse_milli(const char *text, uint64_t *ret_milli);
 /* The value of a hexadecimal digit of either case, or -1. */
 int parse_hex_digit(char c);
 
-/* Decodes in place the three octal digits that mountinfo writes for blanks, line ends and
- * backslashes, proc_pid_mountinfo(5). */
-void parse_mount_path(char *text);
+/* A line of the table of mounts, proc_pid_mountinfo(5). Points into its text. */
+struct parsed_mount {
+    const char *device; /* "8:1" */
+    const char *root;   /* in the file system */
+    const char *point;  /* where it is mounted */
+    const char *type;   /* of the file system, and its own options; "": unknown */
+    const char *options;
+};
+
+/* Takes the next mount of the table's text, which is changed; *at is what follows it. False: there
+ * is none. */
+bool parse_mount(char **at, struct parsed_mount *ret_mount);
 
 /* The decimal number behind name at the beginning of a line of text, after blanks; missing where
  * there is none. In the middle of a line, code may have written the name: a process chooses its own

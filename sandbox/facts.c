@@ -147,27 +147,11 @@ static void add_workspace(struct facts *facts, const struct box_spec *spec)
     }
 }
 
-struct hidden {
-    char names[240];
-    size_t used;
-    unsigned count;
-};
-
-static void note_hidden(void *arg, const char *path)
-{
-    struct hidden *hidden = arg;
-    if (hidden->used < sizeof hidden->names) {
-        hidden->used +=
-            (size_t)snprintf(hidden->names + hidden->used, sizeof hidden->names - hidden->used,
-                             "%s%s", hidden->count ? ", " : "", path);
-    }
-    hidden->count++;
-}
-
 /* Where the changes of a copy-on-write workspace are, and what it does not show. */
 static void add_changes(struct facts *facts, const struct box_spec *spec)
 {
-    struct hidden hidden = {};
+    char hidden[240] = "";
+    size_t used = 0;
     struct statvfs fs = {};
     struct fail fail = {};
     defer_free char *mounts = NULL;
@@ -190,11 +174,15 @@ static void add_changes(struct facts *facts, const struct box_spec *spec)
         add(facts, "changes", false,
             "in memory; gone when the server exits unless they are applied");
     }
-    if (trust_read_mounts(&mounts, &fail) == 0) {
-        box_mounts_below(mounts, spec->workspace, note_hidden, &hidden);
+    (void)trust_read_mounts(&mounts, &fail);
+    const char *path = NULL;
+    for (char *at = mounts;
+         used < sizeof hidden && (path = box_mounts_below(&at, spec->workspace));) {
+        used +=
+            (size_t)snprintf(hidden + used, sizeof hidden - used, "%s%s", used ? ", " : "", path);
     }
-    if (hidden.count > 0) {
-        add(facts, "hidden", true, "not visible in the workspace, with --cow: %s", hidden.names);
+    if (used > 0) {
+        add(facts, "hidden", true, "not visible in the workspace, with --cow: %s", hidden);
     }
 }
 

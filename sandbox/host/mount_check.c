@@ -217,34 +217,20 @@ static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
                                           : add(spec, &mount, places, ret_fail);
 }
 
-struct below {
-    unsigned count;
-    char first[PATH_MAX];
-};
-
-static void note_below(void *arg, const char *path)
-{
-    struct below *below = arg;
-    if (below->count++ == 0) {
-        (void)snprintf(below->first, sizeof below->first, "%s", path);
-    }
-}
-
 /* An overlay shows nothing that is mounted below its layer; the kernel refuses it where that would
  * reveal files. */
 static int check_below(const struct box_spec *spec, char *mountinfo, struct fail *ret_fail)
 {
-    struct below below = {};
-    if (spec->cow && spec->workspace && !box_cow_may_leave_out()) {
-        box_mounts_below(mountinfo, spec->workspace, note_below, &below);
-    }
-    if (below.count > 0) {
+    const char *below = spec->cow && spec->workspace && !box_cow_may_leave_out()
+                            ? box_mounts_below(&mountinfo, spec->workspace)
+                            : NULL;
+    if (below) {
         (void)fail_set(ret_fail, 0,
                        "--cow: something is mounted at %.300s, and only root can leave that out of "
                        "the workspace: unmount it, or name another directory",
-                       below.first);
+                       below);
     }
-    return below.count > 0 ? -EPERM : 0;
+    return below ? -EPERM : 0;
 }
 
 int box_mounts_check_now(const struct box_spec *spec, struct fail *ret_fail)

@@ -84,21 +84,6 @@ static bool is_kernel_type(const char *type)
     return false;
 }
 
-/* The mount point and type in a line, or NULL; see proc_pid_mountinfo(5). */
-static char *mount_point(char *line, const char **ret_type)
-{
-    enum { FIELD_POINT = 4 };
-    char *state = NULL;
-    char *point = NULL;
-    char *word = strtok_r(line, " ", &state);
-    for (unsigned field = 0; word && strcmp(word, "-") != 0; field++) {
-        point = field == FIELD_POINT ? word : point;
-        word = strtok_r(NULL, " ", &state);
-    }
-    *ret_type = word ? strtok_r(NULL, " ", &state) : NULL;
-    return *ret_type ? point : NULL;
-}
-
 struct shown {
     const char *flag;
     const char *path;
@@ -130,22 +115,16 @@ static int check_lines(const struct box_spec *spec, char *text, struct fail *ret
 {
     struct shown shown[BOX_MOUNTS + 1];
     unsigned count = list_shown(spec, shown);
-    char *state = NULL;
-    char *line = strtok_r(text, "\n", &state);
-    for (; line; line = strtok_r(NULL, "\n", &state)) {
-        const char *type = NULL;
-        char *point = mount_point(line, &type);
-        if (!point) {
-            continue;
-        }
-        parse_mount_path(point);
+    struct parsed_mount mount;
+    while (parse_mount(&text, &mount)) {
         for (unsigned i = 0; i < count; i++) {
-            size_t size = strlen(point);
-            if (path_behind(shown[i].path, point) && size >= shown[i].deepest) {
+            size_t size = strlen(mount.point);
+            if (path_behind(shown[i].path, mount.point) && size >= shown[i].deepest) {
                 shown[i].deepest = size;
-                shown[i].around = type;
-            } else if (path_behind(point, shown[i].path) && is_kernel_type(type)) {
-                return refuse(ret_fail, &shown[i], type, "it contains a kernel file system: ");
+                shown[i].around = mount.type;
+            } else if (path_behind(mount.point, shown[i].path) && is_kernel_type(mount.type)) {
+                return refuse(ret_fail, &shown[i], mount.type,
+                              "it contains a kernel file system: ");
             }
         }
     }
@@ -157,22 +136,16 @@ static int check_lines(const struct box_spec *spec, char *text, struct fail *ret
     return 0;
 }
 
-void box_mounts_below(char *mountinfo, const char *dir, void (*fn)(void *arg, const char *path),
-                      void *arg)
+const char *box_mounts_below(char **at, const char *dir)
 {
-    char *state = NULL;
-    char *line = strtok_r(mountinfo, "\n", &state);
-    for (; line; line = strtok_r(NULL, "\n", &state)) {
-        const char *type = NULL;
-        char *point = mount_point(line, &type);
-        if (point) {
-            parse_mount_path(point);
-            const char *below = path_behind(point, dir);
-            if (below && *below) {
-                fn(arg, point);
-            }
+    struct parsed_mount mount;
+    while (parse_mount(at, &mount)) {
+        const char *below = path_behind(mount.point, dir);
+        if (below && *below) {
+            return mount.point;
         }
     }
+    return NULL;
 }
 
 int box_mounts_check(const struct box_spec *spec, const char *mountinfo, struct fail *ret_fail)

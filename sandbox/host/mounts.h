@@ -57,10 +57,9 @@ struct box_trusted {
 /* Frees what box_mounts_resolve() and box_trust_check() have filled in. */
 void box_mounts_done(struct box_spec *spec);
 
-/* Calls fn for each directory below dir on which something is mounted, by the text of
+/* The next directory below dir on which something is mounted, or NULL. *at: in the text of
  * /proc/PID/mountinfo, which is changed. */
-void box_mounts_below(char *mountinfo, const char *dir, void (*fn)(void *arg, const char *path),
-                      void *arg);
+const char *box_mounts_below(char **at, const char *dir);
 
 /* Refuses a kernel file system below a directory that is shown, or below the workspace, by the text
  * of /proc/PID/mountinfo: magic links of proc lead out of any sandbox. 0 or -EPERM */

@@ -26,36 +26,16 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
-/* "36 35 98:0 / /mnt rw - TYPE SOURCE SUPER_OPTIONS", proc(5). Takes only mounts of a hierarchy's
- * root: the paths of /proc/self/cgroup would not lie below others. */
-static void take_mount(struct cgroup_place *place, char *line)
+/* Takes only mounts of a hierarchy's root: the paths of /proc/self/cgroup would not lie below
+ * others. */
+static void take_mount(struct cgroup_place *place, const struct parsed_mount *mount)
 {
-    enum { FIELD_MOUNT = 4, FIELDS = 5 };
-    char *rest = strstr(line, " - ");
-    char *fields[FIELDS];
-    char *state = NULL;
-    if (!rest) {
-        return;
+    if (strcmp(mount->type, "cgroup2") == 0 && !place->v2_mount[0]) {
+        (void)snprintf(place->v2_mount, PATH_MAX, "%s", mount->point);
     }
-    *rest = '\0';
-    for (unsigned i = 0; i < FIELDS; i++) {
-        fields[i] = strtok_r(i ? NULL : line, " ", &state);
-        if (!fields[i]) {
-            return;
-        }
-    }
-    const char *type = strtok_r(rest + strlen(" - "), " ", &state);
-    const char *source = strtok_r(NULL, " ", &state);
-    const char *options = strtok_r(NULL, " \n", &state);
-    if (!type || !source || !options) {
-        return;
-    }
-    if (strcmp(type, "cgroup2") == 0 && !place->v2_mount[0]) {
-        (void)snprintf(place->v2_mount, PATH_MAX, "%s", fields[FIELD_MOUNT]);
-    }
-    for (unsigned i = 0; strcmp(type, "cgroup") == 0 && i < CGROUP_CONTROLLERS; i++) {
-        if (has_word(options, cgroup_controller_names[i])) {
-            (void)snprintf(place->v1_mount[i], PATH_MAX, "%s", fields[FIELD_MOUNT]);
+    for (unsigned i = 0; strcmp(mount->type, "cgroup") == 0 && i < CGROUP_CONTROLLERS; i++) {
+        if (has_word(mount->options, cgroup_controller_names[i])) {
+            (void)snprintf(place->v1_mount[i], PATH_MAX, "%s", mount->point);
         }
     }
 }
@@ -66,7 +46,11 @@ static void read_mounts(struct cgroup_place *place)
     defer_free char *line = NULL;
     size_t capacity = 0;
     while (file && getline(&line, &capacity, file) > 0) {
-        take_mount(place, line);
+        struct parsed_mount mount;
+        char *at = line;
+        if (parse_mount(&at, &mount)) {
+            take_mount(place, &mount);
+        }
     }
 }
 

@@ -15,34 +15,11 @@
 
 enum { MOUNTINFO_BYTES = 1 << 20 };
 
-/* Points into a line's text. */
-struct row {
-    const char *device; /* "8:1" */
-    const char *root;   /* in the file system */
-    const char *point;  /* where it is mounted */
-};
-
-static bool read_row(char *line, struct row *row)
-{
-    enum { DEVICE = 2, ROOT, POINT, FIELDS };
-    char *fields[FIELDS];
-    char *state = NULL;
-    for (unsigned i = 0; i < FIELDS; i++) {
-        fields[i] = strtok_r(i ? NULL : line, " ", &state);
-        if (!fields[i]) {
-            return false;
-        }
-    }
-    parse_mount_path(fields[ROOT]);
-    parse_mount_path(fields[POINT]);
-    *row = (struct row){fields[DEVICE], fields[ROOT], fields[POINT]};
-    return true;
-}
-
 /* The mount that holds path: the deepest one, and of several the last. */
-static const struct row *find_enclosing(const struct row *rows, size_t count, const char *path)
+static const struct parsed_mount *find_enclosing(const struct parsed_mount *rows, size_t count,
+                                                 const char *path)
 {
-    const struct row *found = NULL;
+    const struct parsed_mount *found = NULL;
     for (size_t i = 0; i < count; i++) {
         bool deeper = !found || strlen(rows[i].point) >= strlen(found->point);
         found = deeper && path_behind(path, rows[i].point) ? &rows[i] : found;
@@ -51,7 +28,8 @@ static const struct row *find_enclosing(const struct row *rows, size_t count, co
 }
 
 /* Whether row's root is part of directory dir, which the mount around holds. */
-static bool is_part_of(const struct row *row, const struct row *around, const char *dir)
+static bool is_part_of(const struct parsed_mount *row, const struct parsed_mount *around,
+                       const char *dir)
 {
     if (strcmp(row->device, around->device) != 0) {
         return false;
@@ -93,10 +71,10 @@ static int add(struct box_spec *spec, const char *path, struct fail *ret_fail)
     return 0;
 }
 
-static int add_aliases_of(struct box_spec *spec, const char *dir, const struct row *rows,
+static int add_aliases_of(struct box_spec *spec, const char *dir, const struct parsed_mount *rows,
                           size_t count, struct fail *ret_fail)
 {
-    const struct row *around = find_enclosing(rows, count, dir);
+    const struct parsed_mount *around = find_enclosing(rows, count, dir);
     int r = 0;
     for (size_t i = 0; around && i < count && r == 0; i++) {
         const char *below = path_behind(rows[i].point, dir);
@@ -107,7 +85,7 @@ static int add_aliases_of(struct box_spec *spec, const char *dir, const struct r
     return r;
 }
 
-static int add_aliases(struct box_spec *spec, const struct row *rows, size_t count,
+static int add_aliases(struct box_spec *spec, const struct parsed_mount *rows, size_t count,
                        struct fail *ret_fail)
 {
     int r = spec->workspace ? add_aliases_of(spec, spec->workspace, rows, count, ret_fail) : 0;
@@ -129,15 +107,13 @@ int trust_read_aliases(struct box_spec *spec, char *mountinfo, struct fail *ret_
     for (const char *at = mountinfo; (at = strchr(at, '\n')); at++) {
         most++;
     }
-    struct row *rows = calloc(most, sizeof *rows);
+    struct parsed_mount *rows = calloc(most, sizeof *rows);
     if (!rows) {
         return fail_set(ret_fail, ENOMEM, "the mount table");
     }
     size_t count = 0;
-    char *state = NULL;
-    char *line = strtok_r(mountinfo, "\n", &state);
-    for (; line; line = strtok_r(NULL, "\n", &state)) {
-        count += read_row(line, &rows[count]);
+    while (parse_mount(&mountinfo, &rows[count])) {
+        count++;
     }
     trust_forget_aliases(spec);
     int r = add_aliases(spec, rows, count, ret_fail);

@@ -53,6 +53,31 @@ static void seconds_have_three_decimals(void **)
     assert_int_equal(value, 2000);
 }
 
+static void a_table_of_mounts_is_read_line_by_line(void **)
+{
+    char text[] =
+        "22 20 8:2 /a\\040b /mnt/c\\134d rw shared:1 - ext4 /dev/sdb rw,memory\n"
+        "garbage\n"
+        "23 20 0:7 / /x rw - tmpfs  size=1\n" /* without a source */
+        "24 20 0:8 / /y rw";
+    static const struct parsed_mount expected[] = {
+        {"8:2", "/a b", "/mnt/c\\d", "ext4", "rw,memory"},
+        {"0:7", "/", "/x", "tmpfs", "size=1"},
+        {"0:8", "/", "/y", "", ""},
+    };
+    struct parsed_mount mount;
+    char *at = text;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(parse_mount(&at, &mount));
+        assert_string_equal(mount.device, expected[i].device);
+        assert_string_equal(mount.root, expected[i].root);
+        assert_string_equal(mount.point, expected[i].point);
+        assert_string_equal(mount.type, expected[i].type);
+        assert_string_equal(mount.options, expected[i].options);
+    }
+    assert_false(parse_mount(&at, &mount));
+}
+
 static void a_field_is_the_number_behind_its_name(void **)
 {
     static const char text[] = "PPid:\t7\nUid:\t1000\t1001\nMax core file size        unlimited";
@@ -72,6 +97,7 @@ int main(void)
         cmocka_unit_test(units_are_powers_of_1024),
         cmocka_unit_test(hexadecimal_digits_have_two_cases),
         cmocka_unit_test(seconds_have_three_decimals),
+        cmocka_unit_test(a_table_of_mounts_is_read_line_by_line),
         cmocka_unit_test(a_field_is_the_number_behind_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
