@@ -431,6 +431,7 @@ const char *const syscalls_apply[] = {
     "unlinkat",
     "renameat",
     "renameat2",
+    "getdents64",
     "getrandom",
     "sendmsg",
     "poll",

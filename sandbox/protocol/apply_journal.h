@@ -55,7 +55,7 @@ enum apply_marks {
 struct apply_item {
     uint32_t size;   /* of the item, its path with a NUL, and padding to APPLY_ITEM_ALIGN */
     uint32_t status; /* enum apply_status */
-    int32_t error;   /* errno of APPLY_FAILED; EEXIST with APPLY_CONFLICT: a new name is taken */
+    int32_t error;   /* errno of APPLY_FAILED */
     uint32_t marks;  /* enum apply_marks */
     uint32_t above;  /* how many directories of the path DIR had: none of them is made again */
     uint32_t reserved;
@@ -68,7 +68,9 @@ struct apply_item {
     char path[];              /* relative to DIR and to the changes; no "." and "..", no "//" */
 };
 
-/* In place of an inode. */
+/* In place of an inode, in before: what DIR had is not known. */
+#define APPLY_UNKNOWN UINT64_MAX
+/* The same of a temporary name: */
 #define APPLY_MAKING UINT64_C(0)   /* the temporary name can only hold what is being made */
 #define APPLY_MADE_NONE UINT64_MAX /* for a deletion */
 

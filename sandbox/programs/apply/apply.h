@@ -1,6 +1,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "sandbox/protocol/apply_journal.h"
@@ -17,8 +18,9 @@ struct apply_run {
     bool gives_away;   /* has CAP_CHOWN */
     struct apply_journal *journal;
     struct apply_item **items; /* by index */
-    bool unfinished; /* what is deleted may be in something that does not come, or not yet */
-    bool torn;       /* the same of a git directory: nothing more of it comes */
+    bool unfinished;           /* what is deleted may be in something that does not come, */
+    bool unnamed;              /* or in something new that must be named */
+    bool torn;                 /* the same of a git directory: nothing more of it comes */
 };
 
 /* One name as it is at the moment. */
@@ -29,6 +31,19 @@ struct apply_look {
     gid_t gid;
     bool is_whiteout; /* a character device 0:0 */
 };
+
+/* Whether a directory makes way for it. */
+static inline bool apply_is_in_way(const struct apply_item *item)
+{
+    return item->source.mode && !S_ISDIR(item->source.mode) && S_ISDIR(item->before.mode);
+}
+
+/* Whether less is there afterwards: as of a log that code has copied and emptied. */
+static inline bool apply_shortens(const struct apply_item *item)
+{
+    return S_ISREG(item->source.mode) && S_ISREG(item->before.mode) &&
+           item->source.bytes < item->before.bytes;
+}
 
 /* main.c: whether the server still lives, and wants it done. */
 bool apply_is_wanted(void);
@@ -93,5 +108,7 @@ int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *tem
  * follows in the item's directory. Before that, a directory whose mode would keep the owner out is
  * made with more, and stays to be done. */
 void apply_item(struct apply_run *run, uint32_t index, bool last);
+/* Makes what it would place, and removes that again: whether there is space for it, and right. */
+bool apply_item_can_be_made(struct apply_run *run, uint32_t index);
 /* Ends it where that can be seen before anything is changed. */
 void apply_item_check(struct apply_run *run, uint32_t index);

@@ -353,7 +353,7 @@ static bool is_possible(struct apply_run *run, uint32_t index)
         return false;
     }
     defer_close int fd = open_target(&work); /* for its ACL */
-    return fd >= 0 || !S_ISREG(work.target.facts.mode);
+    return !apply_is_in_way(work.item) && (fd >= 0 || !S_ISREG(work.target.facts.mode));
 }
 
 /* Whether the changes have the content of DIR's file under a name that is not applied, or not yet,
@@ -493,9 +493,10 @@ static int carry_out(struct work *work)
     if (work->same && S_ISDIR(item->source.mode) && work->more) {
         return 0;
     }
-    bool deletes =
-        item->source.mode == 0 || (S_ISDIR(work->target.facts.mode) && !S_ISDIR(item->source.mode));
-    if ((deletes && work->run->unfinished) || (!work->same && is_last(work))) {
+    bool deletes = item->source.mode == 0 || apply_is_in_way(item);
+    if ((deletes && work->run->unnamed) ||
+        ((deletes || apply_shortens(item)) && work->run->unfinished) ||
+        (!work->same && is_last(work))) {
         return APPLY_LAST;
     }
     return item->source.mode == 0 ? remove_target(work)
@@ -507,10 +508,9 @@ static void end(struct work *work, int r)
 {
     struct apply_run *run = work->run;
     struct apply_item *item = work->item;
-    bool is_taken = r == APPLY_CONFLICT && !item->before.mode && work->target.facts.mode;
     /* A directory on the way to it has gone or become something else. */
     r = r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? APPLY_CONFLICT : r;
-    item->error = r < 0 ? -r : is_taken ? EEXIST : 0;
+    item->error = r < 0 ? -r : 0;
     atomic_signal_fence(memory_order_seq_cst);
     item->status = r < 0 ? APPLY_FAILED : r == 0 ? APPLY_DONE : (uint32_t)r;
     run->torn = run->torn || (item->status > APPLY_SAME && apply_path_git_size(item->path) > 0);
@@ -532,6 +532,21 @@ void apply_item(struct apply_run *run, uint32_t index, bool last)
         return;
     }
     end(&work, r);
+}
+
+bool apply_item_can_be_made(struct apply_run *run, uint32_t index)
+{
+    OWNED(work_done) struct work work;
+    char temporary[APPLY_TEMPORARY_NAME];
+    defer_close int fd = -1;
+    work_begin(&work, run, index);
+    int r = check(&work);
+    r = r ? r : apply_name_temporary(run, work.number, work.item->path, work.name, temporary);
+    if (r == 0) {
+        r = make(&work, temporary, &fd);
+        apply_discard_temporary(run, work.dir_fd, temporary);
+    }
+    return r == 0;
 }
 
 void apply_item_check(struct apply_run *run, uint32_t index)

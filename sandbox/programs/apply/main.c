@@ -10,12 +10,15 @@
  * After a kill, at any point, another start with the same journal continues.
  *
  *   sandpiper-apply     fd 3: the socket, with the request waiting in it */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdalign.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -26,6 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/own.h"
 #include "sandbox/policy/landlock.h"
 #include "sandbox/programs/apply/apply.h"
 #include "sandbox/programs/roles.h"
@@ -35,10 +39,13 @@
 enum { APPLY_FD = 3 };
 
 /* Its end of the socket is closed with it. A death signal would leave a temporary name in DIR. */
+/* Files have begun to change places: the content of some is in none until all have. */
+static bool must_end;
+
 bool apply_is_wanted(void)
 {
     struct pollfd polled = {.fd = APPLY_FD};
-    return poll(&polled, 1, 0) <= 0 || !(polled.revents & (POLLHUP | POLLERR));
+    return must_end || poll(&polled, 1, 0) <= 0 || !(polled.revents & (POLLHUP | POLLERR));
 }
 
 /* A limit of file sizes (RLIMIT_FSIZE) is then EFBIG and ends one item. */
@@ -140,12 +147,39 @@ static bool is_deletion(const struct apply_item *item)
     return item->source.mode == 0;
 }
 
-static bool is_in_way(const struct apply_item *item)
+static int compare_item(const void *path, const void *item)
 {
-    return !is_deletion(item) && !S_ISDIR(item->source.mode) && S_ISDIR(item->before.mode);
+    return apply_path_compare(path, (*(struct apply_item *const *)item)->path);
 }
 
-/* Empties a directory that makes way for a file: what is in it follows it in the journal. */
+/* Whether DIR's directory of that path has an entry that is not among the count items. */
+static bool has_others(const struct apply_run *run, const char *path,
+                       struct apply_item *const *items, size_t count)
+{
+    alignas(struct dirent64) static char entries[1 << 14];
+    static char whole[APPLY_PATH_BYTES + NAME_MAX + 2];
+    const char *name = NULL;
+    defer_close int parent = apply_open_parent(run->dir_fd, run->mount_id, path, &name);
+    defer_close int fd =
+        parent < 0 ? -1 : openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    long size = 0;
+    while (fd >= 0 && (size = syscall(SYS_getdents64, fd, entries, sizeof entries)) > 0) {
+        const struct dirent64 *entry = NULL;
+        for (long at = 0; at < size; at += entry->d_reclen) {
+            entry = (const struct dirent64 *)(const void *)(entries + at);
+            (void)snprintf(whole, sizeof whole, "%s/%s", path, entry->d_name);
+            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+                (count == 0 ||
+                 !bsearch(whole, items, count, sizeof(struct apply_item *), compare_item))) {
+                return true;
+            }
+        }
+    }
+    return size < 0;
+}
+
+/* Empties a directory that makes way for a file, which can be made: what is in it follows it in the
+ * journal. */
 static void make_way(struct apply_run *run, uint32_t index)
 {
     const struct apply_item *item = run->items[index];
@@ -153,8 +187,13 @@ static void make_way(struct apply_run *run, uint32_t index)
     while (end < run->journal->count && apply_path_is_below(run->items[end]->path, item->path)) {
         end++;
     }
+    bool is_ready = !run->unfinished && !run->unnamed && apply_item_can_be_made(run, index);
+    for (uint32_t i = index; i < end && is_ready; i++) {
+        is_ready = !S_ISDIR(run->items[i]->before.mode) ||
+                   !has_others(run, run->items[i]->path, run->items + i + 1, end - i - 1);
+    }
     while (--end > index) {
-        if (is_deletion(run->items[end])) {
+        if (is_ready && is_deletion(run->items[end])) {
             apply_item(run, end, /* last= */ true);
         }
     }
@@ -171,17 +210,17 @@ static bool is_of_git(const struct apply_item *item)
  * deleted. */
 static bool may_hold(const struct apply_item *item)
 {
-    if (is_deletion(item) || S_ISDIR(item->source.mode)) {
+    if (!S_ISREG(item->source.mode) || item->source.bytes == 0) {
         return false;
     }
     switch ((enum apply_status)item->status) {
     case APPLY_TO_DO:
-        return !is_in_way(item);
+        return !apply_is_in_way(item) && !apply_shortens(item);
     case APPLY_CONFLICT:
-        return item->error == EEXIST;
+        return item->before.mode == 0 || item->before.inode == APPLY_UNKNOWN;
+    case APPLY_REFUSED: /* see find_rest() */
     case APPLY_DONE:
     case APPLY_SAME:
-    case APPLY_REFUSED:
         return false;
     case APPLY_BUSY:
     case APPLY_ODD:
@@ -195,13 +234,18 @@ static bool may_hold(const struct apply_item *item)
     }
 }
 
-static bool is_unfinished(const struct apply_run *run)
+/* Finds what is left for which deletions wait, and what makes a file shorter. A new file that must
+ * be named, as git's objects, keeps only what is deleted: code that commits does not expect more.
+ */
+static void find_rest(struct apply_run *run)
 {
-    bool is = false;
-    for (uint32_t i = 0; i < run->journal->count && !is; i++) {
-        is = may_hold(run->items[i]);
+    run->unfinished = run->unnamed = false;
+    for (uint32_t i = 0; i < run->journal->count; i++) {
+        const struct apply_item *item = run->items[i];
+        run->unfinished = run->unfinished || may_hold(item);
+        run->unnamed = run->unnamed || (item->status == APPLY_REFUSED && !item->before.mode &&
+                                        S_ISREG(item->source.mode) && item->source.bytes > 0);
     }
-    return is;
 }
 
 /* A git directory is applied as a whole: what is known to stand against that is known before, and
@@ -226,15 +270,28 @@ static void begin_git(struct apply_run *run)
     }
 }
 
-/* What is not deleted. Returns whether any item was carried out. */
-static bool apply_files(struct apply_run *run, bool last)
+enum pass {
+    PASS_MORE, /* what takes nothing away */
+    PASS_REST, /* all but what a directory makes way for */
+    PASS_LAST, /* all but directories: what is left waits for each other */
+};
+
+/* Whether an item that is to be done has its turn in a pass over what is not deleted. */
+static bool is_its_turn(const struct apply_item *item, enum pass pass)
+{
+    return pass == PASS_LAST
+               ? !S_ISDIR(item->source.mode)
+               : !apply_is_in_way(item) && (pass == PASS_REST || !apply_shortens(item));
+}
+
+/* Returns whether any item was carried out. */
+static bool apply_files(struct apply_run *run, enum pass pass)
 {
     bool any = false;
     for (uint32_t i = 0; i < run->journal->count && apply_is_wanted(); i++) {
         struct apply_item *item = run->items[i];
-        if (item->status == APPLY_TO_DO && !is_deletion(item) &&
-            (last ? !S_ISDIR(item->source.mode) : !is_in_way(item))) {
-            apply_item(run, i, last);
+        if (item->status == APPLY_TO_DO && !is_deletion(item) && is_its_turn(item, pass)) {
+            apply_item(run, i, pass == PASS_LAST);
             any = any || item->status != APPLY_TO_DO;
         }
     }
@@ -248,18 +305,22 @@ static void apply_all(struct apply_run *run)
     uint32_t count = run->journal->count;
     apply_recover(run);
     begin_git(run);
-    while (apply_files(run, /* last= */ false)) {
+    while (apply_files(run, PASS_MORE)) {
     }
-    run->unfinished = is_unfinished(run);
+    find_rest(run);
     for (uint32_t i = 0; i < count && apply_is_wanted(); i++) {
-        if (is_in_way(run->items[i])) {
+        if (apply_is_in_way(run->items[i])) {
+            must_end = true;
             make_way(run, i);
+            must_end = false;
         }
     }
-    while (apply_files(run, /* last= */ false)) {
+    while (apply_files(run, PASS_REST)) {
     }
-    (void)apply_files(run, /* last= */ true); /* what is left waits for each other */
-    run->unfinished = is_unfinished(run);
+    must_end = apply_is_wanted();
+    (void)apply_files(run, PASS_LAST);
+    must_end = false;
+    find_rest(run);
     for (uint32_t i = count; i-- > 0;) {
         if (!apply_is_wanted()) {
             return;

@@ -488,7 +488,7 @@ static int collect(struct keeper *keeper, struct record *const *list, size_t cou
         struct record *record = list[i];
         if (record->differs && keeper_wants(keeper, record->path)) {
             size_t at = buf_size(&journal);
-            const struct apply_facts unknown = {.inode = UINT64_MAX, .mode = S_IFREG};
+            const struct apply_facts unknown = {.inode = APPLY_UNKNOWN, .mode = S_IFREG};
             r = apply_journal_add(&journal, record->path, record->adrift ? &unknown : &record->base,
                                   &record->facts);
             struct apply_item *item = r ? NULL : (void *)(journal.data + journal.start + at);

@@ -558,7 +558,9 @@ static void types_change(void **)
     lower("full/user", "u", 0644);
     run();
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-        expect(names[i], strcmp(names[i], "full") == 0 ? APPLY_FULL : APPLY_DONE);
+        expect(names[i], strcmp(names[i], "full") == 0     ? APPLY_FULL
+                         : strcmp(names[i], "full/x") == 0 ? APPLY_LAST
+                                                           : APPLY_DONE);
     }
     assert_true(has("dir", "d1", "file"));
     assert_true(links_to("d2", "nowhere"));
