@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -263,29 +264,11 @@ static void resolve(struct keeper *keeper, struct edit *edit)
 
 /* --- what a session reports --- */
 
-static void edit_free(struct keeper *keeper, struct edit *edit)
+void edits_lose(struct keeper *keeper)
 {
-    version_release(keeper, &edit->from);
-    version_release(keeper, &edit->to);
-    keeper->name_bytes -= edit->name_bytes;
-    free(edit->path);
-    free(edit->target);
-    free(edit);
-}
-
-bool edits_add(struct edits *edits, struct edit *edit)
-{
-    if (edits->count == edits->space) {
-        size_t space = edits->space ? edits->space * 2 : 16;
-        struct edit **list = realloc(edits->list, space * sizeof(struct edit *));
-        if (!list) {
-            return false;
-        }
-        edits->list = list;
-        edits->space = space;
-    }
-    edits->list[edits->count++] = edit;
-    return true;
+    struct timespec now = {};
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    keeper->lost_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 /* An edit before which the facts were at the place that it changes. Owns `to`. */
@@ -493,6 +476,16 @@ static void touch_over(struct keeper *keeper, const struct state *state, const c
     }
 }
 
+static void lose_without_state(struct keeper *keeper, uint32_t op, const char *path,
+                               const char *target)
+{
+    struct apply_facts facts = facts_at(keeper, op == WIRE_TOUCH_RENAME ? target : path);
+    bool loses = op == WIRE_TOUCH_RENAME || op == WIRE_TOUCH_REMOVE || op == WIRE_TOUCH_WRITE;
+    if (*path && loses && S_ISREG(facts.mode) && facts.bytes > 0) {
+        edits_lose(keeper);
+    }
+}
+
 void edits_touch(struct keeper *keeper, const struct wire_touch *touch)
 {
     struct state *state = states_find_open(keeper, touch->state);
@@ -500,7 +493,8 @@ void edits_touch(struct keeper *keeper, const struct wire_touch *touch)
     const char *target = path + strlen(path) + 1;
     const char *over = target + strlen(target) + 1;
     edits_follow(keeper);
-    if (!state) {
+    if (!state) { /* of a fresh run or a branch, which have no undo */
+        lose_without_state(keeper, touch->op, path, target);
         return;
     }
     if (*over) {
@@ -531,6 +525,40 @@ static void forget_watches(struct keeper *keeper)
     keeper->edits_watches = 0;
 }
 
+/* Whether code has made the version, in this call or an earlier one. */
+static bool is_made(const struct keeper *keeper, const struct version *version)
+{
+    for (const struct state *state = keeper->states; state; state = state->next) {
+        for (size_t i = 0; i < state->edits.count; i++) {
+            const struct edit *edit = state->edits.list[i];
+            if (edit->to == version && !edit->moves) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* What the edit has replaced or removed is lost if there is no copy. What was written to in place
+ * may be there for the most part: only what this session has made may hold the rest. */
+static void lose_unkept(struct keeper *keeper, struct state *state, const struct edit *edit)
+{
+    const struct version *from = edit->from;
+    const struct apply_facts *facts = &edit->to->facts;
+    bool in_place = edit->writes && facts->inode == from->facts.inode;
+    bool changes = edit->moves || edit->to->kind != KIND_FILE || !in_place ||
+                   facts->mtime_ns != from->facts.mtime_ns || facts->bytes != from->bytes;
+    if (from->kind != KIND_FILE || from->bytes == 0 || from->kept || !changes ||
+        (edit->to->kind == KIND_FILE && !edit->writes && !edit->moves) || is_made(keeper, from)) {
+        return;
+    }
+    if (in_place) {
+        state->lost = true;
+    } else {
+        edits_lose(keeper);
+    }
+}
+
 void edits_end(struct keeper *keeper, struct state *state)
 {
     struct edits *edits = &state->edits;
@@ -547,6 +575,7 @@ void edits_end(struct keeper *keeper, struct state *state)
         if (edit->nothing) {
             edit_free(keeper, edit);
         } else {
+            lose_unkept(keeper, state, edit);
             edits->list[kept++] = edit;
         }
     }
@@ -562,33 +591,4 @@ void edits_drop(struct keeper *keeper, struct edits *edits)
     }
     free(edits->list);
     *edits = (struct edits){};
-}
-
-bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edits *to)
-{
-    struct edits joined = {.lost = edits->lost || to->lost};
-    bool whole = true;
-    for (size_t i = 0; whole && i < edits->count; i++) {
-        struct edit *copy = malloc(sizeof *copy);
-        if (copy) {
-            *copy = *edits->list[i];
-            copy->active = false;
-            copy->path = strdup(copy->path);
-            copy->target = copy->moves ? strdup(copy->target) : NULL;
-            copy->from = version_take(copy->from);
-            copy->to = version_take(copy->to);
-            keeper->name_bytes += copy->name_bytes;
-        }
-        whole = copy && copy->path && (!copy->moves || copy->target) && edits_add(&joined, copy);
-        if (!whole && copy) {
-            edit_free(keeper, copy);
-        }
-    }
-    for (size_t i = 0; whole && i < to->count; i++) {
-        whole = edits_add(&joined, to->list[i]);
-    }
-    free(to->list);
-    *to = joined;
-    to->lost = to->lost || !whole;
-    return whole;
 }

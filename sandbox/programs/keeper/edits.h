@@ -29,6 +29,7 @@ struct edit {
     bool resets;   /* code changes the mode while the file is open: it is not known yet */
     uint32_t mode; /* that the file has then, where it stays the same one */
     bool undone;   /* it was taken back */
+    bool put_back; /* in the last switch, after it was carried out */
     enum put fate; /* scratch of edits_try() */
     char *path;
     char *target;         /* of a move, else NULL */
@@ -67,6 +68,7 @@ struct edits_outcome {
     struct record **list; /* mark: 1 + enum put; found: what was there before */
     size_t count;
     size_t space;
+    struct edits carried;        /* out, borrowed */
     const struct version **left; /* that do not come: their paths hold something else */
     size_t left_count;
     bool lost; /* something does not come, and nothing has taken its place */
@@ -83,8 +85,12 @@ void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, pu
 /* Puts copies of the edits before those of another state. Returns whether there was memory. */
 bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edits *to);
 void edits_drop(struct keeper *keeper, struct edits *edits);
+void edit_free(struct keeper *keeper, struct edit *edit);
 /* Returns whether there was memory. */
 bool edits_add(struct edits *edits, struct edit *edit);
+/* Content of which there is no copy is lost now: what calls have made until then may hold it, and
+ * is not removed any more. */
+void edits_lose(struct keeper *keeper);
 /* A row of the status line for each. */
 struct rows;
 void edits_rows(const struct edits *edits, struct rows *rows);

@@ -57,6 +57,7 @@ void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, pu
         record->mark = 0;
     }
     free(outcome->left);
+    free(outcome->carried.list);
     free(outcome->list);
     *outcome = (struct edits_outcome){};
 }
@@ -155,6 +156,19 @@ static enum put go_forth(struct keeper *keeper, const struct edits_outcome *outc
     return put;
 }
 
+/* What has been carried out of an edit's chain goes where it was, the last first. */
+static void put_back(struct keeper *keeper, struct edits_outcome *outcome)
+{
+    for (size_t i = outcome->carried.count; i-- > 0;) {
+        struct edit *edit = outcome->carried.list[i];
+        if (edit->fate != PUT_BACK && !edit->put_back) {
+            edit->put_back = true;
+            (void)(edit->undone ? go_forth(keeper, outcome, edit) : go_back(keeper, outcome, edit));
+            edits_outcome_add(keeper, outcome, edit_place(edit), edit->fate);
+        }
+    }
+}
+
 static void carry_out(struct keeper *keeper, struct edit *edit, bool back,
                       struct edits_outcome *outcome)
 {
@@ -163,13 +177,17 @@ static void carry_out(struct keeper *keeper, struct edit *edit, bool back,
     }
     (void)mention(keeper, outcome, edit->path);
     (void)mention(keeper, outcome, edit_place(edit));
+    edit->put_back = false;
     enum put put = edit->fate != PUT_BACK ? edit->fate
                    : back                 ? go_back(keeper, outcome, edit)
                                           : go_forth(keeper, outcome, edit);
-    if (edit->fate == PUT_BACK && !put_is_back(put)) { /* somebody was quicker */
-        edits_give_up(keeper, outcome, edit, put);
-    }
     edits_outcome_add(keeper, outcome, edit_place(edit), put);
+    if (put_is_back(put)) {
+        (void)edits_add(&outcome->carried, edit);
+    } else if (edit->fate == PUT_BACK) { /* somebody was quicker, or there is no space */
+        edits_give_up(keeper, outcome, edit, put);
+        put_back(keeper, outcome);
+    }
 }
 
 void edits_switch(struct keeper *keeper, struct state *state, bool back,

@@ -36,14 +36,16 @@ static bool is_at(const char *path, const char *directory, size_t size)
            (!path[size] || strrchr(path, '/') == path + size);
 }
 
-/* Whether an edit is known of something in the directory, or of itself. */
-static bool has_edit(const struct keeper *keeper, const char *path)
+/* Whether an edit is known of something in the directory, also when that had another name, or of
+ * itself. */
+static bool has_edit(const struct keeper *keeper, const char *path, uint64_t inode)
 {
     size_t size = strlen(path);
     for (const struct state *state = keeper->states; state; state = state->next) {
         for (size_t i = 0; i < state->edits.count; i++) {
             const struct edit *edit = state->edits.list[i];
-            if (is_at(edit->path, path, size) || is_at(edit->target, path, size)) {
+            if (edit->parent == inode || edit->to->facts.inode == inode ||
+                is_at(edit->path, path, size) || is_at(edit->target, path, size)) {
                 return true;
             }
         }
@@ -68,7 +70,7 @@ static void check_entry(struct looking *looking, int dir_fd, const char *name)
         return;
     }
     (void)snprintf(looking->path + size, sizeof looking->path - size, "/%s", name);
-    if (is_old || has_edit(looking->keeper, looking->path)) {
+    if (is_old || has_edit(looking->keeper, looking->path, facts.inode)) {
         look_into(looking, openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     } else {
         looking->as_known = false; /* it may have been moved here */
@@ -106,21 +108,21 @@ bool edits_is_as_known(const struct keeper *keeper, const char *path, int64_t si
 
 /* --- what does not come back --- */
 
-/* The version does not come to path. What the user has put there since has taken its place; else
- * something is lost. */
-static void leave(const struct keeper *keeper, struct edits_outcome *outcome, const char *path,
-                  const struct version *version)
+/* Each is compared with each file that may go. */
+enum { LEFT_MOST = 256 };
+/* Bytes by which an older file must have grown to hold another. */
+enum { GROWN = 64 };
+
+/* Notes the version of which something else stands at its path. */
+static void add_left(struct edits_outcome *outcome, const struct version *version)
 {
-    struct apply_facts facts;
-    bool is_known = version->kind != KIND_FILE || version->bytes == 0;
-    for (size_t i = 0; i < outcome->left_count && !is_known; i++) {
-        is_known = outcome->left[i] == version;
-    }
-    if (is_known) {
-        return;
+    for (size_t i = 0; i < outcome->left_count; i++) {
+        if (outcome->left[i] == version) {
+            return;
+        }
     }
     const struct version **left = NULL;
-    if (version->kept && place_look(keeper->work_fd, path, &facts, NULL) == 0 && facts.mode) {
+    if (outcome->left_count < LEFT_MOST) {
         left = realloc(outcome->left, (outcome->left_count + 1) * sizeof(struct version *));
     }
     if (left) {
@@ -130,53 +132,88 @@ static void leave(const struct keeper *keeper, struct edits_outcome *outcome, co
     outcome->lost = outcome->lost || !left;
 }
 
+static bool is_content(const struct version *version)
+{
+    return version->kind == KIND_FILE && version->bytes > 0;
+}
+
+/* The version does not come to path. What the user has put there since has taken its place; else
+ * something is lost, for calls that came before too. */
+static void leave(struct keeper *keeper, struct edits_outcome *outcome, const char *path,
+                  const struct version *version)
+{
+    struct apply_facts facts;
+    if (!is_content(version)) {
+        return;
+    }
+    if (version->kept && place_look(keeper->work_fd, path, &facts, NULL) == 0 && facts.mode) {
+        add_left(outcome, version);
+        return;
+    }
+    outcome->lost = true;
+    edits_lose(keeper);
+}
+
 /* Where something is lost, nothing goes: code may have packed it, edited it, or divided it into
  * what it has made. Else a copy stays, as of a file that code has moved by copying it. */
 static bool is_last_copy(const struct edits_outcome *outcome, const struct version *version,
                          const struct version *wanted)
 {
     bool goes = wanted->kind == KIND_NONE;
-    if (version->kind != KIND_FILE || version->bytes == 0) {
+    if (!is_content(version)) {
         return false;
     }
-    bool is = outcome->lost && (goes || !version->kept);
+    bool is = outcome->lost && (goes || !version->kept || version->bytes > wanted->bytes + GROWN);
     for (size_t i = 0; i < outcome->left_count && goes && !is; i++) {
         const struct version *left = outcome->left[i];
         is = left->bytes == version->bytes &&
-             (!version->kept || memcmp(left->data, version->data, left->bytes) == 0);
+             (!left->kept || !version->kept || memcmp(left->data, version->data, left->bytes) == 0);
     }
     return is;
 }
 
-/* Whether a call of another session, too, may have packed what this one has lost: all that ran at
- * the time. */
-static bool has_lost(const struct state *state)
+static bool is_edited(const struct state *state, const char *path)
 {
     for (size_t i = 0; i < state->edits.count; i++) {
         const struct edit *edit = state->edits.list[i];
-        const struct version *from = edit->from;
-        if (from->kind == KIND_FILE && !from->kept && from->bytes > 0 &&
-            (edit->moves || edit->writes || edit->to->kind != KIND_FILE)) {
+        if (strcmp(edit->path, path) == 0 || apply_path_is_below(path, edit->path) ||
+            (edit->moves &&
+             (strcmp(edit->target, path) == 0 || apply_path_is_below(path, edit->target)))) {
             return true;
         }
     }
-    return state->lost;
+    return false;
 }
 
-static void find_lost(const struct keeper *keeper, struct edits_outcome *outcome)
+/* What programs that code has started, or the user, have changed or removed: of that there is no
+ * copy. Of a file that is gone a copy of its size may be the last; of a directory anything. */
+static void find_lost_by_others(struct keeper *keeper, const struct state *state,
+                                struct edits_outcome *outcome)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        const struct step *step = &state->steps[i];
+        bool goes = step->from->kind == KIND_DIRECTORY && step->to->kind == KIND_NONE;
+        if ((!goes && !is_content(step->from)) || is_edited(state, step->record->path)) {
+            continue;
+        }
+        if (goes) {
+            edits_lose(keeper);
+        } else {
+            add_left(outcome, step->from);
+        }
+    }
+}
+
+static void find_lost(struct keeper *keeper, struct edits_outcome *outcome)
 {
     int64_t since_ns = INT64_MAX;
     for (const struct state *state = outcome->from; state != outcome->above;
          state = state->parent) {
         since_ns = state->since_ns < since_ns ? state->since_ns : since_ns;
-        outcome->lost = outcome->lost || has_lost(state);
+        find_lost_by_others(keeper, state, outcome);
+        outcome->lost = outcome->lost || state->edits.lost || state->lost;
     }
-    outcome->to->lost = outcome->to->lost || outcome->lost;
-    for (const struct state *state = keeper->states; state; state = state->next) {
-        bool is_later = state->until_ns == 0 || state->until_ns >= since_ns;
-        outcome->lost =
-            outcome->lost || (is_later && state->owner != outcome->from->owner && has_lost(state));
-    }
+    outcome->lost = outcome->lost || keeper->lost_ns >= since_ns;
 }
 
 /* --- one edit --- */
@@ -189,7 +226,7 @@ bool edits_is_same_file(const struct keeper *keeper, const struct edit *edit, co
         version->bytes != facts->bytes) {
         return false;
     }
-    if (!edit->writes && was->mtime_ns == facts->mtime_ns) {
+    if ((!edit->writes && was->mtime_ns == facts->mtime_ns) || apply_facts_equal(was, facts)) {
         return true; /* also of one that is too large to copy */
     }
     char *data = version->kept ? malloc(facts->bytes + 1) : NULL;
@@ -235,32 +272,75 @@ static void set(struct trial *trial, const char *path, struct version *version)
     }
 }
 
-static bool is_moved(const struct trial *trial, const char *path)
+/* Where what would be at path is now: below directories that would have moved, under their other
+ * names. False: nowhere. */
+static bool find_now(const struct trial *trial, const char *path, char now[KEEPER_PATH_BYTES])
 {
-    for (size_t i = 0; i < trial->moved.count; i++) {
+    (void)snprintf(now, KEEPER_PATH_BYTES, "%s", path);
+    for (size_t i = trial->moved.count; i-- > 0;) {
         const struct edit *edit = trial->moved.list[i];
-        if (apply_path_is_below(path, edit->path) || apply_path_is_below(path, edit->target)) {
-            return true; /* its file is elsewhere: this is seen when its turn has come */
+        const char *to = edit->undone ? edit->target : edit->path;
+        const char *from = edit->undone ? edit->path : edit->target;
+        char rest[KEEPER_PATH_BYTES];
+        if (apply_path_is_below(now, to)) {
+            (void)snprintf(rest, sizeof rest, "%s", now + strlen(to));
+            if (snprintf(now, KEEPER_PATH_BYTES, "%s%s", from, rest) >= KEEPER_PATH_BYTES) {
+                return false;
+            }
+        } else if (apply_path_is_below(now, from)) {
+            return false;
+        }
+        const struct record *record = record_find(trial->keeper, now);
+        if (record && record->goal) {
+            break; /* it would have got there before the directory moves */
         }
     }
-    return false;
+    return true;
 }
 
 /* Whether the version would be at path; where that is so now, finds what is there. */
 static bool would_be(const struct trial *trial, const char *path, struct version *version,
                      struct edits_putting *ret)
 {
+    char now[KEEPER_PATH_BYTES];
     const struct record *record = record_find(trial->keeper, path);
-    const struct version *goal = record ? record->goal : NULL;
     *ret = (struct edits_putting){.facts = version->facts, .links = 2, .there = version};
-    if (goal || is_moved(trial, path)) {
-        return !goal || goal == version ||
+    if (!record || !record->goal) {
+        if (!find_now(trial, path, now)) {
+            return version->kind == KIND_NONE;
+        }
+        record = record_find(trial->keeper, now);
+    }
+    const struct version *goal = record ? record->goal : NULL;
+    if (goal) {
+        return goal == version ||
                (goal->kind == version->kind &&
                 (goal->kind == KIND_NONE || version_is_at(version, &goal->facts)));
     }
     ret->found = true;
-    return place_look(trial->keeper->work_fd, path, &ret->facts, &ret->links) == 0 &&
+    return place_look(trial->keeper->work_fd, now, &ret->facts, &ret->links) == 0 &&
            version_is_at(version, &ret->facts);
+}
+
+/* Whether something is in the directory that would not go before it does. */
+static bool has_others(const struct trial *trial, const char *path)
+{
+    char below[KEEPER_PATH_BYTES];
+    bool has = false;
+    int fd = fd_open_beneath(trial->keeper->work_fd, path, O_RDONLY | O_DIRECTORY);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    if (!directory) {
+        own_close(&fd);
+        return false;
+    }
+    for (struct dirent *entry = readdir(directory); entry && !has; entry = readdir(directory)) {
+        (void)snprintf(below, sizeof below, "%s/%s", path, entry->d_name);
+        const struct record *record = record_find(trial->keeper, below);
+        has = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+              !(record && record->goal && record->goal->kind == KIND_NONE);
+    }
+    (void)closedir(directory);
+    return has;
 }
 
 static enum put try_content(struct trial *trial, const struct edit *edit, struct version *there,
@@ -270,6 +350,11 @@ static enum put try_content(struct trial *trial, const struct edit *edit, struct
     bool same = false;
     if (!would_be(trial, edit->path, there, &putting)) {
         return PUT_STAYS;
+    }
+    const struct record *record = record_find(trial->keeper, edit->path);
+    if (putting.found && there->kind == KIND_DIRECTORY && wanted->kind == KIND_NONE && record &&
+        record->moves && has_others(trial, edit->path)) {
+        return PUT_STAYS; /* something else is to be moved to its name */
     }
     putting.wanted = wanted;
     if (putting.found && (trial->outcome->lost || trial->outcome->left_count > 0)) {
@@ -377,24 +462,43 @@ static void each_edit(const struct edits_outcome *outcome,
     }
 }
 
+static void free_record(struct keeper *, struct record *record, void *)
+{
+    record->held = record->moves = false;
+}
+
 static void begin(struct keeper *keeper, struct edit *edit, bool *)
 {
-    struct record *record = record_get(keeper, edit->path);
-    struct record *target = edit->target ? record_get(keeper, edit->target) : NULL;
+    struct record *record = edit->moves ? record_get(keeper, edit->path) : NULL;
+    struct record *target = edit->moves ? record_get(keeper, edit->target) : NULL;
     edit->fate = edit->unsure ? PUT_STAYS : PUT_BACK;
-    if (record) {
-        record->held = false;
+    if (record && target) {
+        record->moves = target->moves = true;
     }
-    if (target) {
-        target->held = false;
+}
+
+/* Whether a directory above stays that something else is to be moved to. */
+static bool is_below_held(const struct keeper *keeper, const char *path)
+{
+    char above[KEEPER_PATH_BYTES];
+    (void)snprintf(above, sizeof above, "%s", path);
+    for (char *slash = strrchr(above, '/'); slash; slash = strrchr(above, '/')) {
+        *slash = '\0';
+        const struct record *record = record_find(keeper, above);
+        if (record && record->held && record->moves) {
+            return true;
+        }
     }
+    return false;
 }
 
 static void spread(struct keeper *keeper, struct edit *edit, bool *more)
 {
     struct record *record = record_get(keeper, edit->path);
     struct record *target = edit->target ? record_get(keeper, edit->target) : NULL;
-    bool held = edit->fate != PUT_BACK || (record && record->held) || (target && target->held);
+    bool held = edit->fate != PUT_BACK || (record && record->held) || (target && target->held) ||
+                is_below_held(keeper, edit->path) ||
+                (edit->moves && is_below_held(keeper, edit->target));
     if (!held) {
         return;
     }
@@ -421,6 +525,7 @@ static void spread_all(struct keeper *keeper, const struct edits_outcome *outcom
 void edits_try(struct keeper *keeper, struct edits_outcome *outcome)
 {
     find_lost(keeper, outcome);
+    records_each(keeper, free_record, NULL);
     each_edit(outcome, begin, keeper, NULL);
     do {
         spread_all(keeper, outcome);
@@ -432,5 +537,6 @@ void edits_give_up(struct keeper *keeper, struct edits_outcome *outcome, struct 
 {
     edit->fate = put;
     outcome->lost = true;
+    edits_lose(keeper);
     spread_all(keeper, outcome);
 }

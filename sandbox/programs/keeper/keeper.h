@@ -63,7 +63,7 @@ struct state {
     int64_t fresh_ns;   /* then, see wire_request.fresh_ns */
     int64_t until_ns;   /* when it ended; 0: unknown, as while it is open */
     bool keep;
-    bool lost; /* an undo to it has not brought back everything, of which there is no copy */
+    bool lost; /* its call has written over content of which there is no copy */
 };
 
 struct keeper {
@@ -102,6 +102,7 @@ struct keeper {
                          then, or later */
     int64_t seen_ns;  /* lower bound of what code had seen when it made changes that the next scan
                          finds */
+    int64_t lost_ns;  /* see edits_lose() */
     struct state *states;
     uint32_t last_begun; /* state */
     bool pending_known;

@@ -72,6 +72,7 @@ struct record {
     char *moved_from; /* the name that holds the goal's file meanwhile, or NULL */
     unsigned mark;
     bool held;
+    bool moves; /* some edit moves something from the name or to it */
     int error;
 };
 

@@ -168,13 +168,26 @@ static void set_goal(struct keeper *keeper, const char *path, struct version *ve
     }
 }
 
+/* What a directory's move takes along is elsewhere then, which is not followed. */
+static void forget_below(struct keeper *, struct record *record, void *arg)
+{
+    const struct edit *edit = arg;
+    if (apply_path_is_below(record->path, edit->path) ||
+        apply_path_is_below(record->path, edit->target)) {
+        record->goal = NULL;
+    }
+}
+
 static void set_goals(struct keeper *keeper, const struct state *state, bool back)
 {
     for (size_t i = 0; i < state->count; i++) {
         state->steps[i].record->goal = back ? state->steps[i].from : state->steps[i].to;
     }
     for (size_t i = 0; i < state->edits.count; i++) {
-        const struct edit *edit = state->edits.list[back ? state->edits.count - 1 - i : i];
+        struct edit *edit = state->edits.list[back ? state->edits.count - 1 - i : i];
+        if (edit->moves && edit->to->kind == KIND_DIRECTORY) {
+            records_each(keeper, forget_below, edit);
+        }
         if (edit->moves) {
             set_goal(keeper, edit->path, back ? edit->to : edits_none());
         }

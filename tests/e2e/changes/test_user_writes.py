@@ -218,6 +218,12 @@ class Undo(WrittenThrough):
                 (clean + "; os.mkdir('d')", (lambda: (here / "d").chmod(0o700), undo), {"d/x": "x of the user", "d": 0o700}),
                 (pack, (lambda: self.put("d", "theirs"), undo), {"d": "theirs", "d.tgz": None}),
                 (copied, (lambda: self.put("b2", "theirs"), undo), {"a": "a of the user", "b2": "theirs"}),
+                ("os.rename('d/x', 'd/x.bak'); open('d/x', 'w').write('code'); os.rename('d', 'e')", ((here / "e/x.bak").unlink, undo), {"d/x": "code"}),
+                ("os.rename('d', 'd.old'); os.mkdir('d'); open('d/x', 'w').write('code')", (lambda: self.put("d/mine", "theirs"), undo),
+                 {"d/x": "code", "d.old/x": "x of the user"}),
+                ("shutil.copy('a', 'a.bak'); os.system('rm a')", (undo,), {"a.bak": "a of the user"}),
+                ("tarfile = __import__('tarfile'); tar = tarfile.open('d.tar', 'w'); tar.add('d'); tar.close(); os.system('rm -r d')", (undo,), {"d.tar": None}),
+                ("os.system('mv a a.bak'); open('a', 'w').write('code')", (undo,), {"a.bak": "a of the user"}),
                 ("f = open('a', 'w'); os.chmod('a', 0o755); f.write('code')|f.close()",
                  (lambda: (here / "a").chmod(0o600), undo), {"a": 0o600})):
             with self.subTest(code=code, steps=steps), self.start() as server:
@@ -366,6 +372,7 @@ class Apply(AtWork):
         git = "import subprocess; subprocess.run('git -c safe.directory=* gc -q', shell=True, check=True)"
         for code, held, arguments in ((pack, "d.tgz", {}), ("open('d.tgz', 'a').write(open('d/x').read() + 'code'); shutil.rmtree('d')", "d.tgz", {}),
                                       ("os.rename('a', 'a.bak'); os.rename('d/x', 'a'); os.rmdir('d'); open('d', 'w').close()", "a", {}),
+                                      ("open('d.tgz', 'a').write(open('d/x').read() + 'code'); open('d/x', 'w').close()", "d.tgz", {}),
                                       (git, ".git/packed-refs", {"paths": [".git"]})):
             with self.subTest(code=code), self.start() as server:
                 for path in self.dir.iterdir():
@@ -386,6 +393,29 @@ class Apply(AtWork):
                 else:
                     self.assertEqual(self.read("d/x"), "d/x of the user", text)
                 self.assertRegex(self.apply(server, **arguments), r"applied (\d+) of \1\n")
+
+    def test_a_directory_that_becomes_a_file_and_has_something_of_the_user(self):
+        self.put("d/x", "x of the user")
+        with self.start() as server:
+            self.assert_ok(server.python("import os\ntext = open('d/x').read(); os.remove('d/x'); os.rmdir('d'); open('d', 'w').write(text + 'code')"))
+            self.put("d/mine", "theirs")
+            text = self.apply(server)
+        self.assertEqual((self.read("d/x"), self.read("d/mine")), ("x of the user", "theirs"), text)
+
+    def test_a_new_file_whose_directory_is_gone_keeps_what_is_deleted(self):
+        self.put("out/there"), self.put("a", "a of the user")
+        with self.start() as server:
+            self.assert_ok(server.python("import os; open('out/new', 'w').write(open('a').read() + 'code'); os.remove('a')"))
+            os.rename(self.dir / "out", self.dir / "theirs")
+            text = self.apply(server)
+        self.assertEqual(self.read("a"), "a of the user", text)
+
+    def test_a_socket_keeps_nothing(self):
+        self.put("a")
+        with self.start() as server:
+            self.assert_ok(server.python("import os; os.mkfifo('pipe'); os.remove('a')"))
+            text = self.apply(server)
+        self.assertFalse((self.dir / "a").exists(), text)
 
     def git(self, *arguments):
         done = subprocess.run(["git", "-c", "user.name=user", "-c", "user.email=user@localhost", "-c", "safe.directory=*",

@@ -1,0 +1,59 @@
+/* Lists of edits: see edits.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sandbox/programs/keeper/edits.h"
+
+void edit_free(struct keeper *keeper, struct edit *edit)
+{
+    version_release(keeper, &edit->from);
+    version_release(keeper, &edit->to);
+    keeper->name_bytes -= edit->name_bytes;
+    free(edit->path);
+    free(edit->target);
+    free(edit);
+}
+
+bool edits_add(struct edits *edits, struct edit *edit)
+{
+    if (edits->count == edits->space) {
+        size_t space = edits->space ? edits->space * 2 : 16;
+        struct edit **list = realloc(edits->list, space * sizeof(struct edit *));
+        if (!list) {
+            return false;
+        }
+        edits->list = list;
+        edits->space = space;
+    }
+    edits->list[edits->count++] = edit;
+    return true;
+}
+
+bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edits *to)
+{
+    struct edits joined = {.lost = edits->lost || to->lost};
+    bool whole = true;
+    for (size_t i = 0; whole && i < edits->count; i++) {
+        struct edit *copy = malloc(sizeof *copy);
+        if (copy) {
+            *copy = *edits->list[i];
+            copy->active = false;
+            copy->path = strdup(copy->path);
+            copy->target = copy->moves ? strdup(copy->target) : NULL;
+            copy->from = version_take(copy->from);
+            copy->to = version_take(copy->to);
+            keeper->name_bytes += copy->name_bytes;
+        }
+        whole = copy && copy->path && (!copy->moves || copy->target) && edits_add(&joined, copy);
+        if (!whole && copy) {
+            edit_free(keeper, copy);
+        }
+    }
+    for (size_t i = 0; whole && i < to->count; i++) {
+        whole = edits_add(&joined, to->list[i]);
+    }
+    free(to->list);
+    *to = joined;
+    to->lost = to->lost || !whole;
+    return whole;
+}
