@@ -149,7 +149,7 @@ def kind_of(value):
     if hasattr(kind, "shape"):
         try:
             shape = value.shape
-            if isinstance(shape, tuple):
+            if isinstance(shape, tuple) and shape:
                 return "%s %s" % (name, "x".join(map(str, shape[:6])))
         except Exception:
             pass

@@ -42,6 +42,7 @@ class Shapes(WithLibraries):
     def test_changed_variables_have_type_and_shape(self):
         result = self.server.python("import numpy as np\narray = np.zeros((3, 4))", session="new")
         self.assertIn("+array ndarray 3x4", result.status.field("vars"))
+        self.assertEqual(self.server.python("one = np.float64(1)", session="new").status.field("vars"), "+one float64")
 
 
 class Files(Shared):
