@@ -7,7 +7,9 @@ from io import StringIO
 TEXT_MAX = 12000
 HEAD = 4000
 LINE_MAX = 300  # of source
+END_FRAMES = 1500  # at either end of a traceback; more between them would take seconds
 CYCLE_MAX = 8  # frames of a recursion through several functions
+CHAIN_MAX = 10  # exceptions that led to one
 SHOWN = 3  # rounds of it, as CPython shows of a line that repeats
 FOLDED = 2  # frames of libraries in a row, from which on they are only counted
 OWN = DIRECTORY + "/"
@@ -149,6 +151,23 @@ def round_at(places, at):
     return 1, 0
 
 
+def shorten(error):
+    """Takes the middle out of a long traceback; returns how many frames it had."""
+    count, end = 0, error.__traceback__
+    tb = last_of_head = end
+    while tb is not None:
+        count += 1
+        if count == END_FRAMES:
+            last_of_head = tb
+        if count > END_FRAMES:
+            end = end.tb_next
+        tb = tb.tb_next
+    if count <= 2 * END_FRAMES:
+        return 0
+    last_of_head.tb_next = end
+    return count - 2 * END_FRAMES
+
+
 def suggestion(error, line):
     """The last line with its "Did you mean", which in 3.10 and 3.11 only the C printer has."""
     saved, SYS["stderr"] = SYS.get("stderr"), StringIO()
@@ -165,6 +184,10 @@ def suggestion(error, line):
 
 def text_of(session, error, whole=None, message=None):
     """whole: the text of the exception, which appears as message."""
+    chain = [error]
+    while chain[-1] is not None and len(chain) < CHAIN_MAX:
+        chain.append(chain[-1].__cause__ or chain[-1].__context__)
+    left_out = sum(shorten(one) for one in chain if one is not None)
     report = TracebackException(type(error), error, error.__traceback__)
     tidy(report, session.layers, set())
     text = "".join(report.format())
@@ -176,6 +199,8 @@ def text_of(session, error, whole=None, message=None):
         if better != line:
             head, _, tail = text.rpartition(line)
             text = head + better + tail
+    if left_out:
+        text = "[%d frames in the middle are left out]\n%s" % (left_out, text)
     if message != whole:
         text = text.replace(whole, message)
     if len(text) > LINE_MAX:
@@ -183,6 +208,5 @@ def text_of(session, error, whole=None, message=None):
                          for line in text.split("\n"))
     if len(text) > TEXT_MAX:
         tail = TEXT_MAX - HEAD
-        left_out = len(text) - TEXT_MAX
-        text = "%s\n  [... %d characters omitted ...]\n%s" % (text[:HEAD], left_out, text[-tail:])
+        text = "%s\n  [... %d characters omitted ...]\n%s" % (text[:HEAD], len(text) - TEXT_MAX, text[-tail:])
     return text

@@ -61,6 +61,17 @@ class Tracebacks(Shared):
         self.assertIn("RecursionError", result.text)
         self.assert_alive(self.server)
 
+    def test_a_traceback_of_very_many_frames_loses_its_middle(self):
+        if "True" not in self.server.python("import sys; print(sys.version_info >= (3, 11))").output:
+            self.skipTest("each frame takes space of the C stack")
+        for code in ("f(0)", "try: f(0)\nexcept OSError as e: raise KeyError('after') from e"):
+            result = self.server.python("sys.setrecursionlimit(200_000)\n"
+                                        f"def f(n): return f(n + 1) if n < 100_000 else open('no such')\n{code}")
+            self.assert_kind(result, "error")
+            self.assertRegex(result.text, r"\[9\d{4} frames in the middle are left out\]\nTraceback")
+            self.assertIn("in f\n", result.text)
+        self.assertEqual(self.server.python("sys.setrecursionlimit(1000); 1 + 1").output, "Out: 2")
+
     def test_an_exception_whose_text_fails_is_still_reported(self):
         result = self.server.python("class E(Exception):\n    def __str__(self): raise KeyError\n"
                                     "raise E")
