@@ -5,8 +5,12 @@ on PYTHONPATH, and it has no other file. site(3) imports a sitecustomize after t
 interpreter's own one runs first.
 
 If the program is pip and would download something, it ends at once and names the tool that can.
+
+What it prints into a pipe leaves it line by line: the output of a call is a pipe, and has what a program had printed
+before it was killed.
 """
 import os
+import stat
 import sys
 
 SITES = ("site-packages", "dist-packages")
@@ -59,6 +63,11 @@ def refuse_downloads(words):
 own = os.path.dirname(__file__)
 sys.path[:] = [entry for entry in sys.path if entry != own]
 del sys.modules[__name__]
+try:
+    if stat.S_ISFIFO(os.fstat(1).st_mode):
+        sys.stdout.reconfigure(line_buffering=True)
+except (OSError, AttributeError):  # it has no stdout
+    pass
 refuse_downloads(arguments_of_pip())
 try:
     import sitecustomize  # the next one; where there is none, site expects this ImportError

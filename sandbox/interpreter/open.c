@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -34,6 +35,8 @@ static int session_connect(struct box_session *session, int guest_fds[SESSION_GU
         if (r < 0) {
             return r;
         }
+        /* A program that opens /dev/stderr opens the pipe anew, as another user. */
+        (void)fchmod(guest_fds[1 + i], S_IRUSR | S_IWUSR | S_IWGRP | S_IWOTH);
         (void)fcntl(session->pipes[i].fd, F_SETPIPE_SZ, SESSION_PIPE_BYTES);
     }
     if (pipes == 1) {

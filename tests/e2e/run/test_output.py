@@ -4,6 +4,7 @@ import time
 import unittest
 
 from client import SLOW, Case, Server, Shared, need_userns
+from container_level import CONTAINER
 from libraries import WithLibraries
 
 
@@ -25,6 +26,15 @@ class Output(Shared):
         self.assertEqual(self.lines(result), "one two three four five six seven eight nine ten "
                                              "eleven".split())
         self.assertIn("one\n[stderr]\ntwo\n[stdout]\nthree\nfour\n", result.output)
+
+    @unittest.skipIf(CONTAINER, "this level has no /proc")
+    def test_the_files_of_the_streams_can_be_written_to(self):
+        for code in ("open('/dev/stdout', 'w').write('text\\n')\nNone", "!echo text > /dev/stderr", "!echo text | tee /dev/stderr >&2",
+                     "!echo text >> /dev/fd/1"):
+            result = self.server.python(code)
+            self.assert_ok(result)
+            self.assertIn("text", self.lines(result))
+            self.assertNotIn("denied", result.text)
 
     def test_stdout_and_stderr_are_shown_in_the_order_produced(self):
         result = self.server.python("import sys, time\nfor n in range(6):\n"
@@ -179,6 +189,11 @@ print('x' * 10000)
 
 
 class Killed(Shared):
+    def test_what_a_python_child_printed_before_a_kill_is_kept(self):
+        result = self.server.python("import subprocess, sys\nsubprocess.run([sys.executable, '-c', "
+                                    "'import os; print(\"epoch 1\"); os.kill(os.getpid(), 9)'])")
+        self.assertIn("epoch 1\n", result.text)
+
     def test_output_before_a_kill_is_kept(self):
         result = self.server.python("print('seen')\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
         self.assertIn("seen\n", result.text)
