@@ -1,4 +1,5 @@
 """The text of a cell's value: plain repr if it is short, laid out and bounded if not."""
+import sys
 from collections import deque
 
 enter = load("session").enter
@@ -68,6 +69,13 @@ def present(session, value, enter):
     else:
         text = cut(text)
     return "\n".join([text] + paths)
+
+
+def is_for(session, hook, value):
+    """Whether this sys.displayhook shows the value. One of a library's gets only that library's objects: sympy's would
+    take the images and forms of all others."""
+    package = load("trace").package_of(getattr(getattr(hook, "__code__", None), "co_filename", ""), session.layers)
+    return package in (None, *getattr(sys, "stdlib_module_names", ()), str(type(value).__module__).partition(".")[0])
 
 
 def is_figure(value):

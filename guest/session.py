@@ -328,7 +328,7 @@ class Session:
 
     def show(self, result, value):
         hook = SYS.get("displayhook", show_plainly)
-        if hook is not show_plainly and self.has_value:
+        if hook is not show_plainly and self.has_value and enter(load("display").is_for, self, hook, value):
             enter(hook, value)
             return
         if value is None:

@@ -77,6 +77,15 @@ Bundle()"""))
         self.assertIn(".svg", self.value("shows(_repr_svg_='<svg></svg>')"))
         self.assertEqual(self.out("display('one', {'two': 2}); print('three')"), "one\n{'two': 2}\nthree")
 
+    def test_a_library_s_display_hook_takes_only_what_is_its_own(self):
+        self.need("sympy", "PIL")
+        self.server.python("import sympy; sympy.init_printing(use_unicode=True); from PIL import Image", session="hook")
+        self.assertEqual(self.value("['1', 1]", session="hook"), "['1', 1]")
+        self.assertEqual(self.value("class M:\n    def _repr_markdown_(self): return '*m*'\nM()", session="hook"), "*m*")
+        result = self.server.python("Image.new('RGB', (3, 3))", session="hook")
+        self.assertEqual([block["type"] for block in result.content].count("image"), 1, result.text)
+        self.assertIn("√2", self.out("sympy.sqrt(2)", session="hook"))
+
 
 class Display(Shared):
     def test_display_and_markdown(self):
