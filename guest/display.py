@@ -1,6 +1,7 @@
 """The text of a cell's value: plain repr if it is short, laid out and bounded if not."""
 import sys
 from collections import deque
+from io import BytesIO
 
 enter = load("session").enter
 TEXT_MAX = 8000
@@ -13,6 +14,7 @@ ARGUMENT_MAX = 200
 BUDGET = 1500  # values visited; the rest of a structure is only counted
 SHARE_MIN = 30  # of these, for one of many siblings
 BRACKETS = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", dict: "{}", deque: "[]"}
+PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16")
 PLAIN = (int, float, bool, type(None), complex)
 
 
@@ -76,6 +78,36 @@ def is_for(session, hook, value):
     take the images and forms of all others."""
     package = load("trace").package_of(getattr(getattr(hook, "__code__", None), "co_filename", ""), session.layers)
     return package in (None, *getattr(sys, "stdlib_module_names", ()), str(type(value).__module__).partition(".")[0])
+
+
+def adopt_pillow(session, module):
+    """PIL.ImageShow, which Image.show() calls, would start a viewer."""
+    def show(image, title=None, **options):
+        """Take the image as one of this call."""
+        file, shown = BytesIO(), session.shown_images()
+        (image if image.mode in PNG_MODES else image.convert("RGB")).save(file, "PNG")
+        shown.undrawn += shown.add(file.getvalue()) is None
+        return True
+
+    module.show = show
+
+
+def adopt_plotly(session, module):
+    """plotly.io._renderers would open a browser, or show nothing."""
+    def show(fig, *args, **kwargs):
+        """Take the figure as an image of this call, or write it to an HTML file."""
+        shown, plotly = session.shown_images(), IMPORTED["plotly.io"]
+        if shown.full():
+            shown.undrawn += 1
+            return
+        try:
+            shown.add(plotly.to_image(fig, "png"))
+        except Exception:
+            path = shown.write(plotly.to_html(fig).encode("utf-8", "replace"), ".html")
+            SYS["stdout"].write("[html: %s; plotly makes images only with the package kaleido]\n" % path)
+
+    module.show = show
+    module.renderers.default = "json"  # any: with none, a figure as the last value is not shown at all
 
 
 def is_figure(value):

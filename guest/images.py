@@ -19,6 +19,7 @@ LONG_SIDE = 1568  # pixels
 COUNT_MAX = 4
 WRITTEN_MAX = 20
 NAMED_MAX = 6  # of the images that are not shown
+LACKING_MAX = 30
 BYTES_MAX = 600000  # of all images of a call; base64 makes 800 kB of it
 SHARE_MIN = 100000
 READ_MAX = 50000000
@@ -32,9 +33,11 @@ class Images:
     def __init__(self, session):
         self.session = session
         self.paths = []
-        self.checked = set()  # files that the cell has made: one that it saved is also among its changes
+        self.checked = set()  # files that the cell has made, some both saved and among its changes; hashes of images
         self.missing = []  # files of images that found no space
         self.undrawn = 0
+        self.blank = None  # a file to which the cell has saved an empty figure
+        self.lacking = {}  # characters for which the font of a figure has no glyph
         self.written = []  # (path, size) of what this class wrote to its directory
         self.left = BYTES_MAX
         self.notes = []
@@ -79,22 +82,31 @@ class Images:
         if found is None or self.full():
             return None
         path = self.write(data, found[0])
-        self.add_file(path)
+        self.add_file(path, displayed=True)
         return path
 
-    def add_file(self, path):
-        """Adds an image file that the cell has made."""
+    def skip(self, path):
+        """Whether it was skipped or added before."""
         real = os.path.realpath(path)
-        if real in self.checked:
-            return
+        known = real in self.checked
         self.checked.add(real)
+        return known
+
+    def add_file(self, path, kept=None, displayed=False):
+        """Adds an image file that the cell has made, or what is kept of it if it is gone; copies of one only once."""
+        if self.skip(path):
+            return
         if len(self.paths) >= COUNT_MAX:
             self.missing.append(path)
             return
         data = read(path)
-        found = data and measure(data)
-        if not found:
+        if data is None and kept and not os.path.exists(path):
+            self.add(kept)
             return
+        found = data and measure(data)
+        if not found or not displayed and hash(data) in self.checked:
+            return
+        self.checked.add(hash(data))
         limit = self.share()
         if found[1] <= LONG_SIDE and len(data) <= limit:
             self.take(path, len(data))
@@ -122,6 +134,11 @@ class Images:
             yield "%d more figure%s not drawn: a call draws at most %d" % (
                 self.undrawn, " was" if self.undrawn == 1 else "s were", WRITTEN_MAX,
             )
+        if self.blank:
+            yield "%s is blank: its figure was empty; show() closes figures, so save before it" % short(
+                self.blank, self.session.root)
+        if self.lacking:
+            yield "the figure's font has no glyph for %s" % "".join([*self.lacking][:LACKING_MAX])
         yield from self.notes
 
 

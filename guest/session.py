@@ -287,16 +287,16 @@ class Session:
 
     def report_images(self, result, changed):
         images = load("images")
-        own = [path for path, _ in self.images.written] if self.images is not None else ()
-        for path in self.saved_images + [path for path in changed if images.is_image(path) and path not in own]:
-            self.shown_images().add_file(path)
-        if self.images is not None:
-            for path in self.images.paths:
-                result += ("image", os.fsencode(path))
-            for path, size in self.images.written:
-                result += load("changes").file_fields("+" + path, size)
-            for note in self.images.all_notes():
-                result += ("note", note)
+        own = [path for path, _ in self.shown_images().written]
+        made = [(path, None) for path in changed if images.is_image(path) and path not in own]
+        for path, kept in self.saved_images + made:
+            self.shown_images().add_file(path, kept)
+        for path in self.images.paths:
+            result += ("image", os.fsencode(path))
+        for path, size in self.images.written:
+            result += load("changes").file_fields("+" + path, size)
+        for note in self.images.all_notes():
+            result += ("note", note)
 
     def take_packages(self, fields):
         """Takes over the server's current list of packages; the next result has notes about them."""

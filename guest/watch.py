@@ -19,7 +19,11 @@ class Watch:
     """The first finder in sys.meta_path."""
 
     names = {
-        "matplotlib.pyplot": lambda module: load("figures").adopt(session(), module), "numpy": tune, "pandas": tune,
+        "matplotlib": lambda module: load("figures").adopt_backends(session(), module), "numpy": tune, "pandas": tune,
+        "matplotlib.pyplot": lambda module: load("figures").adopt(session(), module),
+        "matplotlib._text_helpers": lambda module: load("figures").adopt_text(session(), module),
+        "PIL.ImageShow": lambda module: load("display").adopt_pillow(session(), module),
+        "plotly.io._renderers": lambda module: load("display").adopt_plotly(session(), module),
         "traceback": lambda module: load("stack").adopt_traceback(module),
         "inspect": lambda module: load("stack").adopt_inspect(module),
         "warnings": lambda module: load("warned").adopt(session(), module), "IPython.core.display_functions": adopt_ipython,

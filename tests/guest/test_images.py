@@ -102,7 +102,7 @@ class Forms(GuestCase):
         self.assertEqual(reply.all("image"), [])
 
     def test_number_and_size_are_limited(self):
-        reply = self.run_ok("for i in range(9): open('many%%d.png' %% i, 'wb').write(%r)" % png(8, 8))
+        reply = self.run_ok("for i in range(9): open('many%%d.png' %% i, 'wb').write(%r + bytes([i]))" % png(8, 8))
         self.assertEqual(len(reply.all("image")), 4)
 
     def test_a_large_image_is_scaled_down_without_new_imports(self):

@@ -84,10 +84,11 @@ class Figures(WithLibraries):
         self.assertIn(f"2 more images are not shown; read_file shows {paths[4]}, {paths[5]}", result.text)
         for path in paths[4:]:
             self.assertEqual(len(self.images(self.server.read(path))), 1)
-        result = self.server.python("import shutil\nfor n in range(14): shutil.copy(%r, f'copy{n:02}.png')" % paths[0])
+        result = self.server.python("data = open(%r, 'rb').read()\nfor n in range(14):\n"
+                                    "    with open(f'copy{n:02}.png', 'wb') as f: f.write(data + bytes([n]))" % paths[0])
         self.assertIn("10 more images are not shown; read_file shows copy04.png, copy05.png, copy06.png, copy07.png, copy08.png, "
                       "copy09.png and 4 more", result.text)
-        result = self.server.python("for n in range(5): shutil.copy(%r, f'again{n}.png')" % paths[0])
+        result = self.server.python("for n in range(5):\n    with open(f'again{n}.png', 'wb') as f: f.write(data + bytes([n]))")
         self.assertIn("1 more image is not shown; read_file shows again4.png", result.text)
         result = self.server.python("for i in range(23): plt.figure(figsize=(2, 1)); plt.plot([i])", timeout_s=120, _timeout=120)
         self.assertIn("16 more images are not shown", result.text)
@@ -134,6 +135,85 @@ class Figures(WithLibraries):
         code = "import matplotlib.pyplot as plt\nplt.plot([1])\nNone"
         paths = [self.figures(self.server.python(code, session=name)) for name in ("a", "b")]
         self.assertNotEqual(paths[0], paths[1])
+
+    def count(self, code, **arguments):
+        result = self.server.python("import matplotlib.pyplot as plt, os, tempfile\n" + code, **arguments)
+        self.assert_ok(result)
+        return len(self.images(result))
+
+    def test_a_figure_saved_after_show_is_the_one_that_was_shown(self):
+        self.assertEqual(self.count("plt.plot([1, 2, 3]); plt.show(); plt.savefig('after.png')"), 1)
+        self.assertGreater(int(self.out("print(os.path.getsize('after.png'))")), 8000)
+        result = self.server.python("plt.savefig('blank.png')")
+        self.assertEqual(len(self.images(result)), 0, result.text)
+        self.assertIn("blank.png is blank", result.text)
+        self.assertEqual(self.count("plt.plot([1]); plt.show(); plt.bar([1], [2]); plt.savefig('second.png')"), 2)
+
+    def test_a_figure_whose_file_is_gone_is_shown(self):
+        save = "plt.savefig(os.path.join(d, 'a.png'))"
+        for rest in ("", "; plt.close()", "; os.remove(os.path.join(d, 'a.png'))"):
+            with self.subTest(rest=rest):
+                self.assertEqual(self.count(f"with tempfile.TemporaryDirectory() as d: plt.plot([1]); {save}{rest}"), 1)
+
+    def test_a_figure_that_was_changed_since_is_shown_again(self):
+        begin = "fig, ax = plt.subplots(); ax.plot([1, 2]); "
+        for code, number in (("plt.show(); plt.show()", 1), ("plt.show(); ax.plot([3, 1]); plt.show()", 2),
+                             ("display(fig); ax.set_title('t')", 2), ("display(fig); display(fig)", 1),
+                             ("fig.show(); fig.show(); ax.plot([3, 1]); fig.show()", 2),
+                             ("fig.savefig('s.png'); ax.set_title('t'); plt.show()", 2),
+                             ("fig.savefig('s.png'); fig.savefig('s.jpg'); plt.show(); plt.savefig('s2.png', dpi=50)", 1),
+                             ("plt.close(); ax = plt.figure().add_subplot(projection='3d')\n"
+                              "for a in (1, 50): ax.azim = a; plt.savefig(f's{a}.png')", 2)):
+            with self.subTest(code=code):
+                self.assertEqual(self.count(begin + code), number)
+        self.assertEqual(self.count(begin + "plt.show()"), 1)
+        self.assertEqual([self.count("plt.show()"), self.count("ax.plot([3, 1]); plt.show()")], [0, 1])
+
+    def test_back_ends_with_windows_are_agg(self):
+        for name in ("TkAgg", "qtagg", "GTK3Agg", "GTK4Cairo", "WXAgg", "Qt5Cairo", "macosx", "nbAgg", "module://ipympl.backend_nbagg"):
+            for before, after in ((f"import matplotlib; matplotlib.use({name!r})\n", ""), ("", f"plt.switch_backend({name!r}); "),
+                                  ("", f"plt.matplotlib.use(backend={name!r}); "),
+                                  (f"import matplotlib; matplotlib.rcParams['backend'] = {name.replace('qtagg', 'Qt5Agg')!r}\n", "")):
+                with self.subTest(name=name, before=before, after=after):
+                    result = self.server.python(f"{before}import matplotlib.pyplot as plt\n{after}plt.plot([1]); plt.show()",
+                                                undo=not after)
+                    self.assertEqual(len(self.images(result)), 1, result.text)
+        self.assertIn("nosuch", self.server.python("plt.switch_backend('nosuch')").text)
+
+    def test_characters_that_the_font_lacks_are_one_note(self):
+        for code in ("plt.show()", "plt.savefig('glyphs.png')", "plt.savefig('glyphs.pdf')", "plt.show()"):
+            with self.subTest(code=code):
+                result = self.server.python("import matplotlib.pyplot as plt\nplt.rcParams['font.family'] = ['No Such Font', 'DejaVu Sans']\n"
+                                            f"plt.plot([1]); plt.title('\U00013000\U00013001'); plt.ylabel('\U00013000'); {code}")
+                self.assertEqual(result.text.count("has no glyph for"), 1, result.text)
+                self.assertRegex(result.text, "(?i)\U00013000\U00013001|13000.*13001")
+                self.assertNotIn("figures.py", result.text)
+                self.assertLessEqual(result.text.count("No Such Font"), 1, result.text)
+        result = self.server.python("plt.figure(figsize=(1, 1), tight_layout=True); plt.title('x' * 90); plt.ylabel('y' * 90)")
+        self.assertNotIn("figures.py", result.text)
+
+    def test_copies_of_a_picture_are_shown_once(self):
+        self.assertEqual(self.count("plt.plot([1]); plt.savefig('one.png'); plt.savefig('two.png')"), 1)
+        result = self.server.python("import shutil; shutil.copy('one.png', 'three.png'); shutil.copy('one.png', 'four.png')")
+        self.assertEqual(len(self.images(result)), 1, result.text)
+        for name in ("three.png", "four.png"):
+            self.assertIn("+" + name, result.status.field("files"))
+
+    def test_pictures_that_a_viewer_would_show(self):
+        self.need("PIL")
+        for mode in ("RGB", "CMYK", "F", "LA"):
+            result = self.server.python(f"from PIL import Image\nImage.new({mode!r}, (3, 3)).show(title='t')")
+            self.assertEqual((len(self.images(result)), result.output), (1, ""), result.text)
+            self.assertNotIn("xdg-open", result.text)
+
+    def test_a_figure_of_plotly_is_an_image_or_a_page(self):
+        self.need("plotly")
+        for code in ("fig.show()", "fig", "import plotly.io; plotly.io.show(fig, renderer='browser')"):
+            result = self.server.python(f"import plotly.graph_objects as go\nfig = go.Figure(go.Bar(y=[1, 3]))\n{code}")
+            self.assert_ok(result)
+            if not self.images(result):
+                page = re.search(r"\[html: (\S+); ", result.text)
+                self.assertEqual(self.out(f"print('\"type\":\"bar\"' in open({page[1]!r}).read())"), "True")
 
     def test_a_saved_figure_is_named_once(self):
         result = self.server.python("import matplotlib.pyplot as plt\nplt.plot([1])\n"
