@@ -151,10 +151,9 @@ def optional_dependency(session, message):
 
 
 MAGICS = {  # those that notebook.py does not have, or not in this place
-    "autoreload": "leave it out, importlib.reload(module) loads an edited module",
-    "load_ext": "leave it out, there are no extensions; importlib.reload(module) loads an edited module",
-    "capture": "leave it out, long output is cut anyway", "writefile": "use the tool write_file", "who": "list(globals())",
+    "capture": "it belongs in the first line of the call", "writefile": "use the tool write_file, or %%writefile in the first line",
     "prun": "use cProfile.run", "bash": "it takes a script from the next line on, and no options",
+    "reset": "pass reset=true with the next call",
     "time": "it takes one statement, and %%time the lines below it",
     "timeit": "it takes -n, -r and a statement, and %%timeit the lines below it",
 }

@@ -17,8 +17,13 @@ ENDS = {quote: re.compile(r"\\.|\\$|" + quote) for quote in QUOTES}
 OPTIONS = re.compile(r"(?:-[nr]\s*\d{1,9}\s+|-[tcq]\s+)*")
 CELL_OPTIONS = re.compile(r"(?:-[nr]\s*\d{1,9}(?:\s+|$)|-[tcq](?:\s+|$))*")
 ALIASES = ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")
-CALLS = {"cd": "cd", "env": "env", "set_env": "env", "pwd": "pwd", "run": "run", "sx": "output", "system": "output"}
-SHELLS = ("bash", "sh")
+CALLS = {"cd": "cd", "env": "env", "set_env": "env", "pwd": "pwd", "run": "run", "sx": "output", "system": "output", "who": "who",
+         "whos": "who"}
+SHELLS = ("bash", "sh", "python", "python3")
+# Settings of IPython's own, without which a cell does the same.
+SKIPPED = ("autoreload", "load_ext", "reload_ext", "unload_ext", "config", "autosave", "colors", "xmode", "pdb", "gui", "autocall", "automagic",
+           "precision", "pprint", "logstart", "logstop", "logon", "logoff", "notebook", "aimport")
+CAPTURE = re.compile(r"(?:--no-(?:stdout|stderr|display)\s*)*([A-Za-z_]\w*)?")
 
 
 class Unknown(Exception):
@@ -94,6 +99,8 @@ def magic(target, word, rest, number):
     rest = rest.strip()
     if word == "matplotlib" and not target:
         return "pass"
+    if word in SKIPPED and not target:
+        return call("skip", word)
     if word == "timeit":
         found = OPTIONS.match(rest)
         source = rest[found.end() :]
@@ -107,11 +114,11 @@ def magic(target, word, rest, number):
 
 class Translation:
     def __init__(self, text):
-        self.lines = text.split("\n")
+        self.lines = text.replace("\r\n", "\n").split("\n")
         self.out = []
         self.changed = set()  # numbers of the lines that are not the user's
         self.wanted = []  # what lines of installers name
-        self.timed = 0  # the line of %%time
+        self.around = None  # (line, call) of %%time or %%capture
 
     def text(self):
         return "\n".join(self.out)
@@ -150,15 +157,18 @@ class Translation:
         left = len(self.lines) - at
         if word == "script" and rest in SHELLS:
             word, rest = rest, ""
-        if word == "time" and not rest:
-            self.timed = at + 1
+        captured = CAPTURE.fullmatch(rest) if word == "capture" else None
+        if captured or word == "time" and not rest:
             self.emit("")
             inner = Translation("\n" * (at + 1) + body)
             inner.run()
-            self.out, self.wanted, self.timed = inner.out, inner.wanted, at + 1
+            self.out, self.wanted = inner.out, inner.wanted
+            self.around = at + 1, call("capture", captured[1]) if captured else call("timed")
             self.changed |= inner.changed
         elif word == "timeit" and CELL_OPTIONS.fullmatch(rest):
             self.emit(call("timeit", rest, body, at + 2), left)
+        elif word in ("writefile", "file") and rest:
+            self.emit(call("writefile", rest, body), left)
         elif word in SHELLS and rest in ("", "--no-raise-error"):
             self.emit(call("script", word, body), left)
         else:
@@ -211,8 +221,8 @@ def parse(text, name, flags, error):
             second.text = translation.lines[second.lineno - 1] + "\n"
         raise second from None
     hide_columns(tree, translation.changed)
-    if translation.timed:
-        wrap(tree, translation.timed)
+    if translation.around:
+        wrap(tree, *translation.around)
     keep_value(tree)
     tree.wanted = translation.wanted
     IMPORTED["builtins"].__dict__[NAME] = load("session").SESSION.notebook
@@ -237,15 +247,15 @@ def made(source, line):
     return body
 
 
-def is_timed(node):
-    """Whether a statement is one that this module has made for %time."""
+def made_for(node):
+    """The method of a statement that this module has made for %time or %%capture, else None."""
     manager = node.items[0].context_expr if type(node) is _ast.With else None
     method = getattr(manager, "func", None)
-    return type(method) is _ast.Attribute and method.attr == "timed" and getattr(method.value, "id", None) == NAME
+    return method.attr if type(method) is _ast.Attribute and getattr(method.value, "id", None) == NAME else None
 
 
-def wrap(tree, line):
-    whole = made("with %s: pass" % call("timed"), line)
+def wrap(tree, line, manager):
+    whole = made("with %s: pass" % manager, line)
     whole[0].body = tree.body or whole[0].body
     tree.body = whole
 
@@ -253,7 +263,7 @@ def wrap(tree, line):
 def keep_value(tree):
     """The value of a timed expression at the end is that of the cell."""
     last = tree.body[-1] if tree.body else None
-    if not is_timed(last):
+    if made_for(last) != "timed":
         return
     keep_value(last)
     if type(last.body[-1]) is _ast.Expr:
@@ -264,8 +274,8 @@ def keep_value(tree):
 
 
 def statements(tree):
-    """Those of a cell, without what %%time has put around them."""
+    """Those of a cell, without what %%time or %%capture has put around them."""
     body = tree.body
-    while body and is_timed(body[0]):
+    while body and made_for(body[0]):
         body = body[0].body + body[1:]
     return body

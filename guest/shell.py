@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import _signal
+from _io import StringIO
 from time import sleep
 
 hints = load("hints")
@@ -157,10 +158,42 @@ def shell():
     return next((path for path in BASH if os.access(path, os.X_OK)), SHELL)
 
 
+class Captured:
+    """What the Python code of a %%capture cell writes."""
+
+    outputs = ()
+
+    def __init__(self, name, namespace):
+        self.name, self.namespace, self.texts = name, namespace, (StringIO(), StringIO())
+
+    def __enter__(self):
+        self.before = SYS["stdout"], SYS["stderr"]
+        SYS["stdout"], SYS["stderr"] = self.texts
+
+    def __exit__(self, *_):
+        SYS["stdout"], SYS["stderr"] = self.before
+        if self.name:
+            self.namespace[self.name] = self
+
+    stdout = property(lambda self: self.texts[0].getvalue())
+    stderr = property(lambda self: self.texts[1].getvalue())
+
+    def __str__(self):
+        return self.stdout
+
+    def show(self):
+        for stream, text in (("stdout", self.stdout), ("stderr", self.stderr)):
+            SYS[stream].write(text)
+
+    __call__ = show
+
+
 class Notebook:
     def __init__(self, session):
         self.session = session
         self.failed = []  # (command, status) of this cell
+        self.skipped = []  # magics of this cell
+        self.notes = []
         self.held = self.before = None
 
     def finished(self, command, status):
@@ -176,6 +209,16 @@ class Notebook:
             result += ("note", "`%s` %s" % (shown, how))
         if len(failed) > NOTES_MAX:
             result += ("note", "%d more commands failed" % (len(failed) - NOTES_MAX))
+        if self.skipped:
+            reload = ": importlib.reload(module) loads an edited module" if "autoreload" in self.skipped else ""
+            self.notes.append("%s had no effect%s" % (", ".join("%" + word for word in self.skipped), reload))
+        for note in self.notes:
+            result += ("note", note)
+        self.skipped, self.notes = [], []
+
+    def skip(self, word):
+        if word not in self.skipped:
+            self.skipped.append(word)
 
     def system(self, command):
         self.run_shell(fill(command, sys._getframe(1)))
@@ -201,10 +244,26 @@ class Notebook:
         return written.decode("utf-8", "replace").splitlines()
 
     def script(self, program, text):
-        path = shell() if program == "bash" else SHELL
+        path = shell() if program == "bash" else SHELL if program == "sh" else sys.executable
         if program == "bash" and path == SHELL:
             raise FileNotFoundError("there is no bash here: use %%sh")
         self.finished("%%" + program, wait(start((path, "-c", text))))
+
+    def writefile(self, words, text):
+        words = fill(words, sys._getframe(1))
+        option, path = re.fullmatch(r"(-a\s+|--append\s+)?(.*)", words).groups()
+        path = os.path.expanduser(path.strip("'\""))
+        how = "Appending to" if option else "Overwriting" if os.path.exists(path) else "Writing"
+        with open(path, "a" if option else "w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            file.write(text if text.endswith("\n") else text + "\n")
+        SYS["stdout"].write("%s %s\n" % (how, path))
+
+    def capture(self, name):
+        return Captured(name, sys._getframe(1).f_globals)
+
+    def who(self, _):
+        names = sorted(name for name in self.session.namespace if name[:1] != "_")
+        SYS["stdout"].write("\t".join(names) + "\n")
 
     def install(self, command):
         """Names the tool that installs; pip itself is left what it can do here, such as a file of the workspace."""
@@ -239,7 +298,10 @@ class Notebook:
 
     def cd(self, path):
         path = fill(path, sys._getframe(1)).strip("'\"")
-        here = os.getcwd()
+        try:
+            here = os.getcwd()
+        except FileNotFoundError:  # it was removed
+            here = self.session.root
         os.chdir(self.before or here if path == "-" else os.path.expanduser(path or "~"))
         self.before = here
         SYS["stdout"].write(os.getcwd() + "\n")

@@ -134,6 +134,8 @@ class Magics(GuestCase):
         self.assertEqual((reply.out, reply.note), ("1 {x}\n2 {x}\n!ls\n", "`%%bash` exited with status 5"))
         self.assertEqual(self.run_ok("%%sh\necho $0").out, "/bin/sh\n")
         self.assertEqual(self.run_ok("%%script bash\necho ${BASH_VERSION:+bash}").out, "bash\n")
+        reply = self.run_ok("%%python\nimport sys\nprint(len(sys.argv))\nsys.exit(4)")
+        self.assertEqual((reply.out, reply.note), ("1\n", "`%%python` exited with status 4"))
         self.assertEqual(self.run_ok("%%bash --no-raise-error\ncat", stdin="through").out, "through")
 
     def test_time(self):
@@ -183,6 +185,40 @@ class Magics(GuestCase):
     def test_what_needs_nothing(self):
         self.assertEqual(self.value("%matplotlib inline\n  \n5"), "5")
         self.assertEqual(self.run_ok("if True:\n    %matplotlib notebook\nprint(1)").out, "1\n")
+
+    def test_what_is_skipped_with_a_note(self):
+        reply = self.run_ok("%load_ext autoreload\n%autoreload 2\n%config InlineBackend.figure_format = 'retina'\n%autosave 60\nfor i in 1, 2:\n"
+                            "    %autosave 0\n7")
+        self.assertEqual((reply.value, reply.note), (
+            "7", "%load_ext, %autoreload, %config, %autosave had no effect: importlib.reload(module) loads an edited module"))
+        self.assertIsNone(self.run_ok("1").note)
+
+    def test_writefile(self):
+        self.assertEqual(self.run_ok("name = 'made'\n").out + self.run_ok("%%writefile {name}.py\nx = '{name}'\n%no").out, "Writing made.py\n")
+        self.assertEqual(self.run_ok("# a comment\n%%file -a made.py\n\ny = 'é'\n").out, "Appending to made.py\n")
+        self.assertEqual(self.value("open('made.py', encoding='utf-8').read()"), repr("x = '{name}'\n%no\n\ny = 'é'\n"))
+        self.assertEqual(self.run_ok("%%writefile 'made.py'\nz").out, "Overwriting made.py\n")
+        self.assertEqual(self.session.run("%%writefile no/made.py\nz").error_type, "FileNotFoundError")
+        self.assertEqual(self.session.run("%%writefile\nz").error_type, "SyntaxError")
+
+    def test_capture(self):
+        reply = self.run_ok("%%capture kept\nimport sys\nprint('out')\nprint('err', file=sys.stderr)\n5")
+        self.assertEqual((reply.out, reply.err, reply.value), ("", "", None))
+        self.assertEqual(self.value("kept.stdout, kept.stderr, str(kept), list(kept.outputs)"), "('out\\n', 'err\\n', 'out\\n', [])")
+        reply = self.run_ok("kept.show()")
+        self.assertEqual((reply.out, reply.err), ("out\n", "err\n"))
+        reply = self.session.run("%%capture --no-stderr other\nprint(1)\n1 / 0")
+        self.assertEqual((reply.error_type, reply.error_line, reply.out), ("ZeroDivisionError", "3", ""))
+        self.assertEqual(self.run_ok("print(other.stdout)").out, "1\n\n")
+        self.assertEqual(self.run_ok("%%capture\nimport asyncio\nprint(await asyncio.sleep(0, 9))").out, "")
+
+    def test_who(self):
+        self.run_ok("b, a, _c = 1, 2, 3")
+        self.assertEqual(self.run_ok("%who").out, "a\tb\n")
+
+    def test_lines_that_end_as_in_windows(self):
+        self.assertEqual(self.run_ok("%%bash\r\nif true; then\r\n  echo a\r\nfi\r\n").out, "a\n")
+        self.assertEqual(self.run_ok("x = 4\r\n!echo {x}\r\n%cd .\r\nprint(x)\r\n").out.splitlines()[::2], ["4", "4"])
 
     def test_files_are_no_cells(self):
         reply = self.session.run("!echo a", argv="p.py\0", file=self.guest.directory.name + "/p.py", directory="")

@@ -207,7 +207,7 @@ class Outcomes(GuestCase):
     def test_notebook_lines_say_what_to_write(self):
         for code, part in (
             ("%prun f()", "cProfile.run"), ("x = 1\n%writefile a.py", "the tool write_file"), ("%%html\n<b>", "%%html is not available"),
-            ("%autoreload 2", "importlib.reload"), ("!cd ..", "%cd .."), ("%timeit -o f()", "it takes -n, -r"),
+            ("%reset -f", "reset=true"), ("!cd ..", "%cd .."), ("%timeit -o f()", "it takes -n, -r"),
             ("str.join?", "help(str.join)"), ("!echo a\nstr.join?", "help(str.join)"), ("!brew install x", "no system packages"),
             ("!echo a\n!sudo apt update", "no system packages"), ("x = 1\n%%bash\nls", "from the next line on"),
         ):
