@@ -58,6 +58,8 @@ def present(session, value, enter):
     kind = type(value)
     if kind in PLAIN or kind in BRACKETS or kind in (str, bytes, bytearray):
         return text_of(value, enter)
+    if kind.__name__ == "coroutine":
+        session.notebook.notes.append("the value is a coroutine, which runs only with `await`")
     if is_figure(value):
         enter(load("figures").take, session, value)
         return text_of(value, enter)

@@ -74,6 +74,11 @@ KNOWN = {*DISTRIBUTIONS.values(), *DISTRIBUTIONS}
 WINDOWS = ("tkinter", "_tkinter", "turtle")
 NO_DISPLAY = re.compile(r"no display name|\$DISPLAY|[Cc]annot load backend|interactive framework|No available video device"
                         r"|could not locate runnable browser|cannot (open|connect to) (X server|display)|Qt binding modules")
+REFUSED = re.compile(r"\[Errno 111\]|[Cc]onnection refused")
+# Programs that fail in a sandbox without a network.
+CLIENTS = re.compile(r"(?m)(?:^|[|&;(])\s*(?:(?:timeout\s+\S+|time|if|!|\w+=\S*)\s+)*(?:/\S*/)?(?:curl|wget|ssh|scp|sftp|ping|telnet|dig|nslookup|npx"
+                     r"|git\s+(?:clone|fetch|pull|push|ls-remote)|(?:npm|yarn|pnpm|gem|cargo|go)\s+(?:i|ci|install|add|get|update|fetch))\b")
+LOCALHOST = re.compile(r"localhost|127\.0\.0\.1|\[?::1\b|0\.0\.0\.0")
 FOREIGN = re.compile(r"file:(?://[^/]*)?(?=/)|sandbox:(?://)?(?=/)|[A-Za-z][\w+.-]*:(?=[/\\])")
 DESKTOP = ("xdg-open", "open", "start", "gio", "display", "eog", "feh", "firefox", "google-chrome", "chromium")
 INSTALLERS = ("pip", "pip3", "uv", "conda", "mamba", "pipx", "poetry")
@@ -172,6 +177,8 @@ def syntax(session, error):
         if word in SYSTEM_INSTALLERS:
             return "no system packages can be installed in the sandbox"
         return "!cd changes nothing for the next line: %%cd %s" % rest if word == "cd" else None
+    if "after line continuation" in str(error) and "\\n" in line:
+        return "the code has `\\n`, escaped twice, where a new line should be"
     name = re.fullmatch(r"\?{0,2}([A-Za-z_]\S*?)\?{0,2}", line)
     return "`?` is notebook syntax: help(%s)" % name[1] if name and "?" in (line[0], line[-1]) else None
 
@@ -195,8 +202,8 @@ def call_for(words):
 
 def operating_system(session, error):
     code, hint = error.errno, None
-    if code == errno.ENOENT:
-        hint = lost(session, error.filename)
+    if code == errno.ENOENT or code is None:
+        hint = lost(session, error.filename or named(error))
     elif code == errno.EACCES:
         hint = data(error.filename, False)
     if hint is None and "container" in session.options:
@@ -239,8 +246,26 @@ def is_below(path, directory):
     return isinstance(path, str) and os.path.abspath(path).startswith(directory + "/")
 
 
+def named(error):
+    """The path in the message of a library that gives the exception no file name."""
+    found = re.search(r"(directory: )?'([^']+)'", str(error))
+    return found and (join(found[2], "*") if found[1] else found[2])
+
+
+def without_directory(session):
+    try:
+        os.getcwd()
+        return None
+    except FileNotFoundError:
+        return "the current directory was removed: os.chdir(%r)" % session.root
+
+
 def lost(session, path):
     """What a path or program that does not exist may mean."""
+    if type(path) is not str or not isabs(path):
+        gone = without_directory(session)
+        if gone:
+            return gone
     if type(path) is not str or not path:
         return None
     if path in DESKTOP:
@@ -405,6 +430,23 @@ def processes(session):
     return "the limit%s processes and threads is reached; stop some, or the user can raise --pids" % number
 
 
+NO_LISTENER = "nothing listens on that port; localhost is the sandbox itself, not the user's machine"
+
+
+def failed_command(session, text):
+    """What the failure of a command of the shell may mean, or None."""
+    gone = without_directory(session)
+    if gone:
+        return gone
+    if "container" not in session.options and LOCALHOST.search(text):
+        return NO_LISTENER if re.search(r"\b(?:curl|wget)\b", text) else None
+    if CLIENTS.search(text):
+        return no_network()
+    if re.search(r"\bgit\s+mv\b", text) and "cow" in session.options:
+        return "git cannot move a directory of the user's here: mv, then git add -A"
+    return None
+
+
 def network(error):
     """Libraries often wrap a refused connection several times."""
     seen = 0
@@ -412,6 +454,8 @@ def network(error):
         return "this is the user's policy, not an error: continue without this host, or ask the user to allow it"
     while error is not None and seen < 10:
         name = type(error).__name__
+        if isinstance(error, ConnectionRefusedError) or REFUSED.search(str(error)):
+            return NO_LISTENER
         if name in ("gaierror", "NameResolutionError", "NewConnectionError", "ConnectError", "ClientConnectorError"):
             return no_network()
         if isinstance(error, OSError) and error.errno in (101, 113):
@@ -439,6 +483,15 @@ def hint_for(session, error, name, message):
         return "recursion deeper than sys.getrecursionlimit() = %d" % limit
     if name == "RuntimeError" and "can't start new thread" in message:
         return processes(session)
+    if name == "RuntimeError" and "event loop" in message and "running" in message:
+        return "a cell has a running event loop: `await main()` in place of asyncio.run(main())"
+    if name == "NameError" and "'__file__'" in message:
+        return "a cell is no file; relative paths begin at the current directory"
+    if name == "BdbQuit":
+        return "the debugger's commands ended: pass them as the argument `stdin`, or print what you want to see"
+    if name == "CalledProcessError":
+        words = getattr(error, "cmd", "")
+        return failed_command(session, words if type(words) is str else " ".join(map(str, words)))
     if NO_DISPLAY.search(message) or name == "KeyError" and message == "'DISPLAY'":
         return no_display()
     if isinstance(error, OSError):

@@ -191,22 +191,24 @@ class Captured:
 class Notebook:
     def __init__(self, session):
         self.session = session
-        self.failed = []  # (command, status) of this cell
+        self.failed = []  # (command, status, hint) of this cell
         self.skipped = []  # magics of this cell
         self.notes = []
         self.held = self.before = None
 
-    def finished(self, command, status):
+    def finished(self, command, status, script=""):
         self.session.namespace["_exit_code"] = status
         if status:
-            self.failed.append((command.strip().partition("\n")[0], status))
+            hint = hints.failed_command(self.session, script or command)
+            self.failed.append((command.strip().partition("\n")[0], status, hint))
 
     def report(self, result):
-        failed, self.failed = self.failed, []
-        for command, status in failed[:NOTES_MAX]:
+        failed, self.failed, named = self.failed, [], None
+        for command, status, hint in failed[:NOTES_MAX]:
             shown = command if len(command) <= SHOWN_MAX else command[:SHOWN_MAX] + "…"
             how = "exited with status %d" % status if status > 0 else "was ended by signal %d" % -status
-            result += ("note", "`%s` %s" % (shown, how))
+            result += ("note", "`%s` %s%s" % (shown, how, ": " + hint if hint and hint != named else ""))
+            named = hint
         if len(failed) > NOTES_MAX:
             result += ("note", "%d more commands failed" % (len(failed) - NOTES_MAX))
         if self.skipped:
@@ -247,7 +249,7 @@ class Notebook:
         path = shell() if program == "bash" else SHELL if program == "sh" else sys.executable
         if program == "bash" and path == SHELL:
             raise FileNotFoundError("there is no bash here: use %%sh")
-        self.finished("%%" + program, wait(start((path, "-c", text))))
+        self.finished("%%" + program, wait(start((path, "-c", text))), text)
 
     def writefile(self, words, text):
         words = fill(words, sys._getframe(1))

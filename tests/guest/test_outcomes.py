@@ -243,6 +243,42 @@ class Outcomes(GuestCase):
                      "import os\nos.environ['DISPLAY']"):
             self.assert_hint(code, "there is no display")
 
+    def test_nothing_listens_on_localhost(self):
+        for code in ("import socket\nwith socket.socket() as s: s.bind(('127.0.0.1', 0)); free = s.getsockname()\nsocket.create_connection(free)",
+                     "import urllib.request as u\nu.urlopen('http://127.0.0.1:%d' % free[1])",
+                     "class NewConnectionError(Exception): pass\nraise NewConnectionError('x: [Errno 111] Connection refused')"):
+            self.assert_hint(code, "nothing listens on that port")
+        self.assert_hint("raise NewConnectionError('x: [Errno 101] Network is unreachable')", "no network access")
+
+    def test_commands_that_need_a_network(self):
+        for line in ("curl -sS http://example.invalid || exit 6", "cd . && git clone https://example.invalid/a.git; exit 128", "X=1 timeout 9 /usr/bin/wget x.invalid; exit 4"):
+            self.assertIn("exited with status", self.session.run("!" + line).note)
+            self.assertIn("no network access", self.session.run("!" + line).note)
+            self.assertIn("no network access", self.session.run("%%bash\ntrue\n" + line).note)
+            self.assert_hint("import subprocess as s\ns.run(%r, shell=True, check=True, capture_output=True)" % line, "no network access")
+        self.assertIn("nothing listens", self.session.run("!curl http://localhost:9; exit 7").note)
+        for line in ("git status --curl; exit 1", "echo curl; exit 1", "npm test; exit 1"):
+            self.assertNotIn("network", self.session.run("!" + line).note)
+
+    def test_habits_of_programs_and_chats(self):
+        for code, part in (
+            ("import os\\nprint(1)", "escaped twice"), ("print(__file__)", "a cell is no file"),
+            ("import asyncio\nasync def f(): pass\nawait f()\nasyncio.run(f())", "`await main()`"), ("breakpoint()", "`stdin`"),
+            ("await f()\nasyncio.new_event_loop().run_until_complete(f())", "`await main()`"), ("import pdb; pdb.set_trace()", "`stdin`"),
+            ("raise OSError(\"Cannot save file into a non-existent directory: '/mnt/data'\")", "/mnt/data does not exist here; files are in"),
+            ("raise OSError(\"Cannot save file into a non-existent directory: 'out'\")", "there is no directory 'out'; os.makedirs makes it"),
+        ):
+            self.assert_hint(code, part)
+        self.assertIn("only with `await`", self.session.run("f()").note)
+        self.assertIsNone(self.session.run("raise OSError(\"it's odd, isn't it\")").hint)
+
+    def test_a_current_directory_that_is_gone(self):
+        self.run_ok("import os\nroot = os.getcwd()\nos.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')")
+        for code in ("open('a.csv')", "os.getcwd()", "import subprocess as s\ns.run('exit 1', shell=True, check=True)"):
+            self.assert_hint(code, "the current directory was removed: os.chdir('/")
+        self.assertIn("was removed", self.session.run("!exit 1").note)
+        self.assertEqual(self.run_ok("%cd {root}\nos.getcwd() == root").value, "True")
+
     def test_optional_dependencies_without_an_installer(self):
         self.assert_hint("raise ImportError(\"Missing optional dependency 'odfpy'.\")", "odfpy is not installed")
 
