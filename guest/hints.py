@@ -63,6 +63,7 @@ memory_profiler memory-profiler|line_profiler line-profiler|imblearn imbalanced-
 tensorflow_hub tensorflow-hub|tensorflow_datasets tensorflow-datasets|keras_tuner keras-tuner|huggingface_hub huggingface-hub
 opentelemetry opentelemetry-api|prometheus_client prometheus-client|pythonjsonlogger python-json-logger|dateparser dateparser
 mpi4py mpi4py|numpy_financial numpy-financial|empyrical empyrical|markdown_it markdown-it-py|mistune mistune|nbformat nbformat
+tables tables|pytables tables|odf odfpy
 """
 for entry in TABLE.replace("\n", "|").split("|"):
     if entry:
@@ -71,6 +72,9 @@ for entry in TABLE.replace("\n", "|").split("|"):
 
 
 KNOWN = {*DISTRIBUTIONS.values(), *DISTRIBUTIONS}
+# The table has a distribution with one of these, and its name is a module too.
+MORE_MODULES = ("attr", "caffe2", "distutils", "dot_parser", "fbprophet", "mpl_toolkits", "np", "nx", "past", "pd", "pkg_resources", "playhouse",
+                "plt", "pylab", "sns", "tf", "tlz", "uno", "vtkmodules", "zoneinfo_data")
 WINDOWS = ("tkinter", "_tkinter", "turtle")
 NO_DISPLAY = re.compile(r"no display name|\$DISPLAY|[Cc]annot load backend|interactive framework|No available video device"
                         r"|could not locate runnable browser|cannot (open|connect to) (X server|display)|Qt binding modules")
@@ -126,6 +130,12 @@ def missing_module(session, error):
     if place:
         return "`%s` is in %s: sys.path.insert(0, %r)" % (top, place, place)
     distribution = distribution_for(module)
+    there = load("packages").modules_of(distribution)
+    if there and top not in there:
+        return "%s is installed, and its modules are: %s" % (distribution, ", ".join(there[:NAMES_SHOWN]))
+    alias = top not in DISTRIBUTIONS and imported_as(top)
+    if alias:
+        return "the module of %s is `%s`" % (DISTRIBUTIONS[alias], alias)
     if "install" not in session.options:
         if distribution == module:
             return "`%s` is not installed" % module
@@ -134,6 +144,13 @@ def missing_module(session, error):
         return "install_package with packages=[\"%s\"] makes `import %s` work" % (distribution, module)
     return "`%s` is not installed; install_package with packages=[\"%s\"], but only if you know that package" % (
         module, distribution)
+
+
+def imported_as(name):
+    """The module of a distribution whose name is none of a module."""
+    plain = load("packages").plain
+    return next((module for module, known in DISTRIBUTIONS.items()
+                 if plain(known) == plain(name) != plain(module) and module not in MORE_MODULES), None)
 
 
 def in_workspace(root, top):
@@ -150,8 +167,10 @@ def optional_dependency(session, message):
     if not found:
         return None
     name = found[1] or found[2]
+    name = DISTRIBUTIONS.get(name, name)
     if "install" in session.options:
-        return "not with pip, but install_package with packages=[\"%s\"] installs what the error names" % name
+        caution = "" if name.partition("[")[0] in KNOWN else ", but only if you know that package"
+        return "not with pip: install_package with packages=[\"%s\"]%s" % (name, caution)
     return "%s is not installed, and code cannot install packages" % name
 
 

@@ -16,6 +16,7 @@ METADATA = (".dist-info", ".data", "__pycache__")
 NOTES_MAX = 4
 IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
 MISSING_MAX = 20
+RECORD_MAX = 1 << 20
 
 
 def use(session, text):
@@ -85,7 +86,7 @@ def missing(session, text):
         top = module.partition(".")[0]
         if not is_there(top):
             name = load("hints").distribution_for(module)
-            if name not in found:
+            if name not in found and not is_installed(name):
                 found.append(name)
     found += [name for name in getattr(tree, "wanted", ()) if name not in found and not is_installed(name)]
     return found[:MISSING_MAX]
@@ -95,16 +96,34 @@ def plain(name):
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-def is_installed(requirement):
-    """Whether any version is there of a distribution that the code's %pip names without a version."""
+def info_of(name):
+    """The directory of what is known of an installed distribution, in any version, or None."""
     for place in SYS["path"]:
         try:
             files = os.listdir(place or ".")
         except OSError:
             continue
-        if any(file.endswith(INFO) and plain(file.partition("-")[0]) == plain(requirement) for file in files):
-            return True
-    return False
+        for file in files:
+            if file.endswith(INFO) and plain(file.partition("-")[0]) == plain(name):
+                return os.path.join(place, file)
+    return None
+
+
+def is_installed(name):
+    return info_of(name) is not None
+
+
+def modules_of(name):
+    """The modules of an installed distribution."""
+    info = info_of(name)
+    try:
+        with open(info + "/RECORD", encoding="utf-8") as file:
+            paths = [line.partition(",")[0].split("/") for line in file.read(RECORD_MAX).splitlines()]
+    except (OSError, TypeError, ValueError):
+        return []
+    names = [parts[0] if len(parts) > 1 else parts[0].partition(".")[0] for parts in paths
+             if len(parts) > 1 or parts[0].endswith((".py", ".so"))]
+    return [name for name in dict.fromkeys(names) if name.isidentifier() and name != "__pycache__"]
 
 
 def is_there(top):

@@ -272,8 +272,9 @@ class Notebook:
         command = fill(command, sys._getframe(1))
         words = hints.INSTALL.match(command)[1]
         names = hints.requirements(words)
-        others = READS.search(words) or LOCAL.search(hints.WITH_VALUE.sub(" ", words))
-        if not names or others or SEVERAL.search(words):
+        others = "/" in command.partition("pip")[0].replace(sys.executable, "") or READS.search(words) or LOCAL.search(hints.WITH_VALUE.sub(" ", words))
+        versions = not self.session.supplies and all(load("packages").is_installed(BASE.match(name)[0]) for name in names)
+        if not names or others or SEVERAL.search(words) or versions and any(BASE.match(name)[0] != name for name in names):
             self.run_shell(command)
         elif all(load("packages").is_installed(BASE.match(name)[0] if self.session.supplies else name) for name in names):
             SYS["stdout"].write("installed: %s\n" % ", ".join(names))  # with --auto-install before the cell began

@@ -4,7 +4,8 @@ As entries of PYTHONPATH they would come before it, and a package may have modul
 on PYTHONPATH, and it has no other file. site(3) imports a sitecustomize after the paths of site-packages are known; the
 interpreter's own one runs first.
 
-If the program is pip and would download something, it ends at once and names the tool that can.
+If the program is pip and would download something, it ends at once and names the tool that can. It succeeds if all is
+installed already.
 
 What it prints into a pipe leaves it line by line: the output of a call is a pipe, and has what a program had printed
 before it was killed.
@@ -16,6 +17,7 @@ import sys
 SITES = ("site-packages", "dist-packages")
 DOWNLOADS = ("install", "download", "wheel")
 ARCHIVES = (".whl", ".tar.gz", ".zip")
+UPGRADES = {"-U", "--upgrade", "--force-reinstall", "-I", "--ignore-installed", "-t", "--target"}
 WITH_VALUE = ("-r", "-c", "-i", "-t", "--requirement", "--constraint", "--index-url", "--extra-index-url", "--target")
 
 
@@ -28,14 +30,39 @@ def place(layers):
 
 
 def arguments_of_pip():
-    """The arguments if this process is pip, by its name or with -m. Up to Python 3.9, sys does not tell."""
-    words = getattr(sys, "orig_argv", ())[1:]
+    """The arguments if this process is pip, by its name or with -m."""
+    words = getattr(sys, "orig_argv", None)
+    if words is None:  # up to Python 3.9
+        try:
+            with open("/proc/self/cmdline", "rb") as file:
+                words = os.fsdecode(file.read()).split("\0")[:-1]
+        except OSError:
+            words = []
+    words = words[1:]
     while words and words[0][:1] == "-" and words[0] not in ("-m", "-c", "-"):
         words = words[2 if words[0] in ("-W", "-X") else 1 :]
     is_module = words[:1] == ["-m"]
     words = words[1:] if is_module else words
     name = (words[0] if is_module else os.path.basename(words[0])) if words else ""
     return words[1:] if name.rstrip("0123456789.") == "pip" else []
+
+
+def satisfied(names, files):
+    """What pip would install, with versions, if all of it is installed; else an empty list."""
+    try:
+        from importlib.metadata import version
+        from pip._vendor.packaging.requirements import Requirement
+        from pip._vendor.packaging.utils import canonicalize_name
+
+        for path in files:
+            with open(path, encoding="utf-8") as file:
+                names = names + [line.partition("#")[0].strip() for line in file]
+        needs = [Requirement(name) for name in names if name]
+        needs = [(need, version(canonicalize_name(need.name))) for need in needs if need.marker is None or need.marker.evaluate()]
+        are_there = all(not need.extras and need.specifier.contains(found, prereleases=True) for need, found in needs)
+        return ["%s (%s)" % (need, found) for need, found in needs] if are_there else []
+    except Exception:  # no such version, or what only pip understands
+        return []
 
 
 def refuse_downloads(words):
@@ -52,6 +79,10 @@ def refuse_downloads(words):
     local = any(name == "." or "/" in name or name.endswith(ARCHIVES) for name in names)
     if local or not names + files or "--no-index" in words:
         return
+    there = satisfied(names, files) if words[0] == "install" and not UPGRADES.intersection(words) else []
+    if there:
+        os.write(1, "".join("Requirement already satisfied: %s\n" % line for line in there).encode("utf-8", "replace"))
+        os._exit(0)
     text = "pip: code in this sandbox has no network"
     if "SANDPIPER_INSTALL" in os.environ:
         items = ['"%s"' % name for name in names] + ["the lines of " + file for file in files]
@@ -68,8 +99,8 @@ try:
         sys.stdout.reconfigure(line_buffering=True)
 except (OSError, AttributeError):  # it has no stdout
     pass
-refuse_downloads(arguments_of_pip())
 try:
     import sitecustomize  # the next one; where there is none, site expects this ImportError
 finally:
     place([layer for layer in os.environ.get("SANDPIPER_PACKAGES", "").split(":") if layer])
+    refuse_downloads(arguments_of_pip())

@@ -11,6 +11,7 @@ import confine
 import failures
 import sources
 from failures import Failure
+from names import by_import
 from pip._internal.cli import cmdoptions
 from pip._internal.cli.status_codes import SUCCESS
 from pip._internal.commands.install import InstallCommand
@@ -258,6 +259,13 @@ def run(request, place):
     standard = [need.name for need in wanted if of_standard_library(need)]
     wanted = [need for need in wanted if not of_standard_library(need)]
     notes = ["%s belongs to Python's standard library and needs no installation" % name for name in standard]
+    there = get_default_environment()
+    for need in wanted[:]:
+        plain = not need.specifier and not request.get("upgrade")
+        found = [name for name in by_import(need.name) if there.get_distribution(canonicalize_name(name)) is not None]
+        if plain and found and there.get_distribution(canonicalize_name(need.name)) is None:
+            notes.append("%s is the module of %s, which is installed" % (need.name, found[0]))
+            wanted.remove(need)
     nothing = {"ok": True, "to_install": [], "to_build": [], "already": [], "replaces": [], "skipped": skipped,
                "notes": notes}
     if not wanted:
@@ -275,7 +283,6 @@ def run(request, place):
     for row in command.rows:
         row["requested"] = canonicalize_name(row["name"]) in asked
     taken = {canonicalize_name(row["name"]) for row in command.rows}
-    there = get_default_environment()
     found = [there.get_distribution(name) for name in sorted(asked - taken)]
     already = [{"name": dist.raw_name, "version": str(dist.version)} for dist in found if dist is not None]
     return {**nothing, "to_install": command.rows, "already": already, "replaces": command.replaces,

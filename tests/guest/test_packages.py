@@ -150,8 +150,8 @@ class Packages(GuestCase):
         self.assertEqual(self.session.lacks("def f():\n    import sp_inner\n"), ["sp_inner"])
 
     def test_pip_lines_name_the_tool_call_instead(self):
-        reply = self.run_ok("%pip install -q pandas 'numpy==1.26'  # now")
-        self.assertIn('the tool install_package, not with code: packages=["pandas", "numpy==1.26"]', reply.err)
+        reply = self.run_ok("%pip install -q sp-absent 'numpy==1.26'  # now")
+        self.assertIn('the tool install_package, not with code: packages=["sp-absent", "numpy==1.26"]', reply.err)
         self.assertIn("exited with status 1", reply.note)
 
     def test_lines_of_pip_are_reported_missing(self):
@@ -165,9 +165,29 @@ class Packages(GuestCase):
         for line in ("%pip install -r more.txt", "name = 'sp-refused'\n%pip install {name}", "!pip install sp-twelve && echo done"):
             self.assertIn("install_package", self.run_ok(line).err)
 
+    def test_distributions_and_their_modules(self):
+        packages = self.layer(**{"sp_other": "x = 1", "sp_tool-1.0.dist-info/RECORD": "sp_other.py,,\nsp_tool-1.0.dist-info/RECORD,,\n../bin/x,,\n"
+                                 "sp_more/__init__.py,,\n"})
+        self.assertEqual(self.session.run("import sp_tool", packages=packages).hint, "sp_tool is installed, and its modules are: sp_other, sp_more")
+        self.assertEqual(self.session.lacks("import sp_tool", packages=packages), [])
+        for code, part in (("raise ModuleNotFoundError('x', name='beautifulsoup4')", "the module of beautifulsoup4 is `bs4`"),
+                           ("raise ImportError(\"Missing optional dependency 'pytables'.\")", '["tables"]'),
+                           ("raise ImportError('pip install sp-unknown')", "only if you know that package")):
+            self.assertIn(part, self.session.run(code).hint, code)
+
     def test_lines_of_pip_for_what_is_installed(self):
         packages = self.layer(**{"sp_ten": "x = 10", "Sp_Ten-1.0.dist-info/METADATA": ""})
         self.assertEqual(self.run_ok("%pip install -q sp.ten\n_exit_code", packages=packages).value, "0")
+        self.run_ok("import subprocess, sys\ndef pip(*words): return subprocess.run([sys.executable, '-m', 'pip', 'install', *words], "
+                    "capture_output=True, text=True)")
+        with open(self.layers[0] + "/Sp_Ten-1.0.dist-info/METADATA", "w") as file:
+            file.write("Metadata-Version: 2.1\nName: Sp_Ten\nVersion: 1.0\n")
+        for words in ("'sp-ten'", "'-q', 'sp_ten>=0.5', 'sp.ten<2'", "'-r', 'needs.txt'"):
+            reply = self.run_ok("open('needs.txt', 'w').write('# all\\nsp-ten>=1  # one\\n')\ndone = pip(%s)\ndone.returncode, done.stdout[:34]" % words, packages=packages)
+            self.assertEqual(reply.value, "(0, 'Requirement already satisfied: sp-')".replace("sp-", "sp_" if "_" in words else "sp-"), words)
+        for words in ("'sp-ten==2'", "'-U', 'sp-ten'", "'sp-ten', 'sp-absent'", "'sp-ten[more]'"):
+            self.assertIn("install_package", self.run_ok("done = pip(%s)\nprint(done.returncode, done.stderr)" % words, packages=packages).out, words)
+        self.assertIn("satisfied", self.run_ok("%pip install 'sp-ten>=1'", packages=packages).out)
         self.assertIn("install_package", self.run_ok("%pip install sp-ten==2", packages=packages).err)
 
 

@@ -271,6 +271,15 @@ class Layers(Installers):
         reply = self.fetched("parent")
         self.assertEqual([row["name"] for row in reply["to_install"]], ["parent"])
 
+    def test_the_name_of_an_installed_module_is_understood(self):
+        self.box.layers = 1
+        (self.box.layer / "scikit_learn-1.0.dist-info").mkdir(parents=True)
+        (self.box.layer / "scikit_learn-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: scikit-learn\nVersion: 1.0\n")
+        reply = self.fetched("sklearn", "plain")
+        self.assertEqual([row["name"] for row in reply["to_install"]], ["plain"])
+        self.assertEqual(reply["notes"], ["sklearn is the module of scikit-learn, which is installed"])
+        self.refused("not_found", "sklearn>=1")
+
     def test_replaced_versions_are_reported(self):
         self.installed("wants-old", "plain==1.0")
         reply = self.fetched("plain", "shared", upgrade=True)
