@@ -81,7 +81,7 @@ class Interpreters(Case):
 
     def test_programs_that_need_more_of_proc_say_why_they_fail(self):
         with Server() as server:
-            for command in ("free -m", "uptime", *(("ps aux",) if CONTAINER else ())):
+            for command in ("free -m", "uptime", "vmstat 1 2", "lscpu", *(("ps aux",) if CONTAINER else ())):
                 text = server.python(f"import os; os.system({command!r})").text
                 self.assertRegex(text, f"^{command.split()[0]}: .*sandbox.* /?proc", command)
 
@@ -91,6 +91,24 @@ class Interpreters(Case):
         with Server() as server:
             for command in ("ps aux", "ps auxww", "ps -ef", "ps"):
                 self.assertIn("sandpiper-init", server.python(f"import os; os.system('{command}')").text, command)
+            self.assertRegex(server.python("!pstree -p").text, r"(?m)^ +1 sandpiper-init.*\n(.*\n)* +\d+ +sp-")
+
+    @unittest.skipIf(CONTAINER, "isolation: this level has no /proc")
+    def test_psutil_finds_what_it_reads(self):
+        with Server() as server:
+            server.write("psutil/__init__.py", "from . import _common\ndef read(name): return _common.open_text('/proc/' + name).read()\n"
+                         "def bytes_of(name): return _common.open_binary('/proc/' + name).read()")
+            server.write("psutil/_common.py", "def open_text(path): return open(path)\ndef open_binary(path): return open(path, 'rb', buffering=1 << 16)")
+            code = "import psutil, time\nrows = dict(line.split(None, 1) for line in %s)\nprint(%s)"
+            stat = code % ("psutil.bytes_of('stat').decode().splitlines()", "len(rows['cpu'].split()), rows['cpu0'] != '', 0 <= time.time() - "
+                           "time.clock_gettime(time.CLOCK_BOOTTIME) - int(rows['btime']) < 2")
+            self.assertEqual(server.python(stat).output, "10 True True")
+            self.assertEqual(server.python(f"import subprocess as s, sys\nprint(s.check_output([sys.executable, '-c', {stat!r}], text=True), end='')").output,
+                             "10 True True")
+            memory = code % ("psutil.read('meminfo').splitlines()", "rows['MemTotal:'], 0 < int(rows['MemAvailable:'].split()[0]) < 1 << 20")
+            self.assertEqual(server.python(memory).output, "1048576 kB True")
+            self.assertIn("FileNotFoundError", server.python("psutil.read('diskstats')").text)
+            self.assertIn("cpu_count", server.python("open('/proc/stat')").text)
 
     def test_pip_names_the_tool_at_once(self):
         with Server() as server:
