@@ -177,7 +177,8 @@ def optional_dependency(session, message):
 MAGICS = {  # those that notebook.py does not have, or not in this place
     "capture": "it belongs in the first line of the call", "writefile": "use the tool write_file, or %%writefile in the first line",
     "prun": "use cProfile.run", "bash": "it takes a script from the next line on, and no options",
-    "reset": "pass reset=true with the next call",
+    **dict.fromkeys(("html", "javascript", "js", "latex", "markdown", "svg"), "a result has text and images only; %%writefile makes a file"),
+    "pylab": "import numpy and matplotlib.pyplot", "reset": "pass reset=true with the next call",
     "time": "it takes one statement, and %%time the lines below it",
     "timeit": "it takes -n, -r and a statement, and %%timeit the lines below it",
 }

@@ -22,7 +22,7 @@ CALLS = {"cd": "cd", "env": "env", "set_env": "env", "pwd": "pwd", "run": "run",
 SHELLS = ("bash", "sh", "python", "python3")
 # Settings of IPython's own, without which a cell does the same.
 SKIPPED = ("autoreload", "load_ext", "reload_ext", "unload_ext", "config", "autosave", "colors", "xmode", "pdb", "gui", "autocall", "automagic",
-           "precision", "pprint", "logstart", "logstop", "logon", "logoff", "notebook", "aimport")
+           "tensorflow_version", "precision", "pprint", "logstart", "logstop", "logon", "logoff", "notebook", "aimport")
 CAPTURE = re.compile(r"(?:--no-(?:stdout|stderr|display)\s*)*([A-Za-z_]\w*)?")
 
 

@@ -285,6 +285,11 @@ class Notebook:
             SYS["stderr"].write(hints.no_pip(self.session, words) + "\n")
             self.finished(command, 1)
 
+    def pip(self, words):
+        """What pip.main is in the session."""
+        words = SYS["argv"][1:] if words is None else words
+        return wait(start((sys.executable, "-m", "pip", *map(str, words))))
+
     def timed(self):
         return timing.Timed()
 

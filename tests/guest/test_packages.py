@@ -187,6 +187,10 @@ class Packages(GuestCase):
             self.assertEqual(reply.value, "(0, 'Requirement already satisfied: sp-')".replace("sp-", "sp_" if "_" in words else "sp-"), words)
         for words in ("'sp-ten==2'", "'-U', 'sp-ten'", "'sp-ten', 'sp-absent'", "'sp-ten[more]'"):
             self.assertIn("install_package", self.run_ok("done = pip(%s)\nprint(done.returncode, done.stderr)" % words, packages=packages).out, words)
+        for code in ("import pip\npip.main(['install', %r])", "from pip._internal import main\nmain(['install', %r])",
+                     "import runpy, sys\nsys.argv = ['pip', 'install', %r]\ntry: runpy.run_module('pip', run_name='__main__')\nexcept SystemExit as end: print(end.code)"):
+            self.assertIn("install_package", self.run_ok(code % "sp-absent", packages=packages).err, code)
+            self.assertIn("satisfied", self.run_ok(code % "sp-ten", packages=packages).out, code)
         self.assertIn("satisfied", self.run_ok("%pip install 'sp-ten>=1'", packages=packages).out)
         self.assertIn("install_package", self.run_ok("%pip install sp-ten==2", packages=packages).err)
 
