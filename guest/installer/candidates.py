@@ -2,7 +2,7 @@
 import sys
 
 from failures import Failure
-from names import near
+from names import by_import, near
 from pip._vendor.packaging.utils import canonicalize_name
 
 SHOWN = 8
@@ -124,7 +124,7 @@ def missing(name, specifier, there, parent, session):
     source = next((file for file in matching if file.source and file.python_fits), None)
     if source is not None:
         return Unresolved(Failure("no_wheel", only + " for this platform, only a source archive; the user can allow "
-                                  "builds with --allow-sdist", available=here), (name, source))
+                                  "builds with --allow-sdist", available=here, near=by_import(name)), (name, source))
     platforms = sorted({str(tag) for file in matching if file.wheel for tag in file.wheel.file_tags})[:SHOWN]
     return Unresolved(Failure("no_wheel", "%s for this platform and Python %d.%d; available: %s" % (
         only, *sys.version_info[:2], ", ".join(platforms)), available=here))

@@ -110,6 +110,8 @@ class Fetch(Installers):
         self.refused("no_wheel", "elsewhere", says="win_amd64")
         self.refused("no_wheel", "future", says="needs Python >=3.99")
         self.refused("no_wheel", "needs-source", says="--allow-sdist")
+        Sdist("magic", backend="").save(directory)
+        self.assertEqual(self.refused("no_wheel", "magic")["near"], ["python-magic"])
         self.assertEqual(self.index.count("/files/from_source"), 0)
 
     def test_conflicts_are_reported(self):
