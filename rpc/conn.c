@@ -152,7 +152,7 @@ static enum conn_progress conn_dispatch(struct rpc_conn *conn)
         dispatch_line(&conn->peer, line);
         return CONN_PROGRESS;
     case FRAME_TOO_LONG:
-        dispatch_too_long(&conn->peer);
+        dispatch_too_long(&conn->peer, line);
         return CONN_PROGRESS;
     case FRAME_NONE:
         break;

@@ -114,9 +114,9 @@ void dispatch_line(struct rpc_peer *peer, struct span line)
     }
 }
 
-void dispatch_too_long(struct rpc_peer *peer)
+void dispatch_too_long(struct rpc_peer *peer, struct span outline)
 {
-    struct rpc_request whole = {};
+    struct rpc_request whole = {.id = message_rescue_id(outline)};
     peer_refuse(peer, &whole, RPC_INVALID_REQUEST,
                 "Invalid request: the line is longer than 16 MiB", NULL);
 }

@@ -65,6 +65,25 @@ static bool frame_blank(struct span line)
     return true;
 }
 
+/* Drops the next bytes of a line that is too long. */
+static void frame_skip(struct frame *frame, size_t size)
+{
+    if (!frame->skipping) {
+        frame->outline = (struct scan_outline){};
+    }
+    frame->skipping = true;
+    scan_outline(&frame->outline, (struct span){buf_bytes(&frame->in), size});
+    frame_drop(frame, size);
+}
+
+static enum frame_result frame_skipped(struct frame *frame, struct span *ret_outline)
+{
+    frame->skipping = false;
+    *ret_outline =
+        (struct span){frame->outline.text, frame->outline.full ? 0 : frame->outline.size};
+    return FRAME_TOO_LONG;
+}
+
 /* Finds the end of the first line. Returns its size with the LF, or 0 without an LF. */
 static size_t frame_find(struct frame *frame, bool at_end)
 {
@@ -91,18 +110,16 @@ enum frame_result frame_next(struct frame *frame, size_t max, bool at_end, struc
             /* What frame_trim may remove, so that a line passes however it was cut. */
             size_t most = max + 1 + (frame->started ? 0 : sizeof mark - 1);
             if (frame->skipping || buf_size(&frame->in) > most) {
-                frame_drop(frame, buf_size(&frame->in));
-                frame->skipping = !ended;
+                frame_skip(frame, buf_size(&frame->in));
             }
-            return ended ? FRAME_TOO_LONG : FRAME_NONE;
+            return ended ? frame_skipped(frame, ret_line) : FRAME_NONE;
         }
         struct span line = {buf_bytes(&frame->in), take};
         line.size -= line.bytes[take - 1] == '\n';
         line = frame_trim(frame, line);
         if (frame->skipping || line.size > max) {
-            frame_drop(frame, take);
-            frame->skipping = false;
-            return FRAME_TOO_LONG;
+            frame_skip(frame, take);
+            return frame_skipped(frame, ret_line);
         }
         if (!frame_blank(line)) {
             frame->taken = take;

@@ -3,12 +3,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
-
-/* A run of bytes that has another owner. */
-struct span {
-    const char *bytes;
-    size_t size;
-};
+#include "rpc/scan.h"
 
 /* Cuts a byte stream into lines. Starts zeroed. */
 struct frame {
@@ -17,12 +12,13 @@ struct frame {
     size_t taken;   /* leading bytes of the last line handed out */
     bool started;   /* past the place where a byte order mark may be */
     bool skipping;  /* inside a line that is too long, its start already dropped */
+    struct scan_outline outline; /* of that line */
 };
 
 enum frame_result {
     FRAME_NONE,     /* more bytes are needed */
     FRAME_LINE,     /* *ret_line is set */
-    FRAME_TOO_LONG, /* a line of more than max bytes was dropped */
+    FRAME_TOO_LONG, /* a line of more than max bytes was dropped; *ret_line is its outline */
 };
 
 void frame_done(struct frame *frame);

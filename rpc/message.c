@@ -13,10 +13,8 @@ json_t *rpc_id(json_t *value)
     return json_is_string(value) || json_is_integer(value) ? value : NULL;
 }
 
-/* New, or NULL. For lines that are refused before or by the parser: the response should still reach
- * its request, or the client waits until its own time limit. Not where the id may be cut off, and
- * not of a response: that id is one of ours. */
-static json_t *rescue_id(struct span line)
+/* Not where the id may be cut off, and not of a response: that id is one of ours. */
+json_t *message_rescue_id(struct span line)
 {
     const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DISABLE_EOF_CHECK;
     struct span rest = {};
@@ -40,7 +38,7 @@ json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **re
     if (size != SCAN_FITS) {
         *ret_problem = size == SCAN_TOO_DEEP ? "Invalid request: nested too deeply"
                                              : "Invalid request: more than 500,000 values";
-        *ret_id = rescue_id(line);
+        *ret_id = message_rescue_id(line);
         return NULL;
     }
     json_t *value = json_loadb(line.bytes, line.size, flags, &error);
@@ -63,7 +61,7 @@ json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **re
         *ret_problem = "Parse error: the line is not valid JSON";
         break;
     }
-    *ret_id = rescue_id(line);
+    *ret_id = message_rescue_id(line);
     return NULL;
 }
 

@@ -30,6 +30,10 @@ struct message {
 json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **ret_problem,
                       json_t **ret_id);
 
+/* New, or NULL. For lines that are refused before or by the parser: the response should still reach
+ * its request, or the client waits until its own time limit. */
+json_t *message_rescue_id(struct span line);
+
 void message_classify(json_t *value, struct message *ret_message);
 
 /* Append one message without LF. id: NULL, none is sent. data may be NULL. 0 or -ENOMEM; on failure

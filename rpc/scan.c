@@ -93,3 +93,40 @@ bool scan_member(struct span object, const char *key, struct span *ret_rest)
     }
     return false;
 }
+
+static void outline_pass(struct scan_outline *outline, char byte)
+{
+    enum { STRING_BYTES = 256 };
+    unsigned before = outline->depth;
+    bool closes = false;
+    if (outline->string_size > 0) {
+        outline->string_size++;
+        closes = byte == '"' && !outline->escaped;
+        outline->escaped = byte == '\\' && !outline->escaped;
+    } else if (byte == '"') {
+        outline->string_at = outline->size;
+        outline->string_size = 1;
+    } else if (byte == '{' || byte == '[') {
+        outline->depth++;
+    } else if (byte == '}' || byte == ']') {
+        outline->depth -= before > 0;
+    }
+    bool own = before + outline->depth > 0 && (before <= 1 || outline->depth <= 1);
+    if (outline->string_size > STRING_BYTES) {
+        outline->size = outline->string_at;
+    } else if (own && outline->size < sizeof outline->text) {
+        outline->text[outline->size++] = byte;
+    } else if (own) {
+        outline->full = true;
+    }
+    if (closes) {
+        outline->string_size = 0;
+    }
+}
+
+void scan_outline(struct scan_outline *outline, struct span bytes)
+{
+    for (size_t i = 0; i < bytes.size; i++) {
+        outline_pass(outline, bytes.bytes[i]);
+    }
+}

@@ -1,7 +1,12 @@
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 
-#include "rpc/frame.h"
+/* A run of bytes that has another owner. */
+struct span {
+    const char *bytes;
+    size_t size;
+};
 
 /* Checks JSON text without parsing it: what must be known before jansson gets it, and what can
  * still be read of a line that jansson refuses. Takes any bytes. Never recurses. */
@@ -15,3 +20,18 @@ enum scan_size scan_size(struct span text, unsigned depth_limit, size_t values_l
 /* Where the value of an object's own member begins, up to the end of the text: the first one with
  * that key, in which nothing is escaped. */
 bool scan_member(struct span object, const char *key, struct span *ret_rest);
+
+/* What is kept of a line that is too long: an object's own members, without what is nested deeper
+ * and without long strings. Starts zeroed. */
+struct scan_outline {
+    char text[1024];
+    size_t size;
+    size_t string_at;   /* where in text the string began that is being passed */
+    size_t string_size; /* its bytes so far; 0: none is */
+    unsigned depth;
+    bool escaped; /* the next byte of the string */
+    bool full;    /* more members than text holds: what is kept is worth nothing */
+};
+
+/* Passes the next bytes of the line. */
+void scan_outline(struct scan_outline *outline, struct span bytes);

@@ -111,6 +111,17 @@ class Lines(Shared):
         refused = self.server.receive(60)
         self.assert_error_code(refused, INVALID_REQUEST)
         self.assertIn("longer than 16 MiB", refused["error"]["message"])
+        self.assertEqual(refused["id"], 1)
+        self.still_answers()
+
+    def test_a_line_that_is_too_long_is_refused_by_its_id_wherever_that_is(self):
+        params = b'"params":{"id":"other","a":["' + b"a" * (17 << 20) + b'\\""]}'
+        for line in (b'{"id":"\\u0078",%s}', b'{"method":"ping",%s,"id":"x"}'):
+            self.server.send_bytes(line % params + b"\n")
+            self.assertEqual(self.server.receive(60).get("id"), "x")
+        for line in (b'{%s,"id":5,"result":{}}', b'{%s,"method":"ping"}', b'[{%s,"id":5}]'):
+            self.server.send_bytes(line % params + b"\n")
+            self.assertNotIn("id", self.server.receive(60))
         self.still_answers()
 
     def test_a_line_beyond_the_limit_is_skipped_to_its_end(self):

@@ -66,6 +66,45 @@ static void endless_line_is_reported_once_and_not_kept(void **)
     frame_done(&frame);
 }
 
+/* each: how many bytes come at a time. */
+static void expect_outline(const char *line, size_t each, const char *outline)
+{
+    struct frame frame = {};
+    struct span kept = {};
+    enum frame_result result = FRAME_NONE;
+    for (size_t at = 0; at < strlen(line); at += each) {
+        assert_int_equal(result, FRAME_NONE);
+        size_t left = strlen(line) - at;
+        feed(&frame, line + at, left < each ? left : each);
+        result = frame_next(&frame, MAX, false, &kept);
+    }
+    assert_int_equal(result, FRAME_TOO_LONG);
+    assert_int_equal(kept.size, strlen(outline));
+    assert_memory_equal(kept.bytes, outline, kept.size);
+    frame_done(&frame);
+}
+
+static void outline_holds_own_members_alone(void **)
+{
+    char line[2000] = "\xEF\xBB\xBF{\"params\":{\"id\":7,\"a\":[\"]}\\\"{\"]},\"long\":\"";
+    size_t size = strlen(line);
+    memset(line + size, 'x', 300);
+    (void)strcpy(line + size + 300, "\",\"id\":\"\\\"}\"}\n");
+    for (size_t each = 1; each <= strlen(line); each += each < 20 ? 1 : 50) {
+        expect_outline(line, each, "{\"params\":{},\"long\":,\"id\":\"\\\"}\"}");
+    }
+}
+
+static void outline_with_too_many_members_is_empty(void **)
+{
+    char line[2100] = "{\"id\":1";
+    for (size_t size = strlen(line); size < 2000; size += 6) {
+        (void)strcpy(line + size, ",\"a\":0");
+    }
+    (void)strcat(line, "}\n");
+    expect_outline(line, 50, "");
+}
+
 static void endless_line_is_reported_at_the_end_too(void **)
 {
     struct frame frame = {};
@@ -121,6 +160,8 @@ int main(void)
         cmocka_unit_test(line_in_pieces_comes_whole),
         cmocka_unit_test(line_at_the_limit_passes_one_over_fails),
         cmocka_unit_test(endless_line_is_reported_once_and_not_kept),
+        cmocka_unit_test(outline_holds_own_members_alone),
+        cmocka_unit_test(outline_with_too_many_members_is_empty),
         cmocka_unit_test(endless_line_is_reported_at_the_end_too),
         cmocka_unit_test(byte_order_mark_crlf_and_blank_lines_are_skipped),
         cmocka_unit_test(line_at_the_limit_passes_however_it_was_cut),
