@@ -2,8 +2,8 @@
 
 Each session has a list v. A quick call prints and extends it. A job prints v, adds n, prints ticks until the test opens
 its gate, and adds -n. The model knows the lists that a session may have: more than one only where a stop or a
-cancellation raced with the cell. Every result about a job must deliver each line once and in order, and its whole
-result again; the end of a job is announced once, or fetched.
+cancellation raced with the cell. Every result about a job must deliver each line once and in order, and all of
+them when it is fetched again; the end of a job is announced once, or fetched.
 """
 import ast
 import collections
@@ -120,7 +120,7 @@ class Sequence:
         job.lines += [line for line in lines if line]
         self.check_lines(job, job.lines)
 
-    def check_lines(self, job, lines, whole=False, cut=False):
+    def check_lines(self, job, lines, cut=False):
         """cut: an interrupt inside of print leaves a part of the last line, in any Python."""
         expected = [rf"v \[.*\]", rf"a {job.n} \d+"]
         ticks = sum(line.startswith("tick") for line in lines)
@@ -128,19 +128,20 @@ class Sequence:
         for at, (line, pattern) in enumerate(zip(lines, expected)):
             is_part = cut and at == len(lines) - 1 and pattern.startswith(line)
             expect(is_part or re.fullmatch(pattern, line), f"line {line!r}, not {pattern!r}")
-        expect(not whole or lines[:len(job.lines)] == job.lines, "the whole result lacks what polls returned")
 
     def take_end(self, job, result, lines):
-        """The whole result of a job. Moves the session to the state that it names."""
+        """The result that ends a job. Moves the session to the state that it names."""
         line = next(line for line in reversed(result.lines) if line.startswith("[") and "already" not in line)
+        printed = [text for text in lines if re.match(r"(v|a|tick|b) ", text)]
         if job.whole is not None:
             expect(line == job.whole, f"the result was {job.whole}")
+            expect(printed == job.lines, "it lacks what earlier results returned")
             return
         job.whole = line
-        printed = [text for text in lines if re.match(r"(v|a|tick|b) ", text)]
-        self.check_lines(job, printed, whole=True, cut=not line.startswith("[ok"))
+        job.lines += printed
+        self.check_lines(job, job.lines, cut=not line.startswith("[ok"))
         if job.session.job is job:
-            self.resolve(job, line, printed)
+            self.resolve(job, line, job.lines)
 
     def resolve(self, job, line, printed):
         session = job.session

@@ -207,6 +207,7 @@ void job_send(struct job *job, struct rpc_call *call, const char *first)
         job->reported = true;
         append_ended(job->owner, &ended);
     }
+    job->run->only_news = job->run->job > 0 && !job->unread && !job->fetched;
     result_send(call, job->run, job->images, buf_size(&ended) > 0 ? buf_bytes(&ended) : "");
 }
 
@@ -234,18 +235,6 @@ static void wait_cancel(struct tool_work *work)
     } else {
         rpc_call_fail(wait_end(wait), RPC_INTERNAL_ERROR, "the call waits no longer");
     }
-}
-
-void job_describe_step(const struct job *job, char *text, size_t size)
-{
-    const struct run *run = job->run;
-    char line[200];
-    char printed[240];
-    (void)output_last_line(&run->output, line, sizeof line);
-    const char *doing = run->doing[0] ? run->doing
-                        : line[0]     ? word_quote(line, strlen(line), printed, sizeof printed)
-                                      : "";
-    (void)snprintf(text, size, "%s%s", doing[0] ? ": " : "", doing);
 }
 
 /* Reports to the client how long the call has taken and what was printed last. */
@@ -378,9 +367,13 @@ static void job_end(void *arg, json_t *images)
     unsigned number = job->run->job;
     job->images = images;
     job->ended_ns = clock_now_ns();
+    run_end_line(job->run);
+    bool fetched = false;
     while (job->waits) {
+        fetched = fetched || !rpc_call_cancelled(job->waits->call);
         job_send(job, wait_end(job->waits), "");
     }
+    job->fetched = fetched;
     if (number == 0) {
         job_free(job);
         return;
@@ -395,11 +388,16 @@ static void job_take_file(void *arg, const char *path, uint64_t size)
     struct job *job = arg;
     struct run *run = job->run;
     struct output *outputs[] = {&run->output, &run->errors};
-    bool whole = size >= run->output.total + run->errors.total;
+    uint64_t total = run->output.total + run->errors.total;
+    bool whole = size >= total;
     run->overflow = NULL;
     for (unsigned i = 0; path && i < 2; i++) {
         (void)snprintf(outputs[i]->file, sizeof outputs[i]->file, "%s", path);
         outputs[i]->file_size = whole ? outputs[i]->total : size;
+    }
+    if (path && whole) {
+        (void)snprintf(run->news.file, sizeof run->news.file, "%s", path);
+        run->news.file_size = total;
     }
     images_take(job->owner->tools->server_box, run->cancelled ? NULL : &run->facts[RUN_IMAGES],
                 job_end, job);
@@ -586,6 +584,7 @@ void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments
     }
     if (job->ended_ns > 0) {
         job_send(job, call, stops ? "[the job had already ended]\n" : "");
+        job->fetched = true;
     } else if (wait_add(job, call, jobs_wait_ms(jobs->tools, arguments)) && stops) {
         jobs_stop(jobs, job->run->job);
     }

@@ -14,6 +14,7 @@ struct job {
     bool at_once;      /* it becomes a job as soon as it has begun */
     bool returned;     /* by the session; what is left is to read files */
     bool reported;     /* a result has said that it ended */
+    bool fetched;      /* a call has had its result */
     bool unread;       /* no result has had what it printed before it became a job */
     struct task task;
 };
@@ -23,5 +24,6 @@ unsigned job_seconds(const struct job *job);
 /* Appends what the run waits for, or the last line that it printed, after ": ". */
 void job_describe_step(const struct job *job, char *text, size_t size);
 
-/* Ends the call with the whole result of a job that has ended. first: what comes before it. */
+/* Ends the call with the result of a job that has ended: the first time with what it has printed
+ * since the last result about it, later with all output. first: what comes before it. */
 void job_send(struct job *job, struct rpc_call *call, const char *first);

@@ -343,7 +343,7 @@ static void put_file(struct cleaner *cleaner, const struct output *output, const
                     content_size(output->file_size, size), output->file);
     } else {
         buf_appendf(cleaner->text, "%sthe whole output (%s) is in %s", before,
-                    content_size(output->total, size), output->file);
+                    content_size(output->file_size, size), output->file);
     }
     buf_appendf(cleaner->text, ", read_file reads it in ranges");
 }

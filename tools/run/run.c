@@ -531,9 +531,11 @@ static void append_part(const struct run *run, enum run_fact fact, const char *b
 
 int run_compose(const struct run *run, struct buf *text)
 {
-    output_compose(&run->output, text);
-    buf_append_text(text, run->errors.total > 0 ? "[stderr]\n" : "");
-    output_compose(&run->errors, text);
+    output_compose(run->only_news ? &run->news : &run->output, text);
+    if (run->errors.total > 0 && !run->only_news) {
+        buf_append_text(text, "[stderr]\n");
+        output_compose(&run->errors, text);
+    }
     append_part(run, RUN_VALUE, "Out: ", text);
     append_part(run, RUN_TRACEBACK, "", text);
     append_part(run, RUN_HINT, "Hint: ", text);

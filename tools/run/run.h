@@ -180,6 +180,7 @@ struct run {
     struct output errors;      /* stderr, where the streams are separate */
     struct output news;        /* of a job: both, whole lines, since the last result about it */
     struct buf line;           /* of a job: what was printed after them */
+    bool only_news;            /* the result has no output but the news */
     struct overflow *overflow; /* holds all output once that is too long to show; NULL: none */
 };
 

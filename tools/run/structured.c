@@ -161,7 +161,10 @@ json_t *structured_run(const struct run *run, bool has_images)
 {
     OWNED(buf_done) struct buf summary = BUF_EMPTY;
     const char *status = statuses[run->end.outcome];
-    bool truncated = output_is_cut(&run->output) || output_is_cut(&run->errors);
+    const struct output none = {};
+    const struct output *printed = run->only_news ? &run->news : &run->output;
+    const struct output *errors = run->only_news ? &none : &run->errors;
+    bool truncated = output_is_cut(printed) || output_is_cut(errors);
     if (run_compose_status(run, &summary) < 0) {
         return NULL;
     }
@@ -177,8 +180,8 @@ json_t *structured_run(const struct run *run, bool has_images)
         set(object, "job", json_integer((json_int_t)run->job));
     }
     set_states(object, run);
-    set(object, "stdout", stream_of(&run->output));
-    set(object, "stderr", stream_of(&run->errors));
+    set(object, "stdout", stream_of(printed));
+    set(object, "stderr", stream_of(errors));
     if (truncated && run->output.file[0]) {
         set(object, "output_file", json_string(run->output.file));
     }

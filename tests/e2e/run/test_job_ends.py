@@ -268,6 +268,7 @@ class Files(JobCase):
                 job = self.begin(server, "print('of the job', flush=True); until('go')")
                 self.wait_for_output(server, job, "of the job")
                 self.open_gate(server, "go")
+                self.assert_prints(self.poll(server, job), "")
                 self.assert_prints(self.poll(server, job), "of the job")
                 self.assertEqual(server.read("precious").text, "untouched")
 

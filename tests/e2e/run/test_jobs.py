@@ -34,10 +34,10 @@ class Waits(JobCase):
                 lines += numbered(result.output)
             self.assertEqual(lines, list(range(len(lines))))
             self.open_gate(server, "enough")
-            for _ in range(2):  # the whole result, again and again
+            for again in range(3):  # what is new, then the whole result, again and again
                 result = self.poll(server, 1)
                 self.assert_ok(result)
-                whole = numbered(result.output)
+                whole = numbered(result.output) if again else lines + numbered(result.output)
                 self.assertEqual(whole, list(range(len(whole))))
                 self.assertGreaterEqual(len(whole), len(lines))
                 self.assertIn(f"Out: {len(whole)}", result.output)
@@ -212,6 +212,7 @@ class Polls(JobCase):
             server.request("ping")
             self.assertEqual(self.wait_for_output(server, job, "one"), "one\n")
             self.open_gate(server, "go")
+            self.assert_prints(self.poll(server, job), "")
             self.assert_prints(self.poll(server, job), "one")
 
     def test_a_poll_ends_at_the_end_of_a_line(self):
@@ -225,7 +226,25 @@ class Polls(JobCase):
             seen = self.wait_for_output(server, job, "lf")
             self.assertEqual(seen.replace("\n", ""), "half")
             self.open_gate(server, "stop")
+            self.assert_prints(self.poll(server, job), "")
             self.assert_prints(self.poll(server, job), "whole\nhalf")
+
+    def test_the_end_returns_a_line_that_has_not_ended(self):
+        with Server(*JOBS) as server:
+            job = self.begin(server, "print('one', flush=True); until('go'); print('half', end='', flush=True)")
+            self.wait_for_output(server, job, "one")
+            self.open_gate(server, "go")
+            self.assert_prints(self.poll(server, job), "half")
+            self.assert_prints(self.poll(server, job), "one\nhalf")
+
+    def test_the_end_names_the_file_with_all_output(self):
+        with Server(*JOBS) as server:
+            job = self.begin(server, "print('one', flush=True); until('go'); print('x\\n' * 20000)")
+            self.wait_for_output(server, job, "one")
+            self.open_gate(server, "go")
+            result = self.poll(server, job)
+            self.assertRegex(result.output, r"the whole output \(40 kB\) is in /tmp/output/job-1\.txt")
+            self.assertNotIn("one", result.output)
 
     def test_polls_side_by_side(self):
         """Each line goes to one of them; the whole result to all that wait."""
@@ -311,7 +330,8 @@ class Polls(JobCase):
             self.assertIn("one", running["stdout"] + self.poll(server, 1, wait_s=0).raw["structuredContent"]["stdout"])
             self.open_gate(server, "go")
             ended = self.poll(server, 1).raw["structuredContent"]
-            self.assertEqual((ended["status"], ended["job"], ended["result"], ended["stdout"]), ("ok", 1, "5", "one\n"))
+            self.assertEqual((ended["status"], ended["job"], ended["result"], ended["stdout"]), ("ok", 1, "5", ""))
+            self.assertEqual(self.poll(server, 1).raw["structuredContent"]["stdout"], "one\n")
             server.python("import time; time.sleep(600)", wait_s=0, session="slow", **LONG)
             stopped = self.stop(server, 2).raw
             self.assertEqual(stopped["structuredContent"]["status"], "stopped")
