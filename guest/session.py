@@ -178,7 +178,7 @@ class Session:
 
     def execute(self, text, name, settings):
         codes, self.flags, self.has_value = language.compile_cell(text, name, self.flags)
-        value = None
+        value, self.ran = None, True
         if settings:
             give_back(settings)
         for code in codes:
@@ -205,7 +205,7 @@ class Session:
             send(self.control, self.inode, frames.pack(("begun", "cell", self.cell)))
         if self.held and not warm_up:
             self.release_signals()
-        self.has_value, self.began = False, True
+        self.has_value, self.began, self.ran = False, True, program is not None
         settings, self.settings = (None, self.settings) if warm_up else (self.settings, None)
         try:
             if program is None:
@@ -254,6 +254,7 @@ class Session:
             changed = self.guard(result, "the changes", load("changes").report, self, result, started)
         if not warm_up:
             self.guard(result, "edited modules", load("edited").report, self, result)
+            self.guard(result, "what the code does", load("looks").report, self, text, result)
         if self.images is not None or self.saved_images or changed:
             self.guard(result, "the images", enter, self.report_images, result, changed or ())
         result += ("cell", self.cell, "cpu_ms", str(cpu // 1000000))
@@ -312,8 +313,7 @@ class Session:
         return self.guard([], "missing imports", enter, load("packages").missing, self, text) or ()
 
     def prepare(self, name, text, stdin):
-        self.where = self.images = None
-        self.began = False
+        self.where, self.images, self.began = None, None, False
         self.saved_images = self.saved_images and []
         IMPORTED["__main__"] = self.main
         self.namespace.pop("__warningregistry__", None)  # "once" means once a cell, not once a line number

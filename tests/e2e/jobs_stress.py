@@ -264,10 +264,9 @@ class Sequence:
 
     @staticmethod
     def made_nothing(session, job):
-        """The code behind the undo was a call too. What is before it is less known."""
+        """The code behind the undo only looks. What is before the job is less known."""
         if job:
             session.steps.clear()
-        session.steps.append(session.now)
 
     def restore(self, session):
         job, named = session.job, session.named
@@ -318,7 +317,6 @@ class Sequence:
         result, lines = self.call(code="print('v', v)", session=session.name, wait_s=WAIT_S)
         expect(not result.is_error, "it failed")
         self.take_v(session, lines)
-        session.steps.append(session.now)
         expect(call not in self.server.stash, "a cancelled call got a result")
 
     def fetch_again(self, _):

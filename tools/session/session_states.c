@@ -115,7 +115,8 @@ void session_state_made(struct session *session, const struct box_message *messa
     if (session->transient) {
         return;
     }
-    if (!run_fact(run, RUN_BACK_NAME)[0]) { /* a restore has already pushed it */
+    bool looks = box_message_number(message, "looks", 0) > 0; /* it has nothing to undo */
+    if (!looks && !run_fact(run, RUN_BACK_NAME)[0]) {         /* a restore has already pushed it */
         session_push(session);
     }
     session->history.now.cell = run->cell;

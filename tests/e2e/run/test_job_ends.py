@@ -27,7 +27,7 @@ class Stops(JobCase):
             self.assert_stopped(result, job)
             self.assertEqual(result.status.state, KEPT)
             self.assert_prints(server.python("print(x)"), "2")
-            self.assert_prints(server.python("print(x)", undo=True), "2")
+            self.assert_prints(server.python("print(x)", undo=True), "1")
 
     STUBBORN = (
         "import itertools; sum(itertools.chain(map(mark, 'x'), itertools.repeat(0)))",

@@ -78,7 +78,32 @@ class Undo(Case):
                               result.status.line)
                 self.assertTrue(result.text.startswith("[ok"), result.text)
             self.assert_prints(server.python("print(x)", undo=True), "1")
-            self.assert_prints(server.python("print(x * 10)", undo=True), "10")
+            self.assert_prints(server.python("print(x * 10)"), "10")
+
+    def test_code_that_only_looks_is_no_step(self):
+        with Server() as server:
+            self.assert_ok(server.python("n = [1]; from collections import defaultdict; d = defaultdict(list)"))
+            for number in (2, 3, 4):
+                self.assert_ok(server.python(f"n.append({number})"))
+            for code in ("n", "print(n, len(n), f'{n[0]:>3}', sep=';')", "", "# nothing", "n + n[:1]", "(", "absent", "n[9]",
+                         "%%nonsense"):
+                server.python(code)
+            for left in ([1, 2, 3], [1, 2], [1]):
+                self.assertIn(f"Out: {left}\n", server.python("n", undo=True).text)
+            self.assertIn("Nothing was undone", server.python("n", undo=True).text)
+            self.assertIn("Out: [1, 2]\n", server.python("n", restore="before-undo").text)
+
+    def test_code_that_may_do_more_is_a_step(self):
+        with Server() as server:
+            self.assert_ok(server.python(
+                "n = [1]; from collections import defaultdict; d = defaultdict(list); g = (n.append(i) for i in range(9))\n"
+                "def len(_): n.append(0)\nopen('f', 'w').close()"))
+            for code in ("n.pop()", "d['new']", "list(g)", "len(n)", "sorted([1], key=n.append)", "print(2, file=open('f', 'w'))",
+                         "[n.append(i) for i in n[:1]]", "(n := 5)", "n[0] = 2", "n[7] = n.append(4)", "del n", "import os",
+                         "!rm f", "print(n, await d)"):
+                with self.subTest(code):
+                    server.python(code)
+                    self.assertIn("Out: ([1], {}, '')\n", server.python("n, dict(d), open('f').read()", undo=True).text)
 
     def test_a_bad_call_is_tried_again(self):
         with Server() as server:
@@ -104,7 +129,6 @@ class Undo(Case):
                 with self.subTest(code=code):
                     self.assertTrue(server.python(code, **more).is_error)
                     self.assert_prints(server.python("print(x)", undo=True), "[]")
-                    self.assert_ok(server.python("", undo=True))
 
     def test_undo_of_the_first_call_gives_a_fresh_interpreter(self):
         with Server() as server:
@@ -134,7 +158,6 @@ class Undo(Case):
                                          "child = subprocess.Popen(['sleep', '1000'])\n"
                                          "child_pid = child.pid"))
             pid = server.python("print(child_pid)").output
-            self.assert_ok(server.python("", undo=True))
             self.assert_prints(server.python(f"print(os.getcwd(), os.listdir('deep'), "
                                              f"os.path.exists('/proc/{pid}'))", undo=True),
                                server.here("/work [] False"))
