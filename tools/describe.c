@@ -109,8 +109,7 @@ json_t *describe_tools(void *ctx)
     (void)snprintf(wait, sizeof wait, "%g", (double)tools->config.wait_ms / 1000);
     if (tools->config.wait_ms > 0) {
         (void)snprintf(jobs, sizeof jobs,
-                       ", after %s s of which the cell goes on as a job to be polled with `job`",
-                       wait);
+                       " (after %s s the code goes on as a job, to be polled with `job`)", wait);
     }
     char index[300] = "";
     OWNED(buf_done) struct buf policy = BUF_EMPTY;
