@@ -1,4 +1,4 @@
-"""Whether a cell only looks at values, so that there is nothing to undo. In doubt it does more."""
+"""Whether a cell only reads values, so that there is nothing to undo. In doubt it does more."""
 import _ast
 
 CALLS = frozenset(

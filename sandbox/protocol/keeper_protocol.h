@@ -58,6 +58,7 @@ struct keep_states {
  * relative to the workspace. */
 enum {
     WIRE_KEPT_BACK = 'b',   /* is what it was */
+    WIRE_KEPT_GONE = 'g',   /* is what it was: nothing */
     WIRE_KEPT_STAYS = 's',  /* something else has changed it since */
     WIRE_KEPT_MISSED = 'm', /* no copy was kept, or it could not be written */
     WIRE_KEPT_UNKEPT = 'u', /* changed, and too large for a copy */
@@ -69,6 +70,7 @@ enum {
 /* How many paths of each kind; the text has the names of the first ones. */
 struct wire_kept {
     uint32_t back;
+    uint32_t gone;
     uint32_t stays;
     uint32_t missed;
     uint32_t unkept;

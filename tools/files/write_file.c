@@ -21,6 +21,7 @@
 #include "tools/files/edit.h"
 #include "tools/files/lines.h"
 #include "tools/files/path.h"
+#include "tools/session/session.h"
 
 enum {
     WRITE_A_TURN = 1 << 20, /* bytes; then the loop serves its other sources */
@@ -167,6 +168,7 @@ static void note_written(const struct write_op *op)
     const char *path = inside ? inside : op->path;
     if (box && path[0] != '/') {
         box_states_note(box, path);
+        sessions_note_written(op->tools->sessions, path);
     }
 }
 

@@ -33,6 +33,9 @@ int sessions_run(struct sessions *sessions, const char *name, struct run *run);
 /* The files of what is too long for a result. */
 struct overflows *sessions_overflows(struct sessions *sessions);
 
+/* write_file has written path, relative to the workspace. */
+void sessions_note_written(struct sessions *sessions, const char *path);
+
 /* In how many of them code runs, or is about to. */
 unsigned sessions_running(const struct sessions *sessions);
 

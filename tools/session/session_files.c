@@ -10,7 +10,7 @@
 #include "base/word.h"
 #include "tools/session/session_internal.h"
 
-enum { NOTE_BYTES = 319, BACK_BYTES = 511 };
+enum { NOTE_BYTES = 319, BACK_BYTES = 511, WRITTEN = 'w' };
 
 /* The sandbox, if it keeps states of files; else NULL. */
 static struct box *keeping_box(const struct session *session)
@@ -345,6 +345,23 @@ bool session_files_differ(const struct session *session)
     return session->files_goal && !session->transient;
 }
 
+void sessions_note_written(struct sessions *sessions, const char *path)
+{
+    struct session_written *written = &sessions->written;
+    size_t size = strlen(path) + 1;
+    for (const char *at = NULL; (at = box_states_next(written->text, written->size, at));) {
+        if (strcmp(at + 1, path) == 0) {
+            return;
+        }
+    }
+    written->count++;
+    if (size < sizeof written->text - written->size) {
+        written->text[written->size++] = WRITTEN;
+        memcpy(written->text + written->size, path, size);
+        written->size += size;
+    }
+}
+
 static void append_kind(struct buf *out, const char *before, char letter, uint32_t all,
                         const char *text, size_t size)
 {
@@ -363,10 +380,12 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
     if (!session) {
         return;
     }
+    const struct session_written *written = &session->owner->written;
     session->files_at = session->files_goal;
     session->files_goal = 0;
     if (!error) {
         append_kind(&back, "files back: ", WIRE_KEPT_BACK, kept->back, text, size);
+        append_kind(&back, "files removed: ", WIRE_KEPT_GONE, kept->gone, text, size);
         if (kept->applied > 0) {
             (void)buf_append_text(&back, " (what was applied to the user's directory stays there)");
         }
@@ -383,6 +402,8 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
             (void)buf_append_text(&back, "cannot revert more: too many files were changed");
         }
         (void)buf_append_text(&back, buf_size(&back) == 0 ? "files unchanged" : "");
+        append_kind(&back, "written since by write_file and kept: ", WRITTEN, written->count,
+                    written->text, written->size);
     }
     if (session->current) {
         take_text(session->current, RUN_FILES_BACK, &back, BACK_BYTES);

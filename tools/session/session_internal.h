@@ -50,8 +50,9 @@ struct session {
     struct server_box_waiter waiter;
     struct loop_timer timer; /* of the current state */
     struct run *current;
-    bool begun;    /* RUNNING: the interpreter has begun with the current run's code */
-    unsigned cell; /* of the last run */
+    bool begun;      /* RUNNING: the interpreter has begun with the current run's code */
+    unsigned cell;   /* of the last run */
+    unsigned undoes; /* the cell that an undo takes back; 0: none alone */
     struct history history;
     uint32_t serial;                    /* of no other session */
     uint32_t files_at;                  /* the state in which this session has left the files */
@@ -80,8 +81,16 @@ struct session {
     unsigned processes; /* that were killed with a cell or with the interpreter */
 };
 
+/* What write_file has written since code last ran. */
+struct session_written {
+    char text[512]; /* items as box_states_next() reads them */
+    size_t size;
+    uint32_t count;
+};
+
 struct sessions {
     struct loop *loop;
+    struct session_written written;
     uint32_t last_serial;   /* of a session, and of a state of files */
     bool files_uncovered;   /* a result has said that there are too many for undo */
     unsigned files_open;    /* runs that have begun and not ended, as the keeper knows */

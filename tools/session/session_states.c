@@ -120,6 +120,7 @@ void session_state_made(struct session *session, const struct box_message *messa
         session_push(session);
     }
     session->history.now.cell = run->cell;
+    session->history.now.by = looks ? session->history.now.by : run->cell;
     session_files_made(session);
     session->checkpoint = CHECKPOINT_PENDING;
     box_session_await_checkpoint(session->guest, run->cell);
@@ -135,6 +136,7 @@ void session_state_made(struct session *session, const struct box_message *messa
 void session_state_untouched(struct session *session)
 {
     session_push(session);
+    session->history.now.by = 0;
     session_files_made(session);
     session_keep(session);
 }
@@ -157,6 +159,9 @@ void session_state_back(struct session *session, bool by_run, unsigned cell, cha
         (void)names_lost(&history->now.names, &back.names, gone, size);
         (void)names_older(&history->now.names, &back.names, older, size);
         history->now = back;
+    }
+    if (by_run) {
+        history->now.by = session->current->cell;
     }
     session_keep_present(session);
 }
@@ -306,9 +311,14 @@ static void session_went_back(struct session *session, unsigned cell, const char
     if (cell > 0) {
         (void)snprintf(where, sizeof where, "after <cell %u>", cell);
     }
-    run_addf(run, RUN_BACK,
-             name[0] ? "back to the state %s (restore \"%s\")" : "back to the state %s (undo)%s",
-             where, name);
+    if (name[0]) {
+        run_addf(run, RUN_BACK, "back to the state %s (restore \"%s\")", where, name);
+    } else if (session->undoes > 0) {
+        run_addf(run, RUN_BACK, "undid <cell %u>, back to the state %s (undo)", session->undoes,
+                 where);
+    } else {
+        run_addf(run, RUN_BACK, "back to the state %s (undo)", where);
+    }
     run_addf(run, RUN_BACK_NAME, "%s", name);
     run->back_cell = cell;
     run->request.undo = false;
@@ -345,6 +355,7 @@ void session_undo(struct session *session)
         return;
     }
     unsigned cell = history->before[history->steps - 1].cell;
+    session->undoes = history->now.by;
     if (cell == history->now.cell) { /* a crash has already brought it back */
         const struct history_state left = history->now;
         (void)history_pop(history);

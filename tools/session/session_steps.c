@@ -68,6 +68,7 @@ void session_send(struct session *session)
     char files[16];
     run->cell = run->sent > 0 ? run->cell : ++session->cell;
     run->sent++;
+    session->owner->written = (struct session_written){};
     session->begun = false;
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
     const struct run_request *request = &run->request;

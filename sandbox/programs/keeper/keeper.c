@@ -16,6 +16,7 @@
 #include "base/own.h"
 #include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
+#include "sandbox/programs/keeper/place.h"
 #include "sandbox/programs/keeper/rows.h"
 #include "sandbox/programs/roles.h"
 #include "sandbox/protocol/packet.h"
@@ -127,8 +128,14 @@ static void tell_put(void *arg, enum put put, const struct record *record)
         tell_name(telling, WIRE_KEPT_UNKEPT, record->path, &telling->kept.unkept);
     }
     if (put_is_back(put)) {
+        struct apply_facts facts;
+        (void)place_look(telling->keeper->work_fd, record->path, &facts, NULL);
         telling->kept.applied += record->applied;
-        tell_name(telling, WIRE_KEPT_BACK, record->path, &telling->kept.back);
+        if (facts.mode) {
+            tell_name(telling, WIRE_KEPT_BACK, record->path, &telling->kept.back);
+        } else {
+            tell_name(telling, WIRE_KEPT_GONE, record->path, &telling->kept.gone);
+        }
     } else if (put == PUT_STAYS) {
         tell_name(telling, WIRE_KEPT_STAYS, record->path, &telling->kept.stays);
     } else {

@@ -84,6 +84,23 @@ class UndoFiles:
             self.assertNotIn("files are not rolled back", result.text)
             self.assertEqual(self.look(server), before)
 
+    def test_the_result_names_the_cell_and_what_write_file_wrote_since(self):
+        with self.server() as server:
+            self.assert_ok(server.python("x = 1"))
+            server.write("before", "stays")
+            self.assert_ok(server.python("x = 2; open('results.csv', 'w').close()"))
+            for text in ("draft", "WRONG"):
+                server.write("report.md", text)
+            line = self.undo(server).status.line
+            self.assertIn("undid <cell 2>, back to the state after <cell 1> (undo), files removed: results.csv, "
+                          "written since by write_file and kept: report.md |", line)
+            self.assertEqual(server.read("report.md").text, "WRONG")
+            self.assert_ok(server.python("x = 3; open('b', 'w').close()"))
+            self.assert_ok(server.python("x"))
+            line = self.undo(server).status.line
+            self.assertIn("undid <cell 3>, ", line)
+            self.assertNotIn("write_file", line)
+
     def test_three_cells_one_after_the_other(self):
         with self.server() as server:
             states = []
@@ -399,7 +416,7 @@ os.mkfifo('fifo')
             server.write("d/deep/a", "by the tool")
             self.assert_ok(server.python("import os; os.remove('d/deep/a'); open('d/b', 'w').close()"))
             result = self.undo(server)
-            self.assertIn("files back: d/b, d/deep/a |", result.text)
+            self.assertIn("files back: d/deep/a, files removed: d/b |", result.text)
             self.assertEqual(self.contents(server), {"d/deep/a": "by the tool"})
 
     # --- bounds ---

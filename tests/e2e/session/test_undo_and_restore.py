@@ -74,7 +74,7 @@ class Undo(Case):
             for number in (3, 2):
                 result = server.python("", undo=True)
                 self.assert_ok(result)
-                self.assertIn(f"state: back to the state after <cell {number}> (undo), files unchanged",
+                self.assertIn(f"state: undid <cell {number + 1}>, back to the state after <cell {number}> (undo), files unchanged",
                               result.status.line)
                 self.assertTrue(result.text.startswith("[ok"), result.text)
             self.assert_prints(server.python("print(x)", undo=True), "1")
