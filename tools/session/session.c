@@ -91,6 +91,18 @@ static struct session *session_parent(const struct session *session)
     return session->branches ? session_find(session->owner, session->name) : NULL;
 }
 
+void session_explain_branch(const struct session *session)
+{
+    const struct session *parent = session_parent(session);
+    struct run *run = session->current;
+    if (parent && parent->current && parent->current->job > 0 &&
+        strcmp(run_fact(run, RUN_ERROR_TYPE), "NameError") == 0 && !run_fact(run, RUN_HINT)[0]) {
+        run_addf(run, RUN_HINT,
+                 "job %u still runs: until it ends, no branch has the variables that it makes",
+                 parent->current->job);
+    }
+}
+
 void session_drop(struct session *session)
 {
     struct session **at = &session->owner->list;

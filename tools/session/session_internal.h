@@ -127,6 +127,8 @@ void session_start(struct session *session);
 void session_arm_deadline(struct session *session);
 /* Whether a branch must wait until its session has an interpreter again. */
 bool session_branch_waits(const struct session *session);
+/* The current run has a result: adds the hint why a branch beside a job may lack a name. */
+void session_explain_branch(const struct session *session);
 /* Frees a session without an interpreter and without a run. */
 void session_drop(struct session *session);
 

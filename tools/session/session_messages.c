@@ -71,6 +71,7 @@ static void session_on_result(struct session *session, const struct box_message 
     struct fate fate = run_fate(&facts);
     box_session_drain(session->guest);
     outcome_take_parts(run, message);
+    session_explain_branch(session);
     if (fate.outcome == RUN_EXIT) {
         run->end.process.code = outcome_exit_code(message);
     }

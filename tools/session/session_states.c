@@ -302,6 +302,23 @@ static void session_note_left(struct session *session)
              session->history.left.cell > 0 ? RUN_LEFT : "");
 }
 
+/* Adds to RUN_BACK which variables went: from those of left to those of now (NULL: none). */
+static void note_variables(struct run *run, const struct names *left, const struct names *now)
+{
+    char gone[SESSION_NAMES_BYTES];
+    char back[SESSION_NAMES_BYTES] = "";
+    char older[SESSION_NAMES_BYTES] = "";
+    (void)names_lost(left, now, gone, sizeof gone);
+    if (now) {
+        (void)names_lost(now, left, back, sizeof back);
+        (void)names_older(left, now, older, sizeof older);
+    }
+    run_addf(run, RUN_BACK, "%s%s%s%s%s%s%s", run_fact(run, RUN_BACK),
+             gone[0] ? ", variables removed: " : "", gone,
+             back[0] || older[0] ? ", variables back: " : "", older,
+             back[0] && older[0] ? ", " : "", back);
+}
+
 /* name: of the state, or empty after an undo. */
 static void session_went_back(struct session *session, unsigned cell, const char *name)
 {
@@ -362,6 +379,7 @@ void session_undo(struct session *session)
         history_leave(history, &left);
         session->files_goal = history->now.files;
         session_went_back(session, cell, "");
+        note_variables(session->current, &left.names, &history->now.names);
         session_keep(session);
     } else if (cell > 0) {
         session_go(session, &(struct session_goal){.cell = cell});
@@ -373,6 +391,7 @@ void session_undo(struct session *session)
         session->files_goal = history->before[history->steps - 1].files;
         history->left = (struct history_state){}; /* its process ends with the interpreter */
         session_went_back(session, 0, "");
+        note_variables(session->current, &history->now.names, NULL);
         session_close(session);
     }
 }
@@ -463,6 +482,7 @@ void session_state_taken(struct session *session, const struct session_goal *goa
     history_leave(history, &left);
     session->files_goal = history->now.files;
     session_went_back(session, goal->cell, goal->name);
+    note_variables(session->current, &left.names, &history->now.names);
     session_keep_present(session);
     session_note_left(session); /* unless its process has ended */
 }

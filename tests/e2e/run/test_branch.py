@@ -75,6 +75,17 @@ class Branches(Case):
             self.assertIn(f"Out: ['first', {number}]", self.server.finish_call(call).text)
         self.end_job()
 
+    def test_a_name_that_only_the_job_has(self):
+        job = self.server.python("job_makes = 1; print('there', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.02)",
+                                 wait_s=0, timeout_s=600)
+        self.assertIn("[running: job 1, ", job.text)
+        hint = "Hint: job 1 still runs: until it ends, no branch has the variables that it makes"
+        self.assertIn(hint, self.branch("job_makes").text)
+        self.assertNotIn("Hint: job", self.branch("1 / 0").text)
+        self.assert_ok(self.branch("open('go', 'w').close()"))
+        self.assert_ok(self.server.call("run_python", job=1, wait_s=60))
+        self.assertNotIn("Hint: job", self.branch("nobody_makes").text)
+
     def test_it_counts_for_no_undo_and_keeps_the_numbers_of_cells_apart(self):
         self.assert_ok(self.server.python("kept.append('second')"))
         self.assertIn("<cell 3>", self.branch("1 / 0").text)

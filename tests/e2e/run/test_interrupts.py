@@ -216,7 +216,7 @@ class Moments(Case):
 
     def test_cancelled_during_restore(self):
         """The restore completes; the code does not run, and queued calls are not affected."""
-        for arguments, outcome in (({"undo": True}, "back to the state after <cell 1> (undo)"),
+        for arguments, outcome in (({"undo": True}, "undid <cell 2>, back to the state after <cell 1> (undo)"),
                                 ({"restore": "one"}, 'back to the state after <cell 1> (restore "one")')):
             with self.subTest(arguments), Server() as server:
                 self.assert_ok(server.python("x = 1", checkpoint="one"))
@@ -224,7 +224,7 @@ class Moments(Case):
                 call = self.cancelled_while_held(server, code="x = 'run'", **arguments)
                 result = server.python("print(x)")
                 self.assert_prints(result, "1")
-                self.assertEqual(result.status.field("before"), f"a call was cancelled, state {outcome}")
+                self.assertEqual(result.status.field("before"), f"a call was cancelled, state {outcome}, variables back: x")
                 self.assertNotIn(call, server.stash)
 
     def test_cancelled_during_restore_with_a_queued_call(self):

@@ -74,11 +74,24 @@ class Undo(Case):
             for number in (3, 2):
                 result = server.python("", undo=True)
                 self.assert_ok(result)
-                self.assertIn(f"state: undid <cell {number + 1}>, back to the state after <cell {number}> (undo), files unchanged",
+                self.assertIn(f"state: undid <cell {number + 1}>, back to the state after <cell {number}> (undo), "
+                              "variables back: x, files unchanged",
                               result.status.line)
                 self.assertTrue(result.text.startswith("[ok"), result.text)
             self.assert_prints(server.python("print(x)", undo=True), "1")
             self.assert_prints(server.python("print(x * 10)"), "10")
+
+    def test_the_variables_that_went_are_named(self):
+        with Server() as server:
+            self.assert_ok(server.python("n = [1]; a = 1; old = 0"))
+            self.assert_ok(server.python("n.append(2); a = 2; b = {}; del old"))
+            line = server.python("", undo=True).status.line
+            self.assertIn("(undo), variables removed: b, variables back: a, old, files unchanged", line)
+            line = server.python("", restore="before-undo").status.line
+            self.assertIn("variables removed: old, variables back: a, b, files unchanged", line)
+            self.assert_ok(server.python("", undo=True))
+            line = server.python("", undo=True).status.line
+            self.assertIn("before the first call (undo), variables removed: n, a, old, files unchanged", line)
 
     def test_code_that_only_looks_is_no_step(self):
         with Server() as server:
