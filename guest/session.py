@@ -537,10 +537,10 @@ def connect(fds):
     SESSION.inode = os.fstat(CONTROL_FD).st_ino
     streams.connect(fds[1], fds[2])
     if len(fds) > 3 and faulthandler is not None:
-        os.dup2(fds[3], TRACE_FD, False)
+        SESSION.trace_fd = os.dup2(fds[3], TRACE_FD, False)
+        faulthandler.enable(TRACE_FD, all_threads=False)
         for number in (_signal.SIGUSR1, TRACE_SIGNAL):
             faulthandler.register(number, file=TRACE_FD, all_threads=False)
-        SESSION.trace_fd = TRACE_FD
     SESSION.greets = len(fds) > 4 and os.dup2(fds[4], load("changes").GREETING_FD, False)
     for fd in fds:
         os.close(fd)

@@ -283,6 +283,7 @@ static void outcome(const struct run *run, struct buf *text)
         break;
     case RUN_CRASHED:
         crash(run->end.process.code, text);
+        append_fact(run, RUN_WHERE, " at ", "", text);
         break;
     case RUN_LOST:
         buf_append_text(text, "crashed: connection to the interpreter lost");

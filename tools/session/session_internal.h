@@ -183,7 +183,8 @@ void session_files_switch(struct session *session);
 /* session_memory.c */
 /* To be called when the current run is sent: traces it from now on when memory gets short. */
 void session_memory_watch(struct session *session);
-/* The interpreter has died: if memory ran out, stores in the run where the code was. */
+/* The interpreter has died: stores in the run where the code was, if memory ran out, or a fault of
+ * the code's ended it and faulthandler has written that. */
 void session_memory_place(struct session *session, const struct box_end *end);
 
 /* session_states.c */

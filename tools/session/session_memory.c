@@ -157,6 +157,12 @@ void session_memory_place(struct session *session, const struct box_end *end)
 {
     struct memory_trace *trace = &session->trace;
     bool ran = session->state == SESSION_RUNNING || session->state == SESSION_INTERRUPTED;
+    if (ran && end->kind == BOX_END_SIGNAL) {
+        char text[8192];
+        (void)box_session_traced(session->guest, text, sizeof text);
+        const char *fatal = strstr(text, "Fatal Python error: ");
+        outcome_take_place(session->current, fatal ? fatal : "");
+    }
     if (!ran || end->kind != BOX_END_OOM) {
         return;
     }

@@ -52,9 +52,17 @@ class StatusLine(Case):
 
     def test_crash(self):
         result = self.server.python("import ctypes\nctypes.string_at(0)")
-        self.assertRegex(result.status.line, r"^\[crashed: SIGSEGV \| state: ")
+        self.assertRegex(result.status.line, r'^\[crashed: SIGSEGV at <cell 1>:2 "ctypes\.string_at\(0\)" \| state: ')
         self.assertTrue(result.is_error)
         self.assert_state_after_kill(result)
+
+    def test_crash_names_the_innermost_line_of_a_cell(self):
+        self.assert_ok(self.server.python("import ctypes, os\n\ndef read(at):\n    return ctypes.string_at(at)"))
+        self.assertRegex(self.line("read(0)"), r'^\[crashed: SIGSEGV at <cell 1>:4 \| state: ')
+        self.assertRegex(self.line("x = 1\nos.abort()"), r'^\[crashed: SIGABRT at <cell 3>:2 "os\.abort\(\)" \| state: ')
+        self.assertRegex(self.line("os.kill(os.getpid(), 9)"), r"^\[crashed: SIGKILL \| state: ")
+        in_child = "if os.fork() == 0: os.abort()\nos.wait()\nos.kill(os.getpid(), 9)"
+        self.assertRegex(self.line(in_child), r"^\[crashed: SIGKILL \S*")
 
     def test_exit_codes(self):
         self.assert_exit_code(self.server.python("kept = 1\nraise SystemExit(3)"), 3)
