@@ -179,8 +179,8 @@ static json_t *read_arguments(const struct options *options)
         terminal_say("call: arguments: %s", strerror(-r));
         return NULL;
     }
-    json_t *arguments = json_loadb(buf_size(&text) ? buf_bytes(&text) : "", buf_size(&text),
-                                   JSON_REJECT_DUPLICATES, &error);
+    json_t *arguments =
+        rpc_text_load(buf_size(&text) ? buf_bytes(&text) : "", buf_size(&text), &error);
     if (!json_is_object(arguments)) {
         terminal_say("call: the arguments must be a JSON object: %s",
                      arguments ? "they are another JSON value" : error.text);

@@ -30,7 +30,6 @@ json_t *message_rescue_id(struct span line)
 json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **ret_problem,
                       json_t **ret_id)
 {
-    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
     json_error_t error;
     *ret_id = NULL;
     *ret_code = RPC_INVALID_REQUEST;
@@ -41,7 +40,7 @@ json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **re
         *ret_id = message_rescue_id(line);
         return NULL;
     }
-    json_t *value = json_loadb(line.bytes, line.size, flags, &error);
+    json_t *value = rpc_text_load(line.bytes, line.size, &error);
     if (value) {
         return value;
     }

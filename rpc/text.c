@@ -48,11 +48,52 @@ const char *rpc_text_plain(const json_t *value)
     return text && strlen(text) == json_string_length(value) ? text : NULL;
 }
 
-json_t *rpc_text_value(const char *bytes, size_t size, unsigned depth)
+enum { ESCAPE_CHARACTERS = 6 }; /* \u0000 */
+
+/* Whether an escape by number is half of a surrogate pair: the one with those third digits. */
+static bool is_half(const char *escape, const char *end, const char *digits)
+{
+    return end - escape >= ESCAPE_CHARACTERS && escape[0] == '\\' && escape[1] == 'u' &&
+           (escape[2] | ' ') == 'd' && escape[3] && strchr(digits, escape[3]);
+}
+
+/* Writes U+FFFD over each half of a surrogate pair that is alone. Returns whether there was one. */
+static bool replace_halves(char *at, const char *end)
+{
+    static const char high[] = "89abAB";
+    static const char low[] = "cdefCDEF";
+    bool any = false;
+    while (end - at > 1 && (at = memchr(at, '\\', (size_t)(end - at) - 1))) {
+        bool is_high = is_half(at, end, high);
+        if (is_high && is_half(at + ESCAPE_CHARACTERS, end, low)) {
+            at += ESCAPE_CHARACTERS;
+        } else if (is_high || is_half(at, end, low)) {
+            memset(at + 2, 'F', 3);
+            at[5] = 'D';
+            any = true;
+        }
+        at += 2;
+    }
+    return any;
+}
+
+json_t *rpc_text_load(const char *bytes, size_t size, json_error_t *error)
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
+    json_t *value = json_loadb(bytes, size, flags, error);
+    OWNED(buf_done) struct buf copy = BUF_EMPTY;
+    char *text = NULL;
+    if (!value && buf_reserve(&copy, size, &text) == 0) {
+        memcpy(text, bytes, size);
+        value = replace_halves(text, text + size) ? json_loadb(text, size, flags, error) : NULL;
+    }
+    return value;
+}
+
+json_t *rpc_text_value(const char *bytes, size_t size, unsigned depth)
+{
     bool fits = scan_size((struct span){bytes, size}, depth, LIMIT_JSON_VALUES) == SCAN_FITS;
-    return fits ? json_loadb(bytes, size, flags, NULL) : NULL;
+    return fits ? rpc_text_load(bytes, size, NULL) : NULL;
 }
 
 struct dump {
@@ -75,8 +116,6 @@ static int append_escape(struct buf *out, uint32_t code)
                : buf_appendf(out, "\\u%04X\\u%04X", (unsigned)(0xD800 + ((code - 0x10000) >> 10)),
                              (unsigned)(0xDC00 + (code & 0x3FF)));
 }
-
-enum { ESCAPE_CHARACTERS = 6 };
 
 size_t rpc_text_fitting(const char *bytes, size_t size, size_t *characters)
 {

@@ -12,6 +12,10 @@ json_t *rpc_text(const char *bytes, size_t size);
  * short. */
 const char *rpc_text_plain(const json_t *value);
 
+/* New: the value of JSON text of a bounded depth. Clients send half of a surrogate pair, as code
+ * that cuts text has it: U+FFFD stands for it. */
+json_t *rpc_text_load(const char *bytes, size_t size, json_error_t *error);
+
 /* New: the value of JSON text, NULL for any other, and for one that nests deeper than depth. */
 json_t *rpc_text_value(const char *bytes, size_t size, unsigned depth);
 
