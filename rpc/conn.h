@@ -46,6 +46,10 @@ struct rpc_tools {
      * this returns. arguments: an object, borrowed until this returns. */
     bool (*start)(void *ctx, struct rpc_call *call, const char *name, json_t *arguments);
 
+    /* May be NULL. A sentence that names the tool which does what one of other servers does, or
+     * NULL. */
+    const char *(*instead)(const char *name);
+
     /* The client cancelled the call, or the connection ends. The tool stops its work and must still
      * end the call, maybe before this returns; nothing is sent then. */
     void (*cancel)(void *ctx, struct rpc_call *call);

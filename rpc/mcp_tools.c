@@ -43,18 +43,23 @@ bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request)
     return false;
 }
 
-/* "Unknown tool: nope. Tools: run_python, write_file" */
+/* "Unknown tool: bash. run_python runs it. Tools: run_python, write_file" */
 static void refuse_unknown(struct rpc_call *call, const char *name)
 {
     char shown[120];
     size_t index = 0;
+    const char *instead = call->peer->tools.instead ? call->peer->tools.instead(name) : NULL;
     const json_t *tool = NULL;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     json_auto_t *tools = call->peer->tools.list(call->peer->tools.ctx);
-    buf_appendf(&text, "Unknown tool: %s", word_show(name, strlen(name), shown, sizeof shown));
+    buf_appendf(&text, "Unknown tool: %s%s%s", word_show(name, strlen(name), shown, sizeof shown),
+                instead ? ". " : "", instead ? instead : "");
     json_array_foreach (tools, index, tool) {
         buf_appendf(&text, "%s%s",
-                    index ? ", " : ". Tools: ", json_string_value(json_object_get(tool, "name")));
+                    index     ? ", "
+                    : instead ? " Tools: "
+                              : ". Tools: ",
+                    json_string_value(json_object_get(tool, "name")));
     }
     buf_append(&text, "", 1);
     rpc_call_fail(call, RPC_INVALID_PARAMS, buf_error(&text) ? "Unknown tool" : buf_bytes(&text));

@@ -53,8 +53,8 @@ const char *near_key(const json_t *object, const char *word)
         if (near_part(word, key) && score > NEAR_DISTANCE) {
             score = NEAR_DISTANCE;
         }
-        /* In a word of four letters or fewer, two wrong ones leave nothing in common. */
-        if (score < best_score && score < strlen(word)) {
+        /* Where more than half of the letters are wrong, the words have nothing in common. */
+        if (score < best_score && 2 * score <= strlen(word)) {
             best = key;
             best_score = score;
             ties = false;

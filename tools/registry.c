@@ -67,7 +67,9 @@ static void refuse_violations(struct rpc_call *call, const char *name,
         if (pointer[0]) {
             (void)word_append(&text, pointer, strlen(pointer));
         }
-        (void)buf_appendf(&text, "%s%s\n", pointer[0] ? ": " : "", violations[i].text);
+        const char *hint = pointer[0] ? tolerance_argument(name, pointer + 1) : NULL;
+        (void)buf_appendf(&text, "%s%s%s%s\n", pointer[0] ? ": " : "", violations[i].text,
+                          hint ? ". " : "", hint ? hint : "");
     }
     if (count > shown) {
         (void)buf_appendf(&text, "- and %zu more\n", count - shown);
@@ -227,6 +229,7 @@ struct rpc_tools tools_for_rpc(struct tools *tools)
                               .list = describe_tools,
                               .instructions = describe_server,
                               .start = tools_start,
+                              .instead = tolerance_tool,
                               .cancel = tools_cancel,
                               .greeted = tools_greeted};
 }

@@ -9,6 +9,91 @@
 #include "base/limits.h"
 #include "base/own.h"
 
+/* What clients add to every call for themselves. */
+static const char *const added[] = {
+    "sessionId",     "chatInput",         "toolCallId",    "tool", /* n8n */
+    "task_progress", "requires_approval", "security_risk",         /* Cline, OpenHands */
+};
+
+static void drop_added(json_t *arguments)
+{
+    const char *action = json_string_value(json_object_get(arguments, "action"));
+    for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
+        (void)json_object_del(arguments, added[i]);
+    }
+    if (action && strcmp(action, "sendMessage") == 0) { /* n8n's; another may be a model's */
+        (void)json_object_del(arguments, "action");
+    }
+}
+
+struct habit {
+    const char *tool; /* of an argument */
+    const char *name;
+    const char *instead;
+};
+
+static const char lines_instead[] = "Send start_line and end_line.";
+static const char edit_instead[] = "write_file edits with old_text and new_text.";
+static const char read_instead[] = "read_file shows files, images and directories.";
+static const char run_instead[] = "run_python runs Python code.";
+static const char shell_instead[] =
+    "run_python runs shell commands: a line of code that begins "
+    "with \"!\", or a cell that begins with \"%%bash\".";
+
+static const struct habit arguments_of_others[] = {
+    {"read_file", "view_range", lines_instead},
+    {"read_file", "limit", lines_instead},
+    {"write_file", "replace_all",
+     "old_text is replaced at one place; replace it everywhere with run_python."},
+    {"write_file", "edits", "Send old_text and new_text, one edit a call."},
+    {"write_file", "insert_line",
+     "Send the line before it as old_text, with the new one added as "
+     "new_text."},
+    {"run_python", "command", shell_instead},
+    {"run_python", "cwd", "Change the directory in code, with os.chdir()."},
+};
+
+static const struct habit tools_of_others[] = {
+    {"", "bash", shell_instead},
+    {"", "shell", shell_instead},
+    {"", "terminal", shell_instead},
+    {"", "run_command", shell_instead},
+    {"", "execute_command", shell_instead},
+    {"", "edit", edit_instead},
+    {"", "edit_file", edit_instead},
+    {"", "str_replace", edit_instead},
+    {"", "str_replace_editor", edit_instead},
+    {"", "str_replace_based_edit_tool", edit_instead},
+    {"", "create_file", "write_file creates files."},
+    {"", "view", read_instead},
+    {"", "list_directory", read_instead},
+    {"", "python", run_instead},
+    {"", "execute_code", run_instead},
+    {"", "code_interpreter", run_instead},
+};
+
+static const char *find_habit(const struct habit *habits, size_t count, const char *tool,
+                              const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(habits[i].tool, tool) == 0 && strcmp(habits[i].name, name) == 0) {
+            return habits[i].instead;
+        }
+    }
+    return NULL;
+}
+
+const char *tolerance_argument(const char *tool, const char *name)
+{
+    return find_habit(arguments_of_others, sizeof arguments_of_others / sizeof *arguments_of_others,
+                      tool, name);
+}
+
+const char *tolerance_tool(const char *name)
+{
+    return find_habit(tools_of_others, sizeof tools_of_others / sizeof *tools_of_others, "", name);
+}
+
 /* --- run_python --- */
 
 static bool is_absent(const json_t *arguments, const char *name)
@@ -47,6 +132,7 @@ static int rename_arguments(json_t *arguments, const char *const (*names)[2])
     return 0;
 }
 
+static const char *const run_names[][2] = {{"restart", "reset"}, {NULL, NULL}};
 static const char *const read_names[][2] = {{"file_path", "path"}, {NULL, NULL}};
 static const char *const write_names[][2] = {
     {"file_path", "path"},
@@ -157,8 +243,10 @@ static int write_content(json_t *arguments)
 int tolerance_apply(const char *tool, json_t *arguments)
 {
     int r = 0;
+    drop_added(arguments);
     if (strcmp(tool, "run_python") == 0) {
-        return allow_no_code(arguments);
+        r = rename_arguments(arguments, run_names);
+        return r ? r : allow_no_code(arguments);
     }
     (void)json_object_del(arguments,
                           "session"); /* as run_python has it: here all share the files */
@@ -168,6 +256,9 @@ int tolerance_apply(const char *tool, json_t *arguments)
     } else if (strcmp(tool, "write_file") == 0) {
         r = rename_arguments(arguments, write_names);
         drop_empty_texts(arguments);
+        if (!json_is_true(json_object_get(arguments, "replace_all"))) {
+            (void)json_object_del(arguments, "replace_all");
+        }
         r = r ? r : rename_utf8(arguments, "utf-8");
         r = r ? r : write_content(arguments);
     }

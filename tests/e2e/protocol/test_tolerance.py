@@ -49,6 +49,33 @@ class Tolerance(Shared):
         self.assert_violation(call("read_file", path="other.py", old_str="y"), "/old_str", "unknown")
         self.assert_violation(call("run_python", file_path="other.py"), "/file_path", "unknown")
 
+    def test_what_clients_add_is_left_out(self):
+        added = {"sessionId": "4f1c", "action": "sendMessage", "chatInput": "count", "toolCallId": "call_7",
+                 "task_progress": "- [ ] one", "security_risk": "LOW"}
+        self.assert_prints(self.server.python("print(1 + 1)", **added), "2")
+        self.assertFalse(self.server.write("added.txt", "a\n", replace_all=False, **added).is_error)
+        self.assertEqual(self.server.read("added.txt", **added).text, "a\n")
+        self.assert_violation(self.server.python("1", action="undo"), "/action", "unknown")
+        self.assertIn('did you mean "session"', self.server.python("1", session_id="a").text)
+        self.assertNotIn("did you mean", self.server.python("1", cwd="/tmp").text)
+        self.server.python("kept = 1")
+        self.assertIn("reset", self.server.call("run_python", restart=True).status.state)
+
+    def test_arguments_and_tools_of_others_get_the_one_that_does_it(self):
+        call = self.server.call
+        for result, instead in ((call("read_file", path="a", view_range=[1, 2]), "start_line and end_line"),
+                                (call("write_file", path="a", old_text="a", new_text="b", replace_all=True), "one place"),
+                                (call("write_file", path="a", edits=[]), "one edit a call"),
+                                (call("run_python", command="ls"), "%%bash"), (call("run_python", cwd="/"), "os.chdir()")):
+            self.assertTrue(result.is_error)
+            self.assertRegex(result.text, r"unknown argument\. Known arguments: [^.]*\. [A-Za-z_ ]*")
+            self.assertIn(instead, result.text)
+        for name, instead in (("bash", "shell commands"), ("edit_file", "old_text"), ("view", "images")):
+            error = self.server.request("tools/call", {"name": name, "arguments": {}})["error"]["message"]
+            self.assertRegex(error, r"^Unknown tool: %s\. [a-z_]+ .*%s.*\. Tools: run_python, " % (name, instead))
+        self.assert_prints(self.server.python("!echo one"), "one")
+        self.assert_prints(self.server.python("%%bash\necho two"), "two")
+
     def test_empty_is_none_where_every_property_is_sent(self):
         call = self.server.call
         self.assert_ok(call("run_python", code="1", checkpoint="", restore="", session="", stdin="", undo="", timeout_s=""))
