@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "tools/files/edit_near.h"
 #include "tools/files/lines.h"
 
 enum { PLACES_SHOWN = 8, PLACES_COUNTED = 1000 };
@@ -77,62 +78,10 @@ static bool has_only_crlf(const char *text, size_t size)
 /* --- the sentences ---
  * Those that refuse return 1. */
 
-/* A line without the white space around it. */
-struct trimmed {
-    const char *at;
-    size_t size;
-};
-
-static struct trimmed trim(const char *line, size_t size)
-{
-    static const char space[] = " \t\r";
-    while (size > 0 && memchr(space, line[0], sizeof space - 1)) {
-        line++;
-        size--;
-    }
-    while (size > 0 && memchr(space, line[size - 1], sizeof space - 1)) {
-        size--;
-    }
-    return (struct trimmed){line, size};
-}
-
-/* Takes the next line off the front of a text. */
-static struct trimmed next_line(const char **text, size_t *size)
-{
-    const char *newline = memchr(*text, '\n', *size);
-    size_t line = newline ? (size_t)(newline - *text) : *size;
-    struct trimmed found = trim(*text, line);
-    line += newline != NULL;
-    *text += line;
-    *size -= line;
-    return found;
-}
-
-/* The number of the first line that is like the first of old_text which is not blank; 0: none. */
-static size_t similar_line(const char *text, size_t size, const struct edit *edit)
-{
-    const char *old_text = edit->old_text;
-    size_t left = edit->old_size;
-    struct trimmed wanted = {old_text, 0};
-    while (wanted.size == 0 && left > 0) {
-        wanted = next_line(&old_text, &left);
-    }
-    for (size_t number = 1; wanted.size > 0 && size > 0; number++) {
-        struct trimmed line = next_line(&text, &size);
-        if (line.size == wanted.size && memcmp(line.at, wanted.at, line.size) == 0) {
-            return number;
-        }
-    }
-    return 0;
-}
-
 static int say_nowhere(const char *text, size_t size, const struct edit *edit, struct buf *said)
 {
-    size_t similar = similar_line(text, size, edit);
     buf_append_text(said, ": old_text is not in the file");
-    if (similar > 0) {
-        buf_appendf(said, "; line %zu is like its first line", similar);
-    }
+    edit_say_near(text, size, edit, said);
     buf_append_text(said, ". Copy the text as read_file shows it.");
     return buf_error(said) ? -ENOMEM : 1;
 }

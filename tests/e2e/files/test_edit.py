@@ -44,7 +44,8 @@ class Edit(Shared):
         text = "alpha\n  beta\nalpha beta\n"
         self.server.write("words.txt", text)
         self.assert_refused(self.edit("words.txt", "beta", "gamma"), "words.txt", "2 places", "lines 2, 3")
-        self.assert_refused(self.edit("words.txt", "beta\nomega", "gamma"), "not in the file", "line 2 is like")
+        self.assert_refused(self.edit("words.txt", "beta\nomega", "gamma"), "not in the file",
+                            'lines 2-3 are like it, but line 3 is "alpha beta"')
         self.assert_refused(self.edit("words.txt", "delta", "gamma"), "words.txt: old_text is not in the file")
         self.assertEqual(self.server.read("words.txt").text, text)
 

@@ -41,13 +41,32 @@ static void other_numbers_of_places_are_refused(void **)
     expect("ab\nc\nab ab\n", "ab", "x", NULL, said);
     (void)snprintf(said, sizeof said, ": old_text is at 2 places, lines 1, 2%s", more);
     expect("-\n-\n-", "-\n-", "x", NULL, said); /* they overlap */
-    expect(
-        "one\n\ttwo \nthree\n", "two\nthree!", "x", NULL,
-        ": old_text is not in the file; line 2 is like its first line. Copy the text as read_file "
-        "shows it.");
-    expect("", "two", "x", NULL,
-           ": old_text is not in the file. Copy the text as read_file shows it.");
     expect("a\n", "\n\n", "x", NULL,
+           ": old_text is not in the file. Copy the text as read_file shows it.");
+}
+
+static void what_is_nearly_in_the_file_is_named(void **)
+{
+    static const char text[] = "def f(x):\n\ty = g(x, 2)\n\n    return y\n\nf(1)\n";
+    static const char *const cases[][2] = {
+        {"y = g(x,2)", "; line 2 is the same but for white space"},
+        {"    y = g(x, 2)\n\n\n\treturn y\n", "; lines 2-4 are the same but for white space"},
+        {"def f(x):\n  y = g(x, 2)\n\n  return x\n",
+         "; lines 1-4 are like it, but line 4 is \"    return y\""},
+        {"def f(z):\n\ty = g(x, 2)\n\n", "; lines 1-3 are like it, but line 1 is \"def f(x):\""},
+        {"\n\tf(1)\n\nf(2)", "; lines 5-6 are like it, but there the file ends"},
+        {"y = g(x, 3)", ""},
+        {"a\nb\n\nreturn y\n", ""},
+        {"\n\n\n", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char said[200];
+        (void)snprintf(said, sizeof said,
+                       ": old_text is not in the file%s. Copy the text as read_file shows it.",
+                       cases[i][1]);
+        expect(text, cases[i][0], "x", NULL, said);
+    }
+    expect("", "two", "x", NULL,
            ": old_text is not in the file. Copy the text as read_file shows it.");
 }
 
@@ -80,6 +99,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_only_place_is_replaced),
         cmocka_unit_test(other_numbers_of_places_are_refused),
+        cmocka_unit_test(what_is_nearly_in_the_file_is_named),
         cmocka_unit_test(very_many_places_are_bounded),
         cmocka_unit_test(line_ends_stay_those_of_the_file),
     };
