@@ -1,6 +1,6 @@
-/* Puts one table at the end of a TOML file (version 1.0.0 of its specification). Walks the file
- * only to find what it defines, and skips values. Refuses a file that defines the wanted name in
- * any form, or that the walk does not understand. */
+/* Puts one table at the end of a TOML file (version 1.0.0 of its specification), or in the place of
+ * the table of that name. Walks the file only to find what it defines, and skips values. Refuses a
+ * file that defines the wanted name in another form, or that the walk does not understand. */
 #include <errno.h>
 #include <string.h>
 
@@ -25,12 +25,35 @@ struct walk {
     const char *name;
     struct key table; /* the table of the keys that follow */
     bool present;     /* the file defines the wanted name */
-    bool closed;      /* the section is not a table that can be extended */
+    bool elsewhere;   /* also by another table or key than the one from begin to end */
+    bool is_inside;   /* of that table */
+    size_t begin;
+    size_t end;
+    bool closed; /* the section is not a table that can be extended */
 };
+
+/* As strspn() and strcspn(), which the libraries of sanitizers let read all of the text. */
+static size_t span(const char *text, const char *set)
+{
+    size_t size = 0;
+    while (text[size] && strchr(set, text[size])) {
+        size++;
+    }
+    return size;
+}
+
+static size_t line_size(const char *text)
+{
+    size_t size = 0;
+    while (text[size] && text[size] != '\n') {
+        size++;
+    }
+    return size;
+}
 
 static void skip_blanks(struct walk *walk)
 {
-    walk->at += strspn(walk->text + walk->at, " \t");
+    walk->at += span(walk->text + walk->at, " \t");
 }
 
 /* Skips the end of the line and a comment. False when something else is left on it. */
@@ -39,7 +62,7 @@ static bool skip_line_end(struct walk *walk)
     const char *text = walk->text;
     skip_blanks(walk);
     if (text[walk->at] == '#') {
-        walk->at += strcspn(text + walk->at, "\n");
+        walk->at += line_size(text + walk->at);
     }
     walk->at += text[walk->at] == '\r' && text[walk->at + 1] == '\n';
     if (text[walk->at] && text[walk->at] != '\n') {
@@ -94,7 +117,7 @@ static bool skip_brackets(struct walk *walk)
             continue;
         }
         if (c == '#') {
-            walk->at += strcspn(walk->text + walk->at, "\n");
+            walk->at += line_size(walk->text + walk->at);
             continue;
         }
         depth += c == '[' || c == '{';
@@ -115,7 +138,7 @@ static bool skip_value(struct walk *walk)
         return skip_brackets(walk);
     }
     /* Numbers, true and false, and times, which may have a blank after the date. */
-    size_t size = strspn(walk->text + walk->at, BARE "+.: ");
+    size_t size = span(walk->text + walk->at, BARE "+.: ");
     walk->at += size;
     return size > 0;
 }
@@ -133,7 +156,7 @@ static bool read_part(struct walk *walk, char part[PART_BYTES])
         size = walk->at - start - 2;
         from++;
     } else {
-        size = strspn(from, BARE);
+        size = span(from, BARE);
         walk->at += size;
         if (size == 0) {
             return false;
@@ -166,6 +189,12 @@ static bool read_key(struct walk *walk, struct key *key)
     }
 }
 
+static bool is_wanted(const struct walk *walk, const struct key *key)
+{
+    return key->count >= 2 && strcmp(key->parts[0], walk->section) == 0 &&
+           strcmp(key->parts[1], walk->name) == 0;
+}
+
 /* Notes whether a key defines the section or the name in it. A part with an escape could be any
  * name. is_table: a header in single brackets. */
 static void note(struct walk *walk, const struct key *key, bool is_table)
@@ -180,7 +209,9 @@ static void note(struct walk *walk, const struct key *key, bool is_table)
     if (key->count == 1) {
         walk->closed |= !is_table;
     } else {
-        walk->present |= strcmp(key->parts[1], walk->name) == 0 || strchr(key->parts[1], '\\');
+        bool has_escape = strchr(key->parts[1], '\\') != NULL;
+        walk->present |= has_escape || is_wanted(walk, key);
+        walk->elsewhere |= has_escape;
     }
 }
 
@@ -196,6 +227,9 @@ static bool walk_header(struct walk *walk)
     }
     walk->at += is_array ? 2 : 1;
     note(walk, &walk->table, !is_array);
+    bool is_it = walk->table.count == 2 && is_wanted(walk, &walk->table);
+    walk->is_inside = is_it && !is_array && !walk->end;
+    walk->elsewhere |= is_it && !walk->is_inside;
     return skip_line_end(walk);
 }
 
@@ -209,6 +243,7 @@ static bool walk_pair(struct walk *walk)
     walk->at++;
     skip_blanks(walk);
     note(walk, &key, /* is_table= */ false);
+    walk->elsewhere |= walk->table.count < 2 && is_wanted(walk, &key);
     return skip_value(walk) && skip_line_end(walk);
 }
 
@@ -228,6 +263,10 @@ static size_t walk_file(struct walk *walk)
                 line += walk->text[i] == '\n';
             }
             return line;
+        }
+        if (walk->is_inside && c && !strchr("#\r\n", c)) {
+            walk->begin = c == '[' ? start : walk->begin;
+            walk->end = walk->at;
         }
     }
     return 0;
@@ -288,6 +327,12 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
     }
     if (walk.present && has_lines(old, buf_bytes(&table))) {
         return BRIDGE_EDIT_SAME;
+    }
+    if (walk.present && !walk.elsewhere && walk.end) {
+        r = buf_append(out, old, walk.begin);
+        r = r ? r : buf_append(out, buf_bytes(&table), buf_size(&table) - 1);
+        r = r ? r : buf_append(out, old + walk.end, size - walk.end);
+        return r < 0 ? fail_set(ret_fail, ENOMEM, "cannot edit it") : BRIDGE_EDIT_REPLACED;
     }
     if (walk.present) {
         return fail_set(ret_fail, EEXIST, "it already has another %s.%s", section, server->name);

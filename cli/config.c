@@ -314,12 +314,14 @@ int command_config(int argc, char **argv)
                               : "");
         return print_entry(&config, entry);
     }
-    if (r == 0 && install(&config, &options.spec, entry, buf_bytes(&path), &fail) == 0) {
+    r = r ? r : install(&config, &options.spec, entry, buf_bytes(&path), &fail);
+    if (r == 0) {
         return 0;
     }
     terminal_say("config: %s", fail_text(&fail));
     if (entry) {
-        (void)fprintf(stderr, "The entry to add by hand:\n");
+        (void)fprintf(stderr, "The entry to %s by hand:\n",
+                      r == -EEXIST ? "put in its place" : "add");
         (void)print_entry(&config, entry);
     }
     return EXIT_REFUSED;

@@ -86,6 +86,17 @@ class Config(Case):
                 self.assertEqual(sorted(one.name for one in file.parent.glob(file.name + "*")),
                                  [file.name, backup.name])
 
+    def test_an_entry_is_replaced(self):
+        for host, (path, section) in HOSTS.items():
+            with self.subTest(host=host):
+                self.config("--host", host, "--install", "--", "--memory", "2G")
+                self.config("--host", host, "--install", "--name", "other")
+                done = self.config("--host", host, "--install", "--", "--memory", "3G")
+                self.assertIn('replaced "sandbox"', done.stdout)
+                entries = self.parse(path, (self.home / path).read_text())[section]
+                self.assertEqual(command_of(entries["sandbox"])[-1], "3G")
+                self.assertEqual(list(entries), ["sandbox", "other"])
+
     def test_comments_stay_and_each_change_keeps_a_backup(self):
         file = self.home / ".config/zed/settings.json"
         file.parent.mkdir(parents=True)
@@ -105,7 +116,7 @@ class Config(Case):
 
     def test_a_file_it_cannot_parse_stays_and_the_entry_is_printed(self):
         for host, text in (("cursor", '{"mcpServers": '), ("cursor", '{"mcpServers": 1}'),
-                           ("codex", "[mcp_servers.sandbox]\ncommand = 'other'\n"),
+                           ("codex", "[mcp_servers]\nsandbox = {}\n"),
                            ("codex", "what\n")):
             path, section = HOSTS[host]
             with self.subTest(text=text):

@@ -128,10 +128,20 @@ static void a_table_is_added_to_toml(void **)
     expect("codex", "x = 1\r\n" TABLE "more = 1\n[z]\n", BRIDGE_EDIT_SAME, "");
 }
 
-static void a_name_that_toml_defines_in_any_form_is_refused(void **)
+static void a_table_of_the_name_is_replaced(void **)
 {
-    expect_refusal("codex", "[mcp_servers.sp]\ncommand = \"/q\"\n", -EEXIST, "another");
-    expect_refusal("codex", "[ mcp_servers . \"sp\" ]\n", -EEXIST, "another");
+    expect("codex", "[mcp_servers.sp]\ncommand = \"/q\"", BRIDGE_EDIT_REPLACED, TABLE);
+    expect("codex",
+           "a = 1\n [ mcp_servers . \"sp\" ] # mine\n# old\nargs = [\n]\nb.c = 1\n\n# next\n"
+           "[mcp_servers.sp.env]\nA = \"1\"\n",
+           BRIDGE_EDIT_REPLACED, "a = 1\n" TABLE "\n# next\n[mcp_servers.sp.env]\nA = \"1\"\n");
+}
+
+static void a_name_that_toml_defines_in_another_form_is_refused(void **)
+{
+    expect_refusal("codex", "[mcp_servers.sp]\n[mcp_servers.sp]\n", -EEXIST, "another");
+    expect_refusal("codex", "[[mcp_servers.sp]]\n", -EEXIST, "another");
+    expect_refusal("codex", "[mcp_servers.sp]\n[mcp_servers]\nsp.a = 1\n", -EEXIST, "another");
     expect_refusal("codex", "[mcp_servers.sp.env]\nA = \"1\"\n", -EEXIST, "another");
     expect_refusal("codex", "[mcp_servers]\nsp = {}\n", -EEXIST, "another");
     expect_refusal("codex", "mcp_servers.'sp'.command = \"q\"\n", -EEXIST, "another");
@@ -199,7 +209,8 @@ int main(void)
         cmocka_unit_test(another_entry_of_the_name_is_replaced),
         cmocka_unit_test(invalid_json_is_refused),
         cmocka_unit_test(a_table_is_added_to_toml),
-        cmocka_unit_test(a_name_that_toml_defines_in_any_form_is_refused),
+        cmocka_unit_test(a_table_of_the_name_is_replaced),
+        cmocka_unit_test(a_name_that_toml_defines_in_another_form_is_refused),
         cmocka_unit_test(invalid_toml_is_refused),
         cmocka_unit_test(each_client_gets_its_format),
         cmocka_unit_test(toml_strings_are_escaped),
