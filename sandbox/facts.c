@@ -308,9 +308,10 @@ static void add_packages(struct facts *facts, const struct box_spec *spec)
             "no package directory: %s; name a directory of yours with --cache DIR",
             fail_describe(&fail, text, sizeof text));
     } else {
-        add(facts, "packages", false,
-            "in %.200s, at most %llu MiB of the %llu MiB that are free there", path,
-            (unsigned long long)spec->packages_bytes >> 20, (unsigned long long)free_bytes >> 20);
+        bool is_less = free_bytes < spec->packages_bytes;
+        uint64_t most = is_less ? free_bytes : spec->packages_bytes;
+        add(facts, "packages", false, "in %.200s, at most %llu MiB%s", path,
+            (unsigned long long)most >> 20, is_less ? ", which are free there" : "");
     }
 }
 

@@ -66,8 +66,16 @@ static int choose(const char *chosen, char *out, struct fail *ret_fail)
         } else if (!getcwd(cwd, sizeof cwd) || !join(out, cwd, chosen)) {
             return fail_set(ret_fail, EINVAL, "the interpreter's path %s", chosen);
         }
+        /* The directory of an environment stands for its interpreter. */
+        char program[PATH_MAX];
+        struct stat st;
+        bool is_directory = stat(out, &st) == 0 && S_ISDIR(st.st_mode);
+        if (is_directory && join(program, out, "bin/python3")) {
+            (void)snprintf(out, PATH_MAX, "%s", program);
+        }
         if (!is_executable(out)) {
-            return fail_set(ret_fail, ENOENT, "the interpreter %s", chosen);
+            return fail_set(ret_fail, ENOENT, "the interpreter %s%s", chosen,
+                            is_directory ? "/bin/python3" : "");
         }
         return 0;
     }

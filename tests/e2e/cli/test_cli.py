@@ -338,6 +338,16 @@ class Doctor(Case):
         done = run_cli("doctor", "--json")
         self.assertIsInstance(json.loads(done.stdout), dict)
 
+    def test_packages_get_no_more_than_is_free(self):
+        with tempfile.TemporaryDirectory() as cache:
+            for size in ("64M", "900T"):
+                done = run_cli("doctor", "--json", "--cache", cache, "--package-disk", size)
+                text = {fact["fact"]: fact["text"] for fact in json.loads(done.stdout)["facts"]}["packages"]
+                free = os.statvfs(cache).f_bavail * os.statvfs(cache).f_frsize >> 20
+                most = int(re.search(r"at most (\d+) MiB", text)[1])
+                self.assertEqual(most, 64) if size == "64M" else self.assertLess(abs(most - free), 1024)
+                self.assertEqual("which are free" in text, size == "900T")
+
     def test_the_plan_is_printed_and_changes_nothing(self):
         def plan():
             """The plan without the outside identity, which differs for each server."""

@@ -53,6 +53,14 @@ class Interpreters(Case):
         with Server("--python", "python3", env=self.environment(PATH="/usr/bin:/bin")) as server:
             self.assertTrue(self.where(server).startswith("/usr "))
 
+    def test_by_flag_a_directory(self):
+        self.need_venv()
+        make_venv(f"{self.directory}/venv")
+        with Server("--python", f"{self.directory}/venv") as server:
+            self.assertIn(f"{self.directory}/venv ", self.where(server))
+        with Server("--python", self.directory) as server:
+            self.assertIn(f"{self.directory}/bin/python3: No such file", server.python("1").text)
+
     def assert_programs_are_the_sessions(self, server):
         """Under each name, in a shell, by PATH alone, and for a script that names env."""
         code = ("import os, subprocess, sys\n"
