@@ -33,7 +33,7 @@ GREETING_FD, KEEPER_FD = 70, 71  # after the numbers of session.py
 frames = load("frames")
 state = {"names": [], "ids": [], "version": None, "touched": {}, "root": ""}
 awaited = {}  # thread → [the place that it has touched last]: with its next event, that is over
-keeper = {"state": 0, "pid": 0, "socket": None, "inode": 0, "lock": None, "sent": 0, "known": 0}
+keeper = {"state": 0, "pid": 0, "socket": None, "inode": 0, "lock": None, "sent": 0, "known": 0, "directory": ""}
 
 
 def begin(session):
@@ -52,6 +52,7 @@ def is_light(session):
 def report(session, result, started):
     """Adds to the result; returns the paths of files that are new or changed and may be images."""
     report_names(session.namespace, result)
+    session.guard(result, "the current directory", report_directory, session.root, result)
     if state["touched"]:
         result += ("claims", b"\n".join(os.fsencode(path) for path in state["touched"]))
     return changed_files(session.root, started)
@@ -203,6 +204,14 @@ def here(what="cwd"):
         if what == "cwd":
             return os.getcwd()
         raise
+
+
+def report_directory(root, result):
+    """The tools for files know nothing of os.chdir: once, a result says so."""
+    before, keeper["directory"] = keeper["directory"] or root, here()
+    if keeper["directory"] not in (before, root) and os.path.isdir(keeper["directory"]):
+        result += ("note", "the current directory is %s; relative paths of write_file and read_file begin in %s"
+                   % (keeper["directory"], root))
 
 
 def place_of(path, directory=NO_DIRECTORY, follow=False):

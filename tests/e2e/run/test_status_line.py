@@ -31,6 +31,14 @@ class StatusLine(Case):
         line = self.line("f()")
         self.assertRegex(line, r"^\[error: (json\.decoder\.)?JSONDecodeError at <cell 1>:3, ")
 
+    def test_another_current_directory_is_named_once(self):
+        note = "the current directory is /work/src; relative paths of write_file and read_file begin in /work"
+        self.assertIn(self.server.here(note), self.line("import os\nos.mkdir('src'); os.chdir('src')"))
+        self.assertNotIn("directory", self.line("open('a.py', 'w').close()"))
+        self.assertNotIn("directory", self.line("%cd .."))
+        self.assertIn(self.server.here(note), self.line("%cd src"))
+        self.assertNotIn("current directory", self.line("import os\nos.rmdir('../src') if os.remove('a.py') else os.rmdir('/work/src')"))
+
     def test_timeout_by_interrupt(self):
         line = self.line("import time\nkept = 1\nwhile True:\n    time.sleep(99)", timeout_s=1)
         self.assertRegex(line, r'^\[timeout: 1 s limit; interrupted at <cell 1>:4 "time\.sleep\(99\)" \| '
