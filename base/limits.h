@@ -59,6 +59,7 @@
                                        */
 #define LIMIT_SCAN_BYTES (1UL << 30)  /* searched for a line in a larger one: half a second */
 #define LIMIT_UTF16_BYTES (8UL << 20) /* largest UTF-16 file shown: it is decoded whole */
+#define LIMIT_IPYNB_BYTES (8UL << 20) /* the same of a notebook that is shown as its cells */
 #define LIMIT_TEXT_BYTES 16000UL      /* of a file's text in one result: a page for a model */
 #define LIMIT_RESOURCE_BYTES 640000UL /* of a file that a client reads by itself, and its JSON */
 #define LIMIT_RESOURCES 200U          /* in one page of the list */

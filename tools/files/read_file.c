@@ -19,6 +19,7 @@
 #include "tools/content/content.h"
 #include "tools/content/magic.h"
 #include "tools/content/mounts.h"
+#include "tools/files/ipynb.h"
 #include "tools/files/listing.h"
 #include "tools/files/path.h"
 #include "tools/files/read_text.h"
@@ -118,18 +119,37 @@ static void end_with_image(struct read_op *op, const void *bytes, size_t size, c
     read_op_free(op);
 }
 
+/* The package that reads documents of a name's suffix, or NULL. */
+static const char *library_of(const char *path)
+{
+    static const char *const libraries[][2] = {
+        {".pdf", "pypdf"},       {".docx", "python-docx"}, {".pptx", "python-pptx"},
+        {".xlsx", "openpyxl"},   {".xls", "xlrd"},         {".odt", "odfpy"},
+        {".parquet", "pyarrow"}, {".h5", "h5py"},
+    };
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof libraries / sizeof *libraries; i++) {
+        if (strcasecmp(dot, libraries[i][0]) == 0) {
+            return libraries[i][1];
+        }
+    }
+    return NULL;
+}
+
 /* Ends it with "[data.db is a binary file: SQLite database, 12 kB; …]". */
 static void end_with_binary(struct read_op *op)
 {
     char human[16];
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     const char *name = op->magic.name;
+    const char *library = library_of(op->path);
     buf_append_text(&text, "[");
     word_append(&text, op->path, strlen(op->path));
     buf_appendf(&text,
-                " is a binary file%s%s, %s; read it with Python, or its bytes with "
+                " is a binary file%s%s, %s; read it with Python%s%s, or its bytes with "
                 "encoding=\"base64\"]\n",
-                name ? ": " : "", name ? name : "", content_size(op->size, human));
+                name ? ": " : "", name ? name : "", content_size(op->size, human),
+                library ? " and " : "", library ? library : "");
     read_op_end(op, 0, &text, false);
 }
 
@@ -219,14 +239,14 @@ static void read_op_text(void *arg, int error, const struct buf *text, bool is_e
     read_op_end(arg, -error, text, is_error);
 }
 
-/* Decodes the file, and goes on with a nameless one that holds the same as UTF-8. */
-static int decode_utf16(struct read_op *op)
+/* Decodes the file, and goes on with a nameless one that holds the same as plain text. */
+static int decode(struct read_op *op, int (*fn)(const char *bytes, size_t size, struct buf *out))
 {
     OWNED(buf_done) struct buf raw = BUF_EMPTY;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     int r = content_read(op->fd, 0, (size_t)op->size, &raw);
-    r = r ? r : utf16_decode(buf_bytes(&raw), buf_size(&raw), &text);
-    defer_close int fd = r < 0 ? -1 : memfd_create("utf16", MFD_CLOEXEC);
+    r = r ? r : fn(buf_bytes(&raw), buf_size(&raw), &text);
+    defer_close int fd = r < 0 ? -1 : memfd_create("decoded", MFD_CLOEXEC);
     if (fd < 0) {
         return r < 0 ? r : -errno;
     }
@@ -260,8 +280,12 @@ static void read_regular(struct read_op *op)
                (kind == MAGIC_UTF16 && op->size > LIMIT_UTF16_BYTES)) {
         end_with_binary(op);
     } else {
-        int r = kind == MAGIC_UTF16 ? decode_utf16(op) : 0;
-        if (r < 0) {
+        bool is_ipynb = op->encoding == READ_AUTO && ipynb_is(op->path) &&
+                        op->size <= LIMIT_IPYNB_BYTES && !op->range.has_bytes;
+        int r = kind == MAGIC_UTF16 ? decode(op, utf16_decode)
+                : is_ipynb          ? decode(op, ipynb_decode)
+                                    : 0;
+        if (r < 0 && r != -EINVAL) { /* -EINVAL: not a notebook, whatever its name is */
             read_op_fail(op, -r);
         } else {
             read_text_start(&op->text, op->tools->loop, op->fd, &op->range, read_op_text, op);

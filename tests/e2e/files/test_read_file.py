@@ -1,6 +1,7 @@
 """read_file on anything but a short text: huge and odd files, images, binaries, directories; and the delay of other
 calls."""
 import base64
+import json
 import os
 import pathlib
 import re
@@ -115,6 +116,33 @@ class Kinds(Shared):
             result = self.server.read(name)
             self.assertRegex(result.text, rf"^\[{name} is a binary file.*{kind if kind != 'binary' else ''}.*\]\n$")
             self.assertEqual(result.text.count("\n"), 1)
+
+    def test_documents_name_the_library_that_reads_them(self):
+        self.put("a.pdf", b"%PDF-1.7\n\x00\xff")
+        self.assertIn("PDF document, 11 B; read it with Python and pypdf, or its bytes", self.server.read("a.pdf").text)
+        self.put("B.XLSX", b"PK\3\4" + bytes(30))
+        self.assertIn("with Python and openpyxl, or", self.server.read("B.XLSX").text)
+
+    def test_a_notebook_is_read_as_its_cells(self):
+        book = {"nbformat": 4, "cells": [
+            {"cell_type": "markdown", "source": ["# Sums\n", "of two"]},
+            {"cell_type": "code", "source": "print(1)\n1 + 1", "outputs": [
+                {"output_type": "stream", "text": ["1\n"]},
+                {"output_type": "execute_result", "data": {"text/plain": ["2"], "text/html": "<b>2</b>"}},
+                {"output_type": "display_data", "data": {"image/png": "iVBORw0K" * 4000, "text/plain": "<Figure>"}},
+                {"output_type": "error", "ename": "KeyError", "evalue": "'k'", "traceback": ["\x1b[31m"]}]},
+            {"cell_type": "code", "source": [], "outputs": []}]}
+        self.put("sums.ipynb", json.dumps(book).encode())
+        text = ("[notebook of 3 cells as text; encoding=\"text\" shows its JSON]\n\n--- cell 1, markdown ---\n# Sums\nof two\n\n"
+                "--- cell 2, code ---\nprint(1)\n1 + 1\n--- output of cell 2 ---\n1\n2\n<Figure>\n[image/png]\nKeyError: 'k'\n\n"
+                "--- cell 3, code ---\n")
+        self.assertEqual(self.server.read("sums.ipynb").text, text)
+        self.assertEqual(self.server.read("sums.ipynb", start_line=4, end_line=5).lines[:2], ["# Sums", "of two"])
+        self.assertTrue(self.server.read("sums.ipynb", encoding="text").text.startswith('{"nbformat": 4'))
+        for other in (b"[]", b"{}", b"# no JSON", b'{"cells": [1, {"source": 1, "outputs": [2, {"data": 3}]}]}', b'{"cells": 1}'):
+            self.put("odd.ipynb", other)
+            self.assertFalse(self.server.read("odd.ipynb").is_error)
+        self.assertEqual(self.server.read("odd.ipynb").text, '{"cells": 1}')
 
     def test_utf16_is_read_as_text(self):
         self.put("wide.txt", "one é\ntwo 😀\n".encode("utf-16"))
