@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { NEAR_WORD = 32, NEAR_DISTANCE = 2, NEAR_PART = 3 };
+enum { NEAR_WORD = 64, NEAR_DISTANCE = 2, NEAR_PART = 3 };
 
 /* Levenshtein distance; both words shorter than NEAR_WORD. */
 static unsigned near_distance(const char *a, const char *b)
@@ -49,12 +49,14 @@ const char *near_key(const json_t *object, const char *word)
         if (strlen(key) >= NEAR_WORD) {
             continue;
         }
-        unsigned score = near_distance(word, key);
+        size_t longer =
+            strlen(key) > strlen(word) ? strlen(key) - strlen(word) : strlen(word) - strlen(key);
+        unsigned score = longer > NEAR_DISTANCE ? NEAR_DISTANCE + 1 : near_distance(word, key);
         if (near_part(word, key) && score > NEAR_DISTANCE) {
             score = NEAR_DISTANCE;
         }
         /* Where more than half of the letters are wrong, the words have nothing in common. */
-        if (score < best_score && 2 * score <= strlen(word)) {
+        if (score < best_score && 2UL * score <= strlen(word)) {
             best = key;
             best_score = score;
             ties = false;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/normal.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "tools/content/content.h"
@@ -126,4 +128,16 @@ json_t *listing_names(int dir_fd)
         }
     }
     return object;
+}
+
+const char *listing_same(const json_t *names, const char *name)
+{
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
+        if (normal_same(key, name)) {
+            return key;
+        }
+    }
+    return NULL;
 }

@@ -26,3 +26,6 @@ int listing_compose(int dir_fd, const char *path, long long first, long long las
 /* New: an object with the directory's names as keys, sorted, bounded; NULL when out of memory or if
  * dir_fd is no directory. dir_fd: taken. */
 json_t *listing_names(int dir_fd);
+
+/* The one of those names that is the same but for how its characters are composed, or NULL. */
+const char *listing_same(const json_t *names, const char *name);

@@ -296,6 +296,7 @@ static void read_regular(struct read_op *op)
 /* --- names --- */
 
 static void read_op_look_up(struct read_op *op);
+static void read_op_opened(void *arg, int error, int fd, const struct box_file *file);
 
 static void append_path(struct buf *text, const char *path, size_t size, const char *name)
 {
@@ -373,6 +374,24 @@ static void describe_dangling(const struct read_op *op, const char *target, size
     buf_append_text(text, ", which does not exist in the sandbox.");
 }
 
+/* Opens the file of the name that is the same but for how its characters are composed. Returns
+ * whether there is one. */
+static bool read_op_respell(struct read_op *op, const char *name, size_t parent_size,
+                            const json_t *names)
+{
+    char path[LIMIT_PATH_BYTES];
+    struct box *box = server_box_get(op->tools->server_box);
+    const char *same = op->climbs++ < CLIMBS_MOST ? listing_same(names, name) : NULL;
+    if (!same || !box ||
+        snprintf(path, sizeof path, "%.*s%s%s", (int)parent_size, op->path, same,
+                 op->path + op->missing) >= (int)LIMIT_PATH_BYTES ||
+        box_file_open(box, path, read_op_opened, op) < 0) {
+        return false;
+    }
+    memcpy(op->path, path, sizeof path);
+    return true;
+}
+
 static void read_op_parent_opened(void *arg, int error, int fd, const struct box_file *)
 {
     struct read_op *op = arg;
@@ -397,6 +416,9 @@ static void read_op_parent_opened(void *arg, int error, int fd, const struct box
     }
     if (!names) {
         read_op_fail(op, ENOENT);
+        return;
+    }
+    if (read_op_respell(op, name, parent_size, names)) {
         return;
     }
     describe_neighbours(op, name, parent_size, names, &text);

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +15,14 @@
 #include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
+#include "schema/near.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
 #include "tools/content/magic.h"
 #include "tools/content/resource_uri.h"
 #include "tools/files/edit.h"
 #include "tools/files/lines.h"
+#include "tools/files/listing.h"
 #include "tools/files/path.h"
 #include "tools/session/session.h"
 
@@ -331,6 +334,33 @@ static void edit_source_opened(void *arg, int error, int fd, const struct box_fi
 
 static void edit_open(struct write_op *op);
 
+/* The last name of the path, which begins at name, is not in the directory. Takes the one that is
+ * the same but for how its characters are composed, or refuses and suggests one that is like it;
+ * then returns false, and has ended the op. */
+static bool edit_respell(struct write_op *op, int parent, size_t name)
+{
+    char path[LIMIT_PATH_BYTES];
+    char shown[WORD_BYTES + 1];
+    char said[WORD_BYTES + 120];
+    json_auto_t *names = listing_names(fcntl(parent, F_DUPFD_CLOEXEC, 0));
+    const char *same = listing_same(names, op->path + name);
+    const char *near = same ? same : near_key(names, op->path + name);
+    if (!near ||
+        snprintf(path, sizeof path, "%.*s%s", (int)name, op->path, near) >= (int)LIMIT_PATH_BYTES) {
+        return true;
+    }
+    if (same) {
+        memcpy(op->path, path, sizeof path);
+        return true;
+    }
+    (void)snprintf(said, sizeof said,
+                   " not found. Did you mean %s? To create it, send content, without old_text and "
+                   "new_text.",
+                   word_show(path, strlen(path), shown, sizeof shown));
+    write_op_refuse(op, said);
+    return false;
+}
+
 /* A write replaces a symlink. An edit changes the file that it leads to: so the symlinks of the
  * last name are followed here. */
 static void edit_parent_opened(void *arg, int error, int fd, const struct box_file *)
@@ -341,6 +371,9 @@ static void edit_parent_opened(void *arg, int error, int fd, const struct box_fi
     defer_close int parent = fd;
     size_t name = path_split(op->path, strlen(op->path), directory);
     ssize_t size = error ? -1 : readlinkat(parent, op->path + name, target, sizeof target - 1);
+    if (!error && size < 0 && errno == ENOENT && !edit_respell(op, parent, name)) {
+        return;
+    }
     if (size > 0) {
         target[size] = '\0';
         name = target[0] == '/' ? 0 : name;

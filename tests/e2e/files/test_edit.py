@@ -84,6 +84,7 @@ class Edit(Shared):
         self.assert_refused(self.edit("some", "some", "any"), "directory")
         self.assert_refused(self.edit("pipe", "some", "any"), "not a regular file")
         self.assert_refused(self.edit("missing.txt", "some", "any"), "missing.txt not found; to create it, send content")
+        self.assert_refused(self.edit("huge.tx", "some", "any"), "huge.tx not found. Did you mean huge.txt? To create it")
         self.assert_refused(self.edit("missing/a.txt", "some", "any"), "missing/a.txt not found")
         self.assert_prints(self.server.python("print(os.path.exists('missing'), os.path.exists('missing.txt'))"),
                            "False False")

@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import tempfile
+import unicodedata
 import unittest
 
 from client import Case, Server, Shared, need_userns
@@ -233,8 +234,25 @@ class Kinds(Shared):
             self.assertTrue(result.is_error)
             self.assertIn("not found", result.text)
             self.assertIn(near, result.text)
+        long = "quarterly_report_of_the_northern_region.csv"
+        self.server.write(long, "a\n")
+        self.assertIn(f"Did you mean {long}?", self.server.read(long.replace("northern", "nothern")).text)
         for path in ("/mnt/data/sales.csv", "/zzzzzz", "~/sales.csv"):
             self.assertIn(self.server.here("Files are in /work."), self.server.read(path).text)
+
+    def test_names_are_found_however_their_characters_are_composed(self):
+        for name in ("r\u00e9sum\u00e9.txt", "\u1ec7/\ud55c\uae00/\u304c.txt", "\u00c5ngstr\u00f6m/plain.txt"):
+            for made, sent in (("NFD", "NFC"), ("NFC", "NFD")):
+                with self.subTest(name=name, made=made):
+                    path, sent = f"{made}/" + unicodedata.normalize(made, name), f"{made}/" + unicodedata.normalize(sent, name)
+                    self.server.write(path, "found\n")
+                    self.assertEqual(self.server.read(sent).text, "found\n")
+                    if "/" not in name:
+                        edit = self.server.call("write_file", path=sent, old_text="found", new_text="edited")
+                        self.assertFalse(edit.is_error, edit.text)
+                        self.assertEqual(self.server.read(path).text, "edited\n")
+        self.server.write("one/e\u0301.txt", "a")
+        self.assertTrue(self.server.read("one/\u00e8.txt").is_error)
 
 
 class Huge(Case):
