@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
+#include "base/word.h"
 
 static const char letters[] = "abtnvfr\"\\";
 static const char meanings[] = "\a\b\t\n\v\f\r\"\\";
@@ -13,12 +15,22 @@ static bool is_special(unsigned char byte)
     return byte < ' ' || byte >= 0x7f || byte == '"' || byte == '\\';
 }
 
+/* The bytes of the character at the front of name if it is one beyond ASCII that is shown as it is,
+ * else 0. */
+static size_t shown_size(const char *name, size_t size)
+{
+    int n = (unsigned char)*name < 0x80 ? 0 : utf8_size(name, size);
+    return n > 0 && !word_is_unseen(utf8_code(name, n)) ? (size_t)n : 0;
+}
+
 bool quote_is_needed(const char *name, size_t size)
 {
-    for (size_t i = 0; i < size; i++) {
-        if (is_special((unsigned char)name[i])) {
+    for (size_t i = 0; i < size;) {
+        size_t shown = shown_size(name + i, size - i);
+        if (!shown && is_special((unsigned char)name[i])) {
             return true;
         }
+        i += shown ? shown : 1;
     }
     return false;
 }
@@ -42,8 +54,10 @@ int quote_append(struct buf *out, const char *prefix, const char *name, size_t s
     if (!quoted) {
         return r ? r : buf_append(out, name, size);
     }
-    for (size_t i = 0; r == 0 && i < size; i++) {
-        r = append_byte(out, (unsigned char)name[i]);
+    for (size_t i = 0; r == 0 && i < size;) {
+        size_t shown = shown_size(name + i, size - i);
+        r = shown ? buf_append(out, name + i, shown) : append_byte(out, (unsigned char)name[i]);
+        i += shown ? shown : 1;
     }
     return r ? r : buf_append(out, "\"", 1);
 }

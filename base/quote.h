@@ -4,11 +4,11 @@
 
 struct buf;
 
-/* File names as git writes them with core.quotePath (quote.c in git): a name with a control
- * character, '"', '\' or a byte from 0x80 on stands between double quotes, with escapes of C, and
- * other bytes in three octal digits. */
+/* File names as git writes them without core.quotePath (quote.c in git): a name with a control
+ * character, '"' or '\' stands between double quotes, with escapes of C, and other bytes in three
+ * octal digits. So does here one with an invisible character, or a byte that is not UTF-8. */
 
-/* Whether git quotes the name. */
+/* Whether the name needs quotes. */
 bool quote_is_needed(const char *name, size_t size);
 
 /* Appends prefix and name, as one word, quoted if needed or forced. 0 or -ENOMEM. */

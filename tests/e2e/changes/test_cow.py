@@ -173,6 +173,14 @@ open('tool', 'w').write('#!/bin/sh\\n'); os.chmod('tool', 0o755)
         self.assert_tree(tree(copy), tree(self.dir))
         self.assertEqual(os.readlink(self.dir / "deep/er/new_symlink"), "../../target")
 
+    def test_names_of_other_languages_are_readable(self):
+        with self.server() as server:
+            server.write("\u65e5\u672c\u8a9e.txt", "a\n")
+            self.assertIn("+ \u65e5\u672c\u8a9e.txt 2 B\n", server.call("list_changes").text)
+            self.assertIn("+++ b/\u65e5\u672c\u8a9e.txt\n", server.call("list_changes", diff=True).text)
+            server.call("apply_changes", paths=["\u65e5\u672c\u8a9e.txt"])
+            self.assertIn("\u65e5\u672c\u8a9e.txt".encode(), tree(self.dir))
+
     def test_a_binary_file_is_a_comment_of_the_patch(self):
         self.put("old.bin", b"\0\1\2" * 100)
         copy = self.copy("patched")

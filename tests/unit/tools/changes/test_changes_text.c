@@ -97,7 +97,7 @@ static void each_change_has_its_line(void **)
                         "+ pipe special file (not readable)\n"
                         "+ r/HEAD 0 B (only if named: r/HEAD)\n"
                         "~ run.sh mode 755\n"
-                        "~ \"src/\\303\\251\\n.py\" +12 -3 mode 666 (adds invisible characters) "
+                        "~ \"src/\303\251\\n.py\" +12 -3 mode 666 (adds invisible characters) "
                         "(also changed by you)\n"
                         "[11 changes]\n");
 }
