@@ -23,7 +23,7 @@ struct command_row {
 
 static const struct command_row commands[] = {
     {"serve", COMMAND_SERVE, "sandpiper [OPTIONS]", "serve tools over stdin and stdout (MCP)"},
-    {"run", COMMAND_RUN, "sandpiper run [OPTIONS] FILE|-c CODE [ARG...]",
+    {"run", COMMAND_RUN, "sandpiper run [OPTIONS] FILE|-c CODE|-m MODULE [ARG...]",
      "run a program once in a sandbox"},
     {"doctor", COMMAND_DOCTOR, "sandpiper doctor [OPTIONS]",
      "show what the sandbox can enforce here"},
@@ -237,7 +237,7 @@ static const char *find_config(int argc, char **argv, const char *shorts,
                                const struct option rows[])
 {
     const char *path = NULL;
-    for (int option = 0; option >= 0;) {
+    for (int option = 0; option >= 0 && option != 'c' && option != 'm';) {
         option = getopt_long(argc, argv, shorts, rows, NULL);
         if (option >= FLAG_NUMBER && strcmp(flags[option - FLAG_NUMBER].name, "config") == 0) {
             path = optarg;
@@ -245,6 +245,33 @@ static const char *find_config(int argc, char **argv, const char *shorts,
     }
     optind = 0; /* getopt(3): the GNU library starts over, its own state included */
     return path;
+}
+
+/* The code that runs a module as `python -m` does. */
+static void take_module(struct options *options, const char *name)
+{
+    static char code[320];
+    int size =
+        snprintf(code, sizeof code,
+                 "import runpy; runpy.run_module(\"%s\", None, \"__main__\", True) and None", name);
+    if (strpbrk(name, "\"\\\n\r") || size >= (int)sizeof code) {
+        options_error(options, "\"%.64s\" is not the name of a module", name);
+    }
+    options->code = code;
+}
+
+/* What is left of the line of `run`: the file, unless there is code, and the arguments. */
+static void take_program(struct options *options, int argc, char **argv)
+{
+    if (!options->code && optind < argc) {
+        options->file = argv[optind++];
+    }
+    options->argv = argv + optind;
+    options->argc = argc - optind;
+    optind = argc;
+    if (!options->code && !options->file) {
+        options_error(options, "run needs a FILE, -c CODE or -m MODULE");
+    }
 }
 
 void options_parse(int argc, char **argv, struct options *ret_options)
@@ -263,8 +290,9 @@ void options_parse(int argc, char **argv, struct options *ret_options)
         options->command == COMMAND_VERSION) {
         return; /* the flags of config have other meanings */
     }
-    /* '+': what follows FILE belongs to it. ':': getopt reports a missing value as ':'. */
-    const char *shorts = options->command == COMMAND_RUN ? "+:c:hV" : ":hV";
+    /* '+': what follows FILE belongs to it, as what follows CODE does. ':': getopt reports a
+     * missing value as ':'. */
+    const char *shorts = options->command == COMMAND_RUN ? "+:c:m:hV" : ":hV";
     const char *config = find_config(argc, argv, shorts, rows);
     config_file_read(options, config);
     take_variables(options);
@@ -282,19 +310,18 @@ void options_parse(int argc, char **argv, struct options *ret_options)
             flag_take(options, &flags[option - FLAG_NUMBER], optarg);
         } else if (option == 'c') {
             options->code = optarg;
+            break;
+        } else if (option == 'm') {
+            take_module(options, optarg);
+            break;
         } else {
             options->command = option == 'h' ? COMMAND_HELP : COMMAND_VERSION;
             options->error[0] = '\0'; /* help is for whoever has made a mistake */
             return;
         }
     }
-    if (options->command == COMMAND_RUN && !options->code && optind < argc) {
-        options->file = argv[optind++];
-    }
     if (options->command == COMMAND_RUN) {
-        options->argv = argv + optind;
-        options->argc = argc - optind;
-        optind = argc;
+        take_program(options, argc, argv);
     }
     if (options->command == COMMAND_CALL) {
         options->tool = optind < argc ? argv[optind++] : NULL;
@@ -302,9 +329,6 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     }
     if (optind < argc) {
         options_error(options, "unknown argument \"%.64s\"; see sandpiper --help", argv[optind]);
-    }
-    if (options->command == COMMAND_RUN && !options->code && !options->file) {
-        options_error(options, "run needs a FILE or -c CODE");
     }
     if (options->command == COMMAND_CALL && !options->tool) {
         options_error(options, "call needs a TOOL and its arguments as JSON");

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -52,7 +53,9 @@ struct once {
     struct stream streams[2]; /* stdout and stderr */
     bool keeps_files;         /* in the user's directory, or in a store */
     bool is_cow;
-    bool stopped; /* by a signal, or because output could not be written */
+    bool stopped;  /* by a signal, or because output could not be written */
+    bool is_alone; /* none of the user's directories is in the sandbox */
+    bool has_stdin;
     bool is_file; /* it prints its own traceback */
     bool ended;   /* the program: what is queued remains to be written */
     int code;
@@ -233,6 +236,20 @@ static void tell_gone(struct once *once, const struct run *run)
     }
 }
 
+/* For code that fails for want of a flag. A file has its hints from the guest. */
+static void tell_hint(struct once *once, const struct run *run)
+{
+    const char *type = run_fact(run, RUN_ERROR_TYPE);
+    if (!once->has_stdin && strcmp(type, "EOFError") == 0) {
+        say(once, "--stdin passes standard input on");
+    } else if (once->is_alone &&
+               (strcmp(type, "ModuleNotFoundError") == 0 || strcmp(type, "ImportError") == 0 ||
+                strcmp(type, "FileNotFoundError") == 0)) {
+        say(once,
+            "none of your files is in the sandbox; --workspace DIR lets code use a directory");
+    }
+}
+
 static void tell_protection(struct once *once)
 {
     char text[400];
@@ -265,12 +282,12 @@ static void on_done(void *arg, struct run *run)
     if (!once->is_file || run->end.outcome == RUN_ERROR) {
         print_traceback(once, run);
     }
+    tell_hint(once, run);
     tell_protection(once);
     if (run->end.outcome == RUN_REFUSED) {
         say(once, run_fact(run, RUN_REFUSAL));
     } else if (run->end.outcome != RUN_OK && run->end.outcome != RUN_EXIT &&
                run->end.outcome != RUN_ERROR) {
-        run->end.state = RUN_STATE_KEPT;
         if (run_compose_status(run, &status) == 0 && buf_append(&status, "", 1) == 0) {
             say(once, buf_bytes(&status));
         }
@@ -373,6 +390,13 @@ int command_run(const struct options *options)
     terminal_init(&once.streams[1].terminal, STDERR_FILENO);
     with_guest.spec.guest = guest_catalog;
     with_guest.spec.separate_streams = true;
+    char main[PATH_MAX];
+    struct stat st;
+    if (options->file && stat(options->file, &st) == 0 && S_ISDIR(st.st_mode) &&
+        snprintf(main, sizeof main, "%s/__main__.py", options->file) < PATH_MAX) {
+        with_guest.file = main;
+    }
+    options = &with_guest;
     int r = read_code(options, &code);
     if (r < 0) {
         terminal_say("%s: %s", options->file ? options->file : "-c", strerror(-r));
@@ -387,11 +411,16 @@ int command_run(const struct options *options)
     r = r ? r : server_box_new(once.loop, &with_guest.spec, NULL, NULL, &once.server_box);
     if (r == 0) {
         run = run_new(buf_bytes(&code), buf_size(&code),
-                      buf_size(&input) ? buf_bytes(&input) : NULL, buf_size(&input));
+                      !options->hand_on_stdin ? NULL
+                      : buf_size(&input)      ? buf_bytes(&input)
+                                              : "",
+                      buf_size(&input));
         r = run ? 0 : -ENOMEM;
     }
     const struct box_spec *spec = &with_guest.spec;
     once.keeps_files = box_spec_files_stay(spec);
+    once.is_alone = !spec->workspace && spec->mount_count == 0;
+    once.has_stdin = options->hand_on_stdin;
     if (run) {
         run->request.program = &program.run;
         once.is_file = program.file[0] != '\0';

@@ -3,18 +3,21 @@ import atexit
 import os
 
 enter = load("session").enter
+program = {"stdin": False, "alone": False}  # whether it has standard input, and none of the files beside it
 
 
 def begin(fields):
     """Prepares what the program finds: its arguments, the current directory, and its own file."""
     SYS["argv"][:] = [os.fsdecode(argument) for argument in fields["argv"].split(b"\0")[:-1]]
     path = os.fsdecode(fields["file"])
+    program["stdin"] = fields.get("stdin") is not None
     try:
         if fields["directory"]:
             os.chdir(fields["directory"])
         if path:
             with open(path, "xb") as file:
                 file.write(fields["code"])
+                program["alone"] = True
     except OSError:
         pass  # the file is in the workspace already, or the directory is gone
     if path:
@@ -46,7 +49,16 @@ def execute_file(namespace, path, source):
         enter(SYS["excepthook"], type(error), error, error.__traceback__)
         if isinstance(error, KeyboardInterrupt):
             raise
+        give_hint(error)
         raise SystemExit(1) from None
+
+
+def give_hint(error):
+    """For a program that fails for want of a flag."""
+    if isinstance(error, EOFError) and not program["stdin"]:
+        os.write(2, b"sandpiper: --stdin passes standard input on\n")
+    elif isinstance(error, (ModuleNotFoundError, FileNotFoundError)) and program["alone"]:
+        os.write(2, b"sandpiper: only the program's own file is in the sandbox; --workspace DIR lets it use a directory\n")
 
 
 def without_driver(traceback):

@@ -477,9 +477,13 @@ int run_compose_status(const struct run *run, struct buf *text)
         buf_append_text(text, " | ");
         timeout(run, text);
     }
-    if (run->end.outcome != RUN_OK || run->was_reset || request->fresh || request->branch ||
-        has(run, RUN_BACK)) {
+    bool has_next = !request->program; /* call, which would find the state */
+    if (has_next && (run->end.outcome != RUN_OK || run->was_reset || request->fresh ||
+                     request->branch || has(run, RUN_BACK))) {
         append_state(run, text);
+    }
+    if (!has_next && run->end.outcome == RUN_TIMEOUT) {
+        buf_append_text(text, " | --timeout S sets another limit");
     }
     if (run->end.outcome == RUN_TIMEOUT && request->timeout_ms < run->job_limit_ms) {
         buf_appendf(text,

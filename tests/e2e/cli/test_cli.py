@@ -251,6 +251,31 @@ class Run(Case):
             os.close(reader)
             os.close(writer)
 
+    def test_modules_and_directories_are_programs(self):
+        show = "import sys, os\nfrom {} import WORD\nprint(WORD, [os.path.basename(sys.argv[0])] + sys.argv[1:], __name__)\n"
+        root = self.program({"pack/__init__.py": "", "pack/word.py": "WORD = 'here'\n", "pack/__main__.py": show.format("pack.word"),
+                             "flat/__main__.py": show.format("word"), "flat/word.py": "WORD = 'beside'\n"})
+        for args, word in ((["-m", "pack"], b"here"), (["flat"], b"beside")):
+            done = run_cli("run", "--workspace", str(root), *args, "--pids", "-c", cwd=root)
+            self.assertEqual((done.returncode, done.stdout), (0, word + b" ['__main__.py', '--pids', '-c'] __main__\n"), done.stderr)
+        self.assertEqual(run_cli("run", "-c", "import sys; print(sys.argv)", "--flag", "-h").stdout, b"['-c', '--flag', '-h']\n")
+        self.assertEqual(run_cli("run", "-m", "a\"b").returncode, 2)
+        self.assertIn(b"pack/data/__main__.py: No such file", run_cli("run", "pack/data", cwd=self.program({"pack/data/x": ""})).stderr)
+
+    def test_a_program_that_lacks_a_flag_gets_a_hint(self):
+        root = self.program({"imports.py": "import beside\n", "beside.py": "", "opens.py": "open('x.csv')\n", "x.csv": "", "asks.py": "input()\n"})
+        for args, flag in ((["imports.py"], b"--workspace DIR"), (["opens.py"], b"--workspace DIR"), (["asks.py"], b"--stdin"),
+                           (["-c", "import beside"], b"--workspace DIR"), (["-m", "beside"], b"--workspace DIR"),
+                           (["-c", "input()"], b"--stdin"), (["--timeout", "1", "-c", "while True: pass"], b"--timeout S")):
+            with self.subTest(args=args):
+                done = run_cli("run", *args, cwd=root)
+                self.assertRegex(done.stderr, rb"(?m)^sandpiper: .*" + flag)
+                self.assertNotIn(b"state:", done.stderr)
+        for args in (["imports.py"], ["opens.py"]):
+            self.assertEqual(run_cli("run", "--workspace", str(root), *args, cwd=root).stderr, b"")
+        self.assertNotIn(b"sandpiper:", run_cli("run", "--workspace", str(root), "-c", "import nowhere", cwd=root).stderr)
+        self.assertNotIn(b"sandpiper:", run_cli("run", "--stdin", "asks.py", cwd=root).stderr)
+
     def test_a_missing_file_is_a_usage_error(self):
         done = run_cli("run", "/nonexistent.py")
         self.assertNotEqual(done.returncode, 0)
