@@ -11,6 +11,7 @@ there at the same moment. The keeper finds by itself which files a call has chan
 import os
 import stat
 import sys
+import _io
 import _socket
 import _thread
 from itertools import compress
@@ -49,8 +50,25 @@ def is_light(session):
     return len(session.namespace) <= LIGHT
 
 
+def flush(namespace):
+    """What code has written into a file that it left open is there for others, and at the end of the server. Calls no
+    code of the user's, and waits for no reader."""
+    for file in list(namespace.values()):
+        if type(file) not in (_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom):
+            continue
+        try:
+            buffer = file.buffer if type(file) is _io.TextIOWrapper else file
+            if type(buffer) in (_io.BufferedWriter, _io.BufferedRandom) and type(buffer.raw) is _io.FileIO \
+                    and stat.S_ISREG(os.fstat(buffer.raw.fileno()).st_mode):
+                file.flush()
+        except (OSError, ValueError, AttributeError):
+            pass  # closed, detached, or the disk is full
+
+
 def report(session, result, started):
     """Adds to the result; returns the paths of files that are new or changed and may be images."""
+    if is_light(session):
+        session.guard(result, "open files", flush, session.namespace)
     report_names(session.namespace, result)
     session.guard(result, "the current directory", report_directory, session.root, result)
     if state["touched"]:

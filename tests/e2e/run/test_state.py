@@ -41,6 +41,15 @@ class State(Shared):
         self.assert_prints(self.server.python(
             "async def main(): return 7\nprint(asyncio.run(main()))"), "7")
 
+    def test_what_was_written_into_an_open_file_is_there(self):
+        result = self.server.python("import os\nr, w = os.pipe(); w = os.fdopen(w, 'w'); w.write('held')\n"
+                                    "text = open('open.txt', 'w'); text.write('one'); raw = open('raw.bin', 'wb'); raw.write(b'two')\n"
+                                    "shut = open('shut.txt', 'w'); shut.close(); bare = open('bare.txt', 'w'); bare.detach()")
+        self.assertRegex(result.status.line, r"open\.txt \(3 B\).*raw\.bin \(3 B\)")
+        self.assertEqual(self.server.read("open.txt").text, "one")
+        self.assert_prints(self.server.python("os.set_blocking(r, False)\ntry: os.read(r, 9)\nexcept BlockingIOError: print('held')"), "held")
+        self.assert_ok(self.server.python("w.close(); text.close(); raw.close()"))
+
     def test_main_is_the_module_name_and_the_workspace_the_directory(self):
         self.server.write("module_of_mine.py", "value = 12\n")
         self.assert_prints(self.server.python(
