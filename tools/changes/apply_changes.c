@@ -121,6 +121,10 @@ static bool choose(void *arg, const struct apply_item *item)
     if (!changes_paths_have(&apply->op.paths, item->path)) {
         return false;
     }
+    if (changes_paths_cache(&apply->op.paths, item->path) > 0) {
+        apply->end.cached += !(item->marks & APPLY_IMPLIED);
+        return false;
+    }
     bool is_refused =
         refused_find(&apply->op.rules, item->path, item->marks & APPLY_BARE,
                      (const char *const *)apply->op.paths.at, apply->op.paths.count, &refused);

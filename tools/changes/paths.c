@@ -105,3 +105,27 @@ bool changes_paths_have(const struct changes_paths *paths, const char *path)
     }
     return paths->count == 0 || i < paths->count;
 }
+
+size_t changes_paths_cache(const struct changes_paths *paths, const char *path)
+{
+    static const char *const caches[] = {
+        "__pycache__", ".pytest_cache", ".mypy_cache",        ".ruff_cache",  ".hypothesis",
+        ".tox",        ".nox",          ".ipynb_checkpoints", "node_modules", ".venv"};
+    size_t size = 0;
+    for (const char *at = path; *at && size == 0; at += *at == '/') {
+        size_t length = strcspn(at, "/");
+        for (unsigned i = 0; i < sizeof caches / sizeof *caches; i++) {
+            if (strlen(caches[i]) == length && strncmp(at, caches[i], length) == 0) {
+                size = (size_t)(at - path) + length;
+            }
+        }
+        at += length;
+    }
+    for (size_t i = 0; size > 0 && i < paths->count; i++) {
+        if (strncmp(paths->at[i], path, size) == 0 &&
+            (paths->at[i][size] == '/' || !paths->at[i][size])) {
+            return 0;
+        }
+    }
+    return size;
+}

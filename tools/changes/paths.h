@@ -25,3 +25,7 @@ void changes_paths_done(struct changes_paths *paths);
 
 /* Whether the changed path is one of them or in one. */
 bool changes_paths_have(const struct changes_paths *paths, const char *path);
+
+/* The bytes of the changed path that are a directory which tools fill and can fill again, unless
+ * the paths name it or something in it; 0: none. */
+size_t changes_paths_cache(const struct changes_paths *paths, const char *path);

@@ -149,10 +149,44 @@ static bool walk_next(const struct changes_view *view, struct walk *walk)
     }
 }
 
+static size_t cache_of(const struct changes_view *view, const struct change_record *record)
+{
+    return changes_paths_cache(view->paths, record->path);
+}
+
 static void note_all_shown(const struct changes_view *view)
 {
-    for (struct walk walk = {}; json_object_size(view->unshown) > 0 && walk_next(view, &walk);) {
-        note_shown(view, walk.at, true);
+    for (struct walk walk = {}; walk_next(view, &walk);) {
+        note_shown(view, walk.at, cache_of(view, walk.at) == 0);
+    }
+}
+
+/* Appends "; 90 in caches, applied only if named: .venv, src/__pycache__ and 4 more". */
+static void append_caches(struct buf *out, const struct changes_view *view)
+{
+    OWNED(buf_done) struct buf names = BUF_EMPTY;
+    char last[LIMIT_PATH_BYTES] = "";
+    size_t changes = 0;
+    size_t caches = 0;
+    for (const struct change_record *at = NULL;
+         (at = change_record_next(view->records, view->size, at));) {
+        size_t size = cache_of(view, at);
+        changes += size > 0;
+        if (size == 0 || (strncmp(last, at->path, size) == 0 && !last[size])) {
+            continue;
+        }
+        (void)snprintf(last, sizeof last, "%.*s", (int)size, at->path);
+        if (caches++ < NAMES_SHOWN) {
+            buf_append_text(&names, caches > 1 ? ", " : "");
+            text_append_path(&names, last);
+        }
+    }
+    if (changes > 0) {
+        buf_appendf(out, "; %zu in caches, applied only if named: ", changes);
+        buf_append_buf(out, &names);
+    }
+    if (caches > NAMES_SHOWN) {
+        buf_appendf(out, " and %zu more", caches - NAMES_SHOWN);
     }
 }
 
@@ -170,7 +204,9 @@ static void append_changes(struct lines *lines, const struct changes_view *view)
     struct lines whole = {.out = &sorted};
     for (const struct change_record *at = NULL;
          whole.left_out == 0 && (at = change_record_next(view->records, view->size, at));) {
-        append_change(&whole, view, at);
+        if (cache_of(view, at) == 0) {
+            append_change(&whole, view, at);
+        }
     }
     if (whole.left_out == 0 && lines_have_space(lines, buf_size(&sorted))) {
         note_all_shown(view);
@@ -178,8 +214,11 @@ static void append_changes(struct lines *lines, const struct changes_view *view)
         return;
     }
     for (struct walk walk = {}; walk_next(view, &walk);) {
-        append_change(lines, view, walk.at);
-        note_shown(view, walk.at, lines->left_out == 0);
+        bool is_cache = cache_of(view, walk.at) > 0;
+        if (!is_cache) {
+            append_change(lines, view, walk.at);
+        }
+        note_shown(view, walk.at, !is_cache && lines->left_out == 0);
     }
 }
 
@@ -190,6 +229,7 @@ int changes_text_list(const struct changes_view *view, struct buf *out)
     lines_append_unchanged(&lines, view->paths, changes_view_have, view, &unchanged);
     append_changes(&lines, view);
     append_count(out, changes_count(view->records, view->size));
+    append_caches(out, view);
     if (lines.left_out > 0) {
         buf_appendf(out, "; %zu not listed: list one directory after the other with paths",
                     lines.left_out);
@@ -208,7 +248,7 @@ static void append_names(struct buf *out, const struct changes_view *view, const
     uint64_t space = LIMIT_TEXT_BYTES;
     *ret_count = 0;
     for (struct walk walk = {}; walk_next(view, &walk);) {
-        bool is = fn(walk.at, &space);
+        bool is = cache_of(view, walk.at) == 0 && fn(walk.at, &space);
         *ret_count += is;
         if (is && *ret_count > NAMES_SHOWN) {
             note_shown(view, walk.at, false);
@@ -251,13 +291,15 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
     size_t without = 0;
     int r = 0;
     for (struct walk walk = {}; r == 0 && walk_next(view, &walk);) {
-        if (!is_too_long(walk.at, &space) && walk.at->patch_size > 0) {
+        if (cache_of(view, walk.at) == 0 && !is_too_long(walk.at, &space) &&
+            walk.at->patch_size > 0) {
             r = read(arg, walk.at->patch_at, (size_t)walk.at->patch_size, out);
         }
     }
     lines.begin = buf_size(out);
     lines_append_unchanged(&lines, view->paths, changes_view_have, view, &unchanged);
     append_count(out, changes_count(view->records, view->size));
+    append_caches(out, view);
     append_names(out, view, "not in a patch", is_not_in_patch, &without);
     append_names(out, view, "not shown, too long", is_too_long, &hidden);
     if (hidden > 0) {

@@ -221,7 +221,12 @@ static void append_left(struct buf *out, const struct lines *lines, const struct
     if (left == 0) {
         buf_append_text(out, "[no changes left]\n");
     } else if (left < SIZE_MAX) {
-        buf_appendf(out, "[%zu change%s not applied]\n", left, text_plural(left));
+        buf_appendf(out, "[%zu change%s not applied", left, text_plural(left));
+        if (end->cached) {
+            buf_appendf(out, ", %zu of them in caches, which are applied only if named",
+                        end->cached);
+        }
+        buf_append_text(out, "]\n");
     } else {
         buf_append_text(out, "[see list_changes for what is left]\n");
     }

@@ -173,6 +173,24 @@ open('tool', 'w').write('#!/bin/sh\\n'); os.chmod('tool', 0o755)
         self.assert_tree(tree(copy), tree(self.dir))
         self.assertEqual(os.readlink(self.dir / "deep/er/new_symlink"), "../../target")
 
+    def test_caches_are_one_line_and_applied_only_if_named(self):
+        with self.server() as server:
+            server.python("import os\nfor top in ('src/__pycache__', '.pytest_cache/v', 'web/node_modules/m'):\n    os.makedirs(top)\n"
+                          "    for n in range(400): open(f'{top}/{n}', 'w').close()\nopen('src/main.py', 'w').close()")
+            for diff in (False, True):
+                listed = server.call("list_changes", diff=diff).text
+                self.assertIn("src/main.py", listed)
+                self.assertRegex(listed, r"\[1\d\d\d changes; 1\d\d\d in caches, applied only if named: "
+                                         r"\.pytest_cache, src/__pycache__, web/node_modules[];]")
+                self.assertLess(len(listed), 600)
+            self.assertIn("+ .pytest_cache/v/7 0 B\n", server.call("list_changes", paths=[".pytest_cache"]).text)
+            done = server.call("apply_changes")
+            self.assertFalse(done.is_error, done.text)
+            self.assertRegex(done.text, r"^applied (\d) of \1\n\[(1\d\d\d) changes not applied, \2 of them in caches, which are")
+            self.assertTrue((self.dir / "src/main.py").exists() and not (self.dir / "src/__pycache__").exists())
+            server.call("apply_changes", paths=["src/__pycache__"])
+            self.assertTrue((self.dir / "src/__pycache__/7").exists() and not (self.dir / ".pytest_cache").exists())
+
     def test_names_of_other_languages_are_readable(self):
         with self.server() as server:
             server.write("\u65e5\u672c\u8a9e.txt", "a\n")
