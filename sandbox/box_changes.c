@@ -329,9 +329,10 @@ static int choose_items(struct box_apply *apply, size_t *ret_count)
     }
     for (const struct apply_item *item = NULL;
          r == 0 && (item = apply_journal_next(collected, item));) {
-        bool chosen = apply->choose(apply->arg, item);
-        *ret_count += chosen;
-        r = add_item(&apply->journal, item, chosen);
+        enum box_apply_choice choice = apply->choose(apply->arg, item);
+        *ret_count += choice == BOX_APPLY_TAKE;
+        r = choice == BOX_APPLY_LEAVE ? 0
+                                      : add_item(&apply->journal, item, choice == BOX_APPLY_TAKE);
     }
     if (r == 0) {
         drop_empty((const void *)buf_bytes(&apply->journal));

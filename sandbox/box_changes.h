@@ -36,7 +36,12 @@ typedef void (*box_count_fn)(void *arg, unsigned processes);
 int box_count_processes(struct box *box, box_count_fn fn, void *arg);
 
 /* Whether the item may be applied: called for each, in their order. */
-typedef bool (*box_apply_choose_fn)(void *arg, const struct apply_item *item);
+enum box_apply_choice {
+    BOX_APPLY_LEAVE,  /* nobody has asked for it */
+    BOX_APPLY_REFUSE, /* others wait for it: it may have their content */
+    BOX_APPLY_TAKE,
+};
+typedef enum box_apply_choice (*box_apply_choose_fn)(void *arg, const struct apply_item *item);
 
 /* error: 0, or an errno value: not all chosen items have a status. journal: the chosen items with
  * what has become of them, borrowed; NULL: nothing was begun. */

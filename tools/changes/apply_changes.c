@@ -114,16 +114,16 @@ static void discarded(void *arg, int error, const void *records, size_t size, in
     ask_left(apply);
 }
 
-static bool choose(void *arg, const struct apply_item *item)
+static enum box_apply_choice choose(void *arg, const struct apply_item *item)
 {
     struct apply_op *apply = arg;
     struct refused refused;
     if (!changes_paths_have(&apply->op.paths, item->path)) {
-        return false;
+        return BOX_APPLY_LEAVE;
     }
     if (changes_paths_cache(&apply->op.paths, item->path) > 0) {
         apply->end.cached += !(item->marks & APPLY_IMPLIED);
-        return false;
+        return BOX_APPLY_LEAVE;
     }
     bool is_refused =
         refused_find(&apply->op.rules, item->path, item->marks & APPLY_BARE,
@@ -137,9 +137,9 @@ static bool choose(void *arg, const struct apply_item *item)
         if (!(item->marks & APPLY_IMPLIED)) {
             (void)changes_refuse(&apply->applied, item->path, &refused);
         }
-        return false;
+        return BOX_APPLY_REFUSE;
     }
-    return true;
+    return BOX_APPLY_TAKE;
 }
 
 static void applied(void *arg, int error, const struct apply_journal *journal)

@@ -38,11 +38,13 @@ static inline bool apply_is_in_way(const struct apply_item *item)
     return item->source.mode && !S_ISDIR(item->source.mode) && S_ISDIR(item->before.mode);
 }
 
-/* Whether less is there afterwards: as of a log that code has copied and emptied. */
+/* Whether most of it goes: as of a log that code has copied and emptied. */
 static inline bool apply_shortens(const struct apply_item *item)
 {
-    return S_ISREG(item->source.mode) && S_ISREG(item->before.mode) &&
-           item->source.bytes < item->before.bytes;
+    enum { PAGE = 4096 };
+    return S_ISREG(item->source.mode) && S_ISREG(item->before.mode) && item->before.bytes > 0 &&
+           (item->source.bytes == 0 ||
+            (item->before.bytes >= PAGE && item->source.bytes < item->before.bytes / 2));
 }
 
 /* main.c: whether the server still lives, and wants it done. */

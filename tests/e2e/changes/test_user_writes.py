@@ -410,10 +410,10 @@ class Apply(AtWork):
             text = self.apply(server)
         self.assertEqual(self.read("a"), "a of the user", text)
 
-    def test_a_socket_keeps_nothing(self):
+    def test_what_holds_no_content_keeps_nothing(self):
         self.put("a")
         with self.start() as server:
-            self.assert_ok(server.python("import os; os.mkfifo('pipe'); os.remove('a')"))
+            self.assert_ok(server.python("import os; os.mkfifo('pipe'); os.mkdir('__pycache__'); open('__pycache__/x.pyc', 'w').write('code'); os.remove('a')"))
             text = self.apply(server)
         self.assertFalse((self.dir / "a").exists(), text)
 

@@ -125,9 +125,9 @@ static void listed(void *, int error, const void *records, size_t size, int)
     }
 }
 
-static bool choose(void *, const struct apply_item *item)
+static enum box_apply_choice choose(void *, const struct apply_item *item)
 {
-    return item->path[0] != '.';
+    return item->path[0] != '.' ? BOX_APPLY_TAKE : BOX_APPLY_REFUSE;
 }
 
 static void applied(void *, int error, const struct apply_journal *journal)
