@@ -18,9 +18,10 @@ struct apply_run {
     bool gives_away;   /* has CAP_CHOWN */
     struct apply_journal *journal;
     struct apply_item **items; /* by index */
-    bool unfinished;           /* what is deleted may be in something that does not come, */
-    bool unnamed;              /* or in something new that must be named */
-    bool torn;                 /* the same of a git directory: nothing more of it comes */
+    uint32_t ready;  /* the item, from 1, for which a directory makes way now: it can be made */
+    bool unfinished; /* what is deleted may be in something that does not come, */
+    bool unnamed;    /* or in something new that must be named */
+    bool torn;       /* the same of a git directory: nothing more of it comes */
 };
 
 /* One name as it is at the moment. */

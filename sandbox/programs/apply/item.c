@@ -353,7 +353,8 @@ static bool is_possible(struct apply_run *run, uint32_t index)
         return false;
     }
     defer_close int fd = open_target(&work); /* for its ACL */
-    return !apply_is_in_way(work.item) && (fd >= 0 || !S_ISREG(work.target.facts.mode));
+    return apply_is_in_way(work.item) ? run->ready == work.number
+                                      : fd >= 0 || !S_ISREG(work.target.facts.mode);
 }
 
 /* Whether the changes have the content of DIR's file under a name that is not applied, or not yet,

@@ -192,12 +192,14 @@ static void make_way(struct apply_run *run, uint32_t index)
         is_ready = !S_ISDIR(run->items[i]->before.mode) ||
                    !has_others(run, run->items[i]->path, run->items + i + 1, end - i - 1);
     }
+    run->ready = is_ready ? index + 1 : 0;
     while (--end > index) {
         if (is_ready && is_deletion(run->items[end])) {
             apply_item(run, end, /* last= */ true);
         }
     }
     apply_item(run, index, /* last= */ false);
+    run->ready = 0;
 }
 
 static bool is_of_git(const struct apply_item *item)
@@ -219,11 +221,11 @@ static bool may_hold(const struct apply_item *item)
     case APPLY_CONFLICT:
         return item->before.mode == 0 || item->before.inode == APPLY_UNKNOWN;
     case APPLY_REFUSED: /* see find_rest() */
+    case APPLY_ODD:
     case APPLY_DONE:
     case APPLY_SAME:
         return false;
     case APPLY_BUSY:
-    case APPLY_ODD:
     case APPLY_FULL:
     case APPLY_WRITTEN:
     case APPLY_LAST:
