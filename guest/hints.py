@@ -222,7 +222,7 @@ def call_for(words):
 
 def operating_system(session, error):
     code, hint = error.errno, None
-    if code == errno.ENOENT or code is None:
+    if code == errno.ENOENT or code is None and error.filename is None:
         hint = lost(session, error.filename or named(error))
     elif code == errno.EACCES:
         hint = data(error.filename, False)
