@@ -55,7 +55,7 @@ def check_tidy(root, build):
     # Checks a file that several programs share once: in its second run in a process the analyzer reports every va_list
     # as uninitialized.
     once = {(pathlib.Path(entry["directory"]) / entry["file"]).resolve(): entry for entry in reversed(commands)}
-    ours = [path for path in sorted(once) if path.is_relative_to(root)
+    ours = [path for path in sorted(once) if path.is_relative_to(root) and path.exists()
             and path.relative_to(root).parts[0] in DIRECTORIES[:-1]]
     command = ["clang-tidy", "--quiet", "--checks=clang-diagnostic-*"]
     settings = (root / ".clang-tidy").read_bytes() + subprocess.run(

@@ -99,7 +99,7 @@ class Fetch(Installers):
     def test_unknown_names_and_versions_are_reported(self):
         reply = self.refused("not_found", "requets", says="no package requets")
         self.assertEqual(reply["near"], ["requests"])
-        self.assertEqual(self.refused("not_found", "sklearn")["near"][0], "scikit-learn")
+        self.assertEqual(self.refused("not_found", "cv2")["near"][0], "opencv-python")
         reply = self.refused("not_found", "plain==9", says="no version of plain matches ==9")
         self.assertNotIn("available", reply["message"])
         self.assertEqual(reply["available"], ["2.1rc1", "2.0", "1.1", "1.0"])

@@ -89,6 +89,10 @@ def false_pillow():
         "ImageOps": "def exif_transpose(image):\n    return image\n",
         "Image": """
 import contextlib
+import zlib
+
+def chunk(data):
+    return (len(data) - 4).to_bytes(4, 'big') + data + zlib.crc32(data).to_bytes(4, 'big')
 
 class Image(contextlib.nullcontext):
     width, height, mode, format = 9, 9, 'RGB', 'PNG'
@@ -97,8 +101,7 @@ class Image(contextlib.nullcontext):
 
     def save(self, file, kind):
         side = 9000 if 'huge' in self.path else 77
-        file.write(b'\\x89PNG\\r\\n\\x1a\\n' + bytes([0, 0, 0, 13]) + b'IHDR' + side.to_bytes(4, 'big') + bytes([0, 0, 0, 33])
-                   + bytes(16) + b'IEND' + bytes(4))
+        file.write(b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR' + side.to_bytes(4, 'big') + bytes([0, 0, 0, 33, 8, 2, 0, 0, 0])) + chunk(b'IEND'))
 
 def open(path):
     image = Image()
