@@ -16,16 +16,12 @@ void edit_free(struct keeper *keeper, struct edit *edit)
 
 bool edits_add(struct edits *edits, struct edit *edit)
 {
-    if (edits->count == edits->space) {
-        size_t space = edits->space ? edits->space * 2 : 16;
-        struct edit **list = realloc(edits->list, space * sizeof(struct edit *));
-        if (!list) {
-            return false;
-        }
-        edits->list = list;
-        edits->space = space;
+    struct edit **list = list_grow(edits->list, edits->count, &edits->space, sizeof(struct edit *));
+    if (!list) {
+        return false;
     }
-    edits->list[edits->count++] = edit;
+    edits->list = list;
+    list[edits->count++] = edit;
     return true;
 }
 

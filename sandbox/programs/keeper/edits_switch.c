@@ -18,16 +18,13 @@ static struct record *mention(struct keeper *keeper, struct edits_outcome *outco
     if (!record || record->mark) {
         return record;
     }
-    if (outcome->count == outcome->space) {
-        size_t space = outcome->space ? outcome->space * 2 : 32;
-        struct record **list = realloc(outcome->list, space * sizeof(struct record *));
-        if (!list) {
-            return NULL;
-        }
-        outcome->list = list;
-        outcome->space = space;
+    struct record **list =
+        list_grow(outcome->list, outcome->count, &outcome->space, sizeof(struct record *));
+    if (!list) {
+        return NULL;
     }
-    outcome->list[outcome->count++] = record;
+    outcome->list = list;
+    list[outcome->count++] = record;
     record->mark = 1 + PUT_BACK;
     (void)place_look(keeper->work_fd, path, &record->found, NULL);
     return record;

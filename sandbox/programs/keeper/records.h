@@ -108,3 +108,6 @@ bool version_differs(const struct version *one, const struct version *other);
 enum kind kind_of_mode(uint32_t mode);
 /* Of path, and not to be guessed: code chooses names. */
 uint32_t table_hash(const char *path);
+/* A list on the heap with count items of that size, where it has space for one more. NULL: no
+ * memory, and the list stays. */
+void *list_grow(void *list, size_t count, size_t *space, size_t size);

@@ -66,15 +66,11 @@ void rows_add(struct rows *rows, const struct record *record, const struct versi
     if (!rows || hidden_size(record->path) || (directory && !hidden_directory)) {
         return;
     }
-    if (rows->count == rows->space) {
-        size_t space = rows->space ? rows->space * 2 : 32;
-        struct row *list = realloc(rows->list, space * sizeof *list);
-        if (!list) {
-            return;
-        }
-        rows->list = list;
-        rows->space = space;
+    struct row *list = list_grow(rows->list, rows->count, &rows->space, sizeof *list);
+    if (!list) {
+        return;
     }
+    rows->list = list;
     char *path = strdup(record->path);
     if (path) {
         rows->list[rows->count++] = (struct row){

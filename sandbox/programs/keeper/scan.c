@@ -48,16 +48,12 @@ static void walk_push(struct walk *walk, const char *path)
     if (is_too_deep(path)) {
         return;
     }
-    if (walk->count == walk->space) {
-        size_t space = walk->space ? walk->space * 2 : 64;
-        char **paths = realloc(walk->paths, space * sizeof *paths);
-        if (!paths) {
-            walk->failed = true;
-            return;
-        }
-        walk->paths = paths;
-        walk->space = space;
+    char **paths = list_grow(walk->paths, walk->count, &walk->space, sizeof *paths);
+    if (!paths) {
+        walk->failed = true;
+        return;
     }
+    walk->paths = paths;
     char *copy = strdup(path);
     if (copy) {
         walk->paths[walk->count++] = copy;

@@ -46,15 +46,11 @@ struct state *states_find_open(struct keeper *keeper, uint32_t id)
 /* Takes references of its own. Returns whether there was memory. */
 static bool state_append(struct state *state, const struct step *step)
 {
-    if (state->count == state->space) {
-        size_t space = state->space ? state->space * 2 : 16;
-        struct step *steps = realloc(state->steps, space * sizeof *steps);
-        if (!steps) {
-            return false;
-        }
-        state->steps = steps;
-        state->space = space;
+    struct step *steps = list_grow(state->steps, state->count, &state->space, sizeof *steps);
+    if (!steps) {
+        return false;
     }
+    state->steps = steps;
     state->steps[state->count] = *step;
     (void)version_take(step->from);
     (void)version_take(step->to);

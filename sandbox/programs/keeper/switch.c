@@ -20,17 +20,14 @@ static void switch_step(struct switching *switching, const struct step *step, bo
     const struct version *from = back ? step->to : step->from;
     struct version *to = back ? step->from : step->to;
     if (!record->goal) {
-        if (switching->count == switching->space) {
-            size_t space = switching->space ? switching->space * 2 : 64;
-            struct record **records = realloc(switching->records, space * sizeof(struct record *));
-            if (!records) {
-                switching->failed = true;
-                return;
-            }
-            switching->records = records;
-            switching->space = space;
+        struct record **records = list_grow(switching->records, switching->count, &switching->space,
+                                            sizeof(struct record *));
+        if (!records) {
+            switching->failed = true;
+            return;
         }
-        switching->records[switching->count++] = record;
+        switching->records = records;
+        records[switching->count++] = record;
         record->goal = record->now;
         record->mark = 0;
     }

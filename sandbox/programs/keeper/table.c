@@ -241,3 +241,15 @@ bool version_differs(const struct version *one, const struct version *other)
            one->kept != other->kept ||
            (one->data && other->data && memcmp(one->data, other->data, one->bytes) != 0);
 }
+
+void *list_grow(void *list, size_t count, size_t *space, size_t size)
+{
+    enum { FIRST = 32 };
+    if (count < *space) {
+        return list;
+    }
+    size_t more = *space ? *space * 2 : FIRST;
+    void *grown = realloc(list, more * size);
+    *space = grown ? more : *space;
+    return grown;
+}
