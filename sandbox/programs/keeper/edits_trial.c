@@ -229,11 +229,7 @@ bool edits_is_same_file(const struct keeper *keeper, const struct edit *edit, co
     if ((!edit->writes && was->mtime_ns == facts->mtime_ns) || apply_facts_equal(was, facts)) {
         return true; /* also of one that is too large to copy */
     }
-    char *data = version->kept ? malloc(facts->bytes + 1) : NULL;
-    bool same = data && place_content(keeper->work_fd, path, facts, data) &&
-                memcmp(data, version->data, facts->bytes) == 0;
-    free(data);
-    return same;
+    return place_has_content(keeper, path, facts, version);
 }
 
 enum put edits_may_put(const struct keeper *keeper, const struct edits_outcome *outcome,

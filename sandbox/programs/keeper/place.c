@@ -81,6 +81,17 @@ bool place_content(int root_fd, const char *path, const struct apply_facts *fact
     return read_file(fd, facts, data);
 }
 
+bool place_has_content(const struct keeper *keeper, const char *path,
+                       const struct apply_facts *facts, const struct version *version)
+{
+    bool may = version->kept && facts->bytes == version->bytes;
+    char *data = may ? malloc(facts->bytes + 1) : NULL;
+    bool has = data && place_content(keeper->work_fd, path, facts, data) &&
+               memcmp(data, version->data, facts->bytes) == 0;
+    free(data);
+    return has;
+}
+
 /* Whether the attribute is the user's, and may be set by their process. */
 static bool is_own(const char *name)
 {

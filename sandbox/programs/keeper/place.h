@@ -21,6 +21,10 @@ void place_keep(struct keeper *keeper, const char *path, struct version *version
 /* The bytes of a file or the target of a symlink, which facts describe: data has space for them.
  * False: they could not be read, or have changed. */
 bool place_content(int root_fd, const char *path, const struct apply_facts *facts, char *data);
+/* Whether the file at path, which facts describe, has the bytes of the version, of which there is a
+ * copy. */
+bool place_has_content(const struct keeper *keeper, const char *path,
+                       const struct apply_facts *facts, const struct version *version);
 /* For a file that is being written or has no other name at the moment: ".write-", 16 digits. */
 enum { PLACE_TEMPORARY_NAME = 32 };
 void place_temporary_name(char out[PLACE_TEMPORARY_NAME]);

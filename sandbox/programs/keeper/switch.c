@@ -127,23 +127,15 @@ static void put_all(struct keeper *keeper, struct switching *switching, put_fn d
     }
 }
 
-/* Whether the file that facts describe has the version's content: by its time where there is no
- * copy of that, and code can set times. */
+/* Whether the file that facts describe has the version's content. Where there is no copy facts
+ * tell, and the time alone, which code can set, only where nothing else is known. */
 static bool has_content(const struct keeper *keeper, const char *path,
                         const struct apply_facts *facts, const struct version *version)
 {
-    if (facts->bytes != version->bytes) {
-        return false;
-    }
-    if (!version->kept) {
-        return version->facts.mode ? version_is_at(version, facts)
-                                   : facts->mtime_ns == version->mtime_ns;
-    }
-    char *data = malloc(facts->bytes + 1);
-    bool has = data && place_content(keeper->work_fd, path, facts, data) &&
-               memcmp(data, version->data, facts->bytes) == 0;
-    free(data);
-    return has;
+    return version->kept ? place_has_content(keeper, path, facts, version)
+           : version->facts.mode
+               ? version_is_at(version, facts)
+               : facts->bytes == version->bytes && facts->mtime_ns == version->mtime_ns;
 }
 
 /* Whether what is there is what the version was. */
