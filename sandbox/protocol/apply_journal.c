@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/path.h"
+
 _Static_assert(sizeof(struct apply_journal) % APPLY_ITEM_ALIGN == 0, "items follow aligned");
 _Static_assert(sizeof(struct apply_item) % APPLY_ITEM_ALIGN == 0, "facts are aligned");
 
@@ -22,8 +24,8 @@ int apply_path_compare(const char *one, const char *other)
 
 bool apply_path_is_below(const char *path, const char *directory)
 {
-    size_t size = strlen(directory);
-    return strncmp(path, directory, size) == 0 && path[size] == '/';
+    const char *rest = path_behind(path, directory);
+    return rest && *rest;
 }
 
 size_t apply_path_git_size(const char *path)
