@@ -29,7 +29,6 @@ struct edit {
     bool resets;   /* code changes the mode while the file is open: it is not known yet */
     uint32_t mode; /* that the file has then, where it stays the same one */
     bool undone;   /* it was taken back */
-    bool put_back; /* in the last switch, after it was carried out */
     enum put fate; /* scratch of edits_try() */
     char *path;
     char *target;         /* of a move, else NULL */
@@ -60,28 +59,28 @@ void edits_touch(struct keeper *keeper, const struct wire_touch *touch);
 void edits_follow(struct keeper *keeper);
 /* The state's call has ended. */
 void edits_end(struct keeper *keeper, struct state *state);
-/* Takes the edits of a state back, or repeats them. Adds what has become of each path. */
+/* Calls fn for each edit of the way, in the order in which it is taken back or repeated. */
+typedef void (*edit_fn)(void *arg, struct edit *edit, bool back);
+void edits_each(const struct way *way, edit_fn fn, void *arg);
+
+enum { EDITS_LEFT = 256 }; /* each is compared with each file that may go */
+/* What becomes of the edits of a way. */
 struct edits_outcome {
-    struct state *from; /* the way: from this state up to what it has in common */
-    struct state *above;
-    struct state *to;     /* with this one, and down */
+    struct keeper *keeper;
+    struct way way;
     struct record **list; /* mark: 1 + enum put; found: what was there before */
     size_t count;
     size_t space;
-    struct edits carried;        /* out, borrowed */
-    const struct version **left; /* that do not come: their paths hold something else */
+    struct edits carried;                   /* out, borrowed; NULL: put back */
+    const struct version *left[EDITS_LEFT]; /* do not come: their paths hold something else */
     size_t left_count;
     bool lost; /* something does not come, and nothing has taken its place */
 };
-void edits_switch(struct keeper *keeper, struct state *state, bool back,
-                  struct edits_outcome *outcome);
-/* Gives directories that it has made their modes and times, after what is in them. */
-void edits_end_directories(struct keeper *keeper, const struct edits *edits, bool back);
-void edits_outcome_add(struct keeper *keeper, struct edits_outcome *outcome, const char *path,
-                       enum put put);
-/* Reports each path once, and frees it. */
-void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, put_fn done,
-                        void *arg);
+/* Takes the edits back, or repeats them, and adds what has become of each path. */
+void edits_switch(struct edits_outcome *outcome);
+void edits_outcome_add(struct edits_outcome *outcome, const char *path, enum put put);
+/* Reports each path once, and frees the outcome. */
+void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg);
 /* Puts copies of the edits before those of another state. Returns whether there was memory. */
 bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edits *to);
 void edits_drop(struct keeper *keeper, struct edits *edits);

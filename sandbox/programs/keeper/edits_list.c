@@ -25,6 +25,24 @@ bool edits_add(struct edits *edits, struct edit *edit)
     return true;
 }
 
+struct each {
+    edit_fn fn;
+    void *arg;
+};
+
+static void each_of_state(void *arg, struct state *state, bool back)
+{
+    const struct each *each = arg;
+    for (size_t i = 0; i < state->edits.count; i++) {
+        each->fn(each->arg, state->edits.list[back ? state->edits.count - 1 - i : i], back);
+    }
+}
+
+void edits_each(const struct way *way, edit_fn fn, void *arg)
+{
+    way_each(way, each_of_state, &(struct each){fn, arg});
+}
+
 bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edits *to)
 {
     struct edits joined = {.lost = edits->lost || to->lost};

@@ -11,10 +11,9 @@
 /* --- what has become of each path --- */
 
 /* Before anything is done at path. */
-static struct record *mention(struct keeper *keeper, struct edits_outcome *outcome,
-                              const char *path)
+static struct record *mention(struct edits_outcome *outcome, const char *path)
 {
-    struct record *record = record_get(keeper, path);
+    struct record *record = record_get(outcome->keeper, path);
     if (!record || record->mark) {
         return record;
     }
@@ -26,34 +25,31 @@ static struct record *mention(struct keeper *keeper, struct edits_outcome *outco
     outcome->list = list;
     list[outcome->count++] = record;
     record->mark = 1 + PUT_BACK;
-    (void)place_look(keeper->work_fd, path, &record->found, NULL);
+    (void)place_look(outcome->keeper->work_fd, path, &record->found, NULL);
     return record;
 }
 
-void edits_outcome_add(struct keeper *keeper, struct edits_outcome *outcome, const char *path,
-                       enum put put)
+void edits_outcome_add(struct edits_outcome *outcome, const char *path, enum put put)
 {
-    struct record *record = mention(keeper, outcome, path);
+    struct record *record = mention(outcome, path);
     if (record && put_is_back((enum put)(record->mark - 1))) {
         record->mark = 1 + (unsigned)put;
     }
 }
 
-void edits_outcome_tell(struct keeper *keeper, struct edits_outcome *outcome, put_fn done,
-                        void *arg)
+void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg)
 {
     for (size_t i = 0; i < outcome->count; i++) {
         struct record *record = outcome->list[i];
         struct apply_facts facts;
         enum put put = (enum put)(record->mark - 1);
-        (void)place_look(keeper->work_fd, record->path, &facts, NULL);
+        (void)place_look(outcome->keeper->work_fd, record->path, &facts, NULL);
         /* What came and went in between is not worth a name. */
         if (!put_is_back(put) || !apply_facts_alike(&facts, &record->found)) {
             done(arg, put, record);
         }
         record->mark = 0;
     }
-    free(outcome->left);
     free(outcome->carried.list);
     free(outcome->list);
     *outcome = (struct edits_outcome){};
@@ -70,9 +66,10 @@ static void see_at(struct keeper *keeper, const char *path, struct version *vers
 }
 
 /* At path, the version there gives way to another one. */
-static enum put put_content(struct keeper *keeper, const struct edits_outcome *outcome,
-                            const struct edit *edit, struct version *there, struct version *wanted)
+static enum put put_content(const struct edits_outcome *outcome, const struct edit *edit,
+                            struct version *there, struct version *wanted)
 {
+    struct keeper *keeper = outcome->keeper;
     const char *path = edit_place(edit);
     struct apply_facts facts = {};
     unsigned links = 0;
@@ -117,14 +114,14 @@ static enum put move(struct keeper *keeper, const char *from, const char *to, st
     return PUT_BACK;
 }
 
-static enum put go_back(struct keeper *keeper, const struct edits_outcome *outcome,
-                        struct edit *edit)
+static enum put go_back(const struct edits_outcome *outcome, struct edit *edit)
 {
+    struct keeper *keeper = outcome->keeper;
     struct version *none = edits_none();
     enum put put = edit->moves ? move(keeper, edit->target, edit->path, edit->to)
-                               : put_content(keeper, outcome, edit, edit->to, edit->from);
+                               : put_content(outcome, edit, edit->to, edit->from);
     if (put == PUT_BACK && edit->moves && edit->from->kind != KIND_NONE) {
-        put = put_content(keeper, outcome, edit, none, edit->from);
+        put = put_content(outcome, edit, none, edit->from);
         if (!put_is_back(put)) {
             (void)move(keeper, edit->path, edit->target, edit->to);
         }
@@ -133,20 +130,20 @@ static enum put go_back(struct keeper *keeper, const struct edits_outcome *outco
     return put;
 }
 
-static enum put go_forth(struct keeper *keeper, const struct edits_outcome *outcome,
-                         struct edit *edit)
+static enum put go_forth(const struct edits_outcome *outcome, struct edit *edit)
 {
+    struct keeper *keeper = outcome->keeper;
     struct version *none = edits_none();
     enum put put = PUT_BACK;
     bool replaces = edit->moves && edit->from->kind != KIND_NONE;
     if (replaces) {
-        put = put_content(keeper, outcome, edit, edit->from, none);
+        put = put_content(outcome, edit, edit->from, none);
     }
     if (put_is_back(put)) {
         put = edit->moves ? move(keeper, edit->path, edit->target, edit->to)
-                          : put_content(keeper, outcome, edit, edit->from, edit->to);
+                          : put_content(outcome, edit, edit->from, edit->to);
         if (replaces && !put_is_back(put)) { /* what it would have replaced */
-            (void)put_content(keeper, outcome, edit, none, edit->from);
+            (void)put_content(outcome, edit, none, edit->from);
         }
     }
     edit->undone = !put_is_back(put);
@@ -154,59 +151,54 @@ static enum put go_forth(struct keeper *keeper, const struct edits_outcome *outc
 }
 
 /* What has been carried out of an edit's chain goes where it was, the last first. */
-static void put_back(struct keeper *keeper, struct edits_outcome *outcome)
+static void put_back(struct edits_outcome *outcome)
 {
     for (size_t i = outcome->carried.count; i-- > 0;) {
         struct edit *edit = outcome->carried.list[i];
-        if (edit->fate != PUT_BACK && !edit->put_back) {
-            edit->put_back = true;
-            (void)(edit->undone ? go_forth(keeper, outcome, edit) : go_back(keeper, outcome, edit));
-            edits_outcome_add(keeper, outcome, edit_place(edit), edit->fate);
+        if (edit && edit->fate != PUT_BACK) {
+            outcome->carried.list[i] = NULL;
+            (void)(edit->undone ? go_forth(outcome, edit) : go_back(outcome, edit));
+            edits_outcome_add(outcome, edit_place(edit), edit->fate);
         }
     }
 }
 
-static void carry_out(struct keeper *keeper, struct edit *edit, bool back,
-                      struct edits_outcome *outcome)
+static void carry_out(void *arg, struct edit *edit, bool back)
 {
+    struct edits_outcome *outcome = arg;
     if (edit->undone == back) {
         return; /* it did not go the other way */
     }
-    (void)mention(keeper, outcome, edit->path);
-    (void)mention(keeper, outcome, edit_place(edit));
-    edit->put_back = false;
+    (void)mention(outcome, edit->path);
+    (void)mention(outcome, edit_place(edit));
     enum put put = edit->fate != PUT_BACK ? edit->fate
-                   : back                 ? go_back(keeper, outcome, edit)
-                                          : go_forth(keeper, outcome, edit);
-    edits_outcome_add(keeper, outcome, edit_place(edit), put);
+                   : back                 ? go_back(outcome, edit)
+                                          : go_forth(outcome, edit);
+    edits_outcome_add(outcome, edit_place(edit), put);
     if (put_is_back(put)) {
         (void)edits_add(&outcome->carried, edit);
     } else if (edit->fate == PUT_BACK) { /* somebody was quicker, or there is no space */
-        edits_give_up(keeper, outcome, edit, put);
-        put_back(keeper, outcome);
+        edits_give_up(outcome, edit, put);
+        put_back(outcome);
     }
 }
 
-void edits_switch(struct keeper *keeper, struct state *state, bool back,
-                  struct edits_outcome *outcome)
+/* Gives a directory that has come its mode and time, after what is in it. */
+static void end_directory(void *arg, struct edit *edit, bool back)
 {
-    const struct edits *edits = &state->edits;
-    for (size_t i = 0; i < edits->count; i++) {
-        carry_out(keeper, edits->list[back ? edits->count - 1 - i : i], back, outcome);
+    struct keeper *keeper = arg;
+    struct version *version = back ? edit->from : edit->to;
+    struct apply_facts facts;
+    if (!edit->moves && version->kind == KIND_DIRECTORY &&
+        place_look(keeper->work_fd, edit->path, &facts, NULL) == 0 &&
+        version_is_at(version, &facts) && (facts.mode & ACCESSPERMS) == version->mode) {
+        place_end_directory(keeper, edit->path, version);
+        see_at(keeper, edit->path, version);
     }
 }
 
-void edits_end_directories(struct keeper *keeper, const struct edits *edits, bool back)
+void edits_switch(struct edits_outcome *outcome)
 {
-    for (size_t i = 0; i < edits->count; i++) {
-        const struct edit *edit = edits->list[i];
-        struct version *version = back ? edit->from : edit->to;
-        struct apply_facts facts;
-        if (!edit->moves && version->kind == KIND_DIRECTORY &&
-            place_look(keeper->work_fd, edit->path, &facts, NULL) == 0 &&
-            version_is_at(version, &facts) && (facts.mode & ACCESSPERMS) == version->mode) {
-            place_end_directory(keeper, edit->path, version);
-            see_at(keeper, edit->path, version);
-        }
-    }
+    edits_each(&outcome->way, carry_out, outcome);
+    edits_each(&outcome->way, end_directory, outcome->keeper);
 }

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/path.h"
 
 struct version *edits_none(void)
 {
@@ -108,8 +109,6 @@ bool edits_is_as_known(const struct keeper *keeper, const char *path, int64_t si
 
 /* --- what does not come back --- */
 
-/* Each is compared with each file that may go. */
-enum { LEFT_MOST = 256 };
 /* Bytes by which an older file must have grown to hold another. */
 enum { GROWN = 64 };
 
@@ -121,15 +120,11 @@ static void add_left(struct edits_outcome *outcome, const struct version *versio
             return;
         }
     }
-    const struct version **left = NULL;
-    if (outcome->left_count < LEFT_MOST) {
-        left = realloc(outcome->left, (outcome->left_count + 1) * sizeof(struct version *));
+    if (outcome->left_count < EDITS_LEFT) {
+        outcome->left[outcome->left_count++] = version;
+    } else {
+        outcome->lost = true;
     }
-    if (left) {
-        outcome->left = left;
-        left[outcome->left_count++] = version;
-    }
-    outcome->lost = outcome->lost || !left;
 }
 
 static bool is_content(const struct version *version)
@@ -139,19 +134,19 @@ static bool is_content(const struct version *version)
 
 /* The version does not come to path. What the user has put there since has taken its place; else
  * something is lost, for calls that came before too. */
-static void leave(struct keeper *keeper, struct edits_outcome *outcome, const char *path,
-                  const struct version *version)
+static void leave(struct edits_outcome *outcome, const char *path, const struct version *version)
 {
     struct apply_facts facts;
     if (!is_content(version)) {
         return;
     }
-    if (version->kept && place_look(keeper->work_fd, path, &facts, NULL) == 0 && facts.mode) {
+    if (version->kept && place_look(outcome->keeper->work_fd, path, &facts, NULL) == 0 &&
+        facts.mode) {
         add_left(outcome, version);
         return;
     }
     outcome->lost = true;
-    edits_lose(keeper);
+    edits_lose(outcome->keeper);
 }
 
 /* Where something is lost, nothing goes: code may have packed it, edited it, or divided it into
@@ -176,9 +171,7 @@ static bool is_edited(const struct state *state, const char *path)
 {
     for (size_t i = 0; i < state->edits.count; i++) {
         const struct edit *edit = state->edits.list[i];
-        if (strcmp(edit->path, path) == 0 || apply_path_is_below(path, edit->path) ||
-            (edit->moves &&
-             (strcmp(edit->target, path) == 0 || apply_path_is_below(path, edit->target)))) {
+        if (path_behind(path, edit->path) || (edit->moves && path_behind(path, edit->target))) {
             return true;
         }
     }
@@ -187,8 +180,7 @@ static bool is_edited(const struct state *state, const char *path)
 
 /* What programs that code has started, or the user, have changed or removed: of that there is no
  * copy. Of a file that is gone a copy of its size may be the last; of a directory anything. */
-static void find_lost_by_others(struct keeper *keeper, const struct state *state,
-                                struct edits_outcome *outcome)
+static void find_lost_by_others(struct edits_outcome *outcome, const struct state *state)
 {
     for (size_t i = 0; i < state->count; i++) {
         const struct step *step = &state->steps[i];
@@ -197,23 +189,23 @@ static void find_lost_by_others(struct keeper *keeper, const struct state *state
             continue;
         }
         if (goes) {
-            edits_lose(keeper);
+            edits_lose(outcome->keeper);
         } else {
             add_left(outcome, step->from);
         }
     }
 }
 
-static void find_lost(struct keeper *keeper, struct edits_outcome *outcome)
+static void find_lost(struct edits_outcome *outcome)
 {
     int64_t since_ns = INT64_MAX;
-    for (const struct state *state = outcome->from; state != outcome->above;
+    for (const struct state *state = outcome->way.from; state != outcome->way.above;
          state = state->parent) {
         since_ns = state->since_ns < since_ns ? state->since_ns : since_ns;
-        find_lost_by_others(keeper, state, outcome);
+        find_lost_by_others(outcome, state);
         outcome->lost = outcome->lost || state->edits.lost || state->lost;
     }
-    outcome->lost = outcome->lost || keeper->lost_ns >= since_ns;
+    outcome->lost = outcome->lost || outcome->keeper->lost_ns >= since_ns;
 }
 
 /* --- one edit --- */
@@ -392,8 +384,9 @@ static const struct version *wanted(const struct edit *edit, bool back)
     return back ? edit->from : edit->moves ? edits_none() : edit->to;
 }
 
-static void try_edit(struct trial *trial, struct edit *edit, bool back)
+static void try_edit(void *arg, struct edit *edit, bool back)
 {
+    struct trial *trial = arg;
     if (edit->undone == back) {
         return;
     }
@@ -404,17 +397,7 @@ static void try_edit(struct trial *trial, struct edit *edit, bool back)
         trial->more = trial->more || edit->fate != PUT_BACK;
     }
     if (edit->fate != PUT_BACK) {
-        leave(trial->keeper, trial->outcome, edit_place(edit), wanted(edit, back));
-    }
-}
-
-static void try_down(struct trial *trial, const struct state *state)
-{
-    if (state != trial->outcome->above) {
-        try_down(trial, state->parent);
-        for (size_t i = 0; i < state->edits.count; i++) {
-            try_edit(trial, state->edits.list[i], /* back= */ false);
-        }
+        leave(trial->outcome, edit_place(edit), wanted(edit, back));
     }
 }
 
@@ -424,47 +407,27 @@ static void clear(struct keeper *, struct record *record, void *)
 }
 
 /* Returns whether more is held than was known. */
-static bool try_way(struct keeper *keeper, struct edits_outcome *outcome)
+static bool try_way(struct edits_outcome *outcome)
 {
-    struct trial trial = {.keeper = keeper, .outcome = outcome};
+    struct trial trial = {.keeper = outcome->keeper, .outcome = outcome};
     bool lost = outcome->lost;
     size_t left_count = outcome->left_count;
-    for (const struct state *state = outcome->from; state != outcome->above;
-         state = state->parent) {
-        for (size_t i = state->edits.count; i-- > 0;) {
-            try_edit(&trial, state->edits.list[i], /* back= */ true);
-        }
-    }
-    try_down(&trial, outcome->to);
-    records_each(keeper, clear, NULL);
+    edits_each(&outcome->way, try_edit, &trial);
+    records_each(outcome->keeper, clear, NULL);
     free(trial.moved.list);
     return trial.more || outcome->lost != lost || outcome->left_count != left_count;
 }
 
 /* --- paths that are held --- */
 
-static void each_edit(const struct edits_outcome *outcome,
-                      void (*fn)(struct keeper *, struct edit *, bool *), struct keeper *keeper,
-                      bool *more)
-{
-    const struct state *ends[] = {outcome->from, outcome->to};
-    for (unsigned end = 0; end < 2; end++) {
-        for (const struct state *state = ends[end]; state != outcome->above;
-             state = state->parent) {
-            for (size_t i = 0; i < state->edits.count; i++) {
-                fn(keeper, state->edits.list[i], more);
-            }
-        }
-    }
-}
-
 static void free_record(struct keeper *, struct record *record, void *)
 {
     record->held = record->moves = false;
 }
 
-static void begin(struct keeper *keeper, struct edit *edit, bool *)
+static void begin(void *arg, struct edit *edit, bool)
 {
+    struct keeper *keeper = arg;
     struct record *record = edit->moves ? record_get(keeper, edit->path) : NULL;
     struct record *target = edit->moves ? record_get(keeper, edit->target) : NULL;
     edit->fate = edit->unsure ? PUT_STAYS : PUT_BACK;
@@ -488,8 +451,15 @@ static bool is_below_held(const struct keeper *keeper, const char *path)
     return false;
 }
 
-static void spread(struct keeper *keeper, struct edit *edit, bool *more)
+struct spreading {
+    struct keeper *keeper;
+    bool more;
+};
+
+static void spread(void *arg, struct edit *edit, bool)
 {
+    struct spreading *spreading = arg;
+    struct keeper *keeper = spreading->keeper;
     struct record *record = record_get(keeper, edit->path);
     struct record *target = edit->target ? record_get(keeper, edit->target) : NULL;
     bool held = edit->fate != PUT_BACK || (record && record->held) || (target && target->held) ||
@@ -498,8 +468,8 @@ static void spread(struct keeper *keeper, struct edit *edit, bool *more)
     if (!held) {
         return;
     }
-    *more =
-        *more || edit->fate == PUT_BACK || (record && !record->held) || (target && !target->held);
+    spreading->more = spreading->more || edit->fate == PUT_BACK || (record && !record->held) ||
+                      (target && !target->held);
     edit->fate = edit->fate == PUT_BACK ? PUT_STAYS : edit->fate;
     if (record) {
         record->held = true;
@@ -509,30 +479,29 @@ static void spread(struct keeper *keeper, struct edit *edit, bool *more)
     }
 }
 
-static void spread_all(struct keeper *keeper, const struct edits_outcome *outcome)
+static void spread_all(const struct edits_outcome *outcome)
 {
-    bool more = true;
-    while (more) {
-        more = false;
-        each_edit(outcome, spread, keeper, &more);
+    struct spreading spreading = {outcome->keeper, .more = true};
+    while (spreading.more) {
+        spreading.more = false;
+        edits_each(&outcome->way, spread, &spreading);
     }
 }
 
-void edits_try(struct keeper *keeper, struct edits_outcome *outcome)
+void edits_try(struct edits_outcome *outcome)
 {
-    find_lost(keeper, outcome);
-    records_each(keeper, free_record, NULL);
-    each_edit(outcome, begin, keeper, NULL);
+    find_lost(outcome);
+    records_each(outcome->keeper, free_record, NULL);
+    edits_each(&outcome->way, begin, outcome->keeper);
     do {
-        spread_all(keeper, outcome);
-    } while (try_way(keeper, outcome));
+        spread_all(outcome);
+    } while (try_way(outcome));
 }
 
-void edits_give_up(struct keeper *keeper, struct edits_outcome *outcome, struct edit *edit,
-                   enum put put)
+void edits_give_up(struct edits_outcome *outcome, struct edit *edit, enum put put)
 {
     edit->fate = put;
     outcome->lost = true;
-    edits_lose(keeper);
-    spread_all(keeper, outcome);
+    edits_lose(outcome->keeper);
+    spread_all(outcome);
 }

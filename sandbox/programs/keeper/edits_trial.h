@@ -10,11 +10,10 @@
  * the others stay too. */
 
 /* Finds the fate of each edit of the outcome's way: PUT_BACK for those that can go. */
-void edits_try(struct keeper *keeper, struct edits_outcome *outcome);
+void edits_try(struct edits_outcome *outcome);
 /* An edit could not be carried out although it seemed so: holds those that would come next at its
  * paths. */
-void edits_give_up(struct keeper *keeper, struct edits_outcome *outcome, struct edit *edit,
-                   enum put put);
+void edits_give_up(struct edits_outcome *outcome, struct edit *edit, enum put put);
 
 /* A version that replaces another one at an edit's path. */
 struct edits_putting {

@@ -147,6 +147,17 @@ void states_look_surely(struct keeper *keeper, put_fn missed, void *arg);
 void states_see(struct keeper *keeper, struct record *record);
 /* A file tool has changed this path. */
 void states_note_path(struct keeper *keeper, const char *path);
+/* The way from one state to another: up from the first to what both have in common, and down. */
+struct way {
+    struct state *from;
+    struct state *above;
+    struct state *to;
+};
+/* False: they have nothing in common. */
+bool way_find(struct state *from, struct state *to, struct way *ret);
+/* Calls fn for each state of the way, in order. back: the state is left, and not come to. */
+typedef void (*way_fn)(void *arg, struct state *state, bool back);
+void way_each(const struct way *way, way_fn fn, void *arg);
 /* switch.c: puts the files back from one state to another. 0; 1: more was changed than is known;
  * -ENOENT: a state is unknown; or -ENOMEM. */
 int states_switch(struct keeper *keeper, const struct keep_switch *between, put_fn done, void *arg);

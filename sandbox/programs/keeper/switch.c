@@ -38,25 +38,44 @@ static void switch_step(struct switching *switching, const struct step *step, bo
     }
 }
 
-static bool is_above(const struct state *above, const struct state *state)
+static void switch_state(void *arg, struct state *state, bool back)
 {
-    while (state && state != above) {
-        state = state->parent;
+    for (size_t i = 0; i < state->count; i++) {
+        switch_step(arg, &state->steps[back ? state->count - 1 - i : i], back);
     }
-    return state != NULL;
 }
 
-static void switch_down(struct switching *switching, const struct state *above,
-                        const struct state *state)
+bool way_find(struct state *from, struct state *to, struct way *ret)
+{
+    struct state *above = from;
+    for (; above; above = above->parent) {
+        const struct state *state = to;
+        while (state && state != above) {
+            state = state->parent;
+        }
+        if (state) {
+            break;
+        }
+    }
+    *ret = (struct way){from, above, to};
+    return above != NULL;
+}
+
+static void way_down(const struct way *way, struct state *state, way_fn fn, void *arg)
 {
     /* From the state up to the one that both have in common there are few: as many as are kept. */
-    if (state == above) {
-        return;
+    if (state != way->above) {
+        way_down(way, state->parent, fn, arg);
+        fn(arg, state, /* back= */ false);
     }
-    switch_down(switching, above, state->parent);
-    for (size_t i = 0; i < state->count; i++) {
-        switch_step(switching, &state->steps[i], /* back= */ false);
+}
+
+void way_each(const struct way *way, way_fn fn, void *arg)
+{
+    for (struct state *state = way->from; state != way->above; state = state->parent) {
+        fn(arg, state, /* back= */ true);
     }
+    way_down(way, way->to, fn, arg);
 }
 
 /* Makes the record's path what the goal is. 0 or -errno. */
@@ -167,8 +186,9 @@ static void forget_below(struct keeper *, struct record *record, void *arg)
     }
 }
 
-static void set_goals(struct keeper *keeper, const struct state *state, bool back)
+static void set_goals(void *arg, struct state *state, bool back)
 {
+    struct keeper *keeper = arg;
     for (size_t i = 0; i < state->count; i++) {
         state->steps[i].record->goal = back ? state->steps[i].from : state->steps[i].to;
     }
@@ -184,92 +204,44 @@ static void set_goals(struct keeper *keeper, const struct state *state, bool bac
     }
 }
 
-static void set_goals_down(struct keeper *keeper, const struct state *above,
-                           const struct state *state)
+static void check_goal(struct edits_outcome *outcome, struct record *record)
 {
-    if (state != above) {
-        set_goals_down(keeper, above, state->parent);
-        set_goals(keeper, state, /* back= */ false);
-    }
-}
-
-static void check_goal(struct keeper *keeper, struct record *record, struct edits_outcome *outcome)
-{
-    if (record && record->goal && !is_back(keeper, record->path, record->goal)) {
-        edits_outcome_add(keeper, outcome, record->path, PUT_STAYS);
+    if (record && record->goal && !is_back(outcome->keeper, record->path, record->goal)) {
+        edits_outcome_add(outcome, record->path, PUT_STAYS);
     }
     if (record) {
         record->goal = NULL;
     }
 }
 
-static void check_goals(struct keeper *keeper, const struct state *state,
-                        struct edits_outcome *outcome)
+static void check_goals(void *arg, struct state *state, bool)
 {
+    struct edits_outcome *outcome = arg;
     for (size_t i = 0; i < state->count; i++) {
-        check_goal(keeper, state->steps[i].record, outcome);
+        check_goal(outcome, state->steps[i].record);
     }
     for (size_t i = 0; i < state->edits.count; i++) {
         const struct edit *edit = state->edits.list[i];
-        check_goal(keeper, record_find(keeper, edit->path), outcome);
-        check_goal(keeper, record_find(keeper, edit_place(edit)), outcome);
+        check_goal(outcome, record_find(outcome->keeper, edit->path));
+        check_goal(outcome, record_find(outcome->keeper, edit_place(edit)));
     }
 }
 
-/* Names what is not what it was: what scans have found and edits have not brought back, because
- * programs that the calls started have changed it, other languages' libraries, or the user; and
- * what edits could not bring back earlier. */
-static void name_rest(struct keeper *keeper, const struct state *from, const struct state *above,
-                      const struct state *to, struct edits_outcome *outcome)
+/* As states_switch(). At its end names what is not what it was: what scans have found and edits
+ * have not brought back, because programs that the calls started have changed it, other languages'
+ * libraries, or the user; and what edits could not bring back earlier. */
+static int switch_edits(struct keeper *keeper, const struct way *way, put_fn done, void *arg)
 {
-    for (const struct state *state = from; state != above; state = state->parent) {
-        set_goals(keeper, state, /* back= */ true);
-    }
-    set_goals_down(keeper, above, to);
-    for (const struct state *state = from; state != above; state = state->parent) {
-        check_goals(keeper, state, outcome);
-    }
-    for (const struct state *state = to; state != above; state = state->parent) {
-        check_goals(keeper, state, outcome);
-    }
-}
-
-static void repeat_down(struct keeper *keeper, const struct state *above, struct state *state,
-                        struct edits_outcome *outcome)
-{
-    if (state != above) {
-        repeat_down(keeper, above, state->parent, outcome);
-        edits_switch(keeper, state, /* back= */ false, outcome);
-    }
-}
-
-/* As states_switch(). */
-static int switch_edits(struct keeper *keeper, struct state *from, struct state *to, put_fn done,
-                        void *arg)
-{
+    struct edits_outcome outcome = {.keeper = keeper, .way = *way};
     bool lost = false;
-    struct state *above = from;
-    while (above && !is_above(above, to)) {
-        above = above->parent;
-    }
-    if (!above) {
-        return -ENOENT;
-    }
-    struct edits_outcome outcome = {.from = from, .above = above, .to = to};
-    edits_try(keeper, &outcome);
-    for (struct state *state = from; state != above; state = state->parent) {
-        edits_switch(keeper, state, /* back= */ true, &outcome);
+    for (const struct state *state = way->from; state != way->above; state = state->parent) {
         lost = lost || state->edits.lost;
     }
-    repeat_down(keeper, above, to, &outcome);
-    for (struct state *state = from; state != above; state = state->parent) {
-        edits_end_directories(keeper, &state->edits, /* back= */ true);
-    }
-    for (struct state *state = to; state != above; state = state->parent) {
-        edits_end_directories(keeper, &state->edits, /* back= */ false);
-    }
-    name_rest(keeper, from, above, to, &outcome);
-    edits_outcome_tell(keeper, &outcome, done, arg);
+    edits_try(&outcome);
+    edits_switch(&outcome);
+    way_each(way, set_goals, keeper);
+    way_each(way, check_goals, &outcome);
+    edits_outcome_tell(&outcome, done, arg);
     states_look_surely(keeper, NULL, NULL); /* what it has changed is nobody's */
     return lost;
 }
@@ -279,28 +251,16 @@ int states_switch(struct keeper *keeper, const struct keep_switch *between, put_
     struct state *from = states_find(keeper, between->from);
     struct state *to = states_find(keeper, between->to);
     struct switching switching = {};
+    struct way way;
     states_look_surely(keeper, NULL, NULL);
-    if (!from || !to || (keeper->too_many && !keeper_is_plain(keeper))) {
+    if (!from || !to || (keeper->too_many && !keeper_is_plain(keeper)) ||
+        !way_find(from, to, &way)) {
         return -ENOENT;
     }
     if (keeper_is_plain(keeper)) {
-        return switch_edits(keeper, from, to, done, arg);
+        return switch_edits(keeper, &way, done, arg);
     }
-    const struct state *above = from;
-    while (above && !is_above(above, to)) {
-        for (size_t i = above->count; i > 0; i--) {
-            switch_step(&switching, &above->steps[i - 1], /* back= */ true);
-        }
-        above = above->parent;
-    }
-    if (!above) {
-        for (size_t i = 0; i < switching.count; i++) {
-            switching.records[i]->goal = NULL;
-        }
-        free(switching.records);
-        return -ENOENT;
-    }
-    switch_down(&switching, above, to);
+    way_each(&way, switch_state, &switching);
     put_all(keeper, &switching, done, arg);
     free(switching.records);
     if (keeper->unread) { /* changes in directories that became readable cannot be reverted */
