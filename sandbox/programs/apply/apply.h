@@ -48,6 +48,11 @@ static inline bool apply_shortens(const struct apply_item *item)
             (item->before.bytes >= PAGE && item->source.bytes < item->before.bytes / 2));
 }
 
+static inline bool apply_is_of_git(const struct apply_item *item)
+{
+    return apply_path_git_size(item->path) > 0;
+}
+
 /* main.c: whether the server still lives, and wants it done. */
 bool apply_is_wanted(void);
 

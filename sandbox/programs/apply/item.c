@@ -479,7 +479,7 @@ static int remove_target(struct work *work)
 static int carry_out(struct work *work)
 {
     struct apply_item *item = work->item;
-    if (work->run->torn && apply_path_git_size(item->path) > 0) {
+    if (work->run->torn && apply_is_of_git(item)) {
         return APPLY_LAST;
     }
     int r = check(work);
@@ -514,7 +514,7 @@ static void end(struct work *work, int r)
     item->error = r < 0 ? -r : 0;
     atomic_signal_fence(memory_order_seq_cst);
     item->status = r < 0 ? APPLY_FAILED : r == 0 ? APPLY_DONE : (uint32_t)r;
-    run->torn = run->torn || (item->status > APPLY_SAME && apply_path_git_size(item->path) > 0);
+    run->torn = run->torn || (item->status > APPLY_SAME && apply_is_of_git(item));
 }
 
 void apply_item(struct apply_run *run, uint32_t index, bool last)

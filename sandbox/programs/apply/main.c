@@ -202,11 +202,6 @@ static void make_way(struct apply_run *run, uint32_t index)
     run->ready = 0;
 }
 
-static bool is_of_git(const struct apply_item *item)
-{
-    return apply_path_git_size(item->path) > 0;
-}
-
 /* Whether what is deleted may be in the item: code may have moved it there, packed, merged or
  * edited it. An edit that is a conflict keeps nothing, or each of them would keep all that is
  * deleted. */
@@ -256,16 +251,17 @@ static void begin_git(struct apply_run *run)
 {
     uint32_t count = run->journal->count;
     for (uint32_t i = 0; i < count; i++) {
-        run->torn = run->torn || (is_of_git(run->items[i]) && run->items[i]->status > APPLY_SAME &&
-                                  run->items[i]->status != APPLY_REFUSED);
+        run->torn =
+            run->torn || (apply_is_of_git(run->items[i]) && run->items[i]->status > APPLY_SAME &&
+                          run->items[i]->status != APPLY_REFUSED);
     }
     for (uint32_t i = 0; i < count && apply_is_wanted(); i++) {
-        if (is_of_git(run->items[i]) && run->items[i]->status == APPLY_TO_DO) {
+        if (apply_is_of_git(run->items[i]) && run->items[i]->status == APPLY_TO_DO) {
             apply_item_check(run, i);
         }
     }
     for (uint32_t i = 0; i < count && apply_is_wanted(); i++) {
-        if (is_of_git(run->items[i]) && !is_deletion(run->items[i]) &&
+        if (apply_is_of_git(run->items[i]) && !is_deletion(run->items[i]) &&
             strstr(run->items[i]->path, "/objects")) {
             apply_item(run, i, /* last= */ false);
         }
