@@ -230,32 +230,37 @@ bool magic_measure(const char *bytes, size_t size, uint32_t *ret_width, uint32_t
 
 /* --- whether images are whole --- */
 
-/* The CRC of a PNG chunk, ISO/IEC 15948, annex D. */
-static uint32_t crc(const unsigned char *p, size_t size)
+/* The CRC of a PNG chunk, ISO/IEC 15948, annex D. table: of crc_table(). */
+static uint32_t crc(const uint32_t table[256], const unsigned char *p, size_t size)
 {
-    uint32_t table[256];
     uint32_t value = UINT32_MAX;
-    for (uint32_t i = 0; i < 256; i++) {
-        table[i] = i;
-        for (unsigned bit = 0; bit < 8; bit++) {
-            table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320 : 0);
-        }
-    }
     for (; size > 0; size--) {
         value = table[(value ^ *p++) & 0xff] ^ value >> 8;
     }
     return ~value;
 }
 
+static void crc_table(uint32_t table[256])
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        table[i] = i;
+        for (unsigned bit = 0; bit < 8; bit++) {
+            table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320 : 0);
+        }
+    }
+}
+
 /* Each chunk is whole, and the last one ends both the image and the file. */
 static bool is_whole_png(const unsigned char *p, size_t size)
 {
     enum { AROUND = 12 }; /* length, type, CRC */
+    uint32_t table[256];
     size_t at = 8;
+    crc_table(table);
     while (size - at >= AROUND) {
         size_t length = big(p + at, 4);
         if (length > size - at - AROUND ||
-            crc(p + at + 4, length + 4) != big(p + at + 8 + length, 4)) {
+            crc(table, p + at + 4, length + 4) != big(p + at + 8 + length, 4)) {
             return false;
         }
         if (memcmp(p + at + 4, "IEND", 4) == 0) {

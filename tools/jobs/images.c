@@ -50,10 +50,10 @@ static void take_image(struct images *images, int fd, uint64_t size)
     }
     size_t have = buf_size(&content);
     const char *mime = content_image_type(buf_bytes(&content), have);
-    if (mime && !magic_is_whole(buf_bytes(&content), have)) {
-        name_damaged(images);
-    }
     if (!content_image_fits(buf_bytes(&content), have)) {
+        if (mime && !magic_is_whole(buf_bytes(&content), have)) {
+            name_damaged(images);
+        }
         return;
     }
     images->bytes += have;
