@@ -1,7 +1,7 @@
 """Names near to one that does not exist. Never lists the index: that is tens of megabytes."""
 import difflib
 
-from hints import DISTRIBUTIONS
+from distributions import DISTRIBUTIONS
 from pip._vendor.packaging.utils import canonicalize_name
 
 # Popular distributions whose import has the same name.

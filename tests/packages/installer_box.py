@@ -14,7 +14,7 @@ WAIT = 120
 
 def scripts(directory):
     """Copies the files as the sandbox has them: in one directory, with the table of names."""
-    for path in [*(ROOT / "guest" / "installer").glob("*.py"), ROOT / "guest" / "hints.py"]:
+    for path in [*(ROOT / "guest" / "installer").glob("*.py"), ROOT / "guest" / "distributions.py"]:
         shutil.copy(path, directory)
     return pathlib.Path(directory) / "installer.py"
 
