@@ -441,22 +441,28 @@ static void append_file(struct buf *text, const struct run_change *file)
 
 static void append_files(const struct run *run, struct buf *text)
 {
-    buf_append_text(text, has(run, RUN_FILES) ? " | files:" : "");
+    if (!has(run, RUN_FILES)) {
+        return;
+    }
+    buf_append_text(text, " | files:");
     for (struct run_change file = {}; run_next_change(run, RUN_FILES, &file);) {
         buf_append_text(text, " ");
         append_file(text, &file);
     }
-    append_fact(run, has(run, RUN_FILES) ? RUN_FILES_MORE : RUN_FILES, " and ", " more", text);
+    append_fact(run, RUN_FILES_MORE, " and ", " more", text);
 }
 
 static void append_vars(const struct run *run, struct buf *text)
 {
-    buf_append_text(text, has(run, RUN_VARS) ? " | vars:" : "");
+    if (!has(run, RUN_VARS)) {
+        return;
+    }
+    buf_append_text(text, " | vars:");
     for (struct run_change var = {}; run_next_change(run, RUN_VARS, &var);) {
         buf_append_text(text, " ");
         run_append_var(text, &var);
     }
-    append_fact(run, has(run, RUN_VARS) ? RUN_VARS_MORE : RUN_VARS, " and ", " more", text);
+    append_fact(run, RUN_VARS_MORE, " and ", " more", text);
 }
 
 static void append_notes(const struct run *run, struct buf *text)
