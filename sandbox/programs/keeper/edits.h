@@ -74,7 +74,8 @@ struct edits_outcome {
     struct edits carried;                   /* out, borrowed; NULL: put back */
     const struct version *left[EDITS_LEFT]; /* do not come: their paths hold something else */
     size_t left_count;
-    bool lost; /* something does not come, and nothing has taken its place */
+    bool lost;    /* something does not come, and nothing has taken its place */
+    bool returns; /* what was carried out goes where it was: that takes no content away */
 };
 /* Takes the edits back, or repeats them, and adds what has become of each path. */
 void edits_switch(struct edits_outcome *outcome);

@@ -153,6 +153,7 @@ static enum put go_forth(const struct edits_outcome *outcome, struct edit *edit)
 /* What has been carried out of an edit's chain goes where it was, the last first. */
 static void put_back(struct edits_outcome *outcome)
 {
+    outcome->returns = true;
     for (size_t i = outcome->carried.count; i-- > 0;) {
         struct edit *edit = outcome->carried.list[i];
         if (edit && edit->fate != PUT_BACK) {
@@ -161,6 +162,7 @@ static void put_back(struct edits_outcome *outcome)
             edits_outcome_add(outcome, edit_place(edit), edit->fate);
         }
     }
+    outcome->returns = false;
 }
 
 static void carry_out(void *arg, struct edit *edit, bool back)

@@ -66,7 +66,7 @@ static bool is_last_copy(const struct edits_outcome *outcome, const struct versi
                          const struct version *wanted)
 {
     bool goes = wanted->kind == KIND_NONE;
-    if (!is_content(version)) {
+    if (!is_content(version) || outcome->returns) {
         return false;
     }
     bool is = outcome->lost && (goes || !version->kept || version->bytes > wanted->bytes + GROWN);
@@ -224,9 +224,12 @@ static bool would_be(const struct trial *trial, const char *path, struct version
 /* Whether something is in the directory that would not go before it does. */
 static bool has_others(const struct trial *trial, const char *path)
 {
+    char now[KEEPER_PATH_BYTES];
     char below[KEEPER_PATH_BYTES];
     bool has = false;
-    int fd = fd_open_beneath(trial->keeper->work_fd, path, O_RDONLY | O_DIRECTORY);
+    int fd = find_now(trial, path, now)
+                 ? fd_open_beneath(trial->keeper->work_fd, now, O_RDONLY | O_DIRECTORY)
+                 : -1;
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     if (!directory) {
         own_close(&fd);
@@ -251,8 +254,8 @@ static enum put try_content(struct trial *trial, const struct edit *edit, struct
         return PUT_STAYS;
     }
     const struct record *record = record_find(trial->keeper, edit->path);
-    if (putting.found && there->kind == KIND_DIRECTORY && wanted->kind == KIND_NONE && record &&
-        record->moves && has_others(trial, edit->path)) {
+    if (there->kind == KIND_DIRECTORY && wanted->kind == KIND_NONE && record && record->moves &&
+        has_others(trial, edit->path)) {
         return PUT_STAYS; /* something else is to be moved to its name */
     }
     putting.wanted = wanted;

@@ -1,5 +1,6 @@
 /* Goes from one state of the files to another: see states.c. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -168,63 +169,90 @@ static bool is_back(const struct keeper *keeper, const char *path, const struct 
            (version->kind != KIND_FILE || has_content(keeper, path, &facts, version));
 }
 
+/* Of an edit: more is known of the path than by what scans have found before and after the call. */
 static void set_goal(struct keeper *keeper, const char *path, struct version *version)
 {
     struct record *record = record_get(keeper, path);
     if (record) {
         record->goal = version;
+        record->held = true;
     }
 }
 
-/* What a directory's move takes along is elsewhere then, which is not followed. */
-static void forget_below(struct keeper *, struct record *record, void *arg)
+struct carrying {
+    const char *from;
+    const char *to;
+    struct record **list; /* that are to be elsewhere */
+    size_t count;
+    size_t space;
+};
+
+static void take_along(struct keeper *, struct record *record, void *arg)
 {
-    const struct edit *edit = arg;
-    if (apply_path_is_below(record->path, edit->path) ||
-        apply_path_is_below(record->path, edit->target)) {
-        record->goal = NULL;
+    struct carrying *carrying = arg;
+    if (record->goal && apply_path_is_below(record->path, carrying->from)) {
+        struct record **list =
+            list_grow(carrying->list, carrying->count, &carrying->space, sizeof(struct record *));
+        if (list) {
+            carrying->list = list;
+            list[carrying->count++] = record;
+        }
+    } else if (apply_path_is_below(record->path, carrying->to)) {
+        record->goal = NULL; /* nothing was there */
     }
+}
+
+/* A directory's move takes along what is to be in it. */
+static void move_goals(struct keeper *keeper, const char *from, const char *to)
+{
+    char path[KEEPER_PATH_BYTES];
+    struct carrying carrying = {from, to};
+    records_each(keeper, take_along, &carrying);
+    for (size_t i = 0; i < carrying.count; i++) {
+        struct version *goal = carrying.list[i]->goal;
+        const char *rest = carrying.list[i]->path + strlen(from);
+        carrying.list[i]->goal = NULL;
+        if ((size_t)snprintf(path, sizeof path, "%s%s", to, rest) < sizeof path) {
+            set_goal(keeper, path, goal);
+        }
+    }
+    free(carrying.list);
+}
+
+static void free_record(struct keeper *, struct record *record, void *)
+{
+    record->held = false;
 }
 
 static void set_goals(void *arg, struct state *state, bool back)
 {
     struct keeper *keeper = arg;
-    for (size_t i = 0; i < state->count; i++) {
-        state->steps[i].record->goal = back ? state->steps[i].from : state->steps[i].to;
-    }
+    records_each(keeper, free_record, NULL);
     for (size_t i = 0; i < state->edits.count; i++) {
         struct edit *edit = state->edits.list[back ? state->edits.count - 1 - i : i];
         if (edit->moves && edit->to->kind == KIND_DIRECTORY) {
-            records_each(keeper, forget_below, edit);
+            move_goals(keeper, back ? edit->target : edit->path, back ? edit->path : edit->target);
         }
         if (edit->moves) {
             set_goal(keeper, edit->path, back ? edit->to : edits_none());
         }
         set_goal(keeper, edit_place(edit), back ? edit->from : edit->to);
     }
-}
-
-static void check_goal(struct edits_outcome *outcome, struct record *record)
-{
-    if (record && record->goal && !is_back(outcome->keeper, record->path, record->goal)) {
-        edits_outcome_add(outcome, record->path, PUT_STAYS);
-    }
-    if (record) {
-        record->goal = NULL;
+    for (size_t i = 0; i < state->count; i++) {
+        const struct step *step = &state->steps[i];
+        if (!step->record->held) {
+            step->record->goal = back ? step->from : step->to;
+        }
     }
 }
 
-static void check_goals(void *arg, struct state *state, bool)
+static void check_goal(struct keeper *keeper, struct record *record, void *arg)
 {
     struct edits_outcome *outcome = arg;
-    for (size_t i = 0; i < state->count; i++) {
-        check_goal(outcome, state->steps[i].record);
+    if (record->goal && !is_back(keeper, record->path, record->goal)) {
+        edits_outcome_add(outcome, record->path, PUT_STAYS);
     }
-    for (size_t i = 0; i < state->edits.count; i++) {
-        const struct edit *edit = state->edits.list[i];
-        check_goal(outcome, record_find(outcome->keeper, edit->path));
-        check_goal(outcome, record_find(outcome->keeper, edit_place(edit)));
-    }
+    record->goal = NULL;
 }
 
 /* As states_switch(). At its end names what is not what it was: what scans have found and edits
@@ -240,7 +268,7 @@ static int switch_edits(struct keeper *keeper, const struct way *way, put_fn don
     edits_try(&outcome);
     edits_switch(&outcome);
     way_each(way, set_goals, keeper);
-    way_each(way, check_goals, &outcome);
+    records_each(keeper, check_goal, &outcome);
     edits_outcome_tell(&outcome, done, arg);
     states_look_surely(keeper, NULL, NULL); /* what it has changed is nobody's */
     return lost;

@@ -152,7 +152,7 @@ class UndoRandom:
                 world.now[path] = goal[path]
             elif self.exact:
                 self.assertTrue(blocked, f"{path} is {is_now}, not {world.versions[goal[path]]}; {text}")
-            if is_now != was and world.now.get(path) != goal.get(path):
+            if is_now != was and is_now != what(world.versions[world.now.get(path, 0)]):
                 world.change(path, found.get(path))
             if path in goal and is_now[:3] != what(world.versions[ideal[path]])[:3]:
                 name = re.escape(path.decode().replace("\n", "\\n"))

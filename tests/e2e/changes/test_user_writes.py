@@ -245,22 +245,63 @@ class Undo(WrittenThrough):
                     self.assertTrue((here / name).exists(), lines)
                     self.assertEqual(found, held, f"{name}: {lines}")
 
+    def test_a_directory_that_moved_there_and_back(self):
+        """What somebody else has put into it stays at its name, and no step of the way is left."""
+        there_and_back = "import os\nos.rename('d', 'aside'); open('d', 'w').write('a file'); os.remove('d'); os.rename('aside', 'd')\n"
+        with self.start() as server:
+            self.assert_ok(server.python("import os; os.makedirs('d/e')\n" + there_and_back, session="one"))
+            self.assert_ok(server.python("open('d/x', 'w').write('other')", session="two"))
+            line = server.python("", undo=True, session="one").text
+            self.assertEqual(os.listdir(self.dir), ["d"], line)
+            self.assertEqual(self.read("d/x"), "other", line)
+            self.assertRegex(line, r"not reverted[^:]*: (?:.*\W)?d\b")
+
+    def test_a_file_in_a_directory_that_moved_there_and_back(self):
+        """The user has put another one in its place: it is named."""
+        (self.dir / "d").mkdir()
+        self.own("d/x", "as it was")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("import os; os.rename('d', 'aside'); os.rename('aside', 'd'); os.rename('d/x', 'f')"))
+            self.own("d/x", "user")
+            line = self.undo(server)
+            self.assertEqual((self.read("d/x"), self.read("f")), ("user", "as it was"), line)
+            self.assertRegex(line, r"not reverted[^:]*: (?:.*\W)?d/x\b")
+
+    @contextlib.contextmanager
+    def no_space(self, server):
+        """In here the keeper writes no file that has more than 1,000 bytes."""
+        keepers = [pid for pid in descendants(server.pid) if "keep" in pathlib.Path(f"/proc/{pid}/comm").read_text()]
+        self.assertTrue(keepers)
+        for limit in (1000, resource.RLIM_INFINITY):
+            for pid in keepers:
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            if limit == 1000:
+                yield
+
     def test_no_space_for_what_a_move_has_replaced(self):
         self.own("a", "user " * 5000), self.own("b", "other")
         with self.start() as server:
             self.assert_ok(server.python("x = 1"))
             self.assert_ok(server.python("import os; os.replace('b', 'a')"))
-            keepers = [pid for pid in descendants(server.pid) if "keep" in pathlib.Path(f"/proc/{pid}/comm").read_text()]
-            for pid in keepers:
-                resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
-            line = self.undo(server)
-            self.assertTrue(keepers)
-            self.assertEqual(self.read("a"), "other", line)
-            for pid in keepers:
-                resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            with self.no_space(server):
+                line = self.undo(server)
+                self.assertEqual(self.read("a"), "other", line)
             server.python("", restore="before-undo")
             line = self.undo(server)
             self.assertEqual((self.read("a"), self.read("b")), ("user " * 5000, "other"), line)
+
+    def test_no_space_in_the_middle_of_a_restore(self):
+        """What came before goes where it was, also a file that holds something."""
+        self.own("a", "as it was")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("import os\nopen('b', 'w').write('code'); os.rename('b', 'c')\n"
+                                         "open('c', 'w').write('code ' * 5000); os.rename('c', 'a')"))
+            self.undo(server)
+            with self.no_space(server):
+                line = server.python("", restore="before-undo").text
+            self.assertEqual((os.listdir(self.dir), self.read("a")), (["a"], "as it was"), line)
 
 
 class Apply(AtWork):
