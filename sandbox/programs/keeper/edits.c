@@ -411,9 +411,23 @@ static bool touch_again(struct edit *edit, const struct apply_facts *facts)
     return true;
 }
 
+/* A call writes to a file under two names: what each name held before is what the other has left,
+ * and nobody knows which of both was written to last. */
+static void doubt_names(const struct state *state, struct edit *edit)
+{
+    for (size_t i = 0; i < state->edits.count; i++) {
+        struct edit *other = state->edits.list[i];
+        if (!other->moves && other->inode == edit->inode && strcmp(other->path, edit->path) != 0) {
+            other->unsure = edit->unsure = true;
+        }
+    }
+}
+
 static void touch_content(struct keeper *keeper, struct state *state, uint32_t op, const char *path)
 {
-    struct apply_facts facts = facts_at(keeper, path);
+    struct apply_facts facts;
+    unsigned links = 0;
+    (void)place_look(keeper->work_fd, path, &facts, &links);
     bool writes = op == WIRE_TOUCH_WRITE;
     struct edit *before = latest_edit(keeper, state, path);
     if (fails(op, &facts) || (writes && touch_again(before, &facts))) {
@@ -442,6 +456,9 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
         edit->inode = in_place ? facts.inode : 0;
         edit->mode = facts.mode & ACCESSPERMS;
         edit->unsure = in_place && S_ISREG(facts.mode) && is_written(keeper, path);
+        if (in_place && links > 1 && S_ISREG(facts.mode)) {
+            doubt_names(state, edit);
+        }
         activate(keeper, edit);
     }
 }

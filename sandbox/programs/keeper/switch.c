@@ -163,10 +163,11 @@ static bool is_back(const struct keeper *keeper, const char *path, const struct 
 {
     struct apply_facts facts;
     (void)place_look(keeper->work_fd, path, &facts, NULL);
+    bool holds = version->kind == KIND_FILE || version->kind == KIND_LINK;
+    bool has_mode = version->kind == KIND_FILE || version->kind == KIND_DIRECTORY;
     return kind_of_mode(facts.mode) == version->kind &&
-           (version->kind == KIND_NONE || version->kind == KIND_LINK ||
-            (facts.mode & 0777) == version->mode) &&
-           (version->kind != KIND_FILE || has_content(keeper, path, &facts, version));
+           (!has_mode || (facts.mode & 0777) == version->mode) &&
+           (!holds || has_content(keeper, path, &facts, version));
 }
 
 /* Of an edit: more is known of the path than by what scans have found before and after the call. */

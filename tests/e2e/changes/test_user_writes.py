@@ -268,6 +268,28 @@ class Undo(WrittenThrough):
             self.assertEqual((self.read("d/x"), self.read("f")), ("user", "as it was"), line)
             self.assertRegex(line, r"not reverted[^:]*: (?:.*\W)?d/x\b")
 
+    def test_a_symlink_that_somebody_else_has_made_since(self):
+        os.symlink("old", self.dir / "link")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("import os; os.rename('link', 'aside')"))
+            os.symlink("other", self.dir / "link")
+            line = self.undo(server)
+            self.assertEqual(os.readlink(self.dir / "link"), "other", line)
+            self.assertRegex(line, r"not reverted[^:]*: (?:.*\W)?link\b")
+
+    def test_two_names_of_a_file(self):
+        """Nobody knows what each has held: both stay as the call has left them, and are named."""
+        self.own("a", "as it was")
+        os.link(self.dir / "a", self.dir / "b")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("open('b', 'w').write('first '); open('a', 'a').write('second')"))
+            line = self.undo(server)
+            self.assertEqual((self.read("a"), self.read("b")), ("first second",) * 2, line)
+            for name in ("a", "b"):
+                self.assertRegex(line, rf"not reverted[^:]*: (?:.*\W)?{name}\b")
+
     @contextlib.contextmanager
     def no_space(self, server):
         """In here the keeper writes no file that has more than 1,000 bytes."""
