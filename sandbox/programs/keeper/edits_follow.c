@@ -1,0 +1,266 @@
+/* What inotify reports of edits, and what has become of them: see edits.h. */
+#include "sandbox/programs/keeper/edits_follow.h"
+
+#include <fcntl.h>
+#include <stdalign.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+
+enum {
+    EVENTS = IN_OPEN | IN_CLOSE | IN_CREATE | IN_DELETE | IN_MOVE,
+    DIRECTORIES = 2000, /* watched: they count for the user outside, and code chooses how many */
+    READS = 256,        /* more than a queue holds, inotify(7): code can fill it as fast */
+};
+
+const char *edits_last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* --- the active edits, by what inotify reports --- */
+
+static struct edit **bucket_of(struct keeper *keeper, int watch, const char *name)
+{
+    return &keeper->active[(table_hash(name) + (uint32_t)watch) % KEEPER_KNOWN];
+}
+
+void edit_activate(struct keeper *keeper, struct edit *edit)
+{
+    struct edit **bucket = bucket_of(keeper, edit->watch, edits_last_part(edit_place(edit)));
+    edit->next = *bucket;
+    *bucket = edit;
+    edit->active = true;
+}
+
+void edit_deactivate(struct keeper *keeper, struct edit *edit)
+{
+    struct edit **at = bucket_of(keeper, edit->watch, edits_last_part(edit_place(edit)));
+    if (!edit->active) {
+        return;
+    }
+    while (*at != edit) {
+        at = &(*at)->next;
+    }
+    *at = edit->next;
+    edit->active = false;
+}
+
+/* The state's latest edit that ends at the name. */
+struct edit *edit_active(struct keeper *keeper, const struct state *state, int watch,
+                         const char *name)
+{
+    struct edit *edit = *bucket_of(keeper, watch, name);
+    while (edit && (edit->state != state->id || edit->watch != watch ||
+                    strcmp(edits_last_part(edit_place(edit)), name) != 0)) {
+        edit = edit->next;
+    }
+    return edit;
+}
+
+int edits_watch(struct keeper *keeper, const char *path, uint64_t *ret_inode)
+{
+    struct stat st;
+    const char *name = NULL;
+    defer_close int fd = place_parent(keeper->work_fd, path, &name);
+    /* By the descriptor, which no change of names leads elsewhere. */
+    bool there =
+        keeper->edits_fd >= 0 && fd >= 0 && keeper->edits_watches < DIRECTORIES && fchdir(fd) == 0;
+    int watch = there ? inotify_add_watch(keeper->edits_fd, ".", EVENTS) : -1;
+    if (watch > keeper->edits_last) { /* a new one: their numbers rise */
+        keeper->edits_last = watch;
+        keeper->edits_watches++;
+    }
+    (void)fchdir(keeper->work_fd); /* a directory that is removed would stay */
+    *ret_inode = fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
+    return watch;
+}
+
+struct edit *edit_latest(struct keeper *keeper, const struct state *state, const char *path)
+{
+    uint64_t inode = 0;
+    int watch = edits_watch(keeper, path, &inode);
+    return edit_active(keeper, state, watch, edits_last_part(path));
+}
+
+/* --- what has become of an edit --- */
+
+struct apply_facts edits_facts_at(const struct keeper *keeper, const char *path)
+{
+    struct apply_facts facts;
+    (void)place_look(keeper->work_fd, path, &facts, NULL);
+    return facts;
+}
+
+/* What is where the edit ends. Where the user has put another directory in the place of that which
+ * is watched, nothing is known of what is there. */
+static struct apply_facts facts_of(const struct keeper *keeper, struct edit *edit)
+{
+    const char *name = NULL;
+    struct stat st;
+    defer_close int fd = place_parent(keeper->work_fd, edit_place(edit), &name);
+    struct apply_facts facts = {};
+    edit->unsure = edit->unsure || fd < 0 || fstat(fd, &st) < 0 || st.st_ino != edit->parent;
+    if (fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        facts = apply_facts_of(&st);
+    }
+    return facts;
+}
+
+/* Whether the facts are what the edit leads to. */
+static bool is_expected(const struct keeper *keeper, const struct edit *edit,
+                        const struct apply_facts *facts)
+{
+    if (edit->inode &&
+        (facts->inode != edit->inode ||
+         (edit->writes && !edit->resets && (facts->mode & ACCESSPERMS) != edit->mode))) {
+        return false; /* the user has put another file in its place, or changed the mode */
+    }
+    if (edit->moves) {
+        bool same = S_ISDIR(facts->mode) ? facts->inode == edit->to->facts.inode
+                                         : apply_facts_equal_moved(facts, &edit->to->facts);
+        return facts->mode && same && edits_facts_at(keeper, edit->path).mode == 0;
+    }
+    return edit->to->kind == KIND_OTHER ? facts->mode != 0
+                                        : edit->to->kind == kind_of_mode(facts->mode);
+}
+
+static void see(struct keeper *keeper, struct edit *edit, const struct apply_facts *facts)
+{
+    bool is_new = !edit->moves && !edit->ended && edit->to->kind != KIND_NONE;
+    edit->ended = true;
+    if (is_new && edit->to->references > 1) { /* of a copy too, which has ended otherwise */
+        edit->unsure = true;
+        return;
+    }
+    if (is_new) {
+        version_describe(edit->to, facts); /* an undo makes a copy */
+    }
+    version_seen_as(keeper, edit->to, facts);
+}
+
+/* Something was reported that may be the edit's end. */
+static void check_end(struct keeper *keeper, struct edit *edit)
+{
+    struct apply_facts facts = facts_of(keeper, edit);
+    if (is_expected(keeper, edit, &facts)) {
+        see(keeper, edit, &facts);
+    }
+}
+
+static void follow_event(struct keeper *keeper, struct edit *edit, uint32_t mask)
+{
+    if (mask & edit->awaits) {
+        edit->awaits = 0;
+        if (!edit->writes) {
+            check_end(keeper, edit);
+        }
+    } else if (mask & (IN_CREATE | IN_DELETE | IN_MOVE)) {
+        edit->unsure = true; /* of somebody else: the session would have reported it */
+    } else if (!(mask & IN_ISDIR)) {
+        edit->opens += (mask & IN_OPEN) != 0;
+        edit->opens -= mask & IN_CLOSE_NOWRITE && edit->opens > edit->closes;
+        edit->closes += (mask & IN_CLOSE_WRITE) != 0;
+        edit->unsure = edit->unsure || edit->closes > edit->touches;
+        if (mask & IN_CLOSE_WRITE && edit->closes == edit->touches) {
+            edit->ended = false;
+            check_end(keeper, edit);
+        }
+    }
+}
+
+static void all_unsure(struct keeper *keeper)
+{
+    for (size_t i = 0; i < KEEPER_KNOWN; i++) {
+        for (struct edit *edit = keeper->active[i]; edit; edit = edit->next) {
+            edit->unsure = true;
+        }
+    }
+}
+
+static void follow_one(struct keeper *keeper, const struct inotify_event *event)
+{
+    struct edit *edit = event->len > 0 ? *bucket_of(keeper, event->wd, event->name) : NULL;
+    for (; edit; edit = edit->next) {
+        if (edit->watch == event->wd &&
+            strcmp(edits_last_part(edit_place(edit)), event->name) == 0) {
+            follow_event(keeper, edit, event->mask);
+        }
+    }
+    if (event->mask & IN_Q_OVERFLOW) {
+        all_unsure(keeper);
+    }
+}
+
+void edits_follow(struct keeper *keeper)
+{
+    alignas(struct inotify_event) char events[16384];
+    ssize_t size = keeper->edits_fd >= 0 ? 1 : 0;
+    for (unsigned i = 0; i < READS && size > 0; i++) {
+        const struct inotify_event *event = NULL;
+        size = read(keeper->edits_fd, events, sizeof events);
+        for (ssize_t at = 0; at < size; at += (ssize_t)(sizeof *event + event->len)) {
+            event = (const void *)(events + at);
+            follow_one(keeper, event);
+        }
+    }
+    if (size > 0) {
+        all_unsure(keeper);
+    }
+}
+
+/* Whether it is not certain that a file is closed: somebody can write to it, or it was opened more
+ * often than closed and nobody has it open, so that inotify has made one event of several. */
+static bool is_unclear(const struct keeper *keeper, const struct edit *edit)
+{
+    defer_close int fd =
+        fd_open_beneath(keeper->work_fd, edit_place(edit), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    return fd < 0 || fd_is_written(fd) != 0 || (edit->opens > edit->closes && fd_is_open(fd) != 1);
+}
+
+/* Whether nothing has changed at all: the call of the system failed. */
+bool edit_is_void(const struct keeper *keeper, const struct edit *edit,
+                  const struct apply_facts *facts)
+{
+    if (edit->moves) {
+        struct apply_facts source = edits_facts_at(keeper, edit->path);
+        return source.mode && source.inode == edit->to->facts.inode;
+    }
+    bool was_none = edit->from->kind == KIND_NONE;
+    return was_none ? facts->mode == 0 : apply_facts_alike(facts, &edit->from->facts);
+}
+
+/* The call has ended, or goes on with something else at the same name. */
+void edit_resolve(struct keeper *keeper, struct edit *edit)
+{
+    struct apply_facts facts = facts_of(keeper, edit);
+    edit_deactivate(keeper, edit);
+    if (!edit->ended && edit_is_void(keeper, edit, &facts)) {
+        edit->nothing = true;
+        return;
+    }
+    if (!edit->ended && !edit->writes && !edit->awaits && is_expected(keeper, edit, &facts)) {
+        see(keeper, edit, &facts);
+    }
+    bool open = edit->writes && S_ISREG(facts.mode) && is_unclear(keeper, edit);
+    edit->unsure =
+        edit->unsure || edit->watch < 0 || !edit->ended || open || !version_is_at(edit->to, &facts);
+}
+
+void edits_forget_watches(struct keeper *keeper)
+{
+    for (size_t i = 0; i < KEEPER_KNOWN; i++) {
+        if (keeper->active[i]) {
+            return; /* of a call that runs */
+        }
+    }
+    own_close(&keeper->edits_fd);
+    keeper->edits_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    keeper->edits_last = 0;
+    keeper->edits_watches = 0;
+}

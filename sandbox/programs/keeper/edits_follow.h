@@ -1,0 +1,24 @@
+#pragma once
+/* Inside of edits*.c: the edits of calls that run, by what inotify reports of their names. */
+#include "sandbox/programs/keeper/edits.h"
+
+/* The part of a path behind its last slash. */
+const char *edits_last_part(const char *path);
+/* What is at path; mode 0: nothing. */
+struct apply_facts edits_facts_at(const struct keeper *keeper, const char *path);
+/* Watches the directory that path is in. Returns its number, -1: not watched, and its inode. */
+int edits_watch(struct keeper *keeper, const char *path, uint64_t *ret_inode);
+/* From here on events at the edit's name are about it; until it is resolved. */
+void edit_activate(struct keeper *keeper, struct edit *edit);
+void edit_deactivate(struct keeper *keeper, struct edit *edit);
+/* The state's latest active edit that ends at the name, or NULL. */
+struct edit *edit_active(struct keeper *keeper, const struct state *state, int watch,
+                         const char *name);
+struct edit *edit_latest(struct keeper *keeper, const struct state *state, const char *path);
+/* Whether nothing has changed at all: the call of the system failed. facts: at the edit's end. */
+bool edit_is_void(const struct keeper *keeper, const struct edit *edit,
+                  const struct apply_facts *facts);
+/* The call has ended, or goes on with something else at the same name. */
+void edit_resolve(struct keeper *keeper, struct edit *edit);
+/* No directory is watched any more, unless a call runs. */
+void edits_forget_watches(struct keeper *keeper);
