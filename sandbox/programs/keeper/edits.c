@@ -300,7 +300,8 @@ static bool is_made(const struct keeper *keeper, const struct version *version)
 }
 
 /* What the edit has replaced or removed is lost if there is no copy. What was written to in place
- * may be there for the most part: only what this session has made may hold the rest. */
+ * may be there for the most part: only what this session has made may hold the rest. What code has
+ * made itself may hold what was lost before. */
 static void lose_unkept(struct keeper *keeper, struct state *state, const struct edit *edit)
 {
     const struct version *from = edit->from;
@@ -309,10 +310,11 @@ static void lose_unkept(struct keeper *keeper, struct state *state, const struct
     bool changes = edit->moves || edit->to->kind != KIND_FILE || !in_place ||
                    facts->mtime_ns != from->facts.mtime_ns || facts->bytes != from->bytes;
     if (from->kind != KIND_FILE || from->bytes == 0 || from->kept || !changes ||
-        (edit->to->kind == KIND_FILE && !edit->writes && !edit->moves) || is_made(keeper, from)) {
+        (edit->to->kind == KIND_FILE && !edit->writes && !edit->moves) ||
+        (keeper->lost_ns == 0 && is_made(keeper, from))) {
         return;
     }
-    if (in_place) {
+    if (in_place && edit->to->bytes >= from->bytes) {
         state->lost = true;
     } else {
         edits_lose(keeper);

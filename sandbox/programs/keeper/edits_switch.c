@@ -51,6 +51,7 @@ void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg)
         record->mark = 0;
     }
     free(outcome->carried.list);
+    free(outcome->removals.list);
     free(outcome->list);
     *outcome = (struct edits_outcome){};
 }
@@ -165,23 +166,56 @@ static void put_back(struct edits_outcome *outcome)
     outcome->returns = false;
 }
 
-static void carry_out(void *arg, struct edit *edit, bool back)
+static void carry_out_now(struct edits_outcome *outcome, struct edit *edit)
 {
-    struct edits_outcome *outcome = arg;
-    if (edit->undone == back) {
-        return; /* it did not go the other way */
-    }
-    (void)mention(outcome, edit->path);
-    (void)mention(outcome, edit_place(edit));
     enum put put = edit->fate != PUT_BACK ? edit->fate
-                   : back                 ? go_back(outcome, edit)
-                                          : go_forth(outcome, edit);
+                   : edit->undone         ? go_forth(outcome, edit)
+                                          : go_back(outcome, edit);
     edits_outcome_add(outcome, edit_place(edit), put);
     if (put_is_back(put)) {
         (void)edits_add(&outcome->carried, edit);
     } else if (edit->fate == PUT_BACK) { /* somebody was quicker, or there is no space */
         edits_give_up(outcome, edit, put);
         put_back(outcome);
+    }
+}
+
+static void count_turn(struct edits_outcome *outcome, const struct edit *edit, int by)
+{
+    struct record *record = record_get(outcome->keeper, edit->path);
+    struct record *target = edit->moves ? record_get(outcome->keeper, edit->target) : NULL;
+    if (record) {
+        record->turns += (unsigned)by;
+    }
+    if (target) {
+        target->turns += (unsigned)by;
+    }
+    if (edit->moves && edit->to->kind == KIND_DIRECTORY) {
+        outcome->moves += (unsigned)by;
+    }
+}
+
+static void expect(void *arg, struct edit *edit, bool)
+{
+    count_turn(arg, edit, 1);
+}
+
+/* What goes waits until all that comes is there, also where the keeper ends meanwhile; unless
+ * something is to come to its name or to that of a directory above, or a directory is to move. */
+static void carry_out(void *arg, struct edit *edit, bool back)
+{
+    struct edits_outcome *outcome = arg;
+    count_turn(outcome, edit, -1);
+    if (edit->undone == back) {
+        return; /* it did not go the other way */
+    }
+    const struct record *record = mention(outcome, edit->path);
+    (void)mention(outcome, edit_place(edit));
+    bool goes = !edit->moves && (back ? edit->from : edit->to)->kind == KIND_NONE;
+    bool waits = goes && record && record->turns == 0 && outcome->moves == 0 &&
+                 !edits_is_below_awaited(outcome->keeper, edit->path, /* held= */ false);
+    if (!waits || !edits_add(&outcome->removals, edit)) {
+        carry_out_now(outcome, edit);
     }
 }
 
@@ -201,6 +235,10 @@ static void end_directory(void *arg, struct edit *edit, bool back)
 
 void edits_switch(struct edits_outcome *outcome)
 {
+    edits_each(&outcome->way, expect, outcome);
     edits_each(&outcome->way, carry_out, outcome);
+    for (size_t i = 0; i < outcome->removals.count; i++) {
+        carry_out_now(outcome, outcome->removals.list[i]);
+    }
     edits_each(&outcome->way, end_directory, outcome->keeper);
 }

@@ -197,6 +197,26 @@ static bool find_now(const struct trial *trial, const char *path, char now[KEEPE
     return true;
 }
 
+/* Whether something else than a directory is above path. */
+static bool is_blocked(const struct trial *trial, const char *path)
+{
+    char above[KEEPER_PATH_BYTES];
+    (void)snprintf(above, sizeof above, "%s", path);
+    for (char *slash = strrchr(above, '/'); slash; slash = strrchr(above, '/')) {
+        struct apply_facts facts;
+        *slash = '\0';
+        const struct record *record = record_find(trial->keeper, above);
+        if (record && record->goal && record->goal->kind != KIND_NONE) {
+            return record->goal->kind != KIND_DIRECTORY;
+        }
+        (void)place_look(trial->keeper->work_fd, above, &facts, NULL);
+        if (facts.mode && !(record && record->goal)) {
+            return !S_ISDIR(facts.mode);
+        }
+    }
+    return false;
+}
+
 /* Whether the version would be at path; where that is so now, finds what is there. */
 static bool would_be(const struct trial *trial, const char *path, struct version *version,
                      struct edits_putting *ret)
@@ -218,7 +238,8 @@ static bool would_be(const struct trial *trial, const char *path, struct version
     }
     ret->found = true;
     return place_look(trial->keeper->work_fd, now, &ret->facts, &ret->links) == 0 &&
-           version_is_at(version, &ret->facts);
+           version_is_at(version, &ret->facts) &&
+           (version->kind != KIND_NONE || !is_blocked(trial, now));
 }
 
 /* Whether something is in the directory that would not go before it does. */
@@ -254,9 +275,9 @@ static enum put try_content(struct trial *trial, const struct edit *edit, struct
         return PUT_STAYS;
     }
     const struct record *record = record_find(trial->keeper, edit->path);
-    if (there->kind == KIND_DIRECTORY && wanted->kind == KIND_NONE && record && record->moves &&
+    if (there->kind == KIND_DIRECTORY && wanted->kind == KIND_NONE && record && record->awaits &&
         has_others(trial, edit->path)) {
-        return PUT_STAYS; /* something else is to be moved to its name */
+        return PUT_STAYS; /* something else is to come to its name */
     }
     putting.wanted = wanted;
     if (putting.found && (trial->outcome->lost || trial->outcome->left_count > 0)) {
@@ -336,29 +357,33 @@ static bool try_way(struct edits_outcome *outcome)
 
 static void free_record(struct keeper *, struct record *record, void *)
 {
-    record->held = record->moves = false;
+    record->held = record->awaits = false;
 }
 
-static void begin(void *arg, struct edit *edit, bool)
+static void begin(void *arg, struct edit *edit, bool back)
 {
     struct keeper *keeper = arg;
-    struct record *record = edit->moves ? record_get(keeper, edit->path) : NULL;
+    enum kind kind = wanted(edit, back)->kind;
+    bool comes = edit->moves || (kind != KIND_NONE && kind != KIND_DIRECTORY);
+    struct record *record = comes ? record_get(keeper, edit->path) : NULL;
     struct record *target = edit->moves ? record_get(keeper, edit->target) : NULL;
     edit->fate = edit->unsure ? PUT_STAYS : PUT_BACK;
-    if (record && target) {
-        record->moves = target->moves = true;
+    if (record) {
+        record->awaits = true;
+    }
+    if (target) {
+        target->awaits = true;
     }
 }
 
-/* Whether a directory above stays that something else is to be moved to. */
-static bool is_below_held(const struct keeper *keeper, const char *path)
+bool edits_is_below_awaited(const struct keeper *keeper, const char *path, bool held)
 {
     char above[KEEPER_PATH_BYTES];
     (void)snprintf(above, sizeof above, "%s", path);
     for (char *slash = strrchr(above, '/'); slash; slash = strrchr(above, '/')) {
         *slash = '\0';
         const struct record *record = record_find(keeper, above);
-        if (record && record->held && record->moves) {
+        if (record && record->awaits && (record->held || !held)) {
             return true;
         }
     }
@@ -377,8 +402,8 @@ static void spread(void *arg, struct edit *edit, bool)
     struct record *record = record_get(keeper, edit->path);
     struct record *target = edit->target ? record_get(keeper, edit->target) : NULL;
     bool held = edit->fate != PUT_BACK || (record && record->held) || (target && target->held) ||
-                is_below_held(keeper, edit->path) ||
-                (edit->moves && is_below_held(keeper, edit->target));
+                edits_is_below_awaited(keeper, edit->path, /* held= */ true) ||
+                (edit->moves && edits_is_below_awaited(keeper, edit->target, /* held= */ true));
     if (!held) {
         return;
     }

@@ -15,6 +15,9 @@ void edits_try(struct edits_outcome *outcome);
  * paths. */
 void edits_give_up(struct edits_outcome *outcome, struct edit *edit, enum put put);
 
+/* Whether something is to come to the name of a directory above path; held: but is held. */
+bool edits_is_below_awaited(const struct keeper *keeper, const char *path, bool held);
+
 /* A version that replaces another one at an edit's path. */
 struct edits_putting {
     struct apply_facts facts; /* of what is there */

@@ -68,11 +68,12 @@ struct record {
     struct apply_facts base; /* of the user's file when the change was begun */
     struct apply_facts compared_to;
     /* Scratch, each for the function that sets it: */
+    unsigned turns; /* edits of a way that are to come at it */
     struct version *goal;
     char *moved_from; /* the name that holds the goal's file meanwhile, or NULL */
     unsigned mark;
     bool held;
-    bool moves; /* some edit moves something from the name or to it */
+    bool awaits; /* some edit brings content to the name, or moves something from it */
     int error;
 };
 

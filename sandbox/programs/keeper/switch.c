@@ -148,14 +148,12 @@ static void put_all(struct keeper *keeper, struct switching *switching, put_fn d
 }
 
 /* Whether the file that facts describe has the version's content. Where there is no copy facts
- * tell, and the time alone, which code can set, only where nothing else is known. */
+ * tell; size and time alone, which code can set, do not. */
 static bool has_content(const struct keeper *keeper, const char *path,
                         const struct apply_facts *facts, const struct version *version)
 {
     return version->kept ? place_has_content(keeper, path, facts, version)
-           : version->facts.mode
-               ? version_is_at(version, facts)
-               : facts->bytes == version->bytes && facts->mtime_ns == version->mtime_ns;
+                         : version->facts.mode && version_is_at(version, facts);
 }
 
 /* Whether what is there is what the version was. */
