@@ -8,6 +8,7 @@ import pathlib
 import random
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import unittest
@@ -289,6 +290,69 @@ class Undo(WrittenThrough):
             self.assertEqual((self.read("a"), self.read("b")), ("first second",) * 2, line)
             for name in ("a", "b"):
                 self.assertRegex(line, rf"not reverted[^:]*: (?:.*\W)?{name}\b")
+
+    MERGE = "with open('d/x') as f: text = f.read()\nimport os; os.remove('d/x'); open('merged', 'w').write('all: ' + text)"
+
+    def test_what_cannot_come_keeps_what_came_of_it(self):
+        """The user has put something else where the directory was, or nobody may change it."""
+        for block in ("symlink", "file", "attribute"):
+            with self.subTest(block=block), contextlib.ExitStack() as stack:
+                shutil.rmtree(self.dir / "d", ignore_errors=True)
+                (self.dir / "d").mkdir(exist_ok=True)
+                self.own("d/x", "as it was")
+                with self.start() as server:
+                    self.assert_ok(server.python("x = 1"))
+                    self.assert_ok(server.python(self.MERGE))
+                    if block == "attribute":
+                        if subprocess.run(["chattr", "+i", self.dir / "d"], capture_output=True).returncode:
+                            continue
+                        stack.callback(subprocess.run, ["chattr", "-i", self.dir / "d"])
+                    else:
+                        os.rmdir(self.dir / "d")
+                        os.symlink("/tmp", self.dir / "d") if block == "symlink" else (self.dir / "d").write_text("user")
+                        stack.callback(os.remove, self.dir / "d")
+                    line = self.undo(server)
+                self.assertEqual(self.read("merged"), "all: as it was", line)
+                self.assertRegex(line, r"(?:not reverted[^:]*|cannot revert): [^|\]]*d/x\b")
+                os.remove(self.dir / "merged")
+
+    def test_a_file_that_became_a_directory_with_something_of_the_user(self):
+        self.own("a", "as it was")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("with open('a') as f: text = f.read()\n"
+                                         "import os; os.remove('a'); os.mkdir('a'); open('a/init', 'w').write(text)"))
+            (self.dir / "a/mine").write_text("user")
+            line = self.undo(server)
+            self.assertEqual((self.read("a/init"), self.read("a/mine")), ("as it was", "user"), line)
+
+    def test_a_large_file_that_another_session_empties(self):
+        (self.dir / "large").write_bytes(b"u" * 3_000_000)
+        give_away(self.dir / "large")
+        with self.start("--undo-files", "1M") as server:
+            self.assert_ok(server.python("x = 1", session="one"))
+            self.assert_ok(server.python("import shutil; shutil.copy('large', 'copy')", session="one"))
+            self.assert_ok(server.python("open('large', 'w').write('small')", session="two"))
+            line = server.python("", undo=True, session="one").text
+            self.assertEqual(os.path.getsize(self.dir / "copy"), 3_000_000, line)
+
+    def test_an_undo_that_is_killed_has_removed_nothing(self):
+        """What came of a file stays until the file is back."""
+        count = 600
+        for number in range(count):
+            (self.dir / f"a{number}").write_text(f"content {number}")
+            give_away(self.dir / f"a{number}")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python(f"import os\nfor i in range({count}):\n with open(f'a{{i}}') as f: t = f.read()\n"
+                                         " os.remove(f'a{i}'); open(f'm{i}', 'w').write(t)"))
+            with self.at(lambda: any(name[0] == "a" for name in os.listdir(self.dir)), lambda: os.kill(server.pid, signal.SIGKILL)):
+                with contextlib.suppress(Exception):
+                    self.undo(server)
+        self.assertTrue(self.acted)
+        for number in range(count):
+            texts = [self.read(f"{name}{number}") for name in "am" if (self.dir / f"{name}{number}").exists()]
+            self.assertIn(f"content {number}", texts)
 
     @contextlib.contextmanager
     def no_space(self, server):
