@@ -274,7 +274,8 @@ static int open_directory(struct box_apply *apply)
 }
 
 /* Adds an item to the journal. 0 or -errno. */
-static int add_item(struct buf *journal, const struct apply_item *item, bool chosen)
+static int add_item(struct buf *journal, const struct apply_item *item,
+                    enum box_apply_choice choice)
 {
     size_t at = buf_size(journal);
     int r = apply_journal_add(journal, item->path, &item->before, &item->source);
@@ -286,9 +287,11 @@ static int add_item(struct buf *journal, const struct apply_item *item, bool cho
     added->above = item->above;
     added->parent = item->parent;
     added->hash = item->hash;
-    if (!chosen) {
+    bool unseen = (S_ISREG(item->source.mode) && !item->hash) || item->marks & APPLY_UNREAD;
+    if (choice != BOX_APPLY_TAKE) {
         added->status = APPLY_REFUSED;
-    } else if (S_ISREG(item->source.mode) && !item->hash) { /* nobody can have seen it */
+        added->marks |= choice == BOX_APPLY_CACHE ? APPLY_CACHED : 0;
+    } else if (unseen) { /* nobody can have seen it */
         added->status = APPLY_FAILED;
         added->error = EACCES;
     }
@@ -331,8 +334,7 @@ static int choose_items(struct box_apply *apply, size_t *ret_count)
          r == 0 && (item = apply_journal_next(collected, item));) {
         enum box_apply_choice choice = apply->choose(apply->arg, item);
         *ret_count += choice == BOX_APPLY_TAKE;
-        r = choice == BOX_APPLY_LEAVE ? 0
-                                      : add_item(&apply->journal, item, choice == BOX_APPLY_TAKE);
+        r = choice == BOX_APPLY_LEAVE ? 0 : add_item(&apply->journal, item, choice);
     }
     if (r == 0) {
         drop_empty((const void *)buf_bytes(&apply->journal));

@@ -38,6 +38,7 @@ int box_count_processes(struct box *box, box_count_fn fn, void *arg);
 /* Whether the item may be applied: called for each, in their order. */
 enum box_apply_choice {
     BOX_APPLY_LEAVE,  /* nobody has asked for it */
+    BOX_APPLY_CACHE,  /* it lies in a cache: what is the same elsewhere waits for it */
     BOX_APPLY_REFUSE, /* others wait for it: it may have their content */
     BOX_APPLY_TAKE,
 };

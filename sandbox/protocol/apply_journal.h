@@ -50,6 +50,8 @@ enum apply_marks {
     APPLY_TORN = 4,      /* of a git directory, of which something else is a conflict */
     APPLY_UNLISTED = 8,  /* no list has shown it */
     APPLY_RELISTED = 16, /* it is not what the last list has shown */
+    APPLY_UNREAD = 32,   /* a directory: what is in it could not be read, or lies too deep */
+    APPLY_CACHED = 64,   /* it lies in a cache, and is not chosen: only its equal is kept for it */
 };
 
 struct apply_item {

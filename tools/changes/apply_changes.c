@@ -123,7 +123,7 @@ static enum box_apply_choice choose(void *arg, const struct apply_item *item)
     }
     if (changes_paths_cache(&apply->op.paths, item->path) > 0) {
         apply->end.cached += !(item->marks & APPLY_IMPLIED);
-        return BOX_APPLY_LEAVE;
+        return BOX_APPLY_CACHE;
     }
     bool is_refused =
         refused_find(&apply->op.rules, item->path, item->marks & APPLY_BARE,

@@ -126,6 +126,9 @@ static const char *error_text(int error)
 
 static const char *reason_of(const struct apply_item *item)
 {
+    if (item->marks & APPLY_UNREAD && item->status == APPLY_FAILED) {
+        return "directory not applied: what is in it could not be read, or lies too deep";
+    }
     switch ((enum apply_status)item->status) {
     case APPLY_TO_DO:
         return "not reached; call apply_changes again";

@@ -39,13 +39,15 @@ static inline bool apply_is_in_way(const struct apply_item *item)
     return item->source.mode && !S_ISDIR(item->source.mode) && S_ISDIR(item->before.mode);
 }
 
-/* Whether most of it goes: as of a log that code has copied and emptied. */
+/* Whether most of it goes: as of a log that code has copied and emptied, or of a file that has
+ * become a symlink to its new place. */
 static inline bool apply_shortens(const struct apply_item *item)
 {
     enum { PAGE = 4096 };
-    return S_ISREG(item->source.mode) && S_ISREG(item->before.mode) && item->before.bytes > 0 &&
-           (item->source.bytes == 0 ||
-            (item->before.bytes >= PAGE && item->source.bytes < item->before.bytes / 2));
+    uint64_t bytes = S_ISREG(item->source.mode) ? item->source.bytes : 0;
+    return (S_ISREG(item->source.mode) || S_ISLNK(item->source.mode)) &&
+           S_ISREG(item->before.mode) && item->before.bytes > 0 &&
+           (bytes == 0 || (item->before.bytes >= PAGE && bytes < item->before.bytes / 2));
 }
 
 static inline bool apply_is_of_git(const struct apply_item *item)

@@ -207,16 +207,19 @@ static void make_way(struct apply_run *run, uint32_t index)
  * deleted. */
 static bool may_hold(const struct apply_item *item)
 {
+    if (item->marks & APPLY_UNREAD) {
+        return item->status > APPLY_SAME;
+    }
     if (!S_ISREG(item->source.mode) || item->source.bytes == 0) {
         return false;
     }
     switch ((enum apply_status)item->status) {
     case APPLY_TO_DO:
         return !apply_is_in_way(item) && !apply_shortens(item);
+    case APPLY_ODD:
     case APPLY_CONFLICT:
         return item->before.mode == 0 || item->before.inode == APPLY_UNKNOWN;
     case APPLY_REFUSED: /* see find_rest() */
-    case APPLY_ODD:
     case APPLY_DONE:
     case APPLY_SAME:
         return false;
@@ -240,8 +243,9 @@ static void find_rest(struct apply_run *run)
     for (uint32_t i = 0; i < run->journal->count; i++) {
         const struct apply_item *item = run->items[i];
         run->unfinished = run->unfinished || may_hold(item);
-        run->unnamed = run->unnamed || (item->status == APPLY_REFUSED && !item->before.mode &&
-                                        S_ISREG(item->source.mode) && item->source.bytes > 0);
+        run->unnamed = run->unnamed ||
+                       (item->status == APPLY_REFUSED && !(item->marks & APPLY_CACHED) &&
+                        !item->before.mode && S_ISREG(item->source.mode) && item->source.bytes > 0);
     }
 }
 

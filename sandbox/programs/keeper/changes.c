@@ -53,13 +53,18 @@ static bool differs_from(struct keeper *keeper, struct record *record,
 
 /* Whether the change has a line of its own. A directory has one only where no file in it tells of
  * it, as git has it. list: sorted, from the record on. */
+static bool is_unread(const struct record *record)
+{
+    return S_ISDIR(record->facts.mode) && record->unread;
+}
+
 static bool has_line(struct record *const *list, size_t count)
 {
     const struct record *record = list[0];
     bool is_there = S_ISDIR(record->facts.mode);
     bool was_there = S_ISDIR(record->compared_to.mode);
-    if (!record->differs) {
-        return false;
+    if (!record->differs || is_unread(record)) {
+        return record->differs;
     }
     if (!is_there && !(was_there && record->facts.mode == 0)) {
         return true;
@@ -309,7 +314,8 @@ static void list_record(struct listing *listing, struct record *record, int erro
                        : record->facts.mode == 0 ? '-'
                                                  : '~'),
         .flags = (uint8_t)((is_conflict(record) ? CHANGE_IN_DIR : 0) |
-                           (record->in_bare ? CHANGE_BARE : 0) | (error ? CHANGE_NOT_DONE : 0)),
+                           (record->in_bare ? CHANGE_BARE : 0) | (error ? CHANGE_NOT_DONE : 0) |
+                           (is_unread(record) ? CHANGE_UNREADABLE : 0)),
         .before = (uint16_t)(lower->mode & 0777),
         .mode = shown->mode,
         .bytes = shown->bytes,
@@ -496,7 +502,9 @@ static int collect(struct keeper *keeper, struct record *const *list, size_t cou
                 item->hash = hash_of(keeper, record);
                 note_above(keeper, item);
                 item->marks = (has_line(list + i, count - i) ? 0 : APPLY_IMPLIED) |
-                              (record->in_bare ? APPLY_BARE : 0) | listed_marks(record, item->hash);
+                              (record->in_bare ? APPLY_BARE : 0) |
+                              (is_unread(record) ? APPLY_UNREAD : 0) |
+                              listed_marks(record, item->hash);
             }
         }
     }

@@ -297,6 +297,7 @@ static void take_entry(struct walk *walk, int dir_fd, const char *name, const ch
         if (keeper->cow && is_opaque(dir_fd, name)) {
             hide(walk, record, &facts);
         }
+        record->unread = record->unread || (keeper->cow && is_too_deep(path));
         walk_push(walk, path);
     }
 }

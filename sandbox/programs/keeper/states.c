@@ -134,7 +134,7 @@ static void state_merge(struct keeper *keeper, struct state *state)
             continue;
         }
         child->parent = state->parent;
-        child->lost = child->lost || state->lost;
+        child->lost = child->lost || state->lost || keeper->lost_ns >= state->since_ns;
         struct state joined = {};
         bool whole = state->parent != NULL; /* nothing leads back over the first state */
         for (size_t i = 0; whole && i < state->count; i++) {
