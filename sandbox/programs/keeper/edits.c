@@ -77,11 +77,30 @@ static void resolve_below(struct keeper *keeper, const struct state *state, cons
     }
 }
 
+/* A call has written to a file under another of its names: what it has left is what this name held
+ * before. */
+static void doubt_names(const struct state *state, struct edit *edit,
+                        const struct apply_facts *facts, unsigned links)
+{
+    if (!S_ISREG(facts->mode) || links < 2) {
+        return;
+    }
+    for (size_t i = 0; i < state->edits.count; i++) {
+        struct edit *other = state->edits.list[i];
+        if (other != edit && !other->moves && other->inode == facts->inode &&
+            strcmp(other->path, edit_place(edit)) != 0) {
+            other->unsure = edit->unsure = true;
+        }
+    }
+}
+
 static void touch_rename(struct keeper *keeper, struct state *state, const char *path,
                          const char *target)
 {
     struct apply_facts source = edits_facts_at(keeper, path);
-    struct apply_facts there = edits_facts_at(keeper, target);
+    struct apply_facts there;
+    unsigned links = 0;
+    (void)place_look(keeper->work_fd, target, &there, &links);
     struct edit *before = edit_latest(keeper, state, path);
     if (before) {
         edit_resolve(keeper, before);
@@ -102,6 +121,7 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
     if (before) {
         edit_resolve(keeper, before);
     }
+    doubt_names(state, edit, &there, links);
     edit->awaits = IN_MOVED_TO;
     edit_activate(keeper, edit);
 }
@@ -167,18 +187,6 @@ static bool touch_again(struct edit *edit, const struct apply_facts *facts)
     return true;
 }
 
-/* A call writes to a file under two names: what each name held before is what the other has left,
- * and nobody knows which of both was written to last. */
-static void doubt_names(const struct state *state, struct edit *edit)
-{
-    for (size_t i = 0; i < state->edits.count; i++) {
-        struct edit *other = state->edits.list[i];
-        if (!other->moves && other->inode == edit->inode && strcmp(other->path, edit->path) != 0) {
-            other->unsure = edit->unsure = true;
-        }
-    }
-}
-
 static void touch_content(struct keeper *keeper, struct state *state, uint32_t op, const char *path)
 {
     struct apply_facts facts;
@@ -212,9 +220,7 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
         edit->inode = in_place ? facts.inode : 0;
         edit->mode = facts.mode & ACCESSPERMS;
         edit->unsure = in_place && S_ISREG(facts.mode) && is_written(keeper, path);
-        if (in_place && links > 1 && S_ISREG(facts.mode)) {
-            doubt_names(state, edit);
-        }
+        doubt_names(state, edit, &facts, links);
         edit_activate(keeper, edit);
     }
 }

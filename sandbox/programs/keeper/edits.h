@@ -29,7 +29,8 @@ struct edit {
     bool resets;   /* code changes the mode while the file is open: it is not known yet */
     uint32_t mode; /* that the file has then, where it stays the same one */
     bool undone;   /* it was taken back */
-    enum put fate; /* scratch of edits_try() */
+    enum put fate; /* scratch of edits_try(); and: */
+    bool looks;    /* what is in the directory that moves is what is there now */
     char *path;
     char *target;         /* of a move, else NULL */
     struct version *from; /* at path, of a move what it has replaced at target */

@@ -99,11 +99,13 @@ static enum put put_content(const struct edits_outcome *outcome, const struct ed
     return same || there->kept || there->kind != KIND_FILE ? PUT_BACK : PUT_FOR_GOOD;
 }
 
-static enum put move(struct keeper *keeper, const char *from, const char *to, struct version *what)
+/* looks: somebody may have put something into the directory meanwhile. */
+static enum put move(struct keeper *keeper, const char *from, const char *to, struct version *what,
+                     bool looks)
 {
     struct apply_facts facts = {};
     if (place_look(keeper->work_fd, from, &facts, NULL) < 0 || !version_is_at(what, &facts) ||
-        (S_ISDIR(facts.mode) && !edits_is_as_known(keeper, from, what->facts.ctime_ns))) {
+        (looks && !edits_is_as_known(keeper, from, what->facts.ctime_ns))) {
         return PUT_STAYS;
     }
     struct apply_facts now;
@@ -119,12 +121,12 @@ static enum put go_back(const struct edits_outcome *outcome, struct edit *edit)
 {
     struct keeper *keeper = outcome->keeper;
     struct version *none = edits_none();
-    enum put put = edit->moves ? move(keeper, edit->target, edit->path, edit->to)
+    enum put put = edit->moves ? move(keeper, edit->target, edit->path, edit->to, edit->looks)
                                : put_content(outcome, edit, edit->to, edit->from);
     if (put == PUT_BACK && edit->moves && edit->from->kind != KIND_NONE) {
         put = put_content(outcome, edit, none, edit->from);
         if (!put_is_back(put)) {
-            (void)move(keeper, edit->path, edit->target, edit->to);
+            (void)move(keeper, edit->path, edit->target, edit->to, /* looks= */ false);
         }
     }
     edit->undone = put_is_back(put);
@@ -141,7 +143,7 @@ static enum put go_forth(const struct edits_outcome *outcome, struct edit *edit)
         put = put_content(outcome, edit, edit->from, none);
     }
     if (put_is_back(put)) {
-        put = edit->moves ? move(keeper, edit->path, edit->target, edit->to)
+        put = edit->moves ? move(keeper, edit->path, edit->target, edit->to, edit->looks)
                           : put_content(outcome, edit, edit->from, edit->to);
         if (replaces && !put_is_back(put)) { /* what it would have replaced */
             (void)put_content(outcome, edit, none, edit->from);
@@ -159,6 +161,7 @@ static void put_back(struct edits_outcome *outcome)
         struct edit *edit = outcome->carried.list[i];
         if (edit && edit->fate != PUT_BACK) {
             outcome->carried.list[i] = NULL;
+            edit->looks = false;
             (void)(edit->undone ? go_forth(outcome, edit) : go_back(outcome, edit));
             edits_outcome_add(outcome, edit_place(edit), edit->fate);
         }

@@ -301,8 +301,8 @@ static enum put try_move(struct trial *trial, struct edit *edit, bool back)
         !would_be(trial, target, back ? edits_none() : edit->from, &replaced)) {
         return PUT_STAYS;
     }
-    if (is_directory && moving.found &&
-        !edits_is_as_known(trial->keeper, source, edit->to->facts.ctime_ns)) {
+    edit->looks = is_directory && moving.found;
+    if (edit->looks && !edits_is_as_known(trial->keeper, source, edit->to->facts.ctime_ns)) {
         return PUT_STAYS;
     }
     if (!back && !edit->from->kept) {
