@@ -10,10 +10,10 @@ extern const struct embedded guest_catalog[];
 extern const struct embedded installer_catalog[];
 
 /* The statuses with which the files end a process, apart from 0 and 1. The server acts only on
- * thumbnail.py's: code can exit with any. tests/lint/exit_codes.py compares them with the Python.
+ * convert.py's: code can exit with any. tests/lint/exit_codes.py compares them with the Python.
  */
 enum guest_exit {
-    GUEST_EXIT_NO_PILLOW = 3, /* thumbnail.py: no Pillow can be imported */
-    GUEST_EXIT_FAILED = 96,   /* a session could not start */
-    GUEST_EXIT_CUT_OFF = 97,  /* a session whose code has closed the control socket */
+    GUEST_EXIT_NO_LIBRARY = 3, /* convert.py: no Pillow can be imported */
+    GUEST_EXIT_FAILED = 96,    /* a session could not start */
+    GUEST_EXIT_CUT_OFF = 97,   /* a session whose code has closed the control socket */
 };

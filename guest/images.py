@@ -206,7 +206,7 @@ def side_of_webp(data):
 def smaller(path, limit, layers):
     """The image of a file within both bounds, or None. Raises TimeoutError if that takes too long."""
     try:
-        data = output_of([EXECUTABLE, "-I", DIRECTORY + "/thumbnail.py", str(limit)], os.fsencode(path), limit, layers)
+        data = output_of([EXECUTABLE, "-I", DIRECTORY + "/convert.py", str(limit)], os.fsencode(path), limit, layers)
     except TimeoutError:
         raise
     except (OSError, ValueError):

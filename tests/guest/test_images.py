@@ -122,7 +122,7 @@ class Forms(GuestCase):
                             "def stop(pid=os.getpid()):\n"
                             "    for _ in range(1000):\n"
                             "        for child in open('/proc/%%d/task/%%d/children' %% (pid, pid)).read().split():\n"
-                            "            if b'thumbnail' in open('/proc/%%s/cmdline' %% child, 'rb').read():\n"
+                            "            if b'convert.py' in open('/proc/%%s/cmdline' %% child, 'rb').read():\n"
                             "                return os.kill(int(child), signal.SIGSTOP)\n"
                             "        time.sleep(0.002)\n"
                             "threading.Thread(target=stop).start()\n"

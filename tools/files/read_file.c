@@ -19,11 +19,11 @@
 #include "tools/content/content.h"
 #include "tools/content/magic.h"
 #include "tools/content/mounts.h"
+#include "tools/files/convert.h"
 #include "tools/files/ipynb.h"
 #include "tools/files/listing.h"
 #include "tools/files/path.h"
 #include "tools/files/read_text.h"
-#include "tools/files/thumbnail.h"
 #include "tools/files/utf16.h"
 
 enum {
@@ -169,23 +169,23 @@ static bool is_damaged(const struct read_op *op)
            !magic_is_whole(buf_bytes(&op->image), size);
 }
 
-static void read_op_shrunk(void *arg, enum thumbnail_outcome outcome, const void *bytes,
-                           size_t size, const char *reason)
+static void read_op_shrunk(void *arg, enum convert_outcome outcome, const void *bytes, size_t size,
+                           const char *reason)
 {
     struct read_op *op = arg;
     char note[256] = "";
     uint32_t width = 0;
     uint32_t height = 0;
-    if (outcome == THUMBNAIL_MADE) {
+    if (outcome == CONVERT_MADE) {
         if (magic_measure(bytes, size, &width, &height)) {
             (void)snprintf(note, sizeof note, "; shown as %ux%u", width, height);
         }
         end_with_image(op, bytes, size, note);
-    } else if (outcome == THUMBNAIL_NO_TOOL && is_damaged(op)) {
+    } else if (outcome == CONVERT_NO_TOOL && is_damaged(op)) {
         end_with_image(op, NULL, 0, "; not shown: it is incomplete or damaged");
     } else {
         (void)snprintf(note, sizeof note, "; not shown: %s%s", reason,
-                       outcome == THUMBNAIL_NO_TOOL && op->tools->installs
+                       outcome == CONVERT_NO_TOOL && op->tools->installs
                            ? ", install_package can add it"
                            : "");
         end_with_image(op, NULL, 0, note);
@@ -203,7 +203,7 @@ static void read_image(struct read_op *op)
     } else if (is_showable(op)) {
         end_with_image(op, buf_bytes(&op->image), buf_size(&op->image), "");
     } else {
-        thumbnail_make(op->tools, op->path, read_op_shrunk, op);
+        convert_begin(op->tools, op->path, read_op_shrunk, op);
     }
 }
 

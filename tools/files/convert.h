@@ -6,16 +6,16 @@ struct tools;
 /* Converts an image that is too large for a result, or of a type that clients do not show, to one
  * that fits. The user's interpreter does it, in a session of its own with run_python's paths. */
 
-enum thumbnail_outcome {
-    THUMBNAIL_MADE,
-    THUMBNAIL_NO_TOOL, /* this interpreter has no Pillow; the image may still be valid */
-    THUMBNAIL_FAILED,
+enum convert_outcome {
+    CONVERT_MADE,
+    CONVERT_NO_TOOL, /* this interpreter has no Pillow; the image may still be valid */
+    CONVERT_FAILED,
 };
 
 /* bytes: a PNG or JPEG image of at most LIMIT_IMAGES_BYTES, borrowed; NULL when none was made.
  * reason: then, why, as a clause. */
-typedef void (*thumbnail_fn)(void *arg, enum thumbnail_outcome outcome, const void *bytes,
-                             size_t size, const char *reason);
+typedef void (*convert_fn)(void *arg, enum convert_outcome outcome, const void *bytes, size_t size,
+                           const char *reason);
 
 /* fn is called once, maybe before this returns. */
-void thumbnail_make(struct tools *tools, const char *path, thumbnail_fn fn, void *arg);
+void convert_begin(struct tools *tools, const char *path, convert_fn fn, void *arg);

@@ -13,7 +13,7 @@ LONG_SIDE = 1568  # pixels
 BYTES_MAX = 640000
 PIXELS_MAX = 60000000  # decoded at once: 240 MB of four-byte pixels
 SIDES = (LONG_SIDE, 1100, 768, 512)
-EXIT_NO_PILLOW = 3
+EXIT_NO_LIBRARY = 3
 SITES = ("site-packages", "dist-packages")
 
 
@@ -71,7 +71,7 @@ def main():
     try:
         data = memoryview(shrink(sys.stdin.read(), int(sys.argv[1]) if len(sys.argv) > 1 else BYTES_MAX))
     except ImportError:
-        sys.exit(EXIT_NO_PILLOW)
+        sys.exit(EXIT_NO_LIBRARY)
     except MemoryError:
         reason = "there is not enough memory to scale it down"
     except Exception as error:
