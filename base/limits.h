@@ -60,13 +60,14 @@
 #define LIMIT_SCAN_BYTES (1UL << 30)  /* searched for a line in a larger one: half a second */
 #define LIMIT_UTF16_BYTES (8UL << 20) /* largest UTF-16 file shown: it is decoded whole */
 #define LIMIT_IPYNB_BYTES (8UL << 20) /* the same of a notebook that is shown as its cells */
-#define LIMIT_TEXT_BYTES 16000UL      /* of a file's text in one result: a page for a model */
-#define LIMIT_RESOURCE_BYTES 640000UL /* of a file that a client reads by itself, and its JSON */
-#define LIMIT_RESOURCES 200U          /* in one page of the list */
-#define LIMIT_RESOURCE_DIRECTORIES 200U /* opened for one page */
-#define LIMIT_RESOURCE_LINKS 8U         /* in a result */
-#define LIMIT_RESOURCE_DEPTH 16U        /* of directories searched for resources */
-#define LIMIT_BASE64_BYTES 480000UL     /* of a file's bytes in one result: 640 kB of base64 */
+#define LIMIT_DOCUMENT_BYTES (9UL << 20) /* text of a document: convert.py's bound, and a note */
+#define LIMIT_TEXT_BYTES 16000UL         /* of a file's text in one result: a page for a model */
+#define LIMIT_RESOURCE_BYTES 640000UL    /* of a file that a client reads by itself, and its JSON */
+#define LIMIT_RESOURCES 200U             /* in one page of the list */
+#define LIMIT_RESOURCE_DIRECTORIES 200U  /* opened for one page */
+#define LIMIT_RESOURCE_LINKS 8U          /* in a result */
+#define LIMIT_RESOURCE_DEPTH 16U         /* of directories searched for resources */
+#define LIMIT_BASE64_BYTES 480000UL      /* of a file's bytes in one result: 640 kB of base64 */
 
 /* --- packages --- */
 #define LIMIT_INSTALLER_LINE_BYTES (1UL << 20)  /* one reply of an installer */

@@ -1,7 +1,9 @@
 #include "tools/files/convert.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/buf.h"
 #include "base/limits.h"
@@ -18,7 +20,9 @@ enum { CONVERT_TIMEOUT_MS = 10000, REASON_BYTES = 200 };
 struct convert {
     convert_fn fn;
     void *arg;
-    struct buf image; /* all that it wrote to stdout */
+    const struct convert_document *document; /* NULL: it is an image */
+    bool installs;
+    struct buf made; /* all that it wrote to stdout */
     char reason[REASON_BYTES];
     size_t reason_size;
 };
@@ -26,10 +30,26 @@ struct convert {
 static void convert_end(struct convert *convert, enum convert_outcome outcome, const char *reason)
 {
     bool made = outcome == CONVERT_MADE;
-    convert->fn(convert->arg, outcome, made ? buf_bytes(&convert->image) : NULL,
-                made ? buf_size(&convert->image) : 0, reason);
-    buf_done(&convert->image);
+    convert->fn(convert->arg, outcome, made ? buf_bytes(&convert->made) : NULL,
+                made ? buf_size(&convert->made) : 0, reason);
+    buf_done(&convert->made);
     free(convert);
+}
+
+const struct convert_document *convert_document_of(const char *path)
+{
+    static const struct convert_document documents[] = {
+        {".pdf", "pypdf", true},     {".docx", "python-docx", true},  {".xlsx", "openpyxl", true},
+        {".xlsm", "openpyxl", true}, {".pptx", "python-pptx", false}, {".xls", "xlrd", false},
+        {".odt", "odfpy", false},    {".parquet", "pyarrow", false},  {".h5", "h5py", false},
+    };
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof documents / sizeof *documents; i++) {
+        if (strcasecmp(dot, documents[i].suffix) == 0) {
+            return &documents[i];
+        }
+    }
+    return NULL;
 }
 
 /* What it writes is the guest's word: bounded here, and taken for an image by its bytes only. */
@@ -37,8 +57,9 @@ static void convert_output(void *arg, unsigned stream, const char *bytes, size_t
 {
     struct convert *convert = arg;
     if (stream == BOX_STDOUT) {
-        if (buf_size(&convert->image) <= LIMIT_IMAGES_BYTES) {
-            (void)buf_append(&convert->image, bytes, size);
+        size_t most = convert->document ? LIMIT_DOCUMENT_BYTES : LIMIT_IMAGES_BYTES;
+        if (buf_size(&convert->made) + size <= most) {
+            (void)buf_append(&convert->made, bytes, size);
         }
         return;
     }
@@ -48,30 +69,44 @@ static void convert_output(void *arg, unsigned stream, const char *bytes, size_t
     convert->reason_size += size;
 }
 
+/* A text may be empty. */
+static bool is_made(const struct convert *convert)
+{
+    size_t size = buf_size(&convert->made);
+    return convert->document ? size > 0 || convert->reason_size == 0
+                             : content_image_fits(buf_bytes(&convert->made), size);
+}
+
 static void convert_done(void *arg, struct run *run)
 {
     struct convert *convert = arg;
-    char said[REASON_BYTES];
-    const char *reason = "it could not be scaled down";
+    char reason[REASON_BYTES + 64] = "";
+    const char *library = convert->document ? convert->document->library : "Pillow";
+    const char *work = convert->document ? "read it as text" : "scale it down";
     enum convert_outcome outcome = CONVERT_FAILED;
     if (run->end.outcome == RUN_EXIT && run->end.process.code == GUEST_EXIT_NO_LIBRARY) {
         outcome = CONVERT_NO_TOOL;
-        reason = "this Python has no Pillow to convert it";
-    } else if (run->end.outcome == RUN_OK &&
-               content_image_fits(buf_bytes(&convert->image), buf_size(&convert->image))) {
+        (void)snprintf(reason, sizeof reason, "this Python has no %s to %s%s", library,
+                       convert->document ? work : "convert it",
+                       convert->installs ? ", install_package can add it" : "");
+    } else if (run->end.outcome == RUN_OK && is_made(convert)) {
         outcome = CONVERT_MADE;
     } else if (run->end.outcome == RUN_TIMEOUT) {
-        reason = "it takes too long to scale it down";
+        (void)snprintf(reason, sizeof reason, "it takes too long to %s", work);
     } else if (run->end.outcome == RUN_OOM) {
-        reason = "there is not enough memory to scale it down";
+        (void)snprintf(reason, sizeof reason, "there is not enough memory to %s", work);
     } else if (convert->reason_size > 0) {
-        reason = word_quote(convert->reason, convert->reason_size, said, sizeof said);
+        (void)word_quote(convert->reason, convert->reason_size, reason, sizeof reason);
+    } else {
+        (void)snprintf(reason, sizeof reason, "it could not be %s",
+                       convert->document ? "read as text" : "scaled down");
     }
     run_free(run);
     convert_end(convert, outcome, reason);
 }
 
-void convert_begin(struct tools *tools, const char *path, convert_fn fn, void *arg)
+void convert_begin(struct tools *tools, const char *path, const struct convert_document *document,
+                   convert_fn fn, void *arg)
 {
     struct convert *convert = calloc(1, sizeof *convert);
     OWNED(buf_done) struct buf code = BUF_EMPTY;
@@ -85,7 +120,8 @@ void convert_begin(struct tools *tools, const char *path, convert_fn fn, void *a
         fn(arg, CONVERT_FAILED, NULL, 0, "the server is out of memory");
         return;
     }
-    *convert = (struct convert){.fn = fn, .arg = arg};
+    *convert =
+        (struct convert){.fn = fn, .arg = arg, .document = document, .installs = tools->installs};
     run->request.fresh = true;
     run->request.timeout_ms = CONVERT_TIMEOUT_MS;
     run->on_output = convert_output;
@@ -94,6 +130,8 @@ void convert_begin(struct tools *tools, const char *path, convert_fn fn, void *a
     r = sessions_run(tools->sessions, NULL, run);
     if (r < 0) {
         run_free(run);
-        convert_end(convert, CONVERT_FAILED, "too many sessions are running to scale it down");
+        convert_end(convert, CONVERT_FAILED,
+                    document ? "too many sessions are running to read it as text"
+                             : "too many sessions are running to scale it down");
     }
 }

@@ -119,37 +119,25 @@ static void end_with_image(struct read_op *op, const void *bytes, size_t size, c
     read_op_free(op);
 }
 
-/* The package that reads documents of a name's suffix, or NULL. */
-static const char *library_of(const char *path)
-{
-    static const char *const libraries[][2] = {
-        {".pdf", "pypdf"},       {".docx", "python-docx"}, {".pptx", "python-pptx"},
-        {".xlsx", "openpyxl"},   {".xls", "xlrd"},         {".odt", "odfpy"},
-        {".parquet", "pyarrow"}, {".h5", "h5py"},
-    };
-    const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot && i < sizeof libraries / sizeof *libraries; i++) {
-        if (strcasecmp(dot, libraries[i][0]) == 0) {
-            return libraries[i][1];
-        }
-    }
-    return NULL;
-}
-
-/* Ends it with "[data.db is a binary file: SQLite database, 12 kB; …]". */
-static void end_with_binary(struct read_op *op)
+/* Ends it with "[data.db is a binary file: SQLite database, 12 kB; …]". reason: why it is not shown
+ * as text, or NULL. */
+static void end_with_binary(struct read_op *op, const char *reason)
 {
     char human[16];
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     const char *name = op->magic.name;
-    const char *library = library_of(op->path);
+    const struct convert_document *document = convert_document_of(op->path);
     buf_append_text(&text, "[");
     word_append(&text, op->path, strlen(op->path));
-    buf_appendf(&text,
-                " is a binary file%s%s, %s; read it with Python%s%s, or its bytes with "
-                "encoding=\"base64\"]\n",
-                name ? ": " : "", name ? name : "", content_size(op->size, human),
-                library ? " and " : "", library ? library : "");
+    buf_appendf(&text, " is a binary file%s%s, %s; ", name ? ": " : "", name ? name : "",
+                content_size(op->size, human));
+    if (reason) {
+        buf_appendf(&text, "not shown as text: %s; encoding=\"base64\" returns its bytes]\n",
+                    reason);
+    } else {
+        buf_appendf(&text, "read it with Python%s%s, or its bytes with encoding=\"base64\"]\n",
+                    document ? " and " : "", document ? document->library : "");
+    }
     read_op_end(op, 0, &text, false);
 }
 
@@ -184,10 +172,7 @@ static void read_op_shrunk(void *arg, enum convert_outcome outcome, const void *
     } else if (outcome == CONVERT_NO_TOOL && is_damaged(op)) {
         end_with_image(op, NULL, 0, "; not shown: it is incomplete or damaged");
     } else {
-        (void)snprintf(note, sizeof note, "; not shown: %s%s", reason,
-                       outcome == CONVERT_NO_TOOL && op->tools->installs
-                           ? ", install_package can add it"
-                           : "");
+        (void)snprintf(note, sizeof note, "; not shown: %s", reason);
         end_with_image(op, NULL, 0, note);
     }
 }
@@ -203,7 +188,7 @@ static void read_image(struct read_op *op)
     } else if (is_showable(op)) {
         end_with_image(op, buf_bytes(&op->image), buf_size(&op->image), "");
     } else {
-        convert_begin(op->tools, op->path, read_op_shrunk, op);
+        convert_begin(op->tools, op->path, NULL, read_op_shrunk, op);
     }
 }
 
@@ -239,23 +224,54 @@ static void read_op_text(void *arg, int error, const struct buf *text, bool is_e
     read_op_end(arg, -error, text, is_error);
 }
 
-/* Decodes the file, and goes on with a nameless one that holds the same as plain text. */
+/* Goes on with a nameless file that holds this text instead. */
+static int replace_with(struct read_op *op, const struct buf *text)
+{
+    int r = buf_error(text);
+    defer_close int fd = r < 0 ? -1 : memfd_create("decoded", MFD_CLOEXEC);
+    if (fd < 0) {
+        return r < 0 ? r : -errno;
+    }
+    r = fd_write_all(fd, buf_bytes(text), buf_size(text));
+    if (r == 0) {
+        own_close(&op->fd);
+        op->fd = take_fd(&fd);
+    }
+    return r;
+}
+
+static void show_text(struct read_op *op, int r)
+{
+    if (r < 0) {
+        read_op_fail(op, -r);
+    } else {
+        read_text_start(&op->text, op->tools->loop, op->fd, &op->range, read_op_text, op);
+    }
+}
+
 static int decode(struct read_op *op, int (*fn)(const char *bytes, size_t size, struct buf *out))
 {
     OWNED(buf_done) struct buf raw = BUF_EMPTY;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     int r = content_read(op->fd, 0, (size_t)op->size, &raw);
     r = r ? r : fn(buf_bytes(&raw), buf_size(&raw), &text);
-    defer_close int fd = r < 0 ? -1 : memfd_create("decoded", MFD_CLOEXEC);
-    if (fd < 0) {
-        return r < 0 ? r : -errno;
+    return r ? r : replace_with(op, &text);
+}
+
+static void read_op_converted(void *arg, enum convert_outcome outcome, const void *bytes,
+                              size_t size, const char *reason)
+{
+    struct read_op *op = arg;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    if (outcome != CONVERT_MADE) {
+        end_with_binary(op, reason);
+        return;
     }
-    r = fd_write_all(fd, buf_bytes(&text), buf_size(&text));
-    if (r == 0) {
-        own_close(&op->fd);
-        op->fd = take_fd(&fd);
-    }
-    return r;
+    buf_append_text(&text, "[text of ");
+    word_append(&text, op->path, strlen(op->path));
+    buf_append_text(&text, "; encoding=\"base64\" returns its bytes]\n");
+    buf_append(&text, bytes, size);
+    show_text(op, replace_with(op, &text));
 }
 
 static void read_regular(struct read_op *op)
@@ -278,18 +294,19 @@ static void read_regular(struct read_op *op)
         read_image(op);
     } else if (kind == MAGIC_IMAGE || kind == MAGIC_PICTURE || kind == MAGIC_BINARY ||
                (kind == MAGIC_UTF16 && op->size > LIMIT_UTF16_BYTES)) {
-        end_with_binary(op);
+        const struct convert_document *document = convert_document_of(op->path);
+        if (document && document->is_text) {
+            convert_begin(op->tools, op->path, document, read_op_converted, op);
+        } else {
+            end_with_binary(op, NULL);
+        }
     } else {
         bool is_ipynb = op->encoding == READ_AUTO && ipynb_is(op->path) &&
                         op->size <= LIMIT_IPYNB_BYTES && !op->range.has_bytes;
         int r = kind == MAGIC_UTF16 ? decode(op, utf16_decode)
                 : is_ipynb          ? decode(op, ipynb_decode)
                                     : 0;
-        if (r < 0 && r != -EINVAL) { /* -EINVAL: not a notebook, whatever its name is */
-            read_op_fail(op, -r);
-        } else {
-            read_text_start(&op->text, op->tools->loop, op->fd, &op->range, read_op_text, op);
-        }
+        show_text(op, r == -EINVAL ? 0 : r); /* -EINVAL: not a notebook, whatever its name is */
     }
 }
 

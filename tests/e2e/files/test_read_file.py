@@ -1,6 +1,8 @@
 """read_file on anything but a short text: huge and odd files, images, binaries, directories; and the delay of other
 calls."""
 import base64
+import contextlib
+import glob
 import json
 import os
 import pathlib
@@ -15,6 +17,16 @@ from libraries import PYTHON
 from pictures import png, size_of
 
 LONG_SIDE = 1568
+
+
+@contextlib.contextmanager
+def bare_python(case):
+    """An interpreter without any library."""
+    with tempfile.TemporaryDirectory(prefix="sp-bare-") as directory:
+        if subprocess.run([PYTHON, "-m", "venv", "--without-pip", directory], capture_output=True).returncode:
+            case.skipTest("venv: the module is not installed")
+        os.chmod(directory, 0o755)
+        yield f"{directory}/bin/python"
 
 
 class Kinds(Shared):
@@ -67,12 +79,9 @@ class Kinds(Shared):
 
     def test_without_pillow_a_large_image_is_only_described(self):
         """Some hosts lose the conversation over an image of thousands of pixels."""
-        with tempfile.TemporaryDirectory(prefix="sp-bare-") as directory:
-            if subprocess.run([PYTHON, "-m", "venv", "--without-pip", directory], capture_output=True).returncode:
-                self.skipTest("venv: the module is not installed")
-            os.chmod(directory, 0o755)
+        with bare_python(self) as python:
             for install, ends in (("off", " to convert it"), ("on", ", install_package can add it")):
-                with Server("--python", f"{directory}/bin/python", "--install", install) as server:
+                with Server("--python", python, "--install", install) as server:
                     server.must_be_contained()
                     for side in (1569, 2500):
                         server.write("big.png", base64.b64encode(png(20, side)).decode(), encoding="base64")
@@ -118,11 +127,68 @@ class Kinds(Shared):
             self.assertRegex(result.text, rf"^\[{name} is a binary file.*{kind if kind != 'binary' else ''}.*\]\n$")
             self.assertEqual(result.text.count("\n"), 1)
 
-    def test_documents_name_the_library_that_reads_them(self):
-        self.put("a.pdf", b"%PDF-1.7\n\x00\xff")
-        self.assertIn("PDF document, 11 B; read it with Python and pypdf, or its bytes", self.server.read("a.pdf").text)
-        self.put("B.XLSX", b"PK\3\4" + bytes(30))
-        self.assertIn("with Python and openpyxl, or", self.server.read("B.XLSX").text)
+    def need(self, module):
+        if "True" not in self.server.python(f"import importlib.util as u; print(bool(u.find_spec({module!r})))").output:
+            self.skipTest(f"{module}: not installed for this interpreter")
+
+    def test_other_documents_name_the_library_that_reads_them(self):
+        self.put("B.XLS", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30))
+        self.assertIn("old Microsoft Office document, 38 B; read it with Python and xlrd, or its bytes",
+                      self.server.read("B.XLS").text)
+
+    def test_documents_name_the_library_that_is_not_there(self):
+        with bare_python(self) as python, Server("--python", python, "--install", "off") as server:
+            server.must_be_contained()
+            for name, data, library in (("a.pdf", b"%PDF-1.7\n\x00\xff", "pypdf"), ("a.docx", b"PK\3\4" + bytes(30), "python-docx"),
+                                        ("B.XLSX", b"PK\3\4" + bytes(30), "openpyxl")):
+                server.write(name, base64.b64encode(data).decode(), encoding="base64")
+                self.assertRegex(server.read(name).text, rf"^\[{name} is a binary file: .*; not shown as text: this Python has "
+                                 rf"no {library} to read it as text; encoding=\"base64\" returns its bytes\]\n$")
+
+    def test_a_pdf_is_read_as_its_pages(self):
+        """The library stands for any: text, none, too much, and an error where a document is damaged."""
+        library = ("class Page:\n    def __init__(self, text): self.text = text\n"
+                   "    def extract_text(self): return self.text if isinstance(self.text, str) else self.text()\n"
+                   "class PdfReader:\n    def __init__(self, path):\n"
+                   "        self.pages = [Page(text) for text in eval(open(path, 'rb').read()[6:])]\n")
+        with bare_python(self) as python, Server("--python", python) as server:
+            pathlib.Path(glob.glob(str(pathlib.Path(python).parent.parent / "lib/python*/site-packages"))[0],
+                         "pypdf.py").write_text(library)
+            server.must_be_contained()
+            head = '[text of a.pdf; encoding="base64" returns its bytes]\n'
+
+            def read(pages, **arguments):
+                server.write("a.pdf", "%PDF-\n" + pages)
+                result = server.read("a.pdf", **arguments)
+                self.assertFalse(result.is_error, result.text)
+                return result.text
+
+            self.assertEqual(read(r"['one \xe9\n\n', ' ', 'two\ud800']"), head + "--- page 1 of 3 ---\none é\n"
+                             "--- page 2 of 3 ---\n[no text; perhaps an image]\n--- page 3 of 3 ---\ntwo?\n")
+            self.assertEqual(read("[]"), head)
+            self.assertTrue(read("['one', 'two']", start_line=4, end_line=5).startswith("--- page 2 of 2 ---\ntwo\n"))
+            self.assertTrue(read("['one', lambda: 1/0]").endswith("--- page 1 of 2 ---\none\n--- page 2 of 2 ---\n\n"
+                                 "[the rest is not shown: division by zero]\n"))
+            self.assertIn('not shown as text: "it cannot be read: division by zero"; enc', read("1/0"))
+            self.assertIn("[the rest is not shown: it is too long", read("['x' * 99 + '\\n'] * (1 << 17)", start_line=-1))
+            self.assertIn("[the rest is not shown: it is too long", read("[('x' * 99 + '\\n') * (1 << 17)]", start_line=-2))
+            self.assertIn("not shown as text: it could not be read as text", read("__import__('os').abort()"))
+
+    def test_a_docx_is_read_as_its_paragraphs_and_tables(self):
+        self.need("docx")
+        self.server.python("import docx\nd = docx.Document()\nd.add_heading('Title')\nd.add_paragraph('Some é')\n"
+                           "t = d.add_table(2, 2)\nt.cell(0, 0).text = 'x'\nt.cell(1, 1).text = 'y'\nd.add_paragraph('end')\n"
+                           "d.save('a.docx')")
+        self.assertEqual(self.server.read("a.docx").text, '[text of a.docx; encoding="base64" returns its bytes]\n'
+                         "Title\nSome é\nx\t\n\ty\nend\n")
+
+    def test_an_xlsx_is_read_as_its_rows(self):
+        self.need("openpyxl")
+        self.server.python("import openpyxl\nb = openpyxl.Workbook()\ns = b.active\ns.title = 'Sales'\n"
+                           "s.append(['name', 'n'])\ns.append(['a\\tb', 3.5])\ns['A5'] = '=1+2'\nb.create_sheet('none')\n"
+                           "b.save('A.XLSX')")
+        self.assertEqual(self.server.read("A.XLSX").text, '[text of A.XLSX; encoding="base64" returns its bytes]\n'
+                         '--- sheet Sales ---\nname\tn\n"a\tb"\t3.5\n\n\n=1+2\n--- sheet none ---\n')
 
     def test_a_notebook_is_read_as_its_cells(self):
         book = {"nbformat": 4, "cells": [
