@@ -121,8 +121,13 @@ static enum box_apply_choice choose(void *arg, const struct apply_item *item)
     if (!changes_paths_have(&apply->op.paths, item->path)) {
         return BOX_APPLY_LEAVE;
     }
-    if (changes_paths_cache(&apply->op.paths, item->path) > 0) {
-        apply->end.cached += !(item->marks & APPLY_IMPLIED);
+    size_t size = 0;
+    enum changes_left why =
+        changes_paths_left(&apply->op.paths, item->path,
+                           item->source.mode ? item->source.mode : item->before.mode, &size);
+    if (why != CHANGES_LEFT_NONE) {
+        apply->end.cached += why == CHANGES_LEFT_CACHE && !(item->marks & APPLY_IMPLIED);
+        apply->end.ignored += why == CHANGES_LEFT_IGNORED && !(item->marks & APPLY_IMPLIED);
         return BOX_APPLY_CACHE;
     }
     bool is_refused =

@@ -17,6 +17,13 @@ const char *text_plural(size_t count)
     return count == 1 ? "" : "s";
 }
 
+const char *text_left(bool cached, bool ignored)
+{
+    return !ignored ? "in caches"
+           : cached ? "in caches or ignored by .gitignore"
+                    : "ignored by .gitignore";
+}
+
 bool lines_have_space(const struct lines *lines, size_t size)
 {
     return lines->all ||

@@ -10,6 +10,8 @@
 /* Also in quotes: what would read as another part of its line. */
 void text_append_path(struct buf *out, const char *path);
 const char *text_plural(size_t count);
+/* Where changes are that are left out, see changes_paths_left(). */
+const char *text_left(bool cached, bool ignored);
 
 /* Lines that are appended while they fit, in front of the last one. */
 struct lines {

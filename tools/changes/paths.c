@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/quote.h"
 #include "base/word.h"
 #include "sandbox/sandbox.h"
+#include "tools/changes/ignored.h"
 #include "tools/content/mounts.h"
 
 static const char outside[] = "is outside of the workspace; send paths that are relative to it";
@@ -53,7 +55,10 @@ int changes_paths_take(const struct box_spec *spec, const json_t *argument,
 {
     size_t i = 0;
     const json_t *item = NULL;
-    *ret = (struct changes_paths){};
+    *ret = (struct changes_paths){.ignored = ignored_new(spec->workspace)};
+    if (!ret->ignored) {
+        return -ENOMEM;
+    }
     json_array_foreach (argument, i, item) {
         OWNED(buf_done) struct buf quoted = BUF_EMPTY;
         OWNED(buf_done) struct buf normal = BUF_EMPTY;
@@ -95,6 +100,7 @@ void changes_paths_done(struct changes_paths *paths)
         free(paths->at[i]);
     }
     paths->count = 0;
+    ignored_free(take_ptr(paths->ignored));
 }
 
 bool changes_paths_have(const struct changes_paths *paths, const char *path)
@@ -106,7 +112,7 @@ bool changes_paths_have(const struct changes_paths *paths, const char *path)
     return paths->count == 0 || i < paths->count;
 }
 
-size_t changes_paths_cache(const struct changes_paths *paths, const char *path)
+static size_t cache_of(const char *path)
 {
     static const char *const caches[] = {
         "__pycache__", ".pytest_cache", ".mypy_cache",        ".ruff_cache",  ".hypothesis",
@@ -121,11 +127,20 @@ size_t changes_paths_cache(const struct changes_paths *paths, const char *path)
         }
         at += length;
     }
+    return size;
+}
+
+enum changes_left changes_paths_left(const struct changes_paths *paths, const char *path,
+                                     uint32_t mode, size_t *ret_size)
+{
+    size_t cache = cache_of(path);
+    size_t size = cache ? cache : ignored_find(paths->ignored, path, S_ISDIR(mode));
     for (size_t i = 0; size > 0 && i < paths->count; i++) {
         if (strncmp(paths->at[i], path, size) == 0 &&
             (paths->at[i][size] == '/' || !paths->at[i][size])) {
-            return 0;
+            return CHANGES_LEFT_NONE;
         }
     }
-    return size;
+    *ret_size = size;
+    return cache ? CHANGES_LEFT_CACHE : size ? CHANGES_LEFT_IGNORED : CHANGES_LEFT_NONE;
 }

@@ -2,18 +2,21 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 
 /* The argument `paths` of list_changes and apply_changes. */
 
 struct box_spec;
+struct ignored;
 
 enum { CHANGES_PATHS = 200 }; /* maxItems in the schemas */
 
 struct changes_paths {
     char *at[CHANGES_PATHS]; /* relative to the workspace and normal; "": all of it */
     size_t count;            /* 0: everything */
+    struct ignored *ignored; /* NULL: nothing is */
 };
 
 /* Takes the paths: relative to the workspace, or absolute in the sandbox or on the host; as they
@@ -26,6 +29,11 @@ void changes_paths_done(struct changes_paths *paths);
 /* Whether the changed path is one of them or in one. */
 bool changes_paths_have(const struct changes_paths *paths, const char *path);
 
-/* The bytes of the changed path that are a directory which tools fill and can fill again, unless
- * the paths name it or something in it; 0: none. */
-size_t changes_paths_cache(const struct changes_paths *paths, const char *path);
+/* What is left out unless it is named: a directory that tools fill and can fill again, and what the
+ * user's .gitignore files ignore. */
+enum changes_left { CHANGES_LEFT_NONE, CHANGES_LEFT_CACHE, CHANGES_LEFT_IGNORED };
+
+/* Why a changed path is left out, unless the paths name what is or something in it. mode: its
+ * st_mode. *ret_size: the bytes of the path that are left out. */
+enum changes_left changes_paths_left(const struct changes_paths *paths, const char *path,
+                                     uint32_t mode, size_t *ret_size);

@@ -149,44 +149,49 @@ static bool walk_next(const struct changes_view *view, struct walk *walk)
     }
 }
 
-static size_t cache_of(const struct changes_view *view, const struct change_record *record)
+static bool is_left(const struct changes_view *view, const struct change_record *record)
 {
-    return changes_paths_cache(view->paths, record->path);
+    size_t size = 0;
+    return changes_paths_left(view->paths, record->path, record->mode, &size) != CHANGES_LEFT_NONE;
 }
 
 static void note_all_shown(const struct changes_view *view)
 {
     for (struct walk walk = {}; walk_next(view, &walk);) {
-        note_shown(view, walk.at, cache_of(view, walk.at) == 0);
+        note_shown(view, walk.at, !is_left(view, walk.at));
     }
 }
 
 /* Appends "; 90 in caches, applied only if named: .venv, src/__pycache__ and 4 more". */
-static void append_caches(struct buf *out, const struct changes_view *view)
+static void append_left(struct buf *out, const struct changes_view *view)
 {
     OWNED(buf_done) struct buf names = BUF_EMPTY;
     char last[LIMIT_PATH_BYTES] = "";
-    size_t changes = 0;
-    size_t caches = 0;
+    size_t changes[3] = {};
+    size_t count = 0;
     for (const struct change_record *at = NULL;
          (at = change_record_next(view->records, view->size, at));) {
-        size_t size = cache_of(view, at);
-        changes += size > 0;
-        if (size == 0 || (strncmp(last, at->path, size) == 0 && !last[size])) {
+        size_t size = 0;
+        enum changes_left why = changes_paths_left(view->paths, at->path, at->mode, &size);
+        changes[why]++;
+        if (why == CHANGES_LEFT_NONE || (strncmp(last, at->path, size) == 0 && !last[size])) {
             continue;
         }
         (void)snprintf(last, sizeof last, "%.*s", (int)size, at->path);
-        if (caches++ < NAMES_SHOWN) {
-            buf_append_text(&names, caches > 1 ? ", " : "");
+        if (count++ < NAMES_SHOWN) {
+            buf_append_text(&names, count > 1 ? ", " : "");
             text_append_path(&names, last);
         }
     }
-    if (changes > 0) {
-        buf_appendf(out, "; %zu in caches, applied only if named: ", changes);
+    size_t cached = changes[CHANGES_LEFT_CACHE];
+    size_t ignored = changes[CHANGES_LEFT_IGNORED];
+    if (count > 0) {
+        buf_appendf(out, "; %zu %s, applied only if named: ", cached + ignored,
+                    text_left(cached > 0, ignored > 0));
         buf_append_buf(out, &names);
     }
-    if (caches > NAMES_SHOWN) {
-        buf_appendf(out, " and %zu more", caches - NAMES_SHOWN);
+    if (count > NAMES_SHOWN) {
+        buf_appendf(out, " and %zu more", count - NAMES_SHOWN);
     }
 }
 
@@ -204,7 +209,7 @@ static void append_changes(struct lines *lines, const struct changes_view *view)
     struct lines whole = {.out = &sorted};
     for (const struct change_record *at = NULL;
          whole.left_out == 0 && (at = change_record_next(view->records, view->size, at));) {
-        if (cache_of(view, at) == 0) {
+        if (!is_left(view, at)) {
             append_change(&whole, view, at);
         }
     }
@@ -214,11 +219,11 @@ static void append_changes(struct lines *lines, const struct changes_view *view)
         return;
     }
     for (struct walk walk = {}; walk_next(view, &walk);) {
-        bool is_cache = cache_of(view, walk.at) > 0;
-        if (!is_cache) {
+        bool left = is_left(view, walk.at);
+        if (!left) {
             append_change(lines, view, walk.at);
         }
-        note_shown(view, walk.at, !is_cache && lines->left_out == 0);
+        note_shown(view, walk.at, !left && lines->left_out == 0);
     }
 }
 
@@ -229,7 +234,7 @@ int changes_text_list(const struct changes_view *view, struct buf *out)
     lines_append_unchanged(&lines, view->paths, changes_view_have, view, &unchanged);
     append_changes(&lines, view);
     append_count(out, changes_count(view->records, view->size));
-    append_caches(out, view);
+    append_left(out, view);
     if (lines.left_out > 0) {
         buf_appendf(out, "; %zu not listed: list one directory after the other with paths",
                     lines.left_out);
@@ -248,7 +253,7 @@ static void append_names(struct buf *out, const struct changes_view *view, const
     uint64_t space = LIMIT_TEXT_BYTES;
     *ret_count = 0;
     for (struct walk walk = {}; walk_next(view, &walk);) {
-        bool is = cache_of(view, walk.at) == 0 && fn(walk.at, &space);
+        bool is = !is_left(view, walk.at) && fn(walk.at, &space);
         *ret_count += is;
         if (is && *ret_count > NAMES_SHOWN) {
             note_shown(view, walk.at, false);
@@ -291,15 +296,14 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
     size_t without = 0;
     int r = 0;
     for (struct walk walk = {}; r == 0 && walk_next(view, &walk);) {
-        if (cache_of(view, walk.at) == 0 && !is_too_long(walk.at, &space) &&
-            walk.at->patch_size > 0) {
+        if (!is_left(view, walk.at) && !is_too_long(walk.at, &space) && walk.at->patch_size > 0) {
             r = read(arg, walk.at->patch_at, (size_t)walk.at->patch_size, out);
         }
     }
     lines.begin = buf_size(out);
     lines_append_unchanged(&lines, view->paths, changes_view_have, view, &unchanged);
     append_count(out, changes_count(view->records, view->size));
-    append_caches(out, view);
+    append_left(out, view);
     append_names(out, view, "not in a patch", is_not_in_patch, &without);
     append_names(out, view, "not shown, too long", is_too_long, &hidden);
     if (hidden > 0) {

@@ -62,7 +62,8 @@ void changes_applied_done(struct changes_applied *applied);
 struct changes_end {
     size_t left;      /* changes that are not applied now; SIZE_MAX: unknown */
     const char *path; /* of a file that has all lines, as code sees it, or NULL */
-    size_t cached;    /* of left: in caches that no path names */
+    size_t cached;    /* of left: in caches that no path names, */
+    size_t ignored;   /* and ignored by .gitignore files, which no path names */
     bool is_cut;      /* set: there are more lines than fit */
     bool is_error;    /* set: something that was requested is not done */
 };

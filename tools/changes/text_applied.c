@@ -145,7 +145,8 @@ static const char *reason_of(const struct apply_item *item)
     case APPLY_WRITTEN:
         return "another process has it open for writing in DIR; apply it when that has ended";
     case APPLY_LAST:
-        return "kept: the changes that are not applied may have its content";
+        return "kept: the changes that are not applied may have its content; apply them first, "
+               "or name it in paths";
     case APPLY_FAILED:
         return error_text(item->error);
     case APPLY_DONE:
@@ -225,9 +226,9 @@ static void append_left(struct buf *out, const struct lines *lines, const struct
         buf_append_text(out, "[no changes left]\n");
     } else if (left < SIZE_MAX) {
         buf_appendf(out, "[%zu change%s not applied", left, text_plural(left));
-        if (end->cached) {
-            buf_appendf(out, ", %zu of them in caches, which are applied only if named",
-                        end->cached);
+        if (end->cached + end->ignored > 0) {
+            buf_appendf(out, ", %zu of them %s, which are applied only if named",
+                        end->cached + end->ignored, text_left(end->cached > 0, end->ignored > 0));
         }
         buf_append_text(out, "]\n");
     } else {

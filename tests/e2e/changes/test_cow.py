@@ -1,5 +1,6 @@
 """--workspace DIR --cow: DIR stays as it is until its changes are applied; what is listed, applied, refused, discarded."""
 import os
+import random
 import shutil
 import stat
 import subprocess
@@ -8,7 +9,7 @@ import unittest
 
 from client import DENY, SLOW, Server, need_userns
 from container_level import CONTAINER
-from projects import MAKE, Changes, Project, tree
+from projects import GIT, MAKE, Changes, Project, tree
 
 # Runs in the project's directory, in the sandbox and beside it.
 EDITS = """
@@ -190,6 +191,68 @@ open('tool', 'w').write('#!/bin/sh\\n'); os.chmod('tool', 0o755)
             self.assertTrue((self.dir / "src/main.py").exists() and not (self.dir / "src/__pycache__").exists())
             server.call("apply_changes", paths=["src/__pycache__"])
             self.assertTrue((self.dir / "src/__pycache__/7").exists() and not (self.dir / ".pytest_cache").exists())
+
+    def test_what_gitignore_ignores_is_one_line_and_applied_only_if_named(self):
+        """As the user's files have it, not as code writes them."""
+        self.put(".gitignore", "*.log\n/out/\n")
+        self.put("src/.gitignore", "!keep.log\n")
+        self.put("old.txt", "1\n")
+        self.put("was.log", "1\n")
+        with self.server() as server:
+            server.python("import os\nos.mkdir('out'); os.mkdir('__pycache__')\nopen('.gitignore', 'a').write('*.py\\n')\n"
+                          "for name in ('a.log', 'out/x', 'src/b.log', 'src/keep.log', 'm.py', '__pycache__/m.pyc', 'was.log'):\n"
+                          "    open(name, 'w').write('by code')\nos.remove('old.txt')\nos.mkdir('lib'); open('lib/.gitignore', 'w').write('*')")
+            for diff in (False, True):
+                listed = server.call("list_changes", diff=diff).text
+                self.assertIn("; 5 in caches or ignored by .gitignore, applied only if named: __pycache__, a.log, out, src/b.log, was.log",
+                              listed)
+                self.assertIn("m.py", listed)
+            done = server.call("apply_changes")
+            self.assertTrue(done.is_error)
+            self.assertIn("old.txt: kept: the changes that are not applied may have its content; apply them first, or name it", done.text)
+            self.assertIn("[6 changes not applied, 5 of them in caches or ignored by .gitignore, which are applied only if named]", done.text)
+            self.assertEqual(sorted(os.listdir(self.dir)), [".gitignore", "lib", "m.py", "old.txt", "src", "was.log"])
+            self.assertEqual((self.dir / "was.log").read_text(), "1\n")
+            self.assertTrue((self.dir / "src/keep.log").exists() and not (self.dir / "src/b.log").exists())
+            self.assertIn("+ out/x 7 B\n", server.call("list_changes", paths=["out"]).text)
+            done = server.call("apply_changes", paths=["out", "was.log", "old.txt"])
+            self.assertFalse(done.is_error, done.text)
+            self.assertEqual((self.dir / "was.log").read_text(), "by code")
+            self.assertTrue((self.dir / "out/x").exists() and not (self.dir / "old.txt").exists())
+            self.assertIn("[3 changes; 3 in caches or ignored", server.call("list_changes").text)
+
+    def test_what_is_ignored_is_what_git_ignores(self):
+        dice = random.Random(7)
+        parts = ("a", "b", "ab", "a.b", "*", "?", "a*", "*b", "**", "[ab]", "[!a]", "[^b]", "[a-b]*", "\\a", "a\\*", "[[:alpha:]]", "*.*")
+
+        def rules():
+            return "".join(dice.choice(("", "", "", "!")) + dice.choice(("", "", "/")) +
+                           "/".join(dice.choice(parts) for _ in range(dice.choice((1, 1, 1, 2, 2, 3)))) + dice.choice(("", "", "/")) + "\n"
+                           for _ in range(dice.randint(1, 4)))
+
+        files = set()
+        for number in range(150):
+            self.put(f"p{number}/.gitignore", rules())
+            if dice.random() < 0.3:
+                self.put(f"p{number}/{dice.choice('ab')}/.gitignore", rules())
+            made = set()
+            for _ in range(12):
+                path = "/".join(dice.choice(("a", "b", "ab", "a.b", "c", "ba")) for _ in range(dice.randint(1, 4)))
+                if not any(path.startswith(f"{other}/") or other.startswith(f"{path}/") for other in made):
+                    made.add(path)
+            files |= {f"p{number}/{path}" for path in made if not (self.dir / f"p{number}/{path}").is_dir()}
+        with self.server() as server:
+            self.assert_ok(server.python(MAKE.format(names=sorted(files))))
+            server.call("apply_changes")
+        applied = {path for path in files if (self.dir / path).exists()}
+        subprocess.run([*GIT, "init", "-q"], cwd=self.dir, check=True)
+        git = subprocess.run([*GIT, "check-ignore", "--no-index", "--stdin"], cwd=self.dir, input="\n".join(sorted(files)),
+                             capture_output=True, text=True)
+        ignored = set(git.stdout.split("\n")) & files
+        self.assertGreater(len(ignored), 100)
+        self.assertGreater(len(applied), 100)
+        wrong = sorted(applied & ignored | files - applied - ignored)
+        self.assertEqual([(path, (self.dir / path.split("/")[0] / ".gitignore").read_text()) for path in wrong], [])
 
     def test_names_of_other_languages_are_readable(self):
         with self.server() as server:
