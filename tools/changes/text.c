@@ -285,6 +285,11 @@ static bool is_not_in_patch(const struct change_record *record, uint64_t *)
     return record->patch_size == 0;
 }
 
+static bool is_also_yours(const struct change_record *record, uint64_t *)
+{
+    return record->flags & CHANGE_IN_DIR;
+}
+
 int changes_text_patch(const struct changes_view *view, changes_patch_fn read, void *arg,
                        struct buf *out)
 {
@@ -294,6 +299,7 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
     size_t hidden = 0;
     note_all_shown(view);
     size_t without = 0;
+    size_t yours = 0;
     int r = 0;
     for (struct walk walk = {}; r == 0 && walk_next(view, &walk);) {
         if (!is_left(view, walk.at) && !is_too_long(walk.at, &space) && walk.at->patch_size > 0) {
@@ -304,6 +310,8 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
     lines_append_unchanged(&lines, view->paths, changes_view_have, view, &unchanged);
     append_count(out, changes_count(view->records, view->size));
     append_left(out, view);
+    append_names(out, view, "also changed by you, which the patch would take back", is_also_yours,
+                 &yours);
     append_names(out, view, "not in a patch", is_not_in_patch, &without);
     append_names(out, view, "not shown, too long", is_too_long, &hidden);
     if (hidden > 0) {

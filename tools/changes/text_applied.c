@@ -133,9 +133,10 @@ static const char *reason_of(const struct apply_item *item)
     case APPLY_TO_DO:
         return "not reached; call apply_changes again";
     case APPLY_CONFLICT:
-        return "conflict: you changed this file after the sandbox did; see list_changes with diff, "
-               "then "
-               "discard or redo the change";
+        return "conflict: you changed this file after the sandbox did; list_changes with diff "
+               "shows "
+               "both versions; discard this path to have yours in the workspace, and make the "
+               "change again there";
     case APPLY_BUSY:
         return "is being written; apply it when that has ended";
     case APPLY_ODD:

@@ -466,6 +466,22 @@ class Conflicts(Project):
         self.assertEqual((self.read("a"), self.read("new"), self.read("sub/x")),
                          ("by the user\nby code\n", "by the user\nby code\n", "second\nby code\n"))
 
+    def test_a_conflict_says_how_to_go_on(self):
+        self.put("a", "".join(f"line {n}\n" for n in range(30)))
+        with self.server() as server:
+            server.python("text = open('a').read(); open('a', 'w').write(text.replace('line 25', 'by code'))")
+            self.put("a", self.read("a").replace("line 3\n", "by the user\n"))
+            patch = server.call("list_changes", diff=True).text
+            self.assertIn("\n-by the user\n+line 3\n", patch)
+            self.assertIn("[1 change; 1 also changed by you, which the patch would take back: a]", patch)
+            self.assertIn("a: conflict: you changed this file after the sandbox did; list_changes with diff shows both versions; "
+                          "discard this path to have yours in the workspace, and make the change again there\n", server.call("apply_changes").text)
+            self.discard(server, 1)
+            self.assertFalse(server.call("write_file", path="a", old_text="line 25\n", new_text="by code\n").is_error)
+            self.apply(server, 1)
+        self.assertIn("by the user\n", self.read("a"))
+        self.assertIn("by code\n", self.read("a"))
+
     def test_what_was_replaced_and_cannot_be_looked_up_anew(self):
         """Where the kernel refuses it, what code may not have seen is a conflict."""
         self.put("a", "first\n")

@@ -182,13 +182,16 @@ static void a_patch_has_whole_files_only(void **)
     add("dir", at);
     at.patch_at = 27;
     at.patch_size = 4;
+    at.flags = CHANGE_IN_DIR;
     add("z", at);
+    at.flags = 0;
     at.patch_size = UINT64_MAX;
     add("zz", at);
     name("q");
     assert_string_equal(patch(),
                         "aaaa\nbbb\nno changes: q\n"
-                        "[5 changes; 1 not in a patch: dir; 2 not shown, too long: "
+                        "[5 changes; 1 also changed by you, which the patch would take back: z; 1 "
+                        "not in a patch: dir; 2 not shown, too long: "
                         "big.txt, zz; the whole patch: /tmp/output/changes.diff]\n");
 }
 
@@ -278,10 +281,9 @@ static void what_was_not_applied_has_its_reason(void **)
     assert_string_equal(
         apply(9, &is_error),
         "applied 2 of 11\n"
-        "\"c d\": conflict: you changed this file after the sandbox did; see list_changes with "
-        "diff, then "
-        "discard "
-        "or redo the change\n"
+        "\"c d\": conflict: you changed this file after the sandbox did; list_changes with diff "
+        "shows both versions; discard this path to have yours in the workspace, and make the "
+        "change again there\n"
         "e: is being written; apply it when that has ended\n"
         "f: not a regular file, directory or symlink\n"
         "g: directory kept: it contains other files of yours\n"
