@@ -144,7 +144,7 @@ static const char *reason_of(const struct apply_item *item)
     case APPLY_FULL:
         return "directory kept: it contains other files of yours";
     case APPLY_WRITTEN:
-        return "another process has it open for writing in DIR; apply it when that has ended";
+        return "another process has it open for writing; apply it when that has ended";
     case APPLY_LAST:
         return "kept: the changes that are not applied may have its content; apply them first, "
                "or name it in paths";
