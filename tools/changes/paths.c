@@ -115,8 +115,8 @@ bool changes_paths_have(const struct changes_paths *paths, const char *path)
 static size_t cache_of(const char *path)
 {
     static const char *const caches[] = {
-        "__pycache__", ".pytest_cache", ".mypy_cache",        ".ruff_cache",  ".hypothesis",
-        ".tox",        ".nox",          ".ipynb_checkpoints", "node_modules", ".venv"};
+        "__pycache__", ".pytest_cache",      ".mypy_cache",  ".ruff_cache", ".hypothesis", ".tox",
+        ".nox",        ".ipynb_checkpoints", "node_modules", ".venv",       "venv"};
     size_t size = 0;
     for (const char *at = path; *at && size == 0; at += *at == '/') {
         size_t length = strcspn(at, "/");

@@ -176,13 +176,13 @@ open('tool', 'w').write('#!/bin/sh\\n'); os.chmod('tool', 0o755)
 
     def test_caches_are_one_line_and_applied_only_if_named(self):
         with self.server() as server:
-            server.python("import os\nfor top in ('src/__pycache__', '.pytest_cache/v', 'web/node_modules/m'):\n    os.makedirs(top)\n"
+            server.python("import os\nfor top in ('src/__pycache__', '.pytest_cache/v', 'venv/lib', 'web/node_modules/m'):\n    os.makedirs(top)\n"
                           "    for n in range(400): open(f'{top}/{n}', 'w').close()\nopen('src/main.py', 'w').close()")
             for diff in (False, True):
                 listed = server.call("list_changes", diff=diff).text
                 self.assertIn("src/main.py", listed)
                 self.assertRegex(listed, r"\[1\d\d\d changes; 1\d\d\d in caches, applied only if named: "
-                                         r"\.pytest_cache, src/__pycache__, web/node_modules[];]")
+                                         r"\.pytest_cache, src/__pycache__, venv, web/node_modules[];]")
                 self.assertLess(len(listed), 600)
             self.assertIn("+ .pytest_cache/v/7 0 B\n", server.call("list_changes", paths=[".pytest_cache"]).text)
             done = server.call("apply_changes")
