@@ -197,28 +197,28 @@ open('tool', 'w').write('#!/bin/sh\\n'); os.chmod('tool', 0o755)
         self.put(".gitignore", "*.log\n/out/\n")
         self.put("src/.gitignore", "!keep.log\n")
         self.put("old.txt", "1\n")
+        self.put("moved.txt", "the only copy\n")
         self.put("was.log", "1\n")
         with self.server() as server:
             server.python("import os\nos.mkdir('out'); os.mkdir('__pycache__')\nopen('.gitignore', 'a').write('*.py\\n')\n"
                           "for name in ('a.log', 'out/x', 'src/b.log', 'src/keep.log', 'm.py', '__pycache__/m.pyc', 'was.log'):\n"
-                          "    open(name, 'w').write('by code')\nos.remove('old.txt')\nos.mkdir('lib'); open('lib/.gitignore', 'w').write('*')")
+                          "    open(name, 'w').write('by code')\nos.remove('old.txt')\nos.rename('moved.txt', 'out/moved')\nos.mkdir('lib'); open('lib/.gitignore', 'w').write('*')")
             for diff in (False, True):
                 listed = server.call("list_changes", diff=diff).text
-                self.assertIn("; 5 in caches or ignored by .gitignore, applied only if named: __pycache__, a.log, out, src/b.log, was.log",
+                self.assertIn("; 6 in caches or ignored by .gitignore, applied only if named: __pycache__, a.log, out, src/b.log, was.log",
                               listed)
                 self.assertIn("m.py", listed)
             done = server.call("apply_changes")
-            self.assertTrue(done.is_error)
-            self.assertIn("old.txt: kept: the changes that are not applied may have its content; apply them first, or name it", done.text)
-            self.assertIn("[6 changes not applied, 5 of them in caches or ignored by .gitignore, which are applied only if named]", done.text)
-            self.assertEqual(sorted(os.listdir(self.dir)), [".gitignore", "lib", "m.py", "old.txt", "src", "was.log"])
+            self.assertIn("moved.txt: kept: the changes that are not applied may have its content; apply them first, or name it", done.text)
+            self.assertIn("[7 changes not applied, 6 of them in caches or ignored by .gitignore, which are applied only if named]", done.text)
+            self.assertEqual(sorted(os.listdir(self.dir)), [".gitignore", "lib", "m.py", "moved.txt", "src", "was.log"])
             self.assertEqual((self.dir / "was.log").read_text(), "1\n")
             self.assertTrue((self.dir / "src/keep.log").exists() and not (self.dir / "src/b.log").exists())
             self.assertIn("+ out/x 7 B\n", server.call("list_changes", paths=["out"]).text)
-            done = server.call("apply_changes", paths=["out", "was.log", "old.txt"])
+            done = server.call("apply_changes", paths=["out", "was.log", "moved.txt"])
             self.assertFalse(done.is_error, done.text)
             self.assertEqual((self.dir / "was.log").read_text(), "by code")
-            self.assertTrue((self.dir / "out/x").exists() and not (self.dir / "old.txt").exists())
+            self.assertTrue((self.dir / "out/moved").exists() and not (self.dir / "moved.txt").exists())
             self.assertIn("[3 changes; 3 in caches or ignored", server.call("list_changes").text)
 
     def test_what_is_ignored_is_what_git_ignores(self):
