@@ -544,6 +544,34 @@ class Apply(AtWork):
             text = self.apply(server)
         self.assertFalse((self.dir / "a").exists(), text)
 
+    def test_what_is_moved_where_nobody_looks_keeps_its_name(self):
+        """Into a directory that cannot be read, below too many others, into a cache: the change is not counted as applied either."""
+        deep = "/".join(["n"] * 220)
+        for where, code in (("unreadable", "os.mkdir('q'); os.rename('d/x', 'q/x'); os.chmod('q', 0)"),
+                            ("deep", f"os.makedirs('{deep}'); os.rename('d/x', '{deep}/x')"),
+                            ("cache", "os.mkdir('node_modules'); os.rename('d/x', 'node_modules/x')")):
+            with self.subTest(where=where), self.start() as server:
+                self.put("d/x", "as it was")
+                self.assert_ok(server.python("import os; " + code))
+                text = self.apply(server)
+                self.assertEqual((self.read("d/x"), "no changes left" in text), ("as it was", False), text)
+
+    def test_a_fifo_of_the_user_at_a_new_name(self):
+        self.put("a", "as it was")
+        with self.start() as server:
+            self.assert_ok(server.python("import os; open('new', 'w').write(open('a').read() + 'code'); os.remove('a')"))
+            os.mkfifo(self.dir / "new")
+            text = self.apply(server)
+        self.assertEqual(self.read("a"), "as it was", text)
+
+    def test_a_file_that_became_a_symlink_to_its_new_place(self):
+        self.put("a", "as it was")
+        with self.start() as server:
+            self.assert_ok(server.python("import os; open('b', 'w').write('code ' + open('a').read()); os.remove('a'); os.symlink('b', 'a')"))
+            self.put("b", "user")
+            text = self.apply(server)
+        self.assertEqual((self.read("a"), self.read("b")), ("as it was", "user"), text)
+
     def git(self, *arguments):
         done = subprocess.run(["git", "-c", "user.name=user", "-c", "user.email=user@localhost", "-c", "safe.directory=*",
                                "-C", str(self.dir), *arguments], capture_output=True, text=True)
