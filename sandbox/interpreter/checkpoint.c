@@ -98,7 +98,7 @@ bool session_checkpoint_exited(struct box *box, pid_t pid)
     if (was_waking) {
         session_checkpoint_wake(session); /* calls on_restored or on_end */
     } else {
-        session->events->on_checkpoint(session->arg, cell, false);
+        session->events->on_checkpoint(session->arg, cell, BOX_CHECKPOINT_THERE);
     }
     return true;
 }
@@ -151,7 +151,7 @@ void session_checkpoint_made(struct box_session *session, const struct box_messa
             checkpoint_kill(session, before);
         }
     }
-    session->events->on_checkpoint(session->arg, (unsigned)cell, made != NULL);
+    session->events->on_checkpoint(session->arg, (unsigned)cell, BOX_CHECKPOINT_AWAITED);
 }
 
 void session_checkpoint_resumed(struct box_session *session, const struct box_message *message)
@@ -180,7 +180,7 @@ void session_checkpoint_resumed(struct box_session *session, const struct box_me
         session_lose(session);
     }
     if (!session->latest) {
-        session->events->on_checkpoint(session->arg, cell, false);
+        session->events->on_checkpoint(session->arg, cell, BOX_CHECKPOINT_THERE);
     }
     session->events->on_restored(session->arg, &session->end, cell, message);
 }
@@ -214,18 +214,29 @@ void box_session_await_checkpoint(struct box_session *session, unsigned cell)
     session->awaited = cell;
 }
 
-bool box_session_keep(struct box_session *session, unsigned cell, bool keep)
+enum box_checkpoint box_session_checkpoint(struct box_session *session, unsigned cell)
 {
-    struct session_checkpoint *checkpoint = checkpoint_of_cell(session, cell);
-    if (!checkpoint) {
-        return false;
+    if (!session || cell == 0) {
+        return BOX_CHECKPOINT_NONE;
     }
-    checkpoint->kept = keep;
-    if (!keep && checkpoint != session->latest && checkpoint != session->target &&
-        checkpoint != session->waking) {
-        checkpoint_kill(session, checkpoint);
+    return checkpoint_of_cell(session, cell) ? BOX_CHECKPOINT_THERE
+           : session->awaited == cell        ? BOX_CHECKPOINT_AWAITED
+                                             : BOX_CHECKPOINT_NONE;
+}
+
+void box_session_keep(struct box_session *session, const unsigned *cells, unsigned count)
+{
+    for (struct session_checkpoint *at = session->checkpoints;
+         at < session->checkpoints + SESSION_CHECKPOINTS; at++) {
+        at->kept = false;
+        for (unsigned i = 0; i < count; i++) {
+            at->kept = at->kept || (at->pid > 0 && at->cell == cells[i]);
+        }
+        if (at->pid > 0 && !at->kept && at != session->latest && at != session->target &&
+            at != session->waking) {
+            checkpoint_kill(session, at);
+        }
     }
-    return true;
 }
 
 bool box_session_give_up(struct box_session *session)
@@ -248,6 +259,9 @@ int box_session_restore(struct box_session *session, unsigned cell)
         return -ENOENT;
     }
     session->target = checkpoint;
+    if (session->latest) {
+        session->latest->kept = true;
+    }
     box_session_kill(session);
     return 0;
 }

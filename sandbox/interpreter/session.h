@@ -34,15 +34,22 @@ struct box_end {
 
 struct box_session;
 
+/* Of the state after a run. */
+enum box_checkpoint {
+    BOX_CHECKPOINT_NONE,
+    BOX_CHECKPOINT_AWAITED, /* it may be forked, see box_session_await_checkpoint() */
+    BOX_CHECKPOINT_THERE,
+};
+
 struct box_session_events {
     /* The interpreter accepts messages. */
     void (*on_ready)(void *arg);
     void (*on_message)(void *arg, const struct box_message *message);
     void (*on_output)(void *arg, enum box_stream stream, const char *bytes, size_t size);
-    /* After each run the guest forks a checkpoint of its state; cell: the run's number. exists: the
-     * checkpoint exists; else it could not be made, or has died. Not called for one that dies while
-     * it is being woken. */
-    void (*on_checkpoint)(void *arg, unsigned cell, bool exists);
+    /* After each run the guest forks a checkpoint of its state; cell: the run's number. One that
+     * was awaited is there or could not be made, or one that was there has died. Not called for one
+     * that dies while it is being woken. */
+    void (*on_checkpoint)(void *arg, unsigned cell, enum box_checkpoint before);
     /* The process died, or box_session_restore() killed it, and a checkpoint has replaced it: the
      * session has the state after the run with this cell number, and accepts messages. What the
      * dead process had started is gone, and its output is delivered. message: its fields are the
@@ -107,21 +114,25 @@ void box_session_kill(struct box_session *session);
 int box_session_end_cell(struct box_session *session, unsigned cell);
 
 /* To be called when the result of a run has arrived: from now on, and only once, the session
- * accepts a checkpoint with that run's number. Code could report one by itself at any time. */
+ * accepts a checkpoint with that run's number; 0: none. Code could report one by itself at any
+ * time. */
 void box_session_await_checkpoint(struct box_session *session, unsigned cell);
 
-/* Only the newest checkpoint and kept ones exist. Returns whether the one of cell exists; kills one
- * that is neither kept nor the newest. */
-bool box_session_keep(struct box_session *session, unsigned cell, bool keep);
+/* session: NULL: there is none, nor a checkpoint. */
+enum box_checkpoint box_session_checkpoint(struct box_session *session, unsigned cell);
+
+/* Keeps the checkpoints of these cells, and kills the others except the newest. One that is awaited
+ * has to be named again when it is there. */
+void box_session_keep(struct box_session *session, const unsigned *cells, unsigned count);
 
 /* Kills the newest checkpoint, which is not kept: without it a death loses the state. false: there
  * is none. */
 bool box_session_give_up(struct box_session *session);
 
 /* Kills the interpreter and everything that it started, and wakes the checkpoint of this cell. The
- * checkpoint stays: it forks another before it replaces the interpreter. on_restored follows, with
- * an older cell if the checkpoint dies meanwhile, or on_end. 0; -ENOENT: no such checkpoint; -EPIPE
- * as for box_session_send(). */
+ * checkpoint stays: it forks another before it replaces the interpreter. That of the present state
+ * is kept too. on_restored follows, with an older cell if the checkpoint dies meanwhile, or on_end.
+ * 0; -ENOENT: no such checkpoint; -EPIPE as for box_session_send(). */
 int box_session_restore(struct box_session *session, unsigned cell);
 
 /* Like box_session_kill(), and kills its checkpoints too. on_end follows. */

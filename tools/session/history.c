@@ -95,11 +95,6 @@ const struct history_state *history_of_cell(const struct history *history, unsig
     return finding.state;
 }
 
-bool history_uses(const struct history *history, unsigned cell)
-{
-    return history_of_cell(history, cell) != NULL;
-}
-
 struct collecting {
     unsigned *cells;
     unsigned count;

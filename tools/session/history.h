@@ -60,9 +60,6 @@ const struct history_state *history_of_cell(const struct history *history, unsig
  * them. Returns how many. */
 unsigned history_cells(const struct history *history, unsigned *cells);
 
-/* Whether a state other than the current one needs the checkpoint of this cell. */
-bool history_uses(const struct history *history, unsigned cell);
-
 /* Removes the state of a lost checkpoint, and with it the older steps of undo. Returns the name
  * that a call has given it, copied to lost, or empty. */
 const char *history_forget(struct history *history, unsigned cell, char lost[HISTORY_NAME_BYTES]);

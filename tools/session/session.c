@@ -516,7 +516,7 @@ void session_start(struct session *session)
         session->cell = parent->cell++; /* its source is the session's too */
     }
     if (parent && session_runs(parent) && session_has_variables(parent) &&
-        parent->checkpoint != CHECKPOINT_THERE) {
+        session_checkpoint(parent) != BOX_CHECKPOINT_THERE) {
         session_conclude(
             session, FATE_REFUSED,
             "Nothing was run: the session has no copy of its variables to branch from "

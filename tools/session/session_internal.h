@@ -15,8 +15,6 @@ enum {
     SESSION_SENTENCE_BYTES = FAIL_TEXT + 64 /* why a run is refused */
 };
 
-enum session_checkpoint { CHECKPOINT_NONE, CHECKPOINT_PENDING, CHECKPOINT_THERE };
-
 /* Where the current run is while memory gets short, see session_memory.c. */
 struct memory_trace {
     bool waiting;         /* for the interpreter's trace */
@@ -59,18 +57,15 @@ struct session {
     uint32_t files_goal;                /* the one that they are to be put back to; 0: none */
     uint32_t files_kept[SESSION_FILES]; /* the states that the keeper keeps for it */
     bool files_blocked;                 /* the current run waits for files_looking */
-    bool files_waiting; /* for the keeper: they are being put back, or checked before a run */
-    unsigned kept[HISTORY_STATES + 1]; /* cells whose checkpoints the sandbox keeps */
-    unsigned kept_count;
-    uint64_t state_bytes;               /* of the current state; 0: small */
-    struct history_state safe;          /* the newest whose checkpoint has been there */
-    enum session_checkpoint checkpoint; /* of the present state */
-    bool gave_up;                       /* it made way for the current run */
-    struct session_goal goal;           /* RESTORING, and the FAILOVER that it can become */
-    struct install_op *op;              /* SUPPLYING */
-    struct fate fate;                   /* SWEEPING, SAVING: of the current run */
-    uint64_t awaits_ns;                 /* CHECKPOINTING: since when */
-    uint64_t trace_until_ns;            /* INTERRUPTED */
+    bool files_waiting;   /* for the keeper: they are being put back, or checked before a run */
+    uint64_t state_bytes; /* of the current state; 0: small */
+    struct history_state safe; /* the newest whose checkpoint has been there */
+    bool gave_up;              /* the present state's checkpoint made way for the current run */
+    struct session_goal goal;  /* RESTORING, and the FAILOVER that it can become */
+    struct install_op *op;     /* SUPPLYING */
+    struct fate fate;          /* SWEEPING, SAVING: of the current run */
+    uint64_t awaits_ns;        /* CHECKPOINTING: since when */
+    uint64_t trace_until_ns;   /* INTERRUPTED */
     struct memory_trace trace;
     /* For the next result: */
     struct output between; /* printed while nothing ran */
@@ -224,7 +219,10 @@ void session_name_state(struct session *session);
  * after it to name the state. */
 void session_await_checkpoint(struct session *session);
 void session_save(struct session *session);
-void session_on_checkpoint(void *arg, unsigned cell, bool exists); /* an event of the sandbox */
+/* Of the present state. */
+enum box_checkpoint session_checkpoint(const struct session *session);
+/* An event of the sandbox. */
+void session_on_checkpoint(void *arg, unsigned cell, enum box_checkpoint before);
 /* Memory ran out: drops all states of undo, which would make the next call fail too. */
 void session_state_crowded(struct session *session);
 /* Memory is getting short: drops the oldest step of undo, or else the oldest named state. Returns

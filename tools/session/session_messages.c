@@ -89,7 +89,7 @@ void session_result_taken(struct session *session)
 {
     struct run *run = session->current;
     bool saves = run->request.save[0] && !run_is_error(run) && !run->cancelled;
-    if (saves && session->checkpoint == CHECKPOINT_PENDING) {
+    if (saves && session_checkpoint(session) == BOX_CHECKPOINT_AWAITED) {
         session_save(session);
         return;
     }

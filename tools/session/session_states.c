@@ -51,50 +51,25 @@ static void session_forget(struct session *session, unsigned cell, const char *w
     }
 }
 
-static void session_keep_one(struct session *session, unsigned cell)
+enum box_checkpoint session_checkpoint(const struct session *session)
 {
-    if (cell == session->history.now.cell && session->checkpoint == CHECKPOINT_PENDING) {
-        return; /* kept when it is there */
-    }
-    for (unsigned i = 0; i < session->kept_count; i++) {
-        if (session->kept[i] == cell) {
-            return;
-        }
-    }
-    if (box_session_keep(session->guest, cell, true)) {
-        session->kept[session->kept_count++] = cell;
-    } else {
-        session_forget(session, cell, STATE_EXITED);
-    }
+    return box_session_checkpoint(session->guest, session->history.now.cell);
 }
 
 /* Makes the sandbox keep the checkpoints that the history uses. */
 static void session_keep(struct session *session)
 {
     unsigned cells[HISTORY_STATES];
-    unsigned left = 0;
-    for (unsigned i = 0; i < session->kept_count; i++) {
-        unsigned cell = session->kept[i];
-        bool wanted = history_uses(&session->history, cell);
-        if (box_session_keep(session->guest, cell, wanted) && wanted) {
-            session->kept[left++] = cell;
+    unsigned count = history_cells(&session->history, cells);
+    if (session->guest) {
+        box_session_keep(session->guest, cells, count);
+    }
+    session_files_keep(session);
+    for (unsigned i = 0; i < count; i++) {
+        if (box_session_checkpoint(session->guest, cells[i]) == BOX_CHECKPOINT_NONE) {
+            session_forget(session, cells[i], STATE_EXITED);
         }
     }
-    session->kept_count = left;
-    session_files_keep(session);
-    unsigned count = history_cells(&session->history, cells);
-    for (unsigned i = 0; i < count; i++) {
-        session_keep_one(session, cells[i]);
-    }
-}
-
-/* To be called when another process has become the session. */
-static void session_keep_present(struct session *session)
-{
-    unsigned cell = session->history.now.cell;
-    bool there = box_session_keep(session->guest, cell, history_uses(&session->history, cell));
-    session->checkpoint = there ? CHECKPOINT_THERE : CHECKPOINT_NONE;
-    session_keep(session);
 }
 
 static void session_push(struct session *session)
@@ -122,7 +97,6 @@ void session_state_made(struct session *session, const struct box_message *messa
     session->history.now.cell = run->cell;
     session->history.now.by = looks ? session->history.now.by : run->cell;
     session_files_made(session);
-    session->checkpoint = CHECKPOINT_PENDING;
     box_session_await_checkpoint(session->guest, run->cell);
     for (size_t i = 1; i + 1 < message->count; i += 2) {
         if (box_field_is(&message->fields[i], "var")) {
@@ -163,7 +137,7 @@ void session_state_back(struct session *session, bool by_run, unsigned cell, cha
     if (by_run) {
         history->now.by = session->current->cell;
     }
-    session_keep_present(session);
+    session_keep(session);
 }
 
 void session_state_lost(struct session *session, char *names, size_t size)
@@ -175,8 +149,6 @@ void session_state_lost(struct session *session, char *names, size_t size)
     session->history = (struct history){};
     session->goal = (struct session_goal){};
     session->safe = (struct history_state){};
-    session->kept_count = 0;
-    session->checkpoint = CHECKPOINT_NONE;
 }
 
 /* --- a name for the present state --- */
@@ -184,7 +156,7 @@ void session_state_lost(struct session *session, char *names, size_t size)
 void session_name_state(struct session *session)
 {
     struct run *run = session->current;
-    if (session->checkpoint == CHECKPOINT_NONE) {
+    if (session_checkpoint(session) == BOX_CHECKPOINT_NONE) {
         run_addf(run, RUN_SAVED, "not saved");
         run_addf(run, RUN_UNSAVED, "not enough memory or processes");
         return;
@@ -193,7 +165,7 @@ void session_name_state(struct session *session)
     history_name(&session->history, run->request.save, dropped);
     run_addf(run, RUN_SAVE_DROPPED, "%s", dropped);
     session_keep(session);
-    if (session->checkpoint == CHECKPOINT_THERE) {
+    if (session_checkpoint(session) == BOX_CHECKPOINT_THERE) {
         run_addf(run, RUN_SAVED, "saved");
     } else {
         run_addf(run, RUN_SAVED, "not yet saved");
@@ -265,15 +237,11 @@ void session_save(struct session *session)
                    clock_now_ns() + SAVE_MS * CLOCK_NS_PER_MS, session_saved, session);
 }
 
-void session_on_checkpoint(void *arg, unsigned cell, bool exists)
+void session_on_checkpoint(void *arg, unsigned cell, enum box_checkpoint before)
 {
     struct session *session = arg;
     bool present = cell == session->history.now.cell;
-    bool missed = present && !exists && session->checkpoint != CHECKPOINT_NONE;
-    bool was_there = !present || session->checkpoint == CHECKPOINT_THERE;
-    if (present) {
-        session->checkpoint = exists ? CHECKPOINT_THERE : CHECKPOINT_NONE;
-    }
+    bool exists = box_session_checkpoint(session->guest, cell) == BOX_CHECKPOINT_THERE;
     if (present && exists) {
         session->safe = session->history.now;
         session_keep(session); /* it may have a name already */
@@ -281,10 +249,11 @@ void session_on_checkpoint(void *arg, unsigned cell, bool exists)
         session->safe = (struct history_state){};
     }
     if (!exists && !session->transient) {
-        if (missed) {
+        if (present) {
             session_tell(session, "no checkpoint of the last call; a crash loses its changes");
         }
-        session_forget(session, cell, was_there ? STATE_EXITED : "it could not be copied");
+        session_forget(session, cell,
+                       before == BOX_CHECKPOINT_THERE ? STATE_EXITED : "it could not be copied");
     }
     if (present && session->state == SESSION_SAVING) {
         session_saved(session);
@@ -344,7 +313,6 @@ static void session_went_back(struct session *session, unsigned cell, const char
 
 static void session_go(struct session *session, const struct session_goal *goal)
 {
-    session_keep_one(session, session->history.now.cell); /* it is left: RUN_LEFT */
     int r = box_session_restore(session->guest, goal->cell);
     if (r == -EPIPE) {
         session_enter(session, SESSION_FAILOVER);
@@ -483,7 +451,7 @@ void session_state_taken(struct session *session, const struct session_goal *goa
     session->files_goal = history->now.files;
     session_went_back(session, goal->cell, goal->name);
     note_variables(session->current, &left.names, &history->now.names);
-    session_keep_present(session);
+    session_keep(session);
     session_note_left(session); /* unless its process has ended */
 }
 
@@ -535,7 +503,6 @@ bool session_state_give_up(struct session *session)
 {
     bool given = box_session_give_up(session->guest);
     if (given) {
-        session->checkpoint = CHECKPOINT_NONE;
         session->safe = (struct history_state){};
         session->gave_up = true;
     }
@@ -572,7 +539,7 @@ void session_state_make_space(struct session *session, const struct box_message 
     unsigned limit_mib = (unsigned)(limit >> 20);
     session->state_bytes = memory.state_bytes;
     if (memory.unaffordable) {
-        session->checkpoint = CHECKPOINT_NONE;
+        box_session_await_checkpoint(session->guest, 0);
         char then[48] = "loses the state";
         if (session->safe.cell > 0) {
             (void)snprintf(then, sizeof then, "restores the state after <cell %u>",

@@ -164,7 +164,7 @@ static session_step session_next_step(const struct session *session)
     }
     /* Until then the interpreter reads nothing, and to stop the run would be to kill it: with the
      * only copy of its state. */
-    if (session->checkpoint == CHECKPOINT_PENDING && !run->gives_up) {
+    if (session_checkpoint(session) == BOX_CHECKPOINT_AWAITED && !run->gives_up) {
         return session_await_checkpoint;
     }
     if (run->request.undo || run->request.restore[0]) {

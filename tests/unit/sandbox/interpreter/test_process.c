@@ -40,7 +40,7 @@ static void on_message(void *, const struct box_message *)
     messages++;
 }
 
-static void on_checkpoint(void *, unsigned, bool)
+static void on_checkpoint(void *, unsigned, enum box_checkpoint)
 {
 }
 

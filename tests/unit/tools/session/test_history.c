@@ -74,9 +74,9 @@ static void each_needed_cell_is_listed_once(void **)
     call(&history, 2, "+b");
     assert_int_equal(history_cells(&history, cells), 1);
     assert_int_equal(cells[0], 1);
-    assert_false(history_uses(&history, 2));
-    assert_true(history_uses(&history, 1));
-    assert_true(history_uses(&history, 0));
+    assert_null(history_of_cell(&history, 2));
+    assert_non_null(history_of_cell(&history, 1));
+    assert_non_null(history_of_cell(&history, 0));
 }
 
 static void change(struct names *names, const char *text)
