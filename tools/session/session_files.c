@@ -30,35 +30,6 @@ static bool is_written_through(const struct sessions *sessions)
     return box_spec_is_written_through(server_box_spec(sessions->server_box));
 }
 
-/* Of a request to the keeper: the session, which may have gone when the response comes. */
-struct asked {
-    struct sessions *sessions;
-    uint32_t serial;
-};
-
-static struct asked *asked_new(const struct session *session)
-{
-    struct asked *asked = calloc(1, sizeof *asked);
-    if (asked) {
-        *asked = (struct asked){session->owner, session->serial};
-    }
-    return asked;
-}
-
-/* Frees asked. Returns its session, which no longer waits, or NULL. */
-static struct session *asked_session(struct asked *asked)
-{
-    struct session *session = asked->sessions->list;
-    while (session && session->serial != asked->serial) {
-        session = session->next;
-    }
-    free(asked);
-    if (session) {
-        session->files_waiting = false;
-    }
-    return session;
-}
-
 bool session_files_are_unprepared(const struct session *session)
 {
     return session->current->files == 0 && keeping_box(session);
@@ -66,10 +37,9 @@ bool session_files_are_unprepared(const struct session *session)
 
 static void session_prepared(void *arg, int, const struct wire_kept *, const char *, size_t)
 {
-    struct session *session = asked_session(arg);
-    if (session) {
-        session_pump(session);
-    }
+    struct session *session = arg;
+    session->files_waiting = false;
+    session_pump(session);
 }
 
 void session_files_prepare(struct session *session)
@@ -90,13 +60,9 @@ void session_files_prepare(struct session *session)
     bool looks = sessions->files_open > 0 || box_states_are_fresh(box) ||
                  (is_written_through(sessions) && !box_states_are_quiet(box)) ||
                  server_box_spec(sessions->server_box)->cow; /* a process that was left may have */
-    struct asked *asked = looks ? asked_new(session) : NULL;
-    session->files_waiting = asked != NULL;
     sessions->files_open++;
-    if (box_states_begin(keeping_box(session), &call, asked ? session_prepared : NULL, asked) < 0) {
-        session->files_waiting = false;
-        free(asked);
-    }
+    int r = box_states_begin(keeping_box(session), &call, looks ? session_prepared : NULL, session);
+    session->files_waiting = looks && r == 0;
 }
 
 void session_files_made(struct session *session)
@@ -208,7 +174,7 @@ static void take_rows(struct run *run, const struct wire_kept *kept, const char 
 /* A run that has ended, while the keeper checks what it has done. */
 struct ended {
     struct sessions *sessions;
-    uint32_t serial; /* of its session */
+    struct session *session; /* NULL: it may have gone, and nothing goes back in it */
     uint32_t files;
     struct run *run; /* NULL: it has been returned */
 };
@@ -236,13 +202,11 @@ static void note_unkept(struct run *run, const struct wire_kept *kept, const cha
 }
 
 /* What the run has done to the files is unknown: nothing goes back over it. */
-static void forget_state(struct sessions *sessions, uint32_t serial, uint32_t files)
+static void forget_state(struct session *session, uint32_t files)
 {
-    for (struct session *session = sessions->list; session; session = session->next) {
-        if (session->serial == serial && session->history.now.files == files) {
-            session->history.now.files = ++sessions->last_serial;
-            session->files_at = session->history.now.files;
-        }
+    if (session->history.now.files == files) {
+        session->history.now.files = ++session->owner->last_serial;
+        session->files_at = session->history.now.files;
     }
 }
 
@@ -257,16 +221,6 @@ static void note_uncovered(struct sessions *sessions, struct run *run, const str
                        "changes are listed"
                      : "undo covers no files: the workspace has too many");
     }
-}
-
-/* A session whose run waits for nothing but what has ended. */
-static struct session *blocked_session(const struct sessions *sessions)
-{
-    struct session *session = sessions->files_looking == 0 ? sessions->list : NULL;
-    while (session && !(session->files_blocked && session->current)) {
-        session = session->next;
-    }
-    return session;
 }
 
 static void run_ended(void *arg, int error, const struct wire_kept *kept, const char *text,
@@ -284,17 +238,13 @@ static void run_ended(void *arg, int error, const struct wire_kept *kept, const 
     if (ended.run && !error) {
         note_uncovered(ended.sessions, ended.run, kept);
     }
-    if (error) {
-        forget_state(ended.sessions, ended.serial, ended.files);
+    if (error && ended.session) {
+        forget_state(ended.session, ended.files);
     }
     if (ended.run) {
         ended.run->on_done(ended.run->arg, ended.run);
     }
-    struct session *session = NULL;
-    while ((session = blocked_session(ended.sessions))) { /* a pump can free any of them */
-        session->files_blocked = false;
-        session_pump(session);
-    }
+    sessions_pump(ended.sessions);
 }
 
 void session_files_end(struct session *session, struct run *run)
@@ -304,7 +254,7 @@ void session_files_end(struct session *session, struct run *run)
     session->owner->files_open -= run->files != 0;
     if (!ended) {
         if (run->sent > 0) {
-            forget_state(session->owner, session->serial, session->history.now.files);
+            forget_state(session, session->history.now.files);
         }
         run->on_done(run->arg, run);
         return;
@@ -318,7 +268,8 @@ void session_files_end(struct session *session, struct run *run)
     bool quiet = !server_box_spec(session->owner->server_box)->cow &&
                  (run->end.outcome == RUN_OK || run->end.outcome == RUN_ERROR) &&
                  run->facts[RUN_CLAIMS].size == 0 && box_states_are_quiet(box);
-    *ended = (struct ended){session->owner, session->serial, run->files, quiet ? NULL : run};
+    *ended = (struct ended){session->owner, session->transient ? NULL : session, run->files,
+                            quiet ? NULL : run};
     const struct box_states_ended state = {.to = run->files,
                                            .changed = !quiet,
                                            .claims = run->facts[RUN_CLAIMS].data,
@@ -376,11 +327,9 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
                              size_t size)
 {
     OWNED(buf_done) struct buf back = BUF_EMPTY;
-    struct session *session = asked_session(arg);
-    if (!session) {
-        return;
-    }
+    struct session *session = arg;
     const struct session_written *written = &session->owner->written;
+    session->files_waiting = false;
     session->files_at = session->files_goal;
     session->files_goal = 0;
     if (!error) {
@@ -414,17 +363,11 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
 void session_files_switch(struct session *session)
 {
     struct box *box = keeps_files(session->owner) ? keeping_box(session) : NULL;
-    struct asked *asked = box ? asked_new(session) : NULL;
     uint32_t from = session->files_at;
     uint32_t to = session->files_goal;
-    int r = -ENOENT;
-    if (asked && from) {
-        session->files_waiting = true;
-        r = box_states_switch(box, from, to, session_switched, asked);
-    }
-    if (r < 0) {
-        free(asked);
-        session->files_waiting = false;
+    session->files_waiting =
+        box && from && box_states_switch(box, from, to, session_switched, session) == 0;
+    if (!session->files_waiting) {
         session->files_at = to;
         session->files_goal = 0;
     }

@@ -43,7 +43,6 @@ struct session {
     bool branches;             /* transient, and a copy of the session of this name */
     enum session_state state;  /* set by session_enter() only */
     bool pumping;              /* session_pump() is running */
-    bool branched;             /* the current run waits until the branches have been made */
     struct box_session *guest; /* NULL in NONE and WAITING */
     struct server_box_waiter waiter;
     struct loop_timer timer; /* of the current state */
@@ -56,7 +55,6 @@ struct session {
     uint32_t files_at;                  /* the state in which this session has left the files */
     uint32_t files_goal;                /* the one that they are to be put back to; 0: none */
     uint32_t files_kept[SESSION_FILES]; /* the states that the keeper keeps for it */
-    bool files_blocked;                 /* the current run waits for files_looking */
     bool files_waiting;   /* for the keeper: they are being put back, or checked before a run */
     uint64_t state_bytes; /* of the current state; 0: small */
     struct history_state safe; /* the newest whose checkpoint has been there */
@@ -95,9 +93,8 @@ struct sessions {
     unsigned count;
     struct overflows overflows;
     struct loop_timer memory_timer;
-    struct installs *installs;  /* NULL: nothing can be installed */
-    bool preinstalling;         /* --preinstall has begun, */
-    bool preinstalled;          /* and ended */
+    struct installs *installs; /* NULL: nothing can be installed */
+    enum { PREINSTALL_DUE, PREINSTALL_BEGUN, PREINSTALL_OVER } preinstall;
     char preinstall_error[480]; /* why it failed, not reported yet; empty: nothing */
 };
 
@@ -130,6 +127,8 @@ void session_drop(struct session *session);
 /* session_steps.c */
 /* Carries out the steps of the current run, or else of the next one, until a step has to wait. */
 void session_pump(struct session *session);
+/* The same for each session whose run waits for what has happened to others. */
+void sessions_pump(struct sessions *sessions);
 /* Sends the current run to the idle interpreter. */
 void session_send(struct session *session);
 

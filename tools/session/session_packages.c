@@ -52,25 +52,26 @@ static void preinstall_done(void *arg, struct install_op *op)
                        "--preinstall: %.*s", (int)buf_size(&text), buf_bytes(&text));
     }
     install_op_free(op);
-    sessions->preinstalled = true;
-    struct session *next = NULL;
-    for (struct session *session = cancelled ? NULL : sessions->list; session; session = next) {
-        next = session->next; /* a fresh one may go */
+    sessions->preinstall = PREINSTALL_OVER;
+    if (cancelled) {
+        return;
+    }
+    for (struct session *session = sessions->list; session; session = session->next) {
         if (session->state == SESSION_PREINSTALLING) {
             session_enter(session, SESSION_IDLE);
-            session_pump(session);
         }
     }
+    sessions_pump(sessions);
 }
 
 void sessions_preinstall(struct sessions *sessions)
 {
     const struct install_words *words =
         sessions->installs ? &installs_config(sessions->installs)->preinstall : NULL;
-    if (!words || sessions->preinstalling) {
+    if (!words || sessions->preinstall != PREINSTALL_DUE) {
         return;
     }
-    sessions->preinstalling = true;
+    sessions->preinstall = PREINSTALL_BEGUN;
     json_t *packages = words->count > 0 ? json_array() : NULL;
     for (unsigned i = 0; packages && i < words->count; i++) {
         (void)json_array_append_new(packages, json_string(words->at[i]));
@@ -82,7 +83,7 @@ void sessions_preinstall(struct sessions *sessions)
     }
     if (!op || installs_add(sessions->installs, op) < 0) {
         install_op_free(op);
-        sessions->preinstalled = true;
+        sessions->preinstall = PREINSTALL_OVER;
     }
 }
 
@@ -93,7 +94,7 @@ const char *sessions_preinstall_error(const struct sessions *sessions)
 
 bool session_packages_are_awaited(const struct session *session)
 {
-    return session->owner->installs && !session->owner->preinstalled;
+    return session->owner->installs && session->owner->preinstall != PREINSTALL_OVER;
 }
 
 void session_packages_await(struct session *session)

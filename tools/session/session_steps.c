@@ -119,7 +119,7 @@ typedef void (*session_step)(struct session *session);
 /* Closes and frees a transient session after its run. */
 static session_step next_without_run(const struct session *session)
 {
-    if (!session->transient || session->state == SESSION_WAITING ||
+    if (!session->transient || session->files_waiting || session->state == SESSION_WAITING ||
         session->state == SESSION_CLOSING) {
         return NULL;
     }
@@ -203,43 +203,29 @@ static void session_carry_out(struct session *session)
     while ((step = session_next_step(session)) && step != session_drop) {
         step(session);
     }
-    session->files_blocked = session->current && session->owner->files_looking > 0;
-    session->branched =
-        session->current && session->state == SESSION_IDLE && session_is_being_branched(session);
     session->pumping = false;
     if (step) {
         session_drop(session);
     }
 }
 
-/* A branch that waits for its session. */
-static struct session *waiting_branch(const struct sessions *sessions)
+/* Each step changes what session_next_step() depends on, so this ends. A step of one session can be
+ * what another one's run has waited for. */
+void sessions_pump(struct sessions *sessions)
 {
     struct session *session = sessions->list;
-    while (session && !(session->branches && session->current && !session->pumping &&
-                        session->state == SESSION_NONE && !session_branch_waits(session))) {
-        session = session->next;
+    while (session) {
+        bool moves = session->current && !session->pumping && session_next_step(session);
+        if (moves) {
+            session_carry_out(session);
+        }
+        session = moves ? sessions->list : session->next;
     }
-    return session;
 }
 
-/* A session whose run has waited for a branch. */
-static struct session *branched_session(const struct sessions *sessions)
-{
-    struct session *session = sessions->list;
-    while (session && !(session->branched && !session_is_being_branched(session))) {
-        session = session->next;
-    }
-    return session;
-}
-
-/* Each step changes what session_next_step() depends on, so this ends. */
 void session_pump(struct session *session)
 {
     struct sessions *sessions = session->owner;
     session_carry_out(session);
-    while ((session = branched_session(sessions)) || (session = waiting_branch(sessions))) {
-        session->branched = false;
-        session_carry_out(session);
-    }
+    sessions_pump(sessions);
 }
