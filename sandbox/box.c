@@ -50,20 +50,20 @@ static void box_release(struct box *box, bool gone)
     box_changes_stop(box);
     box_init_close(box);
     selftest_stop(box);
-    loop_io_remove(&box->pidfd_io);
-    loop_io_remove(&box->error_io);
-    loop_io_remove(&box->guest_io);
-    drop_fd(&box->pidfd);
-    drop_fd(&box->error_fd);
-    drop_fd(&box->guest_fd);
+    loop_io_remove(&box->child.io);
+    loop_io_remove(&box->child.error_io);
+    loop_io_remove(&box->guest.io);
+    drop_fd(&box->child.pidfd);
+    drop_fd(&box->child.error_fd);
+    drop_fd(&box->guest.fd);
     for (unsigned i = 0; i < 2; i++) {
-        drop_fd(&box->pair[i]);
+        drop_fd(&box->sessions.pair[i]);
     }
     scope_cancel(&box->scope);
-    drop_fd(&box->go_fd);
-    drop_fd(&box->config_fd);
+    drop_fd(&box->child.go_fd);
+    drop_fd(&box->child.config_fd);
     box_protected_leave(&box->workspace_fd);
-    buf_done(&box->guest_in);
+    buf_done(&box->guest.in);
     cleanup_remove(&box->cleanup, /* wait= */ gone);
     cgroup_remove(&box->cgroup);
 }
@@ -73,19 +73,19 @@ static void box_release(struct box *box, bool gone)
  * client gives the server only half a second to exit. */
 static bool box_reap(struct box *box)
 {
-    if (box->pid <= 0) {
+    if (box->child.pid <= 0) {
         return true;
     }
     if (box->plan.level == BOX_CONTAINER) {
         return supervisor_reap(box);
     }
     /* Before anything is reported or logged: the kernel kills the other processes with init. */
-    (void)kill(box->pid, SIGKILL);
-    struct pollfd ended = {.fd = box->pidfd, .events = POLLIN};
-    bool gone = box->pidfd < 0 || poll(&ended, 1, REAP_MS) == 1;
-    while (gone && waitpid(box->pid, NULL, __WALL) < 0 && errno == EINTR) {
+    (void)kill(box->child.pid, SIGKILL);
+    struct pollfd ended = {.fd = box->child.pidfd, .events = POLLIN};
+    bool gone = box->child.pidfd < 0 || poll(&ended, 1, REAP_MS) == 1;
+    while (gone && waitpid(box->child.pid, NULL, __WALL) < 0 && errno == EINTR) {
     }
-    box->pid = 0;
+    box->child.pid = 0;
     return gone;
 }
 
@@ -120,11 +120,11 @@ void box_kill(struct box *box)
  * watching the pipe at its end of file. Does not block. */
 static bool box_child_reported(struct box *box, struct fail *ret_fail)
 {
-    struct pollfd said = {.fd = box->error_fd, .events = POLLIN};
-    while (box->error_fd >= 0 && poll(&said, 1, 0) == 1) {
+    struct pollfd said = {.fd = box->child.error_fd, .events = POLLIN};
+    while (box->child.error_fd >= 0 && poll(&said, 1, 0) == 1) {
         struct fail fail = {};
-        if (read(box->error_fd, &fail, sizeof fail) != (ssize_t)sizeof fail) {
-            loop_io_remove(&box->error_io);
+        if (read(box->child.error_fd, &fail, sizeof fail) != (ssize_t)sizeof fail) {
+            loop_io_remove(&box->child.error_io);
             return false;
         }
         if (fail.code) {
@@ -144,7 +144,7 @@ static void box_on_error_fd(void *arg, uint32_t events)
     struct fail fail = {};
     (void)events;
     if (box_child_reported(box, &fail)) {
-        loop_io_remove(&box->error_io);
+        loop_io_remove(&box->child.error_io);
         box_broken(box, &fail);
     }
 }
@@ -169,14 +169,14 @@ static void box_on_pidfd(void *arg, uint32_t events)
     struct box *box = arg;
     struct fail fail = {};
     (void)events;
-    if (box->error_io.loop) { /* the child's report may still be in the pipe */
+    if (box->child.error_io.loop) { /* the child's report may still be in the pipe */
         box_on_error_fd(box, EPOLLIN);
         if (box->state == BOX_DEAD) {
             return;
         }
     }
     siginfo_t ended = {};
-    bool known = waitid(P_PIDFD, (id_t)box->pidfd, &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
+    bool known = waitid(P_PIDFD, (id_t)box->child.pidfd, &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
     bool exited = known && ended.si_code == CLD_EXITED;
     if (!exited || !box_confinement_failed(box, W_EXITCODE(ended.si_status, 0), &fail)) {
         init_died(box, exited, ended.si_status, &fail);
@@ -189,8 +189,8 @@ static void box_on_pidfd(void *arg, uint32_t events)
 static void on_selftest_done(struct box *box)
 {
     struct selftest_verdict verdict;
-    if (!box->interpreter || !box->selftest.received || box->state == BOX_DEAD ||
-        selftest_check(box, box->interpreter, &verdict) < 0) {
+    if (!box->guest.host_pid || !box->selftest.received || box->state == BOX_DEAD ||
+        selftest_check(box, box->guest.host_pid, &verdict) < 0) {
         return; /* init reports an interpreter's exit */
     }
     box_report_verdict(box, &verdict);
@@ -210,7 +210,7 @@ static void on_selftest_done(struct box *box)
 
 static void on_guest_ready(struct box *box, pid_t pid)
 {
-    box->interpreter = pid;
+    box->guest.host_pid = pid;
     selftest_wait(box);
     on_selftest_done(box);
 }
@@ -226,7 +226,7 @@ static void box_on_scope(void *arg, const char *error)
 {
     struct box *box = arg;
     struct fail fail = {};
-    if (!error && cgroup_take_scope(&box->cgroup, box->pid, &box->spec->limits) < 0) {
+    if (!error && cgroup_take_scope(&box->cgroup, box->child.pid, &box->spec->limits) < 0) {
         error = "cannot open the scope's control group";
     }
     if (error) {
@@ -245,7 +245,7 @@ static bool box_ask_scope(struct box *box)
     char program[PATH_MAX];
     struct scope_request request = {.program = program,
                                     .name = box->cgroup.name,
-                                    .pid = box->pid,
+                                    .pid = box->child.pid,
                                     .limits = &box->spec->limits,
                                     .within_ms = SCOPE_MS};
     int r = trust_find_system_program(box->spec, "busctl", program)
@@ -269,8 +269,10 @@ static int box_launch(struct box *box, struct fail *ret_fail)
     if (r < 0) {
         return r;
     }
-    r = loop_io_add(box->loop, &box->error_io, box->error_fd, EPOLLIN, box_on_error_fd, box);
-    r = r ? r : loop_io_add(box->loop, &box->pidfd_io, box->pidfd, EPOLLIN, box_on_pidfd, box);
+    r = loop_io_add(box->loop, &box->child.error_io, box->child.error_fd, EPOLLIN, box_on_error_fd,
+                    box);
+    r = r ? r
+          : loop_io_add(box->loop, &box->child.io, box->child.pidfd, EPOLLIN, box_on_pidfd, box);
     if (r < 0) {
         return fail_set(ret_fail, -r, "the sandbox's descriptors");
     }
@@ -361,25 +363,25 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
         box->on_state = owner->on_state;
         box->arg = owner->arg;
         box->report = owner->report;
-        box->on_egress = owner->on_egress;
+        box->egress.on_event = owner->on_egress;
         box->selftest.fd = -1;
-        box->pidfd = -1;
-        box->error_fd = -1;
+        box->child.pidfd = -1;
+        box->child.error_fd = -1;
         box_init_prepare(box);
-        box->guest_fd = -1;
-        box->keeper_greet_fd = -1;
-        box->keeper_watch_fd = -1;
-        box->overlay_fd = -1;
-        box->fresh_ns = box_file_time_ns(); /* the overlay is mounted later */
-        box->left_journal_fd = -1;
-        box->left_upper_fd = -1;
-        box->go_fd = -1;
-        box->config_fd = -1;
+        box->guest.fd = -1;
+        box->keeper.greet_fd = -1;
+        box->keeper.watch_fd = -1;
+        box->cow.overlay_fd = -1;
+        box->cow.fresh_ns = box_file_time_ns(); /* the overlay is mounted later */
+        box->cow.left_journal_fd = -1;
+        box->cow.left_upper_fd = -1;
+        box->child.go_fd = -1;
+        box->child.config_fd = -1;
         box->workspace_fd = -1;
-        box->egress_listen_fd = -1;
-        box->last_tag = WIRE_TAG_ZYGOTE;
-        box->pair[0] = -1;
-        box->pair[1] = -1;
+        box->egress.listen_fd = -1;
+        box->sessions.last_tag = WIRE_TAG_ZYGOTE;
+        box->sessions.pair[0] = -1;
+        box->sessions.pair[1] = -1;
     }
     return box;
 }

@@ -132,10 +132,10 @@ struct box_apply {
  * name is left. */
 static void keep_journal(struct box_apply *apply)
 {
-    drop_fd(&apply->box->left_journal_fd);
-    drop_fd(&apply->box->left_upper_fd);
-    apply->box->left_journal_fd = take_fd(&apply->journal_fd);
-    apply->box->left_upper_fd = take_fd(&apply->upper_fd);
+    drop_fd(&apply->box->cow.left_journal_fd);
+    drop_fd(&apply->box->cow.left_upper_fd);
+    apply->box->cow.left_journal_fd = take_fd(&apply->journal_fd);
+    apply->box->cow.left_upper_fd = take_fd(&apply->upper_fd);
 }
 
 static void remove_journal(struct box_apply *apply)
@@ -155,7 +155,7 @@ static void end(struct box_apply *apply, int error)
     void *arg = apply->arg;
     struct buf journal = apply->journal;
     struct box *box = apply->box;
-    box->applying = apply->next;
+    box->cow.applying = apply->next;
     apply_free(apply->process);
     buf_done(&apply->collected);
     own_close(&apply->collected_fd);
@@ -165,7 +165,7 @@ static void end(struct box_apply *apply, int error)
     free(apply);
     done(arg, error, buf_size(&journal) > 0 ? (const void *)buf_bytes(&journal) : NULL);
     buf_done(&journal);
-    struct box_apply *next = box->applying;
+    struct box_apply *next = box->cow.applying;
     if (next && !next->is_begun) {
         int r = box->state == BOX_DEAD ? -ECONNRESET : begin(next);
         if (r < 0) {
@@ -448,8 +448,8 @@ static int refuse_unnamed(const struct box_spec *spec, int journal_fd)
 static int finish_left(struct box_apply *apply)
 {
     apply->finishes = true;
-    apply->journal_fd = take_fd(&apply->box->left_journal_fd);
-    apply->upper_fd = take_fd(&apply->box->left_upper_fd);
+    apply->journal_fd = take_fd(&apply->box->cow.left_journal_fd);
+    apply->upper_fd = take_fd(&apply->box->cow.left_upper_fd);
     int r = open_directory(apply);
     if (r == 0 && apply->is_resumed) {
         r = refuse_unnamed(apply->box->spec, apply->journal_fd);
@@ -464,7 +464,7 @@ static int finish_left(struct box_apply *apply)
 static int begin(struct box_apply *apply)
 {
     apply->is_begun = true;
-    return apply->box->left_journal_fd >= 0
+    return apply->box->cow.left_journal_fd >= 0
                ? finish_left(apply)
                : ask(apply->box, &(struct wire_request){.op = KEEP_COLLECT}, apply->paths,
                      apply->count, journal_collected, apply);
@@ -474,7 +474,7 @@ static int begin(struct box_apply *apply)
 static int add(const struct box_apply *wanted)
 {
     struct box_apply *apply = malloc(sizeof *apply);
-    struct box_apply **at = &wanted->box->applying;
+    struct box_apply **at = &wanted->box->cow.applying;
     if (!apply) {
         return -ENOMEM;
     }
@@ -484,7 +484,7 @@ static int add(const struct box_apply *wanted)
         at = &(*at)->next;
     }
     *at = apply;
-    int r = apply == wanted->box->applying ? begin(apply) : 0;
+    int r = apply == wanted->box->cow.applying ? begin(apply) : 0;
     if (r < 0) {
         *at = NULL;
         own_close(&apply->dir_fd);
@@ -496,7 +496,7 @@ static int add(const struct box_apply *wanted)
 int box_changes_apply(struct box *box, const char *const *paths, size_t count,
                       box_apply_choose_fn choose, box_applied_fn done, void *arg)
 {
-    struct box_apply *running = box->applying;
+    struct box_apply *running = box->cow.applying;
     if (running && running->is_resumed) { /* which goes on with this */
         running->is_resumed = false;
         running->paths = paths;
@@ -532,8 +532,8 @@ void box_changes_resume(struct box *box)
         (void)unlinkat(store_fd, JOURNAL_NAME, 0);
         return;
     }
-    box->left_journal_fd = take_fd(&fd);
-    box->left_upper_fd = take_fd(&upper_fd);
+    box->cow.left_journal_fd = take_fd(&fd);
+    box->cow.left_upper_fd = take_fd(&upper_fd);
     int r = add(&(struct box_apply){.box = box, .is_resumed = true, .done = resumed});
     if (r < 0) {
         resumed(NULL, -r, NULL);
@@ -542,7 +542,7 @@ void box_changes_resume(struct box *box)
 
 void box_changes_stop(struct box *box)
 {
-    struct box_apply *apply = box->applying;
+    struct box_apply *apply = box->cow.applying;
     if (apply && apply->process) { /* else the keeper's connection ends the request */
         apply_free(take_ptr(apply->process));
         if (!apply->finishes) {
@@ -550,6 +550,6 @@ void box_changes_stop(struct box *box)
         }
         end(apply, ECONNRESET);
     }
-    drop_fd(&box->left_journal_fd);
-    drop_fd(&box->left_upper_fd);
+    drop_fd(&box->cow.left_journal_fd);
+    drop_fd(&box->cow.left_upper_fd);
 }

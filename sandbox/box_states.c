@@ -19,19 +19,19 @@ struct waiting {
 
 bool box_states_exist(const struct box *box)
 {
-    return box->keeper.fd >= 0;
+    return box->keeper.client.fd >= 0;
 }
 
 bool box_states_are_fresh(const struct box *box)
 {
-    return box->keeper_is_fresh;
+    return box->keeper.is_fresh;
 }
 
 bool box_states_are_quiet(const struct box *box)
 {
-    struct pollfd watch = {.fd = box->keeper_watch_fd, .events = POLLIN};
-    return box->keeper_is_blind ? true
-                                : box->keeper_watches && watch.fd >= 0 && poll(&watch, 1, 0) == 0;
+    struct pollfd watch = {.fd = box->keeper.watch_fd, .events = POLLIN};
+    return box->keeper.is_blind ? true
+                                : box->keeper.watches && watch.fd >= 0 && poll(&watch, 1, 0) == 0;
 }
 
 static void on_response(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
@@ -40,8 +40,8 @@ static void on_response(void *arg, const struct wire_reply *reply, int fds[WIRE_
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     struct waiting waiting = *(struct waiting *)arg;
     free(arg);
-    waiting.box->keeper_watches = !reply->error && reply->kept.watched;
-    waiting.box->keeper_is_blind = !reply->error && reply->kept.blind;
+    waiting.box->keeper.watches = !reply->error && reply->kept.watched;
+    waiting.box->keeper.is_blind = !reply->error && reply->kept.blind;
     /* Each item ends with a NUL; one without it would be read beyond the end. */
     size_t size = keeper_read(fds[0], TEXT_MOST, &text) < 0 ? 0 : buf_size(&text);
     bool whole = size > 0 && buf_bytes(&text)[size - 1] == '\0';
@@ -70,7 +70,7 @@ int box_states_begin(struct box *box, const struct box_states_call *call, box_st
                      void *arg)
 {
     int64_t now_ns = box_file_time_ns();
-    box->keeper_is_fresh = false;
+    box->keeper.is_fresh = false;
     box_refresh_workspace(box);
     return ask(box,
                &(struct wire_request){.op = KEEP_BEGIN,

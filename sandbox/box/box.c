@@ -48,11 +48,11 @@ static void box_on_monitor_end(void *arg)
 
 static void drop_keeper(struct box *box)
 {
-    init_client_close(&box->keeper);
-    drop_fd(&box->keeper_greet_fd);
-    drop_fd(&box->keeper_watch_fd);
-    drop_fd(&box->overlay_fd);
-    box->keeper_watches = box->keeper_is_blind = false;
+    init_client_close(&box->keeper.client);
+    drop_fd(&box->keeper.greet_fd);
+    drop_fd(&box->keeper.watch_fd);
+    drop_fd(&box->cow.overlay_fd);
+    box->keeper.watches = box->keeper.is_blind = false;
 }
 
 /* Whoever waits for it learns that it has died; what it kept is lost. Another one still sees what
@@ -62,7 +62,7 @@ static void box_on_keeper_end(void *arg)
     enum { KEEPERS_MOST = 100 };
     struct box *box = arg;
     drop_keeper(box);
-    if (box->keepers < KEEPERS_MOST) {
+    if (box->keeper.started < KEEPERS_MOST) {
         log_warn("sandbox", "the keeper of file states exited and is being restarted");
         box_start_keeper(box);
     }
@@ -70,7 +70,7 @@ static void box_on_keeper_end(void *arg)
 
 void box_init_prepare(struct box *box)
 {
-    box->keeper = (struct init_client){
+    box->keeper.client = (struct init_client){
         .fd = -1, .on_event = box_on_event, .on_end = box_on_keeper_end, .arg = box, .later = true};
     /* The pidfd reports that init has exited, with the reason. */
     box->init = (struct init_client){.fd = -1, .on_event = box_on_event, .arg = box};
@@ -92,12 +92,12 @@ int box_ask(struct box *box, struct wire_request *request, init_client_fn fn, vo
 
 int box_ask_keeper(struct box *box, struct wire_request *request, init_client_fn fn, void *arg)
 {
-    if (box->keeper.fd < 0) {
+    if (box->keeper.client.fd < 0) {
         return -ENOTCONN;
     }
-    request->fresh_ns = box->fresh_ns;
-    return fn ? init_client_send(&box->keeper, request, fn, arg)
-              : init_client_post(&box->keeper, request);
+    request->fresh_ns = box->cow.fresh_ns;
+    return fn ? init_client_send(&box->keeper.client, request, fn, arg)
+              : init_client_post(&box->keeper.client, request);
 }
 
 int64_t box_file_time_ns(void)
@@ -113,9 +113,9 @@ int64_t box_file_time_ns(void)
 void box_refresh_workspace(struct box *box)
 {
     int64_t now_ns = box_file_time_ns(); /* not later than what changes meanwhile */
-    if (box->overlay_fd >= 0 &&
-        syscall(SYS_fsconfig, box->overlay_fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) == 0) {
-        box->fresh_ns = now_ns;
+    if (box->cow.overlay_fd >= 0 &&
+        syscall(SYS_fsconfig, box->cow.overlay_fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) == 0) {
+        box->cow.fresh_ns = now_ns;
     }
 }
 
@@ -125,32 +125,32 @@ static void box_keeper_started(void *arg, const struct wire_reply *reply, int fd
     if (reply->error == ECONNRESET) {
         return; /* the sandbox ends */
     }
-    if (reply->error || init_client_start(&box->keeper, box->loop, take_fd(&fds[0])) < 0) {
+    if (reply->error || init_client_start(&box->keeper.client, box->loop, take_fd(&fds[0])) < 0) {
         log_warn("sandbox", "no keeper of file states: undo covers variables only");
         return;
     }
-    drop_fd(&box->keeper_greet_fd);
-    box->keeper_greet_fd = take_fd(&fds[1]);
-    int *second = box->spec->cow ? &box->overlay_fd : &box->keeper_watch_fd;
+    drop_fd(&box->keeper.greet_fd);
+    box->keeper.greet_fd = take_fd(&fds[1]);
+    int *second = box->spec->cow ? &box->cow.overlay_fd : &box->keeper.watch_fd;
     drop_fd(second);
     *second = take_fd(&fds[2]);
     (void)box_tell_monitor(
         box, &(struct wire_request){.op = WIRE_WATCH, .pid = reply->pid, .role = WIRE_ROLE_KEEPER});
-    box->keeper_is_fresh = true;
+    box->keeper.is_fresh = true;
 }
 
 void box_start_keeper(struct box *box)
 {
     if (!box->installer) {
-        struct wire_request request = {.op = WIRE_START_KEEPER, .again = box->keepers > 0};
-        box->keepers++;
+        struct wire_request request = {.op = WIRE_START_KEEPER, .again = box->keeper.started > 0};
+        box->keeper.started++;
         (void)box_ask(box, &request, box_keeper_started, box);
     }
 }
 
 void box_forget(struct box *box, const void *arg)
 {
-    init_client_forget(&box->keeper, arg);
+    init_client_forget(&box->keeper.client, arg);
     init_client_forget(&box->init, arg);
     init_client_forget(&box->monitor, arg);
 }

@@ -39,9 +39,9 @@ struct box_handlers {
 /* What runs in a sandbox: the zygote of the sessions (programs/init/spawn.c), or an installer
  * (installer.c). */
 struct box_role {
-    /* Asks init to start the process, guest_pid. 0 or -errno */
+    /* Asks init to start the process, guest.pid. 0 or -errno */
     int (*start)(struct box *box, struct fail *ret_fail);
-    void (*exited)(struct box *box, pid_t pid, int status); /* guest_pid, or a watched process */
+    void (*exited)(struct box *box, pid_t pid, int status); /* guest.pid, or a watched process */
     /* The watchdog is about to kill pid: all processes together use used_bytes. */
     void (*memory_killed)(struct box *box, pid_t pid, uint64_t used_bytes);
     /* The staging or scratch directory holds too much: init kills the response's pid, or, if that
@@ -63,7 +63,6 @@ struct box {
     struct box_report *report;    /* of the sandbox's owner */
     enum box_protection building; /* the protection that a failure without a step belongs to */
     struct selftest selftest;
-    pid_t interpreter; /* guest_pid in the host's numbering; 0: it is not ready yet */
     box_state_fn on_state;
     void *arg;
     enum box_state state;
@@ -72,47 +71,60 @@ struct box {
     struct plan plan;
     struct cgroup cgroup;
     struct scope scope;
-    int go_fd; /* a byte from the server: the ids are mapped; another: the child is in the group */
+    struct cleanup cleanup; /* of the cgroup's directories */
+    struct {                /* which becomes init */
+        pid_t pid;
+        bool cloned_into_group; /* by CLONE_INTO_CGROUP: it need not be moved */
+        int go_fd;     /* a byte from the server: the ids are mapped; another: it is in the group */
+        int config_fd; /* init's settings; written when the groups are known */
+        int pidfd;
+        struct loop_io io;
+        int error_fd; /* where it reports errors */
+        struct loop_io error_io;
+    } child;
     int workspace_fd; /* see box_protected_join() */
-    int config_fd;    /* init's settings; written when the groups are known */
-    pid_t pid;
-    bool cloned_into_group; /* by CLONE_INTO_CGROUP: it need not be moved */
-    int pidfd;
-    struct loop_io pidfd_io;
-    int error_fd; /* where the child reports errors */
-    struct loop_io error_io;
     struct init_client init;
     struct init_client monitor; /* fd -1: init has a /proc, so no monitor runs */
-    struct init_client keeper;  /* fd -1: there is none */
-    struct cleanup cleanup;     /* of the cgroup's directories */
     pid_t monitor_pid;
-    int guest_fd; /* control socket of the role's process */
-    struct loop_io guest_io;
-    struct buf guest_in;
-    pid_t guest_pid; /* its number in the sandbox */
-    unsigned zygote_deaths;
-    unsigned keepers;     /* that were started */
-    bool keeper_is_fresh; /* it may still be looking for the first time */
-    int keeper_watch_fd;  /* its inotify instance, or -1 */
-    int keeper_greet_fd;  /* its socket for sessions (wire_touch), or -1 */
-    int overlay_fd;       /* of fspick(2), where the workspace is an overlay; or -1 */
-    int64_t fresh_ns;     /* see wire_request.fresh_ns */
-    bool keeper_watches;  /* reports whatever changes */
-    bool keeper_is_blind; /* there are too many files: it checks none */
-    bool memory_killed;   /* the watchdog has killed a process, not a session's first one */
+    struct {
+        struct init_client client; /* fd -1: there is none */
+        unsigned started;
+        int watch_fd;  /* its inotify instance, or -1 */
+        int greet_fd;  /* its socket for sessions (wire_touch), or -1 */
+        bool is_fresh; /* it may still be looking for the first time */
+        bool watches;  /* reports whatever changes */
+        bool is_blind; /* there are too many files: it checks none */
+    } keeper;
+    struct {    /* the role's process */
+        int fd; /* control socket */
+        struct loop_io io;
+        struct buf in;
+        pid_t pid;      /* its number in the sandbox */
+        pid_t host_pid; /* 0: it is not ready yet */
+        unsigned deaths;
+    } guest;
+    bool memory_killed; /* the watchdog has killed a process, not a session's first one */
     char version[32];
-    struct box_session *sessions;
-    unsigned leaving; /* checkpoints that were killed and have not exited yet */
-    uint32_t last_tag;
-    int pair[2]; /* for the next session: the server's end, the guest's end; or -1 */
-    bool pair_asked;
-    struct egress_proxy *egress; /* the egress proxy that the spec requests, or NULL */
-    egress_event_fn on_egress;
-    int egress_listen_fd;  /* made before init starts, for the egress proxy; -1: not made here */
-    char egress_path[108]; /* its name, or "" */
-    struct box_apply *applying; /* changes, see box_changes.c; or NULL */
-    int left_journal_fd;        /* of an apply that was killed; or -1 */
-    int left_upper_fd;
+    struct {
+        struct box_session *list;
+        unsigned leaving; /* checkpoints that were killed and have not exited yet */
+        uint32_t last_tag;
+        int pair[2]; /* for the next session: the server's end, the guest's end; or -1 */
+        bool pair_asked;
+    } sessions;
+    struct {
+        struct egress_proxy *proxy; /* that the spec requests, or NULL */
+        egress_event_fn on_event;
+        int listen_fd;  /* made before init starts, for the proxy; -1: not made here */
+        char path[108]; /* its name, or "" */
+    } egress;
+    struct {
+        struct box_apply *applying; /* changes, see box_changes.c; or NULL */
+        int left_journal_fd;        /* of an apply that was killed; or -1 */
+        int left_upper_fd;
+        int overlay_fd;   /* of fspick(2), where the workspace is an overlay; or -1 */
+        int64_t fresh_ns; /* see wire_request.fresh_ns */
+    } cow;
 };
 
 /* The sandbox is unusable: reports the reason and kills it. */

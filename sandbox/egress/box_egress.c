@@ -18,9 +18,9 @@ static int box_egress_with(struct box *box, int listen_fd, struct fail *ret_fail
     const struct egress_setup setup = {.policy = box->spec->egress,
                                        .scratch = box->spec->scratch,
                                        .listen_fd = listen_fd,
-                                       .on_event = box->on_egress,
+                                       .on_event = box->egress.on_event,
                                        .arg = box->arg};
-    return egress_proxy_start(box->loop, &setup, &box->egress, ret_fail);
+    return egress_proxy_start(box->loop, &setup, &box->egress.proxy, ret_fail);
 }
 
 static void box_listening(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
@@ -60,8 +60,8 @@ int box_egress_listen(struct box *box, struct fail *ret_fail)
         listen(fd, WAITING) < 0) {
         return fail_set(ret_fail, errno, "cannot create a listening socket for --allow-host");
     }
-    memcpy(box->egress_path, name.sun_path, (size_t)size + 1);
-    box->egress_listen_fd = take_fd(&fd);
+    memcpy(box->egress.path, name.sun_path, (size_t)size + 1);
+    box->egress.listen_fd = take_fd(&fd);
     return 0;
 }
 
@@ -70,8 +70,8 @@ int box_egress_start(struct box *box, struct fail *ret_fail)
     if (!box->spec->egress) {
         return 0;
     }
-    if (box->egress_listen_fd >= 0) {
-        return box_egress_with(box, take_fd(&box->egress_listen_fd), ret_fail);
+    if (box->egress.listen_fd >= 0) {
+        return box_egress_with(box, take_fd(&box->egress.listen_fd), ret_fail);
     }
     struct wire_request request = {.op = WIRE_LISTEN};
     int r = box_ask(box, &request, box_listening, box);
@@ -80,23 +80,23 @@ int box_egress_start(struct box *box, struct fail *ret_fail)
 
 void box_egress_end(struct box *box)
 {
-    egress_proxy_stop(take_ptr(box->egress));
-    drop_fd(&box->egress_listen_fd);
-    if (box->egress_path[0]) {
-        (void)unlink(box->egress_path);
-        box->egress_path[0] = '\0';
+    egress_proxy_stop(take_ptr(box->egress.proxy));
+    drop_fd(&box->egress.listen_fd);
+    if (box->egress.path[0]) {
+        (void)unlink(box->egress.path);
+        box->egress.path[0] = '\0';
     }
 }
 
 void box_receive_refusals(struct box *box)
 {
-    if (box->egress) {
-        egress_proxy_receive(box->egress);
+    if (box->egress.proxy) {
+        egress_proxy_receive(box->egress.proxy);
     }
 }
 
 int box_allow_host(struct box *box, const char *word, struct fail *ret_fail)
 {
-    return box->egress ? egress_proxy_allow(box->egress, word, ret_fail)
-                       : fail_set(ret_fail, ENOTCONN, "egress proxy unavailable");
+    return box->egress.proxy ? egress_proxy_allow(box->egress.proxy, word, ret_fail)
+                             : fail_set(ret_fail, ENOTCONN, "egress proxy unavailable");
 }

@@ -96,7 +96,7 @@ static void installer_on_state(void *arg, enum box_state state, const struct fai
 {
     struct box_installer *installer = arg;
     if (state == BOX_READY) {
-        (void)loop_io_set(&installer->box->guest_io, EPOLLIN | EPOLLOUT);
+        (void)loop_io_set(&installer->box->guest.io, EPOLLIN | EPOLLOUT);
         return;
     }
     if (why) {
@@ -124,7 +124,7 @@ static void installer_on_timer(void *arg)
 /* Passes on complete lines. Returns false above the limit. */
 static bool installer_take_lines(struct box_installer *installer, pid_t sender)
 {
-    struct buf *in = &installer->box->guest_in;
+    struct buf *in = &installer->box->guest.in;
     for (;;) {
         const char *bytes = buf_bytes(in);
         const char *end = buf_size(in) ? memchr(bytes, '\n', buf_size(in)) : NULL;
@@ -132,7 +132,7 @@ static bool installer_take_lines(struct box_installer *installer, pid_t sender)
             return buf_size(in) <= LIMIT_INSTALLER_LINE_BYTES;
         }
         size_t size = (size_t)(end - bytes);
-        if (installer->box->interpreter) {
+        if (installer->box->guest.host_pid) {
             installer->events->on_line(installer->arg, bytes, size);
         } else {
             installer->box->handlers->guest_ready(installer->box, sender);
@@ -150,17 +150,17 @@ static bool installer_read(struct box_installer *installer)
     struct box *box = installer->box;
     char *space = NULL;
     pid_t sender = 0;
-    if (box->guest_fd < 0 || buf_reserve(&box->guest_in, INSTALLER_READ, &space) < 0) {
+    if (box->guest.fd < 0 || buf_reserve(&box->guest.in, INSTALLER_READ, &space) < 0) {
         return false;
     }
-    ssize_t size = packet_receive_from(box->guest_fd, space, INSTALLER_READ, &sender);
+    ssize_t size = packet_receive_from(box->guest.fd, space, INSTALLER_READ, &sender);
     if (size <= 0) {
         if (size == 0) {
-            loop_io_remove(&box->guest_io); /* init reports the exit */
+            loop_io_remove(&box->guest.io); /* init reports the exit */
         }
         return false;
     }
-    buf_commit(&box->guest_in, (size_t)size);
+    buf_commit(&box->guest.in, (size_t)size);
     installer->line_sum += (size_t)size;
     if (installer->line_sum > LIMIT_INSTALLER_LINES_BYTES ||
         !installer_take_lines(installer, sender)) {
@@ -175,7 +175,7 @@ static void installer_write(struct box_installer *installer)
     struct box *box = installer->box;
     const struct box_installer_spec *wanted = installer->wanted;
     while (installer->sent < wanted->request_size) {
-        ssize_t size = send(box->guest_fd, wanted->request + installer->sent,
+        ssize_t size = send(box->guest.fd, wanted->request + installer->sent,
                             wanted->request_size - installer->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (size < 0 && errno == EINTR) {
             continue;
@@ -188,8 +188,8 @@ static void installer_write(struct box_installer *installer)
         }
         installer->sent += (size_t)size;
     }
-    (void)shutdown(box->guest_fd, SHUT_WR);
-    (void)loop_io_set(&box->guest_io, EPOLLIN);
+    (void)shutdown(box->guest.fd, SHUT_WR);
+    (void)loop_io_set(&box->guest.io, EPOLLIN);
 }
 
 static void installer_on_io(void *arg, uint32_t events)
@@ -227,14 +227,14 @@ static void installer_on_log(void *arg, uint32_t events)
 static int installer_attach(struct box_installer *installer, int fds[WIRE_FDS])
 {
     struct box *box = installer->box;
-    box->guest_fd = take_fd(&fds[0]);
+    box->guest.fd = take_fd(&fds[0]);
     installer->log_fd = take_fd(&fds[1]);
-    if (box->guest_fd < 0 || installer->log_fd < 0) {
+    if (box->guest.fd < 0 || installer->log_fd < 0) {
         return -EPROTO;
     }
     int r = fd_set_nonblock(installer->log_fd, true);
     r = r ? r
-          : loop_io_add(box->loop, &box->guest_io, box->guest_fd, EPOLLIN, installer_on_io,
+          : loop_io_add(box->loop, &box->guest.io, box->guest.fd, EPOLLIN, installer_on_io,
                         installer);
     return r ? r
              : loop_io_add(box->loop, &installer->log_io, installer->log_fd, EPOLLIN,
@@ -254,7 +254,7 @@ static void installer_started(void *arg, const struct wire_reply *reply, int fds
         box_broken(box, &fail);
         return;
     }
-    box->guest_pid = reply->pid;
+    box->guest.pid = reply->pid;
 }
 
 static int installer_start_program(struct box *box, struct fail *ret_fail)
@@ -278,7 +278,7 @@ static bool was_killed_for_memory(struct box_installer *installer)
 static void installer_exited(struct box *box, pid_t pid, int status)
 {
     struct box_installer *installer = box->installer;
-    if (pid != box->guest_pid) {
+    if (pid != box->guest.pid) {
         return;
     }
     for (unsigned i = 0; i < INSTALLER_READS && installer_read(installer); i++) {
@@ -286,7 +286,7 @@ static void installer_exited(struct box *box, pid_t pid, int status)
     if (box->state == BOX_DEAD) {
         return;
     }
-    if (!box->interpreter && box_confinement_failed(box, status, &installer->why)) {
+    if (!box->guest.host_pid && box_confinement_failed(box, status, &installer->why)) {
         box_broken(box, &installer->why);
         return;
     }

@@ -42,7 +42,7 @@ static void checkpoint_forget(struct box_session *session, struct session_checkp
 static void checkpoint_killed(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
 {
     struct box *box = arg;
-    box->leaving -= reply->error && box->leaving > 0;
+    box->sessions.leaving -= reply->error && box->sessions.leaving > 0;
 }
 
 static void checkpoint_kill(struct box_session *session, struct session_checkpoint *checkpoint)
@@ -50,7 +50,7 @@ static void checkpoint_kill(struct box_session *session, struct session_checkpoi
     struct wire_request request = {
         .op = WIRE_SIGNAL, .pid = checkpoint->pid, .tag = session->tag, .signal = SIGKILL};
     if (box_ask(session->box, &request, checkpoint_killed, session->box) == 0) {
-        session->box->leaving++;
+        session->box->sessions.leaving++;
     }
     checkpoint_forget(session, checkpoint);
 }
@@ -67,7 +67,7 @@ void session_checkpoints_kill(struct box_session *session)
 static struct box_session *session_of_pid(const struct box *box, pid_t pid,
                                           struct session_checkpoint **ret_checkpoint)
 {
-    for (struct box_session *session = box->sessions; session; session = session->next) {
+    for (struct box_session *session = box->sessions.list; session; session = session->next) {
         for (unsigned i = 0; i < SESSION_CHECKPOINTS; i++) {
             if (session->checkpoints[i].pid == pid) {
                 *ret_checkpoint = &session->checkpoints[i];
@@ -89,7 +89,7 @@ bool session_checkpoint_exited(struct box *box, pid_t pid)
     struct session_checkpoint *checkpoint = NULL;
     struct box_session *session = session_of_pid(box, pid, &checkpoint);
     if (!session) {
-        box->leaving -= box->leaving > 0;
+        box->sessions.leaving -= box->sessions.leaving > 0;
         return false;
     }
     unsigned cell = checkpoint->cell;

@@ -24,8 +24,8 @@
  * init makes the socket pair, see init_protocol.h. */
 static int session_connect(struct box_session *session, int guest_fds[SESSION_GUEST_FDS])
 {
-    session->fd = take_fd(&session->box->pair[0]);
-    guest_fds[0] = take_fd(&session->box->pair[1]);
+    session->fd = take_fd(&session->box->sessions.pair[0]);
+    guest_fds[0] = take_fd(&session->box->sessions.pair[1]);
     unsigned pipes = session->box->spec->separate_streams ? 2 : 1;
     for (unsigned i = 0; i < pipes; i++) {
         int r = fd_pipe(&session->pipes[i].fd, &guest_fds[1 + i]);
@@ -48,8 +48,8 @@ static int session_connect(struct box_session *session, int guest_fds[SESSION_GU
     session->trace_fd = memfd_create("sandpiper-trace", MFD_CLOEXEC);
     guest_fds[3] = session->trace_fd < 0 ? -1 : fcntl(session->trace_fd, F_DUPFD_CLOEXEC, 3);
     bool greets = !session->is_branch && box_spec_is_written_through(session->box->spec);
-    if (guest_fds[3] >= 0 && session->box->keeper_greet_fd >= 0 && greets) {
-        guest_fds[4] = fcntl(session->box->keeper_greet_fd, F_DUPFD_CLOEXEC, 3);
+    if (guest_fds[3] >= 0 && session->box->keeper.greet_fd >= 0 && greets) {
+        guest_fds[4] = fcntl(session->box->keeper.greet_fd, F_DUPFD_CLOEXEC, 3);
     }
     return guest_fds[3] < 0 ? -errno : 0;
 }
@@ -100,7 +100,7 @@ static int session_ask_zygote(struct box_session *session, const int *guest_fds)
         fields[4 + 2 * i] = (struct box_field){digits[i], (size_t)size};
     }
     int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
-    return r ? r : session_send_fds(session->box->guest_fd, &frame, guest_fds);
+    return r ? r : session_send_fds(session->box->guest.fd, &frame, guest_fds);
 }
 
 /* A branch is a fork of its parent, or of the parent's checkpoint while that runs a cell: then the
@@ -132,7 +132,7 @@ static int session_ask_parent(struct box_session *session, const int *guest_fds)
     return r;
 }
 
-/* The zygote and box->pair exist. Sends one message to the zygote, and does not wait. */
+/* The zygote and box->sessions.pair exist. Sends one message to the zygote, and does not wait. */
 static int session_begin(struct box_session *session)
 {
     int guest_fds[SESSION_GUEST_FDS] = {-1, -1, -1, -1, -1};
@@ -153,14 +153,14 @@ static int session_begin(struct box_session *session)
 
 static bool box_can_begin(const struct box *box)
 {
-    return box->guest_fd >= 0 && box->pair[0] >= 0;
+    return box->guest.fd >= 0 && box->sessions.pair[0] >= 0;
 }
 
 /* The session that has waited longest, or NULL: new ones are at the front of the list. */
 static struct box_session *session_next_waiting(const struct box *box)
 {
     struct box_session *oldest = NULL;
-    for (struct box_session *session = box->sessions; session; session = session->next) {
+    for (struct box_session *session = box->sessions.list; session; session = session->next) {
         if (session->state == PROCESS_QUEUED) {
             oldest = session;
         }
@@ -181,21 +181,21 @@ void session_begin_waiting(struct box *box)
 /* Keeps one pair in advance, so that a session need not wait for init. */
 void session_want_pair(struct box *box)
 {
-    if (box->pair[0] < 0 && !box->pair_asked) {
-        box->pair_asked = box_ask_pair(box) == 0;
+    if (box->sessions.pair[0] < 0 && !box->sessions.pair_asked) {
+        box->sessions.pair_asked = box_ask_pair(box) == 0;
     }
 }
 
 void session_pair_made(struct box *box, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct box_session *session = session_next_waiting(box);
-    if (!box->pair_asked) {
+    if (!box->sessions.pair_asked) {
         return;
     }
-    box->pair_asked = false;
+    box->sessions.pair_asked = false;
     if (fds[0] >= 0 && fds[1] >= 0) {
-        box->pair[0] = take_fd(&fds[0]);
-        box->pair[1] = take_fd(&fds[1]);
+        box->sessions.pair[0] = take_fd(&fds[0]);
+        box->sessions.pair[1] = take_fd(&fds[1]);
         session_begin_waiting(box);
     } else if (session) {
         log_info("sandbox", "no socket pair for a session: %s", strerror(reply->error));
@@ -213,7 +213,7 @@ static void session_open_late(void *arg)
         session_lose(session);
     } else {
         struct wire_request request = {.op = WIRE_SIGNAL,
-                                       .pid = session->box->guest_pid,
+                                       .pid = session->box->guest.pid,
                                        .tag = WIRE_TAG_ZYGOTE,
                                        .signal = SIGKILL};
         (void)box_ask(session->box, &request, NULL, NULL);
@@ -223,12 +223,12 @@ static void session_open_late(void *arg)
 /* Losing one may free it, and with it change the list. */
 void session_lose_branches(struct box_session *parent)
 {
-    struct box_session *session = parent->box->sessions;
+    struct box_session *session = parent->box->sessions.list;
     while (session) {
         if (session->parent == parent) {
             session->parent = NULL;
             session_lose(session);
-            session = parent->box->sessions;
+            session = parent->box->sessions.list;
         } else {
             session = session->next;
         }
@@ -256,7 +256,7 @@ static uint32_t new_tag(struct box *box, const struct box_session *parent)
     if (parent) {
         for (uint32_t branch = 1; branch < WIRE_BRANCHES; branch++) {
             uint32_t tag = WIRE_TAG_OF_SESSION(parent->tag) | branch << WIRE_BRANCH_SHIFT;
-            const struct box_session *other = box->sessions;
+            const struct box_session *other = box->sessions.list;
             while (other && other->tag != tag) {
                 other = other->next;
             }
@@ -266,10 +266,10 @@ static uint32_t new_tag(struct box *box, const struct box_session *parent)
         }
         return 0;
     }
-    if (box->last_tag <= WIRE_TAG_LEAST) {
-        box->last_tag = WIRE_TAG_ZYGOTE;
+    if (box->sessions.last_tag <= WIRE_TAG_LEAST) {
+        box->sessions.last_tag = WIRE_TAG_ZYGOTE;
     }
-    return --box->last_tag;
+    return --box->sessions.last_tag;
 }
 
 /* A session that queues. NULL when out of memory or tags. */
@@ -311,8 +311,8 @@ static int session_open(struct box_session *session, struct box_session **ret_se
         session_free(session);
         return fail_set(ret_fail, -r, "cannot open a session");
     }
-    session->next = box->sessions;
-    box->sessions = session;
+    session->next = box->sessions.list;
+    box->sessions.list = session;
     loop_timer_arm(box->loop, &session->timer, clock_now_ns() + SESSION_OPEN_MS * CLOCK_NS_PER_MS,
                    session_open_late, session);
     *ret_session = session;

@@ -135,7 +135,7 @@ static struct box_end session_outcome(struct box_session *session)
 /* Unlinks the session, reports its end and frees it. */
 static void session_finish(struct box_session *session, const struct box_end *end)
 {
-    for (struct box_session **at = &session->box->sessions; *at; at = &(*at)->next) {
+    for (struct box_session **at = &session->box->sessions.list; *at; at = &(*at)->next) {
         if (*at == session) {
             *at = session->next;
             break;
@@ -216,8 +216,8 @@ static void session_sweep(struct box_session *session)
 {
     session_wait_slowly(session);
     struct wire_request request = {
-        .op = WIRE_KILL_TAG, .tag = session->tag, .last_tag = session->box->last_tag};
-    for (const struct box_session *other = session->box->sessions;
+        .op = WIRE_KILL_TAG, .tag = session->tag, .last_tag = session->box->sessions.last_tag};
+    for (const struct box_session *other = session->box->sessions.list;
          other && request.tag_count < WIRE_TAGS; other = other->next) {
         if (other != session) {
             request.tags[request.tag_count++] = other->tag;
@@ -268,7 +268,7 @@ static void session_stop(struct box_session *session, enum process_event event,
 
 static struct box_session *session_by_pid(struct box *box, pid_t pid)
 {
-    struct box_session *session = box->sessions;
+    struct box_session *session = box->sessions.list;
     while (session && session->pid != pid) {
         session = session->next;
     }
@@ -298,7 +298,7 @@ void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes)
 
 void session_disk_killed(struct box *box, const struct wire_reply *reply)
 {
-    for (struct box_session *session = box->sessions; session; session = session->next) {
+    for (struct box_session *session = box->sessions.list; session; session = session->next) {
         if (reply->pid == 0 || session->pid == reply->pid) {
             session->disk_bytes = reply->disk_bytes ? reply->disk_bytes : 1;
             session->disk_most_bytes = reply->disk_most_bytes;
@@ -313,7 +313,7 @@ void session_disk_killed(struct box *box, const struct wire_reply *reply)
 /* The zygote has died, and with it the forks requested of it. */
 void session_zygote_died(struct box *box)
 {
-    for (struct box_session *session = box->sessions; session; session = session->next) {
+    for (struct box_session *session = box->sessions.list; session; session = session->next) {
         bool forks = session->state == PROCESS_FORKING || session->state == PROCESS_WATCHING;
         if (forks && !session->is_branch) {
             session_lose(session);
@@ -323,8 +323,8 @@ void session_zygote_died(struct box *box)
 
 void session_end_all(struct box *box)
 {
-    while (box->sessions) {
-        struct box_session *session = box->sessions;
+    while (box->sessions.list) {
+        struct box_session *session = box->sessions.list;
         struct box_end end = session->end;
         if (session->state != PROCESS_WAKING) {
             session->cause = session->state < PROCESS_EXITED ? BOX_END_KILLED : session->cause;

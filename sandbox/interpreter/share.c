@@ -33,7 +33,7 @@ struct live {
 
 static bool is_interpreter(const struct box *box, pid_t pid)
 {
-    const struct box_session *session = box->sessions;
+    const struct box_session *session = box->sessions.list;
     while (session && (session->state != PROCESS_READY || session->pid != pid)) {
         session = session->next;
     }
@@ -43,7 +43,7 @@ static bool is_interpreter(const struct box *box, pid_t pid)
 static unsigned count_interpreters(const struct box *box)
 {
     unsigned count = 0;
-    for (const struct box_session *session = box->sessions; session; session = session->next) {
+    for (const struct box_session *session = box->sessions.list; session; session = session->next) {
         count += session->state == PROCESS_READY;
     }
     return count;
@@ -78,7 +78,7 @@ bool box_memory_of_checkpoints(const struct box *box, uint64_t *ret_bytes)
     if (before == 0 || cgroup_oom_is_new(&box->cgroup)) {
         return true;
     }
-    if (box->leaving > 0) {
+    if (box->sessions.leaving > 0) {
         return false;
     }
     if (cgroup_processes(&box->cgroup, pids, sizeof pids) < 0) {

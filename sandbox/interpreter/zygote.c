@@ -40,24 +40,24 @@ static void zygote_on_io(void *arg, uint32_t events)
     char *space = NULL;
     pid_t sender = 0;
     (void)events;
-    if (buf_reserve(&box->guest_in, 4096, &space) < 0) {
+    if (buf_reserve(&box->guest.in, 4096, &space) < 0) {
         return;
     }
-    ssize_t size = packet_receive_from(box->guest_fd, space, 4096, &sender);
+    ssize_t size = packet_receive_from(box->guest.fd, space, 4096, &sender);
     if (size <= 0) {
         if (size == 0) {
-            loop_io_remove(&box->guest_io); /* init reports the exit */
+            loop_io_remove(&box->guest.io); /* init reports the exit */
         }
         return;
     }
-    buf_commit(&box->guest_in, (size_t)size);
+    buf_commit(&box->guest.in, (size_t)size);
     size_t count = 0;
     size_t used = 0;
     while (box->state != BOX_DEAD &&
-           channel_next(&box->guest_in, fields, 16, &count, &used) == CHANNEL_MESSAGE) {
+           channel_next(&box->guest.in, fields, 16, &count, &used) == CHANNEL_MESSAGE) {
         zygote_on_message(box, &(struct box_message){fields, count}, sender);
         if (box->state != BOX_DEAD) {
-            buf_consume(&box->guest_in, used);
+            buf_consume(&box->guest.in, used);
         }
     }
 }
@@ -68,12 +68,12 @@ static int zygote_preload(struct box *box)
 {
     OWNED(buf_done) struct buf frame = BUF_EMPTY;
     const char *names = box->spec->preload;
-    if (!names || box->zygote_deaths > 0) {
+    if (!names || box->guest.deaths > 0) {
         return 0;
     }
     const struct box_field fields[] = {{"preload", 7}, {"names", 5}, {names, strlen(names)}};
     int r = channel_encode(&frame, fields, sizeof fields / sizeof *fields);
-    return r ? r : fd_write_all(box->guest_fd, buf_bytes(&frame), buf_size(&frame));
+    return r ? r : fd_write_all(box->guest.fd, buf_bytes(&frame), buf_size(&frame));
 }
 
 static void zygote_started(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
@@ -85,14 +85,14 @@ static void zygote_started(void *arg, const struct wire_reply *reply, int fds[WI
     }
     int r = reply->error
                 ? -reply->error
-                : loop_io_add(box->loop, &box->guest_io, fds[0], EPOLLIN, zygote_on_io, box);
+                : loop_io_add(box->loop, &box->guest.io, fds[0], EPOLLIN, zygote_on_io, box);
     if (r < 0) {
         (void)fail_set(&fail, -r, "cannot start the interpreter");
         box_broken(box, &fail);
         return;
     }
-    box->guest_pid = reply->pid;
-    box->guest_fd = take_fd(&fds[0]);
+    box->guest.pid = reply->pid;
+    box->guest.fd = take_fd(&fds[0]);
     r = zygote_preload(box);
     if (r < 0) {
         log_info("sandbox", "nothing was preloaded: %s", strerror(-r));
@@ -104,13 +104,13 @@ static void zygote_started(void *arg, const struct wire_reply *reply, int fds[WI
 static int zygote_start(struct box *box, struct fail *ret_fail)
 {
     struct wire_request request = {.op = WIRE_START_ZYGOTE};
-    loop_io_remove(&box->guest_io);
-    drop_fd(&box->guest_fd);
-    buf_clear(&box->guest_in, 0);
-    box->guest_pid = 0;
-    box->interpreter = 0;
+    loop_io_remove(&box->guest.io);
+    drop_fd(&box->guest.fd);
+    buf_clear(&box->guest.in, 0);
+    box->guest.pid = 0;
+    box->guest.host_pid = 0;
     int r = box_ask(box, &request, zygote_started, box);
-    if (box->keepers == 0) {
+    if (box->keeper.started == 0) {
         box_start_keeper(box);
     }
     session_want_pair(box);
@@ -120,11 +120,11 @@ static int zygote_start(struct box *box, struct fail *ret_fail)
 static void zygote_exited(struct box *box, pid_t pid, int status)
 {
     struct fail fail = {};
-    if (pid != box->guest_pid) {
+    if (pid != box->guest.pid) {
         (void)session_process_exited(box, pid, status);
         return;
     }
-    if (box->state == BOX_READY && box->zygote_deaths++ < ZYGOTE_DEATHS &&
+    if (box->state == BOX_READY && box->guest.deaths++ < ZYGOTE_DEATHS &&
         zygote_start(box, &fail) == 0) {
         log_info("sandbox", "the zygote was killed and is being restarted");
         session_zygote_died(box);

@@ -32,7 +32,7 @@ static int config_strings(const struct box *box, struct wire_config *config, str
         buf_append(out, plan->rules[i].path, strlen(plan->rules[i].path) + 1);
     }
     const char *const shown[] = {paths->work, paths->tmp, box->installer ? paths->staging : "",
-                                 box->egress_path, counts ? paths->output : "",
+                                 box->egress.path, counts ? paths->output : "",
                                  /* those that count for the disk limit */
                                  counts ? paths->tmp : "", counts ? paths->home : "",
                                  counts && !box->spec->workspace ? paths->work : "",

@@ -65,11 +65,11 @@ static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_
         ends->init_fd = ends_of_init[1];
         r = init_client_start(&box->init, box->loop, ends_of_init[0]);
     }
-    r = r ? r : fd_pipe(&box->error_fd, &ends->error_fd);
-    r = r ? r : fd_pipe(&ends->go_fd, &box->go_fd);
+    r = r ? r : fd_pipe(&box->child.error_fd, &ends->error_fd);
+    r = r ? r : fd_pipe(&ends->go_fd, &box->child.go_fd);
     if (r == 0) {
-        box->config_fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
-        r = box->config_fd < 0 ? -errno : 0;
+        box->child.config_fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
+        r = box->child.config_fd < 0 ? -errno : 0;
     }
     return r < 0 ? fail_set(ret_fail, -r, "the sandbox's descriptors") : 0;
 }
@@ -86,7 +86,7 @@ static pid_t clone_child(struct box *box, const struct child_setup *setup)
                                   .exit_signal = SIGCHLD,
                                   .cgroup = (uint64_t)group_fd};
         pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
-        box->cloned_into_group = pid > 0;
+        box->child.cloned_into_group = pid > 0;
     }
     if (pid < 0) {
         /* The raw call, because glibc's clone wants a separate stack. Otherwise like fork(2). */
@@ -96,7 +96,7 @@ static pid_t clone_child(struct box *box, const struct child_setup *setup)
         child_main(setup);
     }
     if (pid > 0) {
-        box->pidfd = pidfd;
+        box->child.pidfd = pidfd;
     }
     return pid;
 }
@@ -104,7 +104,8 @@ static pid_t clone_child(struct box *box, const struct child_setup *setup)
 static int child_go(const struct box *box, struct fail *ret_fail)
 {
     const char go = 1;
-    return write(box->go_fd, &go, 1) == 1 ? 0 : fail_set(ret_fail, EPIPE, "the sandbox's child");
+    return write(box->child.go_fd, &go, 1) == 1 ? 0
+                                                : fail_set(ret_fail, EPIPE, "the sandbox's child");
 }
 
 /* A missing directory of the user's is left out. A read-only one is shown as it is where ids cannot
@@ -195,35 +196,35 @@ int launch_child(struct box *box, struct fail *ret_fail)
                                 .go_fd = ends.go_fd,
                                 .error_fd = ends.error_fd,
                                 .init_fd = ends.init_fd,
-                                .config_fd = box->config_fd,
+                                .config_fd = box->child.config_fd,
                                 .program_fd = program,
                                 .taken = ends.taken};
     box->building = BOX_PROTECTION_NAMESPACES;
-    box->pid = clone_child(box, &setup);
+    box->child.pid = clone_child(box, &setup);
     int error = errno;
     (void)cap_free(none);
-    if (box->pid < 0) {
+    if (box->child.pid < 0) {
         return fail_set(ret_fail, error, "cannot create %s for the sandbox",
                         box->plan.namespaces ? "namespaces" : "a process");
     }
-    r = box->plan.namespaces ? launch_map_ids(box->pid, &box->plan, ret_fail) : 0;
+    r = box->plan.namespaces ? launch_map_ids(box->child.pid, &box->plan, ret_fail) : 0;
     return r < 0 ? r : child_go(box, ret_fail);
 }
 
 int launch_confine(struct box *box, struct fail *ret_fail)
 {
-    int r = config_write(box, box->config_fd, ret_fail);
+    int r = config_write(box, box->child.config_fd, ret_fail);
     if (r < 0) {
         return r;
     }
     box->building = BOX_PROTECTION_MEMORY;
-    r = box->cloned_into_group ? 0 : cgroup_attach(&box->cgroup, box->pid);
+    r = box->child.cloned_into_group ? 0 : cgroup_attach(&box->cgroup, box->child.pid);
     if (r < 0) {
         return fail_set(ret_fail, -r, "cannot move the sandbox into its control group");
     }
     box->building = BOX_PROTECTION_PYTHON;
     r = child_go(box, ret_fail);
-    drop_fd(&box->go_fd);
-    drop_fd(&box->config_fd);
+    drop_fd(&box->child.go_fd);
+    drop_fd(&box->child.config_fd);
     return r;
 }

@@ -16,7 +16,7 @@ static int monitor_spawn(struct box *box)
     const char *const argv[] = {"sandpiper-monitor", number, limit, NULL};
     bool counted = cgroup_has(&box->cgroup, CGROUP_MEMORY);
     int ends[2];
-    (void)snprintf(number, sizeof number, "%d", (int)box->pid);
+    (void)snprintf(number, sizeof number, "%d", (int)box->child.pid);
     (void)snprintf(limit, sizeof limit, "%llu",
                    counted ? 0ULL : (unsigned long long)box->spec->limits.memory_bytes);
     int r = fd_socketpair(SOCK_SEQPACKET, ends);
@@ -36,7 +36,7 @@ static int monitor_spawn(struct box *box)
 int monitor_start(struct box *box, struct fail *ret_fail)
 {
     struct wire_request zygote = {
-        .op = WIRE_WATCH, .role = WIRE_ROLE_ZYGOTE, .pid = box->installer ? 0 : box->guest_pid};
+        .op = WIRE_WATCH, .role = WIRE_ROLE_ZYGOTE, .pid = box->installer ? 0 : box->guest.pid};
     int r = box->monitor.fd < 0 ? monitor_spawn(box) : 0;
     r = r ? r : box_tell_monitor(box, &zygote);
     return r < 0 ? fail_set(ret_fail, -r, "the sandbox's process monitor") : 0;

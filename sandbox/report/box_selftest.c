@@ -209,7 +209,7 @@ int selftest_check(const struct box *box, pid_t pid, struct selftest_verdict *ve
         return 0;
     }
     r = pid > 0 ? selftest_look(pid, &process) : -EBADF;
-    r = r ? r : selftest_look_socket(box->guest_fd, &process.control);
+    r = r ? r : selftest_look_socket(box->guest.fd, &process.control);
     if (r == -ENOENT || r == -ESRCH) {
         return -ESRCH;
     }

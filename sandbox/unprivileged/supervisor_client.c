@@ -101,17 +101,17 @@ static void clear_shared_memory(const struct plan *plan)
 static bool reap_all(struct box *box)
 {
     int status = 0;
-    struct pollfd ended = {.fd = box->pidfd, .events = POLLIN};
+    struct pollfd ended = {.fd = box->child.pidfd, .events = POLLIN};
     /* If the child still waits for its group, this ends the wait. */
-    drop_fd(&box->go_fd);
+    drop_fd(&box->child.go_fd);
     (void)shutdown(box->init.fd, SHUT_RDWR);
-    if (box->pidfd < 0 || poll(&ended, 1, SUPERVISOR_MS) != 1) {
+    if (box->child.pidfd < 0 || poll(&ended, 1, SUPERVISOR_MS) != 1) {
         log_debug("sandbox", "the supervisor did not exit and is being killed");
-        (void)kill(box->pid, SIGKILL);
+        (void)kill(box->child.pid, SIGKILL);
     }
-    while (waitpid(box->pid, &status, __WALL) < 0 && errno == EINTR) {
+    while (waitpid(box->child.pid, &status, __WALL) < 0 && errno == EINTR) {
     }
-    box->pid = 0;
+    box->child.pid = 0;
     if (WIFEXITED(status)) {
         return true; /* it has killed all processes and checked that */
     }

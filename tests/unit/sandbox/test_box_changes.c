@@ -147,7 +147,7 @@ static int set_up(void **)
 {
     temp_make(&temp);
     spec = (struct box_spec){.workspace = temp.path, .cow = true};
-    box = (struct box){.spec = &spec, .left_journal_fd = -1, .left_upper_fd = -1};
+    box = (struct box){.spec = &spec, .cow = {.left_journal_fd = -1, .left_upper_fd = -1}};
     asked[0] = '\0';
     seen[0] = '\0';
     starts = 0;
@@ -158,7 +158,7 @@ static int set_up(void **)
 
 static int tear_down(void **)
 {
-    assert_null(box.applying);
+    assert_null(box.cow.applying);
     assert_int_equal(running, 0);
     drop_fd(&journal_fd);
     temp_remove(&temp);

@@ -134,18 +134,18 @@ static int set_up(void **)
     session_fd = -1;
     box = (struct box){.spec = &spec,
                        .state = BOX_READY,
-                       .guest_pid = ZYGOTE,
-                       .go_fd = -1,
+                       .guest.pid = ZYGOTE,
+                       .child.go_fd = -1,
                        .role = &zygote_role,
                        .handlers = &handlers,
-                       .pair = {-1, -1}};
+                       .sessions.pair = {-1, -1}};
     box_init_prepare(&box);
     if (loop_new(&box.loop) < 0 || fd_socketpair(SOCK_SEQPACKET, link) < 0 ||
         fd_socketpair(SOCK_STREAM, zygote) < 0) {
         return -1;
     }
     init_fd = link[1];
-    box.guest_fd = zygote[0];
+    box.guest.fd = zygote[0];
     guest_fd = zygote[1];
     if (init_client_start(&box.init, box.loop, link[0]) < 0 ||
         box_session_open(&box, "first", &events, NULL, &session, &fail) < 0 || give_pair() < 0) {
@@ -159,10 +159,10 @@ static int tear_down(void **)
     session_end_all(&box);
     box_init_close(&box);
     loop_free(box.loop);
-    (void)close(box.guest_fd);
+    (void)close(box.guest.fd);
     (void)close(guest_fd);
     (void)close(init_fd);
-    const int fds[] = {session_fd, box.pair[0], box.pair[1]};
+    const int fds[] = {session_fd, box.sessions.pair[0], box.sessions.pair[1]};
     for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
         if (fds[i] >= 0) {
             (void)close(fds[i]);
@@ -370,12 +370,12 @@ static void sessions_wait_for_a_new_zygote(void **)
     assert_int_equal(give_pair(), 0);
     session_zygote_died(&box); /* the first session's request is lost with it */
     (void)asked(WIRE_KILL_TAG);
-    int new_guest_fd = take_fd(&box.guest_fd);
+    int new_guest_fd = take_fd(&box.guest.fd);
     struct box_session *second = open_session("second");
     session_zygote_died(&box);
     assert_nothing_asked();
     assert_int_equal(second->state, PROCESS_QUEUED);
-    box.guest_fd = new_guest_fd;
+    box.guest.fd = new_guest_fd;
     session_begin_waiting(&box);
     assert_int_equal(zygote_is_asked("second"), 0);
 }
