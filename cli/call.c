@@ -146,7 +146,8 @@ static int print_response(const struct options *options, const json_t *response)
                    ? EXIT_USAGE
                    : EXIT_TOOL_ERROR;
     }
-    json_auto_t *values = bridge_result(options->format, options->tool, options->call_id, result);
+    json_auto_t *values =
+        bridge_result(options->format, options->call.tool, options->call.id, result);
     if (!values) {
         terminal_say("call: out of memory");
         return EXIT_TOOL_ERROR;
@@ -172,7 +173,7 @@ static json_t *read_arguments(const struct options *options)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     json_error_t error = {};
-    const char *given = options->arguments ? options->arguments : "{}";
+    const char *given = options->call.arguments ? options->call.arguments : "{}";
     int r =
         strcmp(given, "-") == 0 ? input_read(STDIN_FILENO, &text) : buf_append_text(&text, given);
     if (r < 0) {
@@ -197,7 +198,7 @@ int command_call(const struct options *options)
     if (!arguments) {
         return EXIT_USAGE;
     }
-    int r = write_request(options->tool, arguments, &asked.request);
+    int r = write_request(options->call.tool, arguments, &asked.request);
     r = r ? r : ask(&asked, options);
     json_auto_t *response =
         r == 0 ? json_loadb(buf_bytes(&asked.response), buf_size(&asked.response), 0, NULL) : NULL;

@@ -149,19 +149,19 @@ int command_doctor(const struct options *options)
     struct box_spec spec = options->spec;
     struct utsname kernel = {};
     spec.guest = guest_catalog;
-    if (options->effective) {
+    if (options->doctor.effective) {
         return print_effective(options);
     }
     struct box_scratch *scratch = NULL;
     struct box_store *store = NULL;
     struct fail fail = {};
     if (box_scratch_open(&spec, &scratch, &fail) < 0 ||
-        (!options->plan && box_store_open(&spec, &store, &fail) < 0)) {
+        (!options->doctor.plan && box_store_open(&spec, &store, &fail) < 0)) {
         terminal_say("%s", fail_text(&fail));
         box_scratch_close(scratch);
         return 2;
     }
-    if (options->plan) {
+    if (options->doctor.plan) {
         int code = print_plan(&spec);
         box_scratch_close(scratch);
         return code;
@@ -171,7 +171,7 @@ int command_doctor(const struct options *options)
     unsigned count = box_facts(&spec, &report, facts);
     box_store_close(store);
     box_scratch_close(scratch);
-    if (options->json) {
+    if (options->doctor.json) {
         print_json(&report, facts, count, &kernel);
     } else {
         (void)printf("sandpiper %s on %s %s %s\n\n", SANDPIPER_VERSION, kernel.sysname,

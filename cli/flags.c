@@ -284,15 +284,15 @@ const struct flag flags[] = {
      take_format, .commands = "schema, call"},
     {"strict", NULL, "print definitions for the vendor's strict mode", NULL, take_switch,
      FIELD(strict), .commands = "schema"},
-    {"id", "ID", "id of the model's call, copied into the result", NULL, take_text, FIELD(call_id),
+    {"id", "ID", "id of the model's call, copied into the result", NULL, take_text, FIELD(call.id),
      .commands = "call"},
-    {"plan", NULL, "print the steps that set up a sandbox", NULL, take_switch, FIELD(plan),
+    {"plan", NULL, "print the steps that set up a sandbox", NULL, take_switch, FIELD(doctor.plan),
      .commands = "doctor"},
     {"config", "FILE", "configuration file: one \"name = value\" a line, named like\nthe flags",
      "~/.config/sandpiper/config", take_nothing, .commands = ""},
-    {"effective", NULL, "print each setting and its source", NULL, take_switch, FIELD(effective),
-     .commands = "doctor"},
-    {"json", NULL, "print JSON", NULL, take_switch, FIELD(json), .commands = "doctor"},
+    {"effective", NULL, "print each setting and its source", NULL, take_switch,
+     FIELD(doctor.effective), .commands = "doctor"},
+    {"json", NULL, "print JSON", NULL, take_switch, FIELD(doctor.json), .commands = "doctor"},
 };
 const unsigned flag_count = sizeof flags / sizeof *flags;
 static_assert(sizeof flags / sizeof *flags <= OPTIONS_FLAGS);

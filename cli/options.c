@@ -324,13 +324,13 @@ void options_parse(int argc, char **argv, struct options *ret_options)
         take_program(options, argc, argv);
     }
     if (options->command == COMMAND_CALL) {
-        options->tool = optind < argc ? argv[optind++] : NULL;
-        options->arguments = optind < argc ? argv[optind++] : NULL;
+        options->call.tool = optind < argc ? argv[optind++] : NULL;
+        options->call.arguments = optind < argc ? argv[optind++] : NULL;
     }
     if (optind < argc) {
         options_error(options, "unknown argument \"%.64s\"; see sandpiper --help", argv[optind]);
     }
-    if (options->command == COMMAND_CALL && !options->tool) {
+    if (options->command == COMMAND_CALL && !options->call.tool) {
         options_error(options, "call needs a TOOL and its arguments as JSON");
     }
     resolve_timeouts(options);

@@ -37,12 +37,14 @@ struct options {
     uint64_t max_timeout_ms;
     uint64_t wait_ms; /* 0: off */
     uint64_t jobs;
-    uint64_t idle_exit_ms;   /* 0: never */
-    const char *code;        /* run -c */
-    const char *file;        /* run FILE; "-" is stdin */
-    const char *tool;        /* call TOOL */
-    const char *arguments;   /* call TOOL JSON; "-" is stdin, NULL: none */
-    const char *call_id;     /* call --id, or NULL */
+    uint64_t idle_exit_ms; /* 0: never */
+    const char *code;      /* run -c */
+    const char *file;      /* run FILE; "-" is stdin */
+    struct {
+        const char *tool;
+        const char *arguments; /* JSON; "-" is stdin, NULL: none */
+        const char *id;        /* --id, or NULL */
+    } call;
     char **argv;             /* config: the command and what follows it; run: the program's */
     const char *help;        /* the command that --help was given to, or NULL */
     const char *config_file; /* the file that was read, or NULL */
@@ -62,10 +64,12 @@ struct options {
     bool structured;
     bool hand_on_stdin; /* run --stdin */
     bool strict;        /* schema --strict */
-    bool plan;          /* doctor --plan */
-    bool json;          /* doctor --json */
-    bool effective;     /* doctor --effective */
-    char error[512];    /* the first mistake; empty: none */
+    struct {            /* the first of these decides */
+        bool effective;
+        bool plan;
+        bool json;
+    } doctor;
+    char error[512]; /* the first mistake; empty: none */
 };
 
 /* Reads the configuration file, then the environment, then argv; strings stay argv's. Goes on after

@@ -170,11 +170,7 @@ void session_checkpoint_resumed(struct box_session *session, const struct box_me
     if (before && before != polling && !before->kept) {
         checkpoint_kill(session, before);
     }
-    session->status = 0;
-    session->cause = BOX_END_EXIT;
-    session->memory_bytes = 0;
-    session->disk_bytes = 0;
-    session->processes = 0;
+    session->death = (struct session_death){};
     process_step(session, PROCESS_RESUMED);
     if (session_watch(session) < 0) { /* init watches it already: only its role changes */
         session_lose(session);

@@ -97,21 +97,22 @@ static void session_discard(struct box_session *session)
 
 static struct box_end session_outcome(struct box_session *session)
 {
+    const struct session_death *death = &session->death;
     const struct box_limits *limits = &session->box->spec->limits;
     struct box_end end = {.limit_bytes = limits->memory_bytes};
-    bool by_signal = WIFSIGNALED(session->status);
-    if (session->disk_bytes > 0) {
+    bool by_signal = WIFSIGNALED(death->status);
+    if (death->disk_bytes > 0) {
         end.kind = BOX_END_DISK;
-        end.used_bytes = session->disk_bytes;
-        end.limit_bytes = session->disk_most_bytes;
-        end.used_files = session->disk_files;
+        end.used_bytes = death->disk_bytes;
+        end.limit_bytes = death->disk_most_bytes;
+        end.used_files = death->disk_files;
         end.limit_files = limits->disk_inodes;
-    } else if (session->memory_bytes > 0) {
+    } else if (death->memory_bytes > 0) {
         end.kind = BOX_END_OOM;
-        end.used_bytes = session->memory_bytes;
+        end.used_bytes = death->memory_bytes;
         session->box->memory_killed = false;
-    } else if (by_signal && WTERMSIG(session->status) == SIGKILL &&
-               session->cause == BOX_END_EXIT && cgroup_oom_happened(&session->box->cgroup)) {
+    } else if (by_signal && WTERMSIG(death->status) == SIGKILL && death->cause == BOX_END_EXIT &&
+               cgroup_oom_happened(&session->box->cgroup)) {
         end.kind = BOX_END_OOM;
         if (cgroup_has(&session->box->cgroup, CGROUP_MEMORY)) {
             uint64_t peak = cgroup_memory_peak(&session->box->cgroup);
@@ -119,16 +120,16 @@ static struct box_end session_outcome(struct box_session *session)
         } else {
             end.limit_bytes = session->box->spec->memory_enclosing;
         }
-    } else if (session->cause != BOX_END_EXIT) {
-        end.kind = session->cause;
+    } else if (death->cause != BOX_END_EXIT) {
+        end.kind = death->cause;
     } else if (by_signal) {
         end.kind = BOX_END_SIGNAL;
-        end.code = WTERMSIG(session->status);
+        end.code = WTERMSIG(death->status);
     } else {
         end.kind = BOX_END_EXIT;
-        end.code = WEXITSTATUS(session->status);
+        end.code = WEXITSTATUS(death->status);
     }
-    end.processes = session->processes;
+    end.processes = death->processes;
     return end;
 }
 
@@ -190,7 +191,7 @@ static void session_swept(void *arg, const struct wire_reply *reply, int[WIRE_FD
     struct box_session *session = arg;
     struct fail fail = {};
     if (reply->error == 0) {
-        session->processes = reply->processes;
+        session->death.processes = reply->processes;
         process_step(session, PROCESS_SWEPT);
     } else if (reply->error != ECONNRESET) { /* ECONNRESET: the sandbox dies, with its sessions */
         (void)fail_set(&fail, reply->error, "a session's processes could not be killed");
@@ -261,7 +262,7 @@ static void session_stop(struct box_session *session, enum process_event event,
                          enum box_end_kind cause)
 {
     if (session->state < PROCESS_KILLING) {
-        session->cause = cause;
+        session->death.cause = cause;
     }
     process_step(session, event);
 }
@@ -281,7 +282,7 @@ bool session_process_exited(struct box *box, pid_t pid, int status)
     if (!session) {
         return pid > 0 && session_checkpoint_exited(box, pid);
     }
-    session->status = status;
+    session->death.status = status;
     process_step(session, PROCESS_EXIT);
     return true;
 }
@@ -290,7 +291,7 @@ void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes)
 {
     struct box_session *session = session_by_pid(box, pid);
     if (session) {
-        session->memory_bytes = used_bytes;
+        session->death.memory_bytes = used_bytes;
     } else {
         box->memory_killed = true;
     }
@@ -300,9 +301,9 @@ void session_disk_killed(struct box *box, const struct wire_reply *reply)
 {
     for (struct box_session *session = box->sessions.list; session; session = session->next) {
         if (reply->pid == 0 || session->pid == reply->pid) {
-            session->disk_bytes = reply->disk_bytes ? reply->disk_bytes : 1;
-            session->disk_most_bytes = reply->disk_most_bytes;
-            session->disk_files = reply->disk_files;
+            session->death.disk_bytes = reply->disk_bytes ? reply->disk_bytes : 1;
+            session->death.disk_most_bytes = reply->disk_most_bytes;
+            session->death.disk_files = reply->disk_files;
         }
     }
     if (reply->pid == 0) {
@@ -327,7 +328,8 @@ void session_end_all(struct box *box)
         struct box_session *session = box->sessions.list;
         struct box_end end = session->end;
         if (session->state != PROCESS_WAKING) {
-            session->cause = session->state < PROCESS_EXITED ? BOX_END_KILLED : session->cause;
+            session->death.cause =
+                session->state < PROCESS_EXITED ? BOX_END_KILLED : session->death.cause;
             end = session_outcome(session);
         }
         session_finish(session, &end);

@@ -59,6 +59,17 @@ struct session_checkpoint {
     bool kept; /* also when a newer one exists */
 };
 
+/* What is known of the end of a session's process: zeros while it lives. */
+struct session_death {
+    int status;              /* as in waitpid(2); 0 until the exit */
+    enum box_end_kind cause; /* KILLED, LOST or REFUSED: why the server kills it; else EXIT */
+    uint64_t memory_bytes;   /* why the watchdog killed it */
+    uint64_t disk_bytes;     /* why the disk check killed it */
+    uint64_t disk_most_bytes;
+    uint64_t disk_files; /* 0: for its bytes */
+    unsigned processes;  /* that were killed with it */
+};
+
 struct box_session {
     struct box_session *next;
     struct box *box;
@@ -83,16 +94,10 @@ struct box_session {
     struct session_pipe pipes[2]; /* the second only with separate_streams */
     struct split split;           /* of the first, without separate_streams */
     bool held;
-    unsigned signals;        /* that init has not sent yet */
-    int trace_fd;            /* memfd that the guest's signal handler writes to */
-    int status;              /* as in waitpid(2); 0 until the exit */
-    enum box_end_kind cause; /* KILLED, LOST or REFUSED: why the server kills it; else EXIT */
-    uint64_t memory_bytes;   /* why the watchdog killed it */
-    uint64_t disk_bytes;     /* why the disk check killed it */
-    uint64_t disk_most_bytes;
-    uint64_t disk_files; /* 0: for its bytes */
-    unsigned processes;  /* that were killed with it */
-    struct box_end end;  /* of the process that a checkpoint replaces */
+    unsigned signals; /* that init has not sent yet */
+    int trace_fd;     /* memfd that the guest's signal handler writes to */
+    struct session_death death;
+    struct box_end end; /* of the process that a checkpoint replaces */
     struct loop_timer timer;
 };
 

@@ -35,7 +35,7 @@ static void session_free(struct session *session)
 {
     loop_timer_disarm(&session->timer);
     server_box_wait_cancel(&session->waiter);
-    output_done(&session->between);
+    output_done(&session->next_result.between);
     free(session);
 }
 
@@ -62,7 +62,7 @@ static struct session *session_new(struct sessions *sessions, const char *name)
         session->owner = sessions;
         session->serial = ++sessions->last_serial;
         (void)snprintf(session->name, sizeof session->name, "%s", name);
-        output_init(&session->between);
+        output_init(&session->next_result.between);
         session->next = sessions->list;
         sessions->list = session;
         sessions->count++;
@@ -171,21 +171,21 @@ void session_done(struct session *session, const struct fate *fate)
     if (named[0] && (run->cancelled || run->end.outcome == RUN_REFUSED)) {
         session_tell(session, "named states: %s", named);
     }
-    if (session->strays > 0) {
+    if (session->next_result.strays > 0) {
         session_tell(session, "%u message%s from the sandbox matched no call and %s dropped",
-                     session->strays, session->strays == 1 ? "" : "s",
-                     session->strays == 1 ? "was" : "were");
-        session->strays = 0;
+                     session->next_result.strays, session->next_result.strays == 1 ? "" : "s",
+                     session->next_result.strays == 1 ? "was" : "were");
+        session->next_result.strays = 0;
     }
     if (run->cancelled) {
         session_report_cancelled(session, run, fate->began);
     } else if (run->end.outcome != RUN_REFUSED) {
-        run_addf(run, RUN_BEFORE, "%s", session->before);
-        session->before[0] = '\0';
-        run_add_number(run, RUN_THREADS, session->threads);
-        session->threads = 0;
-        run_add_number(run, RUN_PROCESSES, session->processes);
-        session->processes = 0;
+        run_addf(run, RUN_BEFORE, "%s", session->next_result.before);
+        session->next_result.before[0] = '\0';
+        run_add_number(run, RUN_THREADS, session->next_result.threads);
+        session->next_result.threads = 0;
+        run_add_number(run, RUN_PROCESSES, session->next_result.processes);
+        session->next_result.processes = 0;
     }
     session_files_end(session, run);
 }
@@ -318,7 +318,7 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
     struct session *session = arg;
     struct run *run = session->current;
     if (!run) {
-        output_add(&session->between, (unsigned)stream, bytes, size);
+        output_add(&session->next_result.between, (unsigned)stream, bytes, size);
     } else if (run->on_output) {
         run->output.total += size;
         run->on_output(run->arg, (unsigned)stream, bytes, size);
@@ -365,8 +365,8 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
     struct fate fate = run_fate(&facts);
     char why[64];
     uint64_t threads = box_message_number(message, "threads", 0);
-    session->threads += threads < UINT32_MAX ? (unsigned)threads : 0;
-    session->processes += end->processes;
+    session->next_result.threads += threads < UINT32_MAX ? (unsigned)threads : 0;
+    session->next_result.processes += end->processes;
     session->goal = (struct session_goal){};
     session_memory_place(session, end);
     session_enter(session, SESSION_IDLE);
@@ -428,7 +428,7 @@ static void session_on_end(void *arg, const struct box_end *end)
     facts.files_stay = box_spec_files_stay(spec);
     struct fate fate = run_fate(&facts);
     char gone[SESSION_NAMES_BYTES];
-    session->processes += end->processes;
+    session->next_result.processes += end->processes;
     session_memory_place(session, end);
     session_state_lost(session, gone, sizeof gone);
     session->guest = NULL;

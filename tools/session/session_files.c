@@ -38,7 +38,7 @@ bool session_files_are_unprepared(const struct session *session)
 static void session_prepared(void *arg, int, const struct wire_kept *, const char *, size_t)
 {
     struct session *session = arg;
-    session->files_waiting = false;
+    session->files.waiting = false;
     session_pump(session);
 }
 
@@ -48,8 +48,8 @@ void session_files_prepare(struct session *session)
     struct sessions *sessions = session->owner;
     struct history *history = &session->history;
     if (!history->now.files) {
-        history->now.files = session->files_at ? session->files_at : ++sessions->last_serial;
-        session->files_at = history->now.files;
+        history->now.files = session->files.at ? session->files.at : ++sessions->last_serial;
+        session->files.at = history->now.files;
     }
     run->files = ++sessions->last_serial;
     const struct box_states_call call = {.owner = session->serial,
@@ -62,7 +62,7 @@ void session_files_prepare(struct session *session)
                  server_box_spec(sessions->server_box)->cow; /* a process that was left may have */
     sessions->files_open++;
     int r = box_states_begin(keeping_box(session), &call, looks ? session_prepared : NULL, session);
-    session->files_waiting = looks && r == 0;
+    session->files.waiting = looks && r == 0;
 }
 
 void session_files_made(struct session *session)
@@ -70,7 +70,7 @@ void session_files_made(struct session *session)
     const struct run *run = session->current;
     if (run && run->files && !session->transient) {
         session->history.now.files = run->files;
-        session->files_at = run->files;
+        session->files.at = run->files;
     }
 }
 
@@ -105,14 +105,14 @@ void session_files_keep(struct session *session)
         return;
     }
     add_state(&wanted, history->now.files);
-    add_state(&wanted, session->files_at);
-    add_state(&wanted, session->files_goal);
+    add_state(&wanted, session->files.at);
+    add_state(&wanted, session->files.goal);
     add_state(&wanted, session->current ? session->current->files : 0);
     history_each(history, add_files, &wanted);
-    if (memcmp(wanted.states, session->files_kept, sizeof wanted.states) == 0) {
+    if (memcmp(wanted.states, session->files.kept, sizeof wanted.states) == 0) {
         return; /* serials are never used twice, so a keeper that has begun anew knows none */
     }
-    memcpy(session->files_kept, wanted.states, sizeof wanted.states);
+    memcpy(session->files.kept, wanted.states, sizeof wanted.states);
     box_states_keep(box, session->serial, wanted.states, wanted.count);
 }
 
@@ -206,7 +206,7 @@ static void forget_state(struct session *session, uint32_t files)
 {
     if (session->history.now.files == files) {
         session->history.now.files = ++session->owner->last_serial;
-        session->files_at = session->history.now.files;
+        session->files.at = session->history.now.files;
     }
 }
 
@@ -261,7 +261,7 @@ void session_files_end(struct session *session, struct run *run)
     }
     if (!session->transient) {
         session->history.now.files = run->files;
-        session->files_at = run->files;
+        session->files.at = run->files;
         run->files_undo = session->history.steps > 0 && keeps_files(session->owner);
     }
     /* What the guest says is enough to leave out a wait, and for nothing else. */
@@ -293,7 +293,7 @@ void session_files_end(struct session *session, struct run *run)
 
 bool session_files_differ(const struct session *session)
 {
-    return session->files_goal && !session->transient;
+    return session->files.goal && !session->transient;
 }
 
 void sessions_note_written(struct sessions *sessions, const char *path)
@@ -329,9 +329,9 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
     OWNED(buf_done) struct buf back = BUF_EMPTY;
     struct session *session = arg;
     const struct session_written *written = &session->owner->written;
-    session->files_waiting = false;
-    session->files_at = session->files_goal;
-    session->files_goal = 0;
+    session->files.waiting = false;
+    session->files.at = session->files.goal;
+    session->files.goal = 0;
     if (!error) {
         append_kind(&back, "files back: ", WIRE_KEPT_BACK, kept->back, text, size);
         append_kind(&back, "files removed: ", WIRE_KEPT_GONE, kept->gone, text, size);
@@ -363,12 +363,12 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
 void session_files_switch(struct session *session)
 {
     struct box *box = keeps_files(session->owner) ? keeping_box(session) : NULL;
-    uint32_t from = session->files_at;
-    uint32_t to = session->files_goal;
-    session->files_waiting =
+    uint32_t from = session->files.at;
+    uint32_t to = session->files.goal;
+    session->files.waiting =
         box && from && box_states_switch(box, from, to, session_switched, session) == 0;
-    if (!session->files_waiting) {
-        session->files_at = to;
-        session->files_goal = 0;
+    if (!session->files.waiting) {
+        session->files.at = to;
+        session->files.goal = 0;
     }
 }

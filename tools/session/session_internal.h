@@ -51,12 +51,14 @@ struct session {
     unsigned cell;   /* of the last run */
     unsigned undoes; /* the cell that an undo takes back; 0: none alone */
     struct history history;
-    uint32_t serial;                    /* of no other session */
-    uint32_t files_at;                  /* the state in which this session has left the files */
-    uint32_t files_goal;                /* the one that they are to be put back to; 0: none */
-    uint32_t files_kept[SESSION_FILES]; /* the states that the keeper keeps for it */
-    bool files_waiting;   /* for the keeper: they are being put back, or checked before a run */
-    uint64_t state_bytes; /* of the current state; 0: small */
+    uint32_t serial; /* of no other session */
+    struct {
+        uint32_t at;                  /* the state in which this session has left them */
+        uint32_t goal;                /* the one that they are to be put back to; 0: none */
+        uint32_t kept[SESSION_FILES]; /* the states that the keeper keeps for it */
+        bool waiting; /* for the keeper: they are being put back, or checked before a run */
+    } files;
+    uint64_t state_bytes;      /* of the current state; 0: small */
     struct history_state safe; /* the newest whose checkpoint has been there */
     bool gave_up;              /* the present state's checkpoint made way for the current run */
     struct session_goal goal;  /* RESTORING, and the FAILOVER that it can become */
@@ -65,13 +67,14 @@ struct session {
     uint64_t awaits_ns;        /* CHECKPOINTING: since when */
     uint64_t trace_until_ns;   /* INTERRUPTED */
     struct memory_trace trace;
-    /* For the next result: */
-    struct output between; /* printed while nothing ran */
-    char before[512];
-    bool tells_dropped; /* before ends with a list of dropped states */
-    unsigned strays;    /* messages that belong to no run */
-    unsigned threads;   /* that no checkpoint brought back */
-    unsigned processes; /* that were killed with a cell or with the interpreter */
+    struct {
+        struct output between; /* printed while nothing ran */
+        char before[512];
+        bool tells_dropped; /* before ends with a list of dropped states */
+        unsigned strays;    /* messages that belong to no run */
+        unsigned threads;   /* that no checkpoint brought back */
+        unsigned processes; /* that were killed with a cell or with the interpreter */
+    } next_result;
 };
 
 /* What write_file has written since code last ran. */

@@ -21,7 +21,7 @@ static void session_stray(struct session *session, const struct box_message *mes
 {
     bool is_ending = session->state == SESSION_KILLED || session->state == SESSION_FAILOVER ||
                      session->state == SESSION_CLOSING;
-    session->strays += !is_ending && !box_field_is(&message->fields[0], "needs");
+    session->next_result.strays += !is_ending && !box_field_is(&message->fields[0], "needs");
 }
 
 /* The verb that the server awaits; NULL: none. */
@@ -42,7 +42,7 @@ static void session_swept(void *arg)
 void session_on_cell_ended(void *arg, unsigned processes)
 {
     struct session *session = arg;
-    session->processes += processes;
+    session->next_result.processes += processes;
     if (session->state == SESSION_SWEEPING) {
         session_swept(session);
     }

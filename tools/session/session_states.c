@@ -19,14 +19,16 @@ enum {
 
 void session_tell(struct session *session, const char *fmt, ...)
 {
-    size_t used = strlen(session->before);
-    session->tells_dropped = false;
-    if (used > 0 && used + 2 < sizeof session->before) {
-        used += (size_t)snprintf(session->before + used, sizeof session->before - used, "; ");
+    size_t used = strlen(session->next_result.before);
+    session->next_result.tells_dropped = false;
+    if (used > 0 && used + 2 < sizeof session->next_result.before) {
+        used += (size_t)snprintf(session->next_result.before + used,
+                                 sizeof session->next_result.before - used, "; ");
     }
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(session->before + used, sizeof session->before - used, fmt, args);
+    (void)vsnprintf(session->next_result.before + used, sizeof session->next_result.before - used,
+                    fmt, args);
     va_end(args);
 }
 
@@ -345,7 +347,7 @@ void session_undo(struct session *session)
         const struct history_state left = history->now;
         (void)history_pop(history);
         history_leave(history, &left);
-        session->files_goal = history->now.files;
+        session->files.goal = history->now.files;
         session_went_back(session, cell, "");
         note_variables(session->current, &left.names, &history->now.names);
         session_keep(session);
@@ -356,7 +358,7 @@ void session_undo(struct session *session)
                          "Nothing was undone: before the last call there was only a fresh "
                          "interpreter. `reset` starts one, but drops the named states too.");
     } else {
-        session->files_goal = history->before[history->steps - 1].files;
+        session->files.goal = history->before[history->steps - 1].files;
         history->left = (struct history_state){}; /* its process ends with the interpreter */
         session_went_back(session, 0, "");
         note_variables(session->current, &history->now.names, NULL);
@@ -448,7 +450,7 @@ void session_state_taken(struct session *session, const struct session_goal *goa
         (void)history_pop(history);
     }
     history_leave(history, &left);
-    session->files_goal = history->now.files;
+    session->files.goal = history->now.files;
     session_went_back(session, goal->cell, goal->name);
     note_variables(session->current, &left.names, &history->now.names);
     session_keep(session);
@@ -476,12 +478,13 @@ void session_state_crowded(struct session *session)
 /* Names of states dropped one after the other go into one list. */
 static void session_tell_dropped(struct session *session, const char *name)
 {
-    size_t used = strlen(session->before);
-    if (used > 0 && session->tells_dropped) {
-        (void)snprintf(session->before + used, sizeof session->before - used, ", \"%s\"", name);
+    size_t used = strlen(session->next_result.before);
+    if (used > 0 && session->next_result.tells_dropped) {
+        (void)snprintf(session->next_result.before + used,
+                       sizeof session->next_result.before - used, ", \"%s\"", name);
     } else {
         session_tell(session, "memory was short, named states dropped: \"%s\"", name);
-        session->tells_dropped = true;
+        session->next_result.tells_dropped = true;
     }
 }
 

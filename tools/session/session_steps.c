@@ -94,10 +94,10 @@ void session_send(struct session *session)
     session_packages_sent(session);
     run->started_ns = clock_now_ns();
     /* Output since the last result comes before the output of this run. */
-    if (!run->on_output && session->between.total > 0) {
+    if (!run->on_output && session->next_result.between.total > 0) {
         output_done(&run->output);
-        run->output = session->between;
-        output_init(&session->between);
+        run->output = session->next_result.between;
+        output_init(&session->next_result.between);
     }
     session_enter(session, SESSION_RUNNING);
     if (run->job > 0) { /* since before there was an interpreter */
@@ -119,7 +119,7 @@ typedef void (*session_step)(struct session *session);
 /* Closes and frees a transient session after its run. */
 static session_step next_without_run(const struct session *session)
 {
-    if (!session->transient || session->files_waiting || session->state == SESSION_WAITING ||
+    if (!session->transient || session->files.waiting || session->state == SESSION_WAITING ||
         session->state == SESSION_CLOSING) {
         return NULL;
     }
@@ -153,7 +153,7 @@ static session_step session_next_step(const struct session *session)
     if (run->request.reset && (at_rest || session->state == SESSION_FAILOVER)) {
         return session_reset;
     }
-    if (!at_rest || session->files_waiting) {
+    if (!at_rest || session->files.waiting) {
         return NULL;
     }
     if (is_idle && session_packages_are_awaited(session)) {
