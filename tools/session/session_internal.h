@@ -183,8 +183,17 @@ void session_memory_watch(struct session *session);
 /* The interpreter has died: stores in the run where the code was, if memory ran out, or a fault of
  * the code's ended it and faulthandler has written that. */
 void session_memory_place(struct session *session, const struct box_end *end);
+/* Memory ran out: drops all states of undo, which would make the next call fail too. */
+void session_state_crowded(struct session *session);
+/* The current run has lost the state that it began with: if the checkpoint of that had made way for
+ * the run, stores in the run why. */
+void session_state_gave_up(struct session *session);
+/* Stores in the run what the guest reports of memory, and drops old states to make space. */
+void session_state_make_space(struct session *session, const struct box_message *message);
 
 /* session_states.c */
+/* Makes the sandbox keep the checkpoints that the history uses. */
+void session_keep(struct session *session);
 /* Adds to what the next result reports of the time before it. "; " separates such texts: none
  * contains it. */
 __attribute__((format(printf, 2, 3))) void session_tell(struct session *session, const char *fmt,
@@ -225,15 +234,3 @@ void session_save(struct session *session);
 enum box_checkpoint session_checkpoint(const struct session *session);
 /* An event of the sandbox. */
 void session_on_checkpoint(void *arg, unsigned cell, enum box_checkpoint before);
-/* Memory ran out: drops all states of undo, which would make the next call fail too. */
-void session_state_crowded(struct session *session);
-/* Memory is getting short: drops the oldest step of undo, or else the oldest named state. Returns
- * whether there was one. */
-bool session_state_yield(struct session *session);
-/* Gives up the checkpoint of the current state. Returns whether there was one. */
-bool session_state_give_up(struct session *session);
-/* The current run has lost the state that it began with: if the checkpoint of that had made way for
- * the run, stores in the run why. */
-void session_state_gave_up(struct session *session);
-/* Stores in the run what the guest reports of memory, and drops old states to make space. */
-void session_state_make_space(struct session *session, const struct box_message *message);

@@ -1,4 +1,4 @@
-/* Where the code is when memory runs out.
+/* What makes way when memory gets short, and where the code is when it runs out.
  *
  * The kernel kills without a report, so the place must be known before. While code runs, the server
  * checks the memory in use, more often when less is left. From three quarters of the limit on, each
@@ -14,6 +14,9 @@
 #include "tools/run/outcome.h"
 #include "tools/session/checkpoint_policy.h"
 #include "tools/session/session_internal.h"
+
+/* Filling the memory takes longer: after shorter calls nothing was killed. */
+enum { KILLED_MS = 20 };
 
 static bool is_running(const struct session *session)
 {
@@ -70,6 +73,45 @@ static void memory_ask(struct session *session, uint64_t used_bytes, uint64_t st
     trace->floor_bytes = used_bytes;
 }
 
+/* Names of states dropped one after the other go into one list. */
+static void session_tell_dropped(struct session *session, const char *name)
+{
+    size_t used = strlen(session->next_result.before);
+    if (used > 0 && session->next_result.tells_dropped) {
+        (void)snprintf(session->next_result.before + used,
+                       sizeof session->next_result.before - used, ", \"%s\"", name);
+    } else {
+        session_tell(session, "memory was short, named states dropped: \"%s\"", name);
+        session->next_result.tells_dropped = true;
+    }
+}
+
+/* Drops the oldest step of undo, or else the oldest named state. Returns whether there was one. */
+static bool session_yield(struct session *session)
+{
+    char name[HISTORY_NAME_BYTES];
+    bool dropped = history_shorten(&session->history);
+    if (!dropped && history_drop_oldest(&session->history, name)) {
+        session_tell_dropped(session, name);
+        dropped = true;
+    }
+    if (dropped) {
+        session_keep(session);
+    }
+    return dropped;
+}
+
+/* Gives up the checkpoint of the current state. Returns whether there was one. */
+static bool session_give_up(struct session *session)
+{
+    bool given = box_session_give_up(session->guest);
+    if (given) {
+        session->safe = (struct history_state){};
+        session->gave_up = true;
+    }
+    return given;
+}
+
 /* Lets older states make way, or else the newest checkpoint, if that helps; see
  * sandbox/checkpoint_policy.h. The next check sees the effect. Returns false if nothing is left
  * that could make way. */
@@ -90,7 +132,7 @@ static bool memory_make_way(struct sessions *sessions, struct box *box, uint64_t
     for (unsigned pass = 0; pass < 2; pass++) {
         for (struct session *session = sessions->list; session; session = session->next) {
             bool first = is_running(session);
-            if (session->guest && first == (pass == 0) && session_state_yield(session)) {
+            if (session->guest && first == (pass == 0) && session_yield(session)) {
                 return true;
             }
         }
@@ -98,7 +140,7 @@ static bool memory_make_way(struct sessions *sessions, struct box *box, uint64_t
     for (struct session *session = sessions->list; session; session = session->next) {
         memory.state_bytes = session->state_bytes;
         if (is_running(session) && checkpoint_makes_way(&memory, held) &&
-            session_state_give_up(session)) {
+            session_give_up(session)) {
             return true;
         }
     }
@@ -177,4 +219,78 @@ void session_memory_place(struct session *session, const struct box_end *end)
     if (trace->place_bytes >= end->limit_bytes - end->limit_bytes / 8) {
         outcome_take_place(session->current, trace->place);
     }
+}
+
+/* --- after a run --- */
+
+void session_state_crowded(struct session *session)
+{
+    struct run *run = session->current;
+    bool dropped = false;
+    while (history_shorten(&session->history)) {
+        dropped = true;
+    }
+    if (dropped || session->history.named_count > 0) {
+        run_addf(run, RUN_MEMORY, "memory: %s%s", dropped ? "undo states dropped" : "limit reached",
+                 session->history.named_count > 0
+                     ? "; named states use memory too, drop those you no longer need"
+                     : "");
+        session_keep(session);
+    }
+}
+
+void session_state_gave_up(struct session *session)
+{
+    struct run *run = session->current;
+    if (session->gave_up) {
+        run_addf(
+            run, RUN_MEMORY,
+            "checkpoint: dropped to free memory: the call rewrote a state of %llu MiB: two "
+            "copies exceed --memory %uM, a larger limit keeps one",
+            (unsigned long long)(session->state_bytes >> 20),
+            (unsigned)(server_box_spec(session->owner->server_box)->limits.memory_bytes >> 20));
+    }
+}
+
+void session_state_make_space(struct session *session, const struct box_message *message)
+{
+    struct run *run = session->current;
+    if (session->transient) {
+        return;
+    }
+    uint64_t limit = server_box_spec(session->owner->server_box)->limits.memory_bytes;
+    struct box *box = server_box_get(session->owner->server_box);
+    const struct checkpoint_memory memory = {
+        .limit_bytes = limit,
+        .used_bytes = box ? box_memory_used(box, limit / 100 * CHECKPOINT_CROWDED_PERCENT) : 0,
+        .state_bytes = box_message_number(message, "memory", 0),
+        .unaffordable = box_message_number(message, "unprotected", 0) > 0,
+    };
+    unsigned limit_mib = (unsigned)(limit >> 20);
+    session->state_bytes = memory.state_bytes;
+    if (memory.unaffordable) {
+        box_session_await_checkpoint(session->guest, 0);
+        char then[48] = "loses the state";
+        if (session->safe.cell > 0) {
+            (void)snprintf(then, sizeof then, "restores the state after <cell %u>",
+                           session->safe.cell);
+        }
+        run_addf(
+            run, RUN_MEMORY,
+            "checkpoint: none, no space for a state of %llu MiB under --memory %uM, a crash %s",
+            (unsigned long long)(memory.state_bytes >> 20), limit_mib, then);
+    } else if (clock_now_ns() - run->started_ns > KILLED_MS * CLOCK_NS_PER_MS && box &&
+               box_memory_killed(box)) {
+        run_addf(run, RUN_MEMORY,
+                 "memory: limit reached (--memory %uM); a process that the code had "
+                 "started was killed",
+                 limit_mib);
+    } else if (checkpoint_memory_is_short(&memory)) {
+        run_addf(run, RUN_MEMORY, "memory: %llu of %u MiB in use",
+                 (unsigned long long)(memory.used_bytes >> 20), limit_mib);
+    }
+    for (unsigned n = checkpoint_steps_to_drop(&memory, session->history.steps); n > 0; n--) {
+        (void)history_shorten(&session->history);
+    }
+    session_keep(session);
 }

@@ -6,14 +6,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "tools/run/outcome.h"
 #include "tools/session/checkpoint_policy.h"
 #include "tools/session/session_internal.h"
 
-enum {
-    SAVE_MS = 5000, /* then the result says that the checkpoint is still being forked */
-    KILLED_MS = 20, /* filling the memory takes longer: after shorter calls nothing was killed */
-};
+enum { SAVE_MS = 5000 }; /* then the result says that the checkpoint is still being forked */
 
 /* --- what the next result reports --- */
 
@@ -58,8 +54,7 @@ enum box_checkpoint session_checkpoint(const struct session *session)
     return box_session_checkpoint(session->guest, session->history.now.cell);
 }
 
-/* Makes the sandbox keep the checkpoints that the history uses. */
-static void session_keep(struct session *session)
+void session_keep(struct session *session)
 {
     unsigned cells[HISTORY_STATES];
     unsigned count = history_cells(&session->history, cells);
@@ -455,115 +450,4 @@ void session_state_taken(struct session *session, const struct session_goal *goa
     note_variables(session->current, &left.names, &history->now.names);
     session_keep(session);
     session_note_left(session); /* unless its process has ended */
-}
-
-/* --- memory --- */
-
-void session_state_crowded(struct session *session)
-{
-    struct run *run = session->current;
-    bool dropped = false;
-    while (history_shorten(&session->history)) {
-        dropped = true;
-    }
-    if (dropped || session->history.named_count > 0) {
-        run_addf(run, RUN_MEMORY, "memory: %s%s", dropped ? "undo states dropped" : "limit reached",
-                 session->history.named_count > 0
-                     ? "; named states use memory too, drop those you no longer need"
-                     : "");
-        session_keep(session);
-    }
-}
-
-/* Names of states dropped one after the other go into one list. */
-static void session_tell_dropped(struct session *session, const char *name)
-{
-    size_t used = strlen(session->next_result.before);
-    if (used > 0 && session->next_result.tells_dropped) {
-        (void)snprintf(session->next_result.before + used,
-                       sizeof session->next_result.before - used, ", \"%s\"", name);
-    } else {
-        session_tell(session, "memory was short, named states dropped: \"%s\"", name);
-        session->next_result.tells_dropped = true;
-    }
-}
-
-bool session_state_yield(struct session *session)
-{
-    char name[HISTORY_NAME_BYTES];
-    bool dropped = history_shorten(&session->history);
-    if (!dropped && history_drop_oldest(&session->history, name)) {
-        session_tell_dropped(session, name);
-        dropped = true;
-    }
-    if (dropped) {
-        session_keep(session);
-    }
-    return dropped;
-}
-
-bool session_state_give_up(struct session *session)
-{
-    bool given = box_session_give_up(session->guest);
-    if (given) {
-        session->safe = (struct history_state){};
-        session->gave_up = true;
-    }
-    return given;
-}
-
-void session_state_gave_up(struct session *session)
-{
-    struct run *run = session->current;
-    if (session->gave_up) {
-        run_addf(
-            run, RUN_MEMORY,
-            "checkpoint: dropped to free memory: the call rewrote a state of %llu MiB: two "
-            "copies exceed --memory %uM, a larger limit keeps one",
-            (unsigned long long)(session->state_bytes >> 20),
-            (unsigned)(server_box_spec(session->owner->server_box)->limits.memory_bytes >> 20));
-    }
-}
-
-void session_state_make_space(struct session *session, const struct box_message *message)
-{
-    struct run *run = session->current;
-    if (session->transient) {
-        return;
-    }
-    uint64_t limit = server_box_spec(session->owner->server_box)->limits.memory_bytes;
-    struct box *box = server_box_get(session->owner->server_box);
-    const struct checkpoint_memory memory = {
-        .limit_bytes = limit,
-        .used_bytes = box ? box_memory_used(box, limit / 100 * CHECKPOINT_CROWDED_PERCENT) : 0,
-        .state_bytes = box_message_number(message, "memory", 0),
-        .unaffordable = box_message_number(message, "unprotected", 0) > 0,
-    };
-    unsigned limit_mib = (unsigned)(limit >> 20);
-    session->state_bytes = memory.state_bytes;
-    if (memory.unaffordable) {
-        box_session_await_checkpoint(session->guest, 0);
-        char then[48] = "loses the state";
-        if (session->safe.cell > 0) {
-            (void)snprintf(then, sizeof then, "restores the state after <cell %u>",
-                           session->safe.cell);
-        }
-        run_addf(
-            run, RUN_MEMORY,
-            "checkpoint: none, no space for a state of %llu MiB under --memory %uM, a crash %s",
-            (unsigned long long)(memory.state_bytes >> 20), limit_mib, then);
-    } else if (clock_now_ns() - run->started_ns > KILLED_MS * CLOCK_NS_PER_MS && box &&
-               box_memory_killed(box)) {
-        run_addf(run, RUN_MEMORY,
-                 "memory: limit reached (--memory %uM); a process that the code had "
-                 "started was killed",
-                 limit_mib);
-    } else if (checkpoint_memory_is_short(&memory)) {
-        run_addf(run, RUN_MEMORY, "memory: %llu of %u MiB in use",
-                 (unsigned long long)(memory.used_bytes >> 20), limit_mib);
-    }
-    for (unsigned n = checkpoint_steps_to_drop(&memory, session->history.steps); n > 0; n--) {
-        (void)history_shorten(&session->history);
-    }
-    session_keep(session);
 }
