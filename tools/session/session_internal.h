@@ -6,9 +6,9 @@
 #include "tools/session/session.h"
 #include "tools/session/session_life.h"
 
-/* Shared by session.c (the list of sessions, events of the sandbox), session_steps.c (the next step
- * of the current run), session_messages.c (frames of the guest), session_packages.c,
- * session_memory.c and session_states.c (checkpoints, undo, restore). */
+/* Shared by session.c (the list of sessions), session_interpreter.c (events of the sandbox),
+ * session_steps.c (the next step of the current run), session_messages.c (frames of the guest),
+ * session_packages.c, session_memory.c and session_states.c (checkpoints, undo, restore). */
 
 enum {
     SESSION_NAMES_BYTES = 256,              /* of lists of variables */
@@ -105,6 +105,10 @@ struct sessions {
 /* The only function that changes the state. Ends the timer and the installation of the state that
  * it leaves. */
 void session_enter(struct session *session, enum session_state state);
+/* The session that a branch is a copy of. NULL: it is no branch, or there is no such session. */
+struct session *session_parent(const struct session *session);
+/* arg: a session. The file of a long output takes what comes, or has failed. */
+void session_overflow_open(void *arg);
 /* Puts what the current run has printed into a file, if it is cancelled. */
 void session_keep_output(struct session *session);
 /* The facts about the current run, if there is one. end: of the interpreter, or NULL. */
@@ -116,16 +120,18 @@ void session_done(struct session *session, const struct fate *fate);
 void session_conclude(struct session *session, enum fate_event event, const char *why);
 /* Ends the interpreter and drops its state. */
 void session_close(struct session *session);
-/* Starts the interpreter. */
-void session_start(struct session *session);
 /* Starts the time limit of the current run, less what it has already spent. */
 void session_arm_deadline(struct session *session);
-/* Whether a branch must wait until its session has an interpreter again. */
-bool session_branch_waits(const struct session *session);
 /* The current run has a result: adds the hint why a branch beside a job may lack a name. */
 void session_explain_branch(const struct session *session);
 /* Frees a session without an interpreter and without a run. */
 void session_drop(struct session *session);
+
+/* session_interpreter.c */
+/* Starts the interpreter. */
+void session_start(struct session *session);
+/* Whether a branch must wait until its session has an interpreter again. */
+bool session_branch_waits(const struct session *session);
 
 /* session_steps.c */
 /* Carries out the steps of the current run, or else of the next one, until a step has to wait. */
