@@ -19,6 +19,18 @@ int keeper_name_path(struct box *box, const char *path, size_t size)
     return box_ask_keeper(box, &request, NULL, NULL);
 }
 
+int keeper_ask_paths(struct box *box, struct wire_request *request, const char *const *paths,
+                     size_t count, init_client_fn fn, void *arg)
+{
+    for (size_t i = 0; i < count; i++) {
+        int r = keeper_name_path(box, paths[i], strlen(paths[i]));
+        if (r < 0) {
+            return r;
+        }
+    }
+    return box_ask_keeper(box, request, fn, arg);
+}
+
 int keeper_read_own(int fd, size_t most, struct buf *out)
 {
     struct stat st;
