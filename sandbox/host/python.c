@@ -15,7 +15,6 @@
 #include "base/parse.h"
 #include "base/path.h"
 #include "sandbox/host/python_internal.h"
-#include "sandbox/trust/trust.h"
 #include "sandbox/types.h"
 
 enum { PYTHON_LINKS = 16 };
@@ -26,8 +25,7 @@ static bool is_executable(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* dir/name into out. Returns false when it does not fit. */
-static bool join(char *out, const char *dir, const char *name)
+bool python_join(char *out, const char *dir, const char *name)
 {
     int size = snprintf(out, PATH_MAX, "%s/%s", dir, name);
     return size > 0 && size < PATH_MAX;
@@ -46,7 +44,7 @@ static bool search_path(const char *name, char *out)
         if (size > 0 && size < sizeof dir && path[0] == '/') {
             memcpy(dir, path, size);
             dir[size] = '\0';
-            if (join(out, dir, name) && is_executable(out)) {
+            if (python_join(out, dir, name) && is_executable(out)) {
                 return true;
             }
         }
@@ -63,14 +61,14 @@ static int choose(const char *chosen, char *out, struct fail *ret_fail)
         char cwd[PATH_MAX];
         if (chosen[0] == '/') {
             (void)snprintf(out, PATH_MAX, "%s", chosen);
-        } else if (!getcwd(cwd, sizeof cwd) || !join(out, cwd, chosen)) {
+        } else if (!getcwd(cwd, sizeof cwd) || !python_join(out, cwd, chosen)) {
             return fail_set(ret_fail, EINVAL, "the interpreter's path %s", chosen);
         }
         /* The directory of an environment stands for its interpreter. */
         char program[PATH_MAX];
         struct stat st;
         bool is_directory = stat(out, &st) == 0 && S_ISDIR(st.st_mode);
-        if (is_directory && join(program, out, "bin/python3")) {
+        if (is_directory && python_join(program, out, "bin/python3")) {
             (void)snprintf(out, PATH_MAX, "%s", program);
         }
         if (!is_executable(out)) {
@@ -79,8 +77,8 @@ static int choose(const char *chosen, char *out, struct fail *ret_fail)
         }
         return 0;
     }
-    if (!chosen && environment && environment[0] == '/' && join(out, environment, "bin/python") &&
-        is_executable(out)) {
+    if (!chosen && environment && environment[0] == '/' &&
+        python_join(out, environment, "bin/python") && is_executable(out)) {
         return 0;
     }
     if (!search_path(chosen ? chosen : "python3", out)) {
@@ -130,7 +128,7 @@ static bool has_library(const char *prefix, char *ret_version)
     char lib[PATH_MAX];
     char file[PATH_MAX];
     for (unsigned i = 0; i < 2; i++) {
-        if (!join(lib, prefix, libs[i])) {
+        if (!python_join(lib, prefix, libs[i])) {
             continue;
         }
         defer_closedir DIR *dir = opendir(lib);
@@ -197,7 +195,7 @@ static void resolve_dots(char *path)
     *slash = '\0';
     bool known = realpath(path, real) != NULL;
     *slash = '/';
-    if (known && join(folded, real, slash + 1)) {
+    if (known && python_join(folded, real, slash + 1)) {
         (void)snprintf(path, PATH_MAX, "%s", folded);
     }
 }
@@ -209,7 +207,7 @@ static void add_base(struct python *python, const char *home, bool by_code)
     char program[PATH_MAX];
     char base[PATH_MAX];
     char version[16];
-    if (join(program, home, "python") && program[0] == '/' && prefix_of(program, base) &&
+    if (python_join(program, home, "python") && program[0] == '/' && prefix_of(program, base) &&
         has_library(base, version)) {
         resolve_dots(base);
         add_directory(python, base, by_code);
@@ -237,7 +235,7 @@ static bool read_environment(struct python *python, const char *prefix, bool by_
     char text[8192];
     char *state = NULL;
     bool has_home = false;
-    if (!join(path, prefix, "pyvenv.cfg") ||
+    if (!python_join(path, prefix, "pyvenv.cfg") ||
         fd_read_text_at(AT_FDCWD, path, text, sizeof text) < 0) {
         return false;
     }
@@ -261,131 +259,6 @@ static bool read_environment(struct python *python, const char *prefix, bool by_
     return true;
 }
 
-/* Whether the plan makes the interpreter's directories in this place read-only. */
-static bool is_kept(const struct box_spec *spec, const struct trust_place *place)
-{
-    return place->workspace && !spec->scratch;
-}
-
-static int refuse(const char *path, const struct trust_place *place, struct fail *ret_fail)
-{
-    return trust_refuse("the interpreter", path, place,
-                        place->workspace
-                            ? "name another with --python PATH"
-                            : "mount that directory read-only, name it with --workspace, or name "
-                              "another interpreter with --python PATH",
-                        ret_fail);
-}
-
-/* Refuses a name of the interpreter that code could change. Names in a directory that the plan
- * makes read-only are safe. */
-static int check_name(const struct box_spec *spec, const char *path, bool in_directory,
-                      struct fail *ret_fail)
-{
-    struct trust_place places[TRUST_PLACES];
-    char rest[PATH_MAX];
-    bool kept = false; /* then so is what is mounted in it */
-    unsigned count = trust_places(spec, places);
-    for (unsigned i = 0; i < count; i++) {
-        enum overlap overlap = overlap_of_parent(path, places[i].path, rest);
-        if (overlap == OVERLAP_INSIDE && in_directory && is_kept(spec, &places[i])) {
-            kept = true;
-        } else if (overlap != OVERLAP_NONE && !(kept && places[i].alias)) {
-            return refuse(path, &places[i], ret_fail);
-        }
-    }
-    return 0;
-}
-
-/* Refuses a place from which code could write to the interpreter's modules and programs. In a
- * directory of packages, everything is a module. */
-static int check_modules(const char *directory, const struct trust_place *place,
-                         struct fail *ret_fail)
-{
-    static const char *const of_prefix[] = {"bin", "lib", "lib64", NULL};
-    static const char *const of_packages[] = {".", NULL};
-    const char *name = strrchr(directory, '/');
-    bool packages = name && strcmp(name, "/site-packages") == 0;
-    char path[PATH_MAX];
-    char rest[PATH_MAX];
-    for (const char *const *part = packages ? of_packages : of_prefix; *part; part++) {
-        if (join(path, directory, *part) && overlap_of(place->path, path, rest) != OVERLAP_NONE) {
-            return refuse(directory, place, ret_fail);
-        }
-    }
-    return 0;
-}
-
-static int check_directory(struct python *python, unsigned index, const struct box_spec *spec,
-                           struct fail *ret_fail)
-{
-    const char *directory = python->directories[index];
-    struct trust_place places[TRUST_PLACES];
-    char rest[PATH_MAX];
-    bool kept = false;
-    unsigned count = trust_places(spec, places);
-    int checked = known_check_size(directory, ret_fail);
-    if (checked < 0) {
-        return checked;
-    }
-    for (unsigned i = 0; i < count; i++) {
-        const struct trust_place *place = &places[i];
-        enum overlap overlap = overlap_of(directory, place->path, rest);
-        int r = 0;
-        if (kept && place->alias) {
-            continue;
-        }
-        if (overlap == OVERLAP_NONE) {
-            r = check_modules(directory, place, ret_fail);
-        } else if (overlap == OVERLAP_INSIDE && rest[0] && is_kept(spec, place)) {
-            (void)snprintf(python->inside[python->inside_count++], PATH_MAX, "%s", rest);
-            kept = true;
-        } else {
-            r = refuse(directory, place, ret_fail);
-        }
-        if (r < 0) {
-            return r;
-        }
-    }
-    if (!kept && python->by_code[index] && !known_is_prefix(spec, directory)) {
-        (void)fail_set(ret_fail, 0,
-                       "code can write to the file that names the interpreter's directory %.300s: "
-                       "name another interpreter with --python PATH",
-                       directory);
-        return -EPERM;
-    }
-    return 0;
-}
-
-static int check_directories(struct python *python, const struct box_spec *spec,
-                             struct fail *ret_fail)
-{
-    int r = 0;
-    for (unsigned i = 0; r == 0 && i < python->directory_count; i++) {
-        r = check_directory(python, i, spec, ret_fail);
-    }
-    struct trust_place places[TRUST_PLACES];
-    unsigned count = trust_places(spec, places);
-    /* The system's own interpreter is not in the list. */
-    for (unsigned i = 0; r == 0 && i < count; i++) {
-        r = check_modules(python->prefix, &places[i], ret_fail);
-    }
-    return r;
-}
-
-/* Whether code could have made the name path, or what lies beside it. */
-static bool is_named_by_code(const struct box_spec *spec, const char *path)
-{
-    struct trust_place places[TRUST_PLACES];
-    char rest[PATH_MAX];
-    unsigned count = trust_places(spec, places);
-    bool found = false;
-    for (unsigned i = 0; i < count && !found; i++) {
-        found = overlap_of_parent(path, places[i].path, rest) != OVERLAP_NONE;
-    }
-    return found;
-}
-
 /* Follows path's symlinks and adds the prefix at each hop. Skips a hop that is in no prefix of
  * Python, such as a symlink in a user's directory: execution starts after it, so no more of the
  * host is shown than needed. */
@@ -398,7 +271,7 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
     (void)snprintf(path, sizeof path, "%s", python->path);
     resolve_dots(path);
     for (unsigned hop = 0; hop < PYTHON_LINKS; hop++) {
-        by_code = by_code || is_named_by_code(spec, path);
+        by_code = by_code || python_is_named_by_code(spec, path);
         bool environment = prefix_of(path, prefix) && read_environment(python, prefix, by_code);
         bool library = !environment && *prefix && has_library(prefix, python->version);
         if (environment || library) {
@@ -410,7 +283,7 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
         if (library) {
             add_directory(python, prefix, by_code);
         }
-        int r = check_name(spec, path, environment || library, ret_fail);
+        int r = python_check_name(spec, path, environment || library, ret_fail);
         if (r < 0) {
             return r;
         }
@@ -428,7 +301,7 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
                 *slash = '\0';
             }
             char joined[PATH_MAX];
-            if (!join(joined, path, target)) {
+            if (!python_join(joined, path, target)) {
                 break;
             }
             (void)snprintf(path, sizeof path, "%s", joined);
@@ -458,7 +331,7 @@ static void add_user_packages(struct python *python)
     int size = snprintf(lib, sizeof lib, "%s/.local/lib/%s/site-packages", home ? home : "",
                         python->version);
     if (!home || home[0] != '/' || python->environment[0] || size >= PATH_MAX ||
-        access(lib, X_OK) < 0 || !join(base, home, ".local")) {
+        access(lib, X_OK) < 0 || !python_join(base, home, ".local")) {
         return;
     }
     add_directory(python, lib, /* by_code= */ false);
@@ -522,7 +395,7 @@ static int find(const struct box_spec *spec, bool ask, struct python *python, st
     r = r ? r : follow(python, spec, ret_fail);
     if (r == 0) {
         add_user_packages(python);
-        r = check_directories(python, spec, ret_fail);
+        r = python_check_directories(python, spec, ret_fail);
     }
     return r;
 }

@@ -6,6 +6,24 @@
 /* For python.c. */
 
 struct box_spec;
+struct python;
+
+/* dir/name into out (PATH_MAX bytes). Returns false when it does not fit. */
+bool python_join(char *out, const char *dir, const char *name);
+
+/* --- python_trust.c --- */
+
+/* Refuses a name of the interpreter that code could change. Names in a directory that the plan
+ * makes read-only are safe. */
+[[nodiscard]] int python_check_name(const struct box_spec *spec, const char *path,
+                                    bool in_directory, struct fail *ret_fail);
+
+/* The same for what may be loaded from the interpreter's directories. */
+[[nodiscard]] int python_check_directories(struct python *python, const struct box_spec *spec,
+                                           struct fail *ret_fail);
+
+/* Whether code could have made the name path, or what lies beside it. */
+bool python_is_named_by_code(const struct box_spec *spec, const char *path);
 
 /* --- python_bases.c: which directories may be shown as an interpreter's --- */
 

@@ -17,6 +17,12 @@ struct plan_step *plan_add(struct plan *plan, enum plan_kind kind, const char *s
 /* Appends a Landlock rule: allowed, LANDLOCK_FS_*, below path. */
 void plan_allow(struct plan *plan, const char *path, uint64_t allowed);
 
+/* The guest's envp and argv. */
+void plan_set_environment(struct plan *plan, const struct box_spec *spec,
+                          const struct plan_content *content);
+void plan_set_arguments(struct plan *plan, const struct box_spec *spec,
+                        const struct plan_content *content);
+
 /* Refuses a plan for which there was too little memory. Also refuses a mount on the new root
  * itself, which would be found at "/..", and one whose path leads elsewhere than its text says. 0,
  * -ENOMEM or -EPERM with ret_fail. */
