@@ -58,21 +58,21 @@ void jobs_done(struct jobs *jobs)
     }
 }
 
-static bool is_running(const struct job *job)
+bool job_is_running(const struct job *job)
 {
     return (job->run->job > 0 || (job->at_once && !job->run->cancelled)) && !job->returned;
 }
 
-static unsigned count_running(const struct jobs *jobs)
+unsigned jobs_count_running(const struct jobs *jobs)
 {
     unsigned count = 0;
     for (const struct job *job = jobs->list; job; job = job->next) {
-        count += is_running(job);
+        count += job_is_running(job);
     }
     return count;
 }
 
-static struct job *find(const struct jobs *jobs, unsigned number)
+struct job *jobs_find(const struct jobs *jobs, unsigned number)
 {
     struct job *job = jobs->list;
     while (job && (number == 0 || job->run->job != number)) {
@@ -83,9 +83,9 @@ static struct job *find(const struct jobs *jobs, unsigned number)
 
 uint64_t jobs_quiet_ms(const struct jobs *jobs)
 {
-    return count_running(jobs) > 0 ? 0
-           : jobs->moved_ns        ? (clock_now_ns() - jobs->moved_ns) / CLOCK_NS_PER_MS
-                                   : UINT64_MAX;
+    return jobs_count_running(jobs) > 0 ? 0
+           : jobs->moved_ns             ? (clock_now_ns() - jobs->moved_ns) / CLOCK_NS_PER_MS
+                                        : UINT64_MAX;
 }
 
 uint64_t jobs_wait_ms(const struct tools *tools, const json_t *arguments)
@@ -97,83 +97,6 @@ uint64_t jobs_wait_ms(const struct tools *tools, const json_t *arguments)
         return FOREVER;
     }
     return !wait ? tools->config.wait_ms : ms > (double)most_ms ? most_ms : (uint64_t)ms;
-}
-
-/* --- what results say of jobs --- */
-
-unsigned job_seconds(const struct job *job)
-{
-    const struct run *run = job->run;
-    uint64_t ns = job->returned         ? run->end.duration_ns
-                  : run->started_ns > 0 ? clock_now_ns() - run->started_ns
-                                        : 0;
-    return (unsigned)(ns / CLOCK_NS_PER_MS / 1000);
-}
-
-/* Appends the lines about jobs that have ended, which no result has said yet. */
-static void append_ended(struct jobs *jobs, struct buf *text)
-{
-    for (struct job *job = jobs->list; job; job = job->next) {
-        if (job->run->job > 0 && job->ended_ns > 0 && !job->reported) {
-            job->reported = true;
-            (void)buf_appendf(text, "[job %u ended after %u s: ", job->run->job, job_seconds(job));
-            (void)run_append_outcome(job->run, text);
-            (void)buf_appendf(text, "; fetch it with {\"job\": %u}]\n", job->run->job);
-        }
-    }
-    (void)buf_append(text, "", 1);
-}
-
-/* Appends "1, 2, 5, 7". */
-static void append_running(const struct jobs *jobs, struct buf *text)
-{
-    const char *before = "";
-    for (const struct job *job = jobs->list; job; job = job->next) {
-        if (is_running(job) && job->run->job > 0) {
-            (void)buf_appendf(text, "%s%u", before, job->run->job);
-            before = ", ";
-        }
-    }
-    (void)buf_append(text, "", 1);
-}
-
-static void append_what_to_do(unsigned number, struct buf *text)
-{
-    buf_appendf(text, " | wait: {\"job\": %u} | stop: {\"job\": %u, \"stop\": true}", number,
-                number);
-}
-
-int jobs_describe(const struct jobs *jobs, unsigned number, struct buf *text)
-{
-    const struct job *job = find(jobs, number);
-    buf_appendf(text, "job %u has been running for %u s", number, job ? job_seconds(job) : 0);
-    append_what_to_do(number, text);
-    return buf_append_text(text, " | \"branch\": true works beside it");
-}
-
-/* "[running: job 1, 25 s of at most 600 s, 212 MiB | wait: ... ]" */
-static int append_running_status(const struct job *job, struct buf *text)
-{
-    const struct run *run = job->run;
-    char path[OVERFLOW_PATH_BYTES];
-    struct box *box = server_box_get(job->owner->tools->server_box);
-    uint64_t bytes = box ? box_memory_used(box, 0) : 0;
-    buf_appendf(text, "[%s: job %u, %u s of at most %g s", run->stop ? "stopping" : "running",
-                run->job, job_seconds(job), (double)run->request.timeout_ms / 1000);
-    buf_append_text(text, run->request.clamped ? " (timeout_s: capped)" : "");
-    if (bytes > 0) {
-        buf_appendf(text, ", %u MiB", (unsigned)(bytes >> 20));
-    }
-    append_what_to_do(run->job, text);
-    if (run->overflow && overflow_path(run->overflow, path)) {
-        buf_appendf(text, " | all output: %s", path);
-    }
-    if (!run->request.fresh && !run->request.branch) {
-        buf_append_text(text,
-                        " | the session belongs to the job until it ends; \"branch\": true "
-                        "works beside it");
-    }
-    return buf_append(text, "]", sizeof "]");
 }
 
 /* --- the calls that wait --- */
@@ -205,7 +128,7 @@ void job_send(struct job *job, struct rpc_call *call, const char *first)
     }
     if (!rpc_call_cancelled(call)) {
         job->reported = true;
-        append_ended(job->owner, &ended);
+        jobs_append_ended(job->owner, &ended);
     }
     job->run->only_news = job->run->job > 0 && !job->unread && !job->fetched;
     result_send(call, job->run, job->images, buf_size(&ended) > 0 ? buf_bytes(&ended) : "");
@@ -216,8 +139,8 @@ static void job_send_running(struct job *job, struct rpc_call *call, const struc
 {
     OWNED(buf_done) struct buf ended = BUF_EMPTY;
     OWNED(buf_done) struct buf status = BUF_EMPTY;
-    append_ended(job->owner, &ended);
-    if (append_running_status(job, &status) < 0 || buf_size(&ended) == 0) {
+    jobs_append_ended(job->owner, &ended);
+    if (job_append_status(job, &status) < 0 || buf_size(&ended) == 0) {
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return;
     }
@@ -258,10 +181,10 @@ static void job_give_up(struct job *job, const struct rpc_call *call)
     struct run *run = job->run;
     OWNED(buf_done) struct buf running = BUF_EMPTY;
     char note[400];
-    append_running(job->owner, &running);
-    (void)snprintf(note, sizeof note,
-                   "cell interrupted: no free job slot (--jobs): %u jobs are running (%s)",
-                   count_running(job->owner), buf_size(&running) > 0 ? buf_bytes(&running) : "");
+    jobs_append_running(job->owner, &running);
+    (void)snprintf(
+        note, sizeof note, "cell interrupted: no free job slot (--jobs): %u jobs are running (%s)",
+        jobs_count_running(job->owner), buf_size(&running) > 0 ? buf_bytes(&running) : "");
     run_add(run, RUN_NOTES, note, strlen(note));
     run->request.timeout_ms = (clock_now_ns() - rpc_call_since_ns(call)) / CLOCK_NS_PER_MS;
     run->job_limit_ms = 0;
@@ -297,7 +220,7 @@ static void wait_over(void *arg)
     if (is_almost_over(run, wait->call)) {
         return; /* its result comes by itself */
     }
-    if (!job->at_once && count_running(job->owner) >= tools->config.jobs) {
+    if (!job->at_once && jobs_count_running(job->owner) >= tools->config.jobs) {
         if (clock_now_ns() < wait->until_ns) {
             loop_timer_arm(tools->loop, &wait->over, wait->until_ns, wait_over, wait);
             return;
@@ -473,25 +396,14 @@ static void refuse(struct rpc_call *call, int error)
     }
 }
 
-static void refuse_job(const struct jobs *jobs, struct rpc_call *call)
-{
-    OWNED(buf_done) struct buf running = BUF_EMPTY;
-    append_running(jobs, &running);
-    content_refuse(
-        call,
-        "[not run: %u jobs are running (%s) | that is the limit (--jobs): stop one, or wait "
-        "for its end: {\"job\": N}]",
-        count_running(jobs), buf_size(&running) > 0 ? buf_bytes(&running) : "");
-}
-
 void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const json_t *arguments)
 {
     struct tools *tools = jobs->tools;
     uint64_t wait_ms = jobs_wait_ms(tools, arguments);
     struct job **end = &jobs->list;
-    if (wait_ms == 0 && count_running(jobs) >= tools->config.jobs) {
+    if (wait_ms == 0 && jobs_count_running(jobs) >= tools->config.jobs) {
         run_free(run);
-        refuse_job(jobs, call);
+        jobs_refuse_another(jobs, call);
         return;
     }
     struct job *job = calloc(1, sizeof *job);
@@ -530,41 +442,13 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
     }
 }
 
-/* There is no such job: lists those there are. */
-static void refuse_number(const struct jobs *jobs, struct rpc_call *call, uint64_t number)
-{
-    OWNED(buf_done) struct buf text = BUF_EMPTY;
-    const char *before = " Jobs: ";
-    if (number > 0) {
-        (void)buf_appendf(&text, "There is no job %llu%s.", (unsigned long long)number,
-                          number <= jobs->last_number ? " any more" : "");
-    } else {
-        (void)buf_append_text(&text, count_running(jobs) ? "Which job? Send its number as job."
-                                                         : "No job is running.");
-    }
-    for (const struct job *job = jobs->list; job; job = job->next) {
-        if (job->run->job > 0) {
-            (void)buf_appendf(&text, "%s%u (", before, job->run->job);
-            if (job->returned) {
-                (void)run_append_outcome(job->run, &text);
-                (void)buf_append_text(&text, ")");
-            } else {
-                (void)buf_appendf(&text, "running for %u s)", job_seconds(job));
-            }
-            before = ", ";
-        }
-    }
-    (void)buf_append_text(&text, *before == ',' ? "." : "");
-    content_result(call, buf_bytes(&text), buf_size(&text), /* is_error= */ true);
-}
-
 static struct job *only_running(const struct jobs *jobs)
 {
     struct job *job = jobs->list;
-    while (job && !is_running(job)) {
+    while (job && !job_is_running(job)) {
         job = job->next;
     }
-    return count_running(jobs) == 1 ? job : NULL;
+    return jobs_count_running(jobs) == 1 ? job : NULL;
 }
 
 void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments)
@@ -572,14 +456,15 @@ void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments
     const json_t *sent = json_object_get(arguments, "job");
     bool stops = json_is_true(json_object_get(arguments, "stop"));
     json_int_t number = json_integer_value(sent);
-    struct job *job = !sent                                           ? only_running(jobs)
-                      : number > 0 && number < (json_int_t)UINT32_MAX ? find(jobs, (unsigned)number)
-                                                                      : NULL;
+    struct job *job = !sent ? only_running(jobs)
+                      : number > 0 && number < (json_int_t)UINT32_MAX
+                          ? jobs_find(jobs, (unsigned)number)
+                          : NULL;
     if (job && job->run->job == 0) {
         wait_over(job->waits); /* it was about to become one */
     }
     if (!job) {
-        refuse_number(jobs, call, number > 0 ? (uint64_t)number : 0);
+        jobs_refuse_number(jobs, call, number > 0 ? (uint64_t)number : 0);
         return;
     }
     if (job->ended_ns > 0) {
@@ -592,7 +477,7 @@ void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments
 
 void jobs_stop(struct jobs *jobs, unsigned number)
 {
-    struct job *job = find(jobs, number);
+    struct job *job = jobs_find(jobs, number);
     if (job && !job->returned) {
         sessions_stop(jobs->tools->sessions, job->run, RUN_STOP_REQUESTED);
     }

@@ -2,7 +2,7 @@
 #include "tools/jobs/jobs.h"
 #include "tools/jobs/tasks.h"
 
-/* What jobs.c and tasks.c share. */
+/* What jobs.c, jobs_text.c and tasks.c share. */
 
 struct job {
     struct job *next;
@@ -19,7 +19,25 @@ struct job {
     struct task task;
 };
 
+bool job_is_running(const struct job *job);
+unsigned jobs_count_running(const struct jobs *jobs);
+/* NULL: there is none of that number. */
+struct job *jobs_find(const struct jobs *jobs, unsigned number);
+
+/* --- jobs_text.c --- */
 unsigned job_seconds(const struct job *job);
+/* Appends the lines about jobs that have ended, which no result has said yet. */
+void jobs_append_ended(struct jobs *jobs, struct buf *text);
+/* Appends "1, 2, 5, 7". */
+void jobs_append_running(const struct jobs *jobs, struct buf *text);
+/* "[running: job 1, 25 s of at most 600 s, 212 MiB | wait: ... ]" */
+int job_append_status(const struct job *job, struct buf *text);
+/* No further job may begin. */
+void jobs_refuse_another(const struct jobs *jobs, struct rpc_call *call);
+/* There is no such job: lists those there are. */
+void jobs_refuse_number(const struct jobs *jobs, struct rpc_call *call, uint64_t number);
+
+/* --- jobs.c --- */
 
 /* Appends what the run waits for, or the last line that it printed, after ": ". */
 void job_describe_step(const struct job *job, char *text, size_t size);
