@@ -245,7 +245,7 @@ class Stress:
             self.lose(session, text)
             session.names.pop(re.search('"(.+)"', text)[1], None)
             session.forget_steps()
-        elif text.startswith("the last call has no checkpoint"):  # nothing is lost yet
+        elif text.startswith("no checkpoint of the last call"):  # nothing is lost yet
             self.tally["without a checkpoint"] += 1
         elif "state reset" in text:
             session.restart()

@@ -527,7 +527,7 @@ class KeeperDies(Case):
         self.assertIn("1", result.output.splitlines())
         back = server.python("print(open('a').read())", fresh=True).output
         if back != "first":
-            self.assertRegex(result.text, r"not rolled back|not back: [^|\]]*\ba\b")
+            self.assertRegex(result.text, r"files are not rolled back|cannot revert: [^|\]]*\ba\b")
         self.assert_ok(server.python("x = 3; open('b', 'w').write('third')"))
         self.assert_ok(server.python("x = 4; open('b', 'w').write('fourth')"))
         self.assert_ok(server.python("", undo=True))
