@@ -27,7 +27,7 @@ branch = load("branch")
 
 
 def affordable(measure_from, most, result):
-    """Whether this state gets a checkpoint: not above `most` bytes, see tools/session/checkpoint_policy.h.
+    """Whether this state gets a checkpoint: not above `most` bytes, see tools/session/memory_policy.h.
 
     Measures a state when the process's peak reaches measure_from, and adds the size to the result. To read the peak
     costs nothing. most: 0 if the limit is not known.

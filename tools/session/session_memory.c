@@ -12,7 +12,7 @@
 #include "base/limits.h"
 #include "base/loop.h"
 #include "tools/run/outcome.h"
-#include "tools/session/checkpoint_policy.h"
+#include "tools/session/memory_policy.h"
 #include "tools/session/session_internal.h"
 
 /* Filling the memory takes longer: after shorter calls nothing was killed. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "tools/session/checkpoint_policy.h"
+#include "tools/session/memory_policy.h"
 #include "tools/session/session_internal.h"
 
 enum { SAVE_MS = 5000 }; /* then the result says that the checkpoint is still being forked */

@@ -1,4 +1,4 @@
-#include "tools/session/checkpoint_policy.h"
+#include "tools/session/memory_policy.h"
 
 #include "tests/unit/unit.h"
 
