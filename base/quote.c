@@ -23,7 +23,7 @@ static size_t shown_size(const char *name, size_t size)
     return n > 0 && !word_is_unseen(utf8_code(name, n)) ? (size_t)n : 0;
 }
 
-bool quote_is_needed(const char *name, size_t size)
+static bool is_needed(const char *name, size_t size)
 {
     for (size_t i = 0; i < size;) {
         size_t shown = shown_size(name + i, size - i);
@@ -48,7 +48,7 @@ static int append_byte(struct buf *out, unsigned char byte)
 
 int quote_append(struct buf *out, const char *prefix, const char *name, size_t size, bool force)
 {
-    bool quoted = force || quote_is_needed(name, size);
+    bool quoted = force || is_needed(name, size);
     int r = buf_append(out, "\"", quoted);
     r = r ? r : buf_append_text(out, prefix);
     if (!quoted) {

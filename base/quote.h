@@ -8,9 +8,6 @@ struct buf;
  * character, '"' or '\' stands between double quotes, with escapes of C, and other bytes in three
  * octal digits. So does here one with an invisible character, or a byte that is not UTF-8. */
 
-/* Whether the name needs quotes. */
-bool quote_is_needed(const char *name, size_t size);
-
 /* Appends prefix and name, as one word, quoted if needed or forced. 0 or -ENOMEM. */
 int quote_append(struct buf *out, const char *prefix, const char *name, size_t size, bool force);
 

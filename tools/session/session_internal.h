@@ -145,9 +145,6 @@ void session_send(struct session *session);
 /* Events of the sandbox. */
 void session_on_message(void *arg, const struct box_message *message);
 void session_on_cell_ended(void *arg, unsigned processes);
-/* The current run's result is complete, and nothing else has to end: saves the state if the run
- * requests that, and returns the run. Leaves RUNNING, INTERRUPTED or SWEEPING. */
-void session_result_taken(struct session *session);
 
 /* session_packages.c */
 /* Fields of a run: the installed packages. layers: holds the text. Returns how many, at most 2. */

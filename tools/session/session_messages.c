@@ -32,6 +32,26 @@ static const char *awaited(enum session_state state)
     return checks ? "needs" : runs ? "result" : NULL;
 }
 
+/* The current run's result is complete, and nothing else has to end: saves the state if the run
+ * requests that, and returns the run. Leaves RUNNING, INTERRUPTED or SWEEPING. */
+static void session_result_taken(struct session *session)
+{
+    struct run *run = session->current;
+    bool saves = run->request.save[0] && !run_is_error(run) && !run->cancelled;
+    if (saves && session_checkpoint(session) == BOX_CHECKPOINT_AWAITED) {
+        session_save(session);
+        return;
+    }
+    if (saves) {
+        session_name_state(session);
+    } else if (run->request.save[0]) {
+        run_addf(run, RUN_SAVED, "not saved");
+        run_addf(run, RUN_UNSAVED, "the call failed");
+    }
+    session_enter(session, SESSION_IDLE);
+    session_done(session, &session->fate);
+}
+
 static void session_swept(void *arg)
 {
     struct session *session = arg;
@@ -83,24 +103,6 @@ static void session_on_result(struct session *session, const struct box_message 
     if (!session_end_processes(session)) {
         session_result_taken(session);
     }
-}
-
-void session_result_taken(struct session *session)
-{
-    struct run *run = session->current;
-    bool saves = run->request.save[0] && !run_is_error(run) && !run->cancelled;
-    if (saves && session_checkpoint(session) == BOX_CHECKPOINT_AWAITED) {
-        session_save(session);
-        return;
-    }
-    if (saves) {
-        session_name_state(session);
-    } else if (run->request.save[0]) {
-        run_addf(run, RUN_SAVED, "not saved");
-        run_addf(run, RUN_UNSAVED, "the call failed");
-    }
-    session_enter(session, SESSION_IDLE);
-    session_done(session, &session->fate);
 }
 
 /* The run's time was over while the guest checked its imports. */

@@ -122,13 +122,28 @@ static void good_record_and_process_pass_all(void **)
     assert_nothing_found(&verdict);
 }
 
+struct attempt_row {
+    enum selftest_attempt attempt;
+    enum box_protection protection;
+    const char *word;
+};
+
+/* Each of these attempts, when it has worked. */
+static void expect_each_found(const struct attempt_row *rows, size_t count,
+                              struct selftest_record good,
+                              struct selftest_verdict (*verdict_of)(const struct selftest_record *))
+{
+    for (size_t i = 0; i < count; i++) {
+        struct selftest_record record = good;
+        record.attempts[rows[i].attempt] = 0;
+        struct selftest_verdict verdict = verdict_of(&record);
+        assert_found(&verdict, rows[i].protection, rows[i].word);
+    }
+}
+
 static void each_attempt_that_works_is_found(void **)
 {
-    static const struct {
-        enum selftest_attempt attempt;
-        enum box_protection protection;
-        const char *word;
-    } rows[] = {
+    static const struct attempt_row rows[] = {
         {SELFTEST_UNSHARE, BOX_PROTECTION_SECCOMP, "unshare"},
         {SELFTEST_MOUNT, BOX_PROTECTION_SECCOMP, "mount"},
         {SELFTEST_PTRACE, BOX_PROTECTION_SECCOMP, "ptrace"},
@@ -140,12 +155,7 @@ static void each_attempt_that_works_is_found(void **)
         {SELFTEST_WRITE_DEVICE, BOX_PROTECTION_LANDLOCK, "writable"},
         {SELFTEST_SIGNAL_PARENT, BOX_PROTECTION_LANDLOCK, "signals"},
     };
-    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct selftest_record record = good_record();
-        record.attempts[rows[i].attempt] = 0;
-        struct selftest_verdict verdict = check(&record);
-        assert_found(&verdict, rows[i].protection, rows[i].word);
-    }
+    expect_each_found(rows, sizeof rows / sizeof *rows, good_record(), check);
 }
 
 /* The expectation for a sandbox without namespaces: the container's own directories and user. */
@@ -201,11 +211,7 @@ static void without_namespaces_nothing_is_expected_of_them(void **)
 
 static void without_namespaces_the_other_protections_are_mandatory(void **)
 {
-    static const struct {
-        enum selftest_attempt attempt;
-        enum box_protection protection;
-        const char *word;
-    } rows[] = {
+    static const struct attempt_row rows[] = {
         {SELFTEST_UNSHARE, BOX_PROTECTION_SECCOMP, "unshare"},
         {SELFTEST_NETLINK, BOX_PROTECTION_SECCOMP, "NETLINK"},
         {SELFTEST_MEMFD, BOX_PROTECTION_SECCOMP, "memfd"},
@@ -215,12 +221,7 @@ static void without_namespaces_the_other_protections_are_mandatory(void **)
         {SELFTEST_WRITE_DEVICE, BOX_PROTECTION_LANDLOCK, "writable"},
         {SELFTEST_READ_PROC, BOX_PROTECTION_LANDLOCK, "read"},
     };
-    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct selftest_record record = good_container_record();
-        record.attempts[rows[i].attempt] = 0;
-        struct selftest_verdict verdict = check_container(&record);
-        assert_found(&verdict, rows[i].protection, rows[i].word);
-    }
+    expect_each_found(rows, sizeof rows / sizeof *rows, good_container_record(), check_container);
     struct selftest_record record = good_container_record();
     record.attempts[SELFTEST_SIGNAL_PARENT] = 0;
     assert_non_null(strstr(check_container(&record).found[BOX_PROTECTION_SECCOMP], "supervisor"));
