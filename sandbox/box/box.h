@@ -119,7 +119,7 @@ struct box {
         char path[108]; /* its name, or "" */
     } egress;
     struct {
-        struct box_apply *applying; /* changes, see box_changes.c; or NULL */
+        struct box_apply *applying; /* changes, see box_apply.c; or NULL */
         int left_journal_fd;        /* of an apply that was killed; or -1 */
         int left_upper_fd;
         int overlay_fd;   /* of fspick(2), where the workspace is an overlay; or -1 */

@@ -112,28 +112,17 @@ static void list_end(struct enumeration *list)
     }
 }
 
-/* Appends array key of reply: "name version" of each. version: the key of that. */
-static void append_packages(const json_t *reply, const char *key, const char *version,
-                            const char *before, struct buf *text)
+/* Appends array key of reply: "name version" of each. version: the key of that; NULL: of strings.
+ */
+static void append_items(const json_t *reply, const char *key, const char *version,
+                         const char *before, const char *behind, struct buf *text)
 {
     struct enumeration list = {.text = text, .before = before};
     size_t i = 0;
     json_t *item = NULL;
     json_array_foreach (json_object_get(reply, key), i, item) {
-        list_item(&list, string_of(item, "name"), string_of(item, version));
-    }
-    list_end(&list);
-}
-
-static void append_strings(const json_t *reply, const char *key, const char *before,
-                           const char *behind, struct buf *text)
-{
-    struct enumeration list = {.text = text, .before = before};
-    size_t i = 0;
-    json_t *item = NULL;
-    json_array_foreach (json_object_get(reply, key), i, item) {
-        const char *value = json_string_value(item);
-        list_item(&list, value ? value : "?", NULL);
+        const char *value = version ? string_of(item, "name") : json_string_value(item);
+        list_item(&list, value ? value : "?", version ? string_of(item, version) : NULL);
     }
     list_end(&list);
     buf_append_text(text, list.count > 0 ? behind : "");
@@ -185,7 +174,7 @@ static void append_imports(const struct install_report *report, struct buf *text
 
 static void append_replaced(const struct install_report *report, struct buf *text)
 {
-    append_packages(report->fetched, "replaces", "from", "\nreplaced ", text);
+    append_items(report->fetched, "replaces", "from", "\nreplaced ", "", text);
     if (json_array_size(json_object_get(report->fetched, "replaces")) > 0) {
         buf_append_text(text,
                         ": an interpreter that has imported it keeps the old version "
@@ -212,14 +201,14 @@ static void compose_success(const struct install_report *report, struct buf *tex
     if (report->installed) {
         append_installed(report, text);
         append_imports(report, text);
-        append_packages(fetched, "already", "version", "\nalready installed: ", text);
+        append_items(fetched, "already", "version", "\nalready installed: ", "", text);
         append_replaced(report, text);
     } else if (json_array_size(json_object_get(fetched, "already")) > 0) {
-        append_packages(fetched, "already", "version", "already installed: ", text);
+        append_items(fetched, "already", "version", "already installed: ", "", text);
     } else {
         buf_append_text(text, "nothing to install");
     }
-    append_strings(fetched, "skipped", "\nskipped, not for this machine: ", "", text);
+    append_items(fetched, "skipped", NULL, "\nskipped, not for this machine: ", "", text);
     append_notes(fetched, text);
     append_notes(report->installed, text);
 }
@@ -247,8 +236,8 @@ static void compose_failure(const struct install_report *report, struct buf *tex
     buf_appendf(text, "not installed, %s%s%s%s", failures[report->failure].headline,
                 size > 0 ? ": " : ".", word_line(report->message, shown, sizeof shown), stop);
     size_t before = buf_size(text);
-    append_strings(reply, "near", " Similar names: ", ".", text);
-    append_strings(reply, "available", " Available versions: ", ".", text);
+    append_items(reply, "near", NULL, " Similar names: ", ".", text);
+    append_items(reply, "available", NULL, " Available versions: ", ".", text);
     if ((buf_size(text) == before || report->failure != INSTALL_NOT_FOUND) && *remedy) {
         buf_appendf(text, " %s", remedy);
     }

@@ -231,11 +231,9 @@ static void run_ended(void *arg, int error, const struct wire_kept *kept, const 
     ended.sessions->files_looking--;
     if (ended.run && !error) {
         take_kept(ended.run, kept, text, size);
-    }
-    if (ended.run && !error && keeps_files(ended.sessions)) {
-        note_unkept(ended.run, kept, text, size);
-    }
-    if (ended.run && !error) {
+        if (keeps_files(ended.sessions)) {
+            note_unkept(ended.run, kept, text, size);
+        }
         note_uncovered(ended.sessions, ended.run, kept);
     }
     if (error && ended.session) {
