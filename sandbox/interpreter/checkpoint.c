@@ -15,10 +15,11 @@ static struct session_checkpoint *checkpoint_of_cell(struct box_session *session
     return NULL;
 }
 
-static struct session_checkpoint *checkpoint_free_entry(struct box_session *session)
+/* pid: 0: a free entry. */
+static struct session_checkpoint *checkpoint_of_pid(struct box_session *session, pid_t pid)
 {
     for (unsigned i = 0; i < SESSION_CHECKPOINTS; i++) {
-        if (session->checkpoints[i].pid == 0) {
+        if (session->checkpoints[i].pid == pid) {
             return &session->checkpoints[i];
         }
     }
@@ -68,11 +69,9 @@ static struct box_session *session_of_pid(const struct box *box, pid_t pid,
                                           struct session_checkpoint **ret_checkpoint)
 {
     for (struct box_session *session = box->sessions.list; session; session = session->next) {
-        for (unsigned i = 0; i < SESSION_CHECKPOINTS; i++) {
-            if (session->checkpoints[i].pid == pid) {
-                *ret_checkpoint = &session->checkpoints[i];
-                return session;
-            }
+        *ret_checkpoint = checkpoint_of_pid(session, pid);
+        if (*ret_checkpoint) {
+            return session;
         }
     }
     return NULL;
@@ -127,7 +126,7 @@ static struct session_checkpoint *checkpoint_enter(struct box_session *session,
     if (entry && entry != session->waking) {
         checkpoint_kill(session, entry);
     }
-    entry = entry ? entry : checkpoint_free_entry(session);
+    entry = entry ? entry : checkpoint_of_pid(session, 0);
     if (entry) {
         struct wire_request request = {
             .op = WIRE_WATCH, .pid = pid, .tag = session->tag, .role = WIRE_ROLE_CHECKPOINT};
