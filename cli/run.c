@@ -332,14 +332,6 @@ static int read_code(const struct options *options, struct buf *code)
     return fd < 0 ? -errno : input_read(fd, code);
 }
 
-static int take_signals(struct once *once)
-{
-    once->signal_fd = shutdown_signal_fd();
-    return once->signal_fd < 0 ? once->signal_fd
-                               : loop_io_add(once->loop, &once->signal_io, once->signal_fd, EPOLLIN,
-                                             on_signal, once);
-}
-
 /* Carries out the run. Returns the exit code, or -errno. */
 static int run_once(struct once *once, const struct options *options, struct run *run)
 {
@@ -404,7 +396,8 @@ int command_run(const struct options *options)
     }
     r = options->hand_on_stdin ? input_read(STDIN_FILENO, &input) : 0;
     r = r ? r : loop_new(&once.loop);
-    r = r ? r : take_signals(&once);
+    r = r ? r
+          : shutdown_watch_signals(once.loop, &once.signal_io, &once.signal_fd, on_signal, &once);
     r = r ? r : box_scratch_open(&with_guest.spec, &scratch, &fail);
     r = r ? r : box_store_open(&with_guest.spec, &store, &fail);
     r = r ? r : program_locate(&program, &with_guest);

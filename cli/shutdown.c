@@ -30,7 +30,8 @@ static void on_parent(void *arg, uint32_t)
     loop_stop(shutdown->loop, 0);
 }
 
-int shutdown_signal_fd(void)
+int shutdown_watch_signals(struct loop *loop, struct loop_io *io, int *ret_fd, loop_io_fn fn,
+                           void *arg)
 {
     sigset_t mask;
     (void)sigemptyset(&mask);
@@ -40,16 +41,8 @@ int shutdown_signal_fd(void)
     if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0) {
         return -errno;
     }
-    int fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    return fd < 0 ? -errno : fd;
-}
-
-static int watch_signals(struct shutdown *shutdown)
-{
-    shutdown->signal_fd = shutdown_signal_fd();
-    return shutdown->signal_fd < 0 ? shutdown->signal_fd
-                                   : loop_io_add(shutdown->loop, &shutdown->signals,
-                                                 shutdown->signal_fd, EPOLLIN, on_signal, shutdown);
+    *ret_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return *ret_fd < 0 ? -errno : loop_io_add(loop, io, *ret_fd, EPOLLIN, fn, arg);
 }
 
 /* A parent that is a service manager, or a process of another pid namespace, cannot leave the
@@ -76,7 +69,8 @@ static int watch_parent(struct shutdown *shutdown, pid_t parent)
 int shutdown_watch(struct shutdown *shutdown, struct loop *loop, pid_t parent)
 {
     shutdown->loop = loop;
-    int r = watch_signals(shutdown);
+    int r =
+        shutdown_watch_signals(loop, &shutdown->signals, &shutdown->signal_fd, on_signal, shutdown);
     if (r < 0) {
         return r;
     }

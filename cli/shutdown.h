@@ -32,8 +32,9 @@ int shutdown_watch(struct shutdown *shutdown, struct loop *loop, pid_t parent);
 void shutdown_watch_idle(struct shutdown *shutdown, const struct rpc_conn *conn,
                          const struct tools *tools, uint64_t idle_ms);
 
-/* Blocks SIGTERM, SIGINT and SIGHUP. Returns a signalfd(2) that receives them, owned by the caller,
- * or -errno. */
-int shutdown_signal_fd(void);
+/* Blocks SIGTERM, SIGINT and SIGHUP, and watches a signalfd(2) that receives them, *ret_fd, owned
+ * by the caller. 0 or -errno. */
+int shutdown_watch_signals(struct loop *loop, struct loop_io *io, int *ret_fd, loop_io_fn fn,
+                           void *arg);
 
 void shutdown_done(struct shutdown *shutdown);
