@@ -9,3 +9,11 @@ const char *path_behind(const char *path, const char *directory)
     bool below = strncmp(path, directory, size) == 0 && (path[size] == '/' || path[size] == '\0');
     return below ? path + size + strspn(path + size, "/") : NULL;
 }
+
+void path_cut_last(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash) {
+        *slash = '\0';
+    }
+}

@@ -296,10 +296,7 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
         if (target[0] == '/') {
             (void)snprintf(path, sizeof path, "%s", target);
         } else {
-            char *slash = strrchr(path, '/');
-            if (slash) {
-                *slash = '\0';
-            }
+            path_cut_last(path);
             char joined[PATH_MAX];
             if (!python_join(joined, path, target)) {
                 break;

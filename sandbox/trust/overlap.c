@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/path.h"
+
 enum { SYMLINKS_MOST = 40 }; /* the kernel's limit, path_resolution(7) */
 
 struct walk {
@@ -31,14 +33,6 @@ static bool append(char path[PATH_MAX], const char *name)
     return true;
 }
 
-static void cut_last(char *path)
-{
-    char *slash = strrchr(path, '/');
-    if (slash) {
-        *slash = '\0';
-    }
-}
-
 /* st: of done, if it exists. */
 static void arrive(struct walk *walk, const struct stat *st)
 {
@@ -60,11 +54,11 @@ static void arrive_at_root(struct walk *walk)
 
 static void go_up(struct walk *walk)
 {
-    cut_last(walk->done);
+    path_cut_last(walk->done);
     if (walk->inside) {
         walk->strayed = walk->strayed || walk->rest[0];
         walk->inside = walk->rest[0];
-        cut_last(walk->rest);
+        path_cut_last(walk->rest);
     }
 }
 

@@ -97,15 +97,6 @@ static bool find_spot(const struct walk *walk, const char *host_path, struct spo
     return false;
 }
 
-/* Removes the last component. */
-static void go_up(char *path)
-{
-    char *slash = strrchr(path, '/');
-    if (slash) {
-        *slash = '\0';
-    }
-}
-
 /* at: the part of the path that is known to hold no symlink; rest: the part after it, replaced
  * where at ends in a symlink. */
 struct course {
@@ -125,7 +116,7 @@ static bool step_over(struct walk *walk, struct course *course)
     bool last = rest[size + strspn(rest + size, "/")] == '\0';
     bool up = size == 2 && memcmp(rest, "..", 2) == 0;
     if (up) {
-        go_up(course->at);
+        path_cut_last(course->at);
     }
     if (up || size == 0 || (size == 1 && *rest == '.')) {
         memmove(course->rest, rest + size, strlen(rest + size) + 1);
@@ -162,7 +153,7 @@ static bool step_over(struct walk *walk, struct course *course)
     }
     memmove(course->rest + got, rest + size, left + 1);
     memcpy(course->rest, course->link, (size_t)got);
-    go_up(course->at);
+    path_cut_last(course->at);
     course->at[course->link[0] == '/' ? 0 : strlen(course->at)] = '\0';
     return true;
 }
