@@ -5,14 +5,10 @@ The path comes on stdin; text or a PNG or JPEG goes to stdout, or a reason to st
 interpreter or from an installed package. It runs on the server's behalf, so it imports nothing from directories that
 code can write to.
 """
-import csv
-import importlib
 import io
-import logging
 import os
 import sys
 import time
-import warnings
 
 LONG_SIDE = 1568  # pixels
 BYTES_MAX = 640000
@@ -77,7 +73,7 @@ def shrink(path, most):
 def text_of_pdf(path):
     for name, opener in PDF_LIBRARIES:
         try:
-            pdf = getattr(importlib.import_module(name), opener)(path)
+            pdf = getattr(__import__(name), opener)(path)
             break
         except ImportError:
             pass
@@ -129,6 +125,8 @@ def text_of_xlsx(path):
 
 def line_of(cells):
     """Cells between tabs; one with a tab or an end of line is in quotes."""
+    import csv
+
     line = io.StringIO()
     csv.writer(line, delimiter="\t", lineterminator="\n").writerow(cells)
     return line.getvalue()
@@ -168,6 +166,9 @@ def main():
     path = sys.stdin.read()
     document = DOCUMENTS.get(os.path.splitext(path)[1].lower()) if len(sys.argv) < 2 else None
     import_only_what_is_installed()
+    import logging  # from here on these are the interpreter's own
+    import warnings
+
     warnings.simplefilter("ignore")
     logging.disable()
     try:

@@ -51,6 +51,9 @@ class Planted(Case):
         result = self.server.read("wide.png")
         self.assertRegex(result.text, "3000x500.*shown as 1568x261|no Pillow")
         self.assertNotIn((77, 33), [size_of(block) for block in result.content if block["type"] == "image"])
+        for name in ("a.pdf", "a.docx", "a.xlsx"):
+            self.server.write(name, "no document")
+            self.server.read(name)
         self.assert_nothing_ran("read_file")
         # The control: code that imports it gets the module of the workspace.
         self.server.python("import PIL", fresh=True)
