@@ -22,10 +22,6 @@ struct apply_run {
     bool unfinished; /* what is deleted may be in something that does not come, */
     bool unnamed;    /* or in something new that must be named */
     bool torn;       /* the same of a git directory: nothing more of it comes */
-    /* A file becomes a directory: until all that comes into it is there, the file stays beside it,
-     * under this temporary name; empty: it is not replaced yet. */
-    bool keeps_file;
-    char kept[APPLY_TEMPORARY_NAME];
 };
 
 /* One name as it is at the moment. */
@@ -41,12 +37,6 @@ struct apply_look {
 static inline bool apply_is_in_way(const struct apply_item *item)
 {
     return item->source.mode && !S_ISDIR(item->source.mode) && S_ISDIR(item->before.mode);
-}
-
-/* Whether a file becomes a directory. */
-static inline bool apply_becomes_directory(const struct apply_item *item)
-{
-    return S_ISDIR(item->source.mode) && S_ISREG(item->before.mode) && item->before.bytes > 0;
 }
 
 /* Whether most of it goes: as of a log that code has copied and emptied, or of a file that has
@@ -117,11 +107,10 @@ int apply_copy_acl(int from_fd, int to_fd);
 
 /* Finishes or takes back what a killed process has left under a temporary name. */
 void apply_recover(struct apply_run *run);
-/* The temporary name holds what DIR had: removes that, or keeps it, if it is what the change began
- * with. Else puts it back, which had come between the check and the rename. 0, a status or
- * -errno. */
+/* The temporary name holds what DIR had: removes that if it is what the change began with. Else
+ * puts it back, which had come between the check and the rename. 0, a status or -errno. */
 int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *temporary,
-                      const char *name, bool keeps);
+                      const char *name);
 
 /* --- item.c --- */
 
@@ -131,7 +120,5 @@ int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *tem
 void apply_item(struct apply_run *run, uint32_t index, bool last);
 /* Makes what it would place, and removes that again: whether there is space for it, and right. */
 bool apply_item_can_be_made(struct apply_run *run, uint32_t index);
-/* Takes back that something new was made, and ends the item so. */
-void apply_item_take_back(struct apply_run *run, uint32_t index);
 /* Ends it where that can be seen before anything is changed. */
 void apply_item_check(struct apply_run *run, uint32_t index);

@@ -225,13 +225,7 @@ static int place(struct work *work, const char *temporary)
     if (r == -EINVAL) {
         return replace_plainly(work, temporary);
     }
-    bool keeps = run->keeps_file && S_ISREG(now.facts.mode);
-    r = r ? r : apply_finish_swap(work->item, work->dir_fd, temporary, work->name, keeps);
-    if (r == 0 && keeps) {
-        (void)snprintf(run->kept, sizeof run->kept, "%s", temporary);
-        apply_forget_temporary(run);
-    }
-    return r;
+    return r ? r : apply_finish_swap(work->item, work->dir_fd, temporary, work->name);
 }
 
 /* --- making --- */
@@ -416,9 +410,7 @@ static int replace(struct work *work)
     r = r ? r : apply_facts_at(fd, "", 0, &made);
     work->item->after = made.facts; /* before it has the name: see is_before() */
     r = r ? r : place(work, temporary);
-    if (strcmp(run->kept, temporary) != 0) {
-        apply_discard_temporary(run, work->dir_fd, temporary);
-    }
+    apply_discard_temporary(run, work->dir_fd, temporary);
     work->item->after = (struct apply_facts){};
     if (r == 0) {
         note_after(work, &made, fd);
@@ -458,7 +450,7 @@ static int remove_file(struct work *work)
     int r = apply_name_temporary(run, work->number, work->item->path, work->name, temporary);
     r = r ? r : apply_rename(work->dir_fd, work->name, temporary, RENAME_NOREPLACE);
     if (r == 0) {
-        r = apply_finish_swap(work->item, work->dir_fd, temporary, work->name, /* keeps= */ false);
+        r = apply_finish_swap(work->item, work->dir_fd, temporary, work->name);
         apply_forget_temporary(run);
         return r;
     }
@@ -556,19 +548,6 @@ bool apply_item_can_be_made(struct apply_run *run, uint32_t index)
         apply_discard_temporary(run, work.dir_fd, temporary);
     }
     return r == 0;
-}
-
-void apply_item_take_back(struct apply_run *run, uint32_t index)
-{
-    OWNED(work_done) struct work work;
-    work_begin(&work, run, index);
-    const struct apply_facts *made = &work.item->after;
-    if (find_target(&work) == 0 &&
-        (S_ISDIR(made->mode) ? work.target.facts.inode == made->inode
-                             : apply_facts_equal(&work.target.facts, made)) &&
-        unlinkat(work.dir_fd, work.name, S_ISDIR(made->mode) ? AT_REMOVEDIR : 0) == 0) {
-        end(&work, APPLY_LAST);
-    }
 }
 
 void apply_item_check(struct apply_run *run, uint32_t index)

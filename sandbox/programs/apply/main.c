@@ -178,62 +178,15 @@ static bool has_others(const struct apply_run *run, const char *path,
     return size < 0;
 }
 
-/* The first item that is not below the one at index. */
-static uint32_t end_of(const struct apply_run *run, uint32_t index)
-{
-    uint32_t end = index + 1;
-    while (end < run->journal->count &&
-           apply_path_is_below(run->items[end]->path, run->items[index]->path)) {
-        end++;
-    }
-    return end;
-}
-
-/* Makes a directory in the place of a file, and what comes into it: or nothing of it. */
-static void become_directory(struct apply_run *run, uint32_t index)
-{
-    struct apply_item *item = run->items[index];
-    uint32_t end = end_of(run, index);
-    const char *name = NULL;
-    bool whole = true;
-    for (uint32_t i = index; run->unfinished && i < end; i++) {
-        run->items[i]->status =
-            run->items[i]->status == APPLY_TO_DO ? APPLY_LAST : run->items[i]->status;
-    }
-    if (run->unfinished) {
-        return;
-    }
-    run->keeps_file = must_end = true;
-    run->kept[0] = '\0';
-    apply_item(run, index, /* last= */ false);
-    run->keeps_file = false;
-    for (uint32_t i = index + 1; run->kept[0] && i < end; i++) {
-        apply_item(run, i, /* last= */ false);
-        whole = whole && (run->items[i]->status == APPLY_DONE ||
-                          (S_ISDIR(run->items[i]->source.mode) && run->items[i]->status == 0));
-    }
-    for (uint32_t i = end; run->kept[0] && !whole && i-- > index + 1;) {
-        if (run->items[i]->status <= APPLY_DONE) {
-            apply_item_take_back(run, i);
-        }
-    }
-    defer_close int dir_fd =
-        run->kept[0] ? apply_open_parent(run->dir_fd, run->mount_id, item->path, &name) : -1;
-    if (dir_fd >= 0 && whole) {
-        (void)apply_remove_temporary(dir_fd, run->kept);
-    } else if (dir_fd >= 0 && unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 &&
-               apply_rename(dir_fd, run->kept, name, RENAME_NOREPLACE) == 0) {
-        item->status = APPLY_LAST;
-    }
-    run->kept[0] = '\0';
-    must_end = false;
-}
-
 /* Empties a directory that makes way for a file, which can be made: what is in it follows it in the
  * journal. */
 static void make_way(struct apply_run *run, uint32_t index)
 {
-    uint32_t end = end_of(run, index);
+    const struct apply_item *item = run->items[index];
+    uint32_t end = index + 1;
+    while (end < run->journal->count && apply_path_is_below(run->items[end]->path, item->path)) {
+        end++;
+    }
     bool is_ready = !run->unfinished && !run->unnamed && apply_item_can_be_made(run, index);
     for (uint32_t i = index; i < end && is_ready; i++) {
         is_ready = !S_ISDIR(run->items[i]->before.mode) ||
@@ -289,10 +242,6 @@ static void find_rest(struct apply_run *run)
     run->unfinished = run->unnamed = false;
     for (uint32_t i = 0; i < run->journal->count; i++) {
         const struct apply_item *item = run->items[i];
-        if (item->status == APPLY_TO_DO && apply_becomes_directory(item)) {
-            i = end_of(run, i) - 1; /* what is in it comes with it */
-            continue;
-        }
         run->unfinished = run->unfinished || may_hold(item);
         run->unnamed = run->unnamed ||
                        (item->status == APPLY_REFUSED && !(item->marks & APPLY_CACHED) &&
@@ -343,14 +292,7 @@ static bool apply_files(struct apply_run *run, enum pass pass)
     bool any = false;
     for (uint32_t i = 0; i < run->journal->count && apply_is_wanted(); i++) {
         struct apply_item *item = run->items[i];
-        if (item->status == APPLY_TO_DO && apply_becomes_directory(item)) {
-            uint32_t end = end_of(run, i);
-            if (pass != PASS_MORE) {
-                become_directory(run, i);
-                any = any || item->status != APPLY_TO_DO;
-            }
-            i = end - 1;
-        } else if (item->status == APPLY_TO_DO && !is_deletion(item) && is_its_turn(item, pass)) {
+        if (item->status == APPLY_TO_DO && !is_deletion(item) && is_its_turn(item, pass)) {
             apply_item(run, i, pass == PASS_LAST);
             any = any || item->status != APPLY_TO_DO;
         }

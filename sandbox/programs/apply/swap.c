@@ -8,7 +8,7 @@
 #include "sandbox/programs/apply/apply.h"
 
 int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *temporary,
-                      const char *name, bool keeps)
+                      const char *name)
 {
     struct apply_look look;
     int r = apply_facts_at(dir_fd, temporary, 0, &look);
@@ -18,7 +18,7 @@ int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *tem
     if (r == 0 && fd_is_written_at(dir_fd, temporary, look.facts.mode) > 0) {
         r = APPLY_WRITTEN;
     }
-    r = r || keeps ? r : apply_remove_temporary(dir_fd, temporary);
+    r = r ? r : apply_remove_temporary(dir_fd, temporary);
     if (r == 0) {
         return 0;
     }
@@ -67,7 +67,7 @@ void apply_recover(struct apply_run *run)
     if (dir_fd >= 0 && is_temporary(name) && apply_facts_at(dir_fd, name, 0, &look) == 0 &&
         look.facts.mode) {
         if (!apply_is_ours(run, &look) && of_item) {
-            (void)apply_finish_swap(item, dir_fd, name, of_item, /* keeps= */ false);
+            (void)apply_finish_swap(item, dir_fd, name, of_item);
         }
         apply_discard_temporary(run, dir_fd, name);
     }
