@@ -245,12 +245,13 @@ class Polls(JobCase):
     def test_polls_side_by_side(self):
         """Each line goes to one of them; the whole result to all that wait."""
         with Server(*JOBS) as server:
-            job = self.begin(server, COUNT)
+            first = server.python(PREPARE + COUNT, wait_s=0, **LONG)
+            job = self.assert_running(first)
             calls = [server.start_call("run_python", job=job, wait_s=0.05 * i) for i in range(40)]
             results = [server.finish_call(call) for call in calls]
             for result in results:
                 self.assert_running(result, job)
-            lines = sorted(number for result in results for number in numbered(result.output))
+            lines = sorted(number for result in (first, *results) for number in numbered(result.output))
             self.assertEqual(lines, list(range(len(lines))))
             calls = [server.start_call("run_python", job=job, wait_s=WAIT_S) for _ in range(40)]
             self.open_gate(server, "enough")
