@@ -203,7 +203,7 @@ def dangers(host):
     expect("Lima" in text, "the variables after the timeout")
     title("A segmentation fault; the variables are restored")
     text = host.python("import ctypes\nctypes.string_at(0)\n")
-    expect("SIGSEGV | state: restored" in text, "a reported crash")
+    expect("[crashed: SIGSEGV at <cell" in text and "| state: restored" in text, "a reported crash")
     text = host.python("print(totals)\n")
     expect("Lima" in text, "the variables after the crash")
 
