@@ -158,8 +158,9 @@ class UndoRandom:
             wanted = what(world.versions[ideal[path]]) if path in goal else is_now
             holds = below and stat.S_ISDIR(is_now[0])  # a directory that has come with what is in it
             if is_now[:3] != wanted[:3] and is_now[:3] != what(to.found.get(path))[:3] and not holds:
-                name = re.escape(path.decode().replace("\n", "\\n"))
-                self.assertRegex(text, rf"(?:not reverted[^:]*|cannot revert): (?:(?:.*\W)?{name}\W|.* and \d+ more)",
+                # Itself, or a directory above, which has come with what is in it.
+                name = "|".join(re.escape(at.decode().replace("\n", "\\n")) for at in (path, *(at for at in above if at in goal)))
+                self.assertRegex(text, rf"(?:not reverted[^:]*|cannot revert): (?:(?:.*\W)?(?:{name})\W|.* and \d+ more)",
                                  f"{path} is {is_now}, not {wanted}")
         world.seen = found
 
