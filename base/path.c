@@ -10,10 +10,11 @@ const char *path_behind(const char *path, const char *directory)
     return below ? path + size + strspn(path + size, "/") : NULL;
 }
 
-void path_cut_last(char *path)
+bool path_cut_last(char *path)
 {
     char *slash = strrchr(path, '/');
     if (slash) {
         *slash = '\0';
     }
+    return slash != NULL;
 }

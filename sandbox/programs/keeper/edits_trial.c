@@ -202,9 +202,8 @@ static bool is_blocked(const struct trial *trial, const char *path)
 {
     char above[KEEPER_PATH_BYTES];
     (void)snprintf(above, sizeof above, "%s", path);
-    for (char *slash = strrchr(above, '/'); slash; slash = strrchr(above, '/')) {
+    while (path_cut_last(above)) {
         struct apply_facts facts;
-        *slash = '\0';
         const struct record *record = record_find(trial->keeper, above);
         if (record && record->goal && record->goal->kind != KIND_NONE) {
             return record->goal->kind != KIND_DIRECTORY;
@@ -380,8 +379,7 @@ bool edits_is_below_awaited(const struct keeper *keeper, const char *path, bool 
 {
     char above[KEEPER_PATH_BYTES];
     (void)snprintf(above, sizeof above, "%s", path);
-    for (char *slash = strrchr(above, '/'); slash; slash = strrchr(above, '/')) {
-        *slash = '\0';
+    while (path_cut_last(above)) {
         const struct record *record = record_find(keeper, above);
         if (record && record->awaits && (record->held || !held)) {
             return true;

@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "sandbox/programs/keeper/keeper.h"
 
 #define OPAQUE "user.overlay.opaque"
@@ -326,9 +327,7 @@ static void carry_on(struct keeper *keeper, struct record *record, void *)
 {
     char path[KEEPER_PATH_BYTES];
     (void)memccpy(path, record->path, '\0', sizeof path);
-    for (char *slash = strrchr(path, '/'); slash && record->round != keeper->round;
-         slash = strrchr(path, '/')) {
-        *slash = '\0';
+    while (record->round != keeper->round && path_cut_last(path)) {
         if (is_unread(keeper, path)) {
             record->found = record->facts;
             record->found_links = record->links;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/path.h"
 #include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
 
@@ -211,8 +212,7 @@ static int64_t changed_ns(const struct keeper *keeper, const struct record *reco
         return latest_ns;
     }
     (void)memccpy(path, record->path, '\0', sizeof path);
-    for (char *slash = strrchr(path, '/'); slash; slash = strrchr(path, '/')) {
-        *slash = '\0';
+    while (path_cut_last(path)) {
         const struct record *parent = record_find(keeper, path);
         bool is_there = parent && parent->round == keeper->round;
         if (is_there && !seen) {
