@@ -153,6 +153,15 @@ bool history_shorten(struct history *history)
     return true;
 }
 
+bool history_make_way(struct history *history)
+{
+    bool frees = history->left.cell > 0;
+    for (unsigned i = 0; i < history->steps; i++) {
+        frees = frees || history->before[i].cell != history->now.cell;
+    }
+    return frees && history_shorten(history);
+}
+
 bool history_drop(struct history *history, const char *name)
 {
     const struct history_state *state = history_find(history, name);

@@ -67,6 +67,10 @@ const char *history_forget(struct history *history, unsigned cell, char lost[HIS
 /* Drops RUN_LEFT, or else the oldest step of undo. false: there is none. */
 bool history_shorten(struct history *history);
 
+/* The same for want of memory. false: there is none, or only steps back to the present state, after
+ * crashes: they hold no memory, and files go back by them. */
+bool history_make_way(struct history *history);
+
 /* Drops the state of this name. false: there is none. */
 bool history_drop(struct history *history, const char *name);
 

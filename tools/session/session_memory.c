@@ -90,7 +90,7 @@ static void session_tell_dropped(struct session *session, const char *name)
 static bool session_yield(struct session *session)
 {
     char name[HISTORY_NAME_BYTES];
-    bool dropped = history_shorten(&session->history);
+    bool dropped = history_make_way(&session->history);
     if (!dropped && history_drop_oldest(&session->history, name)) {
         session_tell_dropped(session, name);
         dropped = true;
@@ -227,7 +227,7 @@ void session_state_crowded(struct session *session)
 {
     struct run *run = session->current;
     bool dropped = false;
-    while (history_shorten(&session->history)) {
+    while (history_make_way(&session->history)) {
         dropped = true;
     }
     if (dropped || session->history.named_count > 0) {
@@ -290,7 +290,7 @@ void session_state_make_space(struct session *session, const struct box_message 
                  (unsigned long long)(memory.used_bytes >> 20), limit_mib);
     }
     for (unsigned n = checkpoint_steps_to_drop(&memory, session->history.steps); n > 0; n--) {
-        (void)history_shorten(&session->history);
+        (void)history_make_way(&session->history);
     }
     session_keep(session);
 }

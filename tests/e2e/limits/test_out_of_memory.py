@@ -100,6 +100,20 @@ class Victim(Case):
             self.assertEqual(oldest_of(server), zygote)
             self.assert_prints(server.python("print(6 * 7)", fresh=True), "42")
 
+    def test_files_that_fill_the_memory(self):
+        """The state survives, and `undo` takes the files back, also after another call that had no memory left."""
+        with Server("--memory", "256M") as server:
+            self.assert_ok(server.python("kept = 42; held = bytearray(b'a') * (140 << 20)"))
+            result = server.python("while True: open('filler', 'ab').write(bytes(1 << 20))", timeout_s=60)
+            self.assert_kind(result, "out of memory")
+            self.assertEqual(result.status.state, "restored to the state before this call")
+            self.assertIn("+filler", result.status.line)
+            self.assertIn("`undo` reverts them", result.status.line)
+            self.assert_kind(server.python(FILL, timeout_s=60), "out of memory")
+            for _ in range(2):
+                self.assert_ok(server.python("", undo=True))
+            self.assert_prints(server.python("import os; print(kept, len(held) >> 20, os.listdir())"), "42 140 []")
+
 
 if __name__ == "__main__":
     unittest.main()
