@@ -74,7 +74,6 @@ struct edits_outcome {
     size_t space;
     struct edits carried;                   /* out, borrowed; NULL: put back */
     struct edits removals;                  /* borrowed: for the end */
-    unsigned moves;                         /* of directories that are to come */
     const struct version *left[EDITS_LEFT]; /* do not come: their paths hold something else */
     size_t left_count;
     bool lost;    /* something does not come, and nothing has taken its place */

@@ -193,9 +193,6 @@ static void count_turn(struct edits_outcome *outcome, const struct edit *edit, i
     if (target) {
         target->turns += (unsigned)by;
     }
-    if (edit->moves && edit->to->kind == KIND_DIRECTORY) {
-        outcome->moves += (unsigned)by;
-    }
 }
 
 static void expect(void *arg, struct edit *edit, bool)
@@ -204,7 +201,7 @@ static void expect(void *arg, struct edit *edit, bool)
 }
 
 /* What goes waits until all that comes is there, also where the keeper ends meanwhile; unless
- * something is to come to its name or to that of a directory above, or a directory is to move. */
+ * something is to come to its name or to that of a directory above, or that is to move. */
 static void carry_out(void *arg, struct edit *edit, bool back)
 {
     struct edits_outcome *outcome = arg;
@@ -215,7 +212,7 @@ static void carry_out(void *arg, struct edit *edit, bool back)
     const struct record *record = mention(outcome, edit->path);
     (void)mention(outcome, edit_place(edit));
     bool goes = !edit->moves && (back ? edit->from : edit->to)->kind == KIND_NONE;
-    bool waits = goes && record && record->turns == 0 && outcome->moves == 0 &&
+    bool waits = goes && record && record->turns == 0 &&
                  !edits_is_below_awaited(outcome->keeper, edit->path, /* held= */ false);
     if (!waits || !edits_add(&outcome->removals, edit)) {
         carry_out_now(outcome, edit);
@@ -236,12 +233,55 @@ static void end_directory(void *arg, struct edit *edit, bool back)
     }
 }
 
+struct spares {
+    struct keeper *keeper;
+    char **list;
+    size_t count;
+    size_t space;
+};
+
+/* A directory has to be emptied before a file can have its name: until then the file is there under
+ * a temporary one, in case the keeper ends in between. */
+static void make_spare(void *arg, struct edit *edit, bool back)
+{
+    struct spares *spares = arg;
+    const struct version *version = back ? edit->from : edit->to;
+    const char *slash = strrchr(edit->path, '/');
+    char name[PLACE_TEMPORARY_NAME];
+    struct apply_facts facts;
+    if (edit->moves || edit->undone == back || edit->fate != PUT_BACK ||
+        version->kind != KIND_FILE || !version->kept ||
+        place_look(spares->keeper->work_fd, edit->path, &facts, NULL) < 0 || !S_ISDIR(facts.mode)) {
+        return;
+    }
+    char **list = list_grow(spares->list, spares->count, &spares->space, sizeof *list);
+    spares->list = list ? list : spares->list;
+    place_temporary_name(name);
+    if (list && asprintf(&list[spares->count], "%.*s%s", slash ? (int)(slash + 1 - edit->path) : 0,
+                         edit->path, name) >= 0) {
+        (void)place_put(spares->keeper, list[spares->count++], version, &(struct apply_facts){},
+                        &facts);
+    }
+}
+
+static void remove_spares(struct spares *spares)
+{
+    for (size_t i = 0; i < spares->count; i++) {
+        (void)place_remove(spares->keeper, spares->list[i]);
+        free(spares->list[i]);
+    }
+    free(spares->list);
+}
+
 void edits_switch(struct edits_outcome *outcome)
 {
+    struct spares spares = {.keeper = outcome->keeper};
+    edits_each(&outcome->way, make_spare, &spares);
     edits_each(&outcome->way, expect, outcome);
     edits_each(&outcome->way, carry_out, outcome);
     for (size_t i = 0; i < outcome->removals.count; i++) {
         carry_out_now(outcome, outcome->removals.list[i]);
     }
+    remove_spares(&spares);
     edits_each(&outcome->way, end_directory, outcome->keeper);
 }

@@ -61,7 +61,8 @@ static void leave(struct edits_outcome *outcome, const char *path, const struct 
 }
 
 /* Where something is lost, nothing goes: code may have packed it, edited it, or divided it into
- * what it has made. Else a copy stays, as of a file that code has moved by copying it. */
+ * what it has made. Else a copy stays, as of a file that code has moved by copying it, and what
+ * "before-undo" could not bring back. */
 static bool is_last_copy(const struct edits_outcome *outcome, const struct version *version,
                          const struct version *wanted)
 {
@@ -72,8 +73,9 @@ static bool is_last_copy(const struct edits_outcome *outcome, const struct versi
     bool is = outcome->lost && (goes || !version->kept || version->bytes > wanted->bytes + GROWN);
     for (size_t i = 0; i < outcome->left_count && goes && !is; i++) {
         const struct version *left = outcome->left[i];
-        is = left->bytes == version->bytes &&
-             (!left->kept || !version->kept || memcmp(left->data, version->data, left->bytes) == 0);
+        is = !version->kept ||
+             (left->bytes == version->bytes &&
+              (!left->kept || memcmp(left->data, version->data, left->bytes) == 0));
     }
     return is;
 }

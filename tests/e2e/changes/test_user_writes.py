@@ -336,23 +336,54 @@ class Undo(WrittenThrough):
             line = server.python("", undo=True, session="one").text
             self.assertEqual(os.path.getsize(self.dir / "copy"), 3_000_000, line)
 
+    def test_a_rotated_log_of_which_no_copy_fits(self):
+        """The program that writes the log has begun a new one: what was rotated stays."""
+        self.own("log", "as it was\n" * 60_000)
+        with self.start("--undo-files", "1M") as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("with open('log') as f: text = f.read()\n"
+                                         "open('log.1', 'w').write('rotated\\n' + text); import os; os.remove('log')"))
+            self.own("log", "new")
+            line = self.undo(server)
+            self.assertIn("as it was", self.read("log.1"), line)
+
     def test_an_undo_that_is_killed_has_removed_nothing(self):
         """What came of a file stays until the file is back."""
         count = 600
-        for number in range(count):
-            (self.dir / f"a{number}").write_text(f"content {number}")
-            give_away(self.dir / f"a{number}")
-        with self.start() as server:
+        for made in ("m{i}", "a{i}/x"):  # beside it, or in a directory of its name
+            with self.subTest(made=made):
+                shutil.rmtree(self.dir)
+                self.dir.mkdir()
+                for number in range(count):
+                    self.own(f"a{number}", f"content {number}")
+                with self.start() as server:
+                    self.assert_ok(server.python("x = 1"))
+                    self.assert_ok(server.python(
+                        f"import os\nfor i in range({count}):\n with open(f'a{{i}}') as f: t = f.read()\n os.remove(f'a{{i}}')\n"
+                        f" if os.path.dirname(f'{made}'): os.mkdir(f'a{{i}}')\n open(f'{made}', 'w').write(t)"))
+                    with self.at(lambda: not all((self.dir / f"a{number}").is_dir() and any((self.dir / f"a{number}").iterdir())
+                                                 for number in range(count - 30, count)) if "x" in made
+                                 else any(name[0] == "a" for name in os.listdir(self.dir)),
+                                 lambda: os.kill(server.pid, signal.SIGKILL)):
+                        with contextlib.suppress(Exception):
+                            self.undo(server)
+                self.assertTrue(self.acted)
+                texts = {path.read_text() for path in self.dir.rglob("*") if path.is_file()}
+                self.assertLessEqual({f"content {number}" for number in range(count)}, texts)
+
+    def test_a_move_that_fails_keeps_what_came_of_the_content(self):
+        """The user may have taken the right to move from their directory: chmod(1), or chattr(1) where root undoes."""
+        self.own("d/x", "as it was"), self.own("old/y", "user")
+        with contextlib.ExitStack() as stack, self.start() as server:
             self.assert_ok(server.python("x = 1"))
-            self.assert_ok(server.python(f"import os\nfor i in range({count}):\n with open(f'a{{i}}') as f: t = f.read()\n"
-                                         " os.remove(f'a{i}'); open(f'm{i}', 'w').write(t)"))
-            with self.at(lambda: any(name[0] == "a" for name in os.listdir(self.dir)), lambda: os.kill(server.pid, signal.SIGKILL)):
-                with contextlib.suppress(Exception):
-                    self.undo(server)
-        self.assertTrue(self.acted)
-        for number in range(count):
-            texts = [self.read(f"{name}{number}") for name in "am" if (self.dir / f"{name}{number}").exists()]
-            self.assertIn(f"content {number}", texts)
+            self.assert_ok(server.python("import os\nos.rename('d', 'old/d')\nwith open('old/d/x') as f: text = f.read()\n"
+                                         "os.remove('old/d/x'); open('merged', 'w').write('all: ' + text)"))
+            (self.dir / "old").chmod(0o555)
+            stack.callback((self.dir / "old").chmod, 0o755)
+            if os.getuid() == 0 and subprocess.run(["chattr", "+i", self.dir / "old"], capture_output=True).returncode == 0:
+                stack.callback(subprocess.run, ["chattr", "-i", self.dir / "old"])
+            line = self.undo(server)
+            self.assertIn("as it was", "".join(path.read_text() for path in self.dir.rglob("*") if path.is_file()), line)
 
     @contextlib.contextmanager
     def no_space(self, server):
