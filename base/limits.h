@@ -4,10 +4,10 @@
  * has one; what a user may set has its default here and its flag in cli/flags.c. */
 
 /* --- protocol --- */
-#define LIMIT_LINE_BYTES (16UL << 20) /* line from the client: parsed in 0.2 s, at worst in 2 s */
-#define LIMIT_JSON_DEPTH 256U         /* nesting of a message; jansson recurses to dump it */
-#define LIMIT_JSON_VALUES 500000UL    /* of a message: each takes up to 400 bytes */
-#define LIMIT_CALLS_IN_FLIGHT 256U    /* tools/call requests of one connection */
+#define LIMIT_LINE_BYTES (16UL << 20)      /* line from the client: parsed in 0.2 s */
+#define LIMIT_JSON_DEPTH 256U              /* nesting of a message; jansson recurses to dump it */
+#define LIMIT_JSON_VALUES 500000UL         /* of a message: each takes up to 400 bytes */
+#define LIMIT_CALLS_IN_FLIGHT 256U         /* tools/call requests of one connection */
 #define LIMIT_OUT_QUEUE_BYTES (64UL << 20) /* unread responses; with more, no request is read */
 #define LIMIT_LINE_OUT_BYTES (10UL << 20)  /* longest line to the client: SDKs close at more */
 #define LIMIT_BATCH_MESSAGES 256U          /* of a batch: its responses are sent together */

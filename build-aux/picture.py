@@ -1,8 +1,11 @@
 """Draw docs/session.svg, the README's picture: calls to the real server, and their results.
 
     picture.py PATH-TO-sandpiper > docs/session.svg
+    picture.py PATH-TO-sandpiper --check FILE     fails unless FILE says the same
 """
 import html
+import pathlib
+import re
 import sys
 import textwrap
 
@@ -33,7 +36,7 @@ def rows(host):
         yield from ((CODE, CODE, line) for line in code.split("\n"))
         for line in answer[:-1]:
             yield from ((mark, TEXT, part) for part in textwrap.wrap(line, COLUMNS, drop_whitespace=False) or [""])
-        yield mark, mark, answer[-1]
+        yield from ((mark, mark, part) for part in textwrap.wrap(answer[-1], COLUMNS))
         yield None
 
 
@@ -54,6 +57,13 @@ def draw(lines):
     yield "</svg>"
 
 
+def said(picture):
+    """Its words, without what other machines and versions of Python say in another way: times, marks below code."""
+    text = " ".join(html.unescape(part) for part in re.findall(r"preserve\">(.*)</text>", picture))
+    text = re.sub(r"[~^]{2,}|isolation: degraded [^|\]]*\| ", "", text)
+    return re.sub(r"[0-9.]+ ms", "N ms", " ".join(text.split()))
+
+
 def main():
     host = demo.Host(sys.argv[1], [])
     host.request("initialize", {"protocolVersion": "2025-11-25", "capabilities": {},
@@ -62,7 +72,13 @@ def main():
     lines = list(rows(host))[:-1]
     host.server.stdin.close()
     host.server.wait()
-    print("\n".join(draw(lines)))
+    picture = "\n".join(draw(lines)) + "\n"
+    if sys.argv[2:3] != ["--check"]:
+        sys.stdout.write(picture)
+        return
+    if said(pathlib.Path(sys.argv[3]).read_text()) != said(picture):
+        print(picture)
+        sys.exit(f"picture: {sys.argv[3]} is out of date; make it anew as the head of picture.py says")
 
 
 if __name__ == "__main__":

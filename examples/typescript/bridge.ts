@@ -10,7 +10,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { CallToolResultSchema, type CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 
 const TURNS = 20; // most turns of the model
-const CALL_MS = 660_000; // longer than the longest call that the server allows
+const CALL_MS = 3_630_000; // longer than the longest call that the server allows
 
 type ResultContent = Exclude<Anthropic.ToolResultBlockParam['content'], string | undefined>[number];
 type MediaType = Anthropic.Base64ImageSource['media_type'];
