@@ -54,6 +54,19 @@ static bool search_path(const char *name, char *out)
     return false;
 }
 
+/* The interpreter of the virtual environment that the program is installed in, as pip and pipx do:
+ * pyvenv.cfg stands above its bin, PEP 405. */
+static bool find_beside(char *out)
+{
+    char prefix[PATH_MAX];
+    char config[PATH_MAX];
+    ssize_t size = readlink("/proc/self/exe", prefix, sizeof prefix - 1);
+    prefix[size > 0 ? size : 0] = '\0';
+    return path_cut_last(prefix) && path_cut_last(prefix) &&
+           python_join(config, prefix, "pyvenv.cfg") && access(config, F_OK) == 0 &&
+           python_join(out, prefix, "bin/python") && is_executable(out);
+}
+
 static int choose(const char *chosen, char *out, struct fail *ret_fail)
 {
     const char *environment = getenv("VIRTUAL_ENV");
@@ -79,6 +92,9 @@ static int choose(const char *chosen, char *out, struct fail *ret_fail)
     }
     if (!chosen && environment && environment[0] == '/' &&
         python_join(out, environment, "bin/python") && is_executable(out)) {
+        return 0;
+    }
+    if (!chosen && find_beside(out)) {
         return 0;
     }
     if (!search_path(chosen ? chosen : "python3", out)) {

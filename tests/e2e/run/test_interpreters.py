@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from client import Case, Server, give_away, need_userns, run_cli
+from client import BINARY, COMMAND, Case, Server, give_away, need_userns, run_cli
 from container_level import CONTAINER
 
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -146,6 +146,13 @@ class Interpreters(Case):
             self.assert_prints(server.python("import sys, only_in_venv; print(only_in_venv.value, "
                                              "sys.prefix != sys.base_prefix)"),
                                "from the venv True")
+
+    def test_the_virtual_environment_that_the_program_is_installed_in(self):
+        self.need_venv()
+        make_venv(f"{self.directory}/venv")
+        program = shutil.copy(BINARY, f"{self.directory}/venv/bin/sandpiper")
+        with Server(env=self.environment(), command=[*COMMAND[:-1], program]) as server:
+            self.assert_prints(server.python("import only_in_venv; print(only_in_venv.value)"), "from the venv")
 
     def test_a_virtual_environment_with_system_packages(self):
         self.need_venv()
