@@ -84,8 +84,8 @@ void edits_switch(struct edits_outcome *outcome);
 void edits_outcome_add(struct edits_outcome *outcome, const char *path, enum put put);
 /* Reports each path once, and frees the outcome. */
 void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg);
-/* Puts copies of the edits before those of another state. Returns whether there was memory. */
-bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edits *to);
+/* Moves the edits before those of another state. Returns whether there was memory. */
+bool edits_prepend(struct keeper *keeper, struct edits *edits, struct edits *to);
 void edits_drop(struct keeper *keeper, struct edits *edits);
 void edit_free(struct keeper *keeper, struct edit *edit);
 /* Returns whether there was memory. */

@@ -134,10 +134,6 @@ static void see(struct keeper *keeper, struct edit *edit, const struct apply_fac
 {
     bool is_new = !edit->moves && !edit->ended && edit->to->kind != KIND_NONE;
     edit->ended = true;
-    if (is_new && edit->to->references > 1) { /* of a copy too, which has ended otherwise */
-        edit->unsure = true;
-        return;
-    }
     if (is_new) {
         version_describe(edit->to, facts); /* an undo makes a copy */
     }

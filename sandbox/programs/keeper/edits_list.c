@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sandbox/programs/keeper/edits.h"
+#include "sandbox/programs/keeper/edits_follow.h"
 
 void edit_free(struct keeper *keeper, struct edit *edit)
 {
@@ -43,31 +43,22 @@ void edits_each(const struct way *way, edit_fn fn, void *arg)
     way_each(way, each_of_state, &(struct each){fn, arg});
 }
 
-bool edits_prepend(struct keeper *keeper, const struct edits *edits, struct edits *to)
+bool edits_prepend(struct keeper *keeper, struct edits *edits, struct edits *to)
 {
-    struct edits joined = {.lost = edits->lost || to->lost};
     bool whole = true;
-    for (size_t i = 0; whole && i < edits->count; i++) {
-        struct edit *copy = malloc(sizeof *copy);
-        if (copy) {
-            *copy = *edits->list[i];
-            copy->active = false;
-            copy->path = strdup(copy->path);
-            copy->target = copy->moves ? strdup(copy->target) : NULL;
-            copy->from = version_take(copy->from);
-            copy->to = version_take(copy->to);
-            keeper->name_bytes += copy->name_bytes;
-        }
-        whole = copy && copy->path && (!copy->moves || copy->target) && edits_add(&joined, copy);
-        if (!whole && copy) {
-            edit_free(keeper, copy);
-        }
+    for (size_t i = 0; i < edits->count; i++) {
+        edit_deactivate(keeper, edits->list[i]);
     }
-    for (size_t i = 0; whole && i < to->count; i++) {
-        whole = edits_add(&joined, to->list[i]);
+    for (size_t i = 0; i < to->count; i++) {
+        if (!edits_add(edits, to->list[i])) {
+            edit_deactivate(keeper, to->list[i]);
+            edit_free(keeper, to->list[i]);
+            whole = false;
+        }
     }
     free(to->list);
-    *to = joined;
-    to->lost = to->lost || !whole;
+    edits->lost = edits->lost || to->lost || !whole;
+    *to = *edits;
+    *edits = (struct edits){};
     return whole;
 }

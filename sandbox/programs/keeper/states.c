@@ -82,14 +82,21 @@ static void state_drop(struct keeper *keeper, struct state *state)
     free(state);
 }
 
-/* Where nothing leads back over a first state, it is the one way between its children. */
+static struct state *child_of(const struct keeper *keeper, const struct state *state,
+                              const struct state *after)
+{
+    struct state *child = after ? after->next : keeper->states;
+    while (child && child->parent != state) {
+        child = child->next;
+    }
+    return child;
+}
+
+/* What it has done its children have in common: the way between them does not lead over it. */
 static bool is_crossing(const struct keeper *keeper, const struct state *state)
 {
-    unsigned children = 0;
-    for (const struct state *child = keeper->states; child; child = child->next) {
-        children += child->parent == state;
-    }
-    return !state->parent && children > 1;
+    const struct state *child = child_of(keeper, state, NULL);
+    return child && child_of(keeper, state, child);
 }
 
 static struct state *state_unused(const struct keeper *keeper)
@@ -127,15 +134,11 @@ static void state_compact(struct keeper *keeper, struct state *state)
     }
 }
 
-/* The children of a state that is dropped lead on from its parent. */
+/* The child of a state that is dropped leads on from its parent. */
 static void state_merge(struct keeper *keeper, struct state *state)
 {
-    for (struct state *child = keeper->states; child; child = child->next) {
-        if (child->parent != state) {
-            continue;
-        }
-        child->parent = state->parent;
-        child->lost = child->lost || state->lost || keeper->lost_ns >= state->since_ns;
+    struct state *child = child_of(keeper, state, NULL);
+    if (child) {
         struct state joined = {};
         bool whole = state->parent != NULL; /* nothing leads back over the first state */
         for (size_t i = 0; whole && i < state->count; i++) {
@@ -151,14 +154,13 @@ static void state_merge(struct keeper *keeper, struct state *state)
         child->steps = joined.steps;
         child->count = joined.count;
         child->space = joined.space;
+        child->lost = child->lost || state->lost || keeper->lost_ns >= state->since_ns;
         if (state->parent) {
             whole = edits_prepend(keeper, &state->edits, &child->edits) && whole;
         } else {
             edits_drop(keeper, &child->edits);
         }
-        if (!whole && state->parent) {
-            child->parent = NULL;
-        }
+        child->parent = whole ? state->parent : NULL;
         state_compact(keeper, child);
     }
     state_drop(keeper, state);
@@ -182,7 +184,7 @@ void states_keep(struct keeper *keeper, const struct keep_states *keep)
         }
     }
     struct state *state = NULL;
-    while ((state = state_unused(keeper))) { /* one that is dropped can leave no crossing */
+    while ((state = state_unused(keeper))) { /* one that is dropped may leave no crossing */
         state_merge(keeper, state);
         dropped = true;
     }
