@@ -60,6 +60,7 @@ def load_all():
         load(name)
     imports.seal()
     load("language").prepare_compiler("")
+    imports.shared("_posixsubprocess")  # for each session's streams.wrap_starts
     modules = len(IMPORTED)  # before the first import for the user
 
 

@@ -7,6 +7,11 @@ from base import GuestCase, each_python
 
 
 class Cells(GuestCase):
+    def test_a_cell_that_imports_nothing_calls_no_c_function_at_its_end(self):
+        self.run_ok("import sys; seen = []; sys.addaudithook(lambda event, args: seen.append(event))")
+        self.run_ok("x = 1")
+        self.assertEqual(self.value("'ctypes.call_function' in seen"), "False")
+
     def test_last_expression_is_the_value(self):
         self.assertEqual(self.value("1 + 1"), "2")
         self.assertEqual(self.value("a = 3; a * 2"), "6")
