@@ -3,7 +3,7 @@
     bench.py PATH-TO-sandpiper [--python /usr/bin/python3] [--out DIR] [--only NAME,...] [--scale 1] [--big]
 
 Writes DIR/bench.json (every sample), DIR/bench.txt (the table, printed too) and DIR/bench.png. --only takes start,
-warm, project, undo_files, fresh, sizes, memory, output, overhead, and density, which is not measured otherwise: a
+warm, pages, project, undo_files, fresh, sizes, memory, output, overhead, and density, which is not measured otherwise: a
 hundred servers at once.
 --scale multiplies the number of samples, and of servers; --big measures states of 1 and 2 GB too and needs 12 GB of
 memory. Contestants that are not installed are left out by name.
@@ -20,7 +20,7 @@ from contestants import missing
 from measures import Bench
 from report import plot, summary, table
 
-MEASURES = ("start", "warm", "project", "undo_files", "fresh", "sizes", "memory", "output", "overhead")
+MEASURES = ("start", "warm", "pages", "project", "undo_files", "fresh", "sizes", "memory", "output", "overhead")
 
 
 def machine_facts(binary, python):

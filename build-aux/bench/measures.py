@@ -20,6 +20,7 @@ if not pid: os._exit(0)
 print(time.perf_counter() - began)
 os.waitpid(pid, 0)
 """
+FAULTS = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)"
 PROGRAMS = {  # run inside and outside by the same interpreter, which measures the time itself
     "loop": "n = 0\nfor i in range(1_500_000): n += i * i % 7",
     "bodies": "p = [(i * .1, i * .2, i * .3) for i in range(1, 6)]\nv = [[0., 0., 0.] for _ in p]\n"
@@ -254,6 +255,23 @@ class Bench:
                 with contextlib.closing(IPykernel(self.python)) as kernel:
                     kernel.run("x = 1")
                     yield group, "ipykernel", pss_kib(kernel.pid)
+
+    def pages(self):
+        """How many pages the interpreter writes anew for a call because its checkpoint shares them: page faults."""
+        calls = 20
+        with self.sandpiper() as server, contextlib.closing(ExecLoop(self.python)) as loop:
+            contestants = {"sandpiper": (server.run, lambda reply: reply["content"][0]["text"], "x = 1"),
+                           "exec loop that forks": (loop.run, str, FORK + "x = 1")}
+            for turn in range(self.times(5) + 1):
+                for name, (run, text_of, code) in contestants.items():
+                    before = int(text_of(run(FAULTS)).split("\n", 1)[0])
+                    for _ in range(calls):
+                        time.sleep(PAUSE_S)
+                        run(code)
+                    time.sleep(PAUSE_S)
+                    if turn:  # the first warms up
+                        after = int(text_of(run(FAULTS)).split("\n", 1)[0])
+                        yield "pages written by a warm call", name, (after - before) / (calls + 1)
 
     # --- many servers on one machine ---
 

@@ -5,6 +5,7 @@ import statistics
 REFERENCE = {
     "start": "python3 -c", "warm call, spaced": "exec loop", "warm call, back to back": "exec loop",
     "16 MiB of output": "exec loop", "memory": "exec loop", "start on a project": "straight, 10 files",
+    "pages written by a warm call": "exec loop that forks",
 }
 
 
@@ -21,8 +22,15 @@ def reference(group):
 
 
 def is_memory(group):
-    """Its samples are KiB; all others are seconds."""
+    """Its samples are KiB."""
     return group.startswith("memory")
+
+
+def unit(group):
+    """(factor of the samples, name, decimals)"""
+    if is_memory(group):
+        return 1 / 1024, "MB", 1
+    return (1, "pages", 0) if group.startswith("pages") else (1000, "ms", 3)
 
 
 def quantile(values, share):
@@ -48,7 +56,8 @@ def summary(samples):
 
 
 def shown(group, value):
-    return f"{value / 1024:.1f} MB" if is_memory(group) else f"{value * 1000:.3f} ms"
+    factor, name, decimals = unit(group)
+    return f"{value * factor:.{decimals}f} {name}"
 
 
 def table(found):
@@ -65,7 +74,7 @@ def table(found):
 
 def bars(axes, group, contestants, limit=8):
     names = list(contestants)[:limit][::-1]
-    scale = 1 / 1024 if is_memory(group) else 1000
+    scale, name_of_unit, _ = unit(group)
     values = [contestants[name]["median"] * scale for name in names]
     spread = [[max(0, value - contestants[name]["p10"] * scale) for name, value in zip(names, values)],
               [max(0, contestants[name]["p90"] * scale - value) for name, value in zip(names, values)]]
@@ -78,7 +87,7 @@ def bars(axes, group, contestants, limit=8):
         axes.text((value + high) * 1.04, at, f"{value:.3g}" if value < 1000 else f"{value:,.0f}", va="center", fontsize=7)
     axes.margins(x=0.18)
     axes.tick_params(axis="x", labelsize=7)
-    axes.set_title(group + (", MB" if is_memory(group) else ", ms"), fontsize=9, loc="left")
+    axes.set_title(f"{group}, {name_of_unit}", fontsize=9, loc="left")
 
 
 def curve(axes, found, kind):
