@@ -5,15 +5,15 @@ figures and closes them, so that a loop of plot and show gives one image a round
 shown, or saved to an image file, is returned again only if it was changed since.
 """
 import os
-import re
 from _weakref import ref
 from io import BytesIO
 
 images = load("images")
+Pattern = load("pattern").Pattern
 SHRINK = 0.7
 TRIES = 5
-WINDOWS = re.compile(r"(gtk|qt|tk|wx)\w*(agg|cairo)|wx|macosx|nbagg|webagg\w*|inline|widget|notebook|"
-                     r"(module://)?(matplotlib_inline|ipympl|ipykernel)\b.*", re.I)
+WINDOWS = Pattern(r"(?i)(gtk|qt|tk|wx)\w*(agg|cairo)|wx|macosx|nbagg|webagg\w*|inline|widget|notebook|"
+                  r"(module://)?(matplotlib_inline|ipympl|ipykernel)\b.*")
 state = {"closed": [], "shown": []}  # the figures that show() closed last: references, and in the same cell themselves
 
 

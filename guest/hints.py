@@ -13,23 +13,24 @@ except ImportError:  # a trimmed Python
     getrlimit = None
 
 distributions = load("distributions")
+Pattern = load("pattern").Pattern
 WINDOWS = ("tkinter", "_tkinter", "turtle")
-NO_DISPLAY = re.compile(r"no display name|\$DISPLAY|[Cc]annot load backend|interactive framework|No available video device"
-                        r"|could not locate runnable browser|cannot (open|connect to) (X server|display)|Qt binding modules")
-REFUSED = re.compile(r"\[Errno 111\]|[Cc]onnection refused")
+NO_DISPLAY = Pattern(r"no display name|\$DISPLAY|[Cc]annot load backend|interactive framework|No available video device"
+                     r"|could not locate runnable browser|cannot (open|connect to) (X server|display)|Qt binding modules")
+REFUSED = Pattern(r"\[Errno 111\]|[Cc]onnection refused")
 # Programs that fail in a sandbox without a network.
-CLIENTS = re.compile(r"(?m)(?:^|[|&;(])\s*(?:(?:timeout\s+\S+|time|if|!|\w+=\S*)\s+)*(?:/\S*/)?(?:curl|wget|ssh|scp|sftp|ping|telnet|dig|nslookup|npx"
-                     r"|git\s+(?:clone|fetch|pull|push|ls-remote)|(?:npm|yarn|pnpm|gem|cargo|go)\s+(?:i|ci|install|add|get|update|fetch))\b")
-LOCALHOST = re.compile(r"localhost|127\.0\.0\.1|\[?::1\b|0\.0\.0\.0")
-FOREIGN = re.compile(r"file:(?://[^/]*)?(?=/)|sandbox:(?://)?(?=/)|[A-Za-z][\w+.-]*:(?=[/\\])")
+CLIENTS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:(?:timeout\s+\S+|time|if|!|\w+=\S*)\s+)*(?:/\S*/)?(?:curl|wget|ssh|scp|sftp|ping|telnet|dig|nslookup|npx"
+                  r"|git\s+(?:clone|fetch|pull|push|ls-remote)|(?:npm|yarn|pnpm|gem|cargo|go)\s+(?:i|ci|install|add|get|update|fetch))\b")
+LOCALHOST = Pattern(r"localhost|127\.0\.0\.1|\[?::1\b|0\.0\.0\.0")
+FOREIGN = Pattern(r"file:(?://[^/]*)?(?=/)|sandbox:(?://)?(?=/)|[A-Za-z][\w+.-]*:(?=[/\\])")
 DESKTOP = ("xdg-open", "open", "start", "gio", "display", "eog", "feh", "firefox", "google-chrome", "chromium")
 INSTALLERS = ("pip", "pip3", "uv", "conda", "mamba", "pipx", "poetry")
 SYSTEM_INSTALLERS = ("apt", "apt-get", "brew", "dnf", "yum", "apk", "sudo")
-OPTIONAL = re.compile(r"[Mm]issing optional dependency '([\w.-]+)'|(?:pip3?|conda) install (?:-\S+ +)*[`'\"]?([A-Za-z][\w.-]*(?:\[[\w,-]+\])?)")
-INSTALL = re.compile(r"[!%%]*\s*(?:\S*python[\d.]*|\{sys\.executable\})?\s*(?:-m\s+)?(?:%s)\s+(?:pip\s+)?(?:install|add)\b(.*)"
-                     % "|".join(INSTALLERS))
-WITH_VALUE = re.compile(r"(?<!\S)(?:-[riceft]|--(?:requirement|index-url|extra-index-url|constraint|find-links|target|"
-                        r"channel|platform|prefix|trusted-host|editable))(?:=|\s+)\S+")
+OPTIONAL = Pattern(r"[Mm]issing optional dependency '([\w.-]+)'|(?:pip3?|conda) install (?:-\S+ +)*[`'\"]?([A-Za-z][\w.-]*(?:\[[\w,-]+\])?)")
+INSTALL = Pattern(r"[!%%]*\s*(?:\S*python[\d.]*|\{sys\.executable\})?\s*(?:-m\s+)?(?:%s)\s+(?:pip\s+)?(?:install|add)\b(.*)"
+                  % "|".join(INSTALLERS))
+WITH_VALUE = Pattern(r"(?<!\S)(?:-[riceft]|--(?:requirement|index-url|extra-index-url|constraint|find-links|target|"
+                     r"channel|platform|prefix|trusted-host|editable))(?:=|\s+)\S+")
 NAMES_SHOWN = 10
 TERMINALS = 32  # as the sandbox limits them; the directory has one more entry
 

@@ -8,14 +8,15 @@ import _ast
 import re
 
 language = load("language")
+Pattern = load("pattern").Pattern
 NAME = "__notebook__"  # what translated code calls; among the builtins
-TARGET = re.compile(r"[\w.,*\[\]\"' \t]{1,200}")
+TARGET = Pattern(r"[\w.,*\[\]\"' \t]{1,200}")
 QUOTES = ('"""', "'''", '"', "'")
 # A comment, the beginning of a string, a bracket, or a backslash with what it escapes.
-TOKEN = re.compile(r"#.*|\"\"\"|'''|\"|'|[\[({]|[\])}]|\\.?")
-ENDS = {quote: re.compile(r"\\.|\\$|" + quote) for quote in QUOTES}
-OPTIONS = re.compile(r"(?:-[nr]\s*\d{1,9}\s+|-[tcq]\s+)*")
-CELL_OPTIONS = re.compile(r"(?:-[nr]\s*\d{1,9}(?:\s+|$)|-[tcq](?:\s+|$))*")
+TOKEN = Pattern(r"#.*|\"\"\"|'''|\"|'|[\[({]|[\])}]|\\.?")
+ENDS = {quote: Pattern(r"\\.|\\$|" + quote) for quote in QUOTES}
+OPTIONS = Pattern(r"(?:-[nr]\s*\d{1,9}\s+|-[tcq]\s+)*")
+CELL_OPTIONS = Pattern(r"(?:-[nr]\s*\d{1,9}(?:\s+|$)|-[tcq](?:\s+|$))*")
 ALIASES = ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")
 CALLS = {"cd": "cd", "env": "env", "set_env": "env", "pwd": "pwd", "run": "run", "sx": "output", "system": "output", "who": "who",
          "whos": "who"}
@@ -23,7 +24,7 @@ SHELLS = ("bash", "sh", "python", "python3")
 # Settings of IPython's own, without which a cell does the same.
 SKIPPED = ("autoreload", "load_ext", "reload_ext", "unload_ext", "config", "autosave", "colors", "xmode", "pdb", "gui", "autocall", "automagic",
            "tensorflow_version", "precision", "pprint", "logstart", "logstop", "logon", "logoff", "notebook", "aimport")
-CAPTURE = re.compile(r"(?:--no-(?:stdout|stderr|display)\s*)*([A-Za-z_]\w*)?")
+CAPTURE = Pattern(r"(?:--no-(?:stdout|stderr|display)\s*)*([A-Za-z_]\w*)?")
 
 
 class Unknown(Exception):

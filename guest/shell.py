@@ -14,20 +14,21 @@ from time import sleep
 hints = load("hints")
 streams = load("streams")
 timing = load("timing")
+Pattern = load("pattern").Pattern
 enter = load("session").enter
 environ = IMPORTED["os"].environ  # which child processes get
 NAME = r"[A-Za-z_]\w*"
-VARIABLE = re.compile(r"\$(\$?)(%s(?:\.%s)*)" % (NAME, NAME))
+VARIABLE = Pattern(r"\$(\$?)(%s(?:\.%s)*)" % (NAME, NAME))
 NOTES_MAX = 4
 SHOWN_MAX = 80  # of a command
 BASH = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 SHELL = "/bin/sh"
 RESET = (_signal.SIGPIPE, _signal.SIGXFSZ)  # Python ignores them
 ENDING_S, STEP_S = 0.3, 0.01  # from SIGINT to SIGKILL
-READS = re.compile(r"\s(?:-[re]|--requirement|--editable)\b")
-LOCAL = re.compile(r"/|--no-index|\s\.(?:\s|$)|\.(?:whl|zip|tar\.gz)(?:\s|$)")
-BASE = re.compile(r"[\w.-]*")  # the name in a requirement
-SEVERAL = re.compile(r"&&|[|;]")
+READS = Pattern(r"\s(?:-[re]|--requirement|--editable)\b")
+LOCAL = Pattern(r"/|--no-index|\s\.(?:\s|$)|\.(?:whl|zip|tar\.gz)(?:\s|$)")
+BASE = Pattern(r"[\w.-]*")  # the name in a requirement
+SEVERAL = Pattern(r"&&|[|;]")
 
 
 class NotFilled(Exception):
