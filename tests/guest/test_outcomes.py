@@ -237,7 +237,7 @@ class Outcomes(GuestCase):
         self.assert_hint("import sibling_mod", "`sibling_mod` is in ", "/deep: sys.path.insert(0, '")
 
     def test_windows_and_browsers(self):
-        for code in ("import subprocess\nsubprocess.run(['xdg-open', 'plot.png'])", "raise ModuleNotFoundError('x', name='tkinter')",
+        for code in ("raise FileNotFoundError(2, 'none', 'xdg-open')", "raise ModuleNotFoundError('x', name='tkinter')",
                      "raise ImportError(\"Cannot load backend 'QtAgg' which requires the 'qt' interactive framework\")",
                      "class TclError(Exception): pass\nraise TclError('no display name and no $DISPLAY environment variable')",
                      "import os\nos.environ['DISPLAY']"):
