@@ -68,6 +68,8 @@ def missing_module(session, error):
     place = in_workspace(session.root, top)
     if place:
         return "`%s` is in %s: sys.path.insert(0, %r)" % (top, place, place)
+    if top == "IPython":
+        return "display() is built in here, without IPython"
     distribution = distribution_for(module)
     there = load("packages").modules_of(distribution)
     if there and top not in there:
@@ -365,11 +367,12 @@ def full_disk(session):
     own = os.statvfs(tmp)
     has_space = own.f_ffree and own.f_bavail * own.f_frsize > own.f_blocks * own.f_frsize // 100
     in_memory = "cow" in session.options and "cow-store" not in session.options
-    if has_space and in_memory and os.stat(".").st_dev != os.stat(tmp).st_dev:
+    elsewhere = os.stat(".").st_dev != os.stat(tmp).st_dev
+    if has_space and in_memory and elsewhere:
         return ("a file of the workspace is copied to the sandbox's disk%s before it changes, and does not fit; the user "
                 "can raise --disk, or add --cow-store" % mib(own.f_blocks * own.f_frsize))
-    if has_space:
-        where = "/data" if os.stat(".").st_dev == os.stat(tmp).st_dev else "the working directory"
+    if has_space and (elsewhere or os.path.isdir("/data")):
+        where = "the working directory" if elsewhere else "/data"
         return "the disk of the user's directory %s is full; remove files, or write below %s" % (where, tmp)
     if own.f_ffree == 0:
         return "the disk holds at most %d files; remove some" % own.f_files

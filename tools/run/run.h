@@ -143,7 +143,8 @@ struct run_end {
     uint64_t duration_ns;
     unsigned restored_cell;
     bool interrupted; /* RUN_TIMEOUT: the code stopped at the interrupt */
-    bool late;        /* RUN_OK, RUN_EXIT: the code caught the interrupt at its limit */
+    bool late;        /* RUN_OK, RUN_EXIT: the code caught the interrupt at its limit, */
+    bool waited;      /* or waited for processes, which were ended */
     bool stuck;       /* RUN_TIMEOUT: no Python code has seen the interrupt */
 };
 

@@ -36,12 +36,14 @@ static void append_fact(const struct run *run, enum run_fact fact, const char *b
 
 static void timeout(const struct run *run, struct buf *text)
 {
+    const char *late = !run->end.late    ? ""
+                       : run->end.waited ? "; the processes that the code waited for were ended"
+                                         : "; the code caught the interrupt";
     const char *how = run->end.late          ? " at "
                       : run->end.interrupted ? "; interrupted at "
                       : run->end.stuck       ? "; stuck in native code at "
                                              : "; ignored the interrupt at ";
-    buf_appendf(text, "timeout: %g s limit%s", (double)run->request.timeout_ms / 1000,
-                run->end.late ? "; the code caught the interrupt" : "");
+    buf_appendf(text, "timeout: %g s limit%s", (double)run->request.timeout_ms / 1000, late);
     append_fact(run, RUN_WHERE, how, "", text);
 }
 

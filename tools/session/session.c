@@ -269,6 +269,43 @@ static void session_grace_over(void *arg)
     session_traced(session);
 }
 
+static void session_grace_step(struct session *session, unsigned part, loop_fn fn)
+{
+    loop_timer_arm(session->owner->loop, &session->timer,
+                   clock_now_ns() + LIMIT_INTERRUPT_GRACE_MS / part * CLOCK_NS_PER_MS, fn, session);
+}
+
+/* Whether the interrupt has reached the code. */
+static bool session_was_reached(struct session *session)
+{
+    char text[8192];
+    (void)box_session_traced(session->guest, text, sizeof text);
+    return strstr(text, "interrupted") != NULL;
+}
+
+static void session_interrupt_again(void *arg)
+{
+    struct session *session = arg;
+    if (!session_was_reached(session)) {
+        box_session_interrupt(session->guest);
+    }
+    session_grace_step(session, 4, session_grace_over);
+}
+
+/* Code that waits for a child in C ignores the interrupt, as system(3) does, until the child ends.
+ */
+static void session_grace_half_over(void *arg)
+{
+    struct session *session = arg;
+    bool waits = !session_was_reached(session) && session->state == SESSION_INTERRUPTED &&
+                 box_session_end_cell(session->guest, session->current->cell) == 0;
+    if (waits) {
+        session->current->end.waited = true;
+    }
+    session_grace_step(session, waits ? 4 : 2,
+                       waits ? session_interrupt_again : session_grace_over);
+}
+
 /* A timer's function. */
 static void session_interrupt(void *arg)
 {
@@ -276,9 +313,7 @@ static void session_interrupt(void *arg)
     session_enter(session, session->state == SESSION_CHECKING ? SESSION_CHECK_INTERRUPTED
                                                               : SESSION_INTERRUPTED);
     box_session_interrupt(session->guest);
-    loop_timer_arm(session->owner->loop, &session->timer,
-                   clock_now_ns() + LIMIT_INTERRUPT_GRACE_MS * CLOCK_NS_PER_MS, session_grace_over,
-                   session);
+    session_grace_step(session, 2, session_grace_half_over);
 }
 
 void session_arm_deadline(struct session *session)

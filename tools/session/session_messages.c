@@ -65,6 +65,8 @@ void session_on_cell_ended(void *arg, unsigned processes)
     session->next_result.processes += processes;
     if (session->state == SESSION_SWEEPING) {
         session_swept(session);
+    } else if (session->state == SESSION_INTERRUPTED) {
+        box_session_interrupt(session->guest); /* what it waited for has ended */
     }
 }
 

@@ -78,6 +78,14 @@ class Busy(Case):
                     self.assertEqual(result.status.state, state, result.text)
                     self.assert_prints(server.python("print(done[:1])"), "[]" if state == RESTORED else "['begun']")
 
+    def test_what_waits_for_a_program_in_c_is_kept(self):
+        """os.system() ignores the interrupt, as in a terminal, until its program ends; other calls' programs go on."""
+        with Server() as server:
+            self.assert_ok(server.python("import os, subprocess; other = subprocess.Popen(['sleep', '600'])"))
+            result = server.python("before = 2; os.system('sleep 600')", timeout_s=0.5)
+            self.assertIn("the processes that the code waited for were ended", result.status.line)
+            self.assert_prints(server.python("print(before, other.poll())"), "2 None")
+
     def test_cancelled_by_the_client(self):
         """The same for a cancelled call: no response, and the next result reports it."""
         with Server() as server:
