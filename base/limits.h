@@ -82,6 +82,15 @@
 #define LIMIT_INSTALL_ROUNDS 8U             /* of building what building needs */
 #define LIMIT_INSTALL_LOG_BYTES (8UL << 20) /* kept of pip's output, half of it the end */
 
+/* --- record --- */
+#define LIMIT_RECORD_PART_BYTES (1UL << 20)  /* one output or content in it */
+#define LIMIT_RECORD_PIECES 10000U           /* changes between stdout and stderr in one output */
+#define LIMIT_RECORD_LINE_BYTES (64UL << 20) /* of a record that is read: code, stdin and output   \
+                                              */
+#define LIMIT_RECORD_LEAST_BYTES (1UL << 20) /* of --record-size */
+#define LIMIT_RECORD_NETWORK 100U            /* connections in it for each cell */
+#define LIMIT_RECORD_JSON_DEPTH 64U
+
 /* --- container init --- */
 #define LIMIT_CONTAINER_INIT_REST_S 5 /* to clean up after the server; engines kill after 10 */
 
@@ -93,6 +102,7 @@
 #define DEFAULT_MEMORY_STEP_BYTES (256UL << 20) /* in these steps */
 #define DEFAULT_DISK_BYTES (1UL << 30)
 #define DEFAULT_DISK_INODES 200000UL
+#define DEFAULT_RECORD_BYTES (256UL << 20)
 #define DEFAULT_PIDS 256U
 #define DEFAULT_TIMEOUT_MS 25000U
 #define DEFAULT_MAX_TIMEOUT_MS 3600000U

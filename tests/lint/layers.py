@@ -7,11 +7,12 @@ MAY = {
     "base": set(),
     "schema": {"base"},
     "rpc": {"base", "schema"},
+    "record": {"base", "rpc"},
     "sandbox": {"base"},
     "guest": {"base"},
-    "tools": {"base", "guest", "schema", "rpc", "sandbox"},
+    "tools": {"base", "guest", "schema", "rpc", "record", "sandbox"},
     "bridge": {"base"},
-    "cli": {"base", "bridge", "guest", "schema", "rpc", "sandbox", "tools"},
+    "cli": {"base", "bridge", "guest", "schema", "rpc", "record", "sandbox", "tools"},
 }
 # Modules of which others may include only these headers.
 FACE = {"sandbox": {"sandbox/sandbox.h"}}
@@ -39,7 +40,7 @@ PROGRAM = {
 }
 # Libraries that only certain modules may include.
 LIBRARY = {
-    "jansson.h": {"schema", "rpc", "tools", "bridge", "cli"},
+    "jansson.h": {"schema", "rpc", "record", "tools", "bridge", "cli"},
     "seccomp.h": {"sandbox"},
     "sys/capability.h": {"sandbox"},
 }

@@ -1,0 +1,159 @@
+#include "record/directory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+
+enum { CLASHES_MOST = 100 };
+
+/* Whether text begins with form, in which 0 stands for a digit. Returns what follows, or NULL. */
+static const char *after_form(const char *text, const char *form)
+{
+    for (; *form; form++, text++) {
+        bool fits = *form == '0' ? *text >= '0' && *text <= '9' : *text == *form;
+        if (!fits) {
+            return NULL;
+        }
+    }
+    return text;
+}
+
+static const char *after_digits(const char *text)
+{
+    size_t size = strspn(text, "0123456789");
+    return size > 0 && size <= 10 ? text + size : NULL;
+}
+
+bool record_is_name(const char *name)
+{
+    const char *at = after_form(name, "0000-00-00T00-00-00Z-");
+    at = at ? after_digits(at) : NULL;
+    if (at && *at == '-') {
+        at = after_digits(at + 1);
+    }
+    return at && strcmp(at, ".jsonl") == 0;
+}
+
+int record_directory_open(const char *path, bool create, struct fail *ret_fail)
+{
+    struct stat st;
+    if (create && mkdir(path, 0700) < 0 && errno != EEXIST) {
+        return fail_set(ret_fail, errno, "--record %.300s", path);
+    }
+    defer_close int fd = fd_open_straight(path, O_RDONLY | O_DIRECTORY);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return fail_set(ret_fail, fd < 0 ? -fd : errno, "--record %.300s", path);
+    }
+    if (st.st_uid != geteuid() || (st.st_mode & 07777) != 0700) {
+        (void)fail_set(ret_fail, 0,
+                       "--record %.300s: %s; records hold all that code prints: name a directory "
+                       "of your own with mode 0700",
+                       path, st.st_uid != geteuid() ? "has another owner" : "others may enter it");
+        return -EPERM;
+    }
+    return take_fd(&fd);
+}
+
+int record_file_new(int dir_fd, char name[RECORD_NAME_BYTES])
+{
+    struct tm utc = {};
+    time_t now = time(NULL);
+    char stamp[32];
+    (void)gmtime_r(&now, &utc);
+    (void)strftime(stamp, sizeof stamp, "%Y-%m-%dT%H-%M-%SZ", &utc);
+    for (unsigned n = 1; n < CLASHES_MOST; n++) {
+        char clash[16] = "";
+        if (n > 1) {
+            (void)snprintf(clash, sizeof clash, "-%u", n);
+        }
+        (void)snprintf(name, RECORD_NAME_BYTES, "%s-%d%s.jsonl", stamp, (int)getpid(), clash);
+        defer_close int fd = openat(
+            dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, 0600);
+        if (fd >= 0) {
+            return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : take_fd(&fd);
+        }
+        if (errno != EEXIST) {
+            return -errno;
+        }
+    }
+    return -EEXIST;
+}
+
+static int is_record(const struct dirent *entry)
+{
+    return record_is_name(entry->d_name);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* 0: it is no regular file. */
+static uint64_t size_of(int dir_fd, const char *name)
+{
+    struct stat st;
+    bool is_file = fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+    return is_file ? (uint64_t)st.st_size : 0;
+}
+
+int record_directory_list(int dir_fd, char ***ret_names, uint64_t *ret_bytes)
+{
+    struct dirent **entries = NULL;
+    int count = scandirat(dir_fd, ".", &entries, is_record, by_name);
+    char **names = count > 0 ? calloc((size_t)count, sizeof *names) : NULL;
+    int error = count < 0 ? -errno : count > 0 && !names ? -ENOMEM : 0;
+    int used = 0;
+    *ret_bytes = 0;
+    for (int i = 0; i < count; i++) {
+        uint64_t size = names ? size_of(dir_fd, entries[i]->d_name) : 0;
+        char *name = size > 0 ? strdup(entries[i]->d_name) : NULL;
+        if (name) {
+            names[used++] = name;
+            *ret_bytes += size;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    *ret_names = names;
+    return error ? error : used;
+}
+
+/* A record whose server lives is locked, and another program's file begins otherwise. */
+static bool may_remove(int dir_fd, const char *name)
+{
+    char begin[sizeof RECORD_BEGIN] = "";
+    defer_close int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return fd >= 0 && fd_pread_all(fd, begin, sizeof begin - 1, 0) > 0 &&
+           strcmp(begin, RECORD_BEGIN) == 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+uint64_t record_directory_trim(int dir_fd, const char *own, uint64_t bytes)
+{
+    char **names = NULL;
+    uint64_t left = 0;
+    int count = record_directory_list(dir_fd, &names, &left);
+    for (int i = 0; names && i < count; i++) {
+        left -= strcmp(names[i], own) == 0 ? size_of(dir_fd, own) : 0;
+    }
+    for (int i = 0; names && i < count; i++) {
+        uint64_t size = size_of(dir_fd, names[i]);
+        if (left > bytes && strcmp(names[i], own) != 0 && may_remove(dir_fd, names[i]) &&
+            unlinkat(dir_fd, names[i], 0) == 0) {
+            left -= size < left ? size : left;
+        }
+        free(names[i]);
+    }
+    free(names);
+    return left;
+}

@@ -1,0 +1,31 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/fail.h"
+
+/* The directory of records: one file for each server, locked while its server lives. */
+
+enum { RECORD_NAME_BYTES = 64 };
+
+/* What each record's first line begins with. */
+#define RECORD_BEGIN "{\"v\":1,\"seq\":0,\"time\":\""
+
+/* Whether a file of this name can be a record: "2026-11-22T10-15-02Z-4711.jsonl". */
+bool record_is_name(const char *name);
+
+/* Opens the directory, which must have mode 0700 and be the user's own; makes it if create says so
+ * and it is missing. Returns a descriptor or -errno with ret_fail. */
+int record_directory_open(const char *path, bool create, struct fail *ret_fail);
+
+/* Makes the file of a record, and locks it. Returns a descriptor or -errno. */
+int record_file_new(int dir_fd, char name[RECORD_NAME_BYTES]);
+
+/* Removes the oldest records that no live server holds, until all but own take at most so many
+ * bytes. Returns how many bytes they take then. */
+uint64_t record_directory_trim(int dir_fd, const char *own, uint64_t bytes);
+
+/* The names of all records in order, the oldest first; the caller frees each and the list. Returns
+ * how many, or -errno. ret_bytes: of all of them. */
+int record_directory_list(int dir_fd, char ***ret_names, uint64_t *ret_bytes);

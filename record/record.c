@@ -1,0 +1,335 @@
+#include "record/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "base/sha256.h"
+#include "record/directory.h"
+#include "rpc/text.h"
+
+enum { TRIM_PARTS = 16 /* after each such part of the bound the directory is looked at again */ };
+
+struct record {
+    struct record_config config;
+    record_fn fn; /* for a listener */
+    void *fn_arg;
+    json_t *(*make_start)(void *arg);
+    void *start_arg;
+    int dir_fd;
+    int fd; /* -1: not open yet, or no more */
+    char name[RECORD_NAME_BYTES];
+    uint64_t seq;
+    char prev[SHA256_TEXT];
+    struct buf line;
+    uint64_t bytes;      /* of the file */
+    uint64_t others;     /* bytes of the other records */
+    uint64_t trimmed_at; /* bytes of the file when others was found */
+    unsigned calls;
+    unsigned network; /* events of this kind since the last cell */
+    bool ended;
+    bool leaves_out;  /* outputs and figures */
+    const char *note; /* for the next event, or NULL */
+    char news[400];
+};
+
+struct record *record_new(const struct record_config *config)
+{
+    struct record *record = calloc(1, sizeof *record);
+    if (record) {
+        record->config = *config;
+        record->dir_fd = -1;
+        record->fd = -1;
+        memset(record->prev, '0', sizeof record->prev - 1);
+    }
+    return record;
+}
+
+struct record *record_new_listener(record_fn fn, void *arg)
+{
+    struct record *record = record_new(&(struct record_config){.bytes = UINT64_MAX});
+    if (record) {
+        record->fn = fn;
+        record->fn_arg = arg;
+    }
+    return record;
+}
+
+void record_free(struct record *record)
+{
+    if (record) {
+        drop_fd(&record->fd);
+        drop_fd(&record->dir_fd);
+        buf_done(&record->line);
+        free(record);
+    }
+}
+
+void record_set_start(struct record *record, json_t *(*make)(void *arg), void *arg)
+{
+    if (record) {
+        record->make_start = make;
+        record->start_arg = arg;
+    }
+}
+
+/* Ends the record: what is in the file stays. */
+static void give_up(struct record *record, const char *why)
+{
+    record->ended = true;
+    drop_fd(&record->fd);
+    log_warn("record", "the record has ended: %s", why);
+    (void)snprintf(record->news, sizeof record->news, "the record has ended: %.300s", why);
+}
+
+/* Makes space for so many bytes more. */
+static bool make_space(struct record *record, size_t size)
+{
+    uint64_t most = record->config.bytes;
+    uint64_t part = most / TRIM_PARTS;
+    if (record->trimmed_at == 0 || record->bytes + size > record->trimmed_at + part) {
+        uint64_t ours = record->bytes + size + part;
+        record->others =
+            record_directory_trim(record->dir_fd, record->name, ours < most ? most - ours : 0);
+        record->trimmed_at = record->bytes + size;
+    }
+    return record->others + record->bytes + size <= most;
+}
+
+static void open_file(struct record *record)
+{
+    struct fail fail = {};
+    if (record->ended || record->fn || record->fd >= 0) {
+        return;
+    }
+    record->dir_fd = record_directory_open(record->config.directory, /* create= */ true, &fail);
+    if (record->dir_fd < 0) {
+        give_up(record, fail_text(&fail));
+        return;
+    }
+    record->fd = record_file_new(record->dir_fd, record->name);
+    if (record->fd < 0) {
+        (void)fail_set(&fail, -record->fd, "--record %.300s", record->config.directory);
+        give_up(record, fail_text(&fail));
+    }
+}
+
+bool record_open(struct record *record, struct fail *ret_fail)
+{
+    if (!record) {
+        return true;
+    }
+    open_file(record);
+    if (record->ended && record->config.required) {
+        (void)fail_set(ret_fail, 0,
+                       "No code runs without a record (--record-required), and the record has "
+                       "ended: the server's log says why");
+        return false;
+    }
+    return true;
+}
+
+int record_check(const char *directory, struct fail *ret_fail)
+{
+    struct fail fail = {};
+    defer_close int fd = record_directory_open(directory, /* create= */ false, &fail);
+    if (fd < 0 && fail.code != ENOENT) {
+        *ret_fail = fail;
+        return fd;
+    }
+    return 0;
+}
+
+unsigned record_next_call(struct record *record)
+{
+    return record ? ++record->calls : 0;
+}
+
+bool record_has_space(struct record *record, size_t bytes)
+{
+    if (!record || record->leaves_out) {
+        return false;
+    }
+    /* A byte can take six: \u001b. */
+    if (record->bytes + bytes > record->config.bytes / 4) {
+        record->leaves_out = true;
+        record->note =
+            "from here on without outputs and figures: this session has a quarter of "
+            "--record-size";
+        (void)snprintf(record->news, sizeof record->news,
+                       "the record goes on without outputs and figures: this session has a "
+                       "quarter of --record-size");
+    }
+    return !record->leaves_out;
+}
+
+const char *record_take_news(struct record *record)
+{
+    static char news[sizeof record->news];
+    if (!record) {
+        return "";
+    }
+    memcpy(news, record->news, sizeof news);
+    record->news[0] = '\0';
+    return news;
+}
+
+/* "2026-11-22T10:15:02.123Z" */
+static const char *time_now(char out[32])
+{
+    struct timespec now = {};
+    struct tm utc = {};
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)gmtime_r(&now.tv_sec, &utc);
+    size_t used = strftime(out, 32, "%Y-%m-%dT%H:%M:%S", &utc);
+    (void)snprintf(out + used, 32 - used, ".%03uZ", (unsigned)(now.tv_nsec / 1000000) % 1000);
+    return out;
+}
+
+/* Composes the line: what all lines have, then the members of fields. 0 or -ENOMEM. */
+static int compose(struct record *record, const char *kind, const json_t *fields)
+{
+    char stamp[32];
+    OWNED(buf_done) struct buf dump = BUF_EMPTY;
+    struct buf *line = &record->line;
+    int r = rpc_text_dump(&dump, fields);
+    buf_clear(line, LIMIT_RECORD_PART_BYTES);
+    buf_appendf(line,
+                "{\"v\":1,\"seq\":%" PRIu64 ",\"time\":\"%s\",\"kind\":\"%s\",\"prev\":\"%s\"",
+                record->seq, time_now(stamp), kind, record->prev);
+    if (record->note) {
+        buf_appendf(line, ",\"note\":\"%s\"", record->note);
+        record->note = NULL;
+    }
+    if (r == 0 && buf_size(&dump) > 2) {
+        buf_append_text(line, ",");
+        buf_append(line, buf_bytes(&dump) + 1, buf_size(&dump) - 2);
+    }
+    r = r ? r : buf_append_text(line, "}\n");
+    return r;
+}
+
+/* Writes the line, or leaves the file as it was. */
+static void write_line(struct record *record)
+{
+    const struct buf *line = &record->line;
+    size_t size = buf_size(line);
+    char why[200];
+    if (record->bytes + size > record->config.bytes / 2 || !make_space(record, size)) {
+        give_up(record, "it has all of --record-size that one session may have");
+        return;
+    }
+    int r = fd_write_all(record->fd, buf_bytes(line), size);
+    if (r < 0) {
+        (void)ftruncate(record->fd, (off_t)record->bytes);
+        (void)snprintf(why, sizeof why, "cannot write to it: %s", strerror(-r));
+        give_up(record, why);
+        return;
+    }
+    (void)sha256_of(buf_bytes(line), size - 1, record->prev);
+    record->seq++;
+    record->bytes += size;
+}
+
+static void add_line(struct record *record, const char *kind, json_t *fields)
+{
+    json_auto_t *owned = fields;
+    if (record->ended || record->fd < 0 || !owned) {
+        return;
+    }
+    if (compose(record, kind, owned) < 0) {
+        give_up(record, "out of memory");
+        return;
+    }
+    write_line(record);
+}
+
+/* Code alone causes these events: it must not fill the record. */
+static bool is_too_many(struct record *record, const char *kind)
+{
+    bool is_network = strcmp(kind, "network") == 0;
+    record->network = strcmp(kind, "cell") == 0 ? 0 : record->network + is_network;
+    return is_network && record->network > LIMIT_RECORD_NETWORK;
+}
+
+void record_add(struct record *record, const char *kind, json_t *fields)
+{
+    if (record && record->fn && fields) {
+        record->fn(record->fn_arg, kind, fields);
+    }
+    if (!record || record->fn || record->fd < 0 || is_too_many(record, kind)) {
+        json_decref(fields);
+        return;
+    }
+    if (record->seq == 0) {
+        add_line(record, "start",
+                 record->make_start ? record->make_start(record->start_arg) : json_object());
+    }
+    add_line(record, kind, fields);
+}
+
+void record_end(struct record *record, const char *why)
+{
+    if (!record || record->fd < 0) {
+        return;
+    }
+    record_add(record, "end", json_pack("{s:s}", "why", why));
+    if (record->fd >= 0) {
+        log_warn("record", "%s/%s: %" PRIu64 " lines, last hash %s", record->config.directory,
+                 record->name, record->seq, record->prev);
+        drop_fd(&record->fd);
+    }
+}
+
+/* Size of the scheme and "://" at the front of text; 0: no URL begins there. */
+static size_t scheme_size(const char *text, size_t size)
+{
+    size_t at = 0;
+    while (at < size && ((text[at] | ' ') >= 'a' && (text[at] | ' ') <= 'z')) {
+        at++;
+    }
+    return at > 0 && size - at > 3 && memcmp(text + at, "://", 3) == 0 ? at + 3 : 0;
+}
+
+static size_t span_until(const char *text, size_t size, const char *ends)
+{
+    size_t at = 0;
+    while (at < size && text[at] && !strchr(ends, text[at])) {
+        at++;
+    }
+    return at;
+}
+
+json_t *record_message(const char *text, size_t size)
+{
+    static const char ends[] = " \t\r\n\"'<>()[]{}|\\,;";
+    OWNED(buf_done) struct buf out = BUF_EMPTY;
+    for (size_t at = 0; at < size;) {
+        bool inside = at > 0 && (text[at - 1] | ' ') >= 'a' && (text[at - 1] | ' ') <= 'z';
+        size_t scheme = inside ? 0 : scheme_size(text + at, size - at);
+        if (scheme == 0) {
+            buf_append(&out, text + at++, 1);
+            continue;
+        }
+        const char *host = text + at + scheme;
+        /* A password may hold anything but these. */
+        size_t authority = span_until(host, size - at - scheme, " \t\r\n\"'<>/?#");
+        const char *user = memrchr(host, '@', authority);
+        const char *from = user ? user + 1 : host;
+        size_t whole = span_until(from, (size_t)(text + size - from), ends);
+        buf_append(&out, text + at, scheme);
+        buf_append(&out, from, span_until(from, whole, "?#"));
+        at = (size_t)(from - text) + whole;
+    }
+    return buf_error(&out) ? NULL : rpc_text(buf_bytes(&out), buf_size(&out));
+}

@@ -1,0 +1,62 @@
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/fail.h"
+
+/* What one server does, as a file of JSON lines that only grows: {"v":1,"seq":N,"time":"…","kind":
+ * "cell","prev":"…", …}. prev is the SHA-256 of the line before without its newline, so that a line
+ * that is altered, missing or moved shows. docs/RECORD.md is the user's page.
+ *
+ * The file is made at the first call (record_open) and its first line at the first event. Where
+ * writing fails the record ends: the server goes on, and record_take_news() says so once. */
+
+struct record;
+
+struct record_config {
+    const char *directory; /* absolute, without symlinks; it need not exist. Borrowed */
+    uint64_t bytes;        /* of all records in it */
+    bool required;         /* no call runs without a record */
+};
+
+/* Takes an event instead of a file; fields: borrowed. */
+typedef void (*record_fn)(void *arg, const char *kind, const json_t *fields);
+
+/* Both return NULL when out of memory. record may be NULL in all functions below, which then do
+ * nothing. */
+struct record *record_new(const struct record_config *config);
+struct record *record_new_listener(record_fn fn, void *arg);
+void record_free(struct record *record);
+
+/* make: returns, new, what the first line has beside its kind "start". */
+void record_set_start(struct record *record, json_t *(*make)(void *arg), void *arg);
+
+/* Makes the file if there is none yet. False: no call may run, with the sentence why in ret_fail.
+ */
+bool record_open(struct record *record, struct fail *ret_fail);
+
+/* Whether a record can be in this directory, which need not exist: see directory.h. 0 or -errno
+ * with ret_fail. */
+int record_check(const char *directory, struct fail *ret_fail);
+
+/* A number for each call that runs code: its events name it. */
+unsigned record_next_call(struct record *record);
+
+/* fields: stolen, an object. */
+void record_add(struct record *record, const char *kind, json_t *fields);
+
+/* Whether so many bytes of outputs and figures still go into the record; else only their length and
+ * hash do. */
+bool record_has_space(struct record *record, size_t bytes);
+
+/* What the next result has to say of the record, once; empty: nothing. */
+const char *record_take_news(struct record *record);
+
+/* Writes the last line. Reports its hash to stderr. why: "stdin was closed". */
+void record_end(struct record *record, const char *why);
+
+/* New: a string of a server's message in which each URL has lost its user, password, query and
+ * fragment. */
+json_t *record_message(const char *text, size_t size);
