@@ -1,4 +1,5 @@
 #pragma once
+#include <jansson.h>
 
 struct options;
 
@@ -9,6 +10,8 @@ int command_doctor(const struct options *options);
 int command_schema(const struct options *options);
 int command_call(const struct options *options);
 
+/* New: each setting with its value and the source of that, without credentials. */
+json_t *effective_settings(const struct options *options);
 /* For doctor. */
 int print_effective(const struct options *options);
 

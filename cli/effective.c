@@ -1,21 +1,13 @@
 /* sandpiper doctor --effective: each setting, and the source of its value. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/parse.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "rpc/text.h"
 #include "tools/install/index_url.h"
-
-/* Prints a default that --help breaks into lines as one line. */
-static void print_line(const char *text, int width)
-{
-    int column = 0;
-    for (; *text; text++, column++) {
-        (void)putchar(*text == '\n' ? ' ' : *text);
-    }
-    (void)printf("%*s", column < width ? width - column : 1, "");
-}
 
 /* The value as it was given, without a password that may be in it. */
 static const char *shown_value(const struct flag *flag, const char *value, struct index_url *url)
@@ -48,12 +40,26 @@ static const char *value_in_force(const struct options *options, const struct fl
     return out;
 }
 
-/* name: empty after the first of several values. */
-static void print_setting(const struct options *options, const char *name,
-                          const struct options_setting *setting)
+/* value: in force, or the default, which --help may break into lines. */
+static void add(json_t *rows, const struct flag *flag, const char *value, const char *source)
+{
+    char line[PATH_MAX + 64];
+    (void)snprintf(line, sizeof line, "%s", value);
+    for (char *end = line; (end = strchr(end, '\n'));) {
+        *end = ' ';
+    }
+    (void)json_array_append_new(rows, json_pack("{s:s, s:o, s:s}", "name", flag->name, "value",
+                                                flag->is_url ? record_message(line, strlen(line))
+                                                             : rpc_text(line, strlen(line)),
+                                                "source", source));
+}
+
+static void add_setting(json_t *rows, const struct options *options,
+                        const struct options_setting *setting)
 {
     struct index_url url = {};
     char size[24];
+    char source[PATH_MAX + 32];
     const char *value = shown_value(setting->flag, setting->value, &url);
     const char *in_force = value_in_force(options, setting->flag, value, size);
     char reduced[128];
@@ -61,39 +67,52 @@ static void print_setting(const struct options *options, const char *name,
         (void)snprintf(reduced, sizeof reduced, "%s, from %.90s", in_force, value);
         value = reduced;
     }
-    (void)printf("%-20s", name);
-    print_line(value, 30);
     if (setting->line) {
-        (void)printf("%s:%u\n", options->config_file, setting->line);
+        (void)snprintf(source, sizeof source, "%s:%u", options->config_file, setting->line);
     } else {
-        (void)puts(setting->from_variable ? setting->flag->variable : "command line");
+        (void)snprintf(source, sizeof source, "%s",
+                       setting->from_variable ? setting->flag->variable : "command line");
     }
+    add(rows, setting->flag, value, source);
 }
 
-int print_effective(const struct options *options)
+json_t *effective_settings(const struct options *options)
 {
+    json_t *rows = json_array();
     for (unsigned i = 0; i < flag_count; i++) {
         const struct flag *flag = &flags[i];
         const struct options_setting *last = flag_setting(options, flag);
-        const char *name = flag->name;
         if (flag->commands) {
             continue;
         }
         for (unsigned k = 0; last && flag->many && k < options->setting_count; k++) {
             if (options->settings[k].flag == flag) {
-                print_setting(options, name, &options->settings[k]);
-                name = "";
+                add_setting(rows, options, &options->settings[k]);
             }
         }
         if (last && !flag->many) {
-            print_setting(options, name, last);
+            add_setting(rows, options, last);
         } else if (!last) {
-            (void)printf("%-20s", name);
             const char *value = flag->fallback ? flag->fallback : flag->value ? "none" : "no";
             char size[24];
-            print_line(value_in_force(options, flag, value, size), 30);
-            (void)puts("default");
+            add(rows, flag, value_in_force(options, flag, value, size), "default");
         }
+    }
+    return rows;
+}
+
+int print_effective(const struct options *options)
+{
+    json_auto_t *rows = effective_settings(options);
+    const char *before = "";
+    size_t i = 0;
+    json_t *row = NULL;
+    json_array_foreach (rows, i, row) {
+        const char *name = json_string_value(json_object_get(row, "name"));
+        (void)printf("%-20s%-29s %s\n", strcmp(name, before) == 0 ? "" : name,
+                     json_string_value(json_object_get(row, "value")),
+                     json_string_value(json_object_get(row, "source")));
+        before = name;
     }
     return 0;
 }

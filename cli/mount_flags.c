@@ -1,5 +1,6 @@
 #include "cli/mount_flags.h"
 
+#include <errno.h>
 #include <linux/limits.h>
 
 #include "cli/config_file.h"
@@ -29,8 +30,26 @@ static int check_trusted(struct options *options, const char *place, const char 
         {"the directory of wheels", install->find_links, move, .is_tree = true},
         {"the store", options->spec.cow_store, "name another directory with --cow-store",
          .is_tree = true},
+        {"the directory of records", options->record.directory,
+         "name another directory with --record", .is_tree = true},
     };
     return box_trust_check(&options->spec, files, sizeof files / sizeof *files, ret_fail);
+}
+
+static int resolve_record(struct options *options, struct fail *ret_fail)
+{
+    static char path[PATH_MAX];
+    struct record_config *record = &options->record;
+    if (!record->directory && record->required) {
+        (void)fail_set(ret_fail, 0, "--record-required needs the directory of --record");
+        return -EINVAL;
+    }
+    if (!record->directory) {
+        return 0;
+    }
+    int r = box_record_resolve(&options->spec, record->directory, path, ret_fail);
+    record->directory = path;
+    return r ? r : record_check(path, ret_fail);
 }
 
 void mount_flags_resolve(struct options *options, const char *config)
@@ -47,6 +66,7 @@ void mount_flags_resolve(struct options *options, const char *config)
     int r = box_workspace_resolve(&options->spec, workspace, &fail);
     r = r ? r : box_cow_resolve(&options->spec, store, &fail);
     r = r ? r : box_mounts_resolve(&options->spec, &options->mounts, &fail);
+    r = r ? r : resolve_record(options, &fail);
     r = r ? r : check_trusted(options, options->mounts.config[0], config, &fail);
     if (r < 0) {
         options_error(options, "%.500s", fail_text(&fail));

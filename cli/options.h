@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include "bridge/format.h"
+#include "record/record.h"
 #include "sandbox/sandbox.h"
 #include "tools/install/install_config.h"
 
@@ -51,6 +52,7 @@ struct options {
     const char *variable;    /* the environment variable being read, or NULL */
     struct box_mounts_wanted mounts; /* --mount; spec.mounts has them resolved */
     struct install_config install;
+    struct record_config record; /* its directory is resolved; NULL: none */
     struct box_spec spec;
     struct options_setting settings[OPTIONS_SETTINGS]; /* in the order in which they were given */
     struct egress_policy egress; /* --allow-host; spec.egress points here if it was given */

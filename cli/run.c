@@ -338,7 +338,7 @@ static int run_once(struct once *once, const struct options *options, struct run
     struct installs *installs = NULL;
     int r = sessions_new(once->loop, once->server_box, &once->sessions);
     if (r == 0 && options->install.preinstall.count > 0) {
-        r = sessions_new_installs(once->sessions, &options->install, &installs);
+        r = sessions_new_installs(once->sessions, &options->install, /* record= */ NULL, &installs);
     }
     run->request.timeout_ms = options->timeout_ms;
     run->on_done = on_done;

@@ -23,6 +23,7 @@ struct server {
     struct shutdown shutdown;
     int fd_in;
     int fd_out;
+    struct record *record; /* NULL: none */
 };
 
 static void on_closed(void *arg)
@@ -59,6 +60,8 @@ static int serve(struct server *server, struct options *options)
                                              .server_version = SANDPIPER_VERSION};
     struct tools *tools = NULL;
     struct rpc_conn *conn = NULL;
+    json_auto_t *start = json_pack("{s:s, s:o}", "version", SANDPIPER_VERSION, "settings",
+                                   effective_settings(options));
     struct tools_config tools_config = {
         .spec = &options->spec,
         .hosts = options->spec.egress ? &options->egress : NULL,
@@ -70,6 +73,8 @@ static int serve(struct server *server, struct options *options)
         .resources = options->resources,
         .install = &options->install,
         .structured = options->structured,
+        .record = server->record,
+        .start = start,
     };
     int r = tools_new(server->loop, &tools_config, &tools);
     if (r == 0) {
@@ -85,6 +90,8 @@ static int serve(struct server *server, struct options *options)
     }
     /* The sandbox first: whatever happens to the client's end, no code runs any more. */
     tools_free(tools);
+    record_set_start(server->record, NULL, NULL);
+    record_end(server->record, server->shutdown.why);
     if (conn) {
         (void)rpc_conn_flush(conn, FLUSH_MS);
         rpc_conn_free(conn);
@@ -112,10 +119,15 @@ int command_serve(const struct options *options)
         with_guest.spec.start_error = fail_describe(&fail, start_error, sizeof start_error);
         log_error("cli", "%s", start_error);
     }
+    if (r == 0 && options->record.directory && !options->error[0]) {
+        server.record = record_new(&options->record);
+        r = server.record ? 0 : -ENOMEM;
+    }
     r = r ? r : loop_new(&server.loop);
     r = r ? r : shutdown_watch(&server.shutdown, server.loop, getppid());
     r = r ? r : serve(&server, &with_guest);
     shutdown_done(&server.shutdown);
+    record_free(server.record);
     loop_free(server.loop);
     box_store_close(store);
     box_scratch_close(scratch);

@@ -19,6 +19,7 @@ static void on_signal(void *arg, uint32_t)
     struct signalfd_siginfo info;
     if (read(shutdown->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         log_info("cli", "signal %u", info.ssi_signo);
+        shutdown->why = "a signal";
     }
     loop_stop(shutdown->loop, 0);
 }
@@ -27,6 +28,7 @@ static void on_parent(void *arg, uint32_t)
 {
     struct shutdown *shutdown = arg;
     log_info("cli", "the parent process exited");
+    shutdown->why = "the parent process exited";
     loop_stop(shutdown->loop, 0);
 }
 
@@ -90,6 +92,7 @@ static void on_idle(void *arg)
     quiet_ms = quiet_ms < jobless_ms ? quiet_ms : jobless_ms;
     if (quiet_ms >= shutdown->idle_ms) {
         log_info("cli", "no request for %llu s", (unsigned long long)(quiet_ms / 1000));
+        shutdown->why = "no request (--idle-exit)";
         loop_stop(shutdown->loop, 0);
         return;
     }

@@ -20,9 +20,11 @@ struct shutdown {
     const struct rpc_conn *conn;
     const struct tools *tools;
     uint64_t idle_ms;
+    const char *why; /* what ended the server */
 };
 
-#define SHUTDOWN_NONE ((struct shutdown){.signal_fd = -1, .parent_fd = -1})
+#define SHUTDOWN_NONE                                                                              \
+    ((struct shutdown){.signal_fd = -1, .parent_fd = -1, .why = "stdin was closed"})
 
 /* Blocks the signals; must be called before anything that may take time. 0 or -errno. */
 int shutdown_watch(struct shutdown *shutdown, struct loop *loop, pid_t parent);

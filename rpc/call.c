@@ -131,6 +131,8 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
         (void)json_array_append_new(owned_content,
                                     json_pack("{s:s, s:s}", "type", "text", "text", call->note));
     }
+    call->content = owned_content;
+    call->is_error = is_error;
     if (!call_end(call, &request)) {
         return;
     }
@@ -239,6 +241,12 @@ void rpc_call_on_end(struct rpc_call *call, void (*fn)(void *arg), void *arg)
 {
     call->on_end = fn;
     call->on_end_arg = arg;
+}
+
+const json_t *rpc_call_content(const struct rpc_call *call, bool *ret_is_error)
+{
+    *ret_is_error = call->is_error || !call->content;
+    return call->content;
 }
 
 void rpc_call_set_note(struct rpc_call *call, const char *text)

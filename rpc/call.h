@@ -100,6 +100,9 @@ uint64_t rpc_call_since_ns(const struct rpc_call *call);
  * is gone. */
 void rpc_call_on_end(struct rpc_call *call, void (*fn)(void *arg), void *arg);
 
+/* For fn: the content of the result, borrowed; NULL: the call has none. */
+const json_t *rpc_call_content(const struct rpc_call *call, bool *ret_is_error);
+
 /* One more text block at the end of the result's content: at most RPC_NOTE_BYTES are kept. */
 enum { RPC_NOTE_BYTES = 96 };
 void rpc_call_set_note(struct rpc_call *call, const char *text);

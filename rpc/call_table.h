@@ -25,6 +25,8 @@ struct rpc_call {
     bool cancelled;
     bool ended;
     uint64_t since_ns;
+    const json_t *content;     /* of its result, while on_end is called; NULL: it has none */
+    bool is_error;             /* the same */
     void (*on_end)(void *arg); /* may be NULL */
     void *on_end_arg;
     char note[RPC_NOTE_BYTES]; /* empty: none */

@@ -125,6 +125,7 @@ enum egress_event_kind {
     EGRESS_REFUSED_REQUEST, /* malformed or not supported */
     EGRESS_REFUSED_LIMIT,   /* of bytes or time */
     EGRESS_UNREACHABLE,     /* allowed, but the name does not resolve or nothing accepts */
+    EGRESS_ALLOWED,         /* a connection was made */
     EGRESS_EVENT_COUNT,
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "record/record.h"
 #include "rpc/call.h"
 
 enum { GIVEN_MOST = 1000 /* keys; with more, the user is asked again each time */ };
@@ -68,6 +69,20 @@ static const char *refusal(const struct consent_wait *wait, enum rpc_elicitation
     return out;
 }
 
+static void record_elicitation(const struct consent_wait *wait,
+                               enum rpc_elicitation_outcome response)
+{
+    static const char *const answers[RPC_ELICITATION_COUNT] = {
+        [RPC_ELICITATION_ACCEPTED] = "allowed",    [RPC_ELICITATION_DECLINED] = "declined",
+        [RPC_ELICITATION_DISMISSED] = "dismissed", [RPC_ELICITATION_NONE] = "none",
+        [RPC_ELICITATION_LATER] = "later",
+    };
+    record_add(wait->consents->record, "question",
+               json_pack("{s:s, s:o, s:s, s:s}", "about", wait->kind, "subject",
+                         record_message(wait->key, strlen(wait->key)), "answer", answers[response],
+                         "setting", wait->flag));
+}
+
 static void wait_responded(void *arg, enum rpc_elicitation_outcome response, const json_t *content)
 {
     struct consent_wait *wait = arg;
@@ -76,6 +91,7 @@ static void wait_responded(void *arg, enum rpc_elicitation_outcome response, con
     char text[256];
     const char *why = NULL;
     enum consent_outcome outcome = CONSENT_LATER;
+    record_elicitation(wait, response);
     if (response == RPC_ELICITATION_ACCEPTED) {
         bool always = wait->may_always && json_is_true(json_object_get(content, "always"));
         remember(wait->consents, always ? wait->kind : wait->key);

@@ -1,6 +1,7 @@
 #pragma once
 #include <jansson.h>
 
+struct record;
 struct rpc_call;
 
 /* Asks the user, through the client, before a tool goes beyond the sandbox. Remembers what was
@@ -10,6 +11,7 @@ struct rpc_call;
 struct consents {
     json_t *given; /* keys: what the user has allowed */
     struct consent_wait *waiting;
+    struct record *record; /* NULL: none. Borrowed */
 };
 
 struct consent {

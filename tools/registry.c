@@ -7,12 +7,14 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/word.h"
+#include "record/record.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "schema/schema.h"
 #include "tools/box/tool.h"
 #include "tools/consent.h"
 #include "tools/content/content.h"
+#include "tools/content/recorded.h"
 #include "tools/egress_consent.h"
 #include "tools/install/install.h"
 #include "tools/jobs/jobs.h"
@@ -54,9 +56,20 @@ bool tools_offers(const struct tools *tools, const char *name)
     return tools->installs || strcmp(name, "install_package") != 0;
 }
 
+/* A call that is not ordered: its end is not recorded otherwise. */
+static void refuse(const struct tools *tools, struct rpc_call *call, const char *name,
+                   const json_t *arguments, const char *text, size_t size)
+{
+    json_auto_t *content = json_pack("[o]", content_text(text, size));
+    const struct content_call recorded = {"tool", name, arguments, content, .is_error = true};
+    content_record(tools->config.record, &recorded, NULL);
+    content_result(call, text, size, /* is_error= */ true);
+}
+
 /* Reports all at once, so that a model corrects the call in one go. */
-static void refuse_violations(struct rpc_call *call, const char *name,
-                              const struct schema_violation *violations, size_t count)
+static void refuse_violations(const struct tools *tools, struct rpc_call *call, const char *name,
+                              const json_t *arguments, const struct schema_violation *violations,
+                              size_t count)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     size_t shown = count < VIOLATIONS_SHOWN ? count : VIOLATIONS_SHOWN;
@@ -74,7 +87,7 @@ static void refuse_violations(struct rpc_call *call, const char *name,
     if (count > shown) {
         (void)buf_appendf(&text, "- and %zu more\n", count - shown);
     }
-    content_result(call, buf_bytes(&text), buf_size(&text), true);
+    refuse(tools, call, name, arguments, buf_bytes(&text), buf_size(&text));
 }
 
 static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json_t *arguments)
@@ -87,6 +100,11 @@ static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json
     }
     if (tools->config.error) {
         content_refuse(call, "Invalid configuration: %s", tools->config.error);
+        return true;
+    }
+    struct fail fail = {};
+    if (!record_open(tools->config.record, &fail)) {
+        content_refuse(call, "%s.", fail.text);
         return true;
     }
     struct schema_violation violations[VIOLATIONS_SHOWN];
@@ -104,7 +122,7 @@ static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json
     }
     size_t count = schema_validate(schema, checked, violations, VIOLATIONS_SHOWN);
     if (count > 0) {
-        refuse_violations(call, name, violations, count);
+        refuse_violations(tools, call, name, arguments, violations, count);
         return true;
     }
     enum order_kind kind = registry[row].kind;
@@ -115,7 +133,7 @@ static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json
                    ? ORDER_FRESH_RUN
                    : ORDER_RUN;
     }
-    orders_add(tools->orders, call, kind, checked, registry[row].begin);
+    orders_add(tools->orders, call, kind, registry[row].name, checked, registry[row].begin);
     return true;
 }
 
@@ -165,6 +183,52 @@ static const struct jobs_hooks hooks = {.has_cell = run_has_cell,
                                         .returned = egress_consent_note,
                                         .ended = job_ended};
 
+/* --- the record --- */
+
+/* What the first line says of the sandbox. */
+static json_t *make_start(void *arg)
+{
+    struct tools *tools = arg;
+    const struct box_report *report = server_box_report(tools->server_box);
+    struct box_python python = {};
+    json_t *start = tools->config.start ? json_deep_copy(tools->config.start) : json_object();
+    json_t *protections = json_array();
+    static const char *const states[] = {[BOX_PROTECTION_ON] = "on",
+                                         [BOX_PROTECTION_DEGRADED] = "degraded",
+                                         [BOX_PROTECTION_OFF] = "off",
+                                         [BOX_PROTECTION_UNKNOWN] = "unknown"};
+    for (unsigned i = 0; i < BOX_PROTECTION_COUNT; i++) {
+        (void)json_array_append_new(protections,
+                                    json_pack("{s:s, s:s}", "name",
+                                              box_protection_name((enum box_protection)i), "state",
+                                              states[report->protections[i].state]));
+    }
+    box_python_look(tools->config.spec, &python);
+    (void)json_object_update_new(
+        start, json_pack("{s:s, s:b, s:o, s:s, s:s}", "isolation", box_level_name(report->level),
+                         "tested", report->tested, "protections", protections, "python",
+                         python.version, "packages", python.packages));
+    return start;
+}
+
+/* A connection that the egress proxy has refused, or has made. */
+static void on_egress(void *arg, const struct egress_event *event)
+{
+    struct tools *tools = arg;
+    static const char *const words[EGRESS_EVENT_COUNT] = {
+        [EGRESS_REFUSED_HOST] = "refused",    [EGRESS_REFUSED_ADDRESS] = "refused",
+        [EGRESS_REFUSED_REQUEST] = "refused", [EGRESS_REFUSED_LIMIT] = "refused",
+        [EGRESS_UNREACHABLE] = "unreachable", [EGRESS_ALLOWED] = "allowed",
+    };
+    record_add(tools->config.record, "network",
+               json_pack("{s:s, s:i, s:s, s:o}", "host", event->host, "port", (int)event->port,
+                         "decision", words[event->kind], "rule",
+                         record_message(event->text, strlen(event->text))));
+    if (tools->config.hosts && tools->config.hosts->ask) {
+        egress_consent_refused(tools, event);
+    }
+}
+
 int tools_new(struct loop *loop, const struct tools_config *config, struct tools **ret_tools)
 {
     struct owned_tools *owned = calloc(1, sizeof *owned);
@@ -181,19 +245,19 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
     orders_init(tools->orders, tools);
     jobs_init(tools->jobs, tools, &hooks);
     tools->unshown_changes = json_object();
-    bool asks = config->hosts && config->hosts->ask;
     int r = tools->unshown_changes ? 0 : -ENOMEM;
-    r = r ? r
-          : server_box_new(loop, config->spec, asks ? egress_consent_refused : NULL, tools,
-                           &tools->server_box);
+    r = r ? r : server_box_new(loop, config->spec, on_egress, tools, &tools->server_box);
     r = r ? r : sessions_new(loop, tools->server_box, &tools->sessions);
     if (r == 0 && config->install && config->install->mode != INSTALL_OFF) {
-        r = sessions_new_installs(tools->sessions, config->install, &tools->installs);
+        r = sessions_new_installs(tools->sessions, config->install, config->record,
+                                  &tools->installs);
     }
     if (r < 0) {
         tools_free(tools);
         return r;
     }
+    tools->consents->record = config->record;
+    record_set_start(config->record, make_start, tools);
     *ret_tools = tools;
     return 0;
 }

@@ -9,6 +9,7 @@
 #include "tools/egress_consent.h"
 #include "tools/jobs/jobs.h"
 #include "tools/order/order.h"
+#include "tools/run/recorded.h"
 #include "tools/run/run.h"
 
 static void set_timeout(struct run_request *request, const struct tools *tools,
@@ -105,6 +106,7 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
     orders_waited(tools->orders, call, waited, sizeof waited);
     struct run_request *request = &run->request;
     run_addf(run, RUN_WAITED, "%s", waited);
+    recorded_begin(run, tools->config.record, arguments);
     set_timeout(request, tools, arguments);
     request->reset = json_is_true(json_object_get(arguments, "reset"));
     request->fresh = json_is_true(json_object_get(arguments, "fresh"));

@@ -1,4 +1,5 @@
 #pragma once
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -9,6 +10,7 @@
 
 struct install_config;
 struct loop;
+struct record;
 struct tools;
 
 struct tools_config {
@@ -23,6 +25,8 @@ struct tools_config {
      * every tool refuses with this text. Borrowed. */
     const char *error;
     const struct install_config *install; /* NULL: without install_package. Borrowed */
+    struct record *record;                /* NULL: none. Borrowed */
+    const json_t *start;                  /* members of the record's first line. Borrowed */
     bool resources;  /* the client may list and read the workspace's files by itself */
     bool structured; /* results have structuredContent; spec must have separate_streams then */
 };

@@ -186,7 +186,8 @@ class Resolve(InstallCommand):
         sources.check_hash(req.name, req.link, req.local_file_path)
         # Files of find-links are used in place, and belong to the user.
         (shutil.copyfile if req.link.is_file else shutil.move)(req.local_file_path, target)
-        return {"name": dist.raw_name, "version": str(dist.version), "file": name}
+        return {"name": dist.raw_name, "version": str(dist.version), "file": name,
+                "sha256": sources.digest(target, "sha256")}
 
 
 def options_of(request, place):

@@ -224,7 +224,7 @@ static void egress_tell(const struct egress_proxy *egress, struct egress_event *
     if (event->kind >= EGRESS_EVENT_COUNT) {
         return;
     }
-    log_warn("egress", "%s", event->text);
+    log_line(event->kind == EGRESS_ALLOWED ? LOG_DEBUG : LOG_WARN, "egress", "%s", event->text);
     if (egress->setup.on_event) {
         egress->setup.on_event(egress->setup.arg, event);
     }

@@ -1,8 +1,5 @@
 /* Whether --cow and --cow-store can be what the user means: see mounts.h. */
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "sandbox/host/idmap.h"
 #include "sandbox/host/mounts.h"
@@ -13,38 +10,6 @@ static int refuse(struct fail *ret_fail, const char *text)
 {
     (void)fail_set(ret_fail, 0, "%s", text);
     return -EINVAL;
-}
-
-/* The real path of the store's directory, whose last component need not exist. */
-static int find_store(const char *dir, const struct directory_homes *homes, char path[PATH_MAX],
-                      struct fail *ret_fail)
-{
-    static const char flag[] = "--cow-store";
-    char parent[PATH_MAX];
-    struct stat st;
-    struct fail missing = {};
-    size_t size = strlen(dir);
-    while (size > 1 && dir[size - 1] == '/') {
-        size--;
-    }
-    if (directory_find(flag, dir, homes, path, &st, &missing) == 0) {
-        return 0;
-    }
-    (void)snprintf(parent, sizeof parent, "%.*s", (int)size, dir);
-    char *slash = strrchr(parent, '/');
-    const char *name = dir + (slash ? slash - parent + 1 : 0);
-    if (slash) {
-        slash[slash == parent] = '\0';
-    }
-    if (missing.code != ENOENT || size >= sizeof parent ||
-        directory_find(flag, slash ? parent : ".", homes, path, &st, ret_fail) < 0) {
-        *ret_fail = missing;
-        return -EINVAL;
-    }
-    size_t used = strlen(path);
-    int length = snprintf(path + used, PATH_MAX - used, "%s%.*s", used > 1 ? "/" : "",
-                          (int)(size - (size_t)(name - dir)), name);
-    return (size_t)length < PATH_MAX - used ? 0 : fail_set(ret_fail, ENAMETOOLONG, flag);
 }
 
 int box_cow_resolve(struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
@@ -68,7 +33,7 @@ int box_cow_resolve(struct box_spec *spec, char path[PATH_MAX], struct fail *ret
         return 0;
     }
     directory_find_homes(&homes);
-    int r = find_store(spec->cow_store, &homes, path, ret_fail);
+    int r = directory_find_new("--cow-store", spec->cow_store, &homes, path, ret_fail);
     if (r < 0) {
         return r;
     }

@@ -75,6 +75,36 @@ int directory_find(const char *flag, const char *dir, const struct directory_hom
     return S_ISDIR(ret_stat->st_mode) ? 0 : fail_set(ret_fail, ENOTDIR, "%s %s", flag, dir);
 }
 
+int directory_find_new(const char *flag, const char *dir, const struct directory_homes *homes,
+                       char path[PATH_MAX], struct fail *ret_fail)
+{
+    char parent[PATH_MAX];
+    struct stat st;
+    struct fail missing = {};
+    size_t size = strlen(dir);
+    while (size > 1 && dir[size - 1] == '/') {
+        size--;
+    }
+    if (directory_find(flag, dir, homes, path, &st, &missing) == 0) {
+        return 0;
+    }
+    (void)snprintf(parent, sizeof parent, "%.*s", (int)size, dir);
+    char *slash = strrchr(parent, '/');
+    const char *name = dir + (slash ? slash - parent + 1 : 0);
+    if (slash) {
+        slash[slash == parent] = '\0';
+    }
+    if (missing.code != ENOENT || size >= sizeof parent ||
+        directory_find(flag, slash ? parent : ".", homes, path, &st, ret_fail) < 0) {
+        *ret_fail = missing;
+        return -EINVAL;
+    }
+    size_t used = strlen(path);
+    int length = snprintf(path + used, PATH_MAX - used, "%s%.*s", used > 1 ? "/" : "",
+                          (int)(size - (size_t)(name - dir)), name);
+    return (size_t)length < PATH_MAX - used ? 0 : fail_set(ret_fail, ENAMETOOLONG, "%s", flag);
+}
+
 static bool lies_in(const char *path, const char *dir)
 {
     char rest[PATH_MAX];

@@ -23,6 +23,11 @@ void directory_find_homes(struct directory_homes *ret_homes);
                                  const struct directory_homes *homes, char path[PATH_MAX],
                                  struct stat *ret_stat, struct fail *ret_fail);
 
+/* The same for a directory whose last component need not exist. */
+[[nodiscard]] int directory_find_new(const char *flag, const char *dir,
+                                     const struct directory_homes *homes, char path[PATH_MAX],
+                                     struct fail *ret_fail);
+
 bool directory_is_home(const char *path, const struct directory_homes *homes);
 
 /* Refuses a directory that lies in a store of --cow-store, is one or holds one: what is in it is

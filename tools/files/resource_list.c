@@ -205,5 +205,5 @@ void resource_list(void *ctx, struct rpc_call *call, const char *cursor)
 {
     struct tools *tools = ctx;
     json_auto_t *arguments = cursor ? json_string(cursor) : json_null();
-    orders_add(tools->orders, call, ORDER_READ, arguments, list);
+    orders_add(tools->orders, call, ORDER_READ, /* tool= */ NULL, arguments, list);
 }

@@ -133,7 +133,7 @@ static void resource_read(void *ctx, struct rpc_call *call, const char *uri)
 {
     struct tools *tools = ctx;
     json_auto_t *arguments = json_string(uri);
-    orders_add(tools->orders, call, ORDER_READ, arguments, fetch);
+    orders_add(tools->orders, call, ORDER_READ, /* tool= */ NULL, arguments, fetch);
 }
 
 static json_t *resource_templates(void *)

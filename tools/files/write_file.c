@@ -11,10 +11,12 @@
 #include "base/loop.h"
 #include "base/own.h"
 #include "base/path.h"
+#include "base/sha256.h"
 #include "base/utf8.h"
 #include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
+#include "rpc/text.h"
 #include "schema/near.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
@@ -24,6 +26,7 @@
 #include "tools/files/lines.h"
 #include "tools/files/listing.h"
 #include "tools/files/path.h"
+#include "tools/order/order.h"
 #include "tools/session/session.h"
 
 enum {
@@ -146,6 +149,13 @@ static void answer(struct write_op *op, const char *text, size_t size, uint64_t 
     const char *inside = path_behind(op->path, op->tools->config.spec->paths.work);
     json_t *link =
         rpc_call_wants_links(op->call) ? resource_link(inside ? inside : op->path, bytes) : NULL;
+    if (op->tools->config.record) {
+        char hash[SHA256_TEXT];
+        orders_set_facts(op->tools->orders, op->call,
+                         json_pack("{s:o, s:I, s:s}", "path", rpc_text(op->path, strlen(op->path)),
+                                   "size", (json_int_t)op->size, "sha256",
+                                   sha256_of(op->bytes, op->size, hash)));
+    }
     content_end(op->call, json_pack("[o, o*]", content_text(text, size), link), text, size,
                 /* is_error= */ false);
     write_op_free(op);

@@ -28,6 +28,7 @@
 #include "tools/box/server_sandbox.h"
 #include "tools/install/install_log.h"
 #include "tools/install/install_policy.h"
+#include "tools/install/install_record.h"
 #include "tools/install/install_request.h"
 #include "tools/install/requirement.h"
 
@@ -35,6 +36,7 @@ struct installs {
     struct loop *loop;
     struct server_box *server_box;
     struct overflows *overflows;
+    struct record *record;
     struct install_sources sources;
     struct egress_policy egress;
     struct install_op *current;
@@ -88,7 +90,7 @@ static void add_host(void *arg, const char *word)
 
 int installs_new(struct loop *loop, struct server_box *server_box,
                  const struct install_config *config, struct overflows *overflows,
-                 struct installs **ret_installs)
+                 struct record *record, struct installs **ret_installs)
 {
     struct installs *installs = calloc(1, sizeof *installs);
     if (!installs) {
@@ -97,6 +99,7 @@ int installs_new(struct loop *loop, struct server_box *server_box,
     installs->loop = loop;
     installs->server_box = server_box;
     installs->overflows = overflows;
+    installs->record = record;
     install_sources_read(config, &installs->sources);
     installs->egress.flag = "--index-host";
     install_sources_hosts(&installs->sources, add_host, installs);
@@ -160,6 +163,7 @@ static void installs_done(void *arg, const char *path, uint64_t)
     installs->overflow = NULL;
     (void)snprintf(op->report.log, sizeof op->report.log, "%s", path ? path : "");
     op->report.duration_ns = clock_now_ns() - installs->started_ns;
+    install_record(installs->record, op);
     installs_clear(installs);
     installs->current = NULL;
     loop_task_queue(installs->loop, &installs->task, installs_begin, installs);
@@ -370,6 +374,9 @@ static void on_log(void *arg, const char *bytes, size_t size)
 static void on_egress(void *arg, const struct egress_event *event)
 {
     struct installs *installs = arg;
+    if (event->kind == EGRESS_ALLOWED) {
+        return;
+    }
     (void)snprintf(installs->refused, sizeof installs->refused, "%s", event->text);
     install_log_add(&installs->log, event->text, strlen(event->text));
     install_log_add(&installs->log, "\n", 1);

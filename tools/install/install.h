@@ -7,6 +7,7 @@
 
 struct installs;
 struct loop;
+struct record;
 struct overflows;
 struct server_box;
 
@@ -26,10 +27,10 @@ struct install_op {
 struct install_op *install_op_new(json_t *packages);
 void install_op_free(struct install_op *op);
 
-/* All is borrowed. overflows: where pip's logs become files. 0 or -ENOMEM. */
+/* All is borrowed. overflows: where pip's logs become files. record: or NULL. 0 or -ENOMEM. */
 int installs_new(struct loop *loop, struct server_box *server_box,
                  const struct install_config *config, struct overflows *overflows,
-                 struct installs **ret_installs);
+                 struct record *record, struct installs **ret_installs);
 /* Call it while the sandbox exists. Cancels installs that are not done. installs may be NULL. */
 void installs_free(struct installs *installs);
 

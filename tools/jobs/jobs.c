@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "base/own.h"
 #include "base/word.h"
+#include "record/record.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "tools/box/tool.h"
@@ -17,6 +18,7 @@
 #include "tools/content/mounts.h"
 #include "tools/jobs/images.h"
 #include "tools/jobs/jobs_internal.h"
+#include "tools/run/recorded.h"
 #include "tools/run/result.h"
 #include "tools/session/session.h"
 
@@ -230,6 +232,7 @@ static void wait_over(void *arg)
     }
     run->job = ++job->owner->last_number;
     job->owner->hooks->is_job(tools, wait->call, run->job);
+    recorded_job(run);
     sessions_write_output(tools->sessions, run);
     struct rpc_call *call = wait_end(wait);
     if (!rpc_call_wants_task(call) || !task_begin(job, call)) {
@@ -291,6 +294,11 @@ static void job_end(void *arg, json_t *images)
     job->images = images;
     job->ended_ns = clock_now_ns();
     run_end_line(job->run);
+    recorded_result(job->run, images);
+    const char *news = record_take_news(jobs->tools->config.record);
+    if (news[0]) {
+        run_add(job->run, RUN_NOTES, news, strlen(news));
+    }
     bool fetched = false;
     while (job->waits) {
         fetched = fetched || !rpc_call_cancelled(job->waits->call);

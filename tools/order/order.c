@@ -11,6 +11,7 @@
 #include "rpc/code.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
+#include "tools/content/recorded.h"
 #include "tools/jobs/jobs.h"
 #include "tools/session/session.h"
 
@@ -20,10 +21,13 @@ struct ordered_call {
     struct orders *orders;
     struct rpc_call *call; /* NULL: a job, whose call has its result */
     enum order_kind kind;
+    const char *tool;
     json_t *arguments;
     const char *session; /* of ORDER_RUN */
     order_fn begin;
+    json_t *facts;     /* see orders_set_facts() */
     uint64_t begun_ns; /* 0: it is held */
+    bool has_run;      /* whose events are in the record */
     unsigned cell;
     unsigned job;         /* the number of the job that the run has become; 0: none */
     uint64_t begin_by_ns; /* a run that is held must begin until then */
@@ -290,12 +294,29 @@ static void order_remove(struct ordered_call *call)
         loop_task_queue(orders->tools->loop, &orders->task, orders_continue, orders);
     }
     json_decref(call->arguments);
+    json_decref(call->facts);
     free(call);
+}
+
+/* A call without a run; one that waits for a job is recorded if it is refused. */
+static void order_record(struct ordered_call *call)
+{
+    static const char *const kinds[ORDER_KIND_COUNT] = {
+        [ORDER_READ] = "read",      [ORDER_WRITE] = "write",  [ORDER_RUN] = "tool",
+        [ORDER_FRESH_RUN] = "tool", [ORDER_INSTALL] = "tool", [ORDER_WAIT] = "tool"};
+    bool is_change = call->tool && strstr(call->tool, "_changes");
+    struct content_call recorded = {is_change ? "change" : kinds[call->kind], call->tool,
+                                    call->arguments};
+    recorded.content = rpc_call_content(call->call, &recorded.is_error);
+    if (call->tool && !call->has_run && (call->kind != ORDER_WAIT || recorded.is_error)) {
+        content_record(call->orders->tools->config.record, &recorded, take_ptr(call->facts));
+    }
 }
 
 static void order_ended(void *arg)
 {
     struct ordered_call *call = arg;
+    order_record(call);
     call->call = NULL;
     if (call->job == 0) {
         order_remove(call);
@@ -312,7 +333,7 @@ static bool is_too_many(const struct ordered_call *call)
 }
 
 void orders_add(struct orders *orders, struct rpc_call *call, enum order_kind kind,
-                json_t *arguments, order_fn begin)
+                const char *tool, json_t *arguments, order_fn begin)
 {
     struct ordered_call *ordered = calloc(1, sizeof *ordered);
     if (!ordered || !arguments) {
@@ -324,6 +345,7 @@ void orders_add(struct orders *orders, struct rpc_call *call, enum order_kind ki
                                      .orders = orders,
                                      .call = call,
                                      .kind = kind,
+                                     .tool = tool,
                                      .arguments = json_incref(arguments),
                                      .begin = begin};
     ordered->begin_by_ns = UINT64_MAX;
@@ -391,6 +413,7 @@ void orders_set_job(struct orders *orders, const struct rpc_call *call, unsigned
         return;
     }
     found->job = number;
+    found->has_run = true;
     if (orders->held > 0) {
         loop_task_queue(orders->tools->loop, &orders->task, orders_continue, orders);
     }
@@ -412,6 +435,16 @@ void orders_set_cell(struct orders *orders, const struct rpc_call *call, unsigne
     struct ordered_call *found = orders_find(orders, call);
     if (found) {
         found->cell = cell;
+        found->has_run = true;
+    }
+}
+
+void orders_set_facts(struct orders *orders, const struct rpc_call *call, json_t *facts)
+{
+    struct ordered_call *found = orders_find(orders, call);
+    json_decref(found ? found->facts : facts);
+    if (found) {
+        found->facts = facts;
     }
 }
 

@@ -58,10 +58,10 @@ void orders_init(struct orders *orders, struct tools *tools);
  * afterwards. */
 void orders_end(struct orders *orders);
 
-/* Begins the call, maybe before this returns. arguments: takes a reference; they name the session
- * of a run. NULL: out of memory, ends the call. */
+/* Begins the call, maybe before this returns. tool: its name, static; NULL: of none. arguments:
+ * takes a reference; they name the session of a run. NULL: out of memory, ends the call. */
 void orders_add(struct orders *orders, struct rpc_call *call, enum order_kind kind,
-                json_t *arguments, order_fn begin);
+                const char *tool, json_t *arguments, order_fn begin);
 
 /* The run of this call, which gets its result now, goes on as a job. */
 void orders_set_job(struct orders *orders, const struct rpc_call *call, unsigned number);
@@ -69,6 +69,10 @@ void orders_job_ended(struct orders *orders, unsigned number);
 
 /* The number of the run that the call made, for the status lines of those that wait for it. */
 void orders_set_cell(struct orders *orders, const struct rpc_call *call, unsigned cell);
+
+/* Members that the record's event of this call, which reads or writes a file, has too. facts:
+ * stolen. */
+void orders_set_facts(struct orders *orders, const struct rpc_call *call, json_t *facts);
 
 /* "waited 25 s for <cell 4>" of a call that was held; empty if it was held for less than a
  * second. */

@@ -9,6 +9,7 @@
 #include "base/parse.h"
 #include "base/word.h"
 #include "rpc/text.h"
+#include "tools/run/recorded.h"
 
 enum { PLACE_SOURCE_BYTES = 220, NUMBER_BYTES = 15 };
 
@@ -223,6 +224,7 @@ bool outcome_take_output(struct run *run, struct overflows *overflows, enum box_
         overflow_add(run->overflow, piece.data, piece.size);
     }
     output_add(output, (unsigned)stream, piece.data, piece.size);
+    recorded_output(run, (unsigned)stream, piece.data, piece.size);
     if (run->job) {
         run_add_news(run, piece.data, piece.size);
     }

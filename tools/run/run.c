@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "tools/run/recorded.h"
 
 enum { LINE_BYTES = 4096 }; /* of a job's line that has not ended */
 
@@ -50,6 +51,7 @@ void run_free(struct run *run)
     output_done(&run->news);
     buf_done(&run->line);
     overflow_free(run->overflow);
+    recorded_done(run);
     free(run);
 }
 

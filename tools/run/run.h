@@ -8,6 +8,7 @@
 #include "sandbox/sandbox.h"
 #include "tools/box/overflow.h"
 #include "tools/run/output.h"
+#include "tools/run/recorded.h"
 
 /* What a result cannot know of a restored state. */
 #define RUN_OLDER_NOTE "(objects changed in place are not listed)"
@@ -183,6 +184,7 @@ struct run {
     struct buf line;           /* of a job: what was printed after them */
     bool only_news;            /* the result has no output but the news */
     struct overflow *overflow; /* holds all output once that is too long to show; NULL: none */
+    struct recording recording;
 };
 
 /* code, stdin_text: strings, of which the run takes a reference, because they may be long.

@@ -14,10 +14,11 @@ void sessions_free(struct sessions *sessions);
 
 struct install_config;
 struct installs;
+struct record;
 
 /* Lets sessions install packages. *ret_installs: to be freed before the sessions. 0 or -ENOMEM. */
 int sessions_new_installs(struct sessions *sessions, const struct install_config *config,
-                          struct installs **ret_installs);
+                          struct record *record, struct installs **ret_installs);
 /* Starts the installation of --preinstall. */
 void sessions_preinstall(struct sessions *sessions);
 /* Why --preinstall failed, if no result has reported it; else empty. */

@@ -15,9 +15,9 @@
 enum { NEEDS_MOST = 20 };
 
 int sessions_new_installs(struct sessions *sessions, const struct install_config *config,
-                          struct installs **ret_installs)
+                          struct record *record, struct installs **ret_installs)
 {
-    int r = installs_new(sessions->loop, sessions->server_box, config, &sessions->overflows,
+    int r = installs_new(sessions->loop, sessions->server_box, config, &sessions->overflows, record,
                          &sessions->installs);
     *ret_installs = sessions->installs;
     return r;

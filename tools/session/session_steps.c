@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "tools/run/recorded.h"
 #include "tools/session/session_internal.h"
 
 static bool is_blank(const struct run *run)
@@ -60,6 +61,15 @@ static size_t program_fields(const struct run_program *program, struct box_field
     return 6;
 }
 
+/* Output since the last result belongs to the current run. */
+static void record_between(const struct session *session)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    if (output_append_raw(&session->next_result.between, &text) == 0) {
+        recorded_output(session->current, BOX_STDOUT, buf_bytes(&text), buf_size(&text));
+    }
+}
+
 void session_send(struct session *session)
 {
     struct run *run = session->current;
@@ -95,6 +105,7 @@ void session_send(struct session *session)
     run->started_ns = clock_now_ns();
     /* Output since the last result comes before the output of this run. */
     if (!run->on_output && session->next_result.between.total > 0) {
+        record_between(session);
         output_done(&run->output);
         run->output = session->next_result.between;
         output_init(&session->next_result.between);
@@ -105,6 +116,7 @@ void session_send(struct session *session)
     }
     session_arm_deadline(session);
     session_memory_watch(session);
+    recorded_cell(run);
     int r = box_session_send(session->guest, fields, count);
     if (r < 0) {
         session_enter(session, SESSION_FAILOVER);

@@ -326,6 +326,10 @@ static void flow_step_connect(struct proxy *proxy, struct flow *flow, uint64_t n
     if (error) {
         flow_connect_next(proxy, flow, now_ns, error);
     } else {
+        struct egress_event event;
+        event_set(&event, EGRESS_ALLOWED, &flow->request.target, "is allowed (%s %.250s)",
+                  proxy->policy.flag, proxy->policy.rows[flow->row].host);
+        proxy_tell(proxy, EGRESS_NOTICE_EVENT, &event);
         flow_start_relay(flow, now_ns);
     }
 }

@@ -1,0 +1,304 @@
+#include "tools/run/recorded.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/own.h"
+#include "record/record.h"
+#include "rpc/text.h"
+#include "tools/run/run.h"
+
+/* NULL: not in the record. */
+static const char *const fact_names[RUN_FACT_COUNT] = {
+    [RUN_FILES] = "files",
+    [RUN_FILE_SIZES] = "file_sizes",
+    [RUN_FILE_KINDS] = "file_kinds",
+    [RUN_VARS] = "variables",
+    [RUN_VAR_KINDS] = "variable_kinds",
+    [RUN_NOTES] = "notes",
+    [RUN_IMAGES] = "image_files",
+    [RUN_VALUE] = "value",
+    [RUN_TRACEBACK] = "traceback",
+    [RUN_ERROR_TYPE] = "error_type",
+    [RUN_ERROR_MESSAGE] = "error_message",
+    [RUN_ERROR_CELL] = "error_cell",
+    [RUN_ERROR_LINE] = "error_line",
+    [RUN_WHERE] = "where",
+    [RUN_HINT] = "hint",
+    [RUN_FILES_MORE] = "files_more",
+    [RUN_VARS_MORE] = "variables_more",
+    [RUN_CPU_MS] = "cpu_ms",
+    [RUN_PEAK_BYTES] = "peak_memory_bytes",
+    [RUN_REFUSAL] = "refusal",
+    [RUN_WAITED] = "waited",
+    [RUN_BEFORE] = "before",
+    [RUN_NAMED_STATES] = "named_states",
+    [RUN_GONE] = "gone",
+    [RUN_OLDER] = "older",
+    [RUN_THREADS] = "threads_lost",
+    [RUN_PROCESSES] = "processes_killed",
+    [RUN_MEMORY] = "memory",
+    [RUN_FILES_STAY] = "files_stay",
+    [RUN_FILES_NOTE] = "files_note",
+    [RUN_NETWORK] = "network",
+    [RUN_DEGRADED] = "degraded",
+    [RUN_PROTECTED_NOTE] = "protected_note",
+    [RUN_PROTECTED_NEWS] = "protected_news",
+};
+
+static const char *const outcomes[RUN_OUTCOME_COUNT] = {
+    [RUN_OK] = "ok",
+    [RUN_ERROR] = "error",
+    [RUN_EXIT] = "exit",
+    [RUN_TIMEOUT] = "timeout",
+    [RUN_STOPPED] = "stopped",
+    [RUN_OOM] = "out_of_memory",
+    [RUN_DISK] = "disk_full",
+    [RUN_CRASHED] = "crashed",
+    [RUN_LOST] = "connection_lost",
+    [RUN_ENDED] = "sandbox_exited",
+    [RUN_CANCELLED] = "cancelled",
+    [RUN_REFUSED] = "refused",
+};
+
+static const char *const states[] = {
+    [RUN_STATE_KEPT] = "kept",         [RUN_STATE_INTERRUPTED] = "interrupted",
+    [RUN_STATE_RESTORED] = "restored", [RUN_STATE_RESTORED_EARLIER] = "restored_earlier",
+    [RUN_STATE_DROPPED] = "dropped",   [RUN_STATE_BRANCH_DROPPED] = "dropped",
+    [RUN_STATE_PENDING] = "pending",   [RUN_STATE_LOST] = "lost",
+    [RUN_STATE_ALL_LOST] = "all_lost",
+};
+
+void recorded_begin(struct run *run, struct record *record, const json_t *arguments)
+{
+    struct recording *recording = &run->recording;
+    if (record) {
+        recording->record = record;
+        recording->call = record_next_call(record);
+        recording->arguments = json_incref((json_t *)(uintptr_t)arguments);
+        sha256_init(&recording->hash);
+    }
+}
+
+void recorded_done(struct run *run)
+{
+    json_decref(run->recording.arguments);
+    json_decref(run->recording.pieces);
+    buf_done(&run->recording.piece);
+}
+
+/* New: what each event of the run begins with. */
+static json_t *event_of(const struct run *run)
+{
+    const struct recording *recording = &run->recording;
+    const char *session = json_string_value(json_object_get(recording->arguments, "session"));
+    return json_pack("{s:I, s:s}", "call", (json_int_t)recording->call, "session",
+                     session ? session : "default");
+}
+
+/* value: stolen; NULL: left out. */
+static void set(json_t *event, const char *key, json_t *value)
+{
+    (void)json_object_set_new(event, key, value);
+}
+
+static json_t *fact_value(const struct run *run, enum run_fact fact)
+{
+    const struct run_text *text = &run->facts[fact];
+    if (text->size == 0) {
+        return NULL;
+    }
+    if (fact > RUN_LISTS) {
+        return rpc_text(text->data, text->size);
+    }
+    json_t *items = json_array();
+    for (const char *at = NULL; (at = run_next_item(run, fact, at));) {
+        (void)json_array_append_new(items, rpc_text(at, strlen(at)));
+    }
+    return items;
+}
+
+/* What the call did before its code. */
+static void record_way_back(const struct run *run)
+{
+    struct record *record = run->recording.record;
+    if (run_fact(run, RUN_BACK)[0]) {
+        json_t *event = event_of(run);
+        set(event, "to", json_integer((json_int_t)run->back_cell));
+        set(event, "text", fact_value(run, RUN_BACK));
+        set(event, "name", fact_value(run, RUN_BACK_NAME));
+        set(event, "left", fact_value(run, RUN_LEFT_STATE));
+        set(event, "files", fact_value(run, RUN_FILES_BACK));
+        record_add(record, run_fact(run, RUN_BACK_NAME)[0] ? "restore" : "undo", event);
+    }
+    if (run->was_reset) {
+        record_add(record, "reset", event_of(run));
+    }
+}
+
+void recorded_cell(struct run *run)
+{
+    struct recording *recording = &run->recording;
+    if (!recording->record || recording->has_cell) {
+        return;
+    }
+    recording->has_cell = true;
+    record_way_back(run);
+    json_t *event = event_of(run);
+    json_t *others = json_copy(recording->arguments);
+    (void)json_object_del(others, "code");
+    (void)json_object_del(others, "session");
+    set(event, "cell", run->cell > 0 ? json_integer((json_int_t)run->cell) : json_null());
+    set(event, "code", json_incref(run->request.held_code));
+    set(event, "arguments", others);
+    record_add(recording->record, "cell", event);
+}
+
+/* The piece that was printed last, to one stream, is complete. */
+static void end_piece(struct recording *recording)
+{
+    if (buf_size(&recording->piece) > 0) {
+        recording->pieces = recording->pieces ? recording->pieces : json_array();
+        (void)json_array_append_new(
+            recording->pieces,
+            json_pack("[s, o]", recording->stream == BOX_STDERR ? "stderr" : "stdout",
+                      rpc_text(buf_bytes(&recording->piece), buf_size(&recording->piece))));
+        buf_clear(&recording->piece, LIMIT_OUTPUT_HEAD_BYTES);
+    }
+}
+
+void recorded_output(struct run *run, unsigned stream, const char *bytes, size_t size)
+{
+    struct recording *recording = &run->recording;
+    if (!recording->record) {
+        return;
+    }
+    uint64_t left =
+        recording->bytes < LIMIT_RECORD_PART_BYTES ? LIMIT_RECORD_PART_BYTES - recording->bytes : 0;
+    sha256_add(&recording->hash, bytes, size);
+    recording->bytes += size;
+    if (stream != recording->stream) {
+        end_piece(recording);
+        recording->stream = stream;
+    }
+    if (json_array_size(recording->pieces) == LIMIT_RECORD_PIECES) {
+        left = 0;
+    }
+    recording->kept += size < left ? size : left;
+    (void)buf_append(&recording->piece, bytes, size < left ? size : (size_t)left);
+}
+
+void recorded_job(struct run *run)
+{
+    if (run->recording.record) {
+        json_t *event = event_of(run);
+        set(event, "job", json_integer((json_int_t)run->job));
+        record_add(run->recording.record, "job", event);
+    }
+}
+
+static void set_output(struct run *run, json_t *event)
+{
+    struct recording *recording = &run->recording;
+    char hash[SHA256_TEXT];
+    end_piece(recording);
+    if (recording->bytes == 0) {
+        return;
+    }
+    bool kept = record_has_space(recording->record, recording->kept);
+    if (kept) {
+        set(event, "output", json_incref(recording->pieces));
+    }
+    if (!kept || recording->kept < recording->bytes) {
+        set(event, "output_bytes", json_integer((json_int_t)recording->bytes));
+        set(event, "output_sha256", json_string(sha256_end(&recording->hash, hash)));
+    }
+}
+
+/* Figures are at most LIMIT_IMAGES_BYTES together. */
+static void set_images(struct run *run, const json_t *images, json_t *event)
+{
+    json_t *list = json_array();
+    size_t i = 0;
+    json_t *block = NULL;
+    json_array_foreach (images, i, block) {
+        json_t *data = json_object_get(block, "data");
+        char hash[SHA256_TEXT];
+        size_t size = json_string_length(data);
+        if (!data) {
+            continue;
+        }
+        json_t *image = json_pack("{s:O}", "mime", json_object_get(block, "mimeType"));
+        if (record_has_space(run->recording.record, size)) {
+            set(image, "data", json_incref(data));
+        } else {
+            set(image, "base64_bytes", json_integer((json_int_t)size));
+            set(image, "base64_sha256",
+                json_string(sha256_of(json_string_value(data), size, hash)));
+        }
+        (void)json_array_append_new(list, image);
+    }
+    if (json_array_size(list) > 0) {
+        set(event, "images", json_incref(list));
+    }
+    json_decref(list);
+}
+
+static json_t *status_of(const struct run *run)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    return run_compose_status(run, &text) == 0 ? rpc_text(buf_bytes(&text), buf_size(&text)) : NULL;
+}
+
+static void set_end(const struct run *run, json_t *event)
+{
+    const struct run_end *end = &run->end;
+    set(event, "cell", run->cell > 0 ? json_integer((json_int_t)run->cell) : json_null());
+    set(event, "outcome", json_string(outcomes[end->outcome]));
+    set(event, "state", json_string(states[end->state]));
+    set(event, "is_error", json_boolean(run_is_error(run)));
+    set(event, "duration_ms", json_integer((json_int_t)(end->duration_ns / CLOCK_NS_PER_MS)));
+    set(event, "status", status_of(run));
+    if (run->job > 0) {
+        set(event, "job", json_integer((json_int_t)run->job));
+    }
+    if (end->state == RUN_STATE_RESTORED_EARLIER) {
+        set(event, "restored_cell", json_integer((json_int_t)end->restored_cell));
+    }
+    if (end->outcome == RUN_EXIT || end->outcome == RUN_CRASHED) {
+        set(event, end->outcome == RUN_EXIT ? "exit_code" : "signal",
+            json_integer(end->process.code));
+    }
+    if (end->outcome == RUN_TIMEOUT) {
+        set(event, "timeout_ms", json_integer((json_int_t)run->request.timeout_ms));
+    }
+}
+
+void recorded_result(struct run *run, const json_t *images)
+{
+    struct record *record = run->recording.record;
+    if (!record) {
+        return;
+    }
+    recorded_cell(run); /* of one whose code was not sent */
+    json_t *event = event_of(run);
+    set_end(run, event);
+    for (unsigned fact = 0; fact < RUN_FACT_COUNT; fact++) {
+        if (fact_names[fact]) {
+            set(event, fact_names[fact], fact_value(run, (enum run_fact)fact));
+        }
+    }
+    set_output(run, event);
+    set_images(run, images, event);
+    record_add(record, "result", event);
+    if (run_fact(run, RUN_SAVED)[0]) {
+        json_t *saved = event_of(run);
+        set(saved, "cell", json_integer((json_int_t)run->cell));
+        set(saved, "name", json_string(run->request.save));
+        set(saved, "saved", fact_value(run, RUN_SAVED));
+        set(saved, "why", fact_value(run, RUN_UNSAVED));
+        record_add(record, "checkpoint", saved);
+    }
+}

@@ -1,0 +1,44 @@
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/sha256.h"
+
+struct record;
+struct run;
+
+/* What is kept of a run until the end. record NULL: nothing. */
+struct recording {
+    struct record *record;
+    unsigned call;
+    json_t *arguments;
+    bool has_cell;  /* the record has the event that begins the run */
+    json_t *pieces; /* of output: ["stdout", "text"] */
+    struct buf piece;
+    unsigned stream; /* of piece */
+    uint64_t bytes;  /* of all output */
+    uint64_t kept;   /* of it, in the pieces */
+    struct sha256 hash;
+};
+
+/* What the record keeps of a run (record/record.h): the same facts as the status line, as JSON. All
+ * do nothing without a record. */
+
+/* arguments: of its call, takes a reference. The run's events come from here on. */
+void recorded_begin(struct run *run, struct record *record, const json_t *arguments);
+void recorded_done(struct run *run);
+
+/* The run's code is about to be sent. */
+void recorded_cell(struct run *run);
+
+/* The run has printed a piece. stream: enum box_stream. */
+void recorded_output(struct run *run, unsigned stream, const char *bytes, size_t size);
+
+/* The run has become a job. */
+void recorded_job(struct run *run);
+
+/* The run is over. images: content blocks, or NULL. */
+void recorded_result(struct run *run, const json_t *images);
