@@ -85,8 +85,7 @@
 /* --- record --- */
 #define LIMIT_RECORD_PART_BYTES (1UL << 20)  /* one output or content in it */
 #define LIMIT_RECORD_PIECES 10000U           /* changes between stdout and stderr in one output */
-#define LIMIT_RECORD_LINE_BYTES (64UL << 20) /* of a record that is read: code, stdin and output   \
-                                              */
+#define LIMIT_RECORD_LINE_BYTES (64UL << 20) /* of a record that is read */
 #define LIMIT_RECORD_LEAST_BYTES (1UL << 20) /* of --record-size */
 #define LIMIT_RECORD_NETWORK 100U            /* connections in it for each cell */
 #define LIMIT_RECORD_JSON_DEPTH 64U

@@ -97,7 +97,7 @@ const char *sha256_end(struct sha256 *hash, char out[SHA256_TEXT])
     size_t held = hash->bytes % 64;
     sha256_add(hash, padding, held < 56 ? 56 - held : 120 - held);
     sha256_add(hash, &bits, sizeof bits);
-    for (unsigned i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++) {
         (void)snprintf(out + 8 * i, 9, "%08x", hash->state[i]);
     }
     return out;

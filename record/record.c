@@ -18,7 +18,7 @@
 #include "record/directory.h"
 #include "rpc/text.h"
 
-enum { TRIM_PARTS = 16 /* after each such part of the bound the directory is looked at again */ };
+enum { TRIM_PARTS = 16 /* after each such part of the bound the directory is trimmed again */ };
 
 struct record {
     struct record_config config;

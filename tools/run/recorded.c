@@ -121,7 +121,7 @@ static json_t *fact_value(const struct run *run, enum run_fact fact)
 }
 
 /* What the call did before its code. */
-static void record_way_back(const struct run *run)
+static void record_before(const struct run *run)
 {
     struct record *record = run->recording.record;
     if (run_fact(run, RUN_BACK)[0]) {
@@ -145,7 +145,7 @@ void recorded_cell(struct run *run)
         return;
     }
     recording->has_cell = true;
-    record_way_back(run);
+    record_before(run);
     json_t *event = event_of(run);
     json_t *others = json_copy(recording->arguments);
     (void)json_object_del(others, "code");

@@ -1,0 +1,80 @@
+#include "record/escape.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/utf8.h"
+#include "base/word.h"
+
+/* Appends one character that is not shown as it is. */
+static void append_visible(struct buf *out, const char *bytes, size_t size)
+{
+    char one[5] = "";
+    char shown[WORD_ESCAPE_MOST + 1];
+    memcpy(one, bytes, size);
+    buf_append_text(out, one[0] ? word_line(one, shown, sizeof shown) : "\\x00");
+}
+
+static const char *entity_of(char c)
+{
+    return c == '&'    ? "&amp;"
+           : c == '<'  ? "&lt;"
+           : c == '>'  ? "&gt;"
+           : c == '"'  ? "&quot;"
+           : c == '\'' ? "&#39;"
+                       : NULL;
+}
+
+/* kept: control characters that stay. */
+static void escape(struct buf *out, const char *text, size_t size, const char *kept, bool html)
+{
+    size_t from = 0; /* not appended yet */
+    for (size_t at = 0; at < size;) {
+        char c = text[at];
+        int length = (unsigned char)c < 0x80 ? 1 : utf8_size(text + at, size - at);
+        const char *entity = html ? entity_of(c) : NULL;
+        bool seen = length == 1 ? (c >= ' ' && c < 0x7F) || (c && strchr(kept, c))
+                                : length > 0 && !word_is_unseen(utf8_code(text + at, length));
+        size_t piece = length > 0 ? (size_t)length : 1;
+        if (!seen || entity) {
+            buf_append(out, text + from, at - from);
+            from = at + piece;
+        }
+        if (entity) {
+            buf_append_text(out, entity);
+        } else if (!seen) {
+            append_visible(out, text + at, piece);
+        }
+        at += piece;
+    }
+    buf_append(out, text + from, size - from);
+}
+
+void record_escape(struct buf *out, const char *text, size_t size)
+{
+    escape(out, text, size, "\n\t", /* html= */ false);
+}
+
+void record_escape_line(struct buf *out, const char *text, size_t size)
+{
+    escape(out, text, size, "", /* html= */ false);
+}
+
+void record_escape_html(struct buf *out, const char *text, size_t size)
+{
+    escape(out, text, size, "\n\t", /* html= */ true);
+}
+
+void record_append_lines(struct buf *out, const char *prefix, const char *text, size_t size)
+{
+    while (size > 0) {
+        const char *end = memchr(text, '\n', size);
+        size_t line = end ? (size_t)(end - text) : size;
+        buf_append_text(out, prefix);
+        buf_append(out, text, line);
+        buf_append_text(out, "\n");
+        size -= line + (end != NULL);
+        text += line + (end != NULL);
+    }
+}

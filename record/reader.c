@@ -1,0 +1,311 @@
+#include "record/reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/own.h"
+#include "rpc/text.h"
+
+enum { PIECE_BYTES = 256 * 1024, TIME_BYTES = sizeof "2026-11-22T10:15:02.123Z" - 1 };
+
+struct record_reader {
+    int fd;
+    struct buf bytes;
+    size_t searched; /* of bytes, without a newline */
+    bool at_end;
+    char prev[SHA256_TEXT]; /* of the line before */
+    struct record_reading state;
+};
+
+int record_reader_open(int dir_fd, const char *path, struct record_reader **ret_reader,
+                       struct fail *ret_fail)
+{
+    struct stat st;
+    defer_close int fd = openat(dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return fail_set(ret_fail, errno, "%.300s", path);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        (void)fail_set(ret_fail, 0, "%.300s is not a regular file", path);
+        return -EINVAL;
+    }
+    struct record_reader *reader = calloc(1, sizeof *reader);
+    if (!reader) {
+        return fail_set(ret_fail, ENOMEM, "%.300s", path);
+    }
+    reader->fd = take_fd(&fd);
+    memset(reader->prev, '0', sizeof reader->prev - 1);
+    memcpy(reader->state.hash, reader->prev, sizeof reader->prev);
+    *ret_reader = reader;
+    return 0;
+}
+
+void record_reader_free(struct record_reader *reader)
+{
+    if (reader) {
+        own_close(&reader->fd);
+        buf_done(&reader->bytes);
+        free(reader);
+    }
+}
+
+const struct record_reading *record_reader_state(const struct record_reader *reader)
+{
+    return &reader->state;
+}
+
+static enum record_read bad(struct record_reader *reader, const char *why)
+{
+    (void)snprintf(reader->state.why, sizeof reader->state.why, "line %zu: %s",
+                   reader->state.lines + 1, why);
+    return RECORD_READ_BAD;
+}
+
+/* Size of the next line without its newline; -ENODATA: there is none, -EFBIG, or -errno. */
+static ssize_t find_line(struct record_reader *reader)
+{
+    for (;;) {
+        const char *bytes = buf_bytes(&reader->bytes);
+        size_t size = buf_size(&reader->bytes);
+        const char *end = size > reader->searched
+                              ? memchr(bytes + reader->searched, '\n', size - reader->searched)
+                              : NULL;
+        char *space = NULL;
+        reader->searched = size;
+        if (end && end - bytes <= (ssize_t)LIMIT_RECORD_LINE_BYTES) {
+            return end - bytes;
+        }
+        if (end || size > LIMIT_RECORD_LINE_BYTES) {
+            return -EFBIG;
+        }
+        if (reader->at_end) {
+            reader->state.torn = size > 0;
+            return -ENODATA;
+        }
+        if (buf_reserve(&reader->bytes, PIECE_BYTES, &space) < 0) {
+            return -ENOMEM;
+        }
+        ssize_t got = read(reader->fd, space, PIECE_BYTES);
+        if (got < 0 && errno != EINTR) {
+            return -errno;
+        }
+        buf_commit(&reader->bytes, got > 0 ? (size_t)got : 0);
+        reader->at_end = got == 0;
+    }
+}
+
+/* --- what an event may have --- */
+
+enum type {
+    TEXT,
+    NUMBER,
+    CELL, /* a number, or null */
+    TRUTH,
+    TEXTS,  /* an array of strings */
+    PIECES, /* an array of pairs of strings */
+    OBJECT,
+    OBJECTS,
+};
+
+static const struct {
+    const char *name;
+    enum type type;
+} members[] = {
+    {"answer", TEXT},
+    {"arguments", OBJECT},
+    {"call", NUMBER},
+    {"cell", CELL},
+    {"code", TEXT},
+    {"content", OBJECTS},
+    {"content_bytes", NUMBER},
+    {"cut", TRUTH},
+    {"decision", TEXT},
+    {"duration_ms", NUMBER},
+    {"error_message", TEXT},
+    {"error_type", TEXT},
+    {"exit_code", NUMBER},
+    {"failed", TRUTH},
+    {"file_kinds", TEXTS},
+    {"file_sizes", TEXTS},
+    {"files_note", TEXT},
+    {"hint", TEXT},
+    {"host", TEXT},
+    {"images", OBJECTS},
+    {"installed", OBJECTS},
+    {"is_error", TRUTH},
+    {"isolation", TEXT},
+    {"job", NUMBER},
+    {"kind", TEXT},
+    {"message", TEXT},
+    {"name", TEXT},
+    {"note", TEXT},
+    {"notes", TEXTS},
+    {"outcome", TEXT},
+    {"output", PIECES},
+    {"output_bytes", NUMBER},
+    {"output_sha256", TEXT},
+    {"path", TEXT},
+    {"port", NUMBER},
+    {"prev", TEXT},
+    {"protections", OBJECTS},
+    {"python", TEXT},
+    {"refusal", TEXT},
+    {"restored_cell", NUMBER},
+    {"rule", TEXT},
+    {"saved", TEXT},
+    {"seq", NUMBER},
+    {"session", TEXT},
+    {"setting", TEXT},
+    {"settings", OBJECTS},
+    {"sha256", TEXT},
+    {"signal", NUMBER},
+    {"size", NUMBER},
+    {"state", TEXT},
+    {"status", TEXT},
+    {"subject", TEXT},
+    {"text", TEXT},
+    {"time", TEXT},
+    {"timeout_ms", NUMBER},
+    {"to", NUMBER},
+    {"tool", TEXT},
+    {"traceback", TEXT},
+    {"v", NUMBER},
+    {"value", TEXT},
+    {"version", TEXT},
+    {"why", TEXT},
+};
+
+static bool is_number(const json_t *value)
+{
+    return json_is_integer(value) && json_integer_value(value) >= 0 &&
+           json_integer_value(value) <= (json_int_t)1 << 53;
+}
+
+static bool is_array_of(const json_t *value, bool (*is)(const json_t *item))
+{
+    size_t i = 0;
+    json_t *item = NULL;
+    if (!json_is_array(value)) {
+        return false;
+    }
+    json_array_foreach (value, i, item) {
+        if (!is(item)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_text(const json_t *value)
+{
+    return json_is_string(value);
+}
+
+static bool is_object(const json_t *value)
+{
+    return json_is_object(value);
+}
+
+static bool is_piece(const json_t *value)
+{
+    return json_array_size(value) == 2 && is_array_of(value, is_text);
+}
+
+static bool has_type(const json_t *value, enum type type)
+{
+    switch (type) {
+    case TEXT:
+        return json_is_string(value);
+    case NUMBER:
+        return is_number(value);
+    case CELL:
+        return json_is_null(value) || is_number(value);
+    case TRUTH:
+        return json_is_boolean(value);
+    case TEXTS:
+        return is_array_of(value, is_text);
+    case PIECES:
+        return is_array_of(value, is_piece);
+    case OBJECT:
+        return json_is_object(value);
+    case OBJECTS:
+    default:
+        return is_array_of(value, is_object);
+    }
+}
+
+static bool is_kind(const char *kind)
+{
+    return kind[0] && kind[strspn(kind, "abcdefghijklmnopqrstuvwxyz")] == '\0';
+}
+
+/* What is wrong with an event, or NULL. text: for it. */
+static const char *find_mistake(const json_t *event, char text[64])
+{
+    static const char *const needed[] = {"v", "seq", "time", "kind", "prev"};
+    for (unsigned i = 0; i < sizeof needed / sizeof *needed; i++) {
+        if (!json_object_get(event, needed[i])) {
+            (void)snprintf(text, 64, "%s is missing", needed[i]);
+            return text;
+        }
+    }
+    for (unsigned i = 0; i < sizeof members / sizeof *members; i++) {
+        const json_t *value = json_object_get(event, members[i].name);
+        if (value && !has_type(value, members[i].type)) {
+            (void)snprintf(text, 64, "%s has another type or is out of range", members[i].name);
+            return text;
+        }
+    }
+    if (json_integer_value(json_object_get(event, "v")) != 1) {
+        return "is of another version of the format";
+    }
+    return !rpc_text_plain(json_object_get(event, "kind")) ||
+                   !is_kind(json_string_value(json_object_get(event, "kind")))
+               ? "kind is no word"
+           : json_string_length(json_object_get(event, "time")) != TIME_BYTES ? "time is no time"
+                                                                              : NULL;
+}
+
+/* --- lines --- */
+
+enum record_read record_reader_next(struct record_reader *reader, json_t **ret_event)
+{
+    char text[64];
+    struct record_reading *state = &reader->state;
+    ssize_t size = find_line(reader);
+    if (size < 0) {
+        return size == -ENODATA ? RECORD_READ_END
+               : size == -EFBIG ? bad(reader, "is longer than 64 MiB")
+                                : bad(reader, strerror((int)-size));
+    }
+    json_auto_t *event =
+        rpc_text_value(buf_bytes(&reader->bytes), (size_t)size, LIMIT_RECORD_JSON_DEPTH);
+    if (!json_is_object(event)) {
+        return bad(reader, "is no JSON object, or nests too deep");
+    }
+    const char *mistake = find_mistake(event, text);
+    if (mistake) {
+        return bad(reader, mistake);
+    }
+    size_t seq = (size_t)json_integer_value(json_object_get(event, "seq"));
+    bool linked = strcmp(json_string_value(json_object_get(event, "prev")), reader->prev) == 0;
+    if (state->altered == 0 && (seq != state->lines || !linked)) {
+        /* With the right number, it is the line before that has another hash. */
+        state->altered = state->lines + (seq != state->lines || state->lines == 0);
+    }
+    (void)sha256_of(buf_bytes(&reader->bytes), (size_t)size, reader->prev);
+    memcpy(state->hash, reader->prev, sizeof state->hash);
+    state->lines++;
+    state->ended = strcmp(json_string_value(json_object_get(event, "kind")), "end") == 0;
+    buf_consume(&reader->bytes, (size_t)size + 1);
+    reader->searched = 0;
+    *ret_event = json_incref(event);
+    return RECORD_READ_EVENT;
+}

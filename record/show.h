@@ -1,0 +1,22 @@
+#pragma once
+#include "record/book.h"
+
+struct buf;
+
+/* A record as text for a terminal: whatever the session has printed is only text. */
+
+/* Appends all of it. colours: with SGR sequences of our own. */
+void record_show(const struct record_book *book, bool colours, struct buf *out);
+
+/* Appends each refusal, limit and denial: what, why, and the setting that decides. cell: only of
+ * cells with this number; 0: of all. */
+void record_why(const struct record_book *book, json_int_t cell, struct buf *out);
+
+/* Appends a line for `record list`: when, how long, how many cells, which host. */
+void record_summary(const struct record_book *book, struct buf *out);
+
+/* Appends what the chain says. Returns whether it is whole. */
+bool record_verdict(const struct record_reading *reading, struct buf *out);
+
+/* Appends what a call that is no cell was about, on one line: "write_file data.csv". */
+void record_title(const struct record_entry *entry, struct buf *out);
