@@ -1,0 +1,34 @@
+#pragma once
+#include "record/book.h"
+
+struct buf;
+
+/* A record in another form. What the session's text says stays text in each of them. */
+
+/* Appends the whole file to out, and to notes what was left out, on one line. session: only the
+ * calls of this one; NULL: the form's default. */
+typedef void (*record_export_fn)(const struct record_book *book, const char *session,
+                                 struct buf *out, struct buf *notes);
+
+/* format: "ipynb", "py", "md", "html", or NULL. Returns NULL for another one. */
+record_export_fn record_export_find(const char *format);
+
+/* --- what the forms share --- */
+
+/* The type of a figure that is shown, by the first bytes that its base64 stands for; NULL: none. */
+const char *record_image_type(const json_t *data);
+
+/* Whether the entry belongs to this session, or to none. session NULL: to any. */
+bool record_is_of(const struct record_entry *entry, const char *session);
+
+/* Appends all that was printed, in its order. */
+void record_join_output(const json_t *result, struct buf *out);
+
+void record_export_html(const struct record_book *book, const char *session, struct buf *out,
+                        struct buf *notes);
+void record_export_ipynb(const struct record_book *book, const char *session, struct buf *out,
+                         struct buf *notes);
+void record_export_md(const struct record_book *book, const char *session, struct buf *out,
+                      struct buf *notes);
+void record_export_py(const struct record_book *book, const char *session, struct buf *out,
+                      struct buf *notes);

@@ -1,0 +1,134 @@
+/* The record as Markdown and as a Python script. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "record/escape.h"
+#include "record/export.h"
+#include "record/fence.h"
+#include "record/show.h"
+
+static void append_name(const struct record_entry *entry, struct buf *out)
+{
+    json_int_t cell = record_number(entry->event, "cell", 0);
+    const char *fate = record_fate_text(entry->fate);
+    if (strcmp(entry->kind, "cell") != 0) {
+        record_title(entry, out);
+    } else if (cell > 0) {
+        buf_appendf(out, "cell %lld%s%s", (long long)cell, fate[0] ? ": " : "", fate);
+    } else {
+        buf_appendf(out, "no cell%s%s", fate[0] ? ": " : "", fate);
+    }
+}
+
+/* --- Markdown --- */
+
+static void fence_member(struct buf *out, const char *language, const json_t *object,
+                         const char *name)
+{
+    record_fence(out, language, record_text(object, name),
+                 json_string_length(json_object_get(object, name)));
+}
+
+void record_export_md(const struct record_book *book, const char *session, struct buf *out,
+                      struct buf *)
+{
+    buf_appendf(out, "# %s\n\n", book->name);
+    for (size_t i = 0; i < book->count; i++) {
+        const struct record_entry *entry = &book->entries[i];
+        OWNED(buf_done) struct buf name = BUF_EMPTY;
+        OWNED(buf_done) struct buf printed = BUF_EMPTY;
+        if (!record_is_of(entry, session)) {
+            continue;
+        }
+        append_name(entry, &name);
+        if (strcmp(entry->kind, "cell") == 0) {
+            buf_append_text(out, "## ");
+            buf_append_buf(out, &name);
+            buf_append_text(out, "\n\n");
+        } else { /* it may hold words of the session */
+            buf_append_text(out, "## call\n\n");
+            record_fence(out, "", buf_bytes(&name), buf_size(&name));
+        }
+        fence_member(out, "python", entry->event, "code");
+        fence_member(out, "", json_object_get(entry->event, "arguments"), "content");
+        record_join_output(entry->result, &printed);
+        record_fence(out, "", buf_size(&printed) ? buf_bytes(&printed) : "", buf_size(&printed));
+        fence_member(out, "", entry->result, "value");
+        fence_member(out, "", entry->result, "traceback");
+        fence_member(out, "", entry->result, "status");
+    }
+}
+
+/* --- Python --- */
+
+/* Whether Python's own compiler takes the code as it is, as far as is known without it: nothing
+ * that only a notebook understands. */
+static bool is_plain_python(const struct record_entry *entry, const char *code, size_t size)
+{
+    static const char *const words[] = {"await", "__future__", "global ", "\r", "\f",
+                                        "= !",   "= %",        "=!",      "=%"};
+    const char *type = record_text(entry->result, "error_type");
+    const char *outcome = record_text(entry->result, "outcome");
+    bool compiled = (strcmp(outcome, "ok") == 0 || strcmp(outcome, "error") == 0) &&
+                    !strstr(type, "SyntaxError") && !strstr(type, "IndentationError") &&
+                    !strstr(type, "TabError");
+    bool plain = compiled && size > 0 && strlen(code) == size && code[size - 1] != '\\';
+    for (unsigned i = 0; plain && i < sizeof words / sizeof *words; i++) {
+        plain = !strstr(code, words[i]);
+    }
+    for (const char *line = code; plain && line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const char *first = line + strspn(line, " \t");
+        size_t length = strcspn(line, "\n");
+        plain = !(*first && strchr("!%?$", *first)) && !(length > 0 && line[length - 1] == '?');
+    }
+    return plain;
+}
+
+static void comment(struct buf *out, const char *prefix, const char *text, size_t size)
+{
+    OWNED(buf_done) struct buf shown = BUF_EMPTY;
+    record_escape(&shown, text, size);
+    record_append_lines(out, prefix, buf_size(&shown) ? buf_bytes(&shown) : "", buf_size(&shown));
+}
+
+static void comment_member(struct buf *out, const char *prefix, const json_t *object,
+                           const char *name)
+{
+    comment(out, prefix, record_text(object, name),
+            json_string_length(json_object_get(object, name)));
+}
+
+void record_export_py(const struct record_book *book, const char *session, struct buf *out,
+                      struct buf *)
+{
+    buf_append_text(out,
+                    "# A record of Sandpiper. Code that would not compile here is a comment.\n");
+    for (size_t i = 0; i < book->count; i++) {
+        const struct record_entry *entry = &book->entries[i];
+        const json_t *code = json_object_get(entry->event, "code");
+        OWNED(buf_done) struct buf name = BUF_EMPTY;
+        OWNED(buf_done) struct buf printed = BUF_EMPTY;
+        if (!record_is_of(entry, session)) {
+            continue;
+        }
+        append_name(entry, &name);
+        buf_append_text(out, "\n# %% ");
+        comment(out, "", buf_size(&name) ? buf_bytes(&name) : "", buf_size(&name));
+        if (entry->fate == RECORD_LIVE && json_string_length(code) > 0 &&
+            is_plain_python(entry, json_string_value(code), json_string_length(code))) {
+            buf_append(out, json_string_value(code), json_string_length(code));
+            buf_append_text(out, "\n");
+        } else {
+            comment_member(out, "# code: ", entry->event, "code");
+        }
+        record_join_output(entry->result, &printed);
+        comment(out, "#   ", buf_size(&printed) ? buf_bytes(&printed) : "", buf_size(&printed));
+        comment_member(out, "# Out: ", entry->result, "value");
+        comment_member(out, "#   ", entry->result, "traceback");
+        comment_member(out, "# ", entry->result, "status");
+    }
+}

@@ -1,0 +1,8 @@
+#pragma once
+#include <stddef.h>
+
+struct buf;
+
+/* Appends Python code as HTML: escaped, with <b>, <i>, <s> and <u> around keywords, comments,
+ * strings and numbers. */
+void record_highlight(struct buf *out, const char *code, size_t size);
