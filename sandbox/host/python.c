@@ -389,7 +389,7 @@ static int take_hash_seed(struct python *python, struct fail *ret_fail)
     const char *seed = getenv("PYTHONHASHSEED");
     uint64_t value = 0;
     if (!seed || !seed[0]) {
-        return 0;
+        seed = "0"; /* the same code prints the same */
     }
     if (strcmp(seed, "random") != 0 && (strlen(seed) >= sizeof python->hash_seed ||
                                         parse_u64(seed, &value) < 0 || value > UINT32_MAX)) {

@@ -23,7 +23,7 @@ struct python {
     char inside[PYTHON_DIRECTORIES][PATH_MAX];
     unsigned inside_count;
     char user_base[PATH_MAX];   /* PYTHONUSERBASE, or empty */
-    char hash_seed[16];         /* PYTHONHASHSEED of the server's environment, or empty */
+    char hash_seed[16];         /* PYTHONHASHSEED of the server's environment, or "0" */
     char environment[PATH_MAX]; /* the virtual environment's directory, or empty */
     bool system_packages;       /* shows the base interpreter's packages too */
     char prefix[PATH_MAX];      /* of the standard library: PREFIX/lib/VERSION */

@@ -259,6 +259,8 @@ class Interpreters(Case):
                 hashes.add(server.python("print(hash('tern'))", reset=True).output)
                 hashes.add(server.python("print(hash('tern'))", session="other").output)
         self.assertEqual(len(hashes), 1)
+        with Server(env=self.environment(PYTHONHASHSEED="")) as server:  # the same for all without one
+            self.assert_prints(server.python("import os; print(os.environ['PYTHONHASHSEED'])"), "0")
         with Server(env=self.environment(PYTHONHASHSEED="many")) as server:
             self.assertIn('PYTHONHASHSEED must be "random" or an integer from 0 to 4294967295',
                           server.python("1").text)
