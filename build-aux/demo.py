@@ -226,6 +226,16 @@ def job(host):
     expect("True" in text, "the job's variables in the session")
 
 
+def export(binary, place):
+    """Makes a notebook and a page of the demo's own record."""
+    title("Its record, as a notebook and as a page")
+    for form in ("ipynb", "html"):
+        out = os.path.join(place, "demo." + form)
+        done = subprocess.run([binary, "record", "export", "--record", place, "--format", form, "-o", out])
+        expect(done.returncode == 0, "a record that can be exported")
+        show(GOOD, "✔", out)
+
+
 def main():
     binary = sys.argv[1] if len(sys.argv) > 1 else "build/sandpiper"
     options = chart_options()
@@ -233,7 +243,8 @@ def main():
     wheels = tempfile.TemporaryDirectory()
     wheel(wheels.name)
     os.chmod(wheels.name, 0o755)  # for a server that root starts: the sandbox has another user
-    host = Host(binary, [*(options or []), "--no-index", "--find-links", wheels.name])
+    place = tempfile.mkdtemp(prefix="sandpiper-demo-")  # stays, with what is made of its record
+    host = Host(binary, [*(options or []), "--no-index", "--find-links", wheels.name, "--record", place])
     title("initialize")
     hello = host.request("initialize", {
         "protocolVersion": "2025-11-25", "capabilities": {},
@@ -256,6 +267,7 @@ def main():
     status = host.server.wait(5)
     expect(status == 0, f"exit status 0, not {status}")
     show(GOOD, "✔", f"exit status 0 after {(time.monotonic() - began) * 1000:.0f} ms")
+    export(binary, place)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ int command_serve(const struct options *options);
 int command_run(const struct options *options);
 int command_doctor(const struct options *options);
 int command_schema(const struct options *options);
+int command_record(const struct options *options);
 int command_call(const struct options *options);
 
 /* New: each setting with its value and the source of that, without credentials. */

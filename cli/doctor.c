@@ -1,7 +1,9 @@
 /* sandpiper doctor: starts a sandbox and reports what protects it on this host. Exit code 0 when
  * all protections are on, 1 when one is degraded, 2 when tools would refuse. */
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -12,6 +14,7 @@
 #include "cli/options.h"
 #include "cli/terminal.h"
 #include "guest/guest.h"
+#include "record/directory.h"
 
 enum { WRAPPED_BYTES = 4096, WIDTH = 100, FIRST_COLUMN = 12, SECOND_COLUMN = 10 };
 
@@ -142,10 +145,32 @@ static void print_json(const struct box_report *report, const struct box_fact *f
     (void)putchar('\n');
 }
 
+/* "DIR, 12 sessions, 34 of 256 MiB". Returns how many facts these are. */
+static unsigned describe_records(const struct record_config *config, struct box_fact *ret_fact)
+{
+    struct fail fail = {};
+    char **names = NULL;
+    uint64_t bytes = 0;
+    if (!config->directory) {
+        return 0;
+    }
+    defer_close int fd = record_directory_open(config->directory, /* create= */ false, &fail);
+    int count = fd < 0 ? 0 : record_directory_list(fd, &names, &bytes);
+    *ret_fact = (struct box_fact){.name = "record", .warning = fd < 0 && fail.code != ENOENT};
+    (void)snprintf(ret_fact->text, sizeof ret_fact->text, "%.300s, %d session%s, %u of %u MiB",
+                   config->directory, count, count == 1 ? "" : "s", (unsigned)(bytes >> 20),
+                   (unsigned)(config->bytes >> 20));
+    for (int i = 0; i < count; i++) {
+        free(names[i]);
+    }
+    free(names);
+    return 1;
+}
+
 int command_doctor(const struct options *options)
 {
     static struct box_report report;
-    struct box_fact facts[BOX_FACTS];
+    struct box_fact facts[BOX_FACTS + 1];
     struct box_spec spec = options->spec;
     struct utsname kernel = {};
     spec.guest = guest_catalog;
@@ -169,6 +194,7 @@ int command_doctor(const struct options *options)
     (void)uname(&kernel);
     box_probe(&spec, &report);
     unsigned count = box_facts(&spec, &report, facts);
+    count += describe_records(&options->record, &facts[count]);
     box_store_close(store);
     box_scratch_close(scratch);
     if (options->doctor.json) {

@@ -174,6 +174,10 @@ static void take_structured(struct options *options, const struct flag *, const 
 
 static void take_format(struct options *options, const struct flag *flag, const char *value)
 {
+    if (options->command == COMMAND_RECORD) {
+        options->records.format = value; /* checked where it is used */
+        return;
+    }
     enum bridge_format format = bridge_format_find(value);
     if (format == BRIDGE_FORMAT_COUNT) {
         options_error(options, "--%s takes " BRIDGE_FORMAT_NAMES ", not \"%.64s\"", flag->name,
@@ -287,8 +291,15 @@ const struct flag flags[] = {
      FIELD(spec.allow_degraded), .many = true},
     {"stdin", NULL, "pass stdin to the code", NULL, take_switch, FIELD(hand_on_stdin),
      .commands = "run"},
-    {"format", "FORM", "mcp, openai-chat, openai-responses,\nanthropic or gemini", "mcp",
-     take_format, .commands = "schema, call"},
+    {"format", "FORM",
+     "mcp, openai-chat, openai-responses,\nanthropic or gemini; of a record ipynb, py, md or html",
+     "mcp", take_format, .commands = "schema, call, record"},
+    {"session", "NAME", "only this session, of which export ipynb makes a\nnotebook", "default",
+     take_text, FIELD(records.session), .commands = "record"},
+    {"output", "FILE", "file for what export makes, or -o", "standard output", take_text,
+     FIELD(records.output), .commands = "record"},
+    {"force", NULL, "replace that file", NULL, take_switch, FIELD(records.force),
+     .commands = "record"},
     {"strict", NULL, "print definitions for the vendor's strict mode", NULL, take_switch,
      FIELD(strict), .commands = "schema"},
     {"id", "ID", "id of the model's call, copied into the result", NULL, take_text, FIELD(call.id),

@@ -72,6 +72,8 @@ static int carry_out(const struct options *options)
         return command_schema(options);
     case COMMAND_CALL:
         return command_call(options);
+    case COMMAND_RECORD:
+        return command_record(options);
     case COMMAND_CONFIG:
         return command_config(options->argc, options->argv);
     case COMMAND_SERVE:

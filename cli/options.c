@@ -32,6 +32,8 @@ static const struct command_row commands[] = {
      "make one tool call in a separate sandbox"},
     {"config", COMMAND_CONFIG, "sandpiper config --host CLIENT [OPTIONS] [-- SERVER OPTIONS]",
      "print or install the entry for an MCP client"},
+    {"record", COMMAND_RECORD, "sandpiper record list|show|export|why|check [FILE] [OPTIONS]",
+     "read what --record has kept"},
     {"mcp", COMMAND_SERVE},
     {"help", COMMAND_HELP},
     {"version", COMMAND_VERSION},
@@ -274,6 +276,52 @@ static void take_program(struct options *options, int argc, char **argv)
     }
 }
 
+/* What is left of the line of `record`: what to do, the file, and the cell. */
+static void take_record(struct options *options, int argc, char **argv)
+{
+    static const char *const actions[] = {"list", "show", "export", "why", "check"};
+    const char *action = optind < argc ? argv[optind++] : "";
+    for (unsigned i = 0; i < sizeof actions / sizeof *actions; i++) {
+        if (strcmp(action, actions[i]) == 0) {
+            options->records.action = actions[i];
+        }
+    }
+    if (!options->records.action) {
+        options_error(options, "record needs one of list, show, export, why and check");
+        return;
+    }
+    bool is_why = strcmp(action, "why") == 0;
+    bool only_cell =
+        is_why && optind + 1 == argc && argv[optind][strspn(argv[optind], "0123456789")] == '\0';
+    if (optind < argc && !only_cell && strcmp(action, "list") != 0) {
+        options->records.file = argv[optind++];
+    }
+    if (optind < argc && is_why) {
+        options->records.cell = argv[optind++];
+    }
+}
+
+/* What is left of the line, after the flags. */
+static void take_rest(struct options *options, int argc, char **argv)
+{
+    if (options->command == COMMAND_RUN) {
+        take_program(options, argc, argv);
+    }
+    if (options->command == COMMAND_CALL) {
+        options->call.tool = optind < argc ? argv[optind++] : NULL;
+        options->call.arguments = optind < argc ? argv[optind++] : NULL;
+    }
+    if (options->command == COMMAND_RECORD) {
+        take_record(options, argc, argv);
+    }
+    if (optind < argc) {
+        options_error(options, "unknown argument \"%.64s\"; see sandpiper --help", argv[optind]);
+    }
+    if (options->command == COMMAND_CALL && !options->call.tool) {
+        options_error(options, "call needs a TOOL and its arguments as JSON");
+    }
+}
+
 void options_parse(int argc, char **argv, struct options *ret_options)
 {
     struct options *options = ret_options;
@@ -293,7 +341,9 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     }
     /* '+': what follows FILE belongs to it, as what follows CODE does. ':': getopt reports a
      * missing value as ':'. */
-    const char *shorts = options->command == COMMAND_RUN ? "+:c:m:hV" : ":hV";
+    const char *shorts = options->command == COMMAND_RUN      ? "+:c:m:hV"
+                         : options->command == COMMAND_RECORD ? ":o:hV"
+                                                              : ":hV";
     const char *config = find_config(argc, argv, shorts, rows);
     config_file_read(options, config);
     take_variables(options);
@@ -309,6 +359,8 @@ void options_parse(int argc, char **argv, struct options *ret_options)
             options_error(options, "%.64s needs a value", argv[optind - 1]);
         } else if (option >= FLAG_NUMBER) {
             flag_take(options, &flags[option - FLAG_NUMBER], optarg);
+        } else if (option == 'o') {
+            options->records.output = optarg;
         } else if (option == 'c') {
             options->code = optarg;
             break;
@@ -321,22 +373,12 @@ void options_parse(int argc, char **argv, struct options *ret_options)
             return;
         }
     }
-    if (options->command == COMMAND_RUN) {
-        take_program(options, argc, argv);
-    }
-    if (options->command == COMMAND_CALL) {
-        options->call.tool = optind < argc ? argv[optind++] : NULL;
-        options->call.arguments = optind < argc ? argv[optind++] : NULL;
-    }
-    if (optind < argc) {
-        options_error(options, "unknown argument \"%.64s\"; see sandpiper --help", argv[optind]);
-    }
-    if (options->command == COMMAND_CALL && !options->call.tool) {
-        options_error(options, "call needs a TOOL and its arguments as JSON");
-    }
+    take_rest(options, argc, argv);
     resolve_timeouts(options);
     resolve_layers(options);
     box_memory_fit(&options->spec, options->memory_given);
     install_flags_resolve(options);
-    mount_flags_resolve(options, config);
+    if (options->command != COMMAND_RECORD) { /* records can be read although a directory is gone */
+        mount_flags_resolve(options, config);
+    }
 }

@@ -17,6 +17,7 @@ enum command {
     COMMAND_SCHEMA,
     COMMAND_CALL,
     COMMAND_CONFIG,
+    COMMAND_RECORD,
     COMMAND_HELP,
     COMMAND_VERSION
 };
@@ -46,6 +47,15 @@ struct options {
         const char *arguments; /* JSON; "-" is stdin, NULL: none */
         const char *id;        /* --id, or NULL */
     } call;
+    struct {
+        const char *action;  /* "show" */
+        const char *file;    /* NULL: the newest record */
+        const char *cell;    /* why: its number, or NULL */
+        const char *format;  /* export: or NULL */
+        const char *output;  /* export: NULL: stdout */
+        const char *session; /* export: its name, or NULL */
+        bool force;
+    } records;
     char **argv;             /* config: the command and what follows it; run: the program's */
     const char *help;        /* the command that --help was given to, or NULL */
     const char *config_file; /* the file that was read, or NULL */

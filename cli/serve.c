@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -60,8 +61,10 @@ static int serve(struct server *server, struct options *options)
                                              .server_version = SANDPIPER_VERSION};
     struct tools *tools = NULL;
     struct rpc_conn *conn = NULL;
-    json_auto_t *start = json_pack("{s:s, s:o}", "version", SANDPIPER_VERSION, "settings",
-                                   effective_settings(options));
+    struct utsname machine = {};
+    (void)uname(&machine);
+    json_auto_t *start = json_pack("{s:s, s:s, s:o}", "version", SANDPIPER_VERSION, "host",
+                                   machine.nodename, "settings", effective_settings(options));
     struct tools_config tools_config = {
         .spec = &options->spec,
         .hosts = options->spec.egress ? &options->egress : NULL,

@@ -10,7 +10,7 @@ BINARY = os.environ["SANDPIPER"]
 DIRECTORY = pathlib.Path(os.environ["SANDPIPER_COMPLETIONS"])
 HELP = subprocess.run([BINARY, "--help"], capture_output=True, text=True, check=True).stdout
 FLAGS = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", HELP, re.M))
-COMMANDS = {"run", "doctor", "schema", "call", "config"}
+COMMANDS = {"run", "doctor", "schema", "call", "config", "record"}
 
 
 def need(shell):

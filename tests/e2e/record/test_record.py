@@ -1,0 +1,295 @@
+"""--record: what is kept of a server, what is said of it again, and what happens when it cannot be written."""
+import ast
+import hashlib
+import html.parser
+import json
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from client import COMMAND, SLOW, Case, Server, give_away, run_cli
+
+PIXEL = ("import base64\nopen('plot.png', 'wb').write(base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUl"
+         "EQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='))")
+EVIL = "\x1b]52;c;x\x07\x9b1m\u202e<script>alert(1)</script>\" onerror=\"x"
+
+
+class Record(Case):
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory(prefix="sp-record-")
+        self.addCleanup(directory.cleanup)
+        self.place = pathlib.Path(directory.name)
+        self.records = self.place / "records"
+
+    def server(self, *args, **options):
+        return Server("--record", str(self.records), *args, **options)
+
+    def path(self):
+        """The newest record."""
+        return sorted(self.records.iterdir())[-1]
+
+    def events(self, kind=None):
+        """All events of the newest record, whose chain is checked."""
+        prev, found = "0" * 64, []
+        for number, line in enumerate(self.path().read_bytes().splitlines()):
+            event = json.loads(line)
+            self.assertEqual((event["v"], event["seq"], event["prev"]), (1, number, prev))
+            prev = hashlib.sha256(line).hexdigest()
+            found.append(event)
+        return [event for event in found if kind in (None, event["kind"])]
+
+    def command(self, *args, status=0):
+        done = run_cli("record", *map(str, args))
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout if isinstance(done.stdout, str) else done.stdout.decode()
+
+
+class Kept(Record):
+    def test_file_is_made_at_the_first_call_and_is_the_users_alone(self):
+        with self.server() as server:
+            server.request("tools/list")
+            self.assertFalse(self.records.exists())
+            server.python("1")
+            self.assertEqual(self.records.stat().st_mode & 0o7777, 0o700)
+            self.assertEqual(self.path().stat().st_mode & 0o7777, 0o600)
+        self.assertRegex(self.path().name, r"^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ-\d+\.jsonl$")
+        self.assertEqual(self.events("end")[0]["why"], "stdin was closed")
+
+    def test_calls_are_recorded_with_their_results(self):
+        with self.server("--timeout", "60") as server:
+            server.python("import sys\nprint('out')\nprint('err', file=sys.stderr)\nprint('more')\n40 + 2")
+            server.write("a.txt", "hello\n")
+            server.read("a.txt")
+            server.python("1/0")
+            server.python("x = 1", checkpoint="one")
+            server.python("import os; os._exit(3)")
+            server.python("", undo=True)
+            server.python("y", restore="one")
+            server.python("1", reset=True)
+            server.python("1", nonsense=2)
+            server.python(PIXEL)
+        start = self.events("start")[0]
+        self.assertIn({"name": "timeout", "value": "60", "source": "command line"}, start["settings"])
+        cell, result = self.events("cell")[0], self.events("result")[0]
+        self.assertEqual((cell["session"], cell["cell"]), ("default", 1))
+        self.assertEqual(result["output"], [["stdout", "out\n"], ["stderr", "err\n"], ["stdout", "more\n"]])
+        self.assertEqual((result["value"], result["outcome"], result["state"]), ("42", "ok", "kept"))
+        write = self.events("write")[0]
+        self.assertEqual((write["size"], write["sha256"]), (6, hashlib.sha256(b"hello\n").hexdigest()))
+        self.assertEqual(self.events("read")[0]["content"][0]["text"].strip(), "1\thello"
+                         if "\t" in self.events("read")[0]["content"][0]["text"] else "hello")
+        self.assertEqual(self.events("result")[1]["error_type"], "ZeroDivisionError")
+        self.assertEqual(self.events("checkpoint")[0]["name"], "one")
+        self.assertEqual(len(self.events("undo")), 1)
+        self.assertEqual(self.events("restore")[0]["name"], "one")
+        self.assertEqual(len(self.events("reset")), 1)
+        self.assertIn("nonsense", self.events("tool")[0]["content"][0]["text"])
+        self.assertEqual(self.events("result")[-1]["images"][0]["mime"], "image/png")
+
+    def test_jobs_and_fresh_runs_are_recorded(self):
+        with self.server("--wait", "25") as server:
+            server.python("import time; print('a', flush=True); time.sleep(0.3); print('b')", wait_s=0)
+            server.python("", job=1)
+            server.python("7", fresh=True)
+        self.assertEqual(self.events("job")[0]["job"], 1)
+        self.assertEqual(self.events("result")[0]["output"], [["stdout", "a\nb\n"]])
+        self.assertEqual(self.events("result")[1]["state"], "dropped")
+
+    def test_long_outputs_are_cut_with_length_and_hash(self):
+        with self.server() as server:
+            server.python("import sys; sys.stdout.write('x' * 3_000_000)")
+        result = self.events("result")[0]
+        self.assertEqual(len(result["output"][0][1]), 1 << 20)
+        self.assertEqual(result["output_bytes"], 3_000_000)
+        self.assertEqual(result["output_sha256"], hashlib.sha256(b"x" * 3_000_000).hexdigest())
+
+    def test_no_secret_of_the_environment_or_of_a_url_is_in_it(self):
+        env = dict(os.environ, SECRET_CANARY="canary-4711", HTTPS_PROXY="http://u:canary-4712@proxy.invalid")
+        with self.server("--index-url", "https://user:canary-4713@index.invalid/simple", env=env) as server:
+            server.python("import os; print(sorted(os.environ))")
+            server.call("install_package", packages=["six"])
+        text = self.path().read_text()
+        self.assertNotIn("canary-47", text)
+        self.assertIn("index.invalid", text)
+
+    def test_refused_connections_are_recorded(self):
+        with self.server("--allow-host", "allowed.invalid") as server:
+            server.python("import urllib.request\ntry: urllib.request.urlopen('http://other.invalid/x?secret')\n"
+                          "except Exception as error: print(error)")
+        network = self.events("network")[0]
+        self.assertEqual((network["host"], network["port"], network["decision"]), ("other.invalid", 80, "refused"))
+        self.assertIn("--allow-host", self.command("why", self.path()).replace("setting: --", "--"))
+
+
+class Refused(Record):
+    def test_directory_that_code_could_see_is_refused(self):
+        work = self.place / "work"
+        (work / "in").mkdir(parents=True)
+        give_away(work)
+        for args in (("--workspace", work, "--record", work / "in"), ("--workspace", work, "--record", work),
+                     ("--workspace", work / "in", "--record", work), ("--mount", work, "--record", work / "in")):
+            with self.subTest(args=args), Server(*map(str, args)) as server:
+                result = server.python("1")
+                self.assertTrue(result.is_error)
+                self.assertIn("which code can see", result.text)
+
+    def test_directory_of_another_mode_is_refused_and_not_changed(self):
+        self.records.mkdir(mode=0o755)
+        self.records.chmod(0o755)
+        with self.server() as server:
+            self.assertIn("mode 0700", server.python("1").text)
+        self.assertEqual(self.records.stat().st_mode & 0o7777, 0o755)
+
+    def test_record_required_needs_a_directory(self):
+        with Server("--record-required") as server:
+            self.assertIn("--record-required needs", server.python("1").text)
+
+
+class Failing(Record):
+    def limit(self, server):
+        """No file of this server may grow by more than 2,000 bytes."""
+        server.python("x = 0")
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE,
+                         (self.path().stat().st_size + 2000, resource.RLIM_INFINITY))
+
+    def test_session_goes_on_when_the_record_cannot_be_written(self):
+        with self.server() as server:
+            self.limit(server)
+            texts = [server.python("print('y' * 900)\nx = %d" % number).text for number in range(8)]
+            self.assert_prints(server.python("print(x)"), "7")
+        self.assertEqual(sum("the record has ended" in text for text in texts), 1)
+        self.assertTrue(self.events())  # whole lines
+        self.assertIn("without \"end\"", self.command("check", self.path()))
+
+    def test_nothing_runs_without_a_required_record(self):
+        with self.server("--record-required") as server:
+            self.limit(server)
+            texts = [server.python("print('y' * 900)").text for _ in range(8)]
+        self.assertIn("--record-required", texts[-1])
+
+    def test_every_record_of_a_killed_server_is_whole(self):
+        for number in range(5):
+            process = subprocess.Popen([*COMMAND, "--record", str(self.records)], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+                "name": "run_python", "arguments": {"code": "for i in range(9): print(i)"}, "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientCapabilities": {}}}}
+            for n in range(4):
+                process.stdin.write(json.dumps({**call, "id": n}).encode() + b"\n")
+            process.stdin.flush()
+            for _ in range(number):
+                process.stdout.readline()
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            if self.records.exists():
+                self.events()
+                self.command("check", self.path())
+
+    def test_two_servers_have_a_file_each_and_keep_it(self):
+        with self.server("--record-size", "1M") as one, self.server("--record-size", "1M") as two:
+            one.python("1")
+            two.python("2")
+            self.assertEqual(len(list(self.records.iterdir())), 2)
+
+
+class Read(Record):
+    def analysis(self):
+        with self.server("--timeout", "60") as server:
+            server.write("data.txt", "1 2 3\n")
+            server.python("numbers = [int(n) for n in open('data.txt').read().split()]\nprint(len(numbers))")
+            server.python("sum(numbers)")
+            server.python("numbers[9]")
+            server.python("while True: pass", timeout_s=1)
+            server.python("import os; os.abort()")
+            server.python("numbers.clear()")
+            server.python("print(numbers)", undo=True)
+            server.python(f"print({EVIL!r})")
+            server.python("def f(:")
+            server.python("!echo shell")
+            server.python("5", session="other")
+        return self.path()
+
+    def test_altered_removed_and_moved_lines_are_found(self):
+        path = self.analysis()
+        self.assertIn("whole", self.command("check", path))
+        lines = path.read_bytes().splitlines(keepends=True)
+        for changed in ([*lines[:3], lines[3].replace(b'"session":"default"', b'"session":"another"'), *lines[4:]],
+                        lines[:3] + lines[4:], [*lines[:3], lines[4], lines[3], *lines[5:]], lines[1:]):
+            path.write_bytes(b"".join(changed))
+            self.assertIn("altered, missing or moved", self.command("check", path, status=1))
+        path.write_bytes(b"".join(lines)[:-5])
+        self.assertIn("torn", self.command("check", path))
+
+    def test_list_show_and_why(self):
+        path = self.analysis()
+        self.assertIn("11 cells", self.command("list", "--record", self.records))
+        shown = self.command("show", path)
+        for word in ("sum(numbers)", "Out: 6", "IndexError", "taken back later", "write_file data.txt"):
+            self.assertIn(word, shown)
+        self.assertEqual(shown, self.command("show", "--record", self.records))
+        why = self.command("why", path)
+        self.assertIn("timeout: 1 s limit", why)
+        self.assertIn("--max-timeout 3600 (default)", why)
+        self.assertIn("crashed: SIGABRT", why)
+        self.assertIn("Nothing was refused", self.command("why", path, "1"))
+
+    def test_no_control_character_reaches_a_reader(self):
+        path = self.analysis()
+        for words in (["show"], ["why"], ["export", "--format", "html"], ["export", "--format", "md"],
+                      ["export", "--format", "py"]):
+            text = self.command(*words, path)
+            self.assertFalse([c for c in text if (ord(c) < 32 and c not in "\n\t") or c in "\x7f\x9b\u202e"], words)
+            self.assertTrue("\\x1b]52" in text or words == ["why"], words)
+        page = self.command("export", "--format", "html", path)
+        self.assertNotIn("<script", page)
+        self.assertTrue(page.startswith("<!doctype html>\n<html lang=\"en\"><head><meta http-equiv=\"Content-Security-Policy\""))
+
+    def test_script_compiles_and_notebook_has_the_live_cells(self):
+        path = self.analysis()
+        ast.parse(self.command("export", "--format", "py", path))
+        book = json.loads(self.command("export", "--format", "ipynb", path))
+        code = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+        self.assertEqual([source.partition("\n")[0] for source in code],
+                         ["# write_file", "numbers = [int(n) for n in open('data.txt').read().split()]", "sum(numbers)",
+                          "numbers[9]", "print(numbers)", f"print({EVIL!r})", "def f(:", "!echo shell"])
+        raised = [cell for cell in book["cells"] if "raises-exception" in cell["metadata"].get("tags", ())]
+        self.assertEqual(len(raised), 2)
+        try:
+            import nbformat
+        except ImportError:
+            self.skipTest("nbformat: not installed")
+        nbformat.validate(nbformat.reads(json.dumps(book), 4))
+
+    def test_output_file_is_not_replaced_without_force(self):
+        path, out = self.analysis(), self.place / "out.md"
+        self.command("export", path, "--format", "md", "-o", out)
+        self.assertEqual(out.stat().st_mode & 0o7777, 0o600)
+        self.command("export", path, "--format", "md", "-o", out, status=1)
+        self.command("export", path, "--format", "md", "-o", out, "--force")
+        self.command("export", path, "--format", "odt", status=2)
+
+    @unittest.skipUnless(shutil.which("chromium"), "chromium: not installed")
+    def test_browser_shows_the_page_and_runs_nothing(self):
+        path, out = self.analysis(), self.place / "page.html"
+        self.command("export", path, "--format", "html", "-o", out)
+        done = subprocess.run(["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=360,800",
+                               f"--user-data-dir={self.place}/profile", "--dump-dom", f"file://{out}"],
+                              capture_output=True, text=True, timeout=60 * SLOW)
+        self.assertIn("Out: 6", done.stdout, done.stderr)
+        tags, attributes = set(), set()
+        parser = html.parser.HTMLParser()
+        parser.handle_starttag = lambda tag, attrs: (tags.add(tag), attributes.update(name for name, _ in attrs))
+        parser.feed(done.stdout)
+        self.assertFalse(tags & {"script", "iframe", "link", "object", "form", "base"})
+        self.assertEqual(attributes & {"onerror", "onload", "onclick", "style", "srcset"}, set())
+
+
+if __name__ == "__main__":
+    unittest.main()
