@@ -16,6 +16,21 @@
 #define LIMIT_PROGRESS_GAP_MS 500U         /* between two progress notifications of a call */
 #define LIMIT_ELICITATION_MS 600000U       /* for a user to respond to an elicitation */
 
+/* --- tool servers (--tools) --- */
+#define LIMIT_TOOL_LINE_BYTES (65UL << 20)   /* a line of one: a result, and its envelope */
+#define LIMIT_TOOL_RESULT_BYTES (64UL << 20) /* of one call, as JSON */
+#define LIMIT_TOOL_QUEUE_BYTES (256UL << 20) /* results that code has not read */
+#define LIMIT_TOOL_ARGUMENTS_BYTES (4UL << 20)
+#define LIMIT_TOOL_PIECE_BYTES (256UL << 10) /* of a result, in one frame */
+#define LIMIT_TOOL_CALLS 16U                 /* at one server at a time */
+#define LIMIT_TOOL_WAITING 1024U             /* of one session: that wait for their turn */
+#define LIMIT_TOOL_SILENCE_MS 10000U         /* of a server that has just been started */
+#define LIMIT_TOOL_STARTS 5U                 /* in LIMIT_TOOL_STARTS_MS; then calls fail at once */
+#define LIMIT_TOOL_STARTS_MS 60000U
+#define LIMIT_TOOL_PAGES 64U     /* of its list of tools */
+#define LIMIT_TOOL_TOOLS 2000U   /* in them */
+#define LIMIT_TOOL_NONSENSE 100U /* lines that are no messages; then it is ended */
+
 /* --- guest channel --- */
 #define LIMIT_FRAME_IN_BYTES (8UL << 20)   /* one frame from a guest: rejected before allocating */
 #define LIMIT_FRAME_OUT_BYTES (80UL << 20) /* one frame to a guest: the longest code and stdin */

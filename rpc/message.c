@@ -13,18 +13,25 @@ json_t *rpc_id(json_t *value)
     return json_is_string(value) || json_is_integer(value) ? value : NULL;
 }
 
-/* Not where the id may be cut off, and not of a response: that id is one of ours. */
-json_t *message_rescue_id(struct span line)
+/* Not where the id may be cut off. */
+json_t *message_id_of(struct span line)
 {
     const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DISABLE_EOF_CHECK;
     struct span rest = {};
     json_error_t error; /* its position is the end of the value */
-    if (scan_member(line, "result", &rest) || scan_member(line, "error", &rest) ||
-        !scan_member(line, "id", &rest)) {
+    if (!scan_member(line, "id", &rest)) {
         return NULL;
     }
     json_auto_t *value = json_loadb(rest.bytes, rest.size, flags, &error);
     return value && (size_t)error.position < rest.size ? json_incref(rpc_id(value)) : NULL;
+}
+
+/* Not of a response: that id is one of ours. */
+json_t *message_rescue_id(struct span line)
+{
+    struct span rest = {};
+    bool is_response = scan_member(line, "result", &rest) || scan_member(line, "error", &rest);
+    return is_response ? NULL : message_id_of(line);
 }
 
 json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **ret_problem,
@@ -156,6 +163,20 @@ int message_write_progress(struct buf *out, const json_t *token, double progress
         rpc_text_dump(out, number) < 0 ||
         (words && (buf_append_text(out, ",\"message\":") < 0 || rpc_text_dump(out, words) < 0)) ||
         buf_append(out, "}}", 2) < 0) {
+        buf_cut(out, before);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+int message_write_request(struct buf *out, const json_t *id, const char *method,
+                          const json_t *params)
+{
+    size_t before = buf_size(out);
+    json_auto_t *name = json_string(method);
+    if (!name || write_head(out, id, "\"method\":") < 0 || rpc_text_dump(out, name) < 0 ||
+        (params && (buf_append_text(out, ",\"params\":") < 0 || rpc_text_dump(out, params) < 0)) ||
+        buf_append(out, "}", 1) < 0) {
         buf_cut(out, before);
         return -ENOMEM;
     }

@@ -33,6 +33,8 @@ json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **re
 /* New, or NULL. For lines that are refused before or by the parser: the response should still reach
  * its request, or the client waits until its own time limit. */
 json_t *message_rescue_id(struct span line);
+/* The same, also of a response. */
+json_t *message_id_of(struct span line);
 
 void message_classify(json_t *value, struct message *ret_message);
 
@@ -42,3 +44,6 @@ int message_write_result(struct buf *out, const json_t *id, const json_t *result
 int message_write_error(struct buf *out, const json_t *id, int code, const char *text,
                         const json_t *data);
 int message_write_progress(struct buf *out, const json_t *token, double progress, const char *text);
+/* id: NULL: a notification. params: NULL: none. */
+int message_write_request(struct buf *out, const json_t *id, const char *method,
+                          const json_t *params);

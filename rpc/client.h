@@ -1,0 +1,50 @@
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct loop;
+
+/* The other side of the protocol: speaks MCP, either generation, to a server on two descriptors.
+ * What comes from it is not trusted: size, depth and encoding are checked, and nothing else. */
+
+struct rpc_client;
+
+struct rpc_client_config {
+    const char *name; /* of this client, borrowed */
+    const char *version;
+    bool legacy; /* begin with initialize: the server has exited when it was asked to discover */
+};
+
+struct rpc_client_events {
+    /* Requests are accepted. */
+    void (*on_ready)(void *arg);
+    /* The server's list of tools is another one. */
+    void (*on_tools_changed)(void *arg);
+    /* Last call; only rpc_client_free() may follow. why: a clause about the server. Requests
+     * without a response get none. */
+    void (*on_closed)(void *arg, const char *why);
+};
+
+/* result: NULL: an error. error: a JSON-RPC error object, or NULL where the response could not be
+ * read; then text says why. All are borrowed. */
+typedef void (*rpc_client_fn)(void *arg, const json_t *result, const json_t *error,
+                              const char *text);
+
+/* fd_in, fd_out: owned, and become non-blocking. events: borrowed. Calls nothing before it returns.
+ * 0 or -errno. */
+int rpc_client_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_client_config *config,
+                   const struct rpc_client_events *events, void *arg,
+                   struct rpc_client **ret_client);
+/* client may be NULL. */
+void rpc_client_free(struct rpc_client *client);
+
+/* Whether the server has not responded to the first question, also when it is closed by now. */
+bool rpc_client_is_probing(const struct rpc_client *client);
+
+/* params: stolen, an object; NULL: out of memory. Calls fn once, unless it is cancelled or the
+ * client closes. Returns the request's number, or 0 when out of memory. */
+unsigned rpc_client_request(struct rpc_client *client, const char *method, json_t *params,
+                            rpc_client_fn fn, void *arg);
+/* Tells the server that nobody waits for the response any more. */
+void rpc_client_cancel(struct rpc_client *client, unsigned request);
