@@ -44,3 +44,8 @@ size_t schema_validate(const json_t *schema, const json_t *value,
  * the schema has integers, the nearest there is. The same object, referenced, if nothing changed.
  * NULL when out of memory. */
 json_t *schema_coerce(const json_t *schema, json_t *value);
+
+/* New: what schema_validate() knows of a schema of somebody else's, which may be anything: keywords
+ * with values that it can rely on. Nothing refers elsewhere, and patterns are bounded. NULL when
+ * out of memory. */
+json_t *schema_foreign(const json_t *schema);
