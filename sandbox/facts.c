@@ -258,11 +258,12 @@ static void add_network(struct facts *facts, const struct box_spec *spec)
                 (size_t)snprintf(hosts + used, sizeof hosts - used, " (port %u)", row->ports[0]);
         }
     }
-    add(facts, "network", false, "%s%s",
+    add(facts, "network", false, "%s%s%s",
         hosts[0]        ? "none, except a proxy that reaches "
         : spec->scratch ? "none, and no loopback"
                         : "private loopback only",
-        hosts);
+        hosts,
+        spec->calls ? "; but code can call the tools below (--tools), which are not confined" : "");
 }
 
 static void add_leftovers(struct facts *facts)

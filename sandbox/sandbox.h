@@ -16,6 +16,7 @@
 #include "sandbox/protocol/init_protocol.h"
 #include "sandbox/report/isolation.h"
 #include "sandbox/spec/spec.h"
+#include "sandbox/tool_program.h"
 #include "sandbox/types.h"
 #include "sandbox/unprivileged/scratch.h"
 #include "sandbox/workspace/protected.h"

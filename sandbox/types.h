@@ -180,7 +180,8 @@ struct box_spec {
      * order, and what children and C code write to stderr counts as stdout. */
     bool separate_streams;
     const struct egress_policy *egress; /* what can be reached; NULL: no network */
-    bool packages;                      /* can be installed: their directory exists and is shown */
+    bool calls;    /* code can call tools of other servers: each session has a socket for that */
+    bool packages; /* can be installed: their directory exists and is shown */
     const char *cache;       /* the user's package directory; NULL: in their cache directory */
     uint64_t packages_bytes; /* limit of all installed packages together, and of one installation */
 };

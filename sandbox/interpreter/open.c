@@ -197,10 +197,13 @@ void session_pair_made(struct box *box, const struct wire_reply *reply, int fds[
         box->sessions.pair[0] = take_fd(&fds[0]);
         box->sessions.pair[1] = take_fd(&fds[1]);
         session_begin_waiting(box);
+        session_calls_pair_made(box, /* failed= */ false);
     } else if (session) {
         log_info("sandbox", "no socket pair for a session: %s", strerror(reply->error));
         session_lose(session);
         session_want_pair(box);
+    } else {
+        session_calls_pair_made(box, /* failed= */ true);
     }
 }
 
@@ -242,6 +245,7 @@ void session_free(struct box_session *session)
     loop_timer_disarm(&session->timer);
     loop_io_remove(&session->io);
     session_output_close(session);
+    session_calls_close(session);
     own_close(&session->fd);
     own_close(&session->trace_fd);
     buf_done(&session->in);
@@ -285,6 +289,7 @@ static struct box_session *session_new(struct box *box, const char *name,
     session->events = events;
     session->arg = arg;
     session->fd = -1;
+    session->calls.fd = -1;
     session->trace_fd = -1;
     session->parent = parent;
     session->is_branch = parent != NULL;

@@ -175,6 +175,7 @@ static void session_forget_trace(struct box_session *session)
 static void session_over(struct box_session *session)
 {
     session_lose_branches(session);
+    session_calls_close(session);
     session->end = session_outcome(session);
     /* The dead process's output belongs to the call; the rest of a frame is dropped. */
     box_session_drain(session);
@@ -378,10 +379,9 @@ void session_lose(struct box_session *session)
     }
 }
 
-/* Writes as much as fits, within the limit for one turn of the loop: the guest reads meanwhile. */
-static int session_flush(struct box_session *session)
+int session_flush(struct box_session *session)
 {
-    size_t left = SESSION_WRITE;
+    size_t left = session->calls.due ? 0 : SESSION_WRITE;
     while (buf_size(&session->out) > 0 && left > 0) {
         size_t part = buf_size(&session->out) < left ? buf_size(&session->out) : left;
         ssize_t size =
@@ -398,8 +398,8 @@ static int session_flush(struct box_session *session)
         buf_consume(&session->out, (size_t)size);
         left -= (size_t)size;
     }
-    bool waiting = buf_size(&session->out) > 0;
-    if (!waiting) {
+    bool waiting = buf_size(&session->out) > 0 && !session->calls.due;
+    if (buf_size(&session->out) == 0) {
         buf_clear(&session->out, SESSION_READ);
     }
     return session->io.loop
@@ -568,6 +568,7 @@ int box_session_send(struct box_session *session, const struct box_field *fields
         return -EPIPE;
     }
     session_forget_trace(session);
+    session_calls_prepare(session);
     int r = channel_encode(&session->out, fields, count);
     if (r < 0) {
         return r;

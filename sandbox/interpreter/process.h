@@ -3,8 +3,8 @@
 #include "sandbox/interpreter/session.h"
 #include "sandbox/interpreter/split.h"
 
-/* One session, shared by process.c (states), open.c (start), checkpoint.c (checkpoints) and
- * output.c (pipes). */
+/* One session, shared by process.c (states), open.c (start), checkpoint.c (checkpoints),
+ * output.c (pipes) and calls.c (calls of tools). */
 
 enum {
     SESSION_READ = 65536,
@@ -59,6 +59,15 @@ struct session_checkpoint {
     bool kept; /* also when a newer one exists */
 };
 
+/* The socket for calls of tools. */
+struct session_calls {
+    bool due; /* a socket pair is awaited: nothing is sent to the interpreter before it has one */
+    int fd;   /* -1: none */
+    struct loop_io io;
+    struct buf in;
+    struct buf out;
+};
+
 /* What is known of the end of a session's process: zeros while it lives. */
 struct session_death {
     int status;              /* as in waitpid(2); 0 until the exit */
@@ -96,6 +105,7 @@ struct box_session {
     bool held;
     unsigned signals; /* that init has not sent yet */
     int trace_fd;     /* memfd that the guest's signal handler writes to */
+    struct session_calls calls;
     struct session_death death;
     struct box_end end; /* of the process that a checkpoint replaces */
     struct loop_timer timer;
@@ -132,6 +142,9 @@ void session_signal_pid(struct box_session *session, pid_t pid, int signal);
 /* Calls on_slow after SESSION_SLOW_MS, and again, until the timer is set anew. No state depends on
  * it: the kernel may take any time to kill a process, and a busy machine to wake one. */
 void session_wait_slowly(struct box_session *session);
+/* Writes as much as fits, within the limit for one turn of the loop: the guest reads meanwhile. 0
+ * or -errno. */
+int session_flush(struct box_session *session);
 /* Makes pid the session's process. If init does not know it, the session ends it, or a checkpoint
  * replaces it. 0 or -errno. */
 int session_watch(struct box_session *session);
@@ -156,6 +169,15 @@ bool session_checkpoint_is(const struct box *box, pid_t pid);
 
 /* open.c: frees the session without an event. */
 void session_free(struct box_session *session);
+
+/* calls.c */
+/* Before a message: makes sure that the interpreter has a socket for calls, where the spec has
+ * them.
+ */
+void session_calls_prepare(struct box_session *session);
+/* There is a socket pair, or there will be none. */
+void session_calls_pair_made(struct box *box, bool failed);
+void session_calls_close(struct box_session *session);
 
 /* output.c */
 int session_output_attach(struct box_session *session);

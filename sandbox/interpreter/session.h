@@ -59,6 +59,8 @@ struct box_session_events {
                         const struct box_message *message);
     /* box_session_end_cell() has ended so many processes. */
     void (*on_cell_ended)(void *arg, unsigned processes);
+    /* A frame on the socket for calls of tools (spec.calls). */
+    void (*on_call)(void *arg, const struct box_message *message);
     void (*on_slow)(void *arg, const struct box_end *end); /* on_restored or on_end is late */
     /* Last call: the process and everything that it started are gone, its output is delivered. */
     void (*on_end)(void *arg, const struct box_end *end);
@@ -80,6 +82,12 @@ struct box_session_events {
 /* Sends one message; fields as in box_message. Queues what the guest does not read at once. 0 or
  * -errno; -EPIPE: the process has died, on_restored or on_end follows. */
 int box_session_send(struct box_session *session, const struct box_field *fields, size_t count);
+
+/* Sends a frame on the socket for calls of tools. Each interpreter gets a new one with its first
+ * message, and another one where code has broken it. 0 or -errno; -EPIPE: there is none. */
+int box_session_reply(struct box_session *session, const struct box_field *fields, size_t count);
+/* Bytes that the guest has not read of them. */
+size_t box_session_unread(const struct box_session *session);
 
 /* Delivers what the pipes hold at this moment. To be called when a result has arrived, so that
  * earlier output comes before it. */

@@ -156,6 +156,7 @@ void zygote_content(const struct box_spec *spec, const struct box_packages *pack
         const char *word;
     } options[] = {
         {spec->packages, "install"},
+        {spec->calls, "calls"},
         {spec->allow_degraded & 1U << BOX_PROTECTION_LANDLOCK, "landlock-optional"},
         {spec->scratch != NULL, "container"},
         {spec->cow, "cow"},

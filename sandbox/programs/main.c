@@ -17,6 +17,9 @@ int main(int argc, char **argv)
     if (strcmp(argv[0], "sandpiper-apply") == 0) {
         return apply_main();
     }
+    if (strcmp(argv[0], "sandpiper-tools") == 0) {
+        return tools_main();
+    }
     if (strcmp(argv[0], "sandpiper-monitor") == 0) {
         return monitor_main(argc, argv);
     }

@@ -2,12 +2,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the program of init, keeper, monitor, cleanup helper and applying process does in each
- * role. */
+/* What the program of init, keeper, monitor, cleanup helper, applying process and tool servers'
+ * parent does in each role. */
 int init_main(void);
 int apply_main(void);
 int cleanup_main(void);
 int monitor_main(int argc, char **argv);
+int tools_main(void);
 
 /* The keeper is not executed: it is a fork of init. */
 struct keeper_setup {

@@ -1,0 +1,236 @@
+#include "sandbox/tool_program.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/programs/program.h"
+#include "sandbox/protocol/packet.h"
+#include "sandbox/protocol/tools_protocol.h"
+#include "sandbox/trust/trust.h"
+
+enum { END_MS = 250 /* sandpiper-tools needs 100 where the program ignores SIGTERM */ };
+
+struct box_program {
+    pid_t pid; /* of sandpiper-tools */
+    int fd;
+    struct loop_io io;
+    void (*on_end)(void *arg, const char *why);
+    void *arg;
+};
+
+/* --- what may be executed --- */
+
+void box_program_search_path(const struct box_spec *spec, char *out, size_t size)
+{
+    trust_path(spec, out, size);
+}
+
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+static bool search(const struct box_spec *spec, const char *command, char path[PATH_MAX])
+{
+    char places[PATH_MAX];
+    char *next = places;
+    const char *place = NULL;
+    trust_path(spec, places, sizeof places);
+    while ((place = strsep(&next, ":"))) {
+        if (snprintf(path, PATH_MAX, "%s/%s", place, command) < PATH_MAX && is_program(path)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int box_program_find(const struct box_spec *spec, const char *command, const char *directory,
+                     char path[PATH_MAX], struct fail *ret_fail)
+{
+    const char *base = command[0] == '/' ? "" : directory;
+    bool found = strchr(command, '/') ? snprintf(path, PATH_MAX, "%s%s%s", base, *base ? "/" : "",
+                                                 command) < PATH_MAX &&
+                                            is_program(path)
+                                      : search(spec, command, path);
+    if (!found) {
+        (void)fail_set(ret_fail, 0, "cannot find the program %.300s%s", command,
+                       strchr(command, '/') ? "" : " in PATH; name it by its path");
+        return -ENOENT;
+    }
+    return trust_check(spec, "the program", path, "install it elsewhere", ret_fail);
+}
+
+int box_program_check(const struct box_spec *spec, const char *directory, const char *const *argv,
+                      struct fail *ret_fail)
+{
+    int r = trust_check(spec, "the directory", directory, "name another one with cwd", ret_fail);
+    for (unsigned i = 1; r == 0 && argv[i]; i++) {
+        char path[PATH_MAX];
+        struct stat st;
+        const char *base = argv[i][0] == '/' ? "" : directory;
+        if (snprintf(path, sizeof path, "%s%s%s", base, *base ? "/" : "", argv[i]) < PATH_MAX &&
+            stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+            r = trust_check(spec, "the argument", path, "move that file elsewhere", ret_fail);
+        }
+    }
+    return r;
+}
+
+int box_check_hidden(const struct box_spec *spec, const char *what, const char *path,
+                     const char *fix, struct fail *ret_fail)
+{
+    char rest[PATH_MAX];
+    for (unsigned i = 0; i < spec->mount_count; i++) {
+        if (overlap_of(path, spec->mounts[i].path, rest) != OVERLAP_NONE) {
+            (void)fail_set(ret_fail, 0, "%s %.300s is in %.300s, where code can see it: %s", what,
+                           path, spec->mounts[i].path, fix);
+            return -EPERM;
+        }
+    }
+    return trust_check(spec, what, path, fix, ret_fail);
+}
+
+/* --- its life --- */
+
+void box_program_stop(struct box_program *program)
+{
+    if (program) {
+        loop_io_remove(&program->io);
+        drop_fd(&program->fd);
+    }
+}
+
+static void reap(struct box_program *program)
+{
+    box_program_stop(program);
+    defer_close int pidfd = (int)syscall(SYS_pidfd_open, program->pid, 0);
+    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+    if (program->pid > 0 && pidfd >= 0 && poll(&ended, 1, END_MS) == 1) {
+        (void)waitpid(program->pid, NULL, 0);
+    }
+    program->pid = 0;
+}
+
+static void on_socket(void *arg, uint32_t)
+{
+    struct box_program *program = arg;
+    struct tools_reply reply = {};
+    char why[120];
+    ssize_t size = packet_receive(program->fd, &reply, sizeof reply, NULL, 0);
+    if (size == -EAGAIN || size == -EINTR) {
+        return;
+    }
+    if (size != sizeof reply) {
+        (void)snprintf(why, sizeof why, "was killed");
+    } else if (reply.error) {
+        (void)snprintf(why, sizeof why, "cannot be executed: %s", strerror(reply.error));
+    } else if (WIFSIGNALED(reply.status)) {
+        (void)snprintf(why, sizeof why, "was ended by signal %d", WTERMSIG(reply.status));
+    } else {
+        (void)snprintf(why, sizeof why, "exited with status %d", WEXITSTATUS(reply.status));
+    }
+    loop_io_remove(&program->io);
+    program->on_end(program->arg, why);
+}
+
+static int add_words(struct tools_request *request, const char *const *words, uint32_t *count)
+{
+    for (; words && *words; words++) {
+        size_t size = strlen(*words) + 1;
+        if (size > sizeof request->text - request->text_size || *count == TOOLS_WORDS - 2) {
+            return -E2BIG;
+        }
+        memcpy(request->text + request->text_size, *words, size);
+        request->text_size += (uint32_t)size;
+        (*count)++;
+    }
+    return 0;
+}
+
+/* Pipes for the program's streams: ours, non-blocking, and its own. */
+static int make_streams(int ours[TOOLS_STREAMS], int theirs[TOOLS_STREAMS])
+{
+    int r = fd_pipe(&theirs[0], &ours[0]);
+    for (int i = 1; r == 0 && i < TOOLS_STREAMS; i++) {
+        r = fd_pipe(&ours[i], &theirs[i]);
+    }
+    for (int i = 0; r == 0 && i < TOOLS_STREAMS; i++) {
+        r = fd_set_nonblock(ours[i], true);
+    }
+    return r;
+}
+
+static int spawn(struct box_program *program, struct loop *loop,
+                 const struct box_program_request *asked, const int theirs[TOOLS_STREAMS])
+{
+    static const char *const argv[] = {"sandpiper-tools", NULL};
+    static struct tools_request request;
+    const char *const places[] = {asked->directory, asked->path, NULL};
+    uint32_t place_count = 0;
+    int ends[2] = {-1, -1};
+    request = (struct tools_request){};
+    int r = add_words(&request, places, &place_count);
+    r = r ? r : add_words(&request, asked->argv, &request.argument_count);
+    r = r ? r : add_words(&request, asked->envp, &request.variable_count);
+    r = r ? r : fd_socketpair(SOCK_SEQPACKET, ends);
+    if (r < 0) {
+        return r;
+    }
+    defer_close int socket = ends[1];
+    program->fd = ends[0];
+    r = (int)packet_send(program->fd, &request, sizeof request, theirs, TOOLS_STREAMS,
+                         MSG_DONTWAIT);
+    program->pid = r < 0 ? r : program_spawn(argv, socket);
+    return program->pid < 0
+               ? program->pid
+               : loop_io_add(loop, &program->io, program->fd, EPOLLIN, on_socket, program);
+}
+
+/* NOLINTNEXTLINE(readability-function-size): each of the seven has another owner */
+int box_program_start(struct loop *loop, const struct box_program_request *request,
+                      void (*on_end)(void *arg, const char *why), void *arg,
+                      struct box_program **ret_program, int ret_fds[3], struct fail *ret_fail)
+{
+    int theirs[TOOLS_STREAMS] = {-1, -1, -1};
+    int ours[TOOLS_STREAMS] = {-1, -1, -1};
+    struct box_program *program = calloc(1, sizeof *program);
+    if (!program) {
+        return fail_set(ret_fail, ENOMEM, "cannot start %.300s", request->path);
+    }
+    *program = (struct box_program){.fd = -1, .on_end = on_end, .arg = arg};
+    int r = make_streams(ours, theirs);
+    r = r ? r : spawn(program, loop, request, theirs);
+    for (int i = 0; i < TOOLS_STREAMS; i++) {
+        drop_fd(&theirs[i]);
+        if (r < 0) {
+            drop_fd(&ours[i]);
+        }
+    }
+    if (r < 0) {
+        box_program_end(program);
+        return fail_set(ret_fail, -r, "cannot start %.300s", request->path);
+    }
+    memcpy(ret_fds, ours, sizeof ours);
+    *ret_program = program;
+    return 0;
+}
+
+void box_program_end(struct box_program *program)
+{
+    if (program) {
+        reap(program);
+        free(program);
+    }
+}
