@@ -1,0 +1,66 @@
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The file of --tools: which programs of the user's are tool servers, and which of their tools code
+ * may call. Pure: text in, grants out. Whatever is not understood grants nothing. */
+
+enum {
+    TOOL_SERVERS = 32,
+    TOOL_NAME_BYTES = 128, /* of a server's name, a pattern, and a tool's name, with a NUL */
+    TOOLS_ERROR_BYTES = 400,
+};
+
+/* What code may call. Zeroed but for what the file says; used is the process's own. */
+struct grant {
+    const char *pattern;
+    const json_t *when; /* argument → array of the strings that it may be; NULL: anything */
+    uint64_t max_calls;
+    uint64_t used; /* calls that have left; nothing gives one back */
+};
+
+struct tool_entry {
+    const char *name;
+    char off[TOOLS_ERROR_BYTES]; /* why nothing of it can be called; empty: it can */
+    const char *command;
+    const json_t *args; /* array of strings, or NULL */
+    const json_t *env;  /* object of strings, or NULL */
+    const char *cwd;    /* NULL: the user's home directory */
+    bool trust_hints;
+    struct grant *grants;
+    size_t grant_count;
+};
+
+struct tools_file {
+    json_t *root; /* owns the strings */
+    const char *path;
+    struct tool_entry entries[TOOL_SERVERS];
+    size_t count;
+    bool readable; /* others can read it */
+};
+
+/* path: borrowed, for messages. Returns NULL and fills error with a sentence where the file as a
+ * whole is unusable. */
+struct tools_file *tools_file_parse(const char *path, const char *text, size_t size,
+                                    char error[TOOLS_ERROR_BYTES]);
+void tools_file_free(struct tools_file *file);
+
+struct tool_entry *tools_file_find(struct tools_file *file, const char *name);
+
+enum grant_verdict {
+    GRANT_GIVEN,
+    GRANT_NONE,      /* no pattern matches */
+    GRANT_WHEN,      /* an argument is missing, or is another */
+    GRANT_EXHAUSTED, /* max_calls */
+};
+
+/* Whether code may call the tool now. reads: the tool's readOnlyHint. *ret_by: of the refusal.
+ * Counts nothing. */
+enum grant_verdict grants_check(const struct tool_entry *entry, const char *tool, bool reads,
+                                const json_t *arguments, const struct grant **ret_by);
+/* Whether a grant or trust_hints applies to it at all. */
+bool grants_cover(const struct tool_entry *entry, const char *tool, bool reads);
+/* The call leaves. */
+void grants_count(struct tool_entry *entry, const char *tool);
