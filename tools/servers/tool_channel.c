@@ -1,0 +1,492 @@
+#include "tools/servers/tool_channel.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "base/word.h"
+#include "rpc/scan.h"
+#include "rpc/text.h"
+#include "schema/schema.h"
+
+enum { ID_BYTES = 24, REASON_BYTES = 1200, WAITING_BYTES = 64 << 20, VIOLATIONS = 4 };
+
+/* The guest raises an exception by this word. */
+#define SAID_RESULT "ok"
+#define SAID_TOOL "tool"       /* ToolError */
+#define SAID_DENIED "denied"   /* PermissionError */
+#define SAID_UNKNOWN "unknown" /* AttributeError */
+#define SAID_INVALID "invalid" /* TypeError */
+#define SAID_REFUSED "refused" /* RuntimeError */
+
+enum channel_step { STEP_STARTING, STEP_QUEUED };
+
+struct channel_call {
+    struct tool_call call; /* first, so that one leads to the other */
+    struct tool_waiter waiter;
+    struct channel_call *next;
+    struct tool_channel *channel;
+    struct tool_server *server;
+    enum channel_step step;
+    bool lists; /* it requests the list of tools, and no call */
+    bool counted;
+    unsigned cell;
+    char id[ID_BYTES];
+    char tool[TOOL_NAME_BYTES];
+    char *label;
+    json_t *arguments;
+    size_t bytes;
+    uint64_t left_ns;
+};
+
+/* --- replies --- */
+
+static void reply(struct tool_channel *channel, const char *id, const char *said, const char *data,
+                  size_t size)
+{
+    size_t at = 0;
+    if (!channel->guest) {
+        return;
+    }
+    if (box_session_unread(channel->guest) + size > LIMIT_TOOL_QUEUE_BYTES) {
+        static const char full[] = "the code does not read its results: 256 MiB wait";
+        said = SAID_REFUSED;
+        data = full;
+        size = sizeof full - 1;
+    }
+    do {
+        size_t part = size - at < LIMIT_TOOL_PIECE_BYTES ? size - at : LIMIT_TOOL_PIECE_BYTES;
+        bool more = at + part < size;
+        const struct box_field fields[] = {
+            {"reply", 5},         {"id", 2},   {id, strlen(id)},        {"said", 4},
+            {said, strlen(said)}, {"more", 4}, {more ? "1" : "", more}, {"data", 4},
+            {data + at, part}};
+        if (box_session_reply(channel->guest, fields, sizeof fields / sizeof *fields) < 0) {
+            return; /* nobody waits for the rest */
+        }
+        at += part;
+    } while (at < size);
+}
+
+__attribute__((format(printf, 4, 5))) static void say(struct tool_channel *channel, const char *id,
+                                                      const char *said, const char *fmt, ...)
+{
+    char text[REASON_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    reply(channel, id, said, text, strlen(text));
+}
+
+/* A word of others in a sentence. */
+#define SHOWN(word) word_show((word), strlen(word), (char[WORD_BYTES]){}, WORD_BYTES)
+
+static void call_free(struct channel_call *call)
+{
+    struct tool_channel *channel = call->channel;
+    struct channel_call **at = &channel->calls;
+    while (*at != call) {
+        at = &(*at)->next;
+    }
+    *at = call->next;
+    channel->count--;
+    channel->bytes -= call->bytes;
+    json_decref(call->arguments);
+    free(call->label);
+    free(call);
+}
+
+#define end_with(call, said, ...)                                                                  \
+    do {                                                                                           \
+        say((call)->channel, (call)->id, said, __VA_ARGS__);                                       \
+        call_free(call);                                                                           \
+    } while (0)
+
+/* Appends up to three of the names that begin alike, or hold the word. */
+static void similar(json_t *names, const char *word, char *out, size_t size)
+{
+    enum { MOST = 3, ALIKE = 4 };
+    const char *name = NULL;
+    json_t *value = NULL;
+    unsigned count = 0;
+    size_t used = strlen(out);
+    json_object_foreach (names, name, value) {
+        bool alike = strncmp(name, word, ALIKE) == 0 || strstr(name, word) || strstr(word, name);
+        if (alike && count < MOST && used < size) {
+            used += (size_t)snprintf(out + used, size - used, "%s%s",
+                                     count++ ? ", " : "; similar: ", SHOWN(name));
+        }
+    }
+}
+
+/* --- the checks, in the order that docs/TOOLS.md has --- */
+
+static const char *file_name(const struct tool_channel *channel)
+{
+    const char *path = tool_servers_file(channel->servers)->path;
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Whether the call may leave as far as the grants decide; else ends it. */
+static bool is_granted(struct channel_call *call)
+{
+    struct tool_channel *channel = call->channel;
+    const struct tool_entry *entry = tool_server_entry(call->server);
+    const json_t *tool = json_object_get(tool_server_tools(call->server), call->tool);
+    const struct grant *by = NULL;
+    const char *file = file_name(channel);
+    enum grant_verdict verdict =
+        grants_check(entry, call->tool, tool_only_reads(tool), call->arguments, &by);
+    if (verdict == GRANT_NONE) {
+        end_with(call, SAID_DENIED,
+                 "not granted: %s. The user decides this in %s, key mcpServers.%s.tools.%s; ask "
+                 "them.",
+                 SHOWN(call->label), file, SHOWN(entry->name), SHOWN(call->tool));
+    } else if (verdict == GRANT_WHEN) {
+        OWNED(buf_done) struct buf when = BUF_EMPTY;
+        (void)rpc_text_dump(&when, by->when);
+        end_with(call, SAID_DENIED,
+                 "not granted with these arguments: %s. The grant %s in %s requires %.*s; ask the "
+                 "user to change it.",
+                 SHOWN(call->label), SHOWN(by->pattern), file,
+                 (int)(buf_size(&when) < 300 ? buf_size(&when) : 300),
+                 buf_size(&when) ? buf_bytes(&when) : "");
+    } else if (verdict == GRANT_EXHAUSTED) {
+        end_with(
+            call, SAID_DENIED,
+            "no calls are left: %s. The grant %s in %s allows %llu while this server runs; ask "
+            "the user to allow more.",
+            SHOWN(call->label), SHOWN(by->pattern), file, (unsigned long long)by->max_calls);
+    }
+    return verdict == GRANT_GIVEN;
+}
+
+/* Whether the arguments are as the tool's schema has them; else ends the call. */
+static bool is_valid(struct channel_call *call, const json_t *tool)
+{
+    struct schema_violation violations[VIOLATIONS];
+    json_auto_t *schema = schema_foreign(json_object_get(tool, "inputSchema"));
+    size_t count = schema ? schema_validate(schema, call->arguments, violations, VIOLATIONS) : 0;
+    char text[REASON_BYTES - 400] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < count && i < VIOLATIONS && used < sizeof text; i++) {
+        const char *pointer = violations[i].pointer;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s%s", i ? "; " : "",
+                                 pointer[0] ? SHOWN(pointer) : "", pointer[0] ? ": " : "",
+                                 violations[i].text);
+    }
+    if (count > 0) {
+        end_with(call, SAID_INVALID, "%s: %s", SHOWN(call->label), text);
+    }
+    return count == 0;
+}
+
+/* --- the tool server's side --- */
+
+static bool call_leaves(struct tool_call *base)
+{
+    struct channel_call *call = (struct channel_call *)base;
+    struct tool_channel *channel = call->channel;
+    struct tool_entry *entry = tool_server_entry(call->server);
+    const json_t *tool = json_object_get(tool_server_tools(call->server), call->tool);
+    if (!is_granted(call)) { /* others may have left since */
+        return false;
+    }
+    if (!ledger_add(&channel->ledger, call->cell, call->label, tool_only_reads(tool))) {
+        end_with(call, SAID_REFUSED, "out of memory");
+        return false;
+    }
+    grants_count(entry, call->tool);
+    call->counted = true;
+    call->left_ns = clock_now_ns();
+    return true;
+}
+
+static void log_call(const struct channel_call *call, const char *outcome, size_t size)
+{
+    log_info("tools", "call %s: %s, arguments of %zu bytes, result of %zu", SHOWN(call->label),
+             outcome, call->bytes, size);
+}
+
+static void call_done(struct tool_call *base, enum tool_outcome outcome, const json_t *result,
+                      const char *text)
+{
+    struct channel_call *call = (struct channel_call *)base;
+    struct tool_channel *channel = call->channel;
+    const char *name = tool_server_entry(call->server)->name;
+    OWNED(buf_done) struct buf dumped = BUF_EMPTY;
+    if (call->counted && outcome != TOOL_NOTHING) {
+        ledger_responded(&channel->ledger, call->cell, call->label, clock_now_ns() - call->left_ns);
+    }
+    if (outcome == TOOL_ERROR) {
+        log_call(call, "refused by the server", strlen(text));
+        reply(channel, call->id, SAID_TOOL, text, strlen(text));
+        call_free(call);
+        return;
+    }
+    if (outcome == TOOL_NOTHING) {
+        log_call(call, "no response", 0);
+        end_with(call, SAID_TOOL, "%s %s%s", SHOWN(name), text,
+                 call->counted ? "; whether the call was carried out is unknown" : "");
+        return;
+    }
+    int r = rpc_text_dump(&dumped, result);
+    log_call(call, "ok", buf_size(&dumped));
+    if (r < 0 || buf_size(&dumped) > LIMIT_TOOL_RESULT_BYTES) {
+        end_with(call, SAID_TOOL, "the call was carried out, but its result is %s",
+                 r < 0 ? "lost: out of memory" : "longer than 64 MiB");
+        return;
+    }
+    reply(channel, call->id, SAID_RESULT, buf_bytes(&dumped), buf_size(&dumped));
+    call_free(call);
+}
+
+/* --- the list of tools --- */
+
+/* New: what code may know of the server's tools. */
+static json_t *list_of(const struct tool_server *server)
+{
+    const struct tool_entry *entry = tool_server_entry(server);
+    json_t *list = json_array();
+    const char *name = NULL;
+    json_t *tool = NULL;
+    json_object_foreach (tool_server_tools(server), name, tool) {
+        json_t *shown = json_pack("{s:s, s:O, s:b}", "name", name, "schema",
+                                  json_object_get(tool, "inputSchema"), "granted",
+                                  (int)grants_cover(entry, name, tool_only_reads(tool)));
+        static const char *const texts[] = {"title", "description"};
+        for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
+            json_t *text = json_object_get(tool, texts[i]);
+            if (json_is_string(text)) {
+                (void)json_object_set(shown, texts[i], text);
+            }
+        }
+        (void)json_array_append_new(list, shown);
+    }
+    return list;
+}
+
+static void send_json(struct tool_channel *channel, const char *id, const json_t *value)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    if (!value || rpc_text_dump(&text, value) < 0) {
+        say(channel, id, SAID_REFUSED, "out of memory");
+    } else {
+        reply(channel, id, SAID_RESULT, buf_bytes(&text), buf_size(&text));
+    }
+}
+
+/* New: name → why it is off, or null. */
+static json_t *list_servers(const struct tool_channel *channel)
+{
+    const struct tools_file *file = tool_servers_file(channel->servers);
+    json_t *servers = json_object();
+    for (size_t i = 0; i < file->count; i++) {
+        const struct tool_entry *entry = &file->entries[i];
+        (void)json_object_set_new(servers, entry->name,
+                                  entry->off[0] ? json_string(entry->off) : json_null());
+    }
+    return servers;
+}
+
+/* --- the guest's side --- */
+
+static void server_known(void *arg, const char *why)
+{
+    struct channel_call *call = arg;
+    const struct tool_entry *entry = tool_server_entry(call->server);
+    if (why) {
+        end_with(call, SAID_TOOL, "%s %s", SHOWN(entry->name), why);
+        return;
+    }
+    json_t *tools = tool_server_tools(call->server);
+    const json_t *tool = json_object_get(tools, call->tool);
+    if (call->lists) {
+        json_auto_t *list = list_of(call->server);
+        send_json(call->channel, call->id, list);
+        call_free(call);
+    } else if (!tool) {
+        char text[300] = "";
+        similar(tools, call->tool, text, sizeof text);
+        end_with(call, SAID_UNKNOWN, "%s has no tool %s%s", SHOWN(entry->name), SHOWN(call->tool),
+                 text);
+    } else if (!grants_cover(entry, call->tool, tool_only_reads(tool))) {
+        (void)is_granted(call);
+    } else if (is_valid(call, tool) && is_granted(call)) {
+        call->step = STEP_QUEUED;
+        tool_server_add(call->server, &call->call);
+    }
+}
+
+/* A field as a NUL-terminated string. False: missing, too long, or with a NUL in it. */
+static bool take_text(const struct box_message *message, const char *name, char *out, size_t size)
+{
+    struct box_field field = {};
+    bool fits = box_message_get(message, name, &field) && field.size < size &&
+                !memchr(field.data, '\0', field.size);
+    if (fits && field.size > 0) {
+        memcpy(out, field.data, field.size);
+    }
+    out[fits ? field.size : 0] = '\0';
+    return fits;
+}
+
+/* New: an object, or NULL with *ret_why. */
+static json_t *parse_arguments(const struct box_field *field, const char **ret_why)
+{
+    json_error_t error = {};
+    *ret_why = "too long: more than 4 MiB";
+    if (field->size > LIMIT_TOOL_ARGUMENTS_BYTES) {
+        return NULL;
+    }
+    *ret_why = "nested too deeply, or too many values";
+    if (scan_size((struct span){field->data, field->size}, LIMIT_JSON_DEPTH, LIMIT_JSON_VALUES) !=
+        SCAN_FITS) {
+        return NULL;
+    }
+    json_t *arguments = rpc_text_load(field->data, field->size, &error);
+    *ret_why = json_error_code(&error) == json_error_duplicate_key ? "a key occurs twice"
+                                                                   : "not a JSON object";
+    if (!json_is_object(arguments)) {
+        json_decref(arguments);
+        return NULL;
+    }
+    return arguments;
+}
+
+static struct channel_call *call_new(struct tool_channel *channel, const char *id,
+                                     struct tool_server *server)
+{
+    struct channel_call *call = calloc(1, sizeof *call);
+    if (call) {
+        (void)snprintf(call->id, sizeof call->id, "%s", id);
+        call->channel = channel;
+        call->server = server;
+        call->cell = channel->cell;
+        call->call.leave = call_leaves;
+        call->call.done = call_done;
+        call->call.tool = call->tool;
+        call->next = channel->calls;
+        channel->calls = call;
+        channel->count++;
+    }
+    return call;
+}
+
+static void take_call(struct tool_channel *channel, const struct box_message *message,
+                      const char *id, struct tool_server *server)
+{
+    struct box_field arguments = {};
+    const char *why = NULL;
+    struct channel_call *call = call_new(channel, id, server);
+    if (!call) {
+        say(channel, id, SAID_REFUSED, "out of memory");
+        return;
+    }
+    const char *name = tool_server_entry(server)->name;
+    call->lists = box_field_is(&message->fields[0], "list");
+    if (!call->lists) {
+        if (!take_text(message, "tool", call->tool, sizeof call->tool) || !call->tool[0] ||
+            !box_message_get(message, "arguments", &arguments) ||
+            asprintf(&call->label, "%s.%s", name, call->tool) < 0) {
+            call->label = NULL; /* asprintf(3) leaves it undefined */
+            end_with(call, SAID_UNKNOWN, "%s has no such tool", SHOWN(name));
+            return;
+        }
+        call->arguments = parse_arguments(&arguments, &why);
+        call->call.arguments = call->arguments;
+        if (!call->arguments) {
+            end_with(call, SAID_INVALID, "the arguments of %s: %s", SHOWN(call->label), why);
+            return;
+        }
+        call->bytes = arguments.size;
+        channel->bytes += call->bytes;
+    }
+    tool_server_want(server, &call->waiter, server_known, call);
+}
+
+static void drop_call(struct channel_call *call)
+{
+    if (call->waiter.server) {
+        tool_server_forget(&call->waiter);
+    } else if (call->step == STEP_QUEUED) {
+        tool_server_drop(&call->call);
+    }
+    call_free(call);
+}
+
+static void cancel_call(const struct tool_channel *channel, const char *id)
+{
+    for (struct channel_call *call = channel->calls; call; call = call->next) {
+        if (strcmp(call->id, id) == 0) {
+            drop_call(call);
+            return;
+        }
+    }
+}
+
+void tool_channel_receive(struct tool_channel *channel, const struct box_message *message)
+{
+    char id[ID_BYTES];
+    char name[TOOL_NAME_BYTES];
+    const struct box_field *verb = &message->fields[0];
+    bool known = box_field_is(verb, "call") || box_field_is(verb, "list");
+    if (!take_text(message, "id", id, sizeof id) || !channel->servers || !channel->guest) {
+        return;
+    }
+    if (box_field_is(verb, "cancel")) {
+        cancel_call(channel, id);
+        return;
+    }
+    if (box_field_is(verb, "servers")) {
+        json_auto_t *servers = list_servers(channel);
+        send_json(channel, id, servers);
+        return;
+    }
+    struct tool_server *server = known && take_text(message, "server", name, sizeof name)
+                                     ? tool_servers_find(channel->servers, name)
+                                     : NULL;
+    if (channel->cell == 0) {
+        say(channel, id, SAID_REFUSED, "no cell runs: tools can be called only while one does");
+    } else if (!server) {
+        say(channel, id, SAID_UNKNOWN, "there is no such tool server");
+    } else if (tool_server_entry(server)->off[0]) {
+        say(channel, id, SAID_TOOL, "%s is off: %s", SHOWN(name), tool_server_entry(server)->off);
+    } else if (channel->count >= LIMIT_TOOL_WAITING || channel->bytes > WAITING_BYTES) {
+        say(channel, id, SAID_REFUSED, "too many calls wait: at most %u, with 64 MiB of arguments",
+            LIMIT_TOOL_WAITING);
+    } else {
+        take_call(channel, message, id, server);
+    }
+}
+
+void tool_channel_begin(struct tool_channel *channel, struct box_session *guest, unsigned cell)
+{
+    channel->guest = guest;
+    channel->cell = cell;
+}
+
+void tool_channel_end(struct tool_channel *channel)
+{
+    while (channel->calls) {
+        struct channel_call *call = channel->calls;
+        say(channel, call->id, SAID_REFUSED, "the cell has ended");
+        drop_call(call);
+    }
+    channel->cell = 0;
+}
+
+void tool_channel_done(struct tool_channel *channel)
+{
+    channel->guest = NULL;
+    tool_channel_end(channel);
+    ledger_done(&channel->ledger);
+}

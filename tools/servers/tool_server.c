@@ -1,0 +1,589 @@
+/* The life of a tool server:
+ *
+ *   DOWN ──wanted──► STARTING ──handshake──► LISTING ──tools/list──► UP
+ *    ▲                   └──────────────────────┴───(exit, silence)───┘
+ *    └───────────────────────────────────┘ */
+#include "tools/servers/tool_server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "base/word.h"
+#include "rpc/client.h"
+#include "rpc/text.h"
+#include "tools/servers/tools_file.h"
+
+enum {
+    WHY_BYTES = 480,
+    STDERR_BYTES = 4096,
+    STDERR_SHOWN = 400,
+    ENVIRONMENT = 128,
+    EXIT_MS = 200 /* from the end of its stdout to its exit, which says more */
+};
+
+enum server_state { SERVER_DOWN, SERVER_STARTING, SERVER_LISTING, SERVER_UP };
+
+struct tool_server {
+    struct tool_servers *owner;
+    struct tool_entry *entry;
+    enum server_state state;
+    struct box_program *program;
+    struct rpc_client *client;
+    int stderr_fd;
+    struct loop_io stderr_io;
+    char line[STDERR_BYTES]; /* of its stderr, not ended */
+    size_t line_size;
+    bool is_closed;                        /* its stdout has ended */
+    bool is_legacy;                        /* it exits when it is asked to discover */
+    uint64_t starts_ns[LIMIT_TOOL_STARTS]; /* the last ones */
+    unsigned started;
+    struct loop_timer listing;
+    struct loop_task down; /* the program has exited */
+    json_t *tools;         /* NULL: not known */
+    json_t *found;         /* pages so far */
+    unsigned pages;
+    struct tool_waiter *waiters;
+    struct tool_call *queue; /* in order */
+    struct tool_call *sent;
+    unsigned sent_count;
+    char exit[WHY_BYTES]; /* how the program has exited; empty: it runs */
+};
+
+struct tool_servers {
+    struct loop *loop;
+    const struct box_spec *spec;
+    struct tools_file *file;
+    const char *version;
+    struct tool_server *list; /* as many as the file has entries */
+};
+
+struct tools_file *tool_servers_file(const struct tool_servers *servers)
+{
+    return servers->file;
+}
+
+struct tool_server *tool_servers_find(struct tool_servers *servers, const char *name)
+{
+    struct tool_entry *entry = tools_file_find(servers->file, name);
+    return entry ? &servers->list[entry - servers->file->entries] : NULL;
+}
+
+struct tool_entry *tool_server_entry(const struct tool_server *server)
+{
+    return server->entry;
+}
+
+json_t *tool_server_tools(const struct tool_server *server)
+{
+    return server->tools;
+}
+
+bool tool_only_reads(const json_t *tool)
+{
+    return json_is_true(json_object_get(json_object_get(tool, "annotations"), "readOnlyHint"));
+}
+
+/* --- waiters and calls --- */
+
+static void notify_waiters(struct tool_server *server, const char *why)
+{
+    while (server->waiters) { /* a callback may end others */
+        struct tool_waiter *waiter = server->waiters;
+        server->waiters = waiter->next;
+        waiter->server = NULL;
+        waiter->fn(waiter->arg, why);
+    }
+}
+
+static void remove_call(struct tool_call **list, struct tool_call *call)
+{
+    while (*list && *list != call) {
+        list = &(*list)->next;
+    }
+    if (*list) {
+        *list = call->next;
+    }
+}
+
+static void on_response(void *arg, const json_t *result, const json_t *error, const char *text);
+
+static void send_calls(struct tool_server *server)
+{
+    while (server->state == SERVER_UP && server->queue && server->sent_count < LIMIT_TOOL_CALLS) {
+        struct tool_call *call = server->queue;
+        server->queue = call->next;
+        if (!call->leave(call)) {
+            continue;
+        }
+        json_t *params = json_pack("{s:s, s:O}", "name", call->tool, "arguments", call->arguments);
+        call->request = rpc_client_request(server->client, "tools/call", params, on_response, call);
+        if (call->request == 0) {
+            call->done(call, TOOL_NOTHING, NULL, "was not asked: out of memory");
+            continue;
+        }
+        call->next = server->sent;
+        server->sent = call;
+        server->sent_count++;
+    }
+}
+
+static void end_call(struct tool_call *call, enum tool_outcome outcome, const json_t *result,
+                     const char *text)
+{
+    struct tool_server *server = call->server;
+    remove_call(&server->sent, call);
+    server->sent_count--;
+    call->done(call, outcome, result, text);
+    send_calls(server);
+}
+
+static void on_response(void *arg, const json_t *result, const json_t *error, const char *text)
+{
+    const char *kind = rpc_text_plain(json_object_get(result, "resultType"));
+    if (kind && strcmp(kind, "complete") != 0) {
+        end_call(arg, TOOL_ERROR, NULL,
+                 "asks for input in the middle of a call, which is declined");
+    } else if (result) {
+        end_call(arg, TOOL_RESULT, result, NULL);
+    } else if (error) {
+        const char *message = json_string_value(json_object_get(error, "message"));
+        end_call(arg, TOOL_ERROR, NULL, message ? message : "an error without a message");
+    } else {
+        end_call(arg, TOOL_NOTHING, NULL, text);
+    }
+}
+
+void tool_server_add(struct tool_server *server, struct tool_call *call)
+{
+    struct tool_call **end = &server->queue;
+    while (*end) {
+        end = &(*end)->next;
+    }
+    call->server = server;
+    call->next = NULL;
+    *end = call;
+    send_calls(server);
+}
+
+void tool_server_drop(struct tool_call *call)
+{
+    struct tool_server *server = call->server;
+    if (call->request) {
+        rpc_client_cancel(server->client, call->request);
+        remove_call(&server->sent, call);
+        server->sent_count--;
+        send_calls(server);
+    } else {
+        remove_call(&server->queue, call);
+    }
+}
+
+/* --- its stderr --- */
+
+/* Replaces the values of env: they are secrets. is_cut: the rest of the line is missing, and may
+ * have been the rest of one. */
+static void hide_secrets(const struct tool_server *server, char *text, size_t size, bool is_cut)
+{
+    enum { SHORT = 4 /* such a value hides nothing, and is in every text */ };
+    json_t *env = (json_t *)(uintptr_t)server->entry->env; /* jansson's iterators take no const */
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach (env, key, value) {
+        const char *secret = json_string_value(value);
+        size_t length = json_string_length(value);
+        for (size_t at = 0; length >= SHORT && at < size; at++) {
+            size_t have = size - at < length ? size - at : length;
+            if ((have == length || is_cut) && memcmp(text + at, secret, have) == 0) {
+                memset(text + at, '*', have);
+            }
+        }
+    }
+}
+
+static void log_stderr(struct tool_server *server, bool is_cut)
+{
+    char name[80];
+    char shown[STDERR_SHOWN];
+    char text[STDERR_BYTES + 1];
+    memcpy(text, server->line, server->line_size);
+    hide_secrets(server, text, server->line_size, is_cut);
+    for (size_t i = 0; i < server->line_size; i++) {
+        if (!text[i]) {
+            text[i] = '?';
+        }
+    }
+    text[server->line_size] = '\0';
+    log_info("tools", "%s: %s",
+             word_show(server->entry->name, strlen(server->entry->name), name, sizeof name),
+             word_line(text, shown, sizeof shown));
+}
+
+/* A line that is too long is cut, and what follows counts as another. */
+static void on_stderr(void *arg, uint32_t)
+{
+    struct tool_server *server = arg;
+    ssize_t n = read(server->stderr_fd, server->line + server->line_size,
+                     sizeof server->line - server->line_size);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (n <= 0) {
+        loop_io_remove(&server->stderr_io);
+        return;
+    }
+    size_t size = server->line_size + (size_t)n;
+    const char *end = NULL;
+    while ((end = memchr(server->line, '\n', size)) || size == sizeof server->line) {
+        server->line_size = end ? (size_t)(end - server->line) : size;
+        log_stderr(server, end == NULL);
+        size_t used = server->line_size + (end != NULL);
+        memmove(server->line, server->line + used, size - used);
+        size -= used;
+    }
+    server->line_size = size;
+}
+
+/* --- down --- */
+
+static void release(struct tool_server *server)
+{
+    loop_timer_disarm(&server->listing);
+    loop_task_cancel(&server->down);
+    loop_io_remove(&server->stderr_io);
+    drop_fd(&server->stderr_fd);
+    rpc_client_free(take_ptr(server->client));
+    box_program_end(take_ptr(server->program));
+    json_decref(take_ptr(server->found));
+    json_decref(take_ptr(server->tools));
+    server->line_size = 0;
+}
+
+static void start(struct tool_server *server);
+
+/* why: as tool_server_want() has it. */
+static void go_down(struct tool_server *server, const char *why)
+{
+    bool was_up = server->state == SERVER_UP;
+    server->state = SERVER_DOWN;
+    release(server);
+    log_warn("tools", "the tool server %s %s", server->entry->name, why);
+    struct tool_call *sent = take_ptr(server->sent);
+    struct tool_call *queue = take_ptr(server->queue);
+    server->sent_count = 0;
+    for (struct tool_call *call = sent; call;) {
+        struct tool_call *next = call->next;
+        call->done(call, TOOL_NOTHING, NULL, why);
+        call = next;
+    }
+    for (struct tool_call *call = queue; call;) {
+        struct tool_call *next = call->next;
+        call->done(call, TOOL_NOTHING, NULL, why);
+        call = next;
+    }
+    if (!was_up) {
+        notify_waiters(server, why);
+    }
+}
+
+static void on_down(void *arg)
+{
+    struct tool_server *server = arg;
+    char why[WHY_BYTES];
+    memcpy(why, server->exit, sizeof why);
+    if (server->state == SERVER_STARTING && !server->is_legacy &&
+        rpc_client_is_probing(server->client)) {
+        server->is_legacy = true; /* the question has ended it */
+        server->state = SERVER_DOWN;
+        release(server);
+        start(server);
+        return;
+    }
+    go_down(server, why);
+}
+
+static void on_exit_of(void *arg, const char *why)
+{
+    struct tool_server *server = arg;
+    (void)snprintf(server->exit, sizeof server->exit, "%s", why);
+    if (server->is_closed) { /* else what it has written before is read first */
+        loop_task_queue(server->owner->loop, &server->down, on_down, server);
+    }
+}
+
+static void on_closed(void *arg, const char *why)
+{
+    struct tool_server *server = arg;
+    server->is_closed = true;
+    if (server->exit[0]) {
+        loop_task_queue(server->owner->loop, &server->down, on_down, server);
+        return;
+    }
+    (void)snprintf(server->exit, sizeof server->exit, "%s", why);
+    loop_timer_arm(server->owner->loop, &server->listing,
+                   clock_now_ns() + EXIT_MS * CLOCK_NS_PER_MS, on_down, server);
+}
+
+/* --- its tools --- */
+
+static void ask_for_page(struct tool_server *server, json_t *params);
+
+static void on_slow_list(void *arg)
+{
+    struct tool_server *server = arg;
+    (void)snprintf(server->exit, sizeof server->exit, "did not list its tools within 10 s");
+    on_down(server);
+}
+
+static void take_tools(struct tool_server *server, const json_t *tools)
+{
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        json_t *tool = json_array_get(tools, i);
+        const char *name = rpc_text_plain(json_object_get(tool, "name"));
+        if (name && name[0] && strlen(name) < TOOL_NAME_BYTES &&
+            json_is_object(json_object_get(tool, "inputSchema")) &&
+            !json_object_get(server->found, name) &&
+            json_object_size(server->found) < LIMIT_TOOL_TOOLS) {
+            (void)json_object_set(server->found, name, tool);
+        }
+    }
+}
+
+static void on_page(void *arg, const json_t *result, const json_t *error, const char *)
+{
+    struct tool_server *server = arg;
+    const char *cursor = rpc_text_plain(json_object_get(result, "nextCursor"));
+    if (!json_is_array(json_object_get(result, "tools"))) {
+        const char *message = json_string_value(json_object_get(error, "message"));
+        char shown[200];
+        message = message ? message : "its response has no tools";
+        (void)snprintf(server->exit, sizeof server->exit, "does not list its tools: %s",
+                       word_quote(message, strlen(message), shown, sizeof shown));
+        loop_task_queue(server->owner->loop, &server->down, on_down, server);
+        return;
+    }
+    take_tools(server, json_object_get(result, "tools"));
+    if (cursor && ++server->pages < LIMIT_TOOL_PAGES) {
+        ask_for_page(server, json_pack("{s:s}", "cursor", cursor));
+        return;
+    }
+    loop_timer_disarm(&server->listing);
+    json_decref(server->tools);
+    server->tools = take_ptr(server->found);
+    server->state = SERVER_UP;
+    send_calls(server);
+    notify_waiters(server, NULL);
+}
+
+static void ask_for_page(struct tool_server *server, json_t *params)
+{
+    if (!rpc_client_request(server->client, "tools/list", params, on_page, server)) {
+        (void)snprintf(server->exit, sizeof server->exit, "was not asked: out of memory");
+        loop_task_queue(server->owner->loop, &server->down, on_down, server);
+    }
+}
+
+/* While it lists them anew, calls wait. */
+static void list_tools(void *arg)
+{
+    struct tool_server *server = arg;
+    if (server->found) {
+        return; /* it is being asked */
+    }
+    server->state = SERVER_LISTING;
+    server->found = json_object();
+    server->pages = 0;
+    loop_timer_arm(server->owner->loop, &server->listing,
+                   clock_now_ns() + LIMIT_TOOL_SILENCE_MS * CLOCK_NS_PER_MS, on_slow_list, server);
+    ask_for_page(server, json_object());
+}
+
+/* --- up --- */
+
+static const struct rpc_client_events client_events = {
+    .on_ready = list_tools, .on_tools_changed = list_tools, .on_closed = on_closed};
+
+struct environment {
+    const char *all[ENVIRONMENT + 1];
+    char *made[ENVIRONMENT];
+    size_t count;
+};
+
+static void add_variable(struct environment *environment, const char *name, const char *value)
+{
+    char *made = NULL;
+    if (value && environment->count < ENVIRONMENT && asprintf(&made, "%s=%s", name, value) >= 0) {
+        environment->made[environment->count] = made;
+        environment->all[environment->count++] = made;
+    }
+}
+
+/* What SDKs of clients pass on, and env. */
+static void fill_environment(const struct tool_server *server, struct environment *environment)
+{
+    static const char *const names[] = {"HOME", "LOGNAME", "SHELL", "TERM", "USER"};
+    json_t *env = (json_t *)(uintptr_t)server->entry->env; /* jansson's iterators take no const */
+    const char *key = NULL;
+    json_t *value = NULL;
+    char path[PATH_MAX];
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!json_object_get(env, names[i])) {
+            add_variable(environment, names[i], getenv(names[i]));
+        }
+    }
+    box_program_search_path(server->owner->spec, path, sizeof path);
+    if (!json_object_get(env, "PATH")) {
+        add_variable(environment, "PATH", path);
+    }
+    json_object_foreach (env, key, value) {
+        add_variable(environment, key, json_string_value(value));
+    }
+}
+
+static int start_program(struct tool_server *server, struct fail *fail)
+{
+    const struct tool_entry *entry = server->entry;
+    struct tool_servers *owner = server->owner;
+    const char *directory = tool_entry_directory(entry);
+    const char *argv[256] = {entry->command};
+    char path[PATH_MAX];
+    struct environment environment = {};
+    int fds[3];
+    size_t count = json_array_size(entry->args);
+    if (count > sizeof argv / sizeof *argv - 2) {
+        return fail_set(fail, 0, "has more than 254 args"), -E2BIG;
+    }
+    for (size_t i = 0; i < count; i++) {
+        argv[i + 1] = json_string_value(json_array_get(entry->args, i));
+    }
+    int r = box_program_find(owner->spec, entry->command, directory, path, fail);
+    r = r ? r : box_program_check(owner->spec, directory, argv, fail);
+    if (r < 0) {
+        return r;
+    }
+    fill_environment(server, &environment);
+    r = box_program_start(owner->loop,
+                          &(struct box_program_request){path, argv, environment.all, directory},
+                          on_exit_of, server, &server->program, fds, fail);
+    for (size_t i = 0; i < environment.count; i++) {
+        free(environment.made[i]);
+    }
+    if (r < 0) {
+        return r;
+    }
+    const struct rpc_client_config config = {
+        .name = "sandpiper", .version = owner->version, .legacy = server->is_legacy};
+    server->stderr_fd = fds[2];
+    r = rpc_client_new(owner->loop, fds[1], fds[0], &config, &client_events, server,
+                       &server->client);
+    r = r ? r
+          : loop_io_add(owner->loop, &server->stderr_io, server->stderr_fd, EPOLLIN, on_stderr,
+                        server);
+    return r < 0 ? fail_set(fail, -r, "cannot start") : 0;
+}
+
+/* Whether it has been started so often that it will not help. */
+static bool starts_too_often(const struct tool_server *server)
+{
+    uint64_t oldest_ns = server->starts_ns[server->started % LIMIT_TOOL_STARTS];
+    return server->started >= LIMIT_TOOL_STARTS &&
+           clock_now_ns() - oldest_ns < LIMIT_TOOL_STARTS_MS * CLOCK_NS_PER_MS;
+}
+
+static void start(struct tool_server *server)
+{
+    struct fail fail = {};
+    char why[WHY_BYTES];
+    if (starts_too_often(server)) {
+        (void)snprintf(why, sizeof why,
+                       "was started %u times within a minute and is not started "
+                       "again yet; last it %.200s",
+                       LIMIT_TOOL_STARTS, server->exit);
+        notify_waiters(server, why);
+        return;
+    }
+    server->starts_ns[server->started++ % LIMIT_TOOL_STARTS] = clock_now_ns();
+    server->exit[0] = '\0';
+    server->is_closed = false;
+    server->state = SERVER_STARTING;
+    if (start_program(server, &fail) < 0) {
+        server->state = SERVER_DOWN;
+        release(server);
+        (void)snprintf(server->exit, sizeof server->exit, "does not start");
+        (void)snprintf(why, sizeof why, "does not start: %.440s", fail_text(&fail));
+        notify_waiters(server, why);
+    }
+}
+
+void tool_server_want(struct tool_server *server, struct tool_waiter *waiter,
+                      void (*fn)(void *arg, const char *why), void *arg)
+{
+    if (server->state == SERVER_UP) {
+        fn(arg, NULL);
+        return;
+    }
+    *waiter = (struct tool_waiter){.next = server->waiters, .server = server, .fn = fn, .arg = arg};
+    server->waiters = waiter;
+    if (server->state == SERVER_DOWN) {
+        start(server);
+    }
+}
+
+void tool_server_forget(struct tool_waiter *waiter)
+{
+    if (waiter->server) {
+        struct tool_waiter **at = &waiter->server->waiters;
+        while (*at && *at != waiter) {
+            at = &(*at)->next;
+        }
+        if (*at) {
+            *at = waiter->next;
+        }
+        waiter->server = NULL;
+    }
+}
+
+/* --- all --- */
+
+int tool_servers_new(struct loop *loop, const struct box_spec *spec, struct tools_file *file,
+                     const char *version, struct tool_servers **ret_servers)
+{
+    struct tool_servers *servers = calloc(1, sizeof *servers);
+    struct tool_server *list = calloc(file->count + 1, sizeof *list);
+    if (!servers || !list) {
+        free(servers);
+        free(list);
+        return -ENOMEM;
+    }
+    *servers = (struct tool_servers){loop, spec, file, version, list};
+    for (size_t i = 0; i < file->count; i++) {
+        list[i].owner = servers;
+        list[i].entry = &file->entries[i];
+        list[i].stderr_fd = -1;
+    }
+    *ret_servers = servers;
+    return 0;
+}
+
+void tool_servers_free(struct tool_servers *servers)
+{
+    if (!servers) {
+        return;
+    }
+    for (size_t i = 0; i < servers->file->count; i++) {
+        rpc_client_free(take_ptr(servers->list[i].client)); /* the end of its stdin */
+        box_program_stop(servers->list[i].program);
+    }
+    for (size_t i = 0; i < servers->file->count; i++) {
+        release(&servers->list[i]);
+    }
+    free(servers->list);
+    free(servers);
+}
