@@ -444,8 +444,8 @@ class Session:
             if "once" not in fields:
                 load("checkpoint").make(self, control, fields.get("cell", b"0"))
             self.warm_up(control)
-        elif verb == "branch":
-            load("branch").from_session(self, fields, fds)
+        elif verb in ("branch", "calls"):
+            load(verb).from_session(self, fields, fds)
         elif verb == "imports":
             reply = ["needs", "cell", fields.get("cell", b"0")]
             try:

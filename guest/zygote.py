@@ -54,10 +54,12 @@ def waits(control):
     return True
 
 
-def load_all():
+def load_all(options):
     global modules
     for name in ALL:
         load(name)
+    if "calls" in options:
+        load("calls").install()
     imports.seal()
     load("language").prepare_compiler("")
     imports.shared("_posixsubprocess")  # for each session's streams.wrap_starts
@@ -131,7 +133,7 @@ def main(options):
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     environ.setdefault("MPLBACKEND", "Agg")  # there is no display to draw on
     control.sendall(frames.pack(("ready", "python", "%d.%d.%d" % sys.version_info[:3])))
-    load_all()
+    load_all(options)
     load("native").set_title("sp-zygote")
     load("native").set_dumpable(False)  # no process may open its memory and descriptors in /proc, PR_SET_DUMPABLE
     spare = None
