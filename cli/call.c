@@ -102,6 +102,8 @@ static int ask(struct asked *asked, const struct options *options)
                                         .timeout_ms = options->timeout_ms,
                                         .max_timeout_ms = options->max_timeout_ms,
                                         .install = &options->install,
+                                        .tools_file = options->tools,
+                                        .version = SANDPIPER_VERSION,
                                         .structured = options->structured};
     int r = fd_socketpair(SOCK_STREAM, ends);
     defer_close int server_in = ends[0];

@@ -170,7 +170,7 @@ static unsigned describe_records(const struct record_config *config, struct box_
 int command_doctor(const struct options *options)
 {
     static struct box_report report;
-    struct box_fact facts[BOX_FACTS + 1];
+    struct box_fact facts[BOX_FACTS + TOOL_SERVERS + 2];
     struct box_spec spec = options->spec;
     struct utsname kernel = {};
     spec.guest = guest_catalog;
@@ -195,6 +195,9 @@ int command_doctor(const struct options *options)
     box_probe(&spec, &report);
     unsigned count = box_facts(&spec, &report, facts);
     count += describe_records(&options->record, &facts[count]);
+    if (options->tools) {
+        count += tools_file_facts(&spec, options->tools, facts + count);
+    }
     box_store_close(store);
     box_scratch_close(scratch);
     if (options->doctor.json) {

@@ -161,6 +161,19 @@ static void resolve_layers(struct options *options)
     }
 }
 
+/* Where code can write is known by now. */
+static void resolve_tools(struct options *options)
+{
+    char error[TOOLS_ERROR_BYTES];
+    if (options->tools_path && !options->error[0]) {
+        options->tools = tools_file_read(&options->spec, options->tools_path, error);
+        options->spec.calls = options->tools != NULL;
+        if (!options->tools) {
+            options_error(options, "%s", error);
+        }
+    }
+}
+
 /* For images and pods, whose start line another party writes. An empty one counts as unset. */
 static void take_variables(struct options *options)
 {
@@ -381,4 +394,5 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     if (options->command != COMMAND_RECORD) { /* records can be read although a directory is gone */
         mount_flags_resolve(options, config);
     }
+    resolve_tools(options);
 }

@@ -26,6 +26,7 @@
 #include "cli/terminal.h"
 #include "guest/guest.h"
 #include "tools/install/install.h"
+#include "tools/servers/tool_server.h"
 #include "tools/session/session.h"
 
 enum {
@@ -47,6 +48,7 @@ struct once {
     struct loop *loop;
     struct sessions *sessions;
     struct server_box *server_box;
+    struct tool_servers *tool_servers;
     struct loop_io signal_io;
     int signal_fd;
     struct loop_timer stalled;
@@ -340,6 +342,11 @@ static int run_once(struct once *once, const struct options *options, struct run
     if (r == 0 && options->install.preinstall.count > 0) {
         r = sessions_new_installs(once->sessions, &options->install, /* record= */ NULL, &installs);
     }
+    if (r == 0 && options->tools) {
+        r = tool_servers_new(once->loop, &options->spec, options->tools, SANDPIPER_VERSION,
+                             &once->tool_servers);
+        sessions_set_tool_servers(once->sessions, once->tool_servers);
+    }
     run->request.timeout_ms = options->timeout_ms;
     run->on_done = on_done;
     run->on_output = on_output;
@@ -358,6 +365,7 @@ static void once_done(struct once *once)
 {
     server_box_free(once->server_box);
     sessions_free(once->sessions);
+    tool_servers_free(once->tool_servers);
     loop_io_remove(&once->signal_io);
     loop_timer_disarm(&once->stalled);
     for (unsigned i = 0; i < 2; i++) {

@@ -17,6 +17,8 @@ int command_schema(const struct options *options)
                                   .max_timeout_ms = options->max_timeout_ms,
                                   .wait_ms = options->wait_ms,
                                   .install = &options->install,
+                                  .tools_file = options->tools,
+                                  .version = SANDPIPER_VERSION,
                                   .structured = options->structured};
     int code = 1;
     if (loop_new(&loop) == 0 && tools_new(loop, &config, &tools) == 0) {

@@ -75,6 +75,8 @@ static int serve(struct server *server, struct options *options)
         .error = options->error[0] ? options->error : NULL,
         .resources = options->resources,
         .install = &options->install,
+        .tools_file = options->tools,
+        .version = SANDPIPER_VERSION,
         .structured = options->structured,
         .record = server->record,
         .start = start,

@@ -11,9 +11,12 @@
 #include "tools/content/mounts.h"
 #include "tools/install/install.h"
 #include "tools/install/install_policy.h"
+#include "tools/servers/tools_file.h"
 
 /* Space in a tool's description for what the flags decide: the whole may have 1,024 characters. */
 enum { HOSTS_SHOWN = 4, NETWORK_BYTES = 400, NETWORK_BRIEF_BYTES = 80, DATA_BYTES = 84 };
+/* With --tools it may have so many more. */
+enum { TOOLS_BYTES = 800, GRANTS_BYTES = 480 };
 
 static const struct box_python *python_of(struct tools *tools)
 {
@@ -82,6 +85,23 @@ static void leave_out_jobs(json_t *schema)
     (void)json_object_del(properties, "stop");
 }
 
+/* Writes how code calls the tools of other servers; empty: there are none. */
+static void describe_calls(const struct tools_file *file, char out[TOOLS_BYTES])
+{
+    char grants[GRANTS_BYTES];
+    out[0] = '\0';
+    if (file) {
+        tools_file_describe(file, grants, sizeof grants);
+        (void)snprintf(
+            out, TOOLS_BYTES,
+            "\n\nThe code can call tools of other servers, as long as it runs: `from "
+            "sandpiper import tools`; `tools.search(\"word\")` lists them with signatures; "
+            "`tools.SERVER.TOOL(name=value)` returns the result as a Python value. Prefer "
+            "this for many calls or large results. Granted: %s.",
+            grants);
+    }
+}
+
 json_t *describe_tools(void *ctx)
 {
     struct tools *tools = ctx;
@@ -118,7 +138,10 @@ json_t *describe_tools(void *ctx)
         (void)install_policy_describe(tools->config.install, &policy);
     }
     (void)buf_append(&policy, "", 1);
+    char calls[TOOLS_BYTES];
+    describe_calls(tools->config.tools_file, calls);
     const struct schema_value values[] = {
+        {"tools", calls},
         {"python", python},
         {"network", network},
         {"data", data},
@@ -143,7 +166,8 @@ json_t *describe_tools(void *ctx)
         if (tools->config.wait_ms == 0) {
             leave_out_jobs(json_object_get(tool, "inputSchema"));
         }
-        if (spec->egress && strcmp(schema_name(i), "run_python") == 0) { /* no other has network */
+        if ((spec->egress || spec->calls) &&
+            strcmp(schema_name(i), "run_python") == 0) { /* no other has network */
             (void)json_object_set_new(json_object_get(tool, "annotations"), "openWorldHint",
                                       json_true());
         }
@@ -219,6 +243,12 @@ json_t *describe_server(void *ctx)
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     char network[NETWORK_BYTES];
     describe_network(tools->config.spec->egress, network, sizeof network);
+    if (tools->config.tools_file) {
+        char servers[200];
+        size_t used = strlen(network);
+        tools_file_summarise(tools->config.tools_file, servers, sizeof servers);
+        (void)snprintf(network + used, sizeof network - used, ", but through tools: %s", servers);
+    }
     if (tools->config.error) {
         (void)buf_appendf(&text, "Invalid configuration: %s\n", tools->config.error);
     }

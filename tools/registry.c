@@ -20,6 +20,7 @@
 #include "tools/jobs/jobs.h"
 #include "tools/jobs/tasks.h"
 #include "tools/order/order.h"
+#include "tools/servers/tool_server.h"
 #include "tools/session/session.h"
 #include "tools/tolerance.h"
 
@@ -248,6 +249,11 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
     int r = tools->unshown_changes ? 0 : -ENOMEM;
     r = r ? r : server_box_new(loop, config->spec, on_egress, tools, &tools->server_box);
     r = r ? r : sessions_new(loop, tools->server_box, &tools->sessions);
+    if (r == 0 && config->tools_file) {
+        r = tool_servers_new(loop, config->spec, config->tools_file, config->version,
+                             &tools->tool_servers);
+        sessions_set_tool_servers(tools->sessions, tools->tool_servers);
+    }
     if (r == 0 && config->install && config->install->mode != INSTALL_OFF) {
         r = sessions_new_installs(tools->sessions, config->install, config->record,
                                   &tools->installs);
@@ -273,6 +279,7 @@ void tools_free(struct tools *tools)
         installs_free(tools->installs);
         server_box_free(tools->server_box);
         sessions_free(tools->sessions);
+        tool_servers_free(tools->tool_servers);
         assert(!tools->orders->list); /* each call has ended */
         jobs_done(tools->jobs);
         free((struct owned_tools *)tools);

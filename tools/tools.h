@@ -11,6 +11,7 @@
 struct install_config;
 struct loop;
 struct record;
+struct tools_file;
 struct tools;
 
 struct tools_config {
@@ -27,6 +28,8 @@ struct tools_config {
     const struct install_config *install; /* NULL: without install_package. Borrowed */
     struct record *record;                /* NULL: none. Borrowed */
     const json_t *start;                  /* members of the record's first line. Borrowed */
+    struct tools_file *tools_file;        /* --tools; spec has calls then; NULL: none. Borrowed */
+    const char *version;                  /* of the server, for the tool servers. Borrowed */
     bool resources;  /* the client may list and read the workspace's files by itself */
     bool structured; /* results have structuredContent; spec must have separate_streams then */
 };

@@ -12,6 +12,7 @@ struct installs;
 struct jobs;
 struct orders;
 struct sessions;
+struct tool_servers;
 
 /* All is owned by the registry. */
 struct tools {
@@ -23,8 +24,9 @@ struct tools {
     struct jobs *jobs;
     struct consents *consents;
     struct egress_consent *hosts;
-    struct installs *installs; /* NULL: without install_package */
-    struct box_python python;  /* once python_seen */
+    struct tool_servers *tool_servers; /* NULL: without --tools */
+    struct installs *installs;         /* NULL: without install_package */
+    struct box_python python;          /* once python_seen */
     bool python_seen;
     json_t *unshown_changes;    /* see struct changes_view */
     unsigned degraded_reported; /* bits 1 << protection of what the client knows to be degraded */

@@ -104,6 +104,9 @@ enum run_fact {
     RUN_FILES_STAY,     /* it has changed files, which its restored state does not have */
     RUN_FILES_NOTE,     /* what of the files an undo will not bring back */
     RUN_NETWORK,        /* hosts that were refused or allowed */
+    RUN_TOOLS,          /* of other servers, that it has called */
+    RUN_NOT_UNDONE,     /* calls of them that a restored state does not take back, and with their
+                           names: "not undone: github.create_issue x1" */
     RUN_DEGRADED,       /* degraded protections that no result has reported */
     RUN_PROTECTED_NOTE, /* what of the workspace is not protected, once */
     RUN_PROTECTED_NEWS, /* names of the workspace that were created or changed */

@@ -361,6 +361,8 @@ int run_compose_status(const struct run *run, struct buf *text)
         buf_appendf(text, " | timeout_s: capped at %g s", (double)request->timeout_ms / 1000);
     }
     append_fact(run, RUN_NETWORK, " | network: ", "", text);
+    append_fact(run, RUN_TOOLS, " | tools: ", "", text);
+    append_fact(run, RUN_NOT_UNDONE, " | ", "", text);
     append_fact(run, RUN_DEGRADED, " | isolation: degraded (", "), see sandpiper doctor", text);
     append_fact(run, RUN_PROTECTED_NOTE, " | workspace: ", "", text);
     append_fact(run, RUN_PROTECTED_NEWS, " | changed settings: ",

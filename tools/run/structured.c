@@ -138,6 +138,8 @@ static void set_states(json_t *object, const struct run *run)
     set(object, "older", text_of(run, RUN_OLDER));
     set(object, "named_states", text_of(run, RUN_NAMED_STATES));
     set(object, "files_note", text_of(run, RUN_FILES_NOTE));
+    set(object, "tools", text_of(run, RUN_TOOLS));
+    set(object, "not_undone", text_of(run, RUN_NOT_UNDONE));
     set(object, "memory", text_of(run, RUN_MEMORY));
     set(object, "before", text_of(run, RUN_BEFORE));
 }

@@ -34,6 +34,7 @@ static void session_free(struct session *session)
     loop_timer_disarm(&session->timer);
     server_box_wait_cancel(&session->waiter);
     output_done(&session->next_result.between);
+    tool_channel_done(&session->calls);
     free(session);
 }
 
@@ -59,6 +60,7 @@ static struct session *session_new(struct sessions *sessions, const char *name)
     if (session) {
         session->owner = sessions;
         session->serial = ++sessions->last_serial;
+        session->calls.servers = sessions->tool_servers;
         (void)snprintf(session->name, sizeof session->name, "%s", name);
         output_init(&session->next_result.between);
         session->next = sessions->list;
@@ -146,6 +148,9 @@ static void session_report_cancelled(struct session *session, const struct run *
             session_tell(session, "changes after <cell %u> are lost", run->end.restored_cell);
         }
     }
+    if (next && run_fact(run, RUN_TOOLS)[0]) {
+        session_tell(next, "the cancelled call has called %s", run_fact(run, RUN_TOOLS));
+    }
     if (next && run->overflow && overflow_path(run->overflow, path)) {
         session_tell(next, "its output (%s) is in %s",
                      content_size(run->output.total + run->errors.total, size), path);
@@ -157,6 +162,7 @@ void session_done(struct session *session, const struct fate *fate)
     struct run *run = session->current;
     run_take_fate(run, fate);
     session_keep_output(session);
+    session_calls_end(session);
     if (run->overflow) {
         overflow_detach(run->overflow);
         session_overflow_open(session);

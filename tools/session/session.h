@@ -24,6 +24,11 @@ void sessions_preinstall(struct sessions *sessions);
 /* Why --preinstall failed, if no result has reported it; else empty. */
 const char *sessions_preinstall_error(const struct sessions *sessions);
 
+struct tool_servers;
+
+/* Lets code call tools of these servers. Borrowed; before the first run. */
+void sessions_set_tool_servers(struct sessions *sessions, struct tool_servers *servers);
+
 /* Starts the interpreter of the default session, so that the first call finds it. */
 void sessions_warm_up(struct sessions *sessions);
 

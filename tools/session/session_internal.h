@@ -2,13 +2,15 @@
 #include "base/fail.h"
 #include "base/loop.h"
 #include "tools/run/fate.h"
+#include "tools/servers/tool_channel.h"
 #include "tools/session/history.h"
 #include "tools/session/session.h"
 #include "tools/session/session_life.h"
 
 /* Shared by session.c (the list of sessions), session_interpreter.c (events of the sandbox),
  * session_steps.c (the next step of the current run), session_messages.c (frames of the guest),
- * session_packages.c, session_memory.c and session_states.c (checkpoints, undo, restore). */
+ * session_packages.c, session_calls.c, session_memory.c and session_states.c (checkpoints, undo,
+ * restore). */
 
 enum {
     SESSION_NAMES_BYTES = 256,              /* of lists of variables */
@@ -63,6 +65,7 @@ struct session {
     bool gave_up;              /* the present state's checkpoint made way for the current run */
     struct session_goal goal;  /* RESTORING, and the FAILOVER that it can become */
     struct install_op *op;     /* SUPPLYING */
+    struct tool_channel calls; /* of tools of other servers */
     struct fate fate;          /* SWEEPING, SAVING: of the current run */
     uint64_t awaits_ns;        /* CHECKPOINTING: since when */
     uint64_t trace_until_ns;   /* INTERRUPTED */
@@ -96,7 +99,8 @@ struct sessions {
     unsigned count;
     struct overflows overflows;
     struct loop_timer memory_timer;
-    struct installs *installs; /* NULL: nothing can be installed */
+    struct installs *installs;         /* NULL: nothing can be installed */
+    struct tool_servers *tool_servers; /* NULL: there are none */
     enum { PREINSTALL_DUE, PREINSTALL_BEGUN, PREINSTALL_OVER } preinstall;
     char preinstall_error[480]; /* why it failed, not reported yet; empty: nothing */
 };
@@ -164,6 +168,13 @@ void session_packages_check(struct session *session);
 void session_packages_supply(struct session *session, const struct box_message *message);
 /* Drops the installation when SUPPLYING ends before it. */
 void session_packages_forget(struct session *session);
+
+/* session_calls.c */
+void session_on_call(void *arg, const struct box_message *message);
+/* The current run has ended, and so have its calls of tools, which it reports. */
+void session_calls_end(struct session *session);
+/* Reports calls that a restored state does not take back; see ledger_take_back(). */
+void session_calls_stay(struct session *session, enum ledger_scope scope, unsigned cell);
 
 /* session_files.c */
 /* Whether the keeper does not know yet that the current run begins, and the step that tells it. */

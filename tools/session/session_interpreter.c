@@ -66,6 +66,7 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
     session_state_back(session, fate.done, cell, gone, older, sizeof gone);
     if (fate.done) {
         run->end.restored_cell = cell;
+        session_calls_stay(session, LEDGER_UNDO, cell);
         run_addf(run, RUN_GONE, "%s", gone);
         run_addf(run, RUN_OLDER, "%s", older);
         outcome_take_parts(run, message); /* what the dead process left in its files */
@@ -79,6 +80,7 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
                      at_goal ? "the restore finished late," : "checkpoint died during restore,",
                      cell);
     } else if (fate.report == REPORT_RESTORED) {
+        session_calls_stay(session, LEDGER_UNDO, cell);
         session_tell(session,
                      "the interpreter exited between calls (%s), restored to the state after "
                      "<cell %u>%s%s%s%s%s",
@@ -100,6 +102,7 @@ static void session_on_slow(void *arg, const struct box_end *end)
         session_enter(session, SESSION_FAILOVER);
     }
     if (fate.done) {
+        session_calls_stay(session, LEDGER_UNDO, session->history.now.cell);
         session_done_by_end(session, &fate, end);
     }
     session_pump(session);
@@ -116,6 +119,11 @@ static void session_on_end(void *arg, const struct box_end *end)
     char gone[SESSION_NAMES_BYTES];
     session->next_result.processes += end->processes;
     session_memory_place(session, end);
+    session->calls.guest = NULL;
+    if (fate.done) {
+        session_calls_end(session);
+    }
+    session_calls_stay(session, LEDGER_UNDO, 0);
     session_state_lost(session, gone, sizeof gone);
     session->guest = NULL;
     session_enter(session, SESSION_NONE);
@@ -140,6 +148,7 @@ static void session_on_ready(void *arg)
 static const struct box_session_events session_events = {
     .on_ready = session_on_ready,
     .on_message = session_on_message,
+    .on_call = session_on_call,
     .on_output = session_on_output,
     .on_cell_ended = session_on_cell_ended,
     .on_checkpoint = session_on_checkpoint,

@@ -91,6 +91,7 @@ static void session_on_result(struct session *session, const struct box_message 
     struct fate_facts facts = session_facts(session, FATE_RESULT, NULL);
     (void)box_message_get(message, "status", &facts.status);
     struct fate fate = run_fate(&facts);
+    tool_channel_end(&session->calls);
     box_session_drain(session->guest);
     outcome_take_parts(run, message);
     session_explain_branch(session);

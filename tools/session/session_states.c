@@ -143,6 +143,7 @@ void session_state_lost(struct session *session, char *names, size_t size)
     if (session->history.named_count > 0) {
         session_tell(session, "the named states are lost with the interpreter");
     }
+    ledger_done(&session->calls.ledger);
     session->history = (struct history){};
     session->goal = (struct session_goal){};
     session->safe = (struct history_state){};
@@ -303,6 +304,7 @@ static void session_went_back(struct session *session, unsigned cell, const char
         run_addf(run, RUN_BACK, "back to the state %s (undo)", where);
     }
     run_addf(run, RUN_BACK_NAME, "%s", name);
+    session_calls_stay(session, name[0] ? LEDGER_SINCE : LEDGER_UNDO, cell);
     run->back_cell = cell;
     run->request.undo = false;
     run->request.restore[0] = '\0';

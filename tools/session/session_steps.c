@@ -34,6 +34,7 @@ static void session_reset(struct session *session)
     run->request.reset = false;
     run->was_reset = true;
     if (session->history.now.cell > 0) {
+        session_calls_stay(session, LEDGER_SINCE, 0);
         session_close(session);
     }
 }
@@ -117,6 +118,7 @@ void session_send(struct session *session)
     session_arm_deadline(session);
     session_memory_watch(session);
     recorded_cell(run);
+    tool_channel_begin(&session->calls, session->guest, run->cell);
     int r = box_session_send(session->guest, fields, count);
     if (r < 0) {
         session_enter(session, SESSION_FAILOVER);
